@@ -28,7 +28,7 @@ impl LogReplay for CleanLog {
     }
 }
 
-/// Rules that copy each differing sector from the golden image.
+/// Rules for tests that repair a device by copying each sector that differs from the golden image.
 pub(crate) struct CopyGolden;
 
 impl Decide for CopyGolden {

@@ -20,11 +20,11 @@ use crate::patient::Patient;
 /// The records of a btree of a group, as far as they could be read.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupTree<R> {
-    /// The records, in the order of their keys.
+    /// The records, in the order of their keys if the tree is whole or was searched for.
     pub(crate) records: Vec<R>,
-    /// The blocks of the walk from the root.
+    /// The blocks that the walk from the root has visited.
     pub(crate) blocks: BTreeSet<AgBlock>,
-    /// Whether the walk from a root met no damage.
+    /// Whether the walk from the root has met no damage. `false` if there was no root.
     pub(crate) is_whole: bool,
 }
 
@@ -75,7 +75,8 @@ pub(crate) fn agi(patient: &Patient, group: AgNumber) -> Option<Header<Agi>> {
     })
 }
 
-/// Returns whether a block that fails this check is still the block that it should be.
+/// Returns whether a block that fails `check` is still evidence: magic number, checksum, UUID and
+/// address are right, and only some field is wrong.
 pub(crate) const fn is_evidence(check: &Check) -> bool {
     !matches!(
         check,
@@ -87,8 +88,8 @@ pub(crate) const fn is_evidence(check: &Check) -> bool {
     )
 }
 
-/// Reads a btree from its root. If the walk meets damage, searches the group for further leaves and
-/// adds their records; those may be out of date.
+/// Reads a btree from its root. If the walk meets damage, or there is no root, searches the group
+/// for further leaves and adds their records; those may be out of date.
 pub(crate) fn read<F: BtreeFormat>(
     patient: &Patient,
     number: AgNumber,
@@ -145,7 +146,7 @@ impl TreeReader<'_> {
         is_own.then_some((bytes, is_sound))
     }
 
-    /// Walks from the root, in order.
+    /// Walks the btree from its root, in the order of keys.
     fn walk<F: BtreeFormat>(&self, root: BtreeRoot) -> GroupTree<F::Record> {
         let mut tree = GroupTree { records: Vec::new(), blocks: BTreeSet::new(), is_whole: true };
         let max = F::KIND.max_levels(self.group.geometry());
@@ -191,7 +192,8 @@ impl TreeReader<'_> {
         }
     }
 
-    /// Adds the records of all leaves of the group that the walk has not visited.
+    /// Adds the records of all sound leaves of the group that the walk has not visited, and sorts
+    /// the records.
     fn search<F: BtreeFormat>(&self, mut tree: GroupTree<F::Record>) -> GroupTree<F::Record> {
         for number in self.group.geometry().header_blocks()..self.group.length_blocks() {
             let block = AgBlock(number);

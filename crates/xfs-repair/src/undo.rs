@@ -42,7 +42,7 @@ const HEADER_BYTES: usize = 128;
 const SEALED_BYTES: usize = HEADER_BYTES - DIGEST_BYTES;
 const RUN_HEADER_BYTES: usize = 32;
 
-/// The facts about a volume and a repair that an undo file names.
+/// The facts about a volume and its repair that the header of an undo file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) uuid: Uuid,
@@ -64,7 +64,7 @@ pub struct UndoFile {
 /// The place of one run.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The first byte on the volume.
+    /// The first byte of the run on the volume.
     offset: u64,
     length: u32,
     /// The place of the run's header in the undo file.
@@ -80,8 +80,8 @@ pub(crate) struct UndoRun {
 
 impl UndoFile {
     /// Writes the changes of an overlay to `file`, which is empty, and makes the file durable.
-    /// `witnesses` are the first bytes of sectors that another program would change. Those that the
-    /// repair itself changes need no witness.
+    /// `witnesses` are the offsets of sectors that any other program that writes to the volume
+    /// would change. Sectors that the repair changes need no witness.
     pub(crate) fn write(
         file: File,
         identity: Identity,
@@ -351,7 +351,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Fixed fields, taken one after the other.
+/// The fixed fields of a header that are not decoded yet.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -383,7 +383,7 @@ fn digest_of(change: Change<'_>) -> Digest {
     digester.finish()
 }
 
-/// Reads from a device, and names the place in an error.
+/// Reads bytes of a device. An error names the offset.
 pub(crate) fn read_device(device: &dyn BlockDevice, offset: u64, buffer: &mut [u8]) -> Result<()> {
     device.read_at(buffer, offset).map_err(|error| RepairError::Io { offset, error })
 }

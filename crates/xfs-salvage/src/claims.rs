@@ -10,22 +10,23 @@
 use xfs_format::extent::Extent;
 use xfs_format::{FsBlock, Geometry};
 
-/// The most memory for the bits.
+/// The most memory for the bits, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
-/// The number of times that each block of the volume may be claimed, on average. A claim of a long
-/// extent counts once for 64 blocks.
+/// The number of times that the blocks of the volume may be claimed on average before counting
+/// stops. A claim of a long extent counts once for 64 blocks.
 const FACTOR: u64 = 4;
 
 /// The claims of files on blocks.
 pub(crate) struct Claims {
-    /// The bits of the group, one after the other. Empty: the volume is too large.
+    /// One bit for each block of the volume that some file claims. Empty if the volume is too large
+    /// to be examined.
     once: Vec<u64>,
     twice: Vec<u64>,
-    /// Number of words that claims may still change.
+    /// The number of words of the bits that further claims may change before counting stops.
     left: u64,
 }
 
-/// The bits of an extent in one word.
+/// One word of the bits of an extent.
 struct Part {
     word: usize,
     bits: u64,
@@ -40,8 +41,8 @@ impl Claims {
         Self { once: vec![0; words], twice: vec![0; words], left }
     }
 
-    /// Returns whether the claims are counted. The volume is small enough for the bits, and its
-    /// files do not claim more blocks than it has many times over.
+    /// Returns whether the claims are known: the volume is small enough for the bits, and its files
+    /// do not claim far more blocks than it has.
     pub(crate) const fn is_examined(&self) -> bool {
         !self.once.is_empty() && self.left > 0
     }

@@ -1,7 +1,7 @@
 //! Files that were deleted: inodes that are free, or lie where no chunk is any more.
 //!
-//! Owns: finding them, their names, and the parts of their contents that nothing uses again. Does
-//! **not** own: inodes without a name that are still in use. Those are orphans.
+//! Owns: finding deleted files, their names, and the parts of their contents that no other file
+//! uses by now. Does **not** own: inodes without a name that are still in use. Those are orphans.
 //!
 //! A file is deleted in two steps. First its blocks are freed, then its inode. The kernel writes
 //! the freed inode without its extents, but leaves the bytes of its forks. If all inodes of a chunk
@@ -40,7 +40,8 @@ pub(crate) type LastName = (InodeNumber, Vec<u8>);
 pub(crate) struct Deleted {
     files: Vec<InodeNumber>,
     names: BTreeMap<InodeNumber, LastName>,
-    /// Inodes as the log has them, for files whose inode on disk says nothing.
+    /// Inodes of deleted files as the log has them, if the inode on disk has nothing left of the
+    /// file.
     logged: BTreeMap<InodeNumber, Vec<u8>>,
     space: FreeSpace,
 }
@@ -50,7 +51,7 @@ impl Deleted {
         self.files.is_empty()
     }
 
-    /// Returns the inode of a deleted file: as the log has it, else as it lies on disk.
+    /// Returns the inode of a deleted file: from the log if it was found there, else from the disk.
     fn inode(&self, evidence: &Evidence<'_>, number: InodeNumber) -> InodeEvidence {
         match self.logged.get(&number) {
             Some(bytes) => evidence.judge_inode(number, bytes.clone()),
@@ -60,8 +61,8 @@ impl Deleted {
 }
 
 impl Survey<'_, '_> {
-    /// Reads the whole device for inodes that are not in use, and for directory blocks. The old
-    /// records of the log are searched for what the inodes were before.
+    /// Reads the whole device for inodes that are not in use, and for directory blocks. Searches
+    /// the old records of the log for the contents of these inodes before they were freed.
     pub(crate) fn deleted(&mut self, log: Option<SharedDevice>) -> Result<Deleted, Stopped> {
         let evidence = &self.evidence;
         let (inventory, claims) = (&self.inventory, &self.claims);
@@ -95,7 +96,7 @@ impl Survey<'_, '_> {
     }
 
     /// Adds the files whose inodes the log still has as they were before they were deleted. An
-    /// inode that lies on disk unchanged counts before the log.
+    /// inode that is still unchanged on disk is preferred to the one in the log.
     fn add_logged(&self, deleted: &mut Deleted, log: SharedDevice) {
         let (evidence, inventory) = (&self.evidence, &self.inventory);
         let wanted = |number| !inventory.has(number, Mark::Used);
@@ -205,7 +206,8 @@ impl Salvage<'_> {
         Some((name, self.deleted.inode(&self.evidence, number), last_name))
     }
 
-    /// Returns the mode to use for deleted file `index`, or 0 if the inode has its own.
+    /// Returns the mode for deleted file `index` if its inode has lost its mode, or 0 to use that
+    /// of the inode.
     pub(crate) fn deleted_mode(&self, index: usize) -> u16 {
         let number = self.deleted.files.get(index).copied();
         let inode = number.map(|number| self.deleted.inode(&self.evidence, number));

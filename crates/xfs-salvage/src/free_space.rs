@@ -1,4 +1,5 @@
-//! The free blocks of a group, to leave out of deleted files what is in use again.
+//! The free blocks of a group. With them, blocks that are in use again are left out of deleted
+//! files.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ const MOST_GROUPS: usize = 8;
 /// The free extents of a group, in order; `None` if its btree is damaged.
 type GroupExtents = Option<Rc<Vec<(u32, u32)>>>;
 
-/// The free space of the groups that were asked for last.
+/// The free space of the groups that were looked up last.
 #[derive(Default)]
 pub(crate) struct FreeSpace {
     groups: RefCell<BTreeMap<AgNumber, GroupExtents>>,
@@ -43,8 +44,9 @@ impl FreeSpace {
         known
     }
 
-    /// Returns the parts of an extent that are free now. Where the free-space btree is damaged, the
-    /// parts that no file claims count as free; without claims, none do.
+    /// Returns the parts of an extent that are free now. If the free-space btree is damaged, the
+    /// extent counts as free if no file claims a block of it. If the claims are not known either,
+    /// it counts as used.
     pub(crate) fn free_parts(
         &self,
         evidence: &Evidence<'_>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use xfs_format::InodeNumber;
 
-/// One mask for each fact, with a bit for each of 64 consecutive inode numbers.
+/// One bit mask for each kind of fact. Each mask has a bit for each of 64 consecutive inodes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Masks {
     used: u64,
@@ -25,7 +25,7 @@ pub(crate) enum Mark {
     Readable,
     /// The inode is a directory that can be read.
     Directory,
-    /// A name has led to the inode, or the inode was reported otherwise.
+    /// A name has led to the inode, or the inode was reported in another way.
     Visited,
 }
 

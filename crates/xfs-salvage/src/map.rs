@@ -46,7 +46,7 @@ pub enum RescueMapError {
         /// The number of the line, from 1.
         line: usize,
     },
-    /// The map is longer than any that is accepted.
+    /// The map has more ranges than this reader accepts.
     #[error("the ddrescue map has more than {MOST_RANGES} ranges")]
     TooLong,
 }
@@ -115,7 +115,7 @@ impl RescueMap {
         &self.missing
     }
 
-    /// Returns whether a byte of the range was not copied.
+    /// Returns whether any byte of the range was not copied.
     #[must_use]
     pub fn lacks(&self, range: ByteRange) -> bool {
         let next = self.missing.partition_point(|missing| missing.end <= range.start);
@@ -123,7 +123,7 @@ impl RescueMap {
     }
 }
 
-/// Parses one range and whether it was copied.
+/// Parses the line of one range. Returns the range, and whether it was copied.
 fn parse_range(line: &str) -> Option<(ByteRange, bool)> {
     let mut fields = line.split_whitespace();
     let start = parse_number(fields.next()?)?;

@@ -12,8 +12,8 @@ use crate::report::Remarks;
 use crate::survey::Salvage;
 
 impl Salvage<'_> {
-    /// Returns the map of a data fork, with the extents of the reverse map in its gaps. Its damages
-    /// go to `remarks`.
+    /// Returns the map of a data fork, with the extents of the reverse map in its gaps. Damage in
+    /// the map goes to `remarks`.
     pub(crate) fn map(&self, inode: &InodeEvidence, remarks: &mut Remarks) -> ForkEvidence {
         let map = self.evidence.extents(inode, ForkKind::Data);
         self.complete_map(inode.number, map, remarks)
@@ -43,8 +43,8 @@ impl Salvage<'_> {
         map
     }
 
-    /// Returns the map of an inode that is gone, as the reverse map has it: `None` if it has
-    /// nothing.
+    /// Returns the map of an inode that is gone, from the records of the reverse map; `None` if it
+    /// has none of the inode.
     pub(crate) fn map_of_gone(&self, number: InodeNumber) -> Option<ForkEvidence> {
         let extents = self.forks.get(&number).filter(|extents| !extents.is_empty())?;
         let mut map = ForkEvidence::default();
@@ -81,7 +81,8 @@ impl Salvage<'_> {
         names
     }
 
-    /// Returns the names of a directory, read through its completed map.
+    /// Returns the names of a directory, read through its map, whose gaps are filled from the
+    /// reverse map.
     pub(crate) fn directory(
         &self,
         inode: &InodeEvidence,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use xfs_evidence::AttributeEvidence;
 use xfs_format::InodeNumber;
 
-/// The most names that are kept. A volume with more names in damaged directories has orphans.
+/// The most names that are kept. Further names are dropped, and their files become orphans.
 const MOST_NAMES: u64 = 1 << 26;
 
 /// A name that a parent pointer gives.
@@ -20,14 +20,14 @@ pub(crate) struct PointerName {
 pub(crate) struct Names {
     by_parent: BTreeMap<InodeNumber, Vec<PointerName>>,
     count: u64,
-    /// Number of names that were left out.
+    /// Number of names that were dropped because `MOST_NAMES` were kept already.
     pub(crate) dropped: u64,
 }
 
 impl Names {
     /// Takes the parent pointers of an inode that lead to one of the wanted directories.
-    /// `generation_of` returns the generation of a directory that is wanted: `None` inside if the
-    /// directory is gone and its generation is not known.
+    /// `generation_of` returns `None` for a directory that is not wanted, and `Some(None)` for one
+    /// whose inode is gone, so that its generation is not known.
     pub(crate) fn take(
         &mut self,
         child: InodeNumber,
@@ -54,7 +54,7 @@ impl Names {
         self.by_parent.get(&parent).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the directories from `from` on that have names, in order.
+    /// Returns the directories that have names here, in order, beginning with inode number `from`.
     pub(crate) fn parents(&self, from: InodeNumber) -> impl Iterator<Item = InodeNumber> + '_ {
         self.by_parent.range(from..).map(|(parent, _)| *parent)
     }

@@ -1,4 +1,5 @@
-//! The tree that is salvaged: files, directories, and the directories for what has no place.
+//! The tree that is salvaged: files, directories, and the made-up directories for orphans and
+//! deleted files.
 //!
 //! Owns: walking names lazily, directories that exist only by the parent pointers of their
 //! children, orphans, and the report on each file. Does **not** own: where copies go.
@@ -33,7 +34,7 @@ pub use entries::NodeEntries;
 pub(crate) const MOST_LEVELS: u32 = 2048;
 /// The mode of files whose mode is not known, without type.
 const UNKNOWN_MODE: u16 = 0o600;
-/// The mode of regular files whose inode is gone.
+/// The mode of regular files whose inode cannot be read.
 const GONE_MODE: u16 = FileType::Regular.mode_bits() | UNKNOWN_MODE;
 /// The set-user-ID and set-group-ID bits of a mode.
 const SET_ID: u16 = 0o6000;
@@ -45,7 +46,7 @@ pub(crate) struct Position {
     parent: Option<Rc<Self>>,
     name: Vec<u8>,
     level: u32,
-    /// Whether the node is at or below an orphan that may have been freed.
+    /// Whether the node is an orphan that may have been freed, or lies below one.
     is_unsure: bool,
 }
 
@@ -192,7 +193,7 @@ impl<'a> Salvage<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Returns a file that has been reported before. It is not reported again.
+    /// Returns a node for a file that another node has reported before. This node reports nothing.
     pub(crate) fn again(
         salvage: &'a Salvage<'a>,
         kind: NodeKind,
@@ -207,13 +208,13 @@ impl<'a> Node<'a> {
 }
 
 impl Node<'_> {
-    /// Sets the mode to use in place of the inode's own; 0 for the inode's own.
+    /// Sets the mode to use in place of that of the inode; 0 keeps that of the inode.
     pub(crate) const fn with_mode(mut self, mode: u16) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Returns the mode to use in place of the inode's own; 0 for the inode's own.
+    /// Returns the mode to use in place of that of the inode; 0 if the inode's own is used.
     pub(crate) const fn chosen_mode(&self) -> u16 {
         self.mode
     }
@@ -290,7 +291,8 @@ impl Node<'_> {
         }
     }
 
-    /// Returns the number of a directory that has no inode.
+    /// Returns the number to show for a directory that may have no inode: a number that no inode
+    /// has for `orphans` and `deleted`.
     fn made_number(&self) -> u64 {
         match self.kind {
             NodeKind::Orphans => u64::MAX - 1,

@@ -16,10 +16,10 @@ use crate::survey::{Salvage, Stopped, SurveyProgress};
 
 /// The most names that are kept.
 const MOST_NAMES: usize = 1 << 26;
-/// The number of names between two reports of progress.
+/// The number of names after which the walk reports its progress again.
 const STEP_NAMES: u64 = 1024;
 
-/// The number of a name in a [`NameTree`].
+/// The number of a name in a [`NameTree`], which stands for the whole path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(u32);
 
@@ -70,8 +70,8 @@ struct OpenLevel<'a> {
 
 impl<'a> Salvage<'a> {
     /// Walks the whole tree, and returns its names without deleted files. Each file is reported as
-    /// if it had been copied, but its contents are not read: ranges that only the device refuses
-    /// are not among those that are missing.
+    /// if it had been copied. Its contents are not read, so ranges that the device cannot read are
+    /// not reported as missing.
     ///
     /// # Errors
     ///
@@ -110,7 +110,8 @@ impl<'a> Salvage<'a> {
 }
 
 impl NameTree {
-    /// Adds a name. Returns `None`, and counts the name, if there are too many.
+    /// Adds a name. If the tree is full or the name too long, counts the name as dropped and
+    /// returns `None`.
     fn add(&mut self, parent: NameId, name: &[u8], node: &Node<'_>) -> Option<NameId> {
         let length = u16::try_from(name.len()).ok();
         let id = NameId::of_index(self.entries.len()).filter(|id| id.index() < MOST_NAMES);
@@ -133,7 +134,7 @@ impl NameTree {
         Some(id)
     }
 
-    /// Makes `id` the last entry of the directory of a level.
+    /// Adds `id` to the directory of `level`, after the entries that it has already.
     fn link(&mut self, level: &mut OpenLevel<'_>, id: NameId) {
         let before = level.last.replace(id);
         let at = before.unwrap_or(level.id);
@@ -148,7 +149,7 @@ impl NameTree {
         self.entries.get(id.index()).expect("the number of a name comes from its tree")
     }
 
-    /// Returns the number of names, with the top.
+    /// Returns the number of names, the top included.
     #[must_use]
     pub fn count(&self) -> usize {
         self.entries.len()
@@ -160,7 +161,7 @@ impl NameTree {
         self.dropped
     }
 
-    /// Returns the last name on the path; an empty one for the top.
+    /// Returns the last component of the path; an empty one for the top.
     #[must_use]
     pub fn name(&self, id: NameId) -> &[u8] {
         let entry = self.entry(id);
@@ -183,8 +184,8 @@ impl NameTree {
         (!is_made).then_some(entry.inode)
     }
 
-    /// Returns whether the path leads through names of the volume only. An orphan lies under its
-    /// inode number, which is no name, and so does everything below it.
+    /// Returns whether every component of the path is a name on the volume. An orphan has its inode
+    /// number in place of a name, so its path and all paths below it do not count.
     #[must_use]
     pub fn has_name(&self, id: NameId) -> bool {
         let mut at = id;
@@ -243,7 +244,7 @@ impl NameTree {
         Some(at)
     }
 
-    /// Returns the file that a name leads to. It is not reported again.
+    /// Returns the file that a name leads to. The returned node reports nothing.
     #[must_use]
     pub fn node<'a>(&self, salvage: &'a Salvage<'a>, id: NameId) -> Node<'a> {
         let entry = self.entry(id);

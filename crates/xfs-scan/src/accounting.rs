@@ -6,8 +6,8 @@
 //!
 //! # Memory
 //!
-//! One sum per owner, project or directory, and 40 bytes per run of shared blocks. Runs that touch
-//! are joined. This memory is not part of the rows' memory, and is never spilled.
+//! Each owner, project or directory takes one sum, and each run of shared blocks 40 bytes. Adjacent
+//! runs are joined. This memory is not part of that for rows, and never goes to the spill file.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,7 +27,7 @@ impl AccountBy {
     }
 }
 
-/// One row of accounting: the sums of one account.
+/// The sums of one owner, project or directory, as one row of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The kind of this account.
@@ -43,7 +43,7 @@ pub struct Account {
     pub blocks: u64,
     /// Number of the 512-byte units in `blocks` that are shared with another file.
     pub shared_blocks: u64,
-    /// The directory's path, empty for other kinds.
+    /// The paths of the directory; empty for an owner or a project.
     pub paths: ByteList,
 }
 
@@ -65,8 +65,8 @@ impl AccountSums {
     }
 }
 
-/// A shared extent of an inode, and the accounts to which it is charged if no earlier inode shares
-/// it.
+/// A shared extent of an inode, with the accounts that it is charged to if no inode before this one
+/// maps its blocks.
 #[derive(Clone, Copy, Debug)]
 struct SharedClaim {
     /// The key of the inode's account of each kind: owner, project, directory.
@@ -85,8 +85,8 @@ pub(crate) struct AccountPart {
 const KINDS: [AccountBy; 3] = [AccountBy::Owner, AccountBy::Project, AccountBy::Directory];
 
 impl AccountPart {
-    /// Counts the inode of `view`. `directory` is the inode number of the directory to which the
-    /// inode is charged. `shared` gives its shared extents: first block and number of blocks.
+    /// Counts the inode of `view`. `directory` is the number of the directory inode that is charged
+    /// for it. `shared` yields the inode's shared extents: first block and number of blocks.
     pub(crate) fn add(
         &mut self,
         wanted: &[AccountBy],
@@ -189,8 +189,8 @@ fn with_descendants(
     named.filter_map(|(position, sums)| Some((directories.ino(position)?, sums))).collect()
 }
 
-/// Runs of shared blocks that are charged to an account already: start and end of each run. Runs
-/// neither overlap nor touch.
+/// Runs of shared blocks that an earlier inode was charged for: the end of each run by its start.
+/// Runs neither overlap nor touch.
 #[derive(Debug, Default)]
 struct ClaimedBlocks(BTreeMap<u64, u64>);
 

@@ -1,6 +1,7 @@
 //! The rows of one unit of work, with their names.
 //!
-//! Owns: the arena of the rows' items (links, target, attribute names), and its format.
+//! Owns: the arena, a buffer that holds the items of all rows of a batch (links, target, attribute
+//! names), and its format.
 //!
 //! ```text
 //! item:  tag (1)  length (2)  payload (length)
@@ -24,7 +25,7 @@ const LINK_HEAD_BYTES: usize = 12;
 /// One item of a row: a link, the target, an attribute name or a run of shared blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowItem<'a> {
-    /// A directory entry that names the inode.
+    /// A directory entry that leads to the inode.
     Link(Link<'a>),
     /// The target of a symbolic link.
     Symlink(&'a [u8]),
@@ -45,7 +46,7 @@ pub(crate) struct SharedRun {
     pub(crate) length: u64,
 }
 
-/// A directory entry that names the row's inode.
+/// A directory entry that leads to the inode of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link<'a> {
     /// Inode number of the directory.
@@ -69,8 +70,8 @@ impl Batch {
         self.rows.capacity() * size_of::<Row>() + self.arena.capacity()
     }
 
-    /// Records the bytes of the arena from `start` to its end as the items of `row`. Returns
-    /// `false`, and leaves the row without items, if the range would exceed 4 GiB (**I1**).
+    /// Records in `row` that its items are the bytes of the arena from `start` on. Returns `false`,
+    /// and leaves the row without items, if the range would exceed 4 GiB (**I1**).
     #[inline]
     pub(crate) fn place_items(&self, row: &mut Row, start: usize) -> bool {
         let length = self.arena.len().saturating_sub(start);

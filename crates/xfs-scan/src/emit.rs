@@ -1,7 +1,7 @@
 //! From stored rows to the output.
 //!
-//! Owns: giving each row its paths, and passing the row to the encoder, the summary and the
-//! accounts. Does **not** own: what these do with the row.
+//! Owns: adding the paths to each row, and passing the row to the encoder, the summary and the
+//! accounts. Does **not** own: the work of these three.
 
 use xfs_format::AgNumber;
 use xfs_format::inode::{ExtendedFlags, FileType};
@@ -16,13 +16,14 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
-/// An output piece that is longer than this many bytes is completed, and the next row begins a new
-/// piece. The few batches of a piece reach this length only if paths are very long.
+/// A piece of output that is longer than this many bytes is completed, and the next row begins a
+/// new one. Normally a piece ends before that, after its few batches; only very long paths make it
+/// longer.
 const PIECE_BYTES: usize = 16 << 20;
 /// Most bytes of paths that are written for one inode. More bytes give a finding instead.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
-/// State that is the same for all workers that encode rows.
+/// State that all workers share while they encode rows.
 pub(crate) struct EmitContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) memory: &'a Memory,
@@ -30,17 +31,17 @@ pub(crate) struct EmitContext<'a> {
     pub(crate) encoding: Option<&'a Encoding>,
     /// The directories of the volume. `None` if paths are not needed.
     pub(crate) directories: Option<&'a DirectoryTable>,
-    /// The time in seconds since 1970 from which the summary counts ages back. `None` if no summary
-    /// is needed.
+    /// The current time in seconds since 1970, from which the summary computes ages. `None` if no
+    /// summary is needed.
     pub(crate) summary_now: Option<i64>,
     pub(crate) accounts: &'a [AccountBy],
 }
 
-/// A part of the encoded rows of some batches: in memory, or in the spill file. Parts are in the
-/// order of the rows.
+/// The encoded rows of some batches, or a part of them: in memory, or in the spill file. The parts
+/// of a list are in the order of the rows.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
-    /// Lines of rows in the spill file, and the facts that were collected with them.
+    /// Text lines of rows, in the spill file, and the facts that were collected with these rows.
     Spilled(SpillRange, Vec<Fact>),
 }
 
@@ -182,9 +183,9 @@ impl<'a> PieceWriter<'a> {
         Ok(Self { context, encoder, is_empty: true, full: Vec::new() })
     }
 
-    /// Encodes one row. If the piece has grown large, completes it and writes its lines to the
-    /// spill file. That is needed because the number of rows in a unit is bounded, but the length
-    /// of their paths is not.
+    /// Encodes one row. If the piece has grown past `PIECE_BYTES`, completes it and writes its
+    /// lines to the spill file. Without this, long paths could make a piece of any size, although
+    /// the number of its rows is bounded.
     #[inline]
     fn encode(
         &mut self,
@@ -243,7 +244,8 @@ fn find_symlink<'b>(batch: &'b Batch, row: &Row) -> Option<&'b [u8]> {
     })
 }
 
-/// Returns the number of blocks in the realtime section; 0 if the scan has not counted them.
+/// Returns the number of blocks of a file in the realtime section; 0 if the scan has not counted
+/// them.
 #[inline]
 fn find_realtime_blocks(batch: &Batch, row: &Row) -> u64 {
     if row.xflags & ExtendedFlags::REALTIME.bits() == 0 {

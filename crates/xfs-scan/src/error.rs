@@ -11,7 +11,7 @@ pub enum ScanError {
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
-    /// The side output of facts could not be written.
+    /// The facts (findings, accounts, totals) could not be written to their own output.
     #[error("cannot write the facts: {0}")]
     Facts(#[source] io::Error),
     /// The spill file could not be created, written or read.

@@ -1,5 +1,5 @@
-//! Findings: unreadable or invalid data. Each is a typed row of its own, so that no missing row
-//! goes unreported.
+//! Findings: unreadable or invalid data. Each is a row of its own in the output, so that a missing
+//! inode row is always explained.
 
 use xfs_buffer::Error;
 use xfs_format::{Check, Corruption, StructureAddress};
@@ -28,7 +28,7 @@ pub enum FindingCode {
     ParentNotDirectory,
     /// A parent pointer names another generation of its parent.
     ParentStale,
-    /// The parents of a directory lead back to it.
+    /// A directory is its own ancestor: its parents lead back to it.
     ParentCycle,
     /// A name is empty, `.` or `..`, or holds `/` or NUL.
     BadName,
@@ -159,7 +159,8 @@ impl Finding {
         self
     }
 
-    /// Records that `inode_count` inodes from `first_ino` on have no row because of this finding.
+    /// Records that `inode_count` inodes, the first of which is `first_ino`, have no row because of
+    /// this finding.
     #[must_use]
     pub fn hides(mut self, first_ino: u64, inode_count: u32) -> Self {
         self.ino = Some(first_ino);

@@ -3,8 +3,8 @@
 //! Owns: sorting entries from the order of directories into the units of the inodes that they name,
 //! and joining them with the rows of these inodes. Only volumes without parent pointers need it.
 //!
-//! Each worker has one bucket per unit. When the buckets of all workers exceed their share of the
-//! memory, a worker's buckets go to the spill file as one run per unit.
+//! Each worker keeps one bucket of entries per unit. If a worker cannot reserve more memory, it
+//! appends each of its buckets to the spill file; such a range of the file is a run.
 //!
 //! ```text
 //! entry:  child (8)  parent (8)  parent's generation (4)  length of name (1)  name
@@ -18,7 +18,7 @@ use crate::memory::{Memory, SpillRange};
 use crate::plan::Plan;
 use crate::{Finding, FindingCode};
 
-/// Number of bytes of memory that a worker reserves at a time.
+/// Number of bytes by which a worker extends its reservation of memory.
 const RESERVE_BYTES: usize = 256 << 10;
 
 /// The entries that one worker has found, in one bucket per unit of work.
@@ -50,8 +50,8 @@ impl LinkBuckets {
         true
     }
 
-    /// Writes the buckets to the spill file if they exceed their share of the memory. The worker
-    /// must call this after every few entries.
+    /// Reserves memory for the buckets, or writes them to the spill file if it does not suffice.
+    /// The worker must call this after every few entries.
     pub(crate) fn spill_if_needed(&mut self, memory: &Memory) -> Result<(), ScanError> {
         while self.used > self.reserved {
             if memory.reserve(RESERVE_BYTES) {
@@ -83,7 +83,7 @@ pub(crate) struct UnitLinks {
 }
 
 impl LinkRuns {
-    /// Combines the entries of all workers.
+    /// Combines the entries of all workers, unit by unit.
     pub(crate) fn new(unit_count: usize, workers: Vec<LinkBuckets>, memory: &Memory) -> Self {
         let mut units = Vec::new();
         units.resize_with(unit_count, UnitLinks::default);

@@ -2,8 +2,8 @@
 //! spill file.
 //!
 //! Owns: the accounting of waiting data, and the spill file. Does **not** own: small allocations
-//! (read buffers, the plan, pieces on their way to the output), for which a fixed share of the
-//! limit is set aside.
+//! (read buffers, the plan, pieces on their way to the output), for which a fixed part of the limit
+//! is kept free.
 //!
 //! The spill file has no name, so it disappears when the scan ends, in whatever way.
 
@@ -27,7 +27,8 @@ pub(crate) struct SpillRange {
     length: usize,
 }
 
-/// The memory for waiting data, and the spill file for the excess.
+/// Counts the memory of data that wait for a later step of the scan, and writes data that do not
+/// fit to the spill file.
 ///
 /// Half of the memory is for rows and links, which can be spilled. The other half is for tables,
 /// which cannot.
@@ -40,7 +41,7 @@ pub(crate) struct Memory {
     file_end: AtomicU64<Volume>,
 }
 
-/// The place where a batch waits for its next step.
+/// A batch that waits for the next step of the scan.
 pub(crate) enum StoredBatch {
     /// The batch is in memory.
     Kept(Batch),
@@ -94,7 +95,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Releases `bytes` bytes of memory, whose data does not wait any more.
+    /// Releases `bytes` bytes that `reserve` has reserved.
     pub(crate) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }

@@ -23,7 +23,7 @@ pub enum Format {
 
 impl Format {
     /// Returns whether the format has rows for inodes only, so that findings, accounts and totals
-    /// go to a side output.
+    /// need an output of their own.
     #[must_use]
     pub const fn has_facts_apart(self) -> bool {
         matches!(self, Self::Csv | Self::Parquet)
@@ -52,7 +52,7 @@ pub struct UnknownFormat {
     pub name: String,
 }
 
-/// The kinds of accounts.
+/// The kinds of accounts: by owner, by project or by directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccountBy {
     /// One account per owner (uid).
@@ -71,7 +71,7 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 pub enum Spill {
     /// An unnamed file in this directory, created when it is first needed.
     In(PathBuf),
-    /// This open file. For a program that gives up the right to open files before it scans.
+    /// This open file, for a program that has given up the right to open files.
     To(Arc<File>),
 }
 
@@ -100,12 +100,12 @@ pub struct ScanOptions {
     pub spill: Spill,
     /// The kinds of accounts whose rows follow those of the inodes.
     pub accounts: Vec<AccountBy>,
-    /// Whether to create [`ScanReport::summary`](crate::ScanReport).
+    /// Whether to compute [`ScanReport::summary`](crate::ScanReport).
     pub summary: bool,
     /// The function that every worker calls before each unit of work. After it has returned `true`,
     /// the scan ends soon with [`Cancelled`](crate::ScanError::Cancelled).
     pub cancel: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
-    /// The function to which the thread that called the scan passes its progress.
+    /// The function that receives the progress, called by the thread that has started the scan.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }
 

@@ -36,7 +36,8 @@ use crate::reader::{ReadSelection, UnitRows, note_part, push_attr};
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode};
 
-/// Most bytes of names that are kept for one inode. More bytes give a finding instead.
+/// Most bytes of links, attribute names and target that are kept for one inode. More bytes give a
+/// finding instead.
 const MOST_ITEM_BYTES: usize = 64 << 20;
 
 /// An inode whose directory blocks, attributes or target lie outside of the inode and wait to be
@@ -53,8 +54,8 @@ struct PendingInode {
     audit: Option<Audit>,
 }
 
-/// Returns the error for a directory that has a name twice, or whose index differs from its
-/// entries.
+/// Returns the error for a directory that fails `check`: it has a name twice, or its index differs
+/// from its entries.
 fn duplicate_name(inode: &Inode, check: DirectoryCheck) -> Error {
     Corruption::new(Structure::Directory, StructureAddress::Inode(inode.number()), check).into()
 }
@@ -65,7 +66,8 @@ pub(crate) struct VolumeContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) memory: &'a Memory,
     pub(crate) selection: ReadSelection,
-    /// Number of directory blocks that all workers have listed (**I1**: it is bounded).
+    /// Number of filesystem blocks in the directory blocks that all workers have listed so far. It
+    /// has a limit (**I1**).
     pub(crate) blocks_listed: AtomicU64<Volume>,
 }
 
@@ -76,7 +78,8 @@ pub(crate) struct OutOfLineReader<'a> {
     /// Directory entries that this worker has found. Empty for volumes with parent pointers.
     pub(crate) links: LinkBuckets,
     buffer: Vec<u8>,
-    /// Blocks of the current directory that each consist of several extents.
+    /// Blocks of the current directory that lie in several extents, so that each needs several
+    /// reads.
     scattered: Vec<FileBlock>,
 }
 
@@ -86,9 +89,9 @@ impl<'a> OutOfLineReader<'a> {
         Self { scope, pending, links: LinkBuckets::default(), buffer, scattered }
     }
 
-    /// Records the verified inode in `bytes`, whose row has the index `row`, if it has data out of
-    /// line. The entries of a short-form directory are read at once. Returns the error of an
-    /// invalid inode, or `None`.
+    /// Decodes the inode in `bytes`, and puts it on the list of inodes with out-of-line data. A
+    /// short-form directory is read at once. Returns an error that is to become a finding, or
+    /// `None`.
     pub(crate) fn note(&mut self, row: usize, number: InodeNumber, bytes: &[u8]) -> Option<Error> {
         let cache = &self.scope.source.cache;
         let inode = match Inode::decode(bytes, number, &cache.verify_context()) {

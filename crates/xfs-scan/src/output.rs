@@ -52,7 +52,8 @@ pub struct Trailer {
 pub(crate) struct OutputPiece {
     /// The encoded rows. `None` if the piece has only facts.
     pub(crate) rows: Option<Rows>,
-    /// Facts that do not belong into rows, because the format has only rows of inodes.
+    /// Facts (findings and accounts) that are kept apart because the format has only rows of
+    /// inodes.
     pub(crate) facts: Vec<Fact>,
 }
 
@@ -65,7 +66,7 @@ pub(crate) enum Rows {
     RowGroup(self::parquet::RowGroup),
 }
 
-/// Encodes rows into one piece.
+/// Encodes rows, findings and accounts into one piece.
 pub(crate) trait RowEncoder: Send {
     /// Adds the row of an inode.
     fn inode(&mut self, view: &RowView<'_>) -> Result<(), ScanError>;
@@ -90,8 +91,8 @@ pub(crate) enum Encoding {
     Parquet(self::parquet::ParquetEncoding),
 }
 
-/// Buffers for lines that are used again, because getting fresh memory from the host takes longer
-/// than filling a buffer.
+/// Empty buffers for lines, kept for reuse: fresh memory from the operating system takes longer to
+/// get than a buffer takes to fill.
 #[derive(Default)]
 pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>, Volume>);
 
@@ -132,8 +133,8 @@ impl Encoding {
         })
     }
 
-    /// Returns the number of units per piece: many for Parquet, whose readers prefer large row
-    /// groups, and few for lines of text, to save memory.
+    /// Returns the number of units of work per piece: more for Parquet, whose readers prefer large
+    /// row groups, than for lines of text, which are kept small to save memory.
     pub(crate) const fn units_per_piece(&self) -> usize {
         match self {
             Self::Lines { .. } => 1,
@@ -143,7 +144,7 @@ impl Encoding {
     }
 }
 
-/// An output that has been started and to which volumes can be scanned.
+/// An output whose head is written, and that takes the rows of one volume after another.
 pub struct Output<'w> {
     pub(crate) encoding: Encoding,
     pub(crate) appender: Appender<'w>,
@@ -224,7 +225,7 @@ impl Appender<'_> {
         }
     }
 
-    /// Writes what precedes the rows of a volume.
+    /// Writes the part of the output that precedes the rows of a volume.
     pub(crate) fn begin_volume(&mut self, volume: &VolumeLabel) -> Result<(), ScanError> {
         match &mut self.rows {
             RowAppender::Lines { format: LineFormat::Ndjson, writer, .. } => {

@@ -1,7 +1,8 @@
 //! Rule `space`: the btrees and headers of a group are built from the claims of all owners.
 //!
 //! Owns: free space, reverse map, reference counts, inode btrees, free list, AGF and AGI of a group
-//! that is marked or has damage in them. Does **not** own: the claims, which are right by now.
+//! that is marked or has damage in them. Does **not** own: the claims of owners on blocks, which
+//! earlier rules have made right.
 //!
 //! The btrees take their blocks from the space that no owner claims, and so change the free space
 //! that they record. The number of blocks is therefore found by repetition: with too few blocks,
@@ -35,15 +36,16 @@ use records::{Needs, Records};
 /// The name of the rule.
 const RULE: &str = "space";
 
-/// The loss of a group that is rebuilt while neither its reverse map nor its btrees of free space
-/// are whole, and an inode of the volume cannot be read.
+/// The loss that the plan lists for a rebuilt group if an inode of the volume cannot be read, and
+/// neither the group's reverse map nor its free-space btrees are whole.
 const LOST_BLOCKS: &str = "the blocks in this group of the inodes and forks that cannot be read";
 
-/// The most attempts to find the number of blocks. Each attempt has more blocks than the one
-/// before, and two or three are usual.
+/// The most attempts to find the number of blocks that the btrees need. Each attempt takes more
+/// blocks than the one before; two or three are usual.
 const MOST_ATTEMPTS: u32 = 64;
 
-/// Rebuilds the groups that are marked, and those with damage in their btrees or headers.
+/// Rebuilds the groups that another rule has marked, and those with damage in their btrees or
+/// headers.
 ///
 /// # Errors
 ///
@@ -118,11 +120,12 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
 struct Rebuild<'a> {
     group: Group<'a>,
     chunks: Vec<InodeChunk>,
-    /// The AGI, if it can be read.
+    /// The old AGI, if it can be read.
     agi: Option<Agi>,
-    /// The blocks of inode btrees that stay, or `None` if the btrees are built.
+    /// The blocks of the old inode btrees if these btrees stay, or `None` if they are rebuilt.
     kept: Option<Vec<AgBlock>>,
-    /// The blocks that have no owner and stay out of the free space.
+    /// Blocks without a known owner that stay out of the free space: they may belong to files that
+    /// cannot be read.
     reserved: Vec<Rmap>,
     lsn: Lsn,
 }
@@ -136,7 +139,8 @@ impl Rebuild<'_> {
         self.geometry().has_ro_compat(feature)
     }
 
-    /// Builds all blocks of the group from the claims of all owners but its btrees.
+    /// Builds all btrees and headers of the group. `own` holds the claims of all owners except the
+    /// btrees that are built.
     fn build(
         &self,
         mut own: Vec<Rmap>,
@@ -162,7 +166,7 @@ impl Rebuild<'_> {
         Err(RepairError::NoSpace { count: count as u64 })
     }
 
-    /// Returns the gaps between claims that are not reserved.
+    /// Returns the gaps between the claims, without the reserved blocks.
     fn gaps(&self, own: &[Rmap]) -> Vec<(u32, u32)> {
         let all: Vec<Rmap> = own.iter().chain(&self.reserved).copied().collect();
         claims::gaps(&all, self.group.length_blocks())
@@ -172,7 +176,7 @@ impl Rebuild<'_> {
         btree::build::<F>(&self.group, self.lsn, records, blocks)
     }
 
-    /// Builds the btrees in the taken blocks, then the headers.
+    /// Builds the btrees in the blocks `taken`, then the headers that lead to them.
     fn blocks(&self, records: &Records, needs: &Needs, taken: &[AgBlock]) -> Vec<BuiltBlock> {
         let mut rest = taken;
         let mut next = |count: usize| {
@@ -254,7 +258,7 @@ impl Rebuild<'_> {
     }
 }
 
-/// The finished btrees of the AGF.
+/// The finished btrees whose roots are in the AGF.
 struct SpaceTrees {
     by_block: BuiltTree,
     by_size: BuiltTree,

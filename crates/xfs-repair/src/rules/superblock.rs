@@ -1,7 +1,7 @@
 //! Rule `superblock`: the superblock and its copies.
 //!
-//! Owns: the sectors of both. Does **not** own: which superblock is right. The caller of the
-//! rehearsal has found it by evidence.
+//! Owns: the sectors of the superblock and of its copies. Does **not** own: which superblock is
+//! right. The caller of the rehearsal has decided that by evidence.
 
 use xfs_check::{Code, Place};
 use xfs_evidence::InodeState;
@@ -19,7 +19,8 @@ use crate::patient::Patient;
 /// The name of the rule.
 const RULE: &str = "superblock";
 
-/// Writes the superblock if its sector does not hold it, and each copy that has a finding.
+/// Writes the superblock if its sector does not hold a valid one or has findings. Writes each copy
+/// that has a finding.
 ///
 /// # Errors
 ///

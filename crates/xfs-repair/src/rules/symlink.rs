@@ -1,8 +1,8 @@
 //! Rule *symlink*: writes the blocks of a symbolic link's target again.
 //!
 //! The target has no second copy. If a block still belongs to the link by its header, its bytes are
-//! kept, although the checksum may be wrong: the report says so. Else the rest of the target is
-//! lost.
+//! kept, although the checksum may be wrong: the report says so. The bytes from a block of another
+//! owner on are lost.
 
 use xfs_check::{Area, Code, Place};
 use xfs_format::extent::Extent;
@@ -17,13 +17,14 @@ use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
 
-/// The target of a link of which no byte is left.
+/// The target that a symbolic link gets if no byte of its target is left.
 const NOTHING_LEFT: &[u8] = b"target-lost";
 
-/// The largest buffer of a part of a target, in bytes: the header and 1024 bytes, in whole blocks.
+/// The most bytes that one block of a target takes on disk: a header and 1024 bytes, rounded up to
+/// whole filesystem blocks.
 const MOST_PART_BYTES: u64 = 64 << 10;
 
-/// Writes the links again whose blocks have findings.
+/// Writes the symbolic links with findings again.
 ///
 /// # Errors
 ///
@@ -80,7 +81,7 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 /// The target of a link, as far as it is left.
 struct Target {
     bytes: Vec<u8>,
-    /// Whether the target has blocks, and all of them pass their checks.
+    /// Whether the target is in blocks of its own, and all of them pass their checks.
     is_sound: bool,
 }
 
@@ -105,8 +106,8 @@ impl Target {
         target
     }
 
-    /// Returns up to `rest` bytes of the part in an extent, or `None` if the block belongs to
-    /// something else.
+    /// Returns up to `rest` bytes of the target, those that the block in `extent` holds. Returns
+    /// `None` if the block does not belong to the link.
     fn part(
         &mut self,
         patient: &Patient,

@@ -37,8 +37,8 @@ fn undo_file_reads_back() {
     assert_ne!(first.old, first.new);
 }
 
-/// Writes undo files of a plan that leaves nothing, and of the same plan with a part that was not
-/// checked.
+/// Writes the undo file of a plan that repairs everything, and that of the same plan with one part
+/// not checked. Only the first may say that the volume is clean after the repair.
 #[test]
 fn undo_file_says_whether_the_repair_leaves_damage() {
     let mut rehearsal = rehearse_copy(damaged());

@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use crate::volume::{SECTOR_BYTES, TestVolume, report};
 
-/// Returns the file of the golden image with a two-level extent btree.
+/// Returns the file of the golden image whose extent btree has two levels.
 fn tree_file() -> InodeCore {
     let files = TestVolume::inodes(|core| {
         core.data_format == ForkFormat::Btree && core.file_type() == Some(FileType::Regular)
@@ -120,8 +120,9 @@ fn sibling_pointer_changed_is_set_again_and_no_extent_is_lost() {
     assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
 }
 
-/// Sets bytes of an inode of each kind to a value, with a good checksum, and asserts that the
-/// repair is clean and loses nothing. `field` names the field for messages.
+/// Damages one inode of each kind: sets the bytes `range` to each of `values`, with a good
+/// checksum. Asserts that a repair without losses leaves no finding. `field` names the bytes in
+/// messages.
 fn check_field(field: &str, range: std::ops::Range<usize>, values: &[&[u8]]) {
     let mut kinds = std::collections::BTreeSet::new();
     let inodes = TestVolume::inodes(|_| true);
@@ -227,7 +228,7 @@ fn two_files() -> [InodeCore; 2] {
     [files[0].clone(), files[1].clone()]
 }
 
-/// Lets the first extent of a file start at a block.
+/// Changes the first extent of a file so that it starts at the block `start`.
 fn point_to(volume: &TestVolume, file: &InodeCore, start: FsBlock) {
     let extent = Extent { start, ..volume.extents_of(&*volume.device, file.number)[0] };
     let disk = extent.encode().expect("the values fit a record");
@@ -321,7 +322,8 @@ fn cluster_of_inodes_zeroed_keeps_all_names_of_files() {
     assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
 }
 
-/// Clears the mode of an inode, and the start of its attribute fork.
+/// Clears the mode of an inode and the offset of its attribute fork, so that no parent pointer
+/// gives it a name.
 fn nameless(volume: &TestVolume, file: &InodeCore) {
     // The mode and the start of the attribute fork are gone: no parent pointer names the inode.
     volume.edit_inode(file, |bytes| {
@@ -330,8 +332,8 @@ fn nameless(volume: &TestVolume, file: &InodeCore) {
     });
 }
 
-/// Asserts that an inode holds its map and its links after a repair without losses, whatever the
-/// repair says about its mode.
+/// Asserts that an inode has the extents `sound` and a link count above 0 after a repair without
+/// losses. Its mode is not checked.
 fn assert_kept(volume: &TestVolume, file: &InodeCore, sound: &[Extent]) {
     let repaired = volume.repair(false);
     let losses: Vec<_> =

@@ -13,7 +13,8 @@ use xfs_testkit::Prng;
 use crate::trial::{Shape, Trial, superblock_of};
 use crate::volume::{Repaired, TestVolume};
 
-/// Zeroes the first filesystem block of a section of a directory, and asserts that nothing is lost.
+/// Zeroes the first filesystem block of a section of a directory (its data, hash index or free
+/// index), and asserts that the repair loses nothing.
 fn check_zeroed_directory_block(path: &str, section: u64) {
     let trial = Trial::new();
     let block = trial.volume.geometry.file_block(section);
@@ -106,7 +107,8 @@ fn directory_inode_zeroed_waits_for_losses() {
     }
 }
 
-/// If no inode can be read, a new root takes no fields from another inode.
+/// Zeroes all inodes. The root that a repair creates must not take fields of another inode, since
+/// none can be read.
 #[test]
 fn volume_without_a_readable_inode_gets_an_empty_root() {
     let trial = Trial::new();
@@ -269,9 +271,9 @@ fn entry_to_a_free_inode_goes_only_if_losses_are_allowed() {
     assert_eq!(after.paths, trial.before.paths);
 }
 
-/// Zeroes the first block of a directory, and the attributes of some file, which may have held a
-/// parent pointer. Asserts that the directory waits for the permission to lose names, and that the
-/// plan then lists the loss with the block.
+/// Zeroes the first block of a directory, and the attribute blocks of a file, which may have held a
+/// parent pointer to it. Asserts that a repair without permission for losses leaves the directory,
+/// and that one with it lists the block as lost.
 #[test]
 fn directory_block_waits_for_losses_if_a_parent_pointer_may_be_lost_too() {
     let trial = Trial::new();
@@ -352,7 +354,7 @@ fn symbolic_link_without_its_block_keeps_its_name() {
     assert_eq!(Shape::of(&*repaired.device).paths, trial.before.paths);
 }
 
-/// Damages the bytes of a block in one of four ways. Returns the way.
+/// Damages the bytes of a block in one of four ways. Returns a word for the kind of damage.
 fn damage_bytes(bytes: &mut [u8], pick: &mut impl FnMut(u64) -> u64) -> &'static str {
     match pick(4) {
         0 => {

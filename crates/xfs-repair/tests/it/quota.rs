@@ -74,7 +74,8 @@ fn sound_volume_with_quota_has_no_findings() {
     assert!(flags(&device).contains(QuotaFlags::CHECKED_V5));
 }
 
-/// Damages a dquot in several ways. Each is reported, and a repair lets the next mount count again.
+/// Damages a dquot in four ways, and repairs the volume. The check must report each damage. After
+/// the repair, the flags for checked counts must be clear, so that the next mount counts again.
 #[test]
 fn damaged_dquot_is_reported_and_counted_again_after_a_repair() {
     let changes: [fn(&mut [u8]); 4] = [
@@ -94,8 +95,8 @@ fn damaged_dquot_is_reported_and_counted_again_after_a_repair() {
     }
 }
 
-/// Damages the header of a group. The repair changes files without counting, so it clears the flags
-/// for checked counts too.
+/// Damages a header that has nothing to do with quota. The repair may change files without counting
+/// their blocks, so it must also clear the flags for checked quota counts.
 #[test]
 fn repair_of_anything_lets_the_next_mount_count_again() {
     let device = recovered();

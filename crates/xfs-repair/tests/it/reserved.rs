@@ -19,8 +19,8 @@ struct Case {
 }
 
 impl Case {
-    /// Zeroes all blocks of the reverse maps and the inode of a file. `with_headers` zeroes the
-    /// AGFs too, so that the btrees of free space are lost.
+    /// Zeroes the inode of a file, and all blocks of the reverse maps. `with_headers` zeroes the
+    /// AGFs too, so that the free-space btrees are lost as well.
     fn new(with_headers: bool) -> Self {
         let volume = TestVolume::golden();
         let file = file();
@@ -66,7 +66,7 @@ fn file() -> InodeCore {
     files.into_iter().max_by_key(|core| core.blocks).expect("the image has such a file")
 }
 
-/// Returns the blocks that the btrees of free space of a device have.
+/// Returns the blocks that the free-space btrees of a device call free.
 fn free_blocks(device: &dyn BlockDevice, volume: &TestVolume) -> Vec<u64> {
     let superblock = find_superblock(device).expect("a known version");
     let superblock = superblock.expect("a sound superblock").superblock;

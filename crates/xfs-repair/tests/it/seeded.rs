@@ -18,7 +18,7 @@ const QUICK_SEEDS: u64 = 12;
 /// The number of seeds of a long run.
 const LONG_SEEDS: u64 = 2_000;
 
-/// The metadata of the golden image that names itself.
+/// The sound metadata of the golden image, as a sweep over all blocks recognizes it by the headers.
 static SIGHTINGS: LazyLock<Vec<Sighting>> = LazyLock::new(|| {
     let volume = TestVolume::golden();
     let superblock = find_superblock(&*volume.device).expect("a known version");
@@ -61,11 +61,11 @@ fn names(device: &dyn BlockDevice) -> BTreeSet<Name> {
     names
 }
 
-/// A structure that is damaged.
+/// A structure that a seed damages.
 struct Target {
     at: DiskAddr,
     length: usize,
-    /// How the structure is sealed; `None` for an inode.
+    /// The kind of the block, which says how its checksum is computed; `None` for an inode.
     kind: Option<BlockKind>,
 }
 
@@ -94,8 +94,8 @@ fn target(volume: &TestVolume, prng: &mut Prng) -> Target {
     Target { at: sighting.at, length, kind }
 }
 
-/// Damages a structure: zeros, noise, one bit, or one byte with a good checksum. Returns the damage
-/// in words.
+/// Damages a structure: zeros, noise, one bit, one byte with a good checksum, zeros over many
+/// sectors, or the bytes of another structure. Returns the damage in words.
 fn damage(volume: &TestVolume, prng: &mut Prng) -> String {
     let target = target(volume, prng);
     let mut bytes = volume.bytes(target.at, target.length);
@@ -132,8 +132,8 @@ fn damage(volume: &TestVolume, prng: &mut Prng) -> String {
     format!("{verb} in {kind} at {}, offset {offset}", target.at)
 }
 
-/// Damages the golden image by a seed, and repairs it with losses allowed. Returns the findings
-/// that are left.
+/// Damages the golden image as the seed says, and repairs it with losses allowed. The error lists
+/// the findings that are left.
 fn check_seed(seed: u64) -> Result<(), String> {
     let mut prng = Prng::new(seed);
     let volume = TestVolume::golden();

@@ -13,7 +13,7 @@ use xfs_oracle::Xfsprogs;
 
 use crate::volume::{Repaired, SECTOR_BYTES, TestVolume};
 
-/// An inode as a user sees it, but for its contents.
+/// An inode as a user sees it, except for its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) mode: u16,
@@ -93,7 +93,7 @@ impl Shape {
     }
 }
 
-/// A copy of the golden image, with what it has before the damage.
+/// A copy of the golden image, and its names and attributes before the damage.
 pub(crate) struct Trial {
     pub(crate) volume: TestVolume,
     pub(crate) before: Shape,
@@ -140,7 +140,7 @@ impl Trial {
         self.volume.zero(self.inode_place(inode), length);
     }
 
-    /// Zeroes one block of a fork.
+    /// Zeroes one block of the contents of a fork.
     pub(crate) fn zero_block(&self, inode: InodeNumber, kind: ForkKind, block: FileBlock) {
         let length = self.volume.geometry.block_size as usize;
         self.volume.zero(self.place(inode, kind, block), length);
@@ -184,8 +184,9 @@ impl Trial {
         repaired
     }
 
-    /// As `assert_whole`, but for the mode and the attributes of inodes that were made again. Each
-    /// of them must be a loss of the plan.
+    /// As `assert_whole`, but with losses allowed. The inodes `made`, which the repair creates
+    /// again, may differ in mode and attributes. The plan must list each of them as a loss, and no
+    /// other.
     pub(crate) fn assert_names(&self, made: &[InodeNumber]) -> Repaired {
         assert!(!crate::volume::report(&*self.volume.device).is_clean(), "nothing is damaged");
         let repaired = self.volume.repair(true);

@@ -112,7 +112,7 @@ impl TestVolume {
     }
 }
 
-/// Checks a device by its own superblock.
+/// Checks a device with `xfs-check`, by the superblock that is found on it.
 pub(crate) fn report(device: &dyn BlockDevice) -> Report {
     let mut sector = vec![0; SECTOR_BYTES];
     device.read_at(&mut sector, 0).expect("a device has a first sector");
@@ -132,7 +132,7 @@ impl Repaired {
         assert!(losses.is_empty(), "{losses:#?}");
     }
 
-    /// Returns the rules that acted, in order.
+    /// Returns the names of the rules that changed something, in order.
     pub(crate) fn rules(&self) -> Vec<&'static str> {
         self.rehearsed.actions.iter().map(|action| action.rule).collect()
     }
@@ -169,7 +169,7 @@ impl TestVolume {
         addresses.map(|at| at.expect("the block lies in the volume")).collect()
     }
 
-    /// Returns the extents of a data fork as a device has them.
+    /// Returns the extents of a file's data as they are on `device`, for example after a repair.
     pub(crate) fn extents_of(&self, device: &dyn BlockDevice, inode: InodeNumber) -> Vec<Extent> {
         let superblock = find_superblock(device).expect("a known version");
         let superblock = superblock.expect("a sound superblock").superblock;

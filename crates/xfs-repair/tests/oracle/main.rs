@@ -56,11 +56,11 @@ fn main() -> ExitCode {
     run(trials.into_iter().chain(matrix::trials()).collect())
 }
 
-/// The root directory of a volume of mkfs.xfs with blocks of 4 KiB.
+/// The root inode: mkfs.xfs gives it this number on a volume with blocks of 4 KiB.
 const ROOT: InodeNumber = InodeNumber(128);
 
-/// A trial of damage that destroys inodes. Losses are allowed, and each name whose inode survives
-/// must be in its place.
+/// Returns a trial whose damage destroys inodes. The repair may lose names, but each name whose
+/// inode survives must still be there.
 fn burst(name: &'static str, damage: fn(&Geometry) -> Damage) -> Trial {
     Trial::new(format!("burst::{name}"), move || check_burst(damage))
 }
@@ -73,14 +73,15 @@ fn headers(geometry: &Geometry, index: u32) -> Damage {
     geometry.groups().map(|group| (geometry.header_disk_addr(group, index), 512)).collect()
 }
 
-/// The headers of a group and the roots of its btrees as mkfs.xfs places them. The log may follow.
+/// Returns the first seven blocks of a group: its headers and the roots of its btrees as mkfs.xfs
+/// places them, and perhaps the start of the log.
 fn start_of(geometry: &Geometry, group: AgNumber) -> Damage {
     let at = geometry.header_disk_addr(group, 0);
     vec![(at, u64::from(geometry.block_size) * 7)]
 }
 
 /// Damages a copy of the base volume, repairs it, and compares its names with those of the base.
-/// `check` and xfs_repair must find it clean.
+/// `check` and xfs_repair must find the volume clean.
 fn check_repaired(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     let result = repaired(damage, RehearsalOptions::default())?;
     if result.after != result.before {
@@ -89,7 +90,8 @@ fn check_repaired(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// As `check_repaired`, but for the names whose inodes are destroyed.
+/// As `check_repaired`, but with losses allowed. Names whose inodes the damage destroys may be
+/// missing.
 fn check_burst(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     let options = RehearsalOptions { allow_loss: true, ..RehearsalOptions::default() };
     let result = repaired(damage, options)?;
@@ -107,7 +109,7 @@ fn check_burst(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     if missing.is_empty() { Ok(()) } else { Err(TrialError::Failed(format!("{missing:#?}"))) }
 }
 
-/// A name with its directory and inode.
+/// Names, each with its directory before it and its inode after it.
 type NameSet = BTreeSet<(InodeNumber, Vec<u8>, InodeNumber)>;
 
 /// The names of a volume before the damage and after the repair.
@@ -117,7 +119,8 @@ struct Outcome {
     after: NameSet,
 }
 
-/// Damages a copy of the base volume and repairs it. `check` and xfs_repair must find it clean.
+/// Damages a copy of the base volume and repairs it. `check` and xfs_repair must find the volume
+/// clean.
 fn repaired(
     damage: fn(&Geometry) -> Damage,
     options: RehearsalOptions,

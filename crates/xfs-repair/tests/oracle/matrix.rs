@@ -27,13 +27,14 @@ use xfs_oracle::harness::{Trial, TrialError, seeds};
 use xfs_repair::{RehearsalOptions, Rehearsed, rehearse};
 use xfs_testkit::Prng;
 
-/// The number of seeds of each volume and each permission. `FERROXFS_SEED=N..M` runs others.
+/// The number of seeds for each kind of volume, with losses allowed and with none allowed.
+/// `FERROXFS_SEED=N..M` runs other seeds.
 const SEEDS: u64 = 6;
 
 /// The most bytes that an overlay keeps.
 const OVERLAY_BYTES: u64 = 64 << 20;
 
-/// Returns the trials: one for each volume and each permission.
+/// Returns the trials: for each kind of volume, one with losses allowed and one without.
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (rmapbt, parent) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -46,7 +47,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Makes a volume with options of mkfs.xfs, and runs all seeds on it.
+/// Makes a volume with options of mkfs.xfs, and runs all seeds on copies of it.
 fn run_cell(options: &str, allow_loss: bool) -> Result<(), TrialError> {
     let folder = TempDir::new().map_err(|error| error.to_string())?;
     let base = make_volume(folder.path(), options)?;
@@ -61,7 +62,8 @@ fn run_cell(options: &str, allow_loss: bool) -> Result<(), TrialError> {
     if failures.is_empty() { Ok(()) } else { Err(TrialError::Failed(failures.join("\n"))) }
 }
 
-/// Damages the volume by a seed, repairs it, and looks for what is gone.
+/// Damages a copy of the volume as the seed says, repairs it, and fails if a name, contents or an
+/// attribute is gone.
 fn run_seed(sound: &Volume, before: &Contents, seed: u64, allow_loss: bool) -> Result<(), String> {
     let device: SharedDevice = Arc::new(OverlayDevice::new(sound.device.clone(), OVERLAY_BYTES));
     let what = damage(sound, before, &mut Prng::new(seed), &*device);
@@ -116,7 +118,7 @@ impl Volume {
         bytes
     }
 
-    /// Returns a digest of the blocks of extents.
+    /// Returns a digest of the contents of blocks and their offsets in the file.
     fn digest(&self, extents: &[Extent]) -> u64 {
         let mut hasher = DefaultHasher::new();
         for extent in extents {
@@ -127,7 +129,7 @@ impl Volume {
         hasher.finish()
     }
 
-    /// Returns whether the btrees of free space have a block of one of these extents.
+    /// Returns whether a free-space btree calls a block of these extents free.
     fn frees_any(&self, extents: &[Extent]) -> bool {
         let mut is_free = false;
         for extent in extents {
@@ -197,8 +199,8 @@ impl Contents {
         }
     }
 
-    /// Returns the part that can still be read in a damaged volume, inode by inode. Contents of
-    /// files are kept: their blocks are not damaged.
+    /// Returns the names and attributes that can still be read in a damaged volume, inode by inode.
+    /// The contents of all files are kept, since the damage does not touch their blocks.
     fn readable_in(&self, damaged: &Volume) -> Self {
         let mut readable = Self::default();
         let directories: BTreeSet<_> =
@@ -213,7 +215,8 @@ impl Contents {
         }
     }
 
-    /// Returns what is gone in `after` and no loss names.
+    /// Returns the names, attributes and contents that are gone in `after`, unless a loss names
+    /// their inode.
     fn gone(&self, damaged: &Volume, after: &Volume, losses: &Losses) -> Vec<String> {
         let mut now = Self::reachable(after);
         // An inode below a directory that is still damaged is not gone.
@@ -257,7 +260,7 @@ impl Data {
 /// The inodes whose losses a plan lists.
 struct Losses {
     inodes: BTreeSet<InodeNumber>,
-    /// Whether a loss names no inode: then any inode may have it.
+    /// Whether some loss names no inode. Any inode may then have lost something.
     is_general: bool,
 }
 
@@ -275,7 +278,7 @@ impl Losses {
     }
 }
 
-/// Damages an inode and a structure about space. Returns the damage in words.
+/// Damages an inode, and a header or btree of the free space. Returns the damage in words.
 fn damage(sound: &Volume, before: &Contents, prng: &mut Prng, device: &dyn BlockDevice) -> String {
     let files: Vec<InodeNumber> =
         before.files.iter().filter(|(_, data)| !data.extents.is_empty()).map(|(n, _)| *n).collect();

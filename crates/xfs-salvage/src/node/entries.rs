@@ -14,7 +14,7 @@ use crate::inventory::Mark;
 use crate::report::{FileReport, Origin, Remarks, Status};
 use crate::survey::Salvage;
 
-/// A name of a directory, from whatever source.
+/// A name of a directory, with the inode that it leads to, from an entry or a parent pointer.
 struct Candidate {
     name: Vec<u8>,
     child: InodeNumber,
@@ -23,33 +23,33 @@ struct Candidate {
     is_doubtful: bool,
 }
 
-/// The entries of a directory, which are made one by one.
+/// The entries of a directory, created one by one.
 pub struct NodeEntries<'a> {
     salvage: &'a Salvage<'a>,
     position: Rc<Position>,
     names: vec::IntoIter<Candidate>,
-    /// The directories that follow the names of the root.
+    /// The made-up directories, such as `orphans`, that come after the names of the root.
     extra: vec::IntoIter<(NodeKind, Vec<u8>)>,
     rest: Rest,
 }
 
-/// The entries that follow the names.
+/// The entries that come after the names of the directory.
 enum Rest {
     Nothing,
     Orphans(OrphanPass, InodeNumber),
     Deleted(usize),
 }
 
-/// The order in which orphans are found. A directory comes before what is in it.
+/// The passes in which orphans are found, in this order. A directory comes before its children.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrphanPass {
-    /// Directories whose inode is gone.
+    /// Directories whose inode cannot be read.
     Gone,
-    /// Directories whose parent is not an orphan itself.
+    /// Directories whose parent is not an orphan.
     Tops,
-    /// Directories that are left: they are inside each other.
+    /// The directories that are left: each is an ancestor of itself.
     Rings,
-    /// Everything else.
+    /// All other inodes.
     Files,
 }
 
@@ -82,8 +82,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the names of the directory from its entries and from parent pointers. Of one name
-    /// the best source counts.
+    /// Returns the names of the directory from its entries and from parent pointers. If both have a
+    /// name, the more reliable one is used.
     fn candidates(&self) -> Vec<Candidate> {
         let number = self.inode.number;
         let remarks = &mut *self.remarks.borrow_mut();
@@ -136,7 +136,8 @@ impl<'a> Node<'a> {
         candidates
     }
 
-    /// Returns the directories that follow the names of the root, with names that are not taken.
+    /// Returns the made-up directories that come after the names of the root. Their own names
+    /// differ from all of these names.
     fn extra(&self, names: &[Candidate]) -> Vec<(NodeKind, Vec<u8>)> {
         let taken: BTreeSet<&[u8]> = names.iter().map(|name| name.name.as_slice()).collect();
         let free_name = |name: &str| {
@@ -187,8 +188,8 @@ impl<'a> Iterator for NodeEntries<'a> {
 }
 
 impl<'a> NodeEntries<'a> {
-    /// Returns the entry with this name, and passes over those before it. Returns `None` if there
-    /// is none, or if nothing is left of it.
+    /// Returns the entry with this name, and skips the entries before it. Returns `None` if there
+    /// is no such entry, or nothing of its file is left.
     pub fn find_name(&mut self, name: &[u8]) -> Option<Node<'a>> {
         let candidate = self.names.find(|candidate| candidate.name == name)?;
         self.child(&candidate)
@@ -198,7 +199,8 @@ impl<'a> NodeEntries<'a> {
         self.salvage.inventory.borrow_mut().mark(number, Mark::Visited)
     }
 
-    /// Makes the node of a name. Returns `None` if nothing is left of the file, which is reported.
+    /// Makes the node of a name. If nothing is left of the file, reports it as lost and returns
+    /// `None`.
     fn child(&self, candidate: &Candidate) -> Option<Node<'a>> {
         let inode = self.salvage.evidence.inode(candidate.child);
         let position = Position::below(&self.position, candidate.name.clone());
@@ -233,7 +235,7 @@ impl<'a> NodeEntries<'a> {
         Some(node)
     }
 
-    /// Returns what the node of a name stands for, or `None` if nothing is left of the file.
+    /// Returns the kind of the node for a name, or `None` if nothing is left of its file.
     fn kind_of(&self, candidate: &Candidate, inode: &InodeEvidence) -> Option<NodeKind> {
         let number = candidate.child;
         if inode.core().is_some() {
@@ -254,7 +256,7 @@ impl<'a> NodeEntries<'a> {
         }
     }
 
-    /// Reports a name of which nothing is left.
+    /// Reports the file of a name as lost: nothing of it is left.
     fn lose(&self, candidate: &Candidate, position: &Position, reason: &str) {
         let file_type = candidate.entry_type.file_type();
         self.salvage.report(&FileReport {
@@ -279,7 +281,8 @@ impl<'a> NodeEntries<'a> {
         used.is_some() || gone
     }
 
-    /// Returns the next orphan, at or after inode `from` in this pass or in a later one.
+    /// Returns the next orphan: the first from inode `from` on in this pass, or else the first of a
+    /// later pass.
     fn orphan(&mut self, pass: OrphanPass, from: InodeNumber) -> Option<(Vec<u8>, Node<'a>)> {
         let (mut pass, mut from) = (pass, from);
         loop {
@@ -324,7 +327,7 @@ impl<'a> NodeEntries<'a> {
         named.into_iter().chain(stray).min()
     }
 
-    /// Returns whether no orphan directory is the parent of this one.
+    /// Returns whether the parent of an orphan directory is not an orphan directory itself.
     fn is_top(&self, inode: &InodeEvidence) -> bool {
         let parent = self.salvage.evidence.entries(inode).parent;
         parent.is_none_or(|parent| {
@@ -374,8 +377,8 @@ impl<'a> NodeEntries<'a> {
     }
 }
 
-/// Returns the mode to use in place of the inode's own, or 0. The type comes from the entry if the
-/// inode has none.
+/// Returns a mode to use in place of that of the inode, or 0 if the inode has a valid file type.
+/// The type then comes from the directory entry.
 fn mode_of(inode: &InodeEvidence, entry_type: EntryType) -> u16 {
     let Some(core) = inode.any_core() else { return 0 };
     if core.file_type().is_some() {

@@ -11,8 +11,8 @@ use crate::inventory::Mark;
 use crate::names::Names;
 
 impl Survey<'_, '_> {
-    /// Returns the root: the superblock's, unless nothing is there and another directory is its own
-    /// parent.
+    /// Returns the root inode that the superblock names. If nothing is left of that inode, returns
+    /// another directory that is its own parent, or `None`.
     pub(super) fn root(&mut self, names: &Names) -> Option<InodeNumber> {
         let stated = self.evidence.superblock().root_inode;
         let is_there = |number: InodeNumber| {
@@ -33,7 +33,8 @@ impl Survey<'_, '_> {
         other
     }
 
-    /// Marks the inodes that no name leads to on a sound volume.
+    /// Marks the inodes that have no name on a sound volume either, such as quota inodes, so that
+    /// they are not taken for orphans.
     pub(super) fn leave_out_metadata(&mut self, root: Option<InodeNumber>) {
         let superblock = self.evidence.superblock();
         let quota = superblock.quota_inodes.iter().flatten().copied();

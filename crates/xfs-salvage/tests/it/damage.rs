@@ -1,4 +1,4 @@
-//! Damaged volumes: what is left is delivered, and the reports tell the truth.
+//! Damaged volumes: tests that everything that is left is delivered, and that the reports are true.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ fn superblock(image: &Image) -> Superblock {
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
 }
 
-/// Returns the number of the inode at a path of the undamaged image.
+/// Returns the number of the inode at a path. `delivered` is a copy of the undamaged image.
 fn number_of(delivered: &Delivered, path: &str) -> InodeNumber {
     delivered.reports[path].inode
 }
@@ -46,8 +46,8 @@ fn block_of(image: &Image, number: InodeNumber, block: u64) -> DiskAddr {
     superblock.geometry.block_disk_addr(start).unwrap()
 }
 
-/// Compares two deliveries: every file of `whole` must be in its place with its contents, except
-/// those below `except`.
+/// Compares the copies of the sound image (`whole`) and of the damaged one (`left`). Every file of
+/// `whole` must be in `left` with the same contents, unless its path starts with one of `except`.
 fn assert_equal_but(whole: &Delivered, left: &Delivered, except: &[&str]) {
     for (path, copied) in &whole.files {
         if except.iter().any(|gone| path.starts_with(gone)) {
@@ -163,15 +163,15 @@ fn inode_btree_that_is_zeroed_loses_no_file() {
 
 const NOISE: u64 = 192 << 10;
 
-/// Fills the start of an image with random bytes.
+/// Overwrites the first `NOISE` bytes of an image with random bytes.
 fn add_noise(image: &mut Image) {
     let mut random = Prng::new(0x5eed);
     let noise: Vec<u8> = (0..NOISE / 8).flat_map(|_| random.number().to_be_bytes()).collect();
     image.replace(DiskAddr(0), &noise);
 }
 
-/// Checks that the names in memory are those of a walk, on a sound volume and on one without its
-/// start.
+/// Compares the names of a `NameTree` with those of a walk that copies every file: on a sound
+/// image, and on one whose start is noise.
 #[test]
 fn names_in_memory_are_those_of_a_walk() {
     let mut image = golden();

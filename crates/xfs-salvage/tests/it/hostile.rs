@@ -9,10 +9,11 @@ use xfs_testkit::{Image, Prng, golden};
 
 use crate::support::{named, salvage};
 
-/// Number of seeds of one run.
+/// Number of seeds, each of which changes the golden image in another way.
 const SEEDS: u64 = 24;
 
-/// The structures of the golden image that name themselves.
+/// The structures of the golden image that tests change: those that a sweep recognizes by their
+/// headers, and the headers of the groups.
 static STRUCTURES: LazyLock<Vec<(DiskAddr, usize, BlockKind)>> = LazyLock::new(|| {
     let image = golden();
     let superblock = find_superblock(&image).unwrap().unwrap().superblock;
@@ -29,7 +30,8 @@ static STRUCTURES: LazyLock<Vec<(DiskAddr, usize, BlockKind)>> = LazyLock::new(|
     all
 });
 
-/// Returns the length and the kind of a structure that tests change.
+/// Returns the length and the kind of a structure, or `None` for a free inode, which tests leave
+/// alone.
 const fn kind_of(what: FoundBlock) -> Option<(usize, BlockKind)> {
     Some(match what {
         FoundBlock::Btree { kind, .. } => (1024, BlockKind::Btree(kind)),
@@ -44,7 +46,8 @@ const fn kind_of(what: FoundBlock) -> Option<(usize, BlockKind)> {
     })
 }
 
-/// Changes some structures of the golden image, each with the right checksum.
+/// Makes random changes to 1 to 39 structures of the golden image, and computes their checksums
+/// again.
 fn changed(seed: u64) -> Image {
     let mut image = golden();
     let mut random = Prng::new(seed);

@@ -1,4 +1,4 @@
-//! A volume without damage is delivered whole.
+//! A volume without damage: tests that everything is delivered.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,7 +28,8 @@ fn whole_volume_is_delivered_complete() {
     }
 }
 
-/// Checks the reports on files whose copy was not started, and not finished.
+/// Drops one file without reading it, one after reading a part of it, and one after
+/// `set_copied`. Only the last may be reported as complete.
 #[test]
 fn file_whose_copy_is_not_finished_is_reported_as_not_copied() {
     let device = golden();

@@ -1,4 +1,4 @@
-//! A walk over everything that is salvaged.
+//! Salvages a volume and keeps all that is delivered, for comparison.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use xfs_salvage::{FileReport, NameId, Node, NodeEntries, Salvage, SalvageOptions
 /// The length of one read of the tests, in bytes.
 const READ_BYTES: usize = 64 << 10;
 
-/// A copied file: its type and size, and a hash of its data with their offsets or of its target.
+/// A copied file: its type and size, and a hash of its data and their offsets, or of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Copied {
     pub(crate) mode: u16,
@@ -22,7 +22,7 @@ pub(crate) struct Copied {
     pub(crate) attributes: usize,
 }
 
-/// Everything that a salvage has delivered.
+/// All files and reports that the salvage of one volume has delivered.
 #[derive(Default)]
 pub(crate) struct Delivered {
     pub(crate) files: BTreeMap<String, Copied>,
@@ -48,8 +48,8 @@ pub(crate) fn salvage(device: &dyn BlockDevice, options: SalvageOptions) -> Deli
     Delivered { files, reports, totals, notes }
 }
 
-/// Reads the names of a volume into memory. Returns the mode and the size of the file at each path,
-/// and checks that each path leads to its name again.
+/// Reads the names of a volume into memory. Returns mode and size of the file at each path. Checks
+/// that looking up each path finds the same name.
 pub(crate) fn named(device: &dyn BlockDevice) -> BTreeMap<String, (u16, u64)> {
     let superblock = find_superblock(device).unwrap().unwrap().superblock;
     let options = SalvageOptions::default();

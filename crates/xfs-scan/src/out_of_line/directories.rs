@@ -75,7 +75,8 @@ impl OutOfLineReader<'_> {
     }
 
     /// Reads the index of a directory if the index has blocks of its own (**I2**: duplicate names
-    /// are findings). Skips a live volume, which may change between the reads of index and entries.
+    /// are findings). Does nothing on a mounted volume, which may change between the reads of index
+    /// and entries.
     fn begin_audit(&self, part: &mut PendingInode, out: &mut UnitRows) {
         let cache = &self.scope.source.cache;
         let Ok(directory) = Directory::new(cache, &part.inode) else { return };
@@ -91,8 +92,8 @@ impl OutOfLineReader<'_> {
         part.audit = Some(audit);
     }
 
-    /// Lists the data blocks of a directory in `blocks`. A block that consists of several extents
-    /// goes to `scattered` instead. Returns the error that ended the list, or `None`.
+    /// Lists the data blocks of a directory in `blocks`. A block that spans several extents goes to
+    /// `scattered` instead. Returns the error that ended the list, or `None`.
     fn list_blocks(
         &mut self,
         owner: usize,
@@ -228,7 +229,7 @@ impl OutOfLineReader<'_> {
         self.buffer = buffer;
     }
 
-    /// Reads one block by itself, after a large read that contained the block has failed.
+    /// Reads one block by itself, after the large read that contained this block has failed.
     fn read_one(
         &mut self,
         bytes: &mut [u8],
@@ -294,8 +295,7 @@ impl OutOfLineReader<'_> {
     }
 }
 
-/// Returns the number of blocks, counted from the first, that are adjacent on disk and fit one
-/// read.
+/// Returns how many blocks at the start of `blocks` are adjacent on disk and fit into one read.
 fn adjacent(blocks: &[DirectoryBlock], block_bytes: usize) -> usize {
     let step = (block_bytes / 512) as u64;
     let most = (READ_BYTES / block_bytes).max(1);

@@ -15,8 +15,8 @@ use crate::accounting::Account;
 use crate::row::{ByteList, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Returns the names of a field's columns if it has several. The result is empty for a field with
-/// one column, which has the name of the field.
+/// Returns the names of the columns of a field that takes several. Returns an empty list for a
+/// field that takes one column, which has the name of the field.
 const fn columns(field: Field) -> &'static [&'static str] {
     match field {
         Field::Symlink => &["symlink", "symlink_bytes"],
@@ -92,7 +92,7 @@ fn texts(list: &ByteList) -> impl Iterator<Item = &str> {
     list.iter().filter_map(|item| std::str::from_utf8(item).ok())
 }
 
-/// Appends the cell with the strings of `list` that are not UTF-8.
+/// Appends a cell with those strings of `list` that are not UTF-8, in base64.
 fn push_others(out: &mut Vec<u8>, list: &ByteList) {
     let others = list.iter().filter(|item| std::str::from_utf8(item).is_err());
     push_array(out, others, json::push_base64);

@@ -1,7 +1,7 @@
 //! Names in `lost+found` for the inodes in use that have no other name.
 //!
-//! Owns: which inodes go there, and their names there. Does **not** own: the links that are given
-//! up before.
+//! Owns: which inodes go to `lost+found`, and their names there. Does **not** own: links that
+//! earlier steps have dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use xfs_format::directory::{EntryType, MAX_NAME};
 use super::{Dropped, Link, Resolver};
 use crate::rules::facts::Facts;
 
-/// The name of the directory for inodes without a name.
+/// The name of the directory that gets the inodes without a name.
 pub(super) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 impl Resolver<'_> {
-    /// Gives each inode in use that has no name one in `lost+found`.
+    /// Links each inode in use that has no name into `lost+found`.
     pub(super) fn rescue(&mut self, links: &mut Vec<Link>) {
         let named: BTreeSet<InodeNumber> = links.iter().map(|link| link.child).collect();
         let made = self.tree.made.keys().copied();
@@ -67,7 +67,8 @@ impl Resolver<'_> {
         Some(inode)
     }
 
-    /// Returns the last known name of each inode: that of a parent pointer, else of an entry.
+    /// Returns the last known name of each inode: from a parent pointer, or else from a directory
+    /// entry.
     fn last_names<'n>(dropped: &'n [Dropped], facts: &'n Facts) -> BTreeMap<InodeNumber, &'n [u8]> {
         let of_entries = dropped.iter().map(|dropped| (dropped.link.child, &*dropped.link.name));
         let of_pointers = facts.pointers.iter().map(|pointer| (pointer.child, &*pointer.name));

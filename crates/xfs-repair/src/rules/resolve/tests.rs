@@ -1,4 +1,4 @@
-//! Cases of contradicting statements, and the decided tree.
+//! Cases of statements about names that contradict each other, and the tree that is decided on.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use super::lost_found::LOST_AND_FOUND;
 use super::{Tree, resolve};
 
 const ROOT: u64 = 128;
-/// The generation of every directory of the cases.
+/// The generation of every directory in the test cases.
 const GENERATION: u32 = 7;
 
 /// A volume with the root directory, the directory 131 "sub", and the files 140 "a" in the root and
-/// 141 "b" in 131. Each test changes some statements.
+/// 141 "b" in 131. Each test changes some entries, parent pointers or inodes.
 struct Case(Facts);
 
 impl Case {
@@ -106,8 +106,9 @@ impl Case {
         self.0.slots.insert(inode, slot);
     }
 
-    /// Resolves the case and compares all links of the tree with `expected`, as a set. The reversed
-    /// statements must give the same links (I1).
+    /// Resolves the case and compares all links of the tree with `expected`, as a set. Resolves it
+    /// again with all statements in reverse order, which must give the same links (I1 of
+    /// `resolve`).
     fn check(&self, expected: &[(u64, &str, u64)]) -> Tree {
         let tree = resolve(&self.0);
         let found: BTreeSet<(u64, String, u64)> = tree
@@ -206,7 +207,8 @@ fn gone_root_is_made_again_with_the_names_of_its_children() {
     assert!(tree.rescued.is_empty());
 }
 
-/// I2: the name of a gone inode stays, since a later round can make the inode again.
+/// I2 of `resolve`: the name of an inode that cannot be read stays, because a later round can
+/// create the inode again. The name of a free inode is dropped.
 #[test]
 fn name_of_a_gone_inode_stays_and_that_of_a_free_one_goes() {
     let mut case = Case::new();
@@ -295,7 +297,8 @@ fn entry_of_an_older_state_to_a_file_with_its_own_name_goes() {
     case.check(&[WHOLE.as_slice(), &[(ROOT, "older", 141)]].concat());
 }
 
-/// Without parent pointers, an inode without a name may have had it in the lost entries.
+/// Without parent pointers, the name of an inode without an entry may have stood in a lost
+/// directory block. Such an inode goes to `lost+found` only if losses are allowed.
 #[test]
 fn lost_entries_without_parent_pointers_hold_the_names_until_losses_are_allowed() {
     let mut case = Case::new();

@@ -14,7 +14,8 @@ use crate::build::btree;
 use crate::claims;
 use crate::model::Model;
 
-/// The records of a group, by the claims and the blocks that its btrees have.
+/// The records of all btrees of a group. They follow from the claims of the owners, and from the
+/// blocks that the btrees themselves take.
 pub(super) struct Records {
     pub(super) free: Vec<FreeSpace>,
     pub(super) by_size: Vec<FreeSpace>,
@@ -24,8 +25,9 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Returns the records if the btrees have the blocks `taken`: first those of the inode btrees,
-    /// then of the reference counts, then of the group, whose last ones are the free list.
+    /// Returns the records for btrees that take the blocks `taken`. The inode btrees take the first
+    /// of these blocks, and the reference counts the next. The other btrees take the rest, and the
+    /// free list what is left.
     pub(super) fn of(
         rebuild: &Rebuild<'_>,
         own: &[Rmap],
@@ -76,7 +78,7 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Returns the needs that do not depend on the free space.
+    /// Returns the block counts of the btrees that do not depend on the free space.
     fn fixed(rebuild: &Rebuild<'_>, with_free: &[InodeChunk], shared: &[Refcount]) -> Self {
         let geometry = rebuild.geometry();
         let count = |has: bool, blocks: usize| if has { blocks } else { 0 };
@@ -110,7 +112,7 @@ impl Needs {
         needs
     }
 
-    /// Returns the number of all blocks.
+    /// Returns the sum: the number of blocks for all btrees and the free list.
     pub(super) const fn all(&self) -> usize {
         self.by_block
             + self.by_size

@@ -9,8 +9,8 @@ use crate::error::RepairError;
 use crate::patient::Patient;
 use crate::trees;
 
-/// Builds the unlinked lists of a group. If there is no AGI, marks the group for a rebuild of it:
-/// the lists are then in an AGI that only holds them.
+/// Builds the unlinked lists of a group. If no AGI can be read, writes one that holds only these
+/// lists, from which rule `space` then rebuilds the whole AGI.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub(super) fn relink(patient: &mut Patient, number: AgNumber) -> Result<(), Repa
     patient.write(block.at, &block.bytes)
 }
 
-/// Returns an AGI that leads to no inode btree.
+/// Returns an AGI without roots of inode btrees.
 fn without_btrees(geometry: &Geometry, number: AgNumber) -> Agi {
     Agi {
         group: number,
