@@ -1,4 +1,5 @@
-//! The survey: finds the inodes in use, and what the damaged ones need from elsewhere.
+//! The survey: finds the inodes in use, and the extents and names of damaged ones in other
+//! structures.
 //!
 //! Owns: the order of the passes, and the state that the tree needs. Does **not** own: the root
 //! (`root.rs`), or the tree itself (`node.rs`).
@@ -29,7 +30,7 @@ use crate::report::{FileReport, Totals};
 
 /// The most extents of damaged files that are taken from the reverse map.
 const MOST_EXTENTS: u64 = 1 << 23;
-/// The most directory blocks without a directory that are kept.
+/// The most directory blocks that are kept although their directory is not known.
 const MOST_STRAYS: usize = 1 << 22;
 /// The most directories that are considered as the root.
 const MOST_ROOTS: usize = 16;
@@ -44,7 +45,7 @@ pub struct SalvageOptions {
     pub log: Option<SharedDevice>,
 }
 
-/// Receives the progress of a survey, and may end it.
+/// Receives the progress of a survey, and may stop it.
 pub trait SurveyProgress {
     /// The step `what` has done `done` of `all` units. Returning [`ControlFlow::Break`] ends the
     /// survey.
@@ -62,7 +63,7 @@ impl SurveyProgress for () {
 #[error("the survey was stopped")]
 pub struct Stopped;
 
-/// Receives each report.
+/// Receives the report on each file.
 pub(crate) type Sink = Box<dyn FnMut(&FileReport)>;
 
 /// A surveyed volume.
@@ -71,12 +72,14 @@ pub struct Salvage<'a> {
     pub(crate) inventory: RefCell<Inventory>,
     pub(crate) claims: Claims,
     pub(crate) names: Names,
-    /// The data forks that are not whole, with the extents that the reverse map has for them.
-    /// Inodes that are gone are among them.
+    /// The data forks of which a part is missing, each with the extents that the reverse map has
+    /// for it. Forks of inodes that cannot be read are included.
     pub(crate) forks: BTreeMap<InodeNumber, Vec<Extent>>,
-    /// Directory blocks that a sweep has found, of directories that are gone.
+    /// Directory blocks that a sweep has found, by the inode number of their directory, which
+    /// cannot be read.
     pub(crate) strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
-    /// The groups in which a freed inode cannot be told from one in use.
+    /// The groups in which a freed inode looks like one in use, because neither inode btree nor
+    /// reverse map is whole.
     unsure: BTreeSet<AgNumber>,
     /// Whether the reverse map of every group was read, so that it knows every extent.
     pub(crate) knows_all_extents: bool,
@@ -89,8 +92,8 @@ pub struct Salvage<'a> {
 }
 
 impl<'a> Salvage<'a> {
-    /// Surveys the volume on `device`. The log is not looked at: the caller may pass a device on
-    /// which it has been replayed.
+    /// Surveys the volume on `device`. The log is not replayed here: the caller may pass a device
+    /// on which the log has been replayed.
     ///
     /// # Errors
     ///
@@ -143,7 +146,7 @@ impl<'a> Salvage<'a> {
         })
     }
 
-    /// Passes each report to `sink`, after the file it speaks of has been copied.
+    /// Passes each report to `sink`, after the file that the report is about has been copied.
     pub fn report_to(&self, sink: impl FnMut(&FileReport) + 'static) {
         *self.sink.borrow_mut() = Some(Box::new(sink));
     }
@@ -154,7 +157,7 @@ impl<'a> Salvage<'a> {
         *self.totals.borrow()
     }
 
-    /// Returns what the survey could not look at, in sentences.
+    /// Returns sentences about the parts of the volume that the survey could not examine.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -166,20 +169,20 @@ impl<'a> Salvage<'a> {
         self.inventory.borrow().count(Mark::Used)
     }
 
-    /// Returns the number of filesystem blocks that the inodes in use count. Blocks that files
-    /// share count for each of them.
+    /// Returns the sum of the block counts of all inodes in use. Blocks that several files share
+    /// count for each of these files.
     #[must_use]
     pub const fn block_count(&self) -> u64 {
         self.block_count
     }
 
-    /// Returns the volume that is salvaged.
+    /// Returns the reader of the volume that is salvaged.
     #[must_use]
     pub const fn evidence(&self) -> &Evidence<'a> {
         &self.evidence
     }
 
-    /// Returns whether an inode without a name may have been freed.
+    /// Returns whether an inode that no name leads to may have been freed.
     pub(crate) fn is_unsure(&self, number: InodeNumber) -> bool {
         let group = self.evidence.geometry().split_inode(number).map(|(group, _)| group);
         group.is_some_and(|group| self.unsure.contains(&group))
@@ -198,14 +201,14 @@ pub(crate) struct Survey<'a, 'p> {
     pub(crate) evidence: Evidence<'a>,
     pub(crate) inventory: Inventory,
     pub(crate) claims: Claims,
-    /// The directories that are not whole, with their generation.
+    /// The directories of which a part is damaged, with their generation.
     damaged: BTreeMap<InodeNumber, u32>,
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
     strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
     unsure: BTreeSet<AgNumber>,
     /// Directories that name themselves as their parent.
     roots: Vec<InodeNumber>,
-    /// Whether inodes may be missing or gone, so that names may be too.
+    /// Whether some inodes may be missing, so that names may be missing too.
     is_incomplete: bool,
     knows_all_extents: bool,
     block_count: u64,
@@ -218,7 +221,7 @@ fn groups_on_device(evidence: &Evidence<'_>) -> u32 {
     evidence.geometry().count_groups_on_device(evidence.device().length_bytes())
 }
 
-/// Passes the progress of a sweep on.
+/// Passes the progress of a sweep to the progress of the survey.
 pub(crate) struct SweepStep<'p>(pub(crate) &'p dyn SurveyProgress);
 
 impl SweepProgress for SweepStep<'_> {
@@ -235,7 +238,8 @@ impl Survey<'_, '_> {
         }
     }
 
-    /// Lists the inodes of each group, by its inode btree, or by a sweep where that is damaged.
+    /// Lists the inodes of each group, by its inode btree, or by reading the whole group if its
+    /// inode btree is damaged.
     fn groups(&mut self) -> Result<(), Stopped> {
         let geometry = self.evidence.geometry();
         let on_device = groups_on_device(&self.evidence);
@@ -272,8 +276,9 @@ impl Survey<'_, '_> {
         Ok(())
     }
 
-    /// Finds the inodes of a group by reading all of it. If the reverse map is whole, an inode
-    /// counts only where the map has inodes: a freed inode keeps its bytes.
+    /// Finds the inodes of a group by reading all of it. If the reverse map is whole, only blocks
+    /// that the map gives to inodes count, because the bytes of a freed chunk still look like
+    /// inodes.
     fn sweep_group(&mut self, group: AgNumber) -> Result<(), Stopped> {
         let geometry = self.evidence.geometry();
         let mut places = Vec::new();
@@ -316,7 +321,8 @@ impl Survey<'_, '_> {
         if swept.is_stopped { Err(Stopped) } else { Ok(()) }
     }
 
-    /// Looks at each inode in use: counts its blocks, and notes what is not whole.
+    /// Examines each inode in use: counts its blocks, and records which forks and directories are
+    /// damaged.
     fn inodes(&mut self) -> Result<(), Stopped> {
         let all = self.inventory.count(Mark::Used);
         let (mut next, mut done) = (InodeNumber(0), 0);
@@ -379,8 +385,8 @@ impl Survey<'_, '_> {
         extents.iter().for_each(|extent| self.claims.claim(extent, geometry));
     }
 
-    /// Takes the extents of damaged forks from the reverse maps, and from leaves of their btrees
-    /// where a reverse map is damaged.
+    /// Takes the extents of damaged forks from the reverse maps, and where a reverse map is
+    /// damaged, from leaves of the extent btrees of these forks.
     fn reverse_maps(&mut self) -> Result<(), Stopped> {
         if self.forks.is_empty() && !self.is_incomplete {
             return Ok(());
@@ -478,7 +484,7 @@ impl Survey<'_, '_> {
     }
 }
 
-/// Returns why the core of an inode is doubtful, if it is.
+/// Returns the reason why the core of an inode is doubtful, or `None` if it is sound.
 pub(crate) fn doubt(inode: &InodeEvidence) -> Option<String> {
     match &inode.state {
         InodeState::Doubtful(_, corruption) => Some(corruption.to_string()),

@@ -1,6 +1,7 @@
 //! Work on units by many threads, with the results consumed in order by one thread.
 //!
-//! Owns: the threads, the window, cancellation. Does **not** own: the meaning of a unit.
+//! Owns: the threads, the window (how far workers may be ahead of the consumer), cancellation. Does
+//! **not** own: the meaning of a unit.
 //!
 //! ```text
 //!   workers:  take n ──> work ──> pending[n] ──┐
@@ -52,8 +53,8 @@ struct Shared<R> {
     result: Condvar<Volume>,
 }
 
-/// Records the end of a worker and wakes all waiting threads on drop, also if the worker panicked
-/// (I2).
+/// Records that a worker has ended and wakes all waiting threads. This happens on drop, so also if
+/// the worker panics (I2).
 struct WorkerGuard<'a, R>(&'a Shared<R>);
 
 impl<R> Drop for WorkerGuard<'_, R> {
@@ -164,8 +165,8 @@ impl WorkerPool<'_> {
 }
 
 impl<R> Shared<R> {
-    /// Starts up to `wanted` workers (**I3**) and returns how many were started. A worker is
-    /// counted before it runs, because it may end before its spawn returns.
+    /// Starts up to `wanted` workers (**I3**) and returns how many were started. Counts a worker
+    /// before spawning it, because the worker may end before the spawn call returns.
     fn start<T>(&self, wanted: usize, spawn: impl Fn() -> io::Result<T>) -> usize {
         for started in 0..wanted {
             self.state.lock().workers += 1;

@@ -24,7 +24,8 @@ pub(crate) const MAX_PATH_BYTES: u32 = 64 << 10;
 const CACHED_PATHS: usize = 256;
 
 const NO_PARENT: u32 = u32::MAX;
-/// The lowest value of the path length field that stands for a reason why there is no path.
+/// The lowest value of the field `path_length` that is not a length, but says why the directory has
+/// no path.
 const FIRST_BROKEN: u32 = u32::MAX - 4;
 const UNKNOWN: u32 = u32::MAX - 4;
 const IN_PROGRESS: u32 = u32::MAX - 3;
@@ -139,7 +140,8 @@ impl DirectoryTable {
         self.directories.len()
     }
 
-    /// Returns the index of a directory in the table, or `None` if `ino` is not in it.
+    /// Returns the index of the directory `ino` in the table, or `None` if the table does not have
+    /// it.
     pub(crate) fn position(&self, ino: u64) -> Option<usize> {
         self.directories.binary_search_by_key(&ino, |directory| directory.ino).ok()
     }
@@ -227,8 +229,8 @@ impl DirectoryTable {
         }
     }
 
-    /// Writes the path of a directory into `prefix`, followed by a slash. Returns the reason if it
-    /// has none.
+    /// Writes the path of a directory into `prefix`, followed by a slash. Returns the reason if the
+    /// directory has no path.
     fn write_prefix(&self, position: usize, prefix: &mut Vec<u8>) -> Result<(), NoPath> {
         let Some(directory) = self.directories.get(position) else { return Err(NoPath::Missing) };
         match directory.path_length {
@@ -261,8 +263,8 @@ impl DirectoryTable {
     }
 }
 
-/// Returns the path length of a directory from that of its parent, which is less (I2). If the
-/// directory has no path, the result is the reason.
+/// Computes the path length of a directory from that of its parent, which is smaller (I2). If the
+/// directory has no path, returns the value from `FIRST_BROKEN` on that says why.
 fn lengthen(parent_length: u32, name_length: u8) -> u32 {
     if parent_length == CYCLE {
         return UNREACHABLE;
@@ -305,7 +307,8 @@ impl<'a> PathWriter<'a> {
         Self { table, cached: vec![empty; CACHED_PATHS] }
     }
 
-    /// Appends the path to which a link leads, or returns the reason why there is none.
+    /// Appends to `paths` the path of the link: that of its parent directory, and its name. Returns
+    /// the reason if there is none.
     #[inline]
     pub(crate) fn push_path(
         &mut self,

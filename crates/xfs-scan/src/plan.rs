@@ -26,8 +26,8 @@ use crate::{Finding, FindingCode, ScanError};
 /// Number of inode chunks per unit of work: 16,384 inodes, or 8 MiB of 512-byte inodes.
 pub(crate) const CHUNKS_PER_UNIT: usize = 256;
 
-/// Number of allocation groups in a round. The inode btrees of a round are read before those of the
-/// next. If none of them can be read, the scan reads no further groups.
+/// Number of allocation groups in a round. Inode btrees are read round by round. If none of a round
+/// can be read, the scan reads no further groups.
 const GROUPS_PER_ROUND: u32 = 1024;
 
 /// The inode chunks of one allocation group, as far as its inode btree could be read.
@@ -57,8 +57,8 @@ pub(crate) struct Plan {
 impl Plan {
     /// Reads the inode btrees of all allocation groups. Unreadable parts become findings.
     ///
-    /// A superblock may claim four thousand million groups. If all `GROUPS_PER_ROUND` groups of a
-    /// round are unreadable, all later groups become one finding.
+    /// A damaged superblock may claim 2³² groups. To bound the work, all groups after a round of
+    /// `GROUPS_PER_ROUND` unreadable groups become one finding.
     pub(crate) fn read(
         source: &ScanSource,
         pool: &WorkerPool<'_>,
@@ -179,7 +179,7 @@ fn read_group(source: &ScanSource, group: AgNumber) -> GroupChunks {
     }
 }
 
-/// Adds a chunk to those of its group. A chunk that overlaps the previous one becomes a finding
+/// Adds a chunk to the list of its group. A chunk that overlaps the previous one becomes a finding
 /// (**I1**).
 fn push_chunk(found: &mut GroupChunks, group: AgNumber, chunk: InodeChunk) {
     // I1: the ranges of units do not overlap.

@@ -2,7 +2,7 @@
 //!
 //! Owns: large sequential reads that bypass the buffer cache, and decoding every inode in them.
 //! Does **not** own: data that is not in the inode itself. [`out_of_line`](crate::out_of_line)
-//! reads that in disk order, once the unit's inodes are known.
+//! reads such data in disk order, after all inodes of the unit.
 //!
 //! # Invariants
 //!
@@ -33,10 +33,11 @@ use crate::{Field, Finding, FindingCode, ScanOptions};
 const READ_BYTES: usize = 512 << 10;
 /// Size in bytes of the reads that follow a failed large read: at most one inode cluster.
 const RETRY_BYTES: usize = 8 << 10;
-/// Estimated number of bytes of names per inode, for one allocation up front.
+/// Estimated number of bytes of names per inode. The buffer for the names of a unit is allocated
+/// with it.
 const NAME_BYTES_GUESS: usize = 40;
 
-/// The data that a scan needs in addition to the inode cores.
+/// The kinds of data, in addition to the inode cores, that a scan must read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadSelection {
     /// Parent pointers, on volumes that have them.
@@ -157,8 +158,8 @@ impl<'a> UnitReader<'a> {
         self.buffer = buffer;
     }
 
-    /// Reads the inodes from `first` on into `bytes`. If the large read fails, reads small pieces,
-    /// so that only unreadable pieces are lost.
+    /// Reads the inodes from `first` on into `bytes`. If this one read fails, reads small pieces
+    /// instead, so that only the inodes of unreadable pieces are lost.
     fn fill(&self, group: AgNumber, first: AgInode, bytes: &mut [u8]) -> RunErrors {
         let at = inode_byte_offset(self.geometry(), group, first);
         let device = self.source.cache.device();
@@ -199,8 +200,8 @@ impl<'a> UnitReader<'a> {
             .and_then(|core| core.verify(bytes, &self.context).map(|()| core))
     }
 
-    /// Reads an inode of a live volume again, up to a few times, since the first read may have met
-    /// a write of the inode in progress.
+    /// Reads an inode again, up to a few times, if the volume is mounted: the kernel may have been
+    /// writing the inode during the first read.
     #[cold]
     fn decode_again(
         &self,
@@ -225,7 +226,7 @@ impl<'a> UnitReader<'a> {
         note_corrupt(out, number, corruption);
     }
 
-    /// Handles an inode that is free although the inode btree marks it as used. On a live volume
+    /// Handles an inode that is free although the inode btree marks it as used. On a mounted volume
     /// the inode was freed after the btree was read; on any other volume it is a finding.
     #[cold]
     fn note_free(&self, out: &mut UnitRows, number: InodeNumber) {
@@ -302,8 +303,8 @@ impl<'a> UnitReader<'a> {
     }
 }
 
-/// Appends to `arena` what `selection` requests of one attribute: the link of a parent pointer, or
-/// the attribute's name.
+/// Appends one attribute to `arena` if `selection` requests it: a parent pointer as a link, any
+/// other attribute as its name.
 #[inline]
 pub(crate) fn push_attr(
     arena: &mut Vec<u8>,
@@ -384,8 +385,8 @@ fn spans(chunk: &InodeChunk) -> impl Iterator<Item = InodeSpan> + use<> {
     })
 }
 
-/// Splits `spans` after the last span that is adjacent on disk to its predecessors and fits the
-/// same read. The first part has at least one span. Returns `None` if there are no spans.
+/// Splits `spans` in two. The first part, of at least one span, is adjacent on disk and fits into
+/// one read. Returns `None` if there are no spans.
 fn split_run<'s>(
     spans: &'s [InodeSpan],
     geometry: &Geometry,
@@ -423,7 +424,8 @@ impl Iterator for SetBits {
 }
 
 /// Adds a finding because of which the inode has no row. If the previous finding has the same cause
-/// and adjacent inodes, it is extended instead: a lost block gives one finding, not one per inode.
+/// and adjacent inodes, that finding is extended instead: an unreadable block gives one finding,
+/// not one per inode.
 #[cold]
 fn hide(out: &mut UnitRows, finding: Finding, number: InodeNumber) {
     if let Some(last) = out.findings.last_mut()
@@ -460,8 +462,8 @@ fn note_corrupt(out: &mut UnitRows, number: InodeNumber, corruption: Corruption)
     hide(out, Finding::from_error(&Error::from(corruption)), number);
 }
 
-/// Adds a finding for a part of an inode that could not be read. The inode has a row without that
-/// part.
+/// Adds a finding for a part of an inode that could not be read. The row of the inode is written
+/// without this part.
 #[cold]
 pub(crate) fn note_part(out: &mut UnitRows, number: InodeNumber, error: &Error) {
     let mut finding = Finding::from_error(error);

@@ -24,8 +24,7 @@ const EPOCH_NANOSECONDS: u64 = (1 << 31) * 1_000_000_000;
 pub struct Moment(u64);
 
 impl Moment {
-    /// Converts a timestamp of the volume. It cannot overflow for any timestamp that a volume can
-    /// have.
+    /// Converts a timestamp of the volume. No timestamp of a volume overflows.
     #[must_use]
     pub fn new(stamp: Timestamp) -> Self {
         Self(stamp.encode_bigtime().unwrap_or_default())
@@ -37,7 +36,7 @@ impl Moment {
         (self.0 < EPOCH_NANOSECONDS, self.0.abs_diff(EPOCH_NANOSECONDS))
     }
 
-    /// Returns nanoseconds since 1970, or `None` after 2262-04-11, where signed 64 bits end.
+    /// Returns nanoseconds since 1970, or `None` for a time after 2262-04-11, which does not fit.
     #[must_use]
     pub fn nanoseconds(self) -> Option<i64> {
         let (is_negative, magnitude) = self.sign_and_nanoseconds();

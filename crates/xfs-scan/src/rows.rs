@@ -7,7 +7,7 @@ use crate::output::{Appender, Encoding, RowEncoder, Trailer};
 use crate::row::{RowView, VolumeLabel};
 use crate::{Finding, Output, ScanError, ScanReport};
 
-/// Writes rows that a caller reads by itself, in the formats of a scan.
+/// Writes the rows of a caller that does not scan, in the output formats of a scan.
 pub struct RowWriter<'w> {
     encoding: Encoding,
     appender: Appender<'w>,
@@ -15,7 +15,7 @@ pub struct RowWriter<'w> {
     report: ScanReport,
 }
 
-/// Some rows and findings, which are written together.
+/// Some rows and findings that are written to the output together.
 pub struct RowPiece<'a> {
     encoder: Box<dyn RowEncoder + 'a>,
     report: &'a mut ScanReport,

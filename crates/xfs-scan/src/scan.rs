@@ -42,7 +42,7 @@ const ACCOUNTS_PER_PIECE: usize = 16 << 10;
 pub struct ScanReport {
     /// Number of inode rows.
     pub inodes: u64,
-    /// Number of findings. Unless it is 0, rows are missing or a volume is damaged.
+    /// Number of findings. If it is not 0, rows are missing or a volume is damaged.
     pub findings: u64,
     /// Number of findings that are corruption of a volume. Findings about an unreadable device,
     /// unsupported structures and limits of the scan do not count.

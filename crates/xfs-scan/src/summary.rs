@@ -21,8 +21,8 @@ use crate::row::{ByteList, RowView};
 const BIGGEST: usize = 10;
 /// Number of classes by size or by number of entries: one for 0, then one per power of two.
 const CLASSES: usize = 65;
-/// Upper bounds of the classes of ages, in days, with the names of the classes. The last class has
-/// no bound.
+/// Upper bounds of the age classes in days, each with the words for it. The last class has no upper
+/// bound.
 const AGES: [(u64, &str); 7] = [
     (1, "a day"),
     (7, "a week"),
@@ -127,8 +127,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Creates an empty summary. `now_seconds`, in seconds since 1970, is the time from which ages
-    /// are counted back.
+    /// Creates an empty summary. `now_seconds`, in seconds since 1970, is the current time, from
+    /// which the ages of files are computed.
     #[must_use]
     pub(crate) fn new(now_seconds: i64) -> Self {
         Self {
@@ -150,8 +150,8 @@ impl Summary {
         }
     }
 
-    /// Counts the inode of `view`. `parents` gives the inode number of the directory of each of its
-    /// links.
+    /// Counts the inode of `view`. `parents` yields the inode number of the parent directory for
+    /// each link of this inode.
     pub(crate) fn add(&mut self, view: &RowView<'_>, parents: impl Iterator<Item = u64>) {
         let row = view.row;
         let share = InodeTotals { inodes: 1, size: row.size, allocated: view.blocks() << 9 };

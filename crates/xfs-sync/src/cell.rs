@@ -52,8 +52,8 @@ impl<T, S: Scope> SetOnce<T, S> {
         self.raw.set(value)
     }
 
-    /// Returns the value. A cell without a value first gets the result of `make`; meanwhile other
-    /// threads that call this function wait.
+    /// Returns the value. If the cell has no value, calls `make` and sets its result; other threads
+    /// that call this function meanwhile wait.
     #[inline]
     pub fn value_or_init(&self, make: impl FnOnce() -> T) -> &T {
         self.raw.get_or_init(|| {

@@ -1,9 +1,9 @@
 //! The counters behind the feature `count`.
 //!
-//! Each thread writes its own counters, so that counting adds no shared state. A sum visits all
-//! threads. The counters of a thread that ends are added to one table. Writes of scope [`Volume`]
-//! are also counted by source location: there are few of them, and a developer who finds too many
-//! needs to know where they are.
+//! Each thread writes counters of its own, so counting causes no memory traffic between threads. A
+//! sum visits all threads. The counters of a thread that ends are added to one table. Writes of
+//! scope [`Volume`] are also counted by source location: there are few of them, and a developer who
+//! finds too many needs to know where they are.
 
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -14,7 +14,7 @@ use crate::scope::{Group, Object, Scope, Slot, Volume};
 
 const SCOPES: usize = 4;
 
-/// The number of writes and of locks in one scope.
+/// The number of writes and of locks that belong to one scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Atomic stores and read-modify-writes.
@@ -69,7 +69,7 @@ struct Counters {
     volume_places: Mutex<LocationCounts>,
 }
 
-/// Number of writes by source location.
+/// The number of writes at each source location.
 type LocationCounts = BTreeMap<&'static Location<'static>, u64>;
 
 impl Counters {
@@ -145,8 +145,8 @@ thread_local! {
 }
 
 /// Adds one to a counter of the calling thread. No other thread writes that counter, so no atomic
-/// addition is needed. Writes of a thread while its thread-local values are destroyed are not
-/// counted.
+/// addition is needed. Writes that a thread makes while its thread-local values are being destroyed
+/// are not counted.
 #[track_caller]
 fn note(scope: usize, table: impl Fn(&Counters) -> &[AtomicU64; SCOPES]) {
     let place = Location::caller();

@@ -1,8 +1,9 @@
 //! An array of shared values that is read without a lock, under an epoch guard.
 //!
 //! Owns: a fixed number of slots, each empty or with a shared value, and the time at which a
-//! removed value is dropped. Every thread that could be reading the value has left its epoch by
-//! then. Does **not** own the order of writes to a slot: a lock of the caller does.
+//! removed value is dropped. By then, every thread that could be reading the value has left its
+//! epoch (the period in which it may use loaded pointers). Does **not** own the order of writes to
+//! a slot: a lock of the caller does.
 //!
 //! ```text
 //!  put      swap the pointer ──► retire the old one ──► dropped when all guards of that time end
@@ -40,7 +41,7 @@ use crate::scope::{Scope, note_write};
 /// An array of `N` slots, each empty or with a value, that is read without a lock.
 pub struct EpochArray<T, S: Scope, const N: usize> {
     slots: [AtomicPtr<T>; N],
-    /// The address of the collector (I4).
+    /// The address of the collector to which the array belongs (I4).
     collector: usize,
     owns: PhantomData<(Arc<T>, S)>,
 }

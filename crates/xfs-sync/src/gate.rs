@@ -35,7 +35,7 @@ pub struct Gate {
     moved: Condvar<Volume>,
 }
 
-/// A thread's stay inside a [`Gate`]. Dropping the guard leaves the gate.
+/// Proof that a thread is inside a [`Gate`]. Dropping the guard leaves the gate.
 #[must_use = "dropping the guard leaves the gate"]
 pub struct GateGuard<'gate> {
     gate: &'gate Gate,
@@ -112,7 +112,8 @@ impl Gate {
         }
     }
 
-    /// Wakes the closing thread. Takes the lock under which that thread reads the counts (I3).
+    /// Wakes the closing thread. Takes the lock under which the closing thread reads the counts
+    /// (I3), so that the wakeup is not lost.
     #[cold]
     fn wake_closer(&self) {
         let _door = self.door.lock();

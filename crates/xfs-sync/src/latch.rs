@@ -10,10 +10,10 @@
 //!
 //! Acquiring and releasing a latch without waiters is one exchange each. A thread that finds the
 //! latch held retries a few times, unless other waiters already sleep. It then sets the waiting bit
-//! under `gate` and sleeps. A release that sees the bit wakes the next waiters. After an exclusive
-//! owner these are all sharers, if any wait. In all other cases it is the first exclusive waiter.
-//! Other waiters stay asleep. With many waiters on one latch, waking all of them on each release
-//! would be most of the work.
+//! (bit 30) while it holds the mutex `gate`, and sleeps. A release that sees the bit wakes the next
+//! waiters. After an exclusive owner these are all sharers, if any wait. In all other cases it is
+//! the first exclusive waiter. Other waiters stay asleep. With many waiters on one latch, waking
+//! all of them on each release would be most of the work.
 //!
 //! # Invariants
 //!
@@ -50,14 +50,15 @@ pub struct Latch<S: Scope> {
     scope: PhantomData<S>,
 }
 
-/// Number of waiters that sleep, or that were woken and have not read the latch's word yet.
+/// Numbers of waiters for each mode. They sleep, or were woken and have not read the latch's word
+/// yet.
 #[derive(Clone, Copy, Default)]
 struct Waiters {
     exclusive: u32,
     shared: u32,
 }
 
-/// The mode in which a latch is requested or was held.
+/// The mode in which a thread requests or held a latch.
 #[derive(Clone, Copy)]
 enum Mode {
     Exclusive,
@@ -65,8 +66,8 @@ enum Mode {
 }
 
 impl Mode {
-    /// Returns the latch's word after acquiring the latch in this mode, or `None` if `word` forbids
-    /// that.
+    /// Returns the word of a latch whose word was `word`, after acquiring it in this mode. Returns
+    /// `None` if `word` does not allow that.
     fn take(self, word: u32) -> Option<u32> {
         match self {
             Self::Exclusive if word & !WAITING == 0 => Some(word | EXCLUSIVE),
@@ -152,7 +153,8 @@ impl<S: Scope> Latch<S> {
         }
     }
 
-    /// Returns whether the latch is held exclusively. The answer is stable only for its owner.
+    /// Returns whether the latch is held exclusively. Only the owner can rely on the answer; for
+    /// other threads, it may be outdated already.
     #[inline]
     #[must_use]
     pub fn is_locked_exclusive(&self) -> bool {
@@ -160,7 +162,7 @@ impl<S: Scope> Latch<S> {
     }
 
     /// Returns whether a thread sleeps until the latch is released. The answer may be outdated
-    /// already. For diagnostics and tests.
+    /// already, so it is for diagnostics and tests only.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
         self.word.load(Ordering::Relaxed) & WAITING != 0
@@ -186,7 +188,7 @@ impl<S: Scope> Latch<S> {
         self.try_take(mode)
     }
 
-    /// Acquires a latch that could not be acquired at once: retries, then sleeps.
+    /// Acquires a latch that is not available: retries a few times, then sleeps until it is woken.
     #[cold]
     fn wait(&self, mode: Mode) {
         for _ in 0..raw::SPINS_BEFORE_SLEEP {

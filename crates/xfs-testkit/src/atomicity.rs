@@ -1,4 +1,4 @@
-//! The units of a write that a power cut leaves whole: each is written completely or not at all.
+//! The units into which a power cut divides a write: each unit is written completely or not at all.
 //!
 //! Owns: the rules for torn writes of the crash model in docs/internals/crash-model.md. Does
 //! **not** own: which writes survive.
@@ -28,8 +28,8 @@ impl Default for Atomicity {
 }
 
 impl Atomicity {
-    /// Returns the rules for the volume with this superblock. An internal log is torn. The caller
-    /// adds the ranges that are file data.
+    /// Returns the rules for the volume with this superblock. They cover an internal log. The
+    /// caller adds the ranges of file data with `torn`.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Self {
         let geometry = &superblock.geometry;
@@ -49,14 +49,15 @@ impl Atomicity {
         }
     }
 
-    /// Adds a range of bytes that is log or file data, and so is torn into sectors.
+    /// Adds a range of bytes that is log or file data. Writes to it are torn into sectors.
     #[must_use]
     pub fn torn(mut self, range: Range<u64>) -> Self {
         self.torn.push(range);
         self
     }
 
-    /// Returns the units of a write as ranges inside `bytes`, in order and without gaps.
+    /// Returns the units into which a crash may tear a write of `bytes` at `offset`, as ranges of
+    /// `bytes`, in order and without gaps.
     pub(crate) fn units(&self, offset: u64, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut units = Vec::new();
         let mut at = 0;

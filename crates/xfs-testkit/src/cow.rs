@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 4096;
 type Chunk = [u8; CHUNK_BYTES];
 type Chunks = BTreeMap<u64, Arc<Chunk>>;
 
-/// The contents of a chunk all of whose bytes were discarded.
+/// The contents of a chunk that was discarded as a whole.
 static ZEROS: LazyLock<Arc<Chunk>> = LazyLock::new(|| Arc::new([0; CHUNK_BYTES]));
 
 /// A copy-on-write device: a base that is only read, and the chunks in which the device differs.
@@ -57,7 +57,7 @@ impl CowDevice {
     }
 
     /// Changes `length` bytes from `offset` on, chunk by chunk. For each chunk, `change` gets the
-    /// start of the chunk's part in the range, and the bytes to change.
+    /// bytes to change, and the offset of these bytes from the start of the range.
     fn change(
         &self,
         offset: u64,

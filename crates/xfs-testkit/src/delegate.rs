@@ -1,7 +1,7 @@
 //! A macro for devices that wrap another device and change only some of its methods.
 
-/// Implements methods of [`BlockDevice`](xfs_device::BlockDevice) by calling the same methods of a
-/// field.
+/// Implements the listed methods of [`BlockDevice`](xfs_device::BlockDevice) by calling the same
+/// methods of a field.
 ///
 /// The macro is used inside an `impl BlockDevice` block, which defines the other methods itself.
 /// The trait must be in scope.

@@ -65,7 +65,7 @@ struct State {
     unflushed: Vec<UnflushedWrite>,
 }
 
-/// A write that no flush has covered yet, with the bytes before and after it.
+/// A write that no flush has covered yet, with the bytes that it replaced.
 struct UnflushedWrite {
     offset: u64,
     before: Vec<u8>,
@@ -118,7 +118,7 @@ impl FailingDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes to the underlying device and keeps the bytes that the write replaced.
+    /// Writes to the underlying device, and records the write with the bytes that it replaced.
     fn write(&self, state: &mut State, write: UnflushedWrite) -> io::Result<()> {
         self.inner.write_at(&write.after, write.offset, write.durability)?;
         state.unflushed.push(write);

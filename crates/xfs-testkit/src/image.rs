@@ -2,7 +2,7 @@
 //! sector.
 //!
 //! An edit recomputes the checksum of the changed buffer. The damage therefore reaches the code
-//! that runs after a checksum was found right.
+//! that runs after the checksum was verified.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,8 @@ pub struct Image {
 }
 
 impl Image {
-    /// Creates an image with these contents. An incomplete last sector is dropped.
+    /// Creates an image with these contents. If the last sector is incomplete, its bytes are
+    /// dropped.
     #[must_use]
     pub fn new(mut bytes: Vec<u8>) -> Self {
         bytes.truncate(bytes.len() / SECTOR * SECTOR);

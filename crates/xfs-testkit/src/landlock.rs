@@ -5,14 +5,15 @@ use landlock::{
     Scope,
 };
 
-/// Returns whether this kernel's Landlock can restrict files, network, signals and sockets. All of
-/// these need Linux 6.12 with Landlock enabled.
+/// Returns whether this kernel's Landlock can restrict files, network, signals and sockets. That
+/// needs Linux 6.12 or later with Landlock enabled.
 #[must_use]
 pub fn has_landlock() -> bool {
     ask_for_all().is_ok()
 }
 
-/// Creates a ruleset with every restriction. It is not applied to any process.
+/// Creates a ruleset with every restriction, without applying it to a process. Fails if the kernel
+/// lacks one of them.
 fn ask_for_all() -> Result<(), RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let ruleset = ruleset.handle_access(AccessFs::from_all(ABI::V6))?;

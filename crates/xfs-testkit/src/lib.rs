@@ -35,6 +35,6 @@ pub use realtime::RealtimeSection;
 pub use recording::{Recording, RecordingDevice, Request};
 pub use scheduled::{HeldRequest, ScheduledDevice, Scheduler};
 
-/// The macro [`delegate_device`] expands to paths in this crate.
+/// Used by the macro [`delegate_device`], which expands to paths in this crate.
 #[doc(hidden)]
 pub use xfs_device;

@@ -17,7 +17,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 const MARK: &str = "FERROXFS_TEST_UNDER_LIMITS";
 
 /// Address space of each thread's stack in the process of [`run_with_threads`], in bytes. It is
-/// large, so that other allocations do not change how many threads fit under the limit.
+/// large compared with all other allocations, so these do not change how many threads fit under the
+/// limit.
 const LARGE_STACK_BYTES: u64 = 256 << 20;
 
 /// Limit on the processor time of the process of `run_with_threads`, in seconds.
@@ -71,7 +72,7 @@ pub fn run_with_threads(test: &str, body: impl FnOnce(&ThreadLimit)) {
 /// A limit on the number of threads of this process.
 #[derive(Debug)]
 pub struct ThreadLimit {
-    /// Number of threads of the test program itself.
+    /// Number of threads that the process had before the body started.
     threads: u64,
     /// Address space in bytes that was in use before the body started. Stacks of ended threads are
     /// kept for new threads and count towards the limit.
@@ -97,7 +98,7 @@ impl ThreadLimit {
     }
 }
 
-/// Returns the number in the line `name` of /proc/self/status.
+/// Returns the number after the key `name` in /proc/self/status.
 fn own_status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc/self/status exists");
     let value = status.lines().find_map(|line| line.strip_prefix(name));
@@ -109,8 +110,8 @@ fn is_inside() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Runs the test `test` in a process of its own, with these environment variables. `under` names
-/// the limits in the message of a failure.
+/// Runs the test `test` in a process of its own, with these environment variables. `under`
+/// describes the limits, for the message of a failure.
 fn run_again(test: &str, variables: &[(&str, &str)], under: &str) {
     let program = std::env::current_exe().expect("the path of the test program is known");
     let mut command = Command::new(program);

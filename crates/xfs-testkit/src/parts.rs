@@ -70,7 +70,7 @@ impl BlockDevice for JoinedDevice {
     }
 }
 
-/// One of two devices that are recorded as one device: a range of the recorded device.
+/// One of the two devices of a recording: a range of the bytes of the recorded device.
 struct DevicePart {
     whole: Arc<RecordingDevice>,
     window: WindowDevice,

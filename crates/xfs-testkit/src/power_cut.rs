@@ -2,7 +2,7 @@
 //! docs/internals/crash-model.md.
 //!
 //! Owns: the states that a recording may leave, and a number for each of them. Does **not** own:
-//! what a program had promised by then. A test notes
+//! the promises of a program under test, such as an acknowledged write. A test notes
 //! [`RecordingDevice::position`](crate::RecordingDevice::position) with each promise. After a cut,
 //! the test checks the promises whose position is not greater than the cut's point. A successful
 //! mount alone says nothing about lost data.
@@ -38,9 +38,9 @@ use crate::recording::{Recording, Request};
 /// Largest number of writes or units of which every subset is tried.
 pub const MAX_ENUMERATED: usize = 12;
 
-/// A bit of the part of a cut's number that chooses the surviving requests. If the bit is set, the
-/// other bits are the number of a random sample. Otherwise the other bits are the subset that
-/// survives.
+/// A bit of the choice, the part of a cut's number that says which requests survive. If the bit is
+/// set, the other bits are the seed of a random sample. Otherwise the other bits are the subset
+/// that survives.
 const SAMPLED: u32 = 1 << 31;
 
 /// One power cut: its time, and which unflushed requests survive.
@@ -96,7 +96,8 @@ impl<'a> PowerCuts<'a> {
         Self { recording, atomicity, durable: Mutex::new((0, recording.replay(0))) }
     }
 
-    /// Returns the cuts at every point of the recording. [`at`](Self::at) chooses them.
+    /// Returns the cuts at every point of the recording. For each point, [`at`](Self::at) chooses
+    /// them.
     pub fn all(&self, samples: u32) -> impl Iterator<Item = Cut> {
         (0..=self.requests().len()).flat_map(move |point| self.at(point, samples))
     }
@@ -159,7 +160,8 @@ impl<'a> PowerCuts<'a> {
         device.fork()
     }
 
-    /// Returns the requests that may or may not have taken effect at a point.
+    /// Returns the requests that have returned or are in flight at a point, but that no flush
+    /// covers.
     fn window(&self, point: usize) -> UnflushedWindow<'a> {
         let done = self.requests().get(..point).unwrap_or(self.requests());
         let Flushed { start, parts } = Flushed::of(done);
@@ -203,23 +205,24 @@ impl Flushed {
     }
 }
 
-/// The requests from the first request on that no flush covers.
+/// The requests from the first one on that no flush covers.
 struct UnflushedWindow<'a> {
     /// Number of requests before the window.
     start: usize,
     writes: Vec<UnflushedRequest<'a>>,
 }
 
-/// A request in the window.
+/// A request in a window of unflushed requests.
 struct UnflushedRequest<'a> {
     request: &'a Request,
     units: Vec<Range<usize>>,
-    /// Whether the request survives every cut. A durable request that has returned does, and so
-    /// does a request whose part was flushed after it.
+    /// Whether the request survives every cut: it was durable and has returned, or the part of the
+    /// device that it wrote was flushed after it.
     certain: bool,
 }
 
-/// The elements of which a cut's choice is a subset, and the number of these elements.
+/// The elements of which a cut chooses a subset (units or writes), and the number of these
+/// elements.
 enum SubsetBasis {
     Units(usize),
     Writes(usize),
@@ -242,7 +245,7 @@ impl UnflushedWindow<'_> {
         }
     }
 
-    /// Returns one list for each request: whether each of its units survives.
+    /// Returns a list for each request that says of each of its units whether the unit survives.
     fn survivors(&self, choice: u32, prng: &mut Prng) -> Vec<Vec<bool>> {
         let sample = Sample::new(choice, self.uncertain().count(), prng);
         let by_unit = matches!(self.subset_basis(), SubsetBasis::Units(_));
@@ -283,14 +286,16 @@ enum SurvivalPattern {
 
 struct Sample {
     pattern: SurvivalPattern,
-    /// Of 8 writes, or of 8 units of a torn write, the number that survive on average.
+    /// The number of writes, out of 8, that survive on average; for a torn write, the number of its
+    /// units, out of 8.
     eighths: usize,
-    /// Of 8 surviving writes, the number that are torn on average.
+    /// The number of surviving writes, out of 8, that are torn on average.
     torn_eighths: usize,
 }
 
 impl Sample {
-    /// Returns the sample for a choice, or `None` if the choice is a subset.
+    /// Returns the sample that `choice` stands for, or `None` if `choice` is a subset of writes or
+    /// units.
     fn new(choice: u32, writes: usize, prng: &mut Prng) -> Option<Self> {
         let pattern = match choice.checked_sub(SAMPLED)? {
             0 => SurvivalPattern::Nothing,

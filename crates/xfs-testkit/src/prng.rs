@@ -34,8 +34,8 @@ impl Prng {
     }
 
     /// Changes one to four random fields of one, two, four or eight bytes, as damage or an attacker
-    /// would. Most of the fields get a changed bit, a nearby value or a value at the edge of the
-    /// field's range.
+    /// would. Most fields get one changed bit, a value near the old one, or the smallest or largest
+    /// value of the field.
     pub fn mutate(&mut self, bytes: &mut [u8]) {
         for _ in 0..self.within(1..5) {
             let offset = self.within(0..bytes.len());

@@ -4,7 +4,7 @@
 use crate::image::Image;
 use crate::pack::unpack;
 
-/// A kind of realtime section, of which there is an image.
+/// A kind of realtime section. There is a test image of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RealtimeSection {
     /// A section without groups, with extents of 16 KiB.

@@ -34,10 +34,10 @@ pub enum Request {
         /// Length in bytes.
         length: u64,
     },
-    /// A flush: every earlier request is durable.
+    /// A flush. Every earlier request is durable after it.
     Flush,
-    /// A flush of one part of a split device ([`RecordingDevice::split`]): every earlier request in
-    /// this range of bytes is durable.
+    /// A flush of one part of a split device ([`RecordingDevice::split`]): every earlier request
+    /// that changes bytes of this range is durable after it.
     FlushPart(Range<u64>),
 }
 
@@ -90,8 +90,9 @@ impl RecordingDevice {
         Self { live: start.fork(), start, requests: Mutex::default() }
     }
 
-    /// Returns the number of requests recorded so far. A promise that a program makes at this
-    /// position must hold after a crash at this or any later [`point`](crate::Cut::point).
+    /// Returns the number of requests recorded so far. If a program makes a promise now (for
+    /// example, acknowledges a write), the promise must hold after a crash at this or any later
+    /// [`point`](crate::Cut::point).
     #[must_use]
     pub fn position(&self) -> usize {
         self.lock().len()
@@ -162,8 +163,9 @@ impl BlockDevice for RecordingDevice {
         false
     }
 
-    /// Writes and records whole sectors. A medium writes whole sectors. A write of a part of a
-    /// sector therefore also records the sector's other bytes, as earlier writes left them.
+    /// Writes and records whole sectors. A storage medium writes whole sectors. A write of a part
+    /// of a sector therefore also records the other bytes of the sector, as earlier writes left
+    /// them.
     fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         let mut requests = self.lock();
         let (offset, whole) = self.whole_sectors(offset, bytes)?;

@@ -18,7 +18,7 @@ use crate::delegate_device;
 use crate::failing::RequestKind;
 use crate::prng::Prng;
 
-/// Time after which a test fails that waits for requests that do not arrive.
+/// Time for which a test waits for requests to arrive before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request whose thread is held. A flush has offset 0 and length 0.
@@ -98,8 +98,8 @@ impl Scheduler {
         chosen.map(|(waiting, ticket)| self.gate.release(waiting, ticket))
     }
 
-    /// Releases the first held request that `chooses` accepts and returns it when it is done.
-    /// Returns `None` if `chooses` accepts none. The order is that of `waiting`.
+    /// Releases the first held request that `chooses` accepts and returns it when it is done. The
+    /// order is that of `waiting`. Returns `None` if `chooses` accepts no request.
     pub fn release_first(&mut self, chooses: impl Fn(&HeldRequest) -> bool) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = waiting.into_iter().find(|(waiting, _)| chooses(waiting));
@@ -129,7 +129,7 @@ impl RequestGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `blocks` returns `false` for the state.
+    /// Waits until `blocks` returns `false` when it is called with the state.
     fn wait<'a>(
         &self,
         state: MutexGuard<'a, State>,

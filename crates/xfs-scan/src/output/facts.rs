@@ -2,8 +2,8 @@
 //! inodes.
 //!
 //! CSV and Parquet are read into tables, where each row must be of the same kind. Volumes,
-//! findings, accounts and totals go to a side output. The metadata of a Parquet file also contains
-//! them.
+//! findings, accounts and totals go to a second output, the side output. The metadata of a Parquet
+//! file also contains them.
 //!
 //! Owns: the destination of facts, and their limit in the metadata. Does **not** own: the form of a
 //! line ([`NdjsonEncoder`], [`TableEncoder`]).
@@ -21,16 +21,16 @@ use crate::{Field, Fields, Finding, ScanError};
 /// file.
 const METADATA_BYTES: usize = 1 << 20;
 
-/// The format of facts.
+/// The format of the side output of facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactsFormat {
-    /// All NDJSON rows other than those of inodes.
+    /// The rows other than those of inodes, as NDJSON.
     Ndjson,
     /// Lines for people: only findings and accounts, as in the table format.
     Text,
 }
 
-/// A fact that an encoder keeps apart from its rows of inodes.
+/// A fact that an encoder keeps apart from its inode rows.
 #[derive(Clone, Debug)]
 pub(crate) enum Fact {
     Finding(Finding),
@@ -155,7 +155,7 @@ fn encode(mut encoder: Box<dyn RowEncoder + '_>, facts: &[Fact]) -> Result<Vec<u
 }
 
 impl MetadataFacts {
-    /// Adds whole lines of facts, as many as fit, and counts the others.
+    /// Adds as many whole lines of facts as fit, and counts the lines that do not.
     fn append(&mut self, lines: &[u8]) {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             // After the first line that does not fit, none is added, so the metadata has the

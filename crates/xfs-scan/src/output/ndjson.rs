@@ -36,7 +36,8 @@ pub(super) fn volume(volume: &VolumeLabel) -> Vec<u8> {
 pub(super) struct NdjsonEncoder {
     fields: Fields,
     out: Vec<u8>,
-    /// `,"volume_uuid":…,"volume_label":…`, or only the requested ones of these two.
+    /// The text `,"volume_uuid":…,"volume_label":…`, with only those of the two keys that were
+    /// requested.
     volume: Vec<u8>,
     /// `{"row":"inode"` and the volume: the part with which every row of an inode starts.
     inode_start: Vec<u8>,

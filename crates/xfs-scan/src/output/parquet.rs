@@ -1,8 +1,8 @@
 //! Apache Parquet: one column chunk per field, with row groups encoded in parallel.
 //!
-//! Integers are delta-packed. Inode numbers, times and constant columns shrink to a fraction,
-//! faster than a dictionary could be built. Repeated words use a dictionary. Paths are compressed
-//! with LZ4, which costs less than writing the saved bytes.
+//! Integers are delta-packed: inode numbers, times and constant columns shrink to a fraction, in
+//! less time than building a dictionary takes. Columns of repeated words use a dictionary. Paths
+//! are compressed with LZ4, which costs less than writing the saved bytes.
 
 mod columns;
 

@@ -16,8 +16,8 @@ struct TableColumn {
     is_number: bool,
 }
 
-/// Returns the columns before the names, which come last because of their width. The columns of the
-/// volume are left out: the user knows which volume was scanned.
+/// Returns the columns that precede the names; names come last because of their width. Columns
+/// about the volume are left out, because the user knows which volume was scanned.
 fn columns(fields: Fields) -> impl Iterator<Item = TableColumn> {
     let shown = fields.without(Field::VolumeUuid).without(Field::VolumeLabel);
     let shown = shown.without(Field::Paths).without(Field::Symlink).without(Field::Xattrs);

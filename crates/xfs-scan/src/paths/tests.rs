@@ -4,7 +4,8 @@ use crate::row::ByteList;
 
 const ROOT: u64 = 128;
 
-/// Builds a table of directories from number, parent and name. Every generation is 1.
+/// Builds a table of directories. Each is given as its number, the number of its parent, and its
+/// name. Every generation is 1.
 fn table(directories: &[(u64, u64, &str)]) -> DirectoryTable {
     let mut part = DirectoryPart::default();
     part.push(ROOT, 1, None);
@@ -44,8 +45,8 @@ fn broken_chains_have_no_path() {
     check_path(&[(200, 7, "a"), (201, 200, "b")], 201, Err(NoPath::Unreachable));
 }
 
-/// Checks I2 of `xfs_scan::paths`: the walk from a directory up to the root ends, even if the
-/// parents form a cycle.
+/// Checks I2 of `xfs_scan::paths`: for directories whose parents form a cycle, the walk up to the
+/// root ends and reports the cycle.
 #[test]
 fn cycles_are_detected() {
     check_path(&[(200, 200, "a")], 200, Err(NoPath::Cycle));

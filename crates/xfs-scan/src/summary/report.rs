@@ -6,7 +6,7 @@ use super::{AGES, InodeTotals, RankedInode, Summary};
 
 /// Number of owners that are listed. All other owners share one line.
 const OWNERS: usize = 10;
-/// Width of the widest bar in characters.
+/// The longest bar of a printed chart, in characters.
 const BAR: u64 = 30;
 
 /// Displays a number of bytes with three digits and a unit.
@@ -63,8 +63,8 @@ fn write_path(f: &mut Formatter<'_>, big: &RankedInode) -> fmt::Result {
     writeln!(f)
 }
 
-/// Returns the label of a class of powers of two: "0", "1", "2 ..", "4 .." and so on. `measure`
-/// formats the numbers.
+/// Returns the label of a class, which is its smallest value: "0", "1", "2 ..", "4 .." and so on.
+/// `measure` formats this value.
 fn class_name(class: usize, measure: impl Fn(u64) -> String) -> String {
     let class = u32::try_from(class).unwrap_or(u32::MAX);
     let Some(first) = class.checked_sub(1).and_then(|shift| 1_u64.checked_shl(shift)) else {

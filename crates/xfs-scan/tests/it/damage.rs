@@ -97,7 +97,8 @@ fn name_with_a_slash_is_a_finding() {
     check_orphans(&image, &["corrupt", "parent_missing"], &["/files/sparse"]);
 }
 
-/// Checks I1 of `xfs_scan::reader`: an inode that has no row is covered by a finding.
+/// Damages an inode so that its checksum is wrong. Checks I1 of `xfs_scan::reader`: the inode has
+/// no row, but a finding.
 #[test]
 fn inode_with_a_wrong_checksum_is_a_finding_without_a_row() {
     let ino = ino_of("/files/sparse");
@@ -151,7 +152,8 @@ fn group_with_a_lost_header_is_a_finding() {
     assert!(scanned.report.inodes > 0);
 }
 
-/// Changes a few random bytes of one structure, mostly an inode, and updates its checksum.
+/// Changes a few random bytes of one random structure, mostly of an inode, and makes its checksum
+/// right again.
 fn mutate(image: &mut Image, prng: &mut Prng, inos: &[u64]) {
     let geometry = image.geometry();
     let (at, length, kind) = match prng.within(0..4) {

@@ -20,8 +20,8 @@ fn closed_gate_refuses_entry_until_opened() {
     assert!(gate.try_enter().is_some());
 }
 
-/// Checks I2 and I3 of `gate`: the last thread that leaves wakes the closing thread. The guard is
-/// dropped by another thread than the one that entered, and the two threads have different slots.
+/// Checks I2 and I3 of `gate`: the last thread that leaves wakes the closing thread. One thread
+/// enters, and another thread, which has a different slot, drops the guard.
 #[test]
 #[cfg(not(shuttle))]
 fn close_waits_for_threads_inside() {

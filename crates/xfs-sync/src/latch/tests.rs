@@ -80,8 +80,8 @@ fn latch_can_be_released_by_another_thread() {
 }
 
 /// Checks that an exclusive owner excludes all others. Owners increment a count twice, each time
-/// with a load and a store. Two owners at a time would lose an increment, and a sharer beside an
-/// owner would see an odd count.
+/// with a load and a store. If two threads owned the latch at a time, an increment would be lost.
+/// If a sharer held it together with an owner, the sharer would see an odd count.
 #[test]
 #[cfg(not(shuttle))]
 fn owners_exclude_each_other_and_sharers() {

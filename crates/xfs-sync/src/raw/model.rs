@@ -17,12 +17,12 @@ pub(crate) type RecursiveRwLock<T> = RwLock<T>;
 pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
-/// Number of times that a waiter retries before it sleeps. Retries would only add scheduling
-/// points: the explorer tries the same orders of steps without them.
+/// Number of times that a waiter retries before it sleeps: none. A retry would only add points at
+/// which the explorer can switch tasks, and it tries the same orders of steps without them.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 0;
 
-/// Returns the number of the running task, instead of a thread's. Tasks share one system thread, so
-/// thread-local values cannot tell them apart.
+/// Returns the number of the running task in place of that of a thread. All tasks share one system
+/// thread, so thread-local values cannot distinguish them.
 pub(crate) fn thread_number() -> usize {
     shuttle::current::me().into()
 }

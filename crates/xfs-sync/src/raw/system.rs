@@ -12,8 +12,8 @@ pub(crate) use parking_lot::{
 };
 pub(crate) use std::thread::yield_now;
 
-/// Number of times that a waiter retries a held latch before it sleeps. The retries take about as
-/// long as sleeping and being woken.
+/// Number of times that a waiter retries a held latch before it sleeps. All retries together take
+/// about as long as going to sleep and being woken.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 100;
 
 /// The number that the next thread gets.
@@ -23,7 +23,8 @@ thread_local! {
     static THREAD: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Returns the calling thread's number. Threads are numbered in the order of their first call.
+/// Returns the calling thread's number. Threads are numbered from 0 in the order in which they
+/// first call this function.
 pub(crate) fn thread_number() -> usize {
     THREAD.with(|number| {
         number.get().unwrap_or_else(|| {

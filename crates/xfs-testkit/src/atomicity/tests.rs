@@ -6,7 +6,8 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use super::Atomicity;
 use crate::golden::golden;
 
-/// Checks that the units of a write end at `ends`. Each unit begins where the previous one ends.
+/// Compares the ends of a write's units with `ends`, and checks that each unit begins where the
+/// previous one ends.
 fn check(atomicity: &Atomicity, offset: u64, bytes: &[u8], ends: &[usize]) {
     let starts = [0].iter().chain(ends);
     let expected: Vec<_> = starts.zip(ends).map(|(start, end)| *start..*end).collect();

@@ -83,8 +83,8 @@ fn failed_write_may_take_effect_and_is_not_durable() {
     assert_eq!(outcomes, BTreeSet::from([0, 7]));
 }
 
-/// Returns a device after a failed flush. Sector 9 was written and flushed before; then sectors 0
-/// to 7 were written, and of those only sector 3 durably.
+/// Returns a device after a failed flush. Before that, sector 9 was written and flushed. Sectors 0
+/// to 7 were written after this flush, and only the write of sector 3 was durable.
 fn after_failed_flush(seed: u64) -> FailingDevice {
     let device = device(seed);
     device.write_at(&[9; 512], 9 * 512, Durability::Cached).unwrap();

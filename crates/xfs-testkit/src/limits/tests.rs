@@ -33,8 +33,8 @@ fn panic_fails_the_test() {
     check_fails("limits::tests::panic_fails_the_test", || panic!("on purpose"));
 }
 
-/// Checks that threads that allocate reserve no address space for arenas of their own. If each had
-/// an arena of 64 MiB, the process would exceed the limit.
+/// Starts threads that allocate memory. Checks that they reserve no address space for arenas of
+/// their own: if each had an arena of 64 MiB, the process would exceed the limit.
 #[test]
 fn allocating_threads_reserve_no_arenas() {
     run_limited("limits::tests::allocating_threads_reserve_no_arenas", LIMITS, || {

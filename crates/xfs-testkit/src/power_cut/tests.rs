@@ -27,7 +27,7 @@ fn write_durable(device: &RecordingDevice, sector: u64, bytes: &[u8]) {
     device.write_at(bytes, sector * 512, Durability::Durable).unwrap();
 }
 
-/// Returns the first byte of each sector after a cut.
+/// Returns the state of the device after a cut: the first byte of each sector.
 fn state(cuts: &PowerCuts<'_>, cut: Cut) -> [u8; SECTORS] {
     let mut bytes = vec![0xaa; 512 * SECTORS];
     cuts.after(cut).read_at(&mut bytes, 0).unwrap();
@@ -40,7 +40,8 @@ fn states(recording: &Recording, atomicity: Atomicity, point: usize) -> BTreeSet
     cuts.at(point, 4000).map(|cut| state(&cuts, cut)).collect()
 }
 
-/// Returns the state in which only these sectors are not zero.
+/// Returns a state in which only the sectors `sectors` are not zero. Each is given with its first
+/// byte.
 fn with(sectors: &[(usize, u8)]) -> [u8; SECTORS] {
     let mut state = [0; SECTORS];
     sectors.iter().for_each(|(sector, byte)| state[*sector] = *byte);

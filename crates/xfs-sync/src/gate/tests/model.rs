@@ -9,7 +9,7 @@ use crate::{AtomicU64, Object, Ordering};
 
 use super::super::Gate;
 
-/// Number of schedules that each scheduler tries.
+/// Number of schedules that each scheduler of the explorer tries.
 const SCHEDULES: usize = 2000;
 const WRITERS: usize = 3;
 const ROUNDS: u64 = 2;
@@ -19,14 +19,14 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// Increments the count twice, so that an odd count shows an interrupted change.
+/// Increments the count twice. An odd count shows a thread that is between the two.
 fn change(count: &AtomicU64<Object>) {
     count.fetch_add(1, Ordering::Relaxed);
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Checks I1 of `gate`: the closing thread has waited for every thread inside. A lost wakeup would
-/// leave a task asleep, which the explorer reports as a deadlock.
+/// Lets threads make changes while another thread closes the gate. Checks I1 of `gate`: no change
+/// is under way while the gate is closed. A lost wakeup would show as a deadlock.
 #[test]
 fn closed_gate_excludes_changes() {
     explore(|| {

@@ -7,7 +7,7 @@ use shuttle::{Config, Runner, thread};
 
 use crate::{AtomicU64, Latch, Object, Ordering};
 
-/// Number of schedules that each scheduler tries.
+/// Number of schedules that each scheduler of the explorer tries.
 const SCHEDULES: usize = 2000;
 
 fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
@@ -28,8 +28,8 @@ fn take_a_turn(task: usize, latch: &Latch<Object>, count: &AtomicU64<Object>) {
     }
 }
 
-/// Checks I1 of `latch`: no wakeup is lost. A lost wakeup would leave a task asleep, which the
-/// explorer reports as a deadlock.
+/// Lets owners and sharers compete for one latch. Checks I1 of `latch`: no wakeup is lost. A lost
+/// wakeup would leave a task asleep, which the explorer reports as a deadlock.
 #[test]
 fn owners_and_sharers_all_finish() {
     explore(|| {

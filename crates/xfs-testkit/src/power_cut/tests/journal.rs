@@ -36,7 +36,7 @@ pub(super) enum Mutant {
     NoFlushBeforeClear,
     /// The journal is reused before its clearing is durable.
     ClearNotDurable,
-    /// Payload and commit are one write, as if a record could not be torn.
+    /// Payload and commit are written with one request, as if a crash could not tear it.
     OneRecord,
 }
 
@@ -50,10 +50,11 @@ impl Mutant {
     ];
 }
 
-/// A run of the journal: the recorded requests, and the positions of its promises.
+/// A run of the journal: the recorded requests, and the positions at which it acknowledged
+/// versions.
 pub(super) struct JournalRun {
     pub(super) recording: Recording,
-    /// The position at which each version was acknowledged, from version 1 on.
+    /// The number of requests recorded when each version was acknowledged, from version 1 on.
     promised: Vec<usize>,
 }
 
@@ -69,7 +70,7 @@ pub(super) fn run(versions: u8, mutant: Option<Mutant>) -> JournalRun {
     JournalRun { recording: device.recording(), promised }
 }
 
-/// Writes one version. Returns the position at which the version is acknowledged.
+/// Writes one version. Returns the number of requests recorded when the version is acknowledged.
 fn write_version(device: &RecordingDevice, version: u8, mutant: Option<Mutant>) -> usize {
     let is = |other| mutant == Some(other);
     let write = |offset, bytes: &[u8], durable| {
@@ -114,7 +115,8 @@ fn read(device: &CowDevice, offset: u64) -> [u8; 512] {
 }
 
 impl JournalRun {
-    /// Recovers the state after a cut and checks it. The error describes what is wrong.
+    /// Recovers the device after a cut, and checks that A and B have one version: at least the last
+    /// one acknowledged before the cut, and at most the next. The error says what is wrong.
     pub(super) fn check(&self, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), String> {
         let device = cuts.after(cut);
         recover(&device);
