@@ -1,8 +1,8 @@
 //! The log item of a buffer.
 //!
-//! Owns: which chunks of a buffer are not in place, how they are logged, the states of a buffer
-//! whose blocks are freed, and writing a buffer in place. Does **not** own: the right to change the
-//! buffer (its latch), the set of buffers that a transaction holds
+//! Owns: which chunks of a buffer differ from the block on disk, how they are logged, the states of
+//! a buffer whose blocks are freed, and writing a buffer in place. Does **not** own: the right to
+//! change the buffer (its latch), the set of buffers that a transaction holds
 //! ([`buffers`](crate::transaction)), or the inodes in a cluster ([`cluster`]).
 //!
 //! ```text
@@ -126,7 +126,8 @@ impl BufferItem {
         }
     }
 
-    /// Returns the records of the inodes in this buffer, if it is an inode cluster.
+    /// Returns the records of the inodes in this buffer. The list is empty unless the buffer is an
+    /// inode cluster.
     pub(crate) const fn records(&self) -> &ClusterRecords {
         &self.records
     }
@@ -167,8 +168,8 @@ impl BufferItem {
         self.leave_with(buffer, |_| {});
     }
 
-    /// Does the same as [`leave`](Self::leave), after the changes of the transaction's step are in
-    /// the log.
+    /// Removes the buffer from its transaction as [`leave`](Self::leave) does, after a commit or a
+    /// roll has put the transaction's changes into the log.
     pub(crate) fn leave_committed(&self, buffer: &Buffer) {
         self.leave_with(buffer, DirtyState::note_committed);
     }
@@ -183,8 +184,8 @@ impl BufferItem {
     }
 
     /// Undoes the claim of a buffer (its creation for newly allocated blocks, which are not read),
-    /// before any change of the buffer. Removes the buffer from the transaction and the cache. Its
-    /// bytes are not those of any block, so no lookup may find the buffer.
+    /// if the buffer has not been changed. Removes the buffer from the transaction and the cache.
+    /// Its bytes were never read from the disk, so no lookup may find it.
     pub(crate) fn unclaim(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         if changes.blocks == BlockState::Used {
@@ -203,7 +204,7 @@ impl BufferItem {
         self.log_all(buffer, std::iter::once(range));
     }
 
-    /// Marks several ranges of bytes as changed. Returns `false` if all of them are empty.
+    /// Marks several ranges of bytes as changed. Returns `false` if no range has a byte.
     pub(crate) fn log_all(
         &self,
         buffer: &Buffer,
@@ -259,7 +260,7 @@ impl BufferItem {
         is_cancelled.then(|| self.state.sequence())
     }
 
-    /// Records that the changes of the transaction's step are in the log.
+    /// Records that the changes that the transaction has made since its last roll are in the log.
     pub(crate) fn note_committed(&self) {
         self.changes.lock().note_committed();
     }

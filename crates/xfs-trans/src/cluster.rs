@@ -26,8 +26,8 @@ use crate::buffer_item::BufferItem;
 use crate::context::VolumeContext;
 use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 
-/// The least number of records that are added between two sweeps, which remove the entries of
-/// dropped records.
+/// The number of records that are at least added between two sweeps. A sweep removes the list
+/// entries of records that were dropped.
 const SWEEP_RECORDS: usize = 8;
 
 /// The records of a cluster's inodes that are in memory. Each record keeps the cluster's buffer in
@@ -39,7 +39,7 @@ pub(crate) struct ClusterRecords(Mutex<RecordList, Object>);
 struct RecordList {
     /// The newest record of each inode, by the inode's index in the cluster.
     newest: Vec<Weak<InodeRecord>>,
-    /// Records of freed inodes whose index has a newer record.
+    /// Records of freed inodes, whose index in the cluster now belongs to a newer record.
     older: Vec<Weak<InodeRecord>>,
     /// Number of records that may be added before the next sweep.
     until_sweep: usize,
@@ -90,8 +90,8 @@ impl ClusterRecords {
     }
 
     /// Removes the entry of a record that is being dropped: a weak reference would keep its memory.
-    /// A thread that drops a record may hold any lock, including this one, so the function does not
-    /// wait for the lock. The next sweep removes entries that are left.
+    /// The thread that drops a record may hold any lock, also that of the list. So the function
+    /// does nothing if the list is locked; the next sweep removes the entry.
     pub(crate) fn forget(&self, index: u32, record: *const InodeRecord) {
         let Some(mut listed) = self.0.try_lock() else { return };
         let place = listed.newest.get_mut(index as usize);
@@ -108,7 +108,7 @@ impl ClusterRecords {
     }
 
     /// Records that the blocks of the cluster are freed, or become a new cluster. The inodes that
-    /// the cluster had are never written or found again.
+    /// the cluster had until then are never written or found again.
     pub(crate) fn set_freed(&self) {
         let live = self.live();
         live.iter().filter(|record| record.is_live()).for_each(|record| record.set_freed());
@@ -153,7 +153,8 @@ impl RecordList {
     }
 }
 
-/// Writes a cluster because one of its items is pushed. Waits for no lock.
+/// Writes a cluster because the AIL pushes the item of its buffer or of one of its inodes. Waits
+/// for no lock.
 pub(crate) fn push(
     context: &VolumeContext,
     buffer: &Buffer,

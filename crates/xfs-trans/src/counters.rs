@@ -5,9 +5,9 @@
 //! keeps for its own btrees: the allocator takes those out with [`Counters::change`].
 //!
 //! A transaction takes its blocks before it begins and returns the unused ones, so that it never
-//! runs out of space half way. Each slot keeps a batch of blocks, so that unrelated transactions do
-//! not write to a shared counter. Before a request is refused, every slot is emptied, so a refusal
-//! is exact.
+//! runs out of space half way. Each slot (the part of the counters that belongs to one thread)
+//! keeps a batch of blocks, so that unrelated transactions do not write to a shared counter. Before
+//! a request is refused, every slot is emptied, so a refusal is exact.
 //!
 //! A separate pool serves operations that must not fail for lack of space: removing a name from a
 //! full volume takes blocks before it frees any. Returned blocks fill the pool first.
@@ -49,13 +49,13 @@ struct SlotCounts {
 struct ReservePool {
     size: u64,
     left: u64,
-    /// Number of blocks that the growth of a volume took from the counts although transactions held
-    /// them. Returned blocks pay this debt before they fill the pool.
+    /// Number of blocks that a change of the volume's size should have taken from the free blocks,
+    /// but that transactions held. Returned blocks pay this debt before they fill the pool.
     debt: u64,
 }
 
 impl ReservePool {
-    /// Returns whether returned blocks go to the pool before they count as free.
+    /// Returns whether returned blocks go to the pool or its debt first, before they count as free.
     const fn is_short(&self) -> bool {
         self.left < self.size || self.debt > 0
     }
@@ -66,7 +66,7 @@ impl ReservePool {
 pub(crate) struct Counters {
     blocks: Mutex<u64, Volume>,
     pool: Mutex<ReservePool, Volume>,
-    /// Whether the pool is not full, or has a debt.
+    /// Whether the pool is not full or has a debt, so that returned blocks go to it first.
     is_pool_short: AtomicBool<Volume>,
     opened: Counts,
     slots: Slots<SlotCounts>,
@@ -193,7 +193,7 @@ impl Counters {
         }
     }
 
-    /// Adds `delta` free blocks. If `delta` is negative, takes blocks.
+    /// Adds `delta` free blocks, or takes `-delta` of them if `delta` is negative.
     ///
     /// # Errors
     ///

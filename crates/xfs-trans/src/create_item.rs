@@ -34,8 +34,8 @@ impl LogItem for CreateItem {
 
     fn unpin(&self, _end: CheckpointEnd) {}
 
-    /// Returns `None`, which keeps the item out of the AIL: the ordered clusters hold the tail
-    /// instead.
+    /// Returns `None`: the item does not enter the AIL, because the ordered clusters hold the tail
+    /// of the log until they are written.
     fn committed(
         &self,
         _start: xfs_format::Lsn,

@@ -109,8 +109,8 @@ pub(crate) struct FlushedInode {
 }
 
 impl Drop for InodeRecord {
-    /// Removes the record from the record list of its cluster, through which the inode's one record
-    /// is found (I1).
+    /// Removes the record from the list of its cluster, through which lookups find the one record
+    /// of an inode (I1).
     fn drop(&mut self) {
         let index = self.place.offset_bytes >> self.cluster_item.context().geometry().inode_log;
         self.cluster_item.records().forget(index, self);
@@ -214,9 +214,9 @@ impl InodeRecord {
         self.known_core().map_or_else(|| self.reread().map(|image| image.core), Ok)
     }
 
-    /// Returns the current image to a caller that keeps a view of it from now on. If all parts of
-    /// the inode are on disk, the record gives its own image away, because it needs none (I5). The
-    /// caller holds the latch, shared or exclusive.
+    /// Returns the current image to a caller that keeps the contents in a form of its own from now
+    /// on. If all parts of the inode are on disk, the record hands over its image, because it needs
+    /// none (I5). The caller holds the latch, shared or exclusive.
     ///
     /// # Errors
     ///
@@ -257,8 +257,8 @@ impl InodeRecord {
         &self.state
     }
 
-    /// Changes the image. If the record has no image, `view` provides it. `fields` names the
-    /// changed parts other than the core. The caller holds the latch exclusively.
+    /// Changes the image. If the record has no image, `view` returns one. `fields` says which parts
+    /// other than the core are changed. The caller holds the latch exclusively.
     pub(crate) fn change<R>(
         &self,
         fields: LoggedFields,
@@ -276,8 +276,8 @@ impl InodeRecord {
         result
     }
 
-    /// Marks the inode's core as dirty, so that the inode is logged again, if the log holds changes
-    /// of it that are not on disk yet. Returns whether the log holds such changes. The caller holds
+    /// If the log holds changes of the inode that are not on disk yet, marks the core as dirty, so
+    /// that the inode is logged again. Returns whether the log holds such changes. The caller holds
     /// the latch exclusively.
     pub(crate) fn mark_again(&self) -> bool {
         let contents = self.contents.read();
@@ -383,7 +383,7 @@ impl InodeRecord {
         drop(unneeded);
     }
 
-    /// Returns the first region of the inode's log entry.
+    /// Returns the first region of the inode's log entry, which describes the other regions.
     fn log_format(&self, core: &InodeCore, forks: &LoggedForks<'_>) -> InodeFormat {
         let InodeLocation { cluster, cluster_bytes, offset_bytes } = self.place;
         let regions = 2 + u16::from(forks.data.is_some()) + u16::from(forks.attr.is_some());

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! An intent is never written in place. While it is open it holds the tail, because recovery has to
-//! find it and everything after it in the log. A long chain logs its intents again when the tail
-//! must pass them.
+//! find it and everything after it in the log. A long chain of transactions logs its open intents
+//! again when the tail has to move past them.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl IntentItem {
         Self { state: ItemState::new(), id, payloads, regions }
     }
 
-    /// Returns the ID by which the intent's completion names it.
+    /// Returns the ID with which the completion refers to this intent.
     pub(crate) const fn id(&self) -> u64 {
         self.id
     }

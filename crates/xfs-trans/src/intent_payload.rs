@@ -78,8 +78,8 @@ impl IntentPayload {
         }
     }
 
-    /// Returns the first block of the payload's extent. Returns `None` for kinds with only one
-    /// payload in each intent.
+    /// Returns the first block of the payload's extent. Returns `None` for the kinds of which an
+    /// intent has only one payload, so that no order is needed.
     pub(crate) const fn start(&self) -> Option<FsBlock> {
         match self {
             Self::ExtentFree(extent) => Some(extent.start),
@@ -151,7 +151,7 @@ pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>>
     }
 }
 
-/// Returns the regions of the completion of the intent that carries these payloads.
+/// Returns the regions of the completion that ends the intent `id`, which carries these payloads.
 pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;
     let kind = payloads.first().and_then(|first| first.kind().completion());

@@ -34,12 +34,14 @@ pub use upkeep::Upkeep;
 
 /// The greatest number of extensions that upper layers may attach to the volume.
 const EXTENSIONS: usize = 8;
-/// Number of intent IDs that a per-CPU slot takes from the common counter at once.
+/// Number of intent IDs that a slot (the part of one CPU) takes from the common counter at once.
 const INTENT_BATCH: u64 = 256;
 
-/// Index in `Journal::transactions` of the number of chains whose commit forced the log.
+/// Index in `Journal::transactions` of the number of chains of transactions whose commit forced the
+/// log.
 pub(crate) const SYNCHRONOUS: usize = 0;
-/// Index in `Journal::transactions` of the number of chains that had nothing to log.
+/// Index in `Journal::transactions` of the number of chains of transactions that had nothing to
+/// log.
 pub(crate) const EMPTY: usize = 1;
 
 /// A function that returns the counts to write to the superblock.
@@ -69,8 +71,8 @@ pub struct Journal {
     context: Arc<VolumeContext>,
     /// The reservation of each kind of transaction, in the order of [`TransactionKind::ALL`].
     reservations: [Reservation; TransactionKind::ALL.len()],
-    /// The reservation for removing a name and freeing its inode in one transaction. `None` if that
-    /// would be larger than the reservation of every kind of transaction.
+    /// The reservation for removing a name and freeing its inode in one transaction. `None` if it
+    /// would be larger than any kind of transaction reserves.
     removal: Option<Reservation>,
     pub(crate) counters: Counters,
     pub(crate) transactions: SlotCounters<2>,
@@ -226,15 +228,15 @@ impl Journal {
     }
 
     /// Creates the pool of [`begin_from_pool`](Self::begin_from_pool) with `blocks` blocks. These
-    /// are not in the counts with which the journal was opened.
+    /// blocks are not among the free blocks of the counts with which the journal was opened.
     pub fn set_pool(&self, blocks: u64) {
         self.counters.set_pool(blocks);
     }
 
     /// Begins the removal of a name together with its inode, which has no other name. This takes
     /// one transaction; with an unlinked list it would take two. Returns `None` if the one
-    /// transaction would reserve more of the log than any other operation, because the log need not
-    /// be large enough for it.
+    /// transaction would reserve more of the log than any other operation, because a valid log may
+    /// be too small for it.
     ///
     /// # Errors
     ///
@@ -299,7 +301,8 @@ impl Journal {
         self.log.force_all()
     }
 
-    /// Returns the sequence number up to which all checkpoints are durable.
+    /// Returns the sequence number of the last checkpoint that is durable together with all earlier
+    /// ones.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.log.durable_sequence()
@@ -321,8 +324,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// Returns the error because of which committed changes could not be written. The volume is
-    /// shut down nevertheless.
+    /// Returns the error that kept committed changes from being written. The volume is shut down in
+    /// this case too.
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         self.log.shut_down(how)
     }
@@ -433,7 +436,7 @@ impl core::fmt::Debug for Journal {
 }
 
 /// Returns the reservation for removing a name and its inode together. Returns `None` if it would
-/// be larger than the reservation of every kind of transaction.
+/// be larger than any kind of transaction reserves.
 fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     let total = |reservation: &Reservation| reservation.bytes * u64::from(reservation.steps);
     let (name, inode) = (table.of(TransactionKind::Remove), table.of(TransactionKind::FreeInode));

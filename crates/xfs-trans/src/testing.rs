@@ -92,7 +92,7 @@ pub fn is_clean(device: &SharedDevice) -> bool {
     find_head_and_tail(&log_device(device)).unwrap().clean
 }
 
-/// The parts from which a journal is opened.
+/// Everything that is needed to open a journal.
 pub struct JournalParts {
     /// The buffer cache of the volume.
     pub cache: Arc<BufferCache>,
@@ -121,13 +121,13 @@ impl JournalParts {
     }
 }
 
-/// Returns the configuration of a log with `threads` threads that write checkpoints. With 0, the
-/// calling thread writes them.
+/// Returns the configuration of a log with `threads` threads that write checkpoints. If `threads`
+/// is 0, the thread that forces the log writes them.
 fn config(superblock: &Superblock, threads: usize) -> LogConfig {
     LogConfig { threads, ..LogConfig::new(&LogGeometry::new(superblock)) }
 }
 
-/// Returns the parts for opening a volume whose log is clean.
+/// Reads everything that is needed to open a volume whose log is clean.
 #[must_use]
 pub fn parts(device: &SharedDevice, threads: usize) -> JournalParts {
     let superblock = superblock(device);
@@ -151,8 +151,8 @@ pub fn crashed(device: &SharedDevice) -> SharedDevice {
     Arc::new(OverlayDevice::new(Arc::clone(device), OVERLAY_BYTES))
 }
 
-/// Replays the log of a volume after a crash. Returns the parts for opening the volume, and the
-/// replay. The journal still has to [adopt](Journal::adopt) the open intents.
+/// Replays the log of a volume after a crash. Returns everything that is needed to open the volume,
+/// and the result of the replay. The journal still has to [adopt](Journal::adopt) the open intents.
 #[must_use]
 pub fn recovered_parts(device: &SharedDevice) -> (JournalParts, Replayed) {
     let log = log_device(device);

@@ -75,9 +75,10 @@ pub struct Transaction<'journal> {
     space: CounterChanges,
     deferred: DeferredWork,
     on_commit: Vec<OnCommit>,
-    /// The highest group header that this step keeps latched.
+    /// The highest group header, in the order of `GroupHeader`, that this step of the chain keeps
+    /// latched.
     highest_header: Option<GroupHeader>,
-    /// Number of rolls that the chain has done.
+    /// Number of rolls in this chain so far, which is the number of the current step.
     step: u64,
     /// Whether the final commit forces the log before it returns.
     synchronous: bool,
@@ -130,7 +131,8 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, blocks))
     }
 
-    /// Begins a transaction for the thread that has suspended the log.
+    /// Begins a transaction for the thread that has suspended the log, while all other threads wait
+    /// to begin one.
     pub(crate) fn begin_while_suspended(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -214,8 +216,8 @@ impl<'journal> Transaction<'journal> {
         self.synchronous = true;
     }
 
-    /// Returns the number of this step in the chain, from 0 on. Buffers that are not held are
-    /// released at the end of the step that joined them.
+    /// Returns the number of this step in the chain, from 0 on. A joined buffer is released at the
+    /// end of this step, unless `hold` keeps it.
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step
@@ -315,7 +317,7 @@ impl<'journal> Transaction<'journal> {
         self.abandon();
     }
 
-    /// Commits this step and begins the next one, without logging intents.
+    /// Commits this step and begins the next one, without logging the intents of deferred work.
     fn roll_step(&mut self) -> Result<()> {
         self.inodes.relog();
         self.buffers.relog();
@@ -325,7 +327,7 @@ impl<'journal> Transaction<'journal> {
         self.journal.log.roll(ticket)
     }
 
-    /// Commits the step to the log, and releases the latches that it does not keep for a next step.
+    /// Commits the step to the log, and releases the latches that a next step does not need.
     fn commit_step(&mut self, end: StepEnd) -> Result<CommittedChain> {
         if !self.inodes.encode() {
             return Err(unencodable());
@@ -388,8 +390,8 @@ impl<'journal> Transaction<'journal> {
     }
 }
 
-/// Ends a transaction that its owner drops because of an error. Only a clean transaction may be
-/// dropped: a dirty one must be committed or cancelled (I3).
+/// Ends a transaction that is dropped because of an error in its owner. Only a clean transaction
+/// may be dropped: a dirty one must be committed or cancelled (I3).
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if self.ticket.is_none() {

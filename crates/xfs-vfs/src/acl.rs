@@ -39,8 +39,8 @@ impl AclKind {
         }
     }
 
-    /// Returns the kind of list that Linux shows as this attribute. `None`: the attribute is no
-    /// list.
+    /// Returns the kind of list that Linux shows as this attribute. Returns `None` for the name of
+    /// any other attribute.
     pub fn of_linux_name(full: &[u8]) -> Option<Self> {
         match full {
             b"system.posix_acl_access" => Some(Self::Access),
@@ -88,21 +88,22 @@ impl Acl {
         self.0.iter().all(|entry| is_base(entry.tag))
     }
 
-    /// Returns the permission bits that agree with this list, 0 to 0o777. Those of the group class
-    /// are the mask, if the list has one.
+    /// Returns the permission bits that agree with this list, 0 to 0o777. The bits of the group are
+    /// those of the mask, if the list has one.
     #[must_use]
     pub fn mode_bits(&self) -> u16 {
         self.classes().fold(0, |mode, (entry, shift)| mode | entry.permissions << shift)
     }
 
-    /// Returns the list of a file whose permission bits become those of `mode`.
+    /// Returns this list, changed to agree with the permission bits of `mode`, for a chmod of its
+    /// file.
     #[must_use]
     #[doc(alias = "posix_acl_chmod")]
     pub fn with_mode(&self, mode: u16) -> Self {
         self.with_classes(|_, shift| mode >> shift & CLASS_BITS)
     }
 
-    /// Returns the list and the mode of a file that is made with `mode` in a directory with this
+    /// Returns the list and the mode of a file that is created with `mode` in a directory with this
     /// default list. The file gets no permission that `mode` does not have.
     #[must_use]
     #[doc(alias = "posix_acl_create")]
@@ -112,8 +113,8 @@ impl Acl {
         (list, mode)
     }
 
-    /// Returns the entries that the permission bits show, each with the number of bits to shift its
-    /// permissions left.
+    /// Returns the entries that the permission bits show. Each comes with the number of bits by
+    /// which its permissions are shifted left in the mode.
     fn classes(&self) -> impl Iterator<Item = (AclEntry, u16)> {
         let has_mask = self.0.iter().any(|entry| entry.tag == AclTag::Mask);
         self.0.iter().filter_map(move |entry| Some((*entry, place(entry.tag, has_mask)?)))
@@ -128,7 +129,8 @@ impl Acl {
         Self(self.0.iter().map(change).collect())
     }
 
-    /// Decodes the form in which programs pass a list to Linux. `None`: the list has no entries.
+    /// Decodes the form in which programs pass a list to Linux. Returns `None` for a list without
+    /// entries.
     ///
     /// # Errors
     ///
@@ -168,8 +170,8 @@ impl Acl {
     }
 }
 
-/// Reads a list of an inode. The caller keeps the inode from changing meanwhile. `None`: the
-/// inode has no list of this kind.
+/// Reads a list of an inode. Returns `None` if the inode has no list of this kind. The caller keeps
+/// the inode from changing meanwhile.
 pub fn read_acl(
     cache: &xfs_buffer::BufferCache,
     inode: &Inode,
@@ -182,8 +184,8 @@ pub fn read_acl(
     value.map(|value| Acl::decode(&value, inode.number())).transpose()
 }
 
-/// Returns by how many bits the permissions of an entry are shifted in the mode. `None`: the
-/// permission bits do not show this entry.
+/// Returns by how many bits the permissions of an entry are shifted in the mode. Returns `None` for
+/// an entry that the permission bits do not show.
 const fn place(tag: AclTag, has_mask: bool) -> Option<u16> {
     match tag {
         AclTag::Owner => Some(6),

@@ -1,10 +1,10 @@
 //! Bulkstat: metadata of all inodes of a mounted volume, group by group, in the order of their
 //! numbers.
 //!
-//! Owns: the order, and that an inode is shown as an operation would find it. The inode btree says
-//! which inodes exist. The state of a cached inode comes from the inode cache, and that of any
-//! other from its cluster on disk. The metadata of all entries of a directory comes from here too.
-//! Does **not** own walks over cached inodes (`xfs-icache`).
+//! Owns: the order of the inodes, and their state: an inode is shown as an operation on it would
+//! find it. The inode btree says which inodes exist. The state of a cached inode comes from the
+//! inode cache, and that of any other from its cluster on disk. The metadata of all entries of a
+//! directory comes from here too. Does **not** own walks over cached inodes (`xfs-icache`).
 //!
 //! # Invariants
 //!
@@ -33,7 +33,7 @@ use crate::mount::Mount;
 
 /// Number of inode chunks that are looked up at once.
 const BATCH_CHUNKS: usize = 32;
-/// The most chunks that can have inodes among the 64 inode numbers from a multiple of 64 on.
+/// The most inode chunks that can overlap 64 inode numbers, of which the first is a multiple of 64.
 const CHUNKS_OF_64_NUMBERS: usize = 2;
 
 /// How bulkstat reads inodes.
@@ -54,7 +54,7 @@ pub enum BulkPath {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InodeChunkUse {
-    /// The first of the 64 inode numbers of the chunk.
+    /// The number of the chunk's first inode.
     pub start: InodeNumber,
     /// A bit for each inode that is on disk. Bit 0 is inode `start`.
     pub present: u64,
@@ -63,8 +63,9 @@ pub struct InodeChunkUse {
 }
 
 /// Returns the metadata of each of these inodes, whose numbers the caller has just read from
-/// directory entries. `None`: the inode is gone or damaged; a lookup shows which of the two. Inodes
-/// of one cluster are read together into `scratch`, and nothing is inserted into the cache.
+/// directory entries. An element is `None` if the inode is gone or damaged; a lookup shows which of
+/// the two. Inodes of one cluster are read together into `scratch`, and nothing is inserted into
+/// the cache.
 pub fn metadata_of(
     mount: &Mount,
     numbers: &[InodeNumber],
@@ -93,7 +94,7 @@ pub fn metadata_of(
     numbers.iter().map(of).collect()
 }
 
-/// Rounds an inode number down to a multiple of 64. The inode cache keeps the tags of these 64
+/// Rounds an inode number down to a multiple of 64. The inode cache keeps its tags of 64 such
 /// inodes in one word.
 pub fn word_of(number: InodeNumber) -> InodeNumber {
     InodeNumber(number.0 - number.0 % u64::from(u64::BITS))
@@ -121,7 +122,8 @@ impl Mount {
         GroupBulkstat { mount: self, group, path }.run(from, f)
     }
 
-    /// Calls `f` with the chunks of inodes from the one of inode `from` on. `f` may stop the walk.
+    /// Calls `f` with each chunk of inodes, beginning with the chunk of inode `from`. `f` may stop
+    /// the walk.
     ///
     /// # Errors
     ///
@@ -154,7 +156,7 @@ impl Mount {
     }
 }
 
-/// Returns the groups from the one of inode `from` on, each with the inode to begin at.
+/// Returns the groups, beginning with that of inode `from`, each with the first inode to show.
 pub fn groups_from(
     geometry: &Geometry,
     from: InodeNumber,
@@ -166,7 +168,7 @@ pub fn groups_from(
     groups.map(move |group| (group, if u64::from(group.0) == first { inside } else { AgInode(0) }))
 }
 
-/// Returns the first inode number after a chunk.
+/// Returns the number that follows the last inode of a chunk, or `None` if there is none.
 fn behind(chunk: &InodeChunk) -> Option<AgInode> {
     chunk.start.0.checked_add(u64::BITS).map(AgInode)
 }
@@ -175,7 +177,7 @@ fn behind(chunk: &InodeChunk) -> Option<AgInode> {
 #[derive(Default)]
 struct ChunkInodes {
     inodes: Vec<(InodeNumber, Result<Metadata>)>,
-    /// Memory for the bytes of a cluster.
+    /// Memory for the bytes of a cluster, kept for reuse.
     scratch: Vec<u8>,
 }
 
@@ -221,8 +223,8 @@ impl GroupBulkstat<'_> {
         }
     }
 
-    /// Reads the inodes in use of a chunk from `from` on. `freed` is the number of chunks of the
-    /// group that had been freed before the chunk was looked up.
+    /// Reads those inodes of a chunk that are in use, beginning with inode `from`. `freed` is the
+    /// number of chunks of the group that had been freed before the chunk was looked up.
     fn read_chunk(
         &self,
         chunk: &InodeChunk,
@@ -258,7 +260,8 @@ impl GroupBulkstat<'_> {
     }
 
     /// Reads the inodes of a chunk into the cache together, and evicts them again. Returns the
-    /// inodes that this leaves out because they are cached or latched already.
+    /// inodes that were left out because they are cached already or latched. In `wanted` and in the
+    /// result, bit n stands for inode `first` + n.
     fn visit(&self, first: InodeNumber, wanted: u64, freed: u64, found: &mut ChunkInodes) -> u64 {
         let start = word_of(first);
         let skipped = (first.0 - start.0) as u32;
@@ -336,7 +339,8 @@ impl GroupBulkstat<'_> {
         Ok(metadata(self.mount, &inode))
     }
 
-    /// Reads inodes of a chunk from their clusters, without the inode cache.
+    /// Reads inodes of a chunk from their clusters, without the inode cache. Bit n of `wanted`
+    /// stands for inode `first` + n.
     fn past(&self, mut first: InodeNumber, mut wanted: u64, found: &mut ChunkInodes) -> Result<()> {
         let geometry = self.mount.geometry();
         let ChunkInodes { inodes, scratch } = found;
@@ -375,7 +379,7 @@ fn of_core(core: &InodeCore, geometry: &Geometry) -> Result<Metadata> {
     Ok(Metadata::of_core(core, file_type, geometry))
 }
 
-/// Returns the positions of the bits that are set.
+/// Returns the indexes of the bits that are set in `word`.
 fn bits(mut word: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let index = (word != 0).then(|| word.trailing_zeros())?;

@@ -1,7 +1,7 @@
 //! The changes of a buffer that are not on disk at its home location.
 //!
 //! Owns: the dirty chunks of each extent, and the state of the blocks. Does **not** own the lock
-//! that protects them, or the invariants of the item ([`buffer_item`](super)).
+//! that protects both, or the invariants of the item ([`buffer_item`](super)).
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(super) struct DirtyState {
     pub(super) ordered: bool,
     pub(super) blocks: BlockState,
     /// Whether the buffer was freed together with its inodes.
-    /// [`ends_inodes`](super::BufferItem::ends_inodes) explains what must wait then.
+    /// [`ends_inodes`](super::BufferItem::ends_inodes) says which use of the blocks must wait then.
     pub(super) ends_inodes: bool,
     /// Whether a transaction holds the buffer.
     pub(super) joined: bool,
@@ -55,8 +55,8 @@ impl DirtyState {
         }
     }
 
-    /// Records that the changes of the transaction's step are in the log. If the transaction has
-    /// freed the blocks, the log has the cancellation too.
+    /// Records that the changes that the transaction has made since its last roll are in the log.
+    /// If it has freed the blocks, the log now holds the cancellation.
     pub(super) fn note_committed(&mut self) {
         if self.blocks == BlockState::Freed {
             self.blocks = BlockState::FreedInLog;
@@ -77,7 +77,8 @@ impl DirtyState {
     }
 }
 
-/// Sets the bits of the chunks that the range `bytes` touches. The range must not be empty.
+/// Sets the bits in `bitmap` of the chunks that the range `bytes` touches. The range must not be
+/// empty.
 pub(super) fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
     let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
     assert!(last / 32 < bitmap.len(), "a buffer has a bit for each of its chunks (I1)");

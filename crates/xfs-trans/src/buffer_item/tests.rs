@@ -14,7 +14,7 @@ use crate::testing;
 
 const BLOCK: usize = 4096;
 
-/// Creates a buffer cache over an empty device, and the context of its items.
+/// Creates a buffer cache over a device of zeros, and the context that its log items need.
 fn cache() -> (Arc<BufferCache>, Arc<VolumeContext>) {
     let device: SharedDevice = Arc::new(MemoryDevice::new(16 << 20));
     let geometry = Arc::new(testing::superblock(&testing::make()).geometry);
@@ -27,8 +27,8 @@ fn piece(block: u64) -> BufferExtent {
     BufferExtent { at: DiskAddr(block * 8), length_bytes: BLOCK as u32 }
 }
 
-/// Claims a buffer over these blocks and fills every byte with the number of its chunk. Returns the
-/// joined buffer and its item.
+/// Claims a buffer over the blocks `blocks`, and fills each chunk with the number of the chunk,
+/// counted from 1. Returns the joined buffer and its item.
 fn claimed(
     cache: &BufferCache,
     context: &Arc<VolumeContext>,
@@ -45,9 +45,9 @@ fn claimed(
     (buffer, item)
 }
 
-/// The contents of an item's log entry. Each extent has its flags, its address, its length in basic
-/// blocks, and its runs of dirty chunks: offset in bytes, length in bytes, and first byte of each
-/// run.
+/// The contents of an item's log entry. For each extent: its flags, address and length in basic
+/// blocks, and its runs of dirty chunks. For each run: its offset and length in bytes, and its
+/// first byte.
 type Logged = Vec<(BufferFlags, DiskAddr, u16, Vec<(usize, usize, u8)>)>;
 
 fn logged(item: &BufferItem) -> Logged {
@@ -113,8 +113,8 @@ fn log_of_a_range_past_the_buffer_panics() {
     item.log(&buffer, 0..BLOCK + 1);
 }
 
-/// Checks that each extent is logged as if it were a buffer of its own. Replay knows only extents
-/// of the device.
+/// Checks that each extent is logged as if it were a buffer of its own. Log recovery knows only
+/// extents of the device, not buffers.
 #[test]
 fn buffer_of_several_extents_is_logged_extent_by_extent() {
     let (cache, context) = cache();
@@ -193,8 +193,8 @@ fn every_block_kind_is_logged_with_its_type() {
     check_type(BlockKind::Symlink, 0, b"XSLM", BufferType::Symlink);
 }
 
-/// Checks that a freed buffer leaves the cache when its cancellation is durable and the transaction
-/// has released it, in whichever order these happen.
+/// Checks that a freed buffer leaves the cache only when its cancellation is durable and the
+/// transaction has released the buffer. Tests both orders of these two events.
 #[test]
 fn freed_buffer_is_gone_when_durable_and_released() {
     for durable_first in [false, true] {
@@ -226,8 +226,8 @@ fn freed_buffer_is_gone_when_durable_and_released() {
     }
 }
 
-/// Checks that the end of a checkpoint that held the buffer before it was freed does not remove the
-/// buffer. At that time the transaction that frees the buffer may still be uncommitted.
+/// Ends a checkpoint that held the buffer before a transaction freed it. Checks that the buffer
+/// stays in the cache, because that transaction may not be committed yet.
 #[test]
 fn older_checkpoint_does_not_end_a_freed_buffer() {
     let (cache, context) = cache();
@@ -258,8 +258,7 @@ fn unused_claim_leaves_no_trace() {
     assert!(read.bytes().iter().all(|byte| *byte == 0), "the bytes are those of the device");
 }
 
-/// Checks that a buffer and its item hold each other only while the buffer has bytes to log or to
-/// write.
+/// Checks that an item whose changes are lost, because the log was shut down, releases its buffer.
 #[test]
 fn lost_buffer_is_released_by_its_item() {
     for pins in [0, 1] {

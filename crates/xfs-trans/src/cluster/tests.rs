@@ -21,7 +21,7 @@ fn set_owner(journal: &Arc<Journal>, record: &Arc<InodeRecord>, uid: u32) {
     let _ = tx.commit().unwrap();
 }
 
-/// Returns the user ID of an inode's owner, as read from the disk.
+/// Returns the user ID of an inode's owner as the inode on disk has it.
 fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
     let place = journal.geometry().inode_location(record.number()).unwrap();
     let cache = journal.cache();
@@ -31,7 +31,7 @@ fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
     u32::from_be_bytes(bytes[place.offset_bytes as usize + 8..][..4].try_into().unwrap())
 }
 
-/// Checks I1 of `xfs_trans::inode_item`: an inode has one record in memory.
+/// Checks I1 of `xfs_trans::inode_item`: an inode in memory has only one record.
 #[test]
 fn inode_in_memory_has_one_record() {
     let journal = open(&make(), 0);
@@ -92,8 +92,8 @@ fn one_push_writes_all_unlatched_unpinned_inodes_of_a_cluster() {
     assert_eq!(records.each_owner(&journal), [7, 7, 8, 7]);
 }
 
-/// Checks that the push of one inode writes all inodes of its cluster. The other inodes have then
-/// left the AIL before the push reaches them.
+/// Changes four inodes of one cluster and pushes the AIL. Checks that the first of them to be
+/// pushed takes all four along, so that the AIL is empty after one write.
 #[test]
 fn push_of_the_ail_writes_a_cluster_once() {
     let journal = open(&make(), 0);
@@ -118,7 +118,7 @@ impl Owners for Vec<Arc<InodeRecord>> {
     }
 }
 
-/// Checks I3 of `xfs_trans::inode_item`: an inode that was logged again while it was being written
+/// Logs an inode again while it is being written. Checks I3 of `xfs_trans::inode_item`: the inode
 /// stays in the AIL.
 #[test]
 fn inode_logged_during_its_write_stays_in_the_ail() {
@@ -181,8 +181,8 @@ fn inode_changed_during_its_write_keeps_its_image() {
     assert_eq!((record.known_core().is_some(), record.core().unwrap().uid), (true, 2));
 }
 
-/// Checks that an inode with the change of a cancelled transaction is not copied into its cluster.
-/// The AIL may be pushing an older change of the inode while the transaction is cancelled.
+/// Cancels a transaction that has changed an inode. Checks that the inode is not copied into its
+/// cluster, although an older change of it is in the AIL.
 #[test]
 fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     let journal = open(&make(), 0);
@@ -199,8 +199,8 @@ fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     assert!(record.flush_into(&mut cluster).is_none(), "the image is ahead of the log (I4)");
 }
 
-/// Checks that a roll does not relog an inode that was written to its home location before, even if
-/// the inode leaves the AIL only after the roll.
+/// Writes an inode to its home location, then rolls a transaction that holds it. Checks that the
+/// roll does not log the inode again, although it is still in the AIL.
 #[test]
 fn inode_written_in_place_before_a_roll_is_not_relogged() {
     let device = make();
@@ -221,8 +221,8 @@ fn inode_written_in_place_before_a_roll_is_not_relogged() {
     assert!(!journal.is_shut_down());
 }
 
-/// Frees the cluster that holds the inode `of`. No file of the new volume uses an inode of this
-/// cluster.
+/// Frees the cluster that holds the inode `of`. The cluster is one of the new volume in which no
+/// file has an inode.
 fn free_cluster(journal: &Arc<Journal>, of: &InodeRecord) {
     let place = journal.geometry().inode_location(of.number()).unwrap();
     let mut tx = journal.begin(TransactionKind::FreeInode, 0).unwrap();
@@ -265,7 +265,8 @@ fn inodes_of_a_freed_cluster_are_not_replayed() {
     assert_eq!(owner_on_disk(&recovered, &record), 0);
 }
 
-/// Checks that changing an inode rarely writes memory that operations on other objects write too.
+/// Counts the writes to memory while one inode is changed many times. Checks that few of them go to
+/// memory that operations on other objects write too.
 #[cfg(feature = "count")]
 #[test]
 fn inode_change_rarely_writes_volume_shared_memory() {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 /// The used bytes of a fork, as they lie in its inode.
 ///
-/// The inode's image and its readers' view share the bytes of inline contents. A writer replaces
-/// these bytes instead of changing them.
+/// Inline contents are shared: the image of the inode and the readers of the file use the same
+/// bytes. A writer therefore replaces these bytes and does not change them.
 #[derive(Clone, Debug)]
 pub enum ForkBytes {
     /// Bytes that only the image has: extent records, the root of a btree, or nothing.
     Own(Vec<u8>),
-    /// Inline contents, shared with the readers' view.
+    /// Inline contents, shared with the readers of the file.
     Shared(Arc<[u8]>),
 }
 

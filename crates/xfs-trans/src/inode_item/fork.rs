@@ -73,7 +73,8 @@ pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
     fill(attr, &image.attr);
 }
 
-/// Encodes a device number. Both creating and reading an inode refuse a number that does not fit.
+/// Encodes a device number. A number that does not fit was refused when the inode was created or
+/// read.
 pub(super) fn encode_device(device: DeviceNumber) -> u32 {
     device.encode().expect("the device number of an inode fits its 32 bits")
 }
@@ -86,7 +87,7 @@ fn fill(room: &mut [u8], bytes: &[u8]) {
     rest.fill(0);
 }
 
-/// The parts of an inode's forks that are logged, and the flags of all logged parts.
+/// The logged parts of an inode's forks, and the flags of all parts of the inode that are logged.
 pub(super) struct LoggedForks<'a> {
     pub(super) fields: LoggedFields,
     pub(super) data: Option<ForkRegion<'a>>,
@@ -95,14 +96,15 @@ pub(super) struct LoggedForks<'a> {
 
 /// The bytes of one fork as they are logged.
 pub(super) enum ForkRegion<'a> {
-    /// The bytes as they lie in the inode.
+    /// The same bytes as in the inode.
     Same(&'a [u8]),
     /// The root of a btree, converted to the form in which it is logged.
     Root(LoggedRoot<'a>),
 }
 
-/// The root of a btree as it is logged. A block header comes first, and the pointers follow the
-/// keys directly. Recovery reads only level and number of records from the header.
+/// The root of a btree as it is logged. It begins with the header of a btree block, and the
+/// pointers follow the keys without a gap. Recovery reads only level and number of records from the
+/// header.
 #[doc(alias = "xfs_bmdr_to_bmbt")]
 pub(super) struct LoggedRoot<'a> {
     header: &'a [u8],

@@ -94,8 +94,8 @@ impl InodeCluster {
     /// the caller releases the latch. An inode that was not in memory is passed with its image, and
     /// its record has none. Damaged inodes are left out.
     ///
-    /// Returns `false` if the cluster has been freed. None of the records that `show` got is an
-    /// inode then.
+    /// Returns `false` if the cluster has been freed. The records that `show` got then stand for no
+    /// inode.
     ///
     /// `show` must not wait for anything: the lock on the cluster's list of inodes is held.
     #[must_use]

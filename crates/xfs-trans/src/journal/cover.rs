@@ -17,8 +17,8 @@ use crate::transaction::Transaction;
 
 impl Journal {
     /// Covers the log if it is idle: a covered log records that recovery need not replay anything
-    /// in it. Returns whether the log was covered. It is not covered if it needs no cover, or if
-    /// other threads have begun to commit.
+    /// in it. Returns whether the log was covered. It is not covered if it is covered already, or
+    /// if other threads have begun to commit.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Journal {
         self.begin(TransactionKind::Superblock, 0)
     }
 
-    /// Logs the superblock with the current counts, in the transaction that `begin` returns.
+    /// Logs the superblock with the current counts. `begin` begins the transaction that does so.
     pub(super) fn log_superblock<'a>(
         self: &'a Arc<Self>,
         begin: impl FnOnce() -> Result<Transaction<'a>>,

@@ -5,9 +5,10 @@
 //!
 //! # State of a copy of the device
 //!
-//! Everything is at its home location on disk, and the log is covered: only the superblock, with
-//! the current counts, lies between its tail and its head. The log does not end in an unmount
-//! record. So opening the copy recovers it, and frees files that had no name but were still open.
+//! Everything is at its home location on disk, and the log is covered: only a change of the
+//! superblock, with the current counts, lies between the tail and the head of the log. The log does
+//! not end in an unmount record. So opening the copy recovers it, and frees files that had no name
+//! but were still open.
 
 use std::sync::Arc;
 
@@ -47,8 +48,8 @@ impl Journal {
     }
 
     /// Writes everything to its home location on disk and covers the log, while no other thread
-    /// uses the log. A reader can keep an item from being written for a moment, so the attempt is
-    /// repeated.
+    /// uses the log. A reader that holds the latch of an item keeps it from being written for a
+    /// moment, so the attempt is repeated.
     fn cover_suspended(self: &Arc<Self>) -> Result<()> {
         let begin = || self.begin_while_frozen(TransactionKind::Superblock);
         loop {

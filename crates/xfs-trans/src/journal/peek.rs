@@ -89,8 +89,8 @@ impl Journal {
         self.cache().read(place.cluster, place.cluster_bytes, kind).map(ClusterSource::of)
     }
 
-    /// Returns the core of an inode of a cluster whose buffer is in the cache. Returns `NotFound`
-    /// if the cluster is not in the cache (`OnDevice`).
+    /// Returns the core of an inode of a cluster whose buffer is in the cache. Fails with
+    /// `NotFound` if `cluster` is `OnDevice`.
     fn peek_in(
         &self,
         cluster: &ClusterSource,
@@ -133,12 +133,12 @@ impl Journal {
     }
 }
 
-/// Where the bytes of a cluster are.
+/// The place from which the bytes of a cluster are taken.
 enum ClusterSource {
     /// The bytes were read from the device into the scratch memory.
     OnDevice,
-    /// The bytes are in this buffer. The list has the records of its inodes that were in memory
-    /// when the buffer was found. An inode whose record came later had no changes before that.
+    /// The bytes are in this buffer. The list holds the records of its inodes that were in memory
+    /// when the buffer was found. An inode without a record had no changes at that time.
     InMemory(Buffer, Vec<Arc<InodeRecord>>),
 }
 

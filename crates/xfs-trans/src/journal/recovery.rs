@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Each of these steps is an ordinary transaction on the same log, whose head continues where it
-//! was. After another crash, recovery finds every intent open whose completion is not durable,
-//! including those of captured work, and starts again.
+//! was. After another crash, recovery starts again. It finds open every intent whose completion is
+//! not durable, including the intents of captured work.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::transaction::{Captured, Deferred, Transaction};
 pub struct OpenIntent(Arc<IntentItem>);
 
 impl OpenIntent {
-    /// Returns the ID by which the completion names the intent.
+    /// Returns the ID with which the completion refers to the intent.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.0.id()
@@ -72,7 +72,7 @@ impl Journal {
     /// Does the first step of an open intent, in a transaction of this kind that may use `blocks`
     /// blocks. If too few blocks are free, they come from the pool for operations that must not
     /// fail, since a full volume must be recoverable too. `works` is the work that the intent
-    /// announces. Returns the work that is left.
+    /// announces. Returns the work that the first step has deferred, for `Captured::finish`.
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@ impl Default for Upkeep {
     }
 }
 
-/// A signal that tells the upkeep thread to end.
+/// A signal for the upkeep thread to end.
 #[derive(Default)]
 struct StopSignal {
     asked: Mutex<bool, Volume>,
@@ -70,7 +70,7 @@ struct StopSignal {
 }
 
 impl StopSignal {
-    /// Waits until the signal is given or `time` has passed. Returns whether the signal was given.
+    /// Waits until the signal is given, for at most `time`. Returns whether the signal was given.
     fn within(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut asked = self.asked.lock();
@@ -155,8 +155,8 @@ impl Journal {
         drop(upkeep_thread);
     }
 
-    /// Covers an idle log. Forces any other log and pushes all its items once, so that it can
-    /// become idle.
+    /// Covers the log if it is idle. If not, forces the log and pushes all its items once, so that
+    /// the log can become idle.
     fn cover_or_write_back(self: &Arc<Self>) -> Result<()> {
         if !self.cover_if_idle()? {
             self.log.write_back()?;

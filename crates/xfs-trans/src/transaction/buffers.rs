@@ -27,9 +27,9 @@ use crate::buffer_item::{BufferItem, JoinOutcome};
 struct JoinedBuffer {
     buffer: Buffer,
     item: Arc<BufferItem>,
-    /// Whether the buffer was changed in this step.
+    /// Whether the buffer was changed in the current step of the chain.
     dirty: bool,
-    /// Whether the buffer stays latched over rolls.
+    /// Whether the buffer stays latched when the transaction rolls.
     held: bool,
     /// Whether the transaction has announced a change of the buffer by `claim`, and has not logged
     /// the change yet.
@@ -52,8 +52,8 @@ impl JoinedBuffer {
         self.buffer.unlatch();
     }
 
-    /// Records that the blocks of the buffer are freed. `invalidate` records it in the buffer's
-    /// item.
+    /// Records that the blocks of the buffer are freed. `invalidate` records the same in the item
+    /// of the buffer.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
         invalidate(&self.item, &self.buffer);
         (self.dirty, self.claimed, self.freed) = (true, false, true);
@@ -77,9 +77,9 @@ impl JoinedBuffers {
         self.0.iter().any(|joined| joined.dirty)
     }
 
-    /// Marks every held buffer that is in the log as dirty, so that the roll logs it again. A held
-    /// buffer cannot be written to its home location, and the chain may have to wait for the tail
-    /// to move.
+    /// Marks every held buffer that is in the log as dirty, so that the roll logs it again. Without
+    /// this, a roll could wait for ever: a held buffer cannot be written to its home location, so
+    /// the tail could not move.
     pub(super) fn relog(&mut self) {
         for joined in self.0.iter_mut().filter(|joined| joined.held && !joined.dirty) {
             joined.dirty = joined.item.can_be_relogged();
@@ -126,7 +126,7 @@ impl JoinedBuffers {
         self.0.capacity()
     }
 
-    /// Returns the address and the kind of each buffer.
+    /// Returns the address and the kind of each buffer. The address is that of its first block.
     pub(super) fn places(&self) -> impl Iterator<Item = (DiskAddr, BlockKind)> {
         self.0.iter().map(|joined| (joined.buffer.at(), joined.buffer.kind()))
     }

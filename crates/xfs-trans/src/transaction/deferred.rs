@@ -52,7 +52,7 @@ pub trait Deferred: Send {
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish>;
 }
 
-/// Whether a unit of work is done.
+/// Whether a unit of deferred work is done.
 pub enum Finish {
     /// The work is done.
     Done,
@@ -62,13 +62,13 @@ pub enum Finish {
 
 type Work = Box<dyn Deferred>;
 
-/// The units of work that one intent announces, or a single unit of work without an intent.
+/// One or more units of work that one intent announces, or one unit of work without an intent.
 struct IntentBatch {
     intent: Option<Arc<IntentItem>>,
     works: VecDeque<Work>,
 }
 
-/// The deferred work of a transaction.
+/// The deferred work of a transaction that is not done yet.
 #[derive(Default)]
 pub(super) struct DeferredWork {
     /// Work that this step has deferred. The intents of this work are not logged yet.
@@ -209,7 +209,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs the intent with these payloads. Work without payloads gets no intent.
+    /// Logs an intent with these payloads, which announces `works`. If there are no payloads, the
+    /// work gets no intent.
     fn log_batch(&mut self, works: VecDeque<Work>, payloads: Vec<IntentPayload>) -> IntentBatch {
         let intent = (!payloads.is_empty()).then(|| self.log_intent(payloads));
         IntentBatch { intent, works }

@@ -1,8 +1,8 @@
 //! The order in which a step latches the headers of groups.
 //!
 //! Owns: the order, and the highest header that the step keeps. Does **not** own the latches
-//! ([`buffers`](super::buffers)), nor the answer to a header that another thread holds: a lower
-//! header is only tried, and the layers above decide what they do without it.
+//! ([`buffers`](super::buffers)), nor the response to a header that another thread holds: a step
+//! only tries to latch a lower header, and the layers above decide how to continue without it.
 //!
 //! # Invariants
 //!
@@ -69,7 +69,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Returns the group in which a sector lies, or `None` if the group's number would exceed 32 bits.
+/// Returns the group in which a sector lies, or `None` if the sector lies past all groups that a
+/// number of 32 bits can name.
 fn group_of(geometry: &Geometry, at: DiskAddr) -> Option<AgNumber> {
     let sectors = geometry.ag_block_disk_addr(AgNumber(1), AgBlock(0)).0;
     u32::try_from(at.0.checked_div(sectors)?).ok().map(AgNumber)

@@ -12,9 +12,9 @@ use crate::inode_item::{InodeImage, InodeRecord};
 /// An inode that a transaction holds latched.
 struct JoinedInode {
     record: Arc<InodeRecord>,
-    /// Whether the inode was changed in this step.
+    /// Whether the inode was changed in the current step of the chain.
     dirty: bool,
-    /// Whether the inode is unlatched after this step.
+    /// Whether the inode is unlatched at the end of the current step.
     leaving: bool,
 }
 
@@ -42,8 +42,8 @@ impl JoinedInodes {
     }
 
     /// Marks every inode that stays latched and is in the log as dirty, so that the roll logs it
-    /// again. A latched inode cannot be written to its home location, and the chain may have to
-    /// wait for the tail to move.
+    /// again. Without this, a roll could wait for ever: a latched inode cannot be written to its
+    /// home location, so the tail could not move.
     pub(super) fn relog(&mut self) {
         for joined in self.0.iter_mut().filter(|joined| !joined.leaving && !joined.dirty) {
             joined.dirty = joined.record.mark_again();
@@ -122,8 +122,8 @@ impl Transaction<'_> {
         self.inodes.0.iter().any(|joined| Arc::ptr_eq(&joined.record, record))
     }
 
-    /// Changes a joined inode. `fields` names the changed parts other than the core. `view` returns
-    /// the current image; it is called only if the record has no image.
+    /// Changes a joined inode. `fields` says which parts other than the core are changed. `view`
+    /// returns the current image; it is called only if the record has no image.
     ///
     /// # Panics
     ///

@@ -6,9 +6,9 @@ use super::Transaction;
 use crate::block_reservation::BlockReservation;
 use crate::counters::Counters;
 
-/// The numbers of blocks and inodes that a transaction has taken, used and freed. The sums are
-/// added to the counters of the volume when the step is committed. Until then a free could still
-/// fail, so no other operation may take the freed blocks.
+/// The numbers of blocks and inodes that a transaction has taken, used and freed. They are added to
+/// the counters of the volume when a step is committed. Until then the freeing of a block could
+/// still fail, so no other operation may take it.
 #[derive(Debug)]
 pub(super) struct CounterChanges {
     /// Number of blocks that are reserved but not used yet.
@@ -47,14 +47,14 @@ impl CounterChanges {
         counters.count_inodes(all, free);
     }
 
-    /// Removes the blocks that were reserved but not used, for use by another chain. Returns their
-    /// number.
+    /// Takes out the blocks that were reserved but not used, for use by another chain. Returns
+    /// their number.
     pub(super) const fn take_reserved(&mut self) -> u64 {
         std::mem::replace(&mut self.left, 0)
     }
 
-    /// Adds blocks that another chain removed by [`take_reserved`](Self::take_reserved), or that
-    /// come from a block reservation.
+    /// Adds blocks that were taken out of another chain with
+    /// [`take_reserved`](Self::take_reserved), or that come from a block reservation.
     pub(super) const fn add_reserved(&mut self, blocks: u64) {
         self.left += blocks;
     }

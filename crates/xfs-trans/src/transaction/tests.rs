@@ -29,7 +29,8 @@ fn root(journal: &Arc<Journal>) -> Arc<InodeRecord> {
     journal.inode(journal.superblock().root_inode).unwrap()
 }
 
-/// Returns the record of an unused inode in the inode chunk of the root directory.
+/// Returns the record of one of the unused inodes in the inode chunk of the root directory. `index`
+/// selects the inode.
 fn spare(journal: &Arc<Journal>, index: u64) -> Arc<InodeRecord> {
     let InodeNumber(root) = journal.superblock().root_inode;
     journal.inode(InodeNumber(root + 8 + index)).unwrap()

@@ -123,7 +123,7 @@ fn btree_root_is_logged_with_pointers_directly_after_keys() {
 }
 
 /// Checks the flags with which the inode of a device is logged. The device number lies in the data
-/// fork, but is logged with a flag of its own and without the fork.
+/// fork, but it is logged with a flag of its own, and the fork is not logged.
 #[test]
 fn device_number_is_logged_with_the_core() {
     let bytes = inode(ForkFormat::Device, ForkFormat::Extents, |core| core.fork_offset = 0);

@@ -10,7 +10,7 @@ use xfs_log::Shutdown;
 use crate::Journal;
 use crate::testing::{change_core, crashed, make, make_with, open, recovered_parts};
 
-/// A time in which a thread finishes if it does not have to wait.
+/// A time that suffices for a thread to finish, unless it has to wait for another thread.
 const A_WHILE: Duration = Duration::from_millis(30);
 
 /// Changes the owner of the root directory. Returns the sequence number of the checkpoint that has
@@ -39,8 +39,7 @@ fn copy_of_a_frozen_volume_has_everything_in_place() {
     }
 }
 
-/// Checks that a freeze leaves the log as it was if nothing has changed since the volume was
-/// opened.
+/// Freezes a volume that has not changed since it was opened. Checks that the log stays as it was.
 #[test]
 fn freeze_of_an_idle_volume_writes_nothing() {
     let device = make();
@@ -52,8 +51,8 @@ fn freeze_of_an_idle_volume_writes_nothing() {
 }
 
 /// Checks that threads that change inodes make no commit while the volume is frozen, and go on
-/// after the thaw. Uses two logs: one so small that slots cache no log space, and a larger one in
-/// which they do.
+/// after the thaw. The test uses two logs: one so small that no slot keeps log space for later
+/// transactions, and a larger one, where slots do.
 #[test]
 fn begin_on_a_frozen_volume_waits_for_thaw() {
     for options in ["-l size=16m", "-l size=64m"] {

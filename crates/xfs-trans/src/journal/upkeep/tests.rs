@@ -11,7 +11,8 @@ use crate::testing::{change_core, crashed, log_device, make, open, recovered_par
 
 const NEVER: Duration = Upkeep::LONGEST;
 const SOON: Duration = Upkeep::SHORTEST;
-/// A time limit: far longer than any of the conditions takes to become true.
+/// Time after which a test gives up waiting for a condition. It is far longer than any condition
+/// takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Waits until the condition `is_so` holds. Fails the test if that takes longer than `LIMIT`.
@@ -77,8 +78,8 @@ fn stopped_upkeep_does_nothing() {
     journal.unmount().unwrap();
 }
 
-/// Checks that the upkeep thread ends when the journal is dropped. The thread holds the journal at
-/// times, and may drop the last reference.
+/// Checks that the upkeep thread ends when the journal is dropped. The thread holds a reference to
+/// the journal while it works, so it may itself drop the last one.
 #[test]
 fn dropped_journal_ends_its_upkeep() {
     let device = make();

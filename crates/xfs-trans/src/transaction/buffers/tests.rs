@@ -118,7 +118,8 @@ fn latched_buffer_is_not_pushed() {
     assert_eq!(journal.log().ail().push(Lsn(u64::MAX)).busy(), 0);
 }
 
-/// Checks that a dirty buffer stays in memory, however small the cache is.
+/// Changes one buffer, then reads more buffers than the cache has room for. Checks that the changed
+/// buffer stays in memory.
 #[test]
 fn dirty_buffer_is_not_evicted() {
     let device = testing::make();
@@ -148,9 +149,9 @@ fn recovery_returns_forced_changes_only() {
     assert_eq!(read_target(&recovered, 1), [b'b'; TARGET_BYTES], "the last change was not forced");
 }
 
-/// Checks that the log entry of a buffer holds all changes since the buffer was last written to
-/// disk, whatever checkpoints they are in. The first log entry after a write to disk holds only
-/// later changes. Recovery at any time restores all changes.
+/// Checks that the newest log entry of a buffer holds all changes since the buffer was last written
+/// to disk, also those that older checkpoints hold. The first log entry after a write to disk holds
+/// only later changes. Recovery at any time restores all changes.
 #[test]
 fn changes_accumulate_until_they_are_in_place() {
     let device = testing::make();
@@ -222,8 +223,8 @@ fn read_of_a_freed_block_is_corruption() {
     assert_eq!(on_device(&device, 0), before, "a freed block is not written");
 }
 
-/// Checks that a block that is freed, and used again before the free is durable, keeps its buffer.
-/// The checkpoint must hold only one item for the block.
+/// Frees a block and uses it again before the free is durable. Checks that the block keeps its
+/// buffer, so that the checkpoint holds only one item for the block.
 #[test]
 fn block_reused_before_its_free_is_durable_keeps_its_buffer() {
     let device = testing::make();
@@ -240,8 +241,9 @@ fn block_reused_before_its_free_is_durable_keeps_its_buffer() {
     assert_eq!(target(&on_device(&device, 0)), [b'b'; TARGET_BYTES]);
 }
 
-/// Checks that the cancellation of an inode cluster stays in the log, whatever its block is used
-/// for. Inodes are items of their own, which recovery would otherwise write into the block.
+/// Frees an inode cluster and uses its block again. Checks that the cancellation of the cluster
+/// stays in the log. Without it, recovery would write the cluster's inodes, which are items of
+/// their own, into the block.
 #[test]
 fn claim_of_a_freed_inode_cluster_waits_until_the_free_is_durable() {
     let device = testing::make();
@@ -294,8 +296,8 @@ fn durably_freed_buffer_leaves_the_cache() {
     assert_eq!(read_target(&recovered, 0), [b'b'; TARGET_BYTES]);
 }
 
-/// Checks that log entries of a freed block are not replayed, because the block may hold other
-/// contents when recovery runs.
+/// Checks that recovery does not replay log entries of a block that was freed later, because the
+/// block may hold other contents by then.
 #[test]
 fn freed_block_is_not_replayed() {
     let device = testing::make();
@@ -402,7 +404,8 @@ fn held_buffer_is_relogged_by_each_roll() {
 }
 
 /// Checks I5 of `xfs_trans::buffer_item`: an ordered buffer keeps its first position in the AIL.
-/// That is the LSN of the checkpoint that created the buffer, even if the buffer is logged later.
+/// This position is the LSN of the checkpoint that created the buffer, even if the buffer is logged
+/// again later.
 #[test]
 fn ordered_buffer_holds_the_tail() {
     let device = testing::make();
@@ -459,8 +462,8 @@ fn failed_write_in_place_shuts_down_and_loses_nothing() {
     assert_eq!(read_target(&recovered, 0), expected);
 }
 
-/// Checks that blocks are verified before they are written: a bug in ferroxfs does not damage the
-/// volume.
+/// Changes a buffer so that it is not valid. Checks that it is not written to disk, so that a bug
+/// in ferroxfs does not damage the volume.
 #[test]
 fn buffer_that_fails_verification_is_not_written() {
     let device = testing::make();
@@ -477,8 +480,8 @@ fn buffer_that_fails_verification_is_not_written() {
     assert_eq!(on_device(&device, 0), before);
 }
 
-/// Checks that no item stays in memory when a volume that was shut down is closed: neither items of
-/// the open checkpoint nor items in the AIL.
+/// Shuts a volume down and closes it. Checks that no log item stays in memory, neither of the open
+/// checkpoint nor of the AIL.
 #[test]
 fn no_item_outlives_a_volume_that_is_shut_down() {
     let device = testing::make();
@@ -497,8 +500,8 @@ fn no_item_outlives_a_volume_that_is_shut_down() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// Checks that no item stays in memory after the journal is dropped: neither items of the open
-/// checkpoint nor items in the AIL.
+/// Drops a journal that is not shut down. Checks that no log item stays in memory, neither of the
+/// open checkpoint nor of the AIL.
 #[test]
 fn no_item_outlives_a_volume_that_is_dropped() {
     let device = testing::make();
@@ -515,9 +518,9 @@ fn no_item_outlives_a_volume_that_is_dropped() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// Checks threads that change, free and reuse the same few blocks while the log's thread writes the
-/// blocks to disk. Each block counts its changes. A lost change shows as a wrong count in memory,
-/// on disk or after a crash.
+/// Lets threads change, free and reuse the same few blocks while the log's thread writes them to
+/// disk. Each block counts its changes. A lost change shows as a wrong count in memory, on disk or
+/// after a crash.
 #[test]
 fn threads_lose_no_change() {
     const BLOCKS: u64 = 6;
@@ -567,8 +570,9 @@ fn threads_lose_no_change() {
     assert_eq!(in_place % 256, THREADS * ROUNDS % 256);
 }
 
-/// Checks that changing a buffer rarely writes memory that operations on other objects write too.
-/// Writes to the memory of the buffer itself have a limit of their own.
+/// Counts the writes to memory while one buffer is changed many times. Checks that few go to memory
+/// that operations on other objects write too. Writes to the memory of the buffer itself have a
+/// limit of their own.
 #[cfg(feature = "count")]
 #[test]
 fn buffer_change_rarely_writes_volume_shared_memory() {

@@ -11,10 +11,11 @@ use super::{begin, root};
 use crate::testing::{change_core, crashed, make, open, recover, superblock};
 use crate::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
-/// The names of the tasks whose work was done, in order.
+/// The names of the tasks that did their work, one name for each step of work, in order.
 type CallLog = Arc<Mutex<Vec<String>>>;
 
-/// Deferred work that records its name. It may defer other work, or need several steps.
+/// Deferred work of a test. When it is done, it records its name. It may defer other work, or need
+/// several steps.
 struct Task {
     name: String,
     payload: Option<IntentPayload>,
@@ -65,7 +66,8 @@ fn calls(call_log: &CallLog) -> String {
     call_log.lock().unwrap().join(" ")
 }
 
-/// Returns the intents and completions in the log: kind and ID of each, by transaction in the log.
+/// Returns the kind and ID of all intents and completions in the log, as one list for each
+/// transaction in the log.
 fn logged(journal: &Journal) -> Vec<Vec<(ItemKind, u64)>> {
     let device = Arc::clone(journal.cache().device());
     let log = LogDevice::new(device, journal.superblock()).unwrap();

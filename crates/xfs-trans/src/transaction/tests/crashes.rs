@@ -15,16 +15,16 @@ const CUTS: u64 = 8;
 const COMMITS: u32 = 80;
 const INODES: u64 = 12;
 
-/// The number of the last commit that changed each inode, and of the last one that changed the
-/// buffer (the copy of the superblock in group 1).
+/// The state of the volume in numbers of commits: the last commit that changed each inode, and the
+/// last one that changed the buffer (the copy of the superblock in group 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     inodes: Vec<u32>,
     buffer: u32,
 }
 
-/// The states after the commits in order, and what was durable when. Each pair in `durable` has a
-/// number of recorded requests, and the index of the state that was durable after them.
+/// The state after each commit, and the forces. Each pair in `durable` is one force: the number of
+/// requests that the device had recorded after it, and the index of the state that it made durable.
 struct History {
     states: Vec<State>,
     durable: Vec<(usize, usize)>,
@@ -39,7 +39,7 @@ fn read(journal: &Arc<Journal>) -> State {
 }
 
 /// Commits changes to two inodes and often the buffer, as one transaction or as a chain. Forces the
-/// log now and then. Returns the states and what was forced.
+/// log now and then. Returns the states and the forces.
 fn work(journal: &Arc<Journal>, device: &RecordingDevice, prng: &mut Prng) -> History {
     let mut states = vec![read(journal)];
     let mut durable = Vec::new();

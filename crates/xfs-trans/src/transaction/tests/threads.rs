@@ -13,11 +13,11 @@ const THREADS: u64 = 4;
 const INODES: u64 = 16;
 /// The number of commits of a thread between two forces.
 const COMMITS: u32 = 3;
-/// The number of times that the threads fill the log.
+/// The number of times that the threads write through the whole log.
 const WRAPS: u32 = 20;
 
-/// Returns the mkfs options for a volume whose log is the smallest of all volumes: the volume lacks
-/// the btrees that make transactions large.
+/// Returns the mkfs options for a volume with the smallest valid log. The volume lacks the btrees
+/// that make transactions, and so the smallest log, larger.
 fn smallest_log() -> String {
     let features = "-m rmapbt=0,reflink=0,finobt=0 -i nrext64=0";
     let superblock = superblock(&make_with(features));
