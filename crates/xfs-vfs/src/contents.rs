@@ -2,8 +2,8 @@
 //!
 //! Owns: the contents lock, joining small writes into large ones before they go to the device,
 //! speculative preallocation past the end of a file, and errors of writes that fail after they were
-//! acknowledged. Does **not** own: the order of space, data and size (`xfs-inode`), or which files
-//! have something to write (a tag in `xfs-icache`).
+//! acknowledged. Does **not** own: the order in which a flush writes space, data and size
+//! (`xfs-inode`), or the list of files with buffered bytes (a tag in `xfs-icache`).
 //!
 //! ```text
 //!            put: its blocks are reserved          flush: space, data, size
@@ -57,7 +57,7 @@ pub use state::{Contents, ContentsState, Shown};
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
 
-/// A change of contents, as an operation that breaks layout leases.
+/// A change of contents, as the operation that breaks conflicting layout leases.
 const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
 
 /// How a write reaches the device.
@@ -72,13 +72,13 @@ pub enum WriteMode {
     Writeback(LateTimes),
 }
 
-/// The time of modification that a file gets by a write of the mode `Writeback`.
+/// The modification time that a write of the mode `Writeback` gives to its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LateTimes {
     /// The write sets no time: the caller sets it separately, by `Node::note_modified`.
     FromCaller,
-    /// The time of the write.
+    /// The write sets the current time.
     Now,
 }
 
@@ -90,7 +90,7 @@ impl Mount {
     }
 }
 
-/// The contents lock of a file, held to read the contents.
+/// The contents lock of a file, while it is held to read the contents.
 pub enum Reading<'a> {
     /// The lock is held shared: no bytes were buffered in the range that is read.
     Shared {
@@ -115,7 +115,8 @@ pub struct OpenContents<'a> {
 struct DirectWrite<'a> {
     offset: u64,
     bytes: &'a [u8],
-    /// Whether a write of the same caller is expected to follow. If so, blocks are allocated ahead.
+    /// Whether the same caller is expected to write on after these bytes. If so, blocks are
+    /// preallocated.
     goes_on: bool,
     now: Timestamp,
 }
@@ -133,17 +134,18 @@ impl<'a> OpenContents<'a> {
         self.entry.known_contents().is_some_and(|contents| contents.has(marks))
     }
 
-    /// Locks the contents exclusively, and flushes all buffered bytes to the device.
+    /// Locks the contents exclusively, and flushes all buffered bytes to the device. Returns the
+    /// held lock.
     pub fn settle(&self) -> Result<RwLockWriteGuard<'a, ContentsState>> {
         let mut state = self.contents().state.write();
         self.flush(&mut state, 0)?;
         Ok(state)
     }
 
-    /// Locks the contents exclusively, to change them. No layout lease shows a program where the
-    /// contents lie while the lock is held: a lease is given only under the shared lock
-    /// ([`unchanging`](Self::unchanging)). A lease that was given after the caller broke leases is
-    /// broken here, without the lock.
+    /// Locks the contents exclusively, to change them. While the lock is held, no program has a
+    /// layout lease, which shows where the contents lie on disk. Leases are given only under the
+    /// shared lock ([`unchanging`](Self::unchanging)). A lease that exists when the lock is
+    /// acquired is broken first, without the lock.
     pub fn change(&self) -> Result<RwLockWriteGuard<'a, ContentsState>> {
         loop {
             let state = self.contents().state.write();
@@ -167,7 +169,7 @@ impl<'a> OpenContents<'a> {
         Reading::Shared { _guard: self.contents().state.read() }
     }
 
-    /// Returns whether a layout lease shows a program where the contents lie.
+    /// Returns whether a program has a layout lease, which shows it where the contents lie on disk.
     pub fn is_given_away(&self) -> bool {
         self.entry.locks().is_leased_against(TO_CHANGE)
     }
@@ -182,9 +184,9 @@ impl<'a> OpenContents<'a> {
         if self.has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
     }
 
-    /// Flushes for a handle that is dropped (I1). No caller can get the error of this flush, so the
-    /// volume keeps the error. The failed flush may have lost bytes of another handle. So the next
-    /// sync of the file returns the error too.
+    /// Flushes for a handle that is dropped (I1). The drop cannot return an error, so the volume
+    /// keeps the error of a failed flush. The next sync of the file returns it too, since bytes of
+    /// another handle may be lost.
     pub fn leave(&self) {
         let ended = self.write_back();
         let failure = if !self.has(FAILED) {
@@ -298,8 +300,9 @@ impl<'a> OpenContents<'a> {
         Ok(done)
     }
 
-    /// Puts the first bytes of a write into the buffer, and returns their number. `None`: the bytes
-    /// are too many for a new buffer, or there are no blocks to reserve for them, or no memory.
+    /// Puts as many bytes of a write into the buffer as fit, and returns their number. Returns
+    /// `None` if the write must go to the device: it fills a whole buffer, or blocks or memory for
+    /// the buffer are used up.
     fn buffer(
         &self,
         state: &mut ContentsState,
@@ -421,8 +424,9 @@ impl<'a> OpenContents<'a> {
         flushed.map(|()| bytes)
     }
 
-    /// Notes whether the file has blocks past its end. `was_buffered` says whether bytes were
-    /// buffered before. No bytes are buffered now.
+    /// Records whether the file has preallocated blocks past its end, and tags or untags it for the
+    /// flusher. Called when no bytes are buffered any more; `was_buffered` says whether some were
+    /// until now.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());
         let was_ahead = self.has(AHEAD);
@@ -436,7 +440,7 @@ impl<'a> OpenContents<'a> {
         }
     }
 
-    /// Returns how many blocks to preallocate past byte `end`: as many as the file has, rounded
+    /// Returns how many blocks to preallocate past byte `end`: as many as lie before `end`, rounded
     /// down to a power of two, and fewer on a volume that is nearly full. Returns 0 if blocks are
     /// mapped there already.
     #[doc(alias = "xfs_iomap_prealloc_size")]
@@ -462,7 +466,7 @@ impl<'a> OpenContents<'a> {
         failure.map_or(Ok(()), |error| Err(*error))
     }
 
-    /// Returns the number of blocks of the inode.
+    /// Returns the number of blocks that the inode counts.
     fn blocks(&self) -> u64 {
         self.entry.live().inode().core().blocks
     }

@@ -3,9 +3,9 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// Powers beyond those of an ordinary user. They have the bit numbers of Linux, so that a set
-    /// of the kernel's can be used as it is (`from_bits_truncate` of `CapEff`). They hold for the
-    /// whole volume: its user IDs are those of the caller's user namespace.
+    /// Powers beyond those of an ordinary user. They have the bit numbers of Linux, so that the
+    /// number `CapEff` of /proc/PID/status can be used as it is (`from_bits_truncate`). They apply
+    /// to all files: user IDs of the volume are not mapped by a user namespace.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[doc(alias = "capabilities")]
     pub struct Capabilities: u64 {

@@ -2,7 +2,7 @@
 //!
 //! Owns: how often the flusher thread looks for old buffers, when it may sleep, how much memory all
 //! buffers may use, and errors that no caller could get. Does **not** own the bytes
-//! ([`contents`](crate::contents)), or which files have some: these have a tag
+//! ([`contents`](crate::contents)), or which files have buffered bytes: such files have a tag
 //! ([`WalkFilter::NeedsFlush`](xfs_icache::WalkFilter)).
 //!
 //! ```text
@@ -47,21 +47,21 @@ use xfs_trans::Upkeep;
 
 /// Number of passes within the time after which written bytes are durable.
 const PASSES: u32 = 5;
-/// Number of the pass that flushes a buffer, counted from the beginning of the buffer.
+/// Number of the pass that flushes a buffer, counted from the pass that follows the first byte.
 pub(crate) const FLUSH_PASSES: u64 = 2;
-/// Number of the pass that waits for the contents lock, counted from the beginning of the buffer.
-/// The passes after it leave time for the device.
+/// Number of the pass that waits for the contents lock, counted as `FLUSH_PASSES` is. After it,
+/// enough time is left for the device.
 pub(crate) const WAIT_PASSES: u64 = FLUSH_PASSES + 1;
 const _: () = assert!(WAIT_PASSES < PASSES as u64);
-/// Preallocated blocks are given back when the file was not written to for this time.
+/// Time after the last write to a file after which its preallocated blocks are freed.
 #[doc(alias = "speculative_prealloc_lifetime")]
 const PREALLOCATION_IDLE: Duration = Duration::from_secs(300);
 /// The most bytes of memory that all buffers together may claim.
 const MAX_BYTES: u64 = 64 << 20;
 /// The unit in which a buffer claims memory, in bytes.
 const CLAIM_BYTES: u64 = 64 << 10;
-/// A buffer up to this many bytes claims nothing, so that small files do not share a counter. An
-/// open file needs as much memory anyway.
+/// A buffer up to this many bytes claims no memory, so that writers of small files do not write one
+/// counter. An open file takes about as much memory in any case.
 const UNCLAIMED_BYTES: u64 = 4 << 10;
 
 /// Phase: the thread waits until a buffer begins.
@@ -76,7 +76,7 @@ pub struct Flusher {
     /// Number of passes so far.
     passes: AtomicU64<Volume>,
     phase: AtomicU32<Volume>,
-    /// Held during a pass.
+    /// Held while a pass runs, so that `hold_passes` can wait for its end.
     passing: Mutex<(), Volume>,
     between: Duration,
     /// Number of passes without a write to a file before its preallocated blocks are given back.
@@ -86,27 +86,26 @@ pub struct Flusher {
     closed: Mutex<bool, Volume>,
     /// Notified when the volume is closed, or when the thread must wake.
     changed: Condvar<Volume>,
-    /// The first error that no caller could get.
+    /// The first error of a background write that no caller could get.
     failure: Mutex<Option<Error>, Volume>,
     /// The function to call with files whose metadata changed without a request.
     listener: SetOnce<Listener, Volume>,
 }
 
-/// A function that is called with a file whose blocks or size changed although no caller asked for
-/// that.
+/// A function that is called with a file after a background write has changed its blocks or size.
 pub type Listener = Box<dyn Fn(InodeNumber) + Send + Sync>;
 
-/// One pass over all files that have something to write.
+/// One pass of the flusher over all tagged files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlushPass {
     /// The number of the pass, counted from 1.
     pub(crate) number: u64,
-    /// Whether a buffer has begun since the last pass.
+    /// Whether a buffer has begun since the previous pass.
     pub(crate) after_begin: bool,
 }
 
 impl Flusher {
-    /// Makes the schedule for a volume with this upkeep.
+    /// Creates the schedule from the time within which writes must become durable.
     pub(crate) fn new(upkeep: Upkeep) -> Self {
         let between = upkeep.durable_within() / PASSES;
         let preallocation_passes = PREALLOCATION_IDLE.as_nanos() / between.as_nanos().max(1);
@@ -126,8 +125,8 @@ impl Flusher {
         }
     }
 
-    /// Registers the function to call with files whose metadata changes without a request. Returns
-    /// `false` if one is registered already.
+    /// Registers the function to call with a file after a background write has changed its
+    /// metadata. Returns `false` if one is registered already.
     pub fn listen(&self, listener: Listener) -> bool {
         self.listener.set(listener).is_ok()
     }
@@ -150,7 +149,7 @@ impl Flusher {
         self.preallocation_passes
     }
 
-    /// Notes that the caller has tagged a file, and wakes the thread if it sleeps (I1).
+    /// Records that the caller has tagged a file, and wakes the flusher thread if it sleeps (I1).
     pub(crate) fn begin(&self) {
         fence(Ordering::SeqCst);
         if self.phase.load(Ordering::Relaxed) == BEGUN {
@@ -162,8 +161,8 @@ impl Flusher {
         }
     }
 
-    /// Holds off passes until the guard is dropped. A pass references the files that it visits, so
-    /// that they cannot be freed meanwhile.
+    /// Keeps passes from running until the guard is dropped. A pass holds references to files, so
+    /// it would keep them from being freed.
     pub(crate) fn hold_passes(&self) -> MutexGuard<'_, ()> {
         self.passing.lock()
     }
@@ -199,14 +198,14 @@ impl Flusher {
         !*closed
     }
 
-    /// Makes [`wait`](Self::wait) return.
+    /// Makes [`wait`](Self::wait) return `false`, because the volume is closed.
     pub(crate) fn close(&self) {
         *self.closed.lock() = true;
         self.changed.notify_all();
     }
 
     /// Claims memory for a buffer of `length_bytes` that has claimed `claimed_bytes` already.
-    /// Returns `false` if other buffers have claimed all memory.
+    /// Returns `false` if that would exceed the limit for all buffers.
     pub(crate) fn claim(&self, claimed_bytes: &mut u64, length_bytes: u64) -> bool {
         if length_bytes <= UNCLAIMED_BYTES.max(*claimed_bytes) {
             return true;

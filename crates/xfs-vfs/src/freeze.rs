@@ -50,20 +50,20 @@ impl<'a> WriteGuard<'a> {
 
 impl Mount {
     /// Begins an operation that changes something, and waits while the volume is frozen. The caller
-    /// holds no lock, and no other [`WriteGuard`].
+    /// must hold no lock and no other [`WriteGuard`].
     #[doc(alias = "sb_start_write")]
     pub fn write_guard(&self) -> WriteGuard<'_> {
         WriteGuard { mount: self, _inside: self.freezer.gate.enter() }
     }
 
-    /// As [`write_guard`](Self::write_guard), without waiting. `None`: the volume is frozen or
-    /// about to be.
+    /// As [`write_guard`](Self::write_guard), without waiting. Returns `None` if the volume is
+    /// frozen or about to be.
     #[doc(alias = "sb_start_write_trylock")]
     pub fn try_write_guard(&self) -> Option<WriteGuard<'_>> {
         self.freezer.gate.try_enter().map(|inside| WriteGuard { mount: self, _inside: inside })
     }
 
-    /// Freezes the volume. On an error it is not frozen.
+    /// Freezes the volume. If an error is returned, the volume is not frozen.
     ///
     /// # Errors
     ///
@@ -94,8 +94,8 @@ impl Mount {
         })?
     }
 
-    /// Freezes the volume, runs `work`, and thaws the volume. `phase` is the phase of the freeze
-    /// while `work` runs.
+    /// Freezes the volume, runs `work`, and thaws the volume. `phase` says what is done meanwhile,
+    /// for callers that want to freeze too.
     pub(crate) fn at_rest<T>(
         &self,
         phase: FreezePhase,
@@ -141,8 +141,8 @@ impl Mount {
         self.end_put_off();
     }
 
-    /// Postpones the work at the end of writing to a file until the volume is thawed. The caller
-    /// references the file.
+    /// Puts off the freeing of a file's preallocated blocks, which the end of writing would do now,
+    /// until the volume is thawed. The caller holds a reference to the file.
     pub(crate) fn put_off_end(&self, entry: &Arc<CachedInode>) {
         self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(|| {
             entry.share();
@@ -154,8 +154,7 @@ impl Mount {
         }
     }
 
-    /// Does the postponed work for the files whose last writer was closed while the gate was
-    /// closed.
+    /// Frees the preallocated blocks of all files for which that was put off.
     fn end_put_off(&self) {
         let put_off = std::mem::take(&mut *self.freezer.put_off.lock());
         for entry in put_off.into_values() {

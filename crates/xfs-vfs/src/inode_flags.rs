@@ -6,14 +6,15 @@
 use xfs_buffer::{PosixError, Result};
 use xfs_format::inode::{InodeCore, InodeFlags};
 
-/// Checks that a file is neither immutable nor append-only. It may then be renamed, removed, linked
-/// and truncated, extended other than by a write at its end, and changed before its end.
+/// Checks that a file is neither immutable nor append-only. Only then it may be renamed, removed,
+/// linked or truncated, written before its end, or extended in another way than by a write at its
+/// end.
 pub fn check_mutable(core: &InodeCore) -> Result<()> {
     check_without(core, InodeFlags::IMMUTABLE | InodeFlags::APPEND)
 }
 
-/// Checks that an inode is not immutable. A directory may then get names, and a file may be written
-/// at its end and get preallocated space. The inode itself may change.
+/// Checks that an inode is not immutable. Only then a directory may get names, a file may be
+/// written at its end and get preallocated space, and attributes of the inode may change.
 pub fn check_not_immutable(core: &InodeCore) -> Result<()> {
     check_without(core, InodeFlags::IMMUTABLE)
 }
@@ -22,8 +23,8 @@ fn check_without(core: &InodeCore, flags: InodeFlags) -> Result<()> {
     if core.flags.intersects(flags) { Err(PosixError::NotPermitted.into()) } else { Ok(()) }
 }
 
-/// Checks that the flags allow a write at byte `from`. An append-only file is written at its end
-/// only.
+/// Checks that the flags of a file allow a write from byte `from` on. An append-only file can only
+/// be written at its end.
 pub(crate) fn check_writable_from(core: &InodeCore, from: u64) -> Result<()> {
     let only_at_end = core.flags.contains(InodeFlags::APPEND);
     if only_at_end && from < core.size {

@@ -13,8 +13,8 @@ use xfs_locks::SlotTally;
 use crate::kind::{CachedInode, PerCpuRef};
 use crate::mount::Mount;
 
-/// A handle on the mount that an inode belongs to. It stays valid at least as long as the
-/// reference.
+/// A handle on the mount that an inode belongs to. The mount stays valid as long as the reference
+/// that has the handle.
 pub trait MountHandle {
     /// Returns the mount.
     fn mount(&self) -> &Mount;
@@ -60,8 +60,8 @@ impl<H: MountHandle> InodeRef<H> {
         Self { handle, held: Some(HeldRef::Direct(inode)) }
     }
 
-    /// Takes a reference to an inode that was found in the cache. `None`: the inode is being
-    /// evicted or freed.
+    /// Takes a reference to an inode that was found in the cache. Returns `None` if the inode is
+    /// being evicted or freed.
     #[inline]
     pub fn of_cached(handle: H, inode: &Arc<CachedInode>) -> Option<Self> {
         let mount = handle.mount();
@@ -96,8 +96,8 @@ impl<H: MountHandle> InodeRef<H> {
         self.handle.mount()
     }
 
-    /// Returns the tally of opens of a sharded reference. `None`: the reference is direct, and its
-    /// opens are counted in the inode.
+    /// Returns the tally of opens of a sharded reference. Returns `None` for a direct reference,
+    /// whose opens are counted in the inode.
     #[inline]
     pub fn tally(&self) -> Option<&SlotTally> {
         match self.held() {
@@ -118,8 +118,8 @@ impl<H: MountHandle> InodeRef<H> {
         InodeRef { handle, held: Some(held) }
     }
 
-    /// Moves the reference to another handle on the same mount. If the inode has sharded
-    /// references, the slot of the calling thread then counts this one.
+    /// Moves the reference to another handle on the same mount. If references to the inode are
+    /// sharded, the processor slot of the calling thread counts this one from now on.
     #[inline]
     pub fn sharded<G: MountHandle>(mut self, handle: G) -> InodeRef<G> {
         let held = self.held.take().map(|held| {
@@ -142,16 +142,16 @@ impl<H: MountHandle> InodeRef<H> {
         finish(self.handle.mount(), self.held.take());
     }
 
-    /// As [`finish`](Self::finish), outside of an operation. On a frozen volume, the inactivation
-    /// thread frees the inode after the thaw.
+    /// As [`finish`](Self::finish), for a caller outside of an operation. On a frozen volume the
+    /// inode is not freed now: the inactivation thread frees it after the thaw.
     pub fn finish_unless_frozen(mut self) {
         if let Some(_guard) = self.handle.mount().try_write_guard() {
             finish(self.handle.mount(), self.held.take());
         }
     }
 
-    /// Returns the inode of a direct reference that was [claimed](CachedInode::claim), and releases
-    /// nothing. `None`: the reference is sharded.
+    /// Returns the inode of a direct reference that was [claimed](CachedInode::claim), without
+    /// releasing it. Returns `None` for a sharded reference.
     pub(crate) fn into_claimed(mut self) -> Option<Arc<CachedInode>> {
         match self.held.take() {
             Some(HeldRef::Direct(inode)) => Some(inode),

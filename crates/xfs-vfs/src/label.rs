@@ -12,8 +12,8 @@ use crate::mount::Mount;
 
 impl Mount {
     /// Sets the label in the superblock and then in its copies, because a repair may take the label
-    /// from any of them. Each is changed by a transaction of its own. The label is durable on
-    /// return.
+    /// from any of the copies. Each sector is changed in a transaction of its own. The label is
+    /// durable on return.
     pub fn set_label(&self, label: &Label) -> Result<()> {
         let mut groups = self.geometry().groups();
         groups.next().map_or(Ok(()), |first| self.set_label_in(first, label))?;

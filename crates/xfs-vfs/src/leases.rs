@@ -1,4 +1,4 @@
-//! Waiting for leases that conflict with an operation, and checks that a file has none.
+//! Waiting for leases that conflict with an operation, and the check that a file has no such lease.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use xfs_locks::{Breaker, LockError, Wait, Waiter};
 
 use crate::kind::CachedInode;
 
-/// Breaks the leases on a file that conflict with the operation `breaker`. Returns when their
-/// holders have returned them, or after `grace`, when they end.
+/// Breaks the leases on a file that conflict with the operation `breaker`. Waits until their
+/// holders have returned them. Leases that are not returned end after `grace`.
 pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Duration) -> Result<()> {
     let broken = file.locks().break_leases(breaker, Wait::For(&Waiter::new()), grace);
     broken.map_err(lock_error)
 }
 
-/// Checks that a file which is about to change has no delegations. This function breaks no
-/// delegation: the holder may have to use the volume before it can return the delegation, and would
-/// wait for latches that the caller holds. See `OpContext::undelegated`.
+/// Checks that a file which is about to change has no delegations. The function does not break and
+/// await delegations: before it returns one, the holder may have to use the volume, and would wait
+/// for latches that the caller holds. See `OpContext::undelegated`.
 pub(crate) fn check_undelegated(file: &CachedInode) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),

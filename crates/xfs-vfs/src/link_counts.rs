@@ -19,13 +19,13 @@ pub(crate) fn check_gains_link(core: &InodeCore) -> Result<()> {
     if core.nlink >= MAX_LINKS { Err(PosixError::TooManyLinks.into()) } else { Ok(()) }
 }
 
-/// Checks that a directory counts a link for the subdirectory that it loses.
+/// Checks that the link count of a directory that loses a subdirectory includes a link for it.
 pub(crate) fn check_loses_child(directory: &InodeCore) -> Result<()> {
     if directory.nlink > 2 { Ok(()) } else { Err(too_few(directory)) }
 }
 
-/// Checks that an inode which loses a name has the links for that name. Fails with `not_empty` if a
-/// directory has links for subdirectories.
+/// Checks that the link count of an inode that loses a name includes that name. Fails with
+/// `not_empty` for a directory that still counts subdirectories.
 pub(crate) fn check_loses_name(core: &InodeCore, not_empty: PosixError) -> Result<()> {
     let is_directory = core.file_type() == Some(FileType::Directory);
     match core.nlink {

@@ -22,8 +22,8 @@ impl Mount {
         taken.map_or_else(|| self.look_up(directory, name), Ok)
     }
 
-    /// Returns a reference to the inode that `name` means now. The lookup is repeated if the
-    /// directory changes meanwhile.
+    /// Returns a reference to the inode that `name` means now. If the directory changes meanwhile
+    /// so that the name means another inode, looks the name up again.
     pub fn look_up(&self, directory: &CachedInode, name: &[u8]) -> Result<InodeRef<&Self>> {
         loop {
             let changes = directory.change_count();
@@ -35,8 +35,8 @@ impl Mount {
     }
 
     /// Takes a reference to inode `number`, which the name meant when the directory had the change
-    /// count `changes`. `None`: the name means another inode by now. The first inode may have been
-    /// freed since, and its number given to another file.
+    /// count `changes`. Returns `None` if the name means another inode by now. The check is needed
+    /// because inode `number` may have been freed since and given to another file.
     pub(crate) fn take_named(
         &self,
         directory: &CachedInode,

@@ -5,7 +5,7 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::Inode;
 
-/// Metadata of one inode at one moment.
+/// Metadata of one inode, all of it as it was at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
@@ -51,7 +51,7 @@ pub struct Metadata {
     pub cow_extent_size_hint_bytes: u64,
 }
 
-/// Returns the metadata of an in-core inode.
+/// Returns the metadata of an inode in memory.
 #[must_use]
 pub fn metadata_of_inode(inode: &Inode, geometry: &Geometry) -> Metadata {
     Metadata::of_core(inode.core(), inode.file_type(), geometry)

@@ -45,11 +45,11 @@ pub struct Mount {
     pub inode_cache: InodeCache,
     /// The source of the times that operations store.
     pub clock: Clock,
-    /// How operations write parent pointers.
+    /// The way in which operations write parent pointers.
     pub(crate) parents: ParentPath,
     /// Schedule by which buffered bytes are written without a request.
     pub flusher: Flusher,
-    /// Whether small writes are buffered and joined.
+    /// Whether small writes are buffered, so that they reach the device as large ones.
     pub joins_writes: bool,
     /// References to inodes that all handles made on one processor share.
     pub refs: PerCpuRefs,
@@ -57,9 +57,9 @@ pub struct Mount {
     pub dentries: DentryCache,
     /// How long the holder of a broken lease has to return it.
     pub lease_grace: Duration,
-    /// How an open learns whether a file has locks.
+    /// The way in which an open finds out whether a file has locks.
     pub lock_check: LockCheck,
-    /// Counts of the watches.
+    /// Counts of the watches for events on files.
     pub watches: Watches,
     pub(crate) activity: ActivityCounts,
     pub(crate) freezer: Freezer,
@@ -122,13 +122,13 @@ impl Mount {
         self.inode_cache.take(number).map(|inode| InodeRef::new(self, inode))
     }
 
-    /// Releases a reference for which the caller has no `InodeRef`.
+    /// Releases a reference that is not in an `InodeRef`.
     pub fn release(&self, entry: Arc<CachedInode>) {
         self.inode_cache.release(entry);
     }
 
-    /// Runs `body` in one transaction, and commits it. The body must fail before its first change:
-    /// an error after a change shuts the volume down.
+    /// Runs `body` in one transaction, and commits it. An error that `body` returns after its first
+    /// change shuts the volume down, so it must check everything before.
     pub(crate) fn transact<T>(
         &self,
         kind: TransactionKind,
@@ -154,8 +154,8 @@ impl Mount {
         }
     }
 
-    /// Runs `act`. If it fails for lack of space, frees waiting inodes, takes back the reserved
-    /// space of files, and runs `act` again.
+    /// Runs `act`. If `act` fails for lack of space, frees the inodes that wait for inactivation
+    /// and the preallocated blocks of files, and runs `act` again.
     pub fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
         match act() {
             Err(Error::Posix(PosixError::NoSpace)) if !self.journal.is_shut_down() => {
@@ -174,8 +174,8 @@ impl Mount {
         self.inode_cache.finish_with(entry);
     }
 
-    /// If the inode has lost its last name, makes all processor slots forget it. A slot that still
-    /// remembered the inode would keep it from being freed.
+    /// If the inode has lost its last name, makes all processor slots release their references to
+    /// it, which would keep it from being freed.
     pub(crate) fn collapse_refs(&self, entry: &CachedInode) {
         if entry.live().inode().core().nlink == 0 {
             self.refs.collapse(entry, &self.inode_cache);
@@ -198,7 +198,8 @@ impl Mount {
     }
 }
 
-/// Blocks that changes of names reserve. They depend on block sizes alone, which never change.
+/// Numbers of blocks that changes of names reserve. They depend only on the block sizes of the
+/// volume, which never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserves {
     /// Blocks for an entry that is added.

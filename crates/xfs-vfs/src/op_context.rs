@@ -1,7 +1,8 @@
 //! The context of an operation that changes a volume.
 //!
 //! Owns: permission checks inside a transaction that has latched the inodes, and waiting for leases
-//! outside of a transaction. Does **not** own the rules ([`permission`](crate::permission)).
+//! outside of a transaction. Does **not** own the permission rules
+//! ([`permission`](crate::permission)).
 
 use std::cell::Cell;
 
@@ -28,8 +29,8 @@ pub struct OpContext<'a> {
 }
 
 impl<'a> OpContext<'a> {
-    /// Makes a context for a part of a larger operation that has begun already. This context has no
-    /// guard, because the larger operation keeps the volume from being frozen.
+    /// Creates the context for a part of an operation that has begun already. It has no guard,
+    /// because the guard of the whole operation keeps the volume from being frozen.
     #[must_use]
     pub fn within_operation(mount: &'a Mount, caller: Caller<'a>) -> Self {
         Self { mount, caller, guard: Cell::new(None) }
@@ -73,7 +74,7 @@ impl<'a> OpContext<'a> {
         waited
     }
 
-    /// Checks the caller's access to a file. The file is latched.
+    /// Checks that the caller has the access `wanted` to a file. The file is latched.
     pub(crate) fn check(&self, file: &CachedInode, wanted: Access) -> Result<()> {
         match self.caller.credentials() {
             Some(me) => me.check(self.mount.journal.cache(), &file.live().inode(), wanted),
@@ -91,7 +92,8 @@ impl<'a> OpContext<'a> {
         self.check(directory, Access::EXECUTE)
     }
 
-    /// Checks that the caller may remove a name of `file` from the directory. Both are latched.
+    /// Checks that the caller may remove a name of `file` from the directory. The directory and the
+    /// file are latched.
     #[doc(alias = "may_delete")]
     pub(crate) fn check_removes(&self, directory: &CachedInode, file: &CachedInode) -> Result<()> {
         self.check(directory, Access::CHANGE_NAMES)?;

@@ -4,8 +4,8 @@
 //! checked and under which latch (`ops`, `Node`), or operations that the flags of an inode forbid
 //! to every caller (`inode_flags`).
 //!
-//! A volume is opened with the rights of root, who may do everything. Each rule then returns at
-//! once.
+//! Unless a caller has credentials, operations run with the rights of root, to which no rule
+//! applies.
 
 mod attributes;
 mod changes;
@@ -46,7 +46,8 @@ impl Access {
     pub(crate) const CHANGE_NAMES: Self = Self::WRITE.union(Self::EXECUTE);
 }
 
-/// Returns the permission bits of one class: the mode shifted right by `shift`.
+/// Returns the permission bits of one class (owner, group or others) as an access: the mode of the
+/// file, shifted right by `shift`.
 fn class(file: Rights, shift: u16) -> Access {
     Access::from_bits_truncate(file.mode >> shift)
 }
@@ -105,7 +106,8 @@ pub fn check_access(
     me.check(cache, inode, wanted)
 }
 
-/// Returns whether mode bits or capabilities grant an access to a file without a list.
+/// Returns whether mode bits or capabilities grant the access `wanted` to a file that has no access
+/// control list.
 pub fn grants_without_list(me: &Credentials, file: Rights, wanted: Access) -> bool {
     let Ok(may) = me.may(file, wanted, || Ok::<_, Infallible>(None));
     may
@@ -158,7 +160,8 @@ impl Credentials {
         Ok(class(file, shift).contains(wanted))
     }
 
-    /// Returns whether a list grants access to a user other than the owner of the file.
+    /// Returns whether an access control list of a file of group `gid` grants access to this user,
+    /// who is not the owner of the file.
     #[doc(alias = "posix_acl_permission")]
     fn is_granted_by(&self, list: &Acl, gid: u32, wanted: Access) -> bool {
         let grants = |permissions| Access::from_bits_truncate(permissions).contains(wanted);
@@ -195,7 +198,7 @@ impl Credentials {
         self.uid() == core.uid || self.has(Capabilities::FOWNER)
     }
 
-    /// Returns whether the user may let a file of group `gid` keep or get its set-group-ID bit.
+    /// Returns whether the user may keep or set the set-group-ID bit of a file of group `gid`.
     #[doc(alias = "in_group_or_capable")]
     fn may_lend_group(&self, gid: u32) -> bool {
         self.is_in_group(gid) || self.has(Capabilities::FSETID)

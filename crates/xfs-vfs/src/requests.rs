@@ -130,11 +130,12 @@ pub struct SetAttributes {
     pub accessed: Option<Timestamp>,
     /// Time of the last change of the contents.
     pub modified: Option<Timestamp>,
-    /// Time of the last change of the inode. `None`: the current time.
+    /// Time of the last change of the inode. With `None` it becomes the current time.
     pub changed: Option<Timestamp>,
     /// Time at which the inode was made.
     pub created: Option<Timestamp>,
-    /// All flags that the file will have. Flags that do not belong to a single file are ignored.
+    /// All flags that the file will have. Flags that cannot be set on a file, for example those
+    /// that describe the volume, are ignored.
     pub xflags: Option<ExtendedFlags>,
     /// Extent size hint in bytes, a multiple of the block size. 0 removes the hint.
     pub extent_size_hint_bytes: Option<u64>,
@@ -226,8 +227,7 @@ impl SetAttributes {
         self
     }
 
-    /// Returns whether one of the attributes that FS_IOC_FSSETXATTR sets changes: flags, project or
-    /// hints.
+    /// Returns whether any attribute is set that FS_IOC_FSSETXATTR sets: flags, project or hints.
     #[doc(alias = "FS_IOC_FSSETXATTR")]
     pub(crate) fn has_settings(&self) -> bool {
         let has_hints =
@@ -235,8 +235,8 @@ impl SetAttributes {
         self.xflags.is_some() || self.project_id.is_some() || has_hints
     }
 
-    /// Returns whether nothing changes except flags, project or hints. Any other change is refused
-    /// if the current flags of the file forbid it, as if the new flags were set last.
+    /// Returns whether only flags, project or hints are set. Any other change is refused if the
+    /// present flags of the file forbid it, even if the new flags would allow it.
     pub(crate) fn are_settings_alone(&self) -> bool {
         let Self { mode, uid, gid, accessed, modified, changed, created, .. } = self;
         let has_times = [accessed, modified, changed, created].iter().any(|time| time.is_some());
@@ -245,7 +245,7 @@ impl SetAttributes {
     }
 }
 
-/// How a rename treats an existing new name, and what it leaves under the old name.
+/// The treatment of an existing new name by a rename, and of the old name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RenameMode {
@@ -275,7 +275,7 @@ pub enum Removal {
 }
 
 impl Removal {
-    /// Returns how many links the file or directory loses.
+    /// Returns the number of links that the removal takes from the file or directory.
     pub(crate) const fn links(self) -> u32 {
         match self {
             Self::File => 1,

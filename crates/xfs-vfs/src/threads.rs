@@ -80,10 +80,11 @@ impl MountThreads {
         }
     }
 
-    /// Frees waiting inodes, writes everything in place and marks the log clean. The caller is the
-    /// last user of the volume. If an inode could not be freed since the volume was opened, this
-    /// fails and the log stays dirty, because only a recovery looks for inodes without a name. Lost
-    /// bytes of a file are reported after the log is clean, because no recovery brings them back.
+    /// Frees the inodes that wait for it, writes everything to its home location on disk, and marks
+    /// the log clean. The caller is the last user of the volume. If an inode could not be freed
+    /// since the volume was opened, fails and leaves the log dirty, because only a recovery looks
+    /// for inodes without a name. Lost bytes of a file are reported after the log is clean, because
+    /// no recovery brings them back.
     ///
     /// A frozen volume is thawed first.
     pub fn close(mut self) -> Result<()> {
@@ -126,8 +127,8 @@ impl Drop for MountThreads {
     }
 }
 
-/// Waits until `shared` is the only reference, and returns its value. A watch that ends holds
-/// another reference for a moment.
+/// Waits until `shared` is the only reference, and returns its value. A watch that is being dropped
+/// holds another reference for a moment.
 fn take_alone<T>(mut shared: Arc<T>) -> T {
     loop {
         match Arc::try_unwrap(shared) {

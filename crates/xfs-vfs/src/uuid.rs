@@ -79,15 +79,15 @@ fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
     written
 }
 
-/// Writes the sector of a superblock. It is durable on return.
+/// Writes the sector of a superblock. The sector is durable on return.
 pub fn write_sector(device: &dyn BlockDevice, at: DiskAddr, sector: &[u8]) -> Result<()> {
     let offset = at.byte_offset().expect("a superblock lies in the volume");
     let written = device.write_at(sector, offset, Durability::Durable);
     written.map_err(|source| superblock_io_error("write", at, source))
 }
 
-/// Puts `uuid` into the sector of a superblock, and updates the checksum of the sector. A UUID
-/// other than `meta_uuid` sets the feature bit META_UUID.
+/// Puts `uuid` into the sector of a superblock, and updates the checksum of the sector. If `uuid`
+/// is not `meta_uuid`, stores both and sets the feature bit META_UUID.
 pub fn put_uuid(sector: &mut [u8], uuid: Uuid, meta_uuid: Uuid) {
     let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(sector) else {
         unreachable!("a sector is longer than the superblock");

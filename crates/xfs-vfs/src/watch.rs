@@ -1,8 +1,9 @@
 //! Watches, which report events of an inode or of a tree to a program.
 //!
 //! Owns: the events, and which watches get them. A watch is a mark of its inode
-//! (`xfs_icache::Mark`). The mark keeps the inode cached until it has no name and no other
-//! reference. On a volume without watches, an operation reads one word that no thread writes.
+//! (`xfs_icache::Mark`). The mark keeps the inode cached until the inode has no name and no other
+//! reference. On a volume without watches, they cost each operation only the read of one word,
+//! which no thread writes.
 //!
 //! An event is sent after its operation was committed, which need not be durable yet. Events of one
 //! watch come in the order in which they were sent. The order of concurrent operations is
@@ -33,7 +34,7 @@ pub use queue::{MAX_WAITING_EVENTS, QueueWatch, Scope, WatchEvent, WatchEvents, 
 
 /// A watch on an inode, which ends when it is dropped. The watch keeps its inode cached. The watch
 /// also ends when the volume is closed, or when the file has lost its last name and its last other
-/// reference and is freed. A watch prevents neither.
+/// reference and is freed; a watch does not delay this.
 pub struct Watch {
     queue: Arc<Queue>,
     mount: Weak<Mount>,
@@ -42,14 +43,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns the next event. `None`: no event waits.
+    /// Returns the next event, or `None` if no event waits.
     #[must_use]
     pub fn try_next(&self) -> Option<WatchEvent> {
         self.queue.inside.lock().pop()
     }
 
-    /// Returns the next event, and waits for it at most `timeout`. `None`: no event came in that
-    /// time, or the volume was closed, or the inode is gone.
+    /// Returns the next event, and waits for it at most `timeout`. Returns `None` if no event came
+    /// in that time, the volume was closed, or the inode is gone.
     #[must_use]
     pub fn next_within(&self, timeout: Duration) -> Option<WatchEvent> {
         let mut inside = self.queue.inside.lock();
@@ -65,15 +66,15 @@ impl Watch {
         }
     }
 
-    /// Returns whether the volume was closed, or the inode is gone. No further event comes then,
-    /// but events that wait can still be taken.
+    /// Returns whether the volume was closed, or the inode is gone. If so, no further event comes,
+    /// but waiting events can still be taken.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.queue.is_closed()
     }
 }
 
-/// Begins a watch on an inode that the caller references.
+/// Begins a watch on an inode. The caller holds a reference to the inode.
 pub fn begin_watch(
     mount: Weak<Mount>,
     entry: &Arc<CachedInode>,
@@ -148,7 +149,7 @@ impl Mount {
         }
     }
 
-    /// Returns the parent directories of this inode, as far as they can be found.
+    /// Returns the directories that hold the names of this inode, as far as they can be found.
     fn directories_of(&self, entry: &CachedInode) -> Vec<InodeNumber> {
         if entry.is_directory() {
             return entry

@@ -59,8 +59,8 @@ impl Mount {
         left
     }
 
-    /// Forces the log where no caller could get the error. A failure shuts the volume down, so that
-    /// the next operation fails.
+    /// Forces the log for the flusher, which has no caller for an error. A failure shuts the volume
+    /// down, so that the next operation fails.
     fn force(&self) {
         let _ = self.journal.force_all();
     }

@@ -1,9 +1,9 @@
 //! Measures commits in a log without a volume: how fast transactions commit, and how long a force
 //! of the log takes.
 //!
-//! A transaction logs an inode and a part of a buffer, which only its own thread uses. If `shares`
-//! is set, every eighth transaction also logs an object that all threads share. The log is in
-//! memory.
+//! A transaction logs an inode and a part of a buffer. Only its own thread uses these two. If
+//! `shares` is set, every eighth transaction also logs an object that all threads share. The log is
+//! in memory.
 
 mod object;
 
@@ -34,7 +34,7 @@ const RESERVED_BYTES: u64 = 64 << 10;
 /// One in this many commits of a thread logs a shared object.
 const SHARED_EVERY: u64 = 8;
 
-/// The unit of log sizes in bytes.
+/// The unit in which the log is addressed, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
 /// Supported log sizes in bytes. The smallest suffices for the reservations of many threads; the
@@ -60,8 +60,8 @@ pub struct CommitLoad {
 }
 
 impl CommitLoad {
-    /// Runs the load until the log has been forced. So the measured time includes formatting and
-    /// writing checkpoints, and maintaining the active item list.
+    /// Makes all commits, and forces the log at the end. The measured time therefore includes
+    /// formatting and writing checkpoints, and maintaining the active item list.
     ///
     /// # Errors
     ///
@@ -190,8 +190,8 @@ fn commit(
     Ok(committed.sequence)
 }
 
-/// Returns the shortest of `times` measured times of a force of the log, each with `commits`
-/// commits pending.
+/// Measures `times` times how long a force of the log takes after `commits` commits. Returns the
+/// shortest of these times.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@ use crate::error::WorkloadError;
 use crate::report::{Measurement, NotMeasured};
 use crate::variant::Variant;
 
-/// The measurements of a run up to now.
+/// The measurements of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) measurements: Vec<Measurement>,
@@ -17,8 +17,8 @@ impl Collected {
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Disagreement`] if this run did other work than an earlier run of the same
-    /// step, or left other files (I1 of the crate).
+    /// [`WorkloadError::Disagreement`] if this run of a step did other work than an earlier run of
+    /// the same step, or left other files (I1 of the crate).
     pub(crate) fn add(&mut self, new: Measurement) -> Result<(), WorkloadError> {
         for other in self.measurements.iter().filter(|other| other.is_beside(&new)) {
             // The kernel's bulkstat also lists files of other programs, and each volume has its own

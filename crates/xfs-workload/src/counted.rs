@@ -75,8 +75,8 @@ impl SharedWrites {
 }
 
 impl Counted {
-    /// Returns the sum of the counters of two volumes. Shared writes are those of the whole process
-    /// for either volume, so they are not added.
+    /// Returns the sum of the counters of two volumes. Shared writes are counted for the whole
+    /// process, not for one volume, so they are not added.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);

@@ -40,7 +40,8 @@ impl Digest {
     }
 }
 
-/// Returns the FNV-1a hash of the bytes that led to `hash`, followed by `bytes`.
+/// Continues an FNV-1a hash: returns the hash of the bytes hashed so far (`hash`), followed by
+/// `bytes`.
 fn feed(hash: u64, bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))

@@ -9,12 +9,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
-    /// A file of the host could not be used.
+    /// A file on the machine could not be read or written.
     #[error("{path}: {source}")]
     File {
         /// Path of the file.
         path: PathBuf,
-        /// The host's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A system call failed.
@@ -33,7 +33,7 @@ pub enum WorkloadError {
         /// The reason why the measurement is not possible.
         why: String,
     },
-    /// Two variants that must do the same work did different work, as this text says.
+    /// Two variants did different work where they must do the same. The text says how it differs.
     #[error("{0}")]
     Disagreement(String),
     /// The requested volume cannot be created.

@@ -18,13 +18,15 @@ pub(crate) struct Buffered {
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) now: Timestamp,
-    /// Blocks of the file before this one are counted in `needed_blocks`.
+    /// The first block of the file, from the start of the buffer on, that `needed_blocks` does not
+    /// count yet.
     pub(crate) counted: FileBlock,
     pub(crate) needed_blocks: u64,
     pub(crate) reservation: BlockReservation,
-    /// Bytes of memory that this buffer has claimed of the limit for all buffers.
+    /// Number of bytes of memory that this buffer has claimed. The limit is on the sum over all
+    /// buffers.
     pub(crate) claimed_bytes: u64,
-    /// Number of flusher passes before this buffer began.
+    /// Number of flusher passes that had begun before the first byte was buffered.
     pub(crate) begun: u64,
 }
 

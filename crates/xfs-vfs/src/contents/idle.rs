@@ -1,4 +1,4 @@
-//! Flushing and trimming that no caller waits for.
+//! Flushing and trimming (freeing of preallocated blocks) that no caller waits for.
 //!
 //! Owns: which buffered bytes a pass of the flusher writes, and when preallocated blocks are given
 //! back. Does **not** own: how often passes run (`flusher`).
@@ -8,8 +8,8 @@ use xfs_buffer::Result;
 use super::{AHEAD, BUFFERED, ContentsState, OpenContents};
 use crate::flusher::{FLUSH_PASSES, WAIT_PASSES};
 
-/// The work that a pass of the flusher leaves in one file, or in all files. The most urgent work
-/// comes last.
+/// The work that a pass of the flusher leaves in one file, or in all files. The kinds of work are
+/// in the order of urgency, the most urgent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remaining {
     /// Nothing is left.
@@ -52,9 +52,9 @@ impl OpenContents<'_> {
         self.mount.flusher.begin();
     }
 
-    /// Flushes bytes that have been buffered for a while. If nothing is buffered, gives back the
+    /// Flushes bytes that have been buffered for a while. If nothing is buffered, frees
     /// preallocated blocks of a file that was not written to for long. `look` is the number of this
-    /// pass. Returns the work that this leaves.
+    /// pass of the flusher. Returns the work that is left in this file.
     pub fn flush_pass(&self, look: u64, mode: TryOrWait) -> Remaining {
         let Some(contents) = self.entry.known_contents() else { return Remaining::Nothing };
         let Some(shown) = contents.shown() else { return self.trim_idle(look) };
@@ -83,8 +83,8 @@ impl OpenContents<'_> {
         if self.has(AHEAD) { Remaining::Ahead } else { Remaining::Nothing }
     }
 
-    /// Gives back preallocated blocks if the file was not written to for long. Returns whether
-    /// preallocated blocks are left.
+    /// Frees preallocated blocks if the file was not written to for long. Returns `Ahead` if such
+    /// blocks are left. `look` is the number of this pass of the flusher.
     fn trim_idle(&self, look: u64) -> Remaining {
         if !self.has(AHEAD) {
             return Remaining::Nothing;
@@ -107,8 +107,8 @@ impl OpenContents<'_> {
         let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
     }
 
-    /// Ends an open for writing. The end of the last one gives back preallocated blocks, on a
-    /// frozen volume after the thaw.
+    /// Ends an open for writing. If it was the last open for writing, frees preallocated blocks. On
+    /// a frozen volume, they are freed after the thaw.
     pub fn end_writing(&self) {
         if !self.has(AHEAD) || self.entry.locks().opens().writes > 0 {
             return;

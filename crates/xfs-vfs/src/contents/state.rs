@@ -13,9 +13,10 @@ use crate::metadata::Metadata;
 pub(crate) const BUFFERED: u32 = 1;
 /// Flag: the file may have preallocated blocks past its end.
 pub(crate) const AHEAD: u32 = 2;
-/// Flag: a flush has failed, and its error was returned to no caller yet.
+/// Flag: a flush has failed, and no caller has got its error yet.
 pub(crate) const FAILED: u32 = 4;
-/// Flag: `FAILED` is set, and a dropped handle has given the error to the volume, which keeps it.
+/// Flag: `FAILED` is set, and the volume keeps the error as well, because a dropped handle could
+/// not return it.
 pub(crate) const LEFT: u32 = 8;
 
 /// The state of a file's contents in memory.
@@ -32,13 +33,14 @@ pub struct Contents {
 #[derive(Default)]
 pub struct ContentsState {
     pub(crate) buffered: Option<Box<Buffered>>,
-    /// The byte offset at which the last write ended. The next write is expected there.
+    /// The byte offset at which the last write ended. A write that begins here continues it. `None`
+    /// before the first write.
     pub(crate) next: Option<u64>,
-    /// Number of flusher passes before the last write.
+    /// Number of flusher passes that had begun before the last write.
     pub(crate) written: u64,
 }
 
-/// State that can be read without the contents lock, and so without waiting for a write.
+/// State that can be read without the contents lock, so that a reader need not wait for a write.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) shown: Shown,
@@ -51,7 +53,7 @@ pub struct Shown {
     pub(crate) end: u64,
     pub(crate) blocks: u64,
     pub(crate) now: Timestamp,
-    /// Number of flusher passes before the buffer began.
+    /// Number of flusher passes that had begun before the first byte was buffered.
     pub(crate) begun: u64,
 }
 

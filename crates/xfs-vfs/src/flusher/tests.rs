@@ -3,12 +3,12 @@ use std::thread;
 
 use super::*;
 
-/// Time after which a wait counts as lost.
+/// Time after which a test takes a wakeup for lost.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs a flusher thread with the shortest interval over one atomic, which stands for a tagged
-/// file. Checks that no pass runs while the thread sleeps, and that each new tag wakes it.
-/// Checks I1 of `xfs_vfs::flusher`: no wakeup is lost.
+/// Runs a flusher thread with the shortest interval. One atomic variable stands for the tag of a
+/// file. Checks that no pass runs while the thread sleeps, and that each new tag wakes it. Checks
+/// I1 of `xfs_vfs::flusher`: no wakeup is lost.
 #[test]
 fn idle_flusher_sleeps_and_misses_no_wakeup() {
     let flusher = Flusher::new(Upkeep::new(Upkeep::SHORTEST, Upkeep::LONGEST));

@@ -2,8 +2,8 @@
 //! inheritance by new files.
 //!
 //! Owns: that a list and the permission bits of a file change together, and the log space and
-//! blocks that an operation reserves for lists. An operation knows how much it needs only once the
-//! inode is latched. Does **not** own the meaning of a list ([`Acl`]).
+//! blocks that an operation reserves for lists. The operation knows how much that is only after it
+//! has latched the inode. Does **not** own the meaning of a list ([`Acl`]).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use crate::op_context::OpContext;
 use crate::requests::CreateOptions;
 use crate::watch::WatchEvents;
 
-/// Bytes that the access list and the default list of a transaction may have.
+/// The largest encoded access list and default list, in bytes, for which a transaction has reserved
+/// space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListRoom {
     access: usize,
@@ -36,8 +37,8 @@ pub(crate) struct ListRoom {
 /// The outcome of an operation that may write ACLs.
 pub(crate) enum Outcome<T> {
     Done(T),
-    /// Nothing has changed. The operation must write ACLs that need this room, and has reserved
-    /// less.
+    /// Nothing has changed. The operation has to write ACLs that need this room, for which it has
+    /// not reserved enough.
     RetryWith(ListRoom),
 }
 
@@ -49,7 +50,8 @@ pub(crate) struct NewLists {
 }
 
 impl NewLists {
-    /// Encodes an access list, if it grants more than permission bits can express.
+    /// Encodes an access list. The result has no list if permission bits can express what the list
+    /// grants.
     fn access(list: &Acl) -> Result<Self> {
         let access = (!list.is_minimal()).then(|| list.encode()).transpose()?;
         Ok(Self { access, default: None })
@@ -73,8 +75,8 @@ impl NewLists {
         Ok((Self { default, ..Self::access(&access)? }, mode))
     }
 
-    /// Returns the lists of a file whose permission bits become those of `mode`. The file is
-    /// latched.
+    /// Returns the access list of a file, changed so that it agrees with the permission bits of
+    /// `mode`. The file is latched.
     pub(crate) fn changed(tx: &Transaction<'_>, file: &CachedInode, mode: u16) -> Result<Self> {
         match read_acl(tx.cache(), &file.live().inode(), AclKind::Access)? {
             Some(list) => Self::access(&list.with_mode(mode)),
@@ -94,8 +96,8 @@ impl NewLists {
         (!fits).then_some(needed)
     }
 
-    /// Sets the access list, if the file gets one, and changes the inode in the same atomic step.
-    /// After a crash both changes are there, or neither is.
+    /// Changes the inode and, if the file gets an access list, sets the list in the same atomic
+    /// step: after a crash both changes are present or both are absent.
     pub(crate) fn set_along(
         &self,
         tx: &mut Transaction<'_>,
@@ -195,7 +197,7 @@ impl OpContext<'_> {
         Ok(())
     }
 
-    /// Removes a list, and sets the permission bits that grant the same.
+    /// Removes a list, and changes the permission bits as `purpose` says.
     fn remove_acl(
         &self,
         file: &CachedInode,

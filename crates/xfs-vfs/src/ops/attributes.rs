@@ -141,8 +141,8 @@ impl OpContext<'_> {
         Ok(())
     }
 
-    /// Removes the privileges with which a program would run: its capabilities, and the set-ID bits
-    /// if `set_ids`. Returns whether there were any.
+    /// Removes the privileges with which the file would run as a program: its capabilities and, if
+    /// `set_ids`, the set-ID bits. Returns whether it had any.
     pub fn shed_privileges(&self, file: &CachedInode, set_ids: bool) -> Result<bool> {
         let is_capable = self.is_capable(file)?;
         self.drop_privileges(file, set_ids, is_capable)
@@ -191,8 +191,8 @@ impl OpContext<'_> {
     }
 }
 
-/// Why an attribute changes. The purpose decides which caller may change it, and how the mode
-/// changes.
+/// The reason for which an attribute changes. It decides which caller may change the attribute, and
+/// how the mode of the file changes.
 #[derive(Clone, Copy)]
 pub(crate) enum AttributePurpose {
     /// A program sets or removes the attribute directly, not as an access control list.
@@ -208,19 +208,19 @@ impl AttributePurpose {
         matches!(self, Self::List { bits: Some(_) })
     }
 
-    /// Returns the mode that the file gets with the attribute.
+    /// Returns the mode of the file after the change of the attribute.
     pub(crate) fn changed_mode(self, core: &InodeCore, caller: Caller<'_>) -> u16 {
         let Self::List { bits: Some(bits) } = self else { return core.mode };
         (core.mode & !mode_bits::CLASSES | bits) & !caller.withheld_set_group_id(core.gid)
     }
 }
 
-/// Returns whether a value has the form of file capabilities, as far as the kernel checks it: the
-/// version in its first word, and its length.
+/// Returns whether a value has the form of file capabilities. As in the kernel, only the version in
+/// its first word and its length are checked.
 #[doc(alias = "vfs_ns_cap_data")]
 fn are_capabilities(value: &[u8]) -> bool {
-    /// The versions of the value, each with its length in bytes. Version 3 also holds the user to
-    /// whom the capabilities apply.
+    /// The versions of the value, each with its length in bytes. Version 3 also holds the ID of the
+    /// user namespace's root for which the capabilities apply.
     const LENGTHS: [(u8, usize); 2] = [(2, 20), (3, 24)];
     // Little-endian: the lowest byte holds flags.
     let Some([_, 0, 0, version]) = value.first_chunk() else { return false };
@@ -240,7 +240,8 @@ pub(crate) fn is_capable(journal: &Journal, file: &CachedInode) -> Result<bool> 
     }
 }
 
-/// Removes an attribute. Returns `false`, with nothing changed, if the file does not have it.
+/// Removes an attribute. Returns `false` and changes nothing if the file does not have the
+/// attribute.
 pub(crate) fn take_attribute(
     tx: &mut Transaction<'_>,
     file: &CachedInode,

@@ -30,15 +30,15 @@ use crate::watch::WatchEvents;
 #[doc(alias = "XFS_SYMLINK_MAXLEN")]
 const MAX_TARGET_BYTES: usize = 1024;
 
-/// The properties of a new inode, as known once its directory is latched.
+/// The properties of a new inode. They are known after the directory of the file is latched.
 pub(crate) struct NewInode<'a> {
     kind: &'a NewKind<'a>,
     /// The owner, and the final mode of the file.
     creation: CreateOptions,
     lists: NewLists,
     nlink: u32,
-    /// The first parent pointer, if the inode stores it from the start. `None`: the parent pointer
-    /// is added with the name, or the volume has none.
+    /// The first parent pointer, if the inode stores it from the start. `None` if the parent
+    /// pointer is added later, together with the name, or if the volume has no parent pointers.
     parent: Option<Arc<[u8]>>,
 }
 
@@ -115,8 +115,8 @@ impl<'a> OpContext<'a> {
         Ok(InodeRef::new(self.mount, inode))
     }
 
-    /// Checks the owner and the group that root requests for a new file. Any other caller owns its
-    /// new files, so its request is not checked.
+    /// Checks the owner and the group that root requests for a new file. Any other caller always
+    /// owns its new files, so the requested owner is ignored.
     fn check_owner(&self, creation: &CreateOptions) -> Result<()> {
         match self.caller.credentials() {
             Some(_) => Ok(()),
@@ -170,8 +170,8 @@ impl<'a> OpContext<'a> {
         Ok(InodeRef::new(self.mount, inode))
     }
 
-    /// Returns the location for an entry of `name`, and checks that the directory has none yet and
-    /// that the caller may search it.
+    /// Checks that the caller may search the directory, and that it has no entry of `name`. Returns
+    /// the location for the new entry.
     pub(crate) fn check_is_free<'n>(
         &self,
         tx: &mut Transaction<'_>,
@@ -203,8 +203,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Returns the first parent pointer of a file if its inode can store it from the start. Access
-    /// control lists or the target of a symbolic link need that room themselves.
+    /// Returns the first parent pointer of a file if its inode can store it from the start. Returns
+    /// `None` if access control lists or the target of a symbolic link need the room in the inode.
     fn first_parent(
         &self,
         new_inode: &NewInode<'_>,
@@ -221,7 +221,7 @@ impl<'a> OpContext<'a> {
         xfs_dir::first_parent(directory.number(), generation, name, room)
     }
 
-    /// Allocates an inode and fills it. `None`: the volume has no space for an inode.
+    /// Allocates an inode and fills it. Returns `None` if the volume has no space for an inode.
     fn make_inode(
         &self,
         tx: &mut Transaction<'_>,
@@ -264,8 +264,8 @@ impl<'a> OpContext<'a> {
         Ok(Some(live))
     }
 
-    /// Adds the first name of a new file. The modification and change times of the directory become
-    /// exactly the time at which the file was made.
+    /// Adds the first name of a new file. Sets the modification and change times of the directory
+    /// to the creation time of the file.
     fn name_it(
         &self,
         tx: &mut Transaction<'_>,
@@ -301,9 +301,9 @@ impl<'a> OpContext<'a> {
     }
 }
 
-/// Allocates an inode in or near the group of its directory. `None`: the volume has no space for an
-/// inode. The search may have refilled free lists even then, and the transaction must still be
-/// committed.
+/// Allocates an inode in or near the group of its directory. Returns `None` if the volume has no
+/// space for an inode. The transaction must be committed even then, since the search may have
+/// refilled free lists.
 fn find_inode(
     tx: &mut Transaction<'_>,
     parent: InodeNumber,

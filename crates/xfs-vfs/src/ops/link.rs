@@ -67,8 +67,9 @@ fn check_linkable(file: &CachedInode, core: &InodeCore) -> Result<()> {
     check_gains_link(core)
 }
 
-/// Checks that a directory which passes its project on to new files may get an entry for this file:
-/// the file must have the same project. A special file without a project may be in any directory.
+/// Checks that a directory may get an entry for this file. If new files inherit the project of the
+/// directory, the file must have the same project. A special file without a project may be in any
+/// directory.
 pub(crate) fn check_project(directory: &InodeCore, file: &InodeCore) -> Result<()> {
     let hands_down = directory.flags.contains(InodeFlags::PROJINHERIT);
     let has_one = matches!(

@@ -28,8 +28,8 @@ struct RemovalRequest<'a> {
 }
 
 impl RemovalRequest<'_> {
-    /// Returns whether this is the file's last name, and the inode can be freed without freeing
-    /// anything else first.
+    /// Returns whether this is the last name of the file, and its inode has no blocks that must be
+    /// freed before the inode.
     fn is_last(&self) -> bool {
         let live = self.child.live();
         live.is_bare() && live.inode().core().nlink <= self.removal.links()
@@ -37,8 +37,8 @@ impl RemovalRequest<'_> {
 }
 
 impl<'c> OpContext<'c> {
-    /// Removes a name. A file without another name is freed when its last reference is released. If
-    /// no other caller has a reference, that is before this returns.
+    /// Removes a name. If it was the last name of the file, the file is freed with its last
+    /// reference, before this function returns if no other caller has one.
     pub fn remove(&self, directory: &CachedInode, name: &[u8], removal: Removal) -> Result<()> {
         self.check_name(directory, name, removal)?;
         loop {
@@ -104,9 +104,10 @@ impl<'c> OpContext<'c> {
     }
 
     /// Removes the only name of an inode that has no other reference and no contents, and frees the
-    /// inode in the same transaction, without the unlinked list. `None`: the unlinked list is
-    /// needed. `false`: the name means another inode by now. Sets `claimed` if it has claimed the
-    /// inode. A claimed inode gets no further reference, even if this fails.
+    /// inode in the same transaction, without the unlinked list. Returns `None` if the inode must
+    /// go to the unlinked list, and `false` if the name means another inode by now. Sets `claimed`
+    /// once the inode is claimed: no further reference to it can be taken, even if the removal
+    /// fails.
     fn remove_with_inode(
         &self,
         request: &RemovalRequest<'_>,
@@ -148,8 +149,8 @@ impl<'c> OpContext<'c> {
         })
     }
 
-    /// Latches the directory and the child, and returns the location of the name if it may be
-    /// removed. `None`: the name means another inode by now.
+    /// Latches the directory and the file, and checks that the name may be removed. Returns its
+    /// location, or `None` if the name means another inode by now.
     fn check_request<'a>(
         &self,
         tx: &mut Transaction<'_>,
@@ -193,9 +194,9 @@ impl<'c> OpContext<'c> {
 
     /// Subtracts links from a file. An inode without links is put on its unlinked list.
     ///
-    /// An unlinked list belongs to the group of its inode. So the caller runs this before any
-    /// change that is free to choose a group. A transaction that already holds the header of a
-    /// higher group would have to roll.
+    /// The caller does this before any change that can choose its group. An unlinked list belongs
+    /// to the group of its inode, and a transaction that already holds the header of a higher group
+    /// would have to roll to latch that of a lower one.
     #[doc(alias = "xfs_droplink")]
     pub(crate) fn drop_name(
         &self,

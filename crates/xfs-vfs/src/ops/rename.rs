@@ -33,9 +33,9 @@ struct KnownRename<'a> {
     from: EntryName<'a>,
     to: EntryName<'a>,
     child: &'a CachedInode,
-    /// The inode that has the new name. `None`: the name does not exist.
+    /// The inode that has the new name. `None` if the new name does not exist.
     target: Option<&'a CachedInode>,
-    /// The whiteout that gets the old name. It has no name yet.
+    /// The whiteout (see `make_whiteout`) that gets the old name. `None` if the rename leaves none.
     whiteout: Option<&'a CachedInode>,
     mode: RenameMode,
 }
@@ -86,8 +86,8 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Counts the names that were added and removed. A name that means another file afterwards is
-    /// still the same entry, and not counted, as in the kernel's counters.
+    /// Counts the names that were added and removed. As in the kernel's counters, a name that only
+    /// means another file afterwards counts as neither.
     fn count_renamed(&self, rename: &KnownRename<'_>) {
         let KnownRename { child, target, mode, .. } = *rename;
         let is_same = target.is_some_and(|target| target.number() == child.number());
@@ -198,7 +198,8 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Checks that the caller may change `..` in each directory that moves to another directory.
+    /// Checks, for each directory that moves to another parent, that the caller may write it, since
+    /// its `..` changes.
     fn check_moves(&self, rename: &KnownRename<'_>) -> Result<()> {
         let KnownRename { from, to, child, target, mode, .. } = *rename;
         if from.directory.number() == to.directory.number() {
@@ -320,9 +321,9 @@ impl<'c> OpContext<'c> {
         })
     }
 
-    /// Puts the replaced inode on its unlinked list, and takes the whiteout off its unlinked list.
-    /// This comes before all other changes, and in the order of the inode numbers, because each
-    /// list belongs to the group of its inode; see `drop_name`.
+    /// Takes the link of the replaced inode away, and puts the inode on its unlinked list. Takes
+    /// the whiteout off its unlinked list. Both come before all other changes, in the order of the
+    /// inode numbers, because each list belongs to the group of its inode; see `drop_name`.
     fn change_lists(
         &self,
         tx: &mut Transaction<'_>,
@@ -411,7 +412,7 @@ fn join_known(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) {
     }
 }
 
-/// Returns whether the names of a rename still mean the same inodes.
+/// Returns whether both names of a rename still mean the inodes that the lookup found.
 fn still_named(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) -> Result<bool> {
     let KnownRename { from, to, child, target, .. } = *rename;
     check_is_directory(from.directory)?;
@@ -429,7 +430,8 @@ fn still_named(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) -> Result<boo
     }
 }
 
-/// Checks that each directory has the links that it loses, and can get the links that it gains.
+/// Checks the link counts of the two directories and of the target: a count that goes down includes
+/// the link, and one that goes up is below the maximum.
 fn check_links(rename: &KnownRename<'_>) -> Result<()> {
     let KnownRename { from, to, child, target, mode, .. } = *rename;
     let moves = child.is_directory();
@@ -452,7 +454,7 @@ fn check_links(rename: &KnownRename<'_>) -> Result<()> {
     if moves && apart { check_crosses(&source, &destination) } else { Ok(()) }
 }
 
-/// Checks the link counts for a subdirectory that moves from `loses` to `gains`.
+/// Checks the link counts of two directories before a subdirectory moves from `loses` to `gains`.
 fn check_crosses(loses: &InodeCore, gains: &InodeCore) -> Result<()> {
     check_loses_child(loses)?;
     check_gains_link(gains)

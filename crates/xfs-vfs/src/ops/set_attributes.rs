@@ -31,7 +31,7 @@ impl OpContext<'_> {
         self.undelegated(&[file], || self.change_file(file, changes))
     }
 
-    /// Before a file gets another owner or group, removes its capabilities.
+    /// Removes the capabilities of a file before the file gets another owner or group.
     fn drop_capabilities_of_given(
         &self,
         file: &CachedInode,
@@ -203,8 +203,8 @@ impl Mount {
         self.check_length()
     }
 
-    /// Fails if the device has become shorter. Bytes that were synced before may be lost then, and
-    /// nothing would write them again.
+    /// Fails if the device has become shorter since it was opened: bytes that were synced before
+    /// may be lost, and no write brings them back.
     fn check_length(&self) -> Result<()> {
         let checked = self.journal.cache().device().check_length();
         checked.map_err(|source| IoError::new("sync", DiskAddr(0), 0, source).into())
@@ -218,9 +218,9 @@ struct Hints {
 }
 
 impl Hints {
-    /// Returns whether a directory would pass on a realtime extent size hint that does not fit the
-    /// realtime device. A misfit that the directory has already does not count, because the change
-    /// removes it.
+    /// Returns whether these changes would give a directory a realtime extent size hint that does
+    /// not fit the realtime device, which new files would inherit. A hint that does not fit already
+    /// is removed by the change, and does not count.
     fn misfit(&self, core: &InodeCore, changes: &SetAttributes, geometry: &Geometry) -> bool {
         let mut after = core.clone();
         after.drop_misfit_hints(geometry);

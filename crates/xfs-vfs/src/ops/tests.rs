@@ -24,8 +24,8 @@ use crate::requests::{CreateOptions, NewKind, Removal, RenameMode};
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
-/// Makes a volume, and calls `act` with an operation context and the root directory. No thread
-/// frees inodes. Checks that the volume was not shut down.
+/// Creates a volume, and calls `act` with an operation context and the root directory. Then checks
+/// that the volume was not shut down. No background thread frees inodes meanwhile.
 fn check(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
     let device = make_with("");
     let JournalParts { cache, log, superblock } = testing::parts(&device, 1);
@@ -184,8 +184,8 @@ fn full_volume_frees_waiting_inodes_first() {
     });
 }
 
-/// Removes a name. Returns the number of transactions that this took, and by how many the inodes in
-/// use decreased.
+/// Removes a name. Returns the number of transactions that the removal took, and the number of
+/// inodes that it freed.
 fn removal(
     context: &OpContext<'_>,
     root: &CachedInode,
@@ -276,7 +276,7 @@ fn lookup_of_a_reused_number_is_not_found() {
     });
 }
 
-/// Names that no operation makes, with the error of `create` and `link`.
+/// Names that no operation may create, each with the error that `create` and `link` return for it.
 const REFUSED_NAMES: [(&[u8], PosixError); 8] = [
     (b"", PosixError::NotFound),
     (b".", PosixError::Exists),
@@ -324,8 +324,8 @@ fn longest_name_is_made_linked_and_renamed() {
     });
 }
 
-/// Checks that references are counted by slot until the file loses its last name. With one shared
-/// count, several threads that open the file again and again would slow each other down.
+/// Checks that references to a file are counted per processor slot until the file loses its last
+/// name. With one count for all, threads that open the same file often would slow each other down.
 #[test]
 fn references_stay_sharded_until_the_last_name_is_gone() {
     check(|context, root| {
@@ -341,8 +341,9 @@ fn references_stay_sharded_until_the_last_name_is_gone() {
     });
 }
 
-/// The move of a directory, also by an exchange, waits for other moves. Two concurrent moves could
-/// make a directory its own ancestor.
+/// Holds the rename lock and exchanges names in two directories. Checks that an exchange of files
+/// does not wait for the lock, and one that moves a directory does. Two concurrent moves could make
+/// a directory its own ancestor.
 #[test]
 fn exchange_that_moves_a_directory_waits_for_other_moves() {
     check(|context, root| {
@@ -371,7 +372,8 @@ fn exchange_that_moves_a_directory_waits_for_other_moves() {
     });
 }
 
-/// A directory that moves gets a new `..`, which counts as a change of its contents.
+/// Exchanges names, and checks which files get a new modification time: only directories that get
+/// another parent, since their `..` changes.
 #[test]
 fn exchange_modifies_only_directories_that_get_another_parent() {
     check(|context, root| {

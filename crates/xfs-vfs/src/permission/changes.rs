@@ -11,9 +11,10 @@ use crate::requests::SetAttributes;
 
 impl Caller<'_> {
     /// Returns the set-ID bits that a file loses when the caller writes to it or gives it to
-    /// another owner. A program must not run with the power of an owner who has not seen its new
-    /// contents. On a file without group execute permission, the set-group-ID bit means mandatory
-    /// locks. Such a file keeps the bit if the caller is in the file's group or has `CAP_FSETID`.
+    /// another owner. Without this, new contents would run as a program with the power of the old
+    /// owner, or old contents with that of the new owner. On a file without group execute
+    /// permission, the set-group-ID bit means mandatory locks. Such a file keeps the bit if the
+    /// caller is in the file's group or has `CAP_FSETID`.
     #[doc(alias = "setattr_should_drop_suidgid")]
     pub(crate) fn lost_set_ids(self, core: &InodeCore) -> u16 {
         let keeps_group = core.mode & GROUP_EXECUTE == 0 && self.may_lend_group(core.gid);
@@ -51,7 +52,8 @@ impl Caller<'_> {
         Ok(withheld)
     }
 
-    /// Checks that the caller may set the times to now, as the owner or with write access.
+    /// Checks that the caller may set the times of last access and modification to the current
+    /// time: the caller is the owner, or may write the file.
     #[doc(alias = "ATTR_TOUCH")]
     pub(crate) fn check_touch(self, cache: &BufferCache, inode: &Inode) -> Result<()> {
         match self.check_owner(inode.core()) {
@@ -77,8 +79,8 @@ impl Caller<'_> {
 }
 
 impl Credentials {
-    /// Returns whether the credentials allow the owner and group in `changes`. An owner cannot give
-    /// a file away, except to a group that the owner is in.
+    /// Returns whether a user with these credentials may set the owner and group in `changes`. An
+    /// owner cannot give a file away, except to a group that the owner is in.
     #[doc(alias = "chown_ok")]
     #[doc(alias = "chgrp_ok")]
     fn may_give_away(&self, core: &InodeCore, changes: &SetAttributes) -> bool {
@@ -96,8 +98,8 @@ fn needs_owner(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) ->
         || changes.modified.is_some()
 }
 
-/// Returns whether `changes` change the mode. They also do so if a new owner or group removes
-/// set-ID bits, which [`Capabilities::CHOWN`] alone does not allow.
+/// Returns whether `changes` change the mode. A new owner or group also does so if it removes
+/// set-ID bits; [`Capabilities::CHOWN`] alone does not allow that.
 fn sets_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> bool {
     let is_directory = core.file_type() == Some(FileType::Directory);
     let moves = (changes.uid.is_some() || changes.gid.is_some()) && !is_directory;

@@ -13,8 +13,8 @@ use crate::requests::{CreateOptions, NewKind};
 const NEW_DIRECTORY_BITS: u16 = STICKY | CLASSES;
 
 impl Caller<'_> {
-    /// Checks that the sticky bit of the directory lets the caller remove or replace a name of this
-    /// file.
+    /// Checks that the caller may remove or replace a name of this file, as far as the sticky bit
+    /// of the directory is concerned.
     pub(crate) fn check_sticky(self, directory: &InodeCore, file: &InodeCore) -> Result<()> {
         let Some(me) = self.credentials() else { return Ok(()) };
         let may = directory.mode & STICKY == 0 || directory.uid == me.uid() || me.is_as_owner(file);
@@ -34,9 +34,9 @@ impl Caller<'_> {
         }
     }
 
-    /// Returns `wanted` with the owner and mode that a new file really gets. The file belongs to
-    /// the caller. In a set-group-ID directory, a group-executable file gets no set-group-ID bit,
-    /// unless the caller is in the directory's group or has `CAP_FSETID`.
+    /// Returns `wanted`, changed to the owner and mode that the new file really gets. The file
+    /// belongs to the caller. In a set-group-ID directory, a group-executable file gets no
+    /// set-group-ID bit, unless the caller is in the directory's group or has `CAP_FSETID`.
     #[doc(alias = "vfs_prepare_mode")]
     pub(crate) fn creation(
         self,
@@ -60,8 +60,8 @@ impl Caller<'_> {
     }
 
     /// Checks that the caller may add a name to this file, if the credentials protect hard links.
-    /// Without this check, a caller could keep another user's program after its removal, or lead a
-    /// program to a file that the caller then changes.
+    /// Without this check, a caller could keep a program of another user after its removal. Or the
+    /// caller could make another user's program open and change a file through the new name.
     #[doc(alias = "may_linkat")]
     pub(crate) fn check_link(self, cache: &BufferCache, file: &Inode) -> Result<()> {
         let guarded = self.credentials().filter(|me| me.protects_hard_links());

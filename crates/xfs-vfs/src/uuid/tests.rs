@@ -1,10 +1,11 @@
-//! The two UUIDs in the sector of a superblock.
+//! Tests of the two UUIDs in a superblock: that of the volume, and that of its metadata.
 
 use xfs_format::{StructureAddress, Superblock};
 
 use super::*;
 
-/// A volume keeps the UUID of its metadata when the one that users see changes.
+/// Changes the UUID of the volume in a superblock. Checks that the UUID with which metadata blocks
+/// are marked stays.
 #[test]
 fn changed_uuid_keeps_that_of_the_metadata_in_the_superblock() {
     let mut sector = include_bytes!("../../../../testdata/inodes/new.superblock").to_vec();

@@ -35,14 +35,14 @@ bitflags! {
         /// Mode, owner, times, flags, attributes or links of this inode were changed.
         #[doc(alias = "IN_ATTRIB")]
         const ATTRIB = 1 << 5;
-        /// This inode was moved to another name.
+        /// A name of this inode was changed or moved to another directory.
         #[doc(alias = "IN_MOVE_SELF")]
         const MOVED_SELF = 1 << 6;
         /// This inode is gone: it has lost its last name and its last reference, except those of
         /// watches. It is the last event of a watch.
         #[doc(alias = "IN_DELETE_SELF")]
         const DELETED_SELF = 1 << 8;
-        /// Events were lost. Every watch gets this event, even if it did not ask for it.
+        /// Events were lost. Every watch gets this event, even if it was not begun with this flag.
         #[doc(alias = "IN_Q_OVERFLOW")]
         const OVERFLOW = 1 << 7;
     }
@@ -58,7 +58,8 @@ pub enum Scope {
     Subtree,
 }
 
-/// An event. It is sent after its operation was committed, which need not be durable yet.
+/// An event of an inode. It is sent after its operation was committed, which need not be durable
+/// yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchEvent {
@@ -83,7 +84,7 @@ pub(crate) struct Queue {
 #[derive(Default)]
 pub(crate) struct Inside {
     waiting: VecDeque<WatchEvent>,
-    /// Whether one of the waiting events is an overflow.
+    /// Whether one of the waiting events is `WatchEvents::OVERFLOW`.
     overflown: bool,
     pub(crate) closed: bool,
 }
@@ -115,14 +116,14 @@ impl Queue {
         self.inside.lock().closed
     }
 
-    /// Ends the queue. Events that wait can still be taken.
+    /// Ends the queue: no further event is added. Events that wait in it can still be taken.
     pub(crate) fn close(&self) {
         self.inside.lock().closed = true;
         self.changed.notify_all();
     }
 }
 
-/// The part of a watch that its inode holds.
+/// The part of a watch that its inode holds: the queue, the wanted events, and the scope.
 #[derive(Clone)]
 pub struct QueueWatch {
     pub(crate) queue: Arc<Queue>,

@@ -58,8 +58,8 @@ pub(crate) struct ChartLine<'a> {
 pub(crate) struct Drawing {
     /// The text of the SVG element.
     pub(crate) svg: String,
-    /// The rectangles that the texts of the chart cover. They are estimates, because the font is
-    /// unknown.
+    /// The rectangles that the texts of the chart cover, so that a test can check that none
+    /// overlap. They are estimates, because the font is unknown.
     pub(crate) words: Vec<TextArea>,
 }
 
@@ -79,7 +79,7 @@ struct Point {
     y: f64,
 }
 
-/// The point of a text that is put at a given coordinate: its start, middle or end.
+/// The part of a text that lies at the text's coordinate: its start, middle or end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextAnchor {
     Start,
@@ -229,13 +229,13 @@ fn x_of(number: usize, count: usize) -> f64 {
 }
 
 /// Returns the y coordinate of a line's right end, where its name is put. A line without values
-/// counts as ending at zero.
+/// ends at the height of zero.
 fn end(line: &ChartLine<'_>, scale: &AxisScale) -> f64 {
     scale.y_of(line.values.iter().rev().find_map(|value| *value).unwrap_or(0.0))
 }
 
-/// Returns the values of `wanted`, moved so that neighbours are at least `gap` apart and keep their
-/// order. Values move no further than needed, and stay between `top` and `bottom`.
+/// Returns the heights `wanted` of texts, moved so that neighbours are at least `gap` apart and
+/// keep their order. They move no further than needed, and stay between `top` and `bottom`.
 fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     let at = |index: &usize| wanted.get(*index).copied().unwrap_or_default();

@@ -10,7 +10,7 @@ const OWNER: u32 = 1000;
 const GROUP: u32 = 100;
 const OTHER: u32 = 2000;
 
-/// Returns an inode of [`OWNER`] and [`GROUP`].
+/// Returns an inode that belongs to [`OWNER`] and [`GROUP`].
 fn inode(mode: u16) -> InodeCore {
     let sector = include_bytes!("../../../../../testdata/inodes/new.superblock");
     let superblock = Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
@@ -26,7 +26,7 @@ fn owner(uid: Option<u32>, gid: Option<u32>) -> SetAttributes {
     SetAttributes { uid, gid, ..SetAttributes::default() }
 }
 
-/// Checks whether a caller may change an inode.
+/// Compares the result of `check_change` for a caller with `is_allowed`: success, or EPERM.
 fn check(me: &Credentials, mode: u16, changes: &SetAttributes, is_allowed: bool) {
     let outcome = Caller::new(Some(me)).check_change(&inode(mode), changes);
     match outcome {
@@ -79,9 +79,9 @@ fn mode_is_changed_only_as_its_owner() {
     check(&capable, FILE | 0o666, &changes, true);
 }
 
-/// Checks who may give a set-ID file to another owner or group. The file then loses its set-ID
-/// bits, which is a change of mode, so the caller also needs the power of the owner. A directory
-/// keeps its set-ID bits.
+/// Checks which callers may give a set-ID file to another owner or group. The file then loses its
+/// set-ID bits, which is a change of mode, so the caller also needs the power of the owner. A
+/// directory keeps its set-ID bits.
 #[test]
 fn new_owner_of_a_set_id_file_takes_the_power_of_the_old_one() {
     let chown = Credentials::new(OTHER, OTHER).capabilities(Capabilities::CHOWN);
@@ -104,8 +104,9 @@ fn new_owner_of_a_set_id_file_takes_the_power_of_the_old_one() {
     check(&Credentials::new(OTHER, OTHER), FILE | 0o755, &nothing, true);
 }
 
-/// Checks when a caller outside of the group cannot set the set-group-ID bit. A chown(2) of a
-/// directory leaves its mode unchanged, so no bit is withheld.
+/// Compares the bits that callers inside and outside of the file's group must not set. Outside, a
+/// chmod and a chown of a file withhold the set-group-ID bit. A chown of a directory leaves its
+/// mode unchanged.
 #[test]
 fn set_group_id_is_withheld_outside_of_the_group() {
     let withheld = |me: &Credentials, mode: u16, changes: &SetAttributes| {

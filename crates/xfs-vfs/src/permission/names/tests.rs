@@ -6,7 +6,7 @@ use super::*;
 
 const GROUP: u32 = 100;
 
-/// Returns a directory of another user and of [`GROUP`].
+/// Returns a directory that belongs to another user and to [`GROUP`].
 fn directory(mode: u16) -> InodeCore {
     let sector = include_bytes!("../../../../../testdata/inodes/new.superblock");
     let superblock = Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
@@ -15,7 +15,8 @@ fn directory(mode: u16) -> InodeCore {
     InodeCore { mode: 0o040_000 | mode, uid: 1, gid: GROUP, ..core }
 }
 
-/// Returns the mode that a file gets in a directory.
+/// Returns the mode that a new file gets. The caller `me` requests `mode`, in a directory with the
+/// mode `directory_mode`.
 fn made(me: Option<&Credentials>, file_type: FileType, mode: u16, directory_mode: u16) -> u16 {
     let wanted = CreateOptions { mode, uid: 5, gid: 6, umask: 0 };
     let made = Caller::new(me).creation(file_type, &wanted, || directory(directory_mode));

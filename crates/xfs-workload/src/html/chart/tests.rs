@@ -30,7 +30,7 @@ fn check_layout(lines: Vec<ChartLine<'static>>) {
     }
 }
 
-/// Returns the numbers in the attribute `key` of all elements.
+/// Returns the numbers in the attribute `key` of all SVG elements, in order.
 fn coordinates(svg: &str, key: &str) -> Vec<f64> {
     let key = format!(" {key}=\"");
     let values = svg.split(&key).skip(1);
