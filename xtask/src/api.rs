@@ -42,8 +42,8 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     fs::write(&path, listing).map_err(Error::file(&path))
 }
 
-/// Returns the listing of the sources: `files` are the Rust files of the project, each with its
-/// path and text.
+/// Returns the listing that the sources give. `files` are the Rust files of the project, each as
+/// its path and its text.
 pub(crate) fn listing(metadata: &Value, files: Vec<(String, String)>) -> Result<String, Error> {
     let sources = Sources::new(metadata, files);
     listing::of(&sources, CRATE)

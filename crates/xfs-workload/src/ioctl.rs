@@ -1,4 +1,4 @@
-//! The kernel's bulkstat, and its geometry call.
+//! Two calls of the kernel: bulkstat, and the geometry of a volume.
 //!
 //! This module has all `unsafe` of the crate. Each call passes the kernel a buffer whose layout is
 //! fixed by the user-space interface. The kernel writes only plain integers into the buffer.
@@ -15,7 +15,7 @@ use crate::report::VolumeShape;
 /// The most inodes that one call of bulkstat returns.
 const BULKSTAT_MAX: usize = 4096;
 
-/// `struct xfs_bulkstat`: the inode number, and the other fields, which are not read.
+/// `struct xfs_bulkstat`: the inode number, and all other fields, which this module does not read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawBulkstat {
@@ -38,7 +38,8 @@ struct BulkstatRequest {
 const _: () = assert!(size_of::<RawBulkstat>() == 192);
 const _: () = assert!(size_of::<BulkstatRequest>() == 64 + BULKSTAT_MAX * 192);
 
-/// The number of XFS_IOC_BULKSTAT. It contains only the size of the header, not of the inodes.
+/// The ioctl number of XFS_IOC_BULKSTAT. The size in it is that of the header only, without the
+/// inodes.
 const BULKSTAT: Opcode = opcode::read::<[u64; 8]>(b'X', 127);
 
 /// XFS_BULK_IREQ_AGNO: requests the inodes of only one allocation group.
@@ -69,7 +70,7 @@ pub(crate) fn bulkstat_count(file: impl AsFd, group: u32) -> Result<u64> {
     }
 }
 
-/// The part of `struct xfs_fsop_geom` that is read.
+/// `struct xfs_fsop_geom` up to the last field that this module reads.
 #[repr(C)]
 struct RawGeometry {
     block_bytes: u32,
@@ -88,13 +89,14 @@ struct RawGeometry {
 
 const _: () = assert!(size_of::<RawGeometry>() == 256);
 
-/// The number of XFS_IOC_FSGEOMETRY.
+/// The ioctl number of XFS_IOC_FSGEOMETRY.
 const GEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
 
 /// XFS_FSOP_GEOM_FLAGS_PARENT: the volume has parent pointers.
 const HAS_PARENTS: u32 = 1 << 25;
 
-/// Returns parent pointers, number of groups and log size of the volume of `file`.
+/// Returns, for the volume of `file`, whether it has parent pointers, its number of groups, and its
+/// log size.
 pub(crate) fn shape(file: impl AsFd) -> Result<VolumeShape> {
     let mut geometry = RawGeometry {
         block_bytes: 0,

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest wait until a group has no processes, after the last process in it has ended.
+/// The longest time for which the removal of a group waits until the group has no processes, after
+/// the last process in it has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A memory cgroup: a group of processes with a common memory limit. Dropping it removes the group
@@ -33,7 +34,7 @@ enum CgroupVersion {
 /// The memory that the processes of a group use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryUse {
-    /// Number of all bytes.
+    /// Number of bytes of all kinds of memory.
     pub(crate) total_bytes: u64,
     /// Number of bytes that kernel objects such as inodes use.
     pub(crate) objects_bytes: u64,
@@ -77,10 +78,11 @@ impl MemoryGroup {
     /// Limits the memory of all processes in the group.
     ///
     /// No process is killed for exceeding the limit. The kernel frees evicted objects with a delay,
-    /// during which it finds nothing to free in the group. So killing is turned off with version 1,
-    /// and version 2 gets the limit that only slows processes down. With version 1 a system call
-    /// over the limit fails with ENOMEM. A process that needs a page for itself sleeps until memory
-    /// is free, which may never happen. So a thread that waits for such a process needs a timeout.
+    /// during which it finds nothing to free in the group. With version 1 of cgroups, killing is
+    /// therefore turned off. With version 2, the limit is set that only slows processes down. With
+    /// version 1 a system call over the limit fails with ENOMEM. A process that needs a page for
+    /// itself sleeps until memory is free, which may never happen. So a thread that waits for such
+    /// a process needs a timeout.
     ///
     /// # Errors
     ///
@@ -148,9 +150,10 @@ fn parse(text: &str) -> io::Result<u64> {
     text.trim().parse().map_err(io::Error::other)
 }
 
-/// Returns the directories in which a group may be possible, from /proc/self/cgroup and
-/// /proc/self/mountinfo. The first directory is the group of this process. Version 2 permits no
-/// group in it, because it has processes. The directories above it follow.
+/// Returns the directories in which a group can perhaps be created. `groups` is the text of
+/// /proc/self/cgroup, and `mounts` that of /proc/self/mountinfo. The first directory is the group
+/// of this process. With version 2, the directories above it follow, because version 2 permits no
+/// group inside one that has processes.
 fn places(groups: &str, mounts: &str) -> Vec<(CgroupVersion, PathBuf)> {
     let mut places = Vec::new();
     for mount in mounts.lines().filter_map(CgroupMount::parse) {
@@ -191,7 +194,8 @@ struct CgroupMount<'a> {
 }
 
 impl<'a> CgroupMount<'a> {
-    /// Parses a line of mountinfo. Returns `None` unless the line is a mount of this kind.
+    /// Parses a line of mountinfo. Returns `None` for any other mount than that of a cgroup
+    /// filesystem with the memory controller.
     fn parse(line: &'a str) -> Option<Self> {
         let (front, back) = line.split_once(" - ")?;
         let mut back = back.split(' ');

@@ -13,12 +13,12 @@ use crate::work::WorkStep;
 pub enum Workload {
     /// Creates empty files.
     Create,
-    /// Lists directories with stat data and cold caches, once by readdir with attributes and once
-    /// file by file.
+    /// Lists directories with stat data and cold caches, once with the attributes that readdir
+    /// returns and once with a lookup of each file.
     Walk,
-    /// Changes permissions, with cold caches.
+    /// Changes the permissions of files, with cold caches.
     Chmod,
-    /// Lists all inodes, bypassing the inode cache and through it.
+    /// Lists all inodes, once bypassing the inode cache and once through it.
     Bulkstat,
     /// Removes files, with cold caches.
     Unlink,
@@ -98,7 +98,7 @@ impl Workload {
         Self::ALL.into_iter().find(|workload| workload.name() == name)
     }
 
-    /// Returns whether a step of the sequence over files is a part of this workload.
+    /// Returns whether this workload includes `step` of the sequence of steps over files.
     pub(crate) fn has(self, step: WorkStep) -> bool {
         match self {
             Self::Create => step == WorkStep::Create,
@@ -116,11 +116,10 @@ impl Workload {
 pub struct Plan {
     /// The workloads to run.
     pub workloads: Vec<Workload>,
-    /// The numbers of threads with which each workload runs.
+    /// The numbers of threads: each workload runs once with each of these numbers.
     pub threads: Vec<usize>,
-    /// Number of files per thread, if there are at most as many threads as processors. If there are
-    /// more threads, the number of all files does not grow any more. `fsync` creates as many files
-    /// as its log needs.
+    /// Number of files per thread. If there are more threads than processors, the total is that for
+    /// as many threads as processors. `fsync` creates as many files as its log needs.
     pub files: u64,
     /// Number of repetitions of every measurement. The shortest time counts.
     pub runs: u32,
@@ -188,5 +187,6 @@ impl Plan {
 }
 
 /// The usual plan also runs with this many threads, if it is more than twice the number of
-/// processors. The machines in the original publications have this many processors.
+/// processors. The machines of the publications whose benchmarks these workloads repeat have this
+/// many processors.
 const MANY_THREADS: usize = 64;

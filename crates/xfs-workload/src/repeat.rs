@@ -7,11 +7,11 @@ use crate::error::WorkloadError;
 use crate::parallel::in_parallel;
 use crate::target::Performed;
 
-/// The warm-up has one repetition for this many measured repetitions.
+/// The warm-up performs one repetition for each of this many measured repetitions.
 const WARM_UP: u64 = 10;
 
-/// Performs an action `times` times in each of `threads` threads. Before that, a warm-up performs
-/// it a tenth as many times.
+/// Performs an action `times` times in each of `threads` threads. Before the measurement, a warm-up
+/// performs it a tenth as many times.
 ///
 /// # Errors
 ///

@@ -18,7 +18,7 @@ pub struct Report {
     pub schema_version: u32,
     /// The version of ferroxfs.
     pub version: String,
-    /// Whether this build counts writes to shared memory, which takes time.
+    /// Whether this build counts writes to shared memory, which makes operations slower.
     pub counts_writes: bool,
     /// Whether this build was optimised.
     pub is_optimised: bool,
@@ -48,7 +48,7 @@ pub struct VolumeShape {
 /// One figure: the best of several runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The name of the section. The figures of a section share a table.
+    /// The name of the section. All measurements of a section are shown in one table.
     pub section: String,
     /// The name of the measured step.
     pub step: String,
@@ -75,11 +75,11 @@ pub struct Measurement {
     pub counted: Counted,
     /// Times of single operations, if the measurement is about them.
     pub latency: Option<Latency>,
-    /// Changes of other files that waited in the log during the operation, if the measurement is
-    /// about them.
+    /// The changes of other files that waited in the log during the operation. `None` unless the
+    /// measurement is about such changes.
     pub behind: Option<PendingChanges>,
-    /// Number of bytes of memory that the inodes took, or the limit of this memory. `None` if that
-    /// was not measured.
+    /// Number of bytes of memory that the inodes took, or of the memory that they were limited to.
+    /// `None` if the measurement is not about memory.
     pub inodes_bytes: Option<u64>,
 }
 
@@ -97,7 +97,8 @@ pub struct Latency {
 pub struct PendingChanges {
     /// Number of changes of other files.
     pub changes: u64,
-    /// A lower bound of the number of bytes in the log's list of commits, if known.
+    /// A lower bound of the number of bytes in the log's list of commits (the changes that are not
+    /// written to the log yet), if known.
     pub list_bytes: Option<u64>,
 }
 
@@ -114,8 +115,8 @@ impl Measurement {
         self.is_beside(other) && self.variant == other.variant
     }
 
-    /// Returns whether `other` is a run of the same step with the same number of threads, by any
-    /// variant. These runs must do the same work.
+    /// Returns whether `other` is a run of the same step with the same number of threads, whatever
+    /// its variant. Two such runs must do the same work.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.section == other.section && self.step == other.step && self.threads == other.threads
     }

@@ -80,8 +80,8 @@ struct Session<'a> {
     collected: Collected,
 }
 
-/// Returns the work with one directory per ten files, as fs_mark has it, unless the plan sets
-/// another number.
+/// Returns `work` with one directory per ten files, as fs_mark has it, unless the plan sets the
+/// number of directories.
 fn in_many_directories(work: Work) -> Work {
     let directories = match work.directories {
         0 => (work.files / FILES_OF_A_DIRECTORY).max(1),
@@ -92,7 +92,7 @@ fn in_many_directories(work: Work) -> Work {
 
 const FILES_OF_A_DIRECTORY: u64 = 10;
 
-/// Section, step, variant and number of threads of one figure.
+/// The identity of one figure in the report: section, step, variant and number of threads.
 struct MeasurementId<'a> {
     section: &'a str,
     step: &'a str,
@@ -133,8 +133,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Announces a part of the run to the watcher, and confines the part to as many processors as
-    /// it has threads.
+    /// Announces a part of the run to the watcher, and confines the calling thread to as many
+    /// processors as the part has threads.
     fn begin(&mut self, what: &str, variant: Variant, threads: usize) -> Result<(), WorkloadError> {
         if self.watcher.is_over() {
             return Err(WorkloadError::Interrupted);
@@ -143,7 +143,7 @@ impl Session<'_> {
         self.processors.confine(threads)
     }
 
-    /// Returns the work of the plan for this many threads.
+    /// Returns the amount of work that the plan sets for this number of threads.
     fn work(&self, threads: usize) -> Work {
         let files = self.plan.files_of(threads, self.processors.count());
         Work { directories: self.plan.directories, ..Work::new(threads, files) }
@@ -209,7 +209,8 @@ impl Session<'_> {
     }
 }
 
-/// Creates the directories and files that a measured step needs. Its time is not measured.
+/// Creates the directories and files that a measured step needs. The time that this takes is not
+/// measured.
 fn fill(target: &mut dyn WorkTarget, work: &Work) -> Result<(), WorkloadError> {
     target.prepare(work)?;
     target.perform(WorkStep::Create, work).map(drop)

@@ -6,7 +6,8 @@ use crate::plan::Plan;
 use crate::report::{Measurement, Report, SCHEMA_VERSION};
 use crate::variant::Variant;
 
-/// Returns a measurement of 1,000 operations. More threads are faster, and the kernel is slower.
+/// Returns a measurement of 1,000 operations. Its time is shorter with more threads, and longer for
+/// the kernel.
 pub(crate) fn measurement(step: &str, variant: Variant, threads: usize) -> Measurement {
     let slowness = match variant {
         Variant::Ours => 1.0,

@@ -1,6 +1,6 @@
 //! The tables of a report: threads as rows, steps as columns, as in the original publications.
 //!
-//! Owns: the selection of figures per table, and the format of numbers. Does **not** own: drawing a
+//! Owns: which figures are in which table, and the format of numbers. Does **not** own: drawing a
 //! table ([`mod@crate::text`], [`mod@crate::html`]).
 
 use crate::counted::ScopeCount;
@@ -64,8 +64,8 @@ fn beside_kernel(report: &Report, section: &str) -> Table {
     Table { title: format!("{section}: ferroxfs / kernel, operations per second{warm}"), ..table }
 }
 
-/// Returns whether `one` started with warm caches and `other` with cold caches. The ratio of their
-/// figures then means nothing.
+/// Returns whether `one` started with warm caches and `other` with cold ones, so that the ratio of
+/// their figures means nothing.
 pub(crate) fn is_warm_beside(one: &Measurement, other: &Measurement) -> bool {
     !one.is_cold && other.is_cold
 }
@@ -81,8 +81,8 @@ fn before_and_after(report: &Report, section: &str, before: Variant) -> Table {
     }
 }
 
-/// Returns a table with a row per number of threads, and a column per step that was measured for
-/// `one` and `other`.
+/// Returns a table with a row for each number of threads, and a column for each step that both
+/// `one` and `other` have run. `cell` formats the two measurements of a cell.
 fn by_threads(
     report: &Report,
     section: &str,
@@ -146,8 +146,8 @@ fn microseconds(seconds: f64) -> String {
 /// Number of microseconds per second.
 pub(crate) const MICROSECONDS: f64 = 1e6;
 
-/// Returns the table of the speed-up by more threads. It compares with one thread, or, if there are
-/// more threads than processors, with as many threads as processors.
+/// Returns the table of how much faster more threads are: compared with one thread, or, for more
+/// threads than processors, compared with as many threads as processors.
 fn scaling(report: &Report, section: &str) -> Table {
     let steps = report.steps(section);
     let mut rows = Vec::new();
@@ -269,8 +269,7 @@ fn head(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|name| (*name).to_owned()).collect()
 }
 
-/// Returns the number of threads as text, followed by the number of processors if there are fewer
-/// of them.
+/// Returns the number of threads as text. If there are fewer processors, adds their number.
 pub(crate) fn threads_on(report: &Report, threads: usize) -> String {
     match report.machine.processors {
         processors if threads > processors => format!("{threads} on {processors}"),

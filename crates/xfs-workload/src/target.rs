@@ -11,7 +11,7 @@ use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::work::{Work, WorkStep};
 
-/// The number of operations of a step and its times.
+/// The number of operations that a step has done, and its times.
 #[derive(Clone, Copy, Debug)]
 pub struct Performed {
     /// Number of operations.
@@ -20,13 +20,13 @@ pub struct Performed {
     pub worked: Duration,
     /// Time until no deferred work was left: the log was forced and the unlinked inodes were freed.
     pub drained: Duration,
-    /// Whether the end of deferred work was observed. It is `false` if the activity of other
-    /// programs hid it.
+    /// Whether the end of deferred work was observed. `false` if other programs were active on the
+    /// volume, so that the end could not be seen.
     pub is_certain: bool,
 }
 
-/// Checks that a walk has seen all files of one thread. Each file has one name, so `names` must be
-/// the number of the files.
+/// Checks that a walk has seen all files of one thread. Each file has one name, so `names`, the
+/// number of names seen, must be the number of files.
 fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
     if names == work.files {
         return Ok(());

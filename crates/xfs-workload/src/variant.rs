@@ -11,17 +11,18 @@ use serde::{Deserialize, Serialize};
 pub enum Variant {
     /// The library of ferroxfs as it is.
     Ours,
-    /// The library with all cached inodes in one list.
+    /// The library with one list for all cached inodes, in place of one list per slot.
     OneList,
-    /// The library with one list of all commits, which all threads share.
+    /// The library with one list of commits that all threads share, in place of one per slot.
     OneSlot,
     /// The library with parent pointers updated by intents and separate transactions.
     Intents,
     /// The library on a volume without parent pointers.
     NoParents,
-    /// The library with one more read at each open and close: of the pointer to the file's locks.
+    /// The library with one more read at each open and close: that of the pointer to the file's
+    /// locks.
     LockPointer,
-    /// The library with a separate volume per thread.
+    /// The library with a separate volume for each thread.
     Apart,
     /// The kernel's XFS.
     Kernel,
@@ -49,7 +50,8 @@ impl Variant {
         !matches!(self, Self::Ours | Self::Apart | Self::Kernel)
     }
 
-    /// Returns whether the variant is worth measuring with this many threads and processors.
+    /// Returns whether a measurement of the variant with this many threads and processors would say
+    /// anything.
     #[must_use]
     pub(crate) const fn is_meaningful(self, threads: usize, processors: usize) -> bool {
         // One thread always has a volume of its own. Without a processor per thread, the volumes

@@ -35,13 +35,14 @@ use crate::target::Performed;
 use crate::target::kernel::KernelDirectory;
 use crate::work::{Work, WorkStep};
 
-/// Number of files that each thread looks up before it reports that it is ready.
+/// Number of files that each thread of the worker looks up before the worker reports that it is
+/// ready.
 const FIRST_FILES: u64 = 8;
 
 /// Interval at which the parent checks whether the run must end.
 const TICK: Duration = Duration::from_millis(100);
-/// The shortest time limit of a worker. The limit is this time, plus many times the usual duration
-/// of each lookup. A limit is needed because a worker that gets no memory may wait for ever.
+/// The shortest time limit of a worker. The limit is this time plus, for each lookup, many times
+/// its usual duration. A limit is needed because a worker that gets no memory may wait for ever.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_EACH: Duration = Duration::from_millis(1);
 
@@ -62,7 +63,8 @@ struct WorkerRequest {
 #[derive(Debug, Serialize, Deserialize)]
 enum WorkerReply {
     Ready,
-    /// The time until the last thread had finished, and the time until no deferred work was left.
+    /// The lookups are done. First the time until the last thread had finished, then the time until
+    /// no deferred work was left.
     Done(Duration, Duration),
     Failed(String),
 }
@@ -95,7 +97,8 @@ fn say(output: &mut impl Write, reply: &WorkerReply) -> io::Result<()> {
     output.flush()
 }
 
-/// Looks up the files of the request. The threads first wait until `go` returns.
+/// Looks up the files of the request. Each thread looks up a few files first, and then waits until
+/// `go` returns. Only the time after that counts.
 fn look_up(
     WorkerRequest { path, work }: &WorkerRequest,
     go: &mut dyn FnMut() -> io::Result<()>,
@@ -131,7 +134,7 @@ fn look_up(
     })
 }
 
-/// The times and the memory of the lookups.
+/// The times of the lookups, and the memory that they took.
 pub(crate) struct VisitOutcome {
     pub(crate) performed: Performed,
     pub(crate) footprint: MemoryFootprint,
@@ -153,8 +156,8 @@ impl MemoryFootprint {
         Self { inodes_bytes, base_bytes: after.total_bytes.saturating_sub(inodes_bytes) }
     }
 
-    /// Checks that the group was charged for inodes at all. Some kernels do not charge kernel
-    /// memory to groups.
+    /// Checks that the memory of `files` inodes was charged to the group at all, which some kernels
+    /// do not do.
     ///
     /// # Errors
     ///

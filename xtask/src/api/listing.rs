@@ -37,15 +37,15 @@ pub(super) fn of(sources: &Sources, krate: &str) -> Result<String, Error> {
 struct Listing<'a> {
     sources: &'a Sources,
     lines: BTreeSet<String>,
-    /// Each listed item, and the path under which users name it.
+    /// Each listed item, with the first path under which users can name it.
     exported: BTreeMap<Definition, String>,
-    /// The modules that were listed, with the paths for users. A module is not listed twice under
-    /// one path, so that a circle of `use` ends.
+    /// The modules that were listed, each with the path for users. A module is not listed twice
+    /// under one path, so that the walk ends even if modules `use` each other in a circle.
     modules: Vec<(ModulePath, String)>,
 }
 
 impl Listing<'_> {
-    /// Lists a module under the path that users write.
+    /// Lists a module under `shown`, the path that users write.
     fn module(&mut self, at: &ModulePath, shown: &str) -> Result<(), Error> {
         if self.modules.contains(&(at.clone(), shown.to_owned())) {
             return Ok(());
@@ -71,7 +71,7 @@ impl Listing<'_> {
     }
 
     /// Lists the target of a public `use`. `name` is the name that the `use` gives to the target,
-    /// or `None` for `use …::*`.
+    /// or `None` for `use …::*`. `shown` is the path of the module that has the `use`.
     fn import(&mut self, target: Target, name: Option<&str>, shown: &str) -> Result<(), Error> {
         match (target, name) {
             (Target::Module(module), None) => self.module(&module, shown),
@@ -113,7 +113,7 @@ impl Listing<'_> {
         self.item_as(item, definition, &format!("{shown}::{}", definition.name))
     }
 
-    /// Lists an item under its whole path, if it is public.
+    /// Lists an item as `path`, its whole path for users, if it is public.
     fn item_as(&mut self, item: &Item, definition: &Definition, path: &str) -> Result<(), Error> {
         if is_hidden(attributes(item)) || !is_visible(item) {
             return Ok(());
@@ -353,7 +353,7 @@ impl Listing<'_> {
     }
 }
 
-/// Returns the names that an item of a public module gives to users.
+/// Returns the names that an item defines in its module: at most one.
 fn names(item: &Item) -> Vec<String> {
     match item {
         Item::Macro(call) if call.ident.is_none() => {
@@ -364,8 +364,8 @@ fn names(item: &Item) -> Vec<String> {
 }
 
 /// Returns the name of the type that a call of a macro defines: the name after `struct` or `enum`.
-/// Without these keywords it is the first name in the call, or `None` if the call does not begin
-/// with a name in upper case.
+/// If the call has neither keyword, returns its first name if that starts in upper case, or else
+/// `None`.
 fn macro_name(tokens: &TokenStream) -> Option<String> {
     let idents: Vec<_> = without_documents(tokens.clone())
         .into_iter()
@@ -382,7 +382,7 @@ fn macro_name(tokens: &TokenStream) -> Option<String> {
 }
 
 /// Returns whether an item can be named from outside its module. A call of a macro counts as
-/// visible.
+/// visible, whatever it defines.
 fn is_visible(item: &Item) -> bool {
     is_public(match item {
         Item::Const(item) => &item.vis,
@@ -398,7 +398,7 @@ fn is_visible(item: &Item) -> bool {
     })
 }
 
-/// Returns a signature with the whole path of the function.
+/// Returns the signature of a function as text, with the path `parent` before its name.
 fn signature(function: &syn::Signature, parent: &str, visibility: &str) -> String {
     let text = print(function);
     let name = function.ident.to_string();
@@ -442,7 +442,7 @@ fn tuple_fields(fields: &Fields) -> String {
     format!("({})", fields.iter().map(field).collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the fields of a variant.
+/// Returns the fields of a variant of an enum as text.
 fn shape(fields: &Fields) -> String {
     match fields {
         Fields::Unit => String::new(),

@@ -59,8 +59,8 @@ fn missing_cgroups_yield_no_places() {
     check_places("", &[TWO], &[]);
 }
 
-/// Checks that version 2 skips a group that offers no memory limit to its children. With either
-/// version, a directory that is not a cgroup must be left unchanged.
+/// Tries to create a group in a directory that is not a cgroup, with either version, and with and
+/// without a memory limit for children. Checks that this fails and leaves no directory.
 #[test]
 fn directory_that_is_no_cgroup_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,12 +7,12 @@ use crate::error::WorkloadError;
 use crate::variant::Variant;
 
 const SECTION: &str = "commit";
-/// Number of commits per file of other workloads. It is large because a commit is faster than
-/// creating a file.
+/// Number of commits for each file that other workloads create. It is large because a commit is
+/// faster than creating a file.
 const COMMITS: u64 = 20;
 /// Number of pairs of an inode and a buffer, for all threads together.
 const OBJECTS: u64 = 1 << 16;
-/// Number of per-CPU slots per processor, as in the log of a volume.
+/// Number of per-CPU slots of the log for each processor, as in the log of a volume.
 const SLOTS: usize = 2;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {

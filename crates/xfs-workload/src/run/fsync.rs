@@ -1,6 +1,6 @@
 //! Measures the time to make one change durable while other changes wait in the log's list of
-//! commits. The list is empty, partly filled, or nearly as long as it can be before the log writes
-//! it by itself.
+//! commits (changes in memory that are not written to the log yet). The list is empty, partly
+//! filled, or nearly as long as it can be before the log writes it by itself.
 //!
 //! ```text
 //!  changes of other files ──► list of commits ─── limit reached ──► written unasked
@@ -39,13 +39,13 @@ struct FsyncLoad {
     times: usize,
 }
 
-/// Number of changes of other files in the case of a partly filled list.
+/// Number of changes of other files that wait if the list is partly filled.
 const SOME: u64 = 5000;
 
-/// Number of files with which the space of one change in the list is measured.
+/// Number of changed files from which the space of one change in the list is measured.
 const PROBES: u64 = 500;
 
-/// The log is divided by this number to get the limit of its list of commits, which is at most
+/// The limit of the list of commits is the size of the log divided by this number, and at most
 /// [`MOST_LIST_BYTES`]. At the limit the log writes the list (docs/internals/log.md).
 const LIST_OF_LOG: u64 = 8;
 const MOST_LIST_BYTES: u64 = 32 << 20;
@@ -69,7 +69,8 @@ impl FsyncLoad {
 struct CommitList {
     /// Number of bytes in the list, if known.
     bytes: Option<u64>,
-    /// How much of the list has been written since the start, in an arbitrary unit, if known.
+    /// Amount of the list that has been written since the start, in an arbitrary unit, if known.
+    /// Only equality of two values counts.
     written: Option<u64>,
 }
 
@@ -123,8 +124,9 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// Returns the options for opening the volume of ferroxfs. They turn off the background force,
-/// which would empty the list while it fills (I1). The kernel forces its log every thirty seconds.
+/// Returns the options for opening the volume of ferroxfs. They make the background force of the
+/// log so rare that it does not empty the list while it fills (I1). In the kernel, this force comes
+/// every thirty seconds.
 fn options(variant: Variant) -> OpenOptions {
     variant.options().upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST))
 }

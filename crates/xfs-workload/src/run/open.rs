@@ -49,8 +49,8 @@ const INODE_BYTES: usize = 192;
 /// Number of files that are created: enough for each measured address to occur among their inodes.
 const CANDIDATES: u64 = 256;
 
-/// Number of opens per file of other workloads. It is large because an open is faster than creating
-/// a file.
+/// Number of opens for each file that other workloads create. It is large because an open is faster
+/// than creating a file.
 const OPENS: u64 = 20;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
@@ -123,8 +123,8 @@ fn by_library(
     library.close()
 }
 
-/// Returns one file for each measured address. The inode keeps its address as long as its node is
-/// held (I1). `None` if no inode has that address.
+/// Returns one file for each measured address. An element is `None` if no inode has its address.
+/// The inode keeps the address as long as the returned node exists (I1).
 fn files_at_places(
     volume: &Volume,
     work: &Work,
@@ -151,7 +151,7 @@ fn path_of(above: &Path, work: &Work, number: u64) -> PathBuf {
     above.join(work.folder(0)).join(work.name(number))
 }
 
-/// Measures how fast each thread opens a file `opens` times, and records the result.
+/// Measures how fast `threads` threads open one file `opens` times each, and records the result.
 fn each(
     session: &mut Session<'_>,
     Opening { variant, threads, opens }: Opening,

@@ -1,5 +1,5 @@
-//! Measures lookups in an order in which caching does not help, with memory for all inodes and for
-//! a tenth of them.
+//! Measures lookups in an order that defeats caching, once with memory for all inodes and once with
+//! memory for a tenth of them.
 //!
 //! An option limits how many inodes the library caches. The kernel has no such setting, so a
 //! separate process looks files up through the kernel in a memory cgroup. The first pass has no
@@ -19,18 +19,18 @@ use crate::worker::{self, MemoryFootprint};
 
 const SECTION: &str = "pressure";
 
-/// In the second pass, one in this many inodes fits in memory.
+/// In the second pass, memory suffices for one in this many inodes.
 const SHARE: u64 = 10;
 
 /// The smallest limit of the inode cache, in inodes, for the pass in which all inodes must fit.
 const LEAST_ROOM: u64 = 1 << 16;
 
 /// Number of bytes of the buffer cache per file. It suffices for all files in either pass, so that
-/// only room for inodes is short. It is twice the disk space of an inode, its names and its index
-/// entries.
+/// only the memory for inodes is short. It is twice the disk space of an inode, its names and its
+/// index entries.
 const BUFFER_BYTES: u64 = 2 << 10;
 
-/// How many of the inodes fit in memory.
+/// The part of the inodes for which memory suffices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InodeRoom {
     All,
@@ -88,9 +88,9 @@ fn by_library(
     Ok(())
 }
 
-/// Measures lookups through the kernel. Returns whether the memory of the lookups can be limited.
-/// If not, the caller makes no further attempt with as many threads, because an attempt may last
-/// for the whole time limit.
+/// Measures lookups through the kernel, with a memory limit only if `bounds` is set. Returns
+/// whether the limit works. If not, the caller sets `bounds` no more, because each attempt may last
+/// for the whole time limit of a worker.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,
@@ -113,9 +113,10 @@ fn by_kernel(
     Ok(bounds)
 }
 
-/// Runs the lookups in a process in a memory cgroup, with memory for all inodes, or for a tenth of
-/// the memory that they took before. Returns the memory that the inodes take. Returns `None`, and
-/// records the reason, if this machine cannot do it.
+/// Runs the lookups in a process in a memory cgroup. Without `found` the memory is not limited;
+/// otherwise a tenth of the memory that the inodes took (`found`) is left for them. Returns the
+/// memory that the inodes take now. Returns `None`, and records the reason, if this machine cannot
+/// do it.
 fn bounded(
     session: &mut Session<'_>,
     path: &Path,
@@ -155,8 +156,8 @@ fn bounded(
     }
 }
 
-/// One measurement of lookups: the variant that performs them (ferroxfs or the kernel), and how
-/// many inodes fit in memory.
+/// One measurement of lookups: the variant that performs them (ferroxfs or the kernel), and the
+/// part of the inodes that fits in memory.
 #[derive(Clone, Copy)]
 struct Visit {
     variant: Variant,
@@ -164,7 +165,7 @@ struct Visit {
 }
 
 /// Creates the files, runs `look` with cold caches, and records the result. `look` looks the files
-/// up. Its result also has the memory for inodes in bytes, if known.
+/// up. With its times it returns the memory for inodes in bytes, if known.
 fn visit<T: WorkTarget>(
     session: &mut Session<'_>,
     target: &mut T,

@@ -12,12 +12,12 @@ pub(super) struct Sequence {
     pub(super) steps: &'static [WorkStep],
     /// The variants of the library that run in addition to the library itself.
     pub(super) others: &'static [Variant],
-    /// Returns whether a step is reported. The other steps run only because a later step needs
-    /// them.
+    /// A function that returns whether a step is reported. Other steps run only because a later
+    /// step needs their files.
     pub(super) wants: fn(&Session<'_>, WorkStep) -> bool,
 }
 
-/// Creating, walking, changing, listing and removing files, each step with cold caches.
+/// The steps that create, walk, change, list and remove files, each with cold caches.
 pub(super) const FILES: Sequence = Sequence {
     section: "files",
     steps: &[
@@ -33,8 +33,8 @@ pub(super) const FILES: Sequence = Sequence {
     wants: |session, step| session.plan.wants(step),
 };
 
-/// Creating and removing files in many directories, as fs_mark does, with and without parent
-/// pointers.
+/// The steps that create and remove files in many directories, as fs_mark does, with and without
+/// parent pointers.
 pub(super) const MARKS: Sequence = Sequence {
     section: "fsmark",
     steps: &[WorkStep::Create, WorkStep::Remove],
@@ -126,7 +126,8 @@ impl Sequence {
     }
 }
 
-/// Returns whether the difference between this variant and the library affects a step.
+/// Returns whether a step is affected by the design decision in which `variant` differs from the
+/// library.
 fn concerns(variant: Variant, step: WorkStep) -> bool {
     match variant {
         Variant::OneList => !matches!(step, WorkStep::Walk | WorkStep::BulkstatPast),
@@ -137,8 +138,8 @@ fn concerns(variant: Variant, step: WorkStep) -> bool {
 }
 
 impl Session<'_> {
-    /// Drops the caches of a target. Returns whether the caches are cold, and records the reason if
-    /// not. Returns an error if the run must end.
+    /// Drops the caches of a target. Returns whether they are cold now. If not, records the reason.
+    /// Returns an error if the run must end.
     pub(super) fn cool(
         &mut self,
         target: &mut dyn WorkTarget,

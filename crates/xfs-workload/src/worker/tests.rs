@@ -12,7 +12,7 @@ use crate::memory::MemoryUse;
 use crate::target::Performed;
 use crate::work::Work;
 
-/// Starts a worker that runs this shell script, and returns the result of its work.
+/// Starts a shell with this script as the worker, and returns the result of its lookups.
 fn ask(script: &str) -> Result<Performed, WorkloadError> {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
@@ -21,7 +21,8 @@ fn ask(script: &str) -> Result<Performed, WorkloadError> {
     worker.work(&work, &|| false)
 }
 
-/// The start of a script that reports that it is ready and waits for the line "go".
+/// The start of a worker's script: it reads a request, reports that it is ready, and reads the line
+/// "go".
 const READY: &str = "read x; echo '\"Ready\"'; read x;";
 
 #[test]
@@ -69,8 +70,8 @@ fn interrupted_run_does_not_wait_for_its_worker() {
     assert!(matches!(prepared, Err(WorkloadError::Interrupted)));
 }
 
-/// Checks that a worker has a time limit. A worker that gets no memory for a page of its own sleeps
-/// for ever.
+/// Asks a worker that never answers. Checks that the time limit ends the wait. A real worker that
+/// gets no memory for a page of its own sleeps for ever.
 #[test]
 fn worker_that_never_answers_times_out() {
     let mut command = Command::new("sh");
@@ -84,8 +85,8 @@ fn worker_that_never_answers_times_out() {
     assert!(patience(&Work::new(1, 6_000_000)) > Duration::from_secs(600));
 }
 
-/// Checks that [`serve`](super::serve) understands the request. The work itself is not possible in
-/// this test.
+/// Passes a request for a directory that is not on XFS to [`serve`](super::serve). Checks that it
+/// understands the request and answers with the reason why it fails.
 #[test]
 fn request_is_served() {
     let request = super::WorkerRequest { path: "/proc".into(), work: Work::new(1, 3) };

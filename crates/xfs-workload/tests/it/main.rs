@@ -9,7 +9,7 @@ use std::path::Path;
 
 use xfs_workload::{Plan, Report, Variant, Watcher, Workload, WorkloadError, text};
 
-/// A watcher that ends the run after this many parts have begun.
+/// A watcher that ends the run after as many parts as its number have begun.
 struct Until(usize);
 
 impl Watcher for Until {
@@ -24,7 +24,7 @@ impl Watcher for Until {
 
 const FILES: u64 = 30;
 
-/// The smallest log of a volume in bytes.
+/// The log size of the volumes in these tests in bytes. It is the smallest that a plan accepts.
 const LOG_BYTES: u64 = 64 << 20;
 
 /// Returns all workloads except `fsync`, which needs many files to fill the log's list of commits
@@ -45,8 +45,8 @@ fn small(workloads: &[Workload]) -> Plan {
     }
 }
 
-/// Runs a plan. Its counters are those of the whole process, so only one run may be active at a
-/// time.
+/// Runs a plan. The counters in its report are those of the whole process, so only one run may be
+/// active at a time.
 fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadError> {
     #[cfg(feature = "count")]
     let _alone = counted::alone();
@@ -122,8 +122,8 @@ fn bulkstat_evicts_the_inodes_that_it_brings_in() {
     }
 }
 
-/// Checks that a listing with stat data brings no inode into memory, and that a listing file by
-/// file brings in all inodes.
+/// Checks that a listing with stat data brings no inode into the inode cache, and that a listing
+/// that looks each file up brings in all inodes.
 #[test]
 fn walk_through_memory_brings_each_inode_in() {
     let report = report_of(&small(&[Workload::Walk]));
@@ -151,8 +151,8 @@ fn little_memory_evicts_inodes() {
     assert!(went("visit, room for a tenth") > 1000);
 }
 
-/// Checks the full list of commits before an fsync: no part of it was written early, and it takes
-/// nine tenths of its limit, which is an eighth of the log.
+/// Fills the list of commits before an fsync. Checks that no part of it was written early, and that
+/// it takes nine tenths of its limit, which is an eighth of the log.
 #[test]
 fn full_list_is_nearly_full() {
     let report = report_of(&small(&[Workload::Fsync]));
@@ -208,7 +208,7 @@ fn files_are_distributed_over_subdirectories() {
     assert_ne!(digest(&flat), digest(&deep));
 }
 
-/// Checks I4 of the crate: a run leaves nothing behind.
+/// Checks I4 of the crate: after a run, its folder is empty.
 #[test]
 fn run_leaves_nothing_in_its_folder() {
     let folder = tempfile::tempdir().unwrap();

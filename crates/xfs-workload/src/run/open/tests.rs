@@ -6,8 +6,8 @@ use crate::variant::Variant;
 use crate::work::Work;
 use crate::{NewVolume, Store};
 
-/// Checks I1 of `xfs_workload::run::open`: the inodes of the measured files have the addresses that
-/// their columns name, before and after the files were opened.
+/// Checks I1 of `xfs_workload::run::open`: the inode of each measured file has the address that the
+/// name of the figure says, before and after the file was opened.
 #[test]
 fn inodes_lie_at_the_stated_positions() {
     let work = Work::new(1, CANDIDATES);
