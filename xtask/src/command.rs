@@ -25,7 +25,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
 }
 
 /// Runs a command, prints its standard output, and passes each printed line to `line`. Returns the
-/// exit status, whether 0 or not.
+/// exit status; one other than 0 is no error.
 pub(crate) fn run_lines(
     command: &mut Command,
     mut line: impl FnMut(&str),

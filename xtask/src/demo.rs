@@ -25,7 +25,7 @@ use crate::error::Error;
 
 /// Lines of the smallest screen for which the summary is made.
 const SCREEN_LINES: usize = 24;
-/// Columns of that screen.
+/// Columns of the smallest screen for which the summary is made.
 const SCREEN_COLUMNS: usize = 80;
 
 /// The program that the demo shows, and the folder in which it works.
@@ -102,13 +102,13 @@ fn empty_folder(root: &Path, options: &Options) -> Result<PathBuf, Error> {
     fs::canonicalize(&folder).map_err(Error::file(&folder))
 }
 
-/// The state of the demo while it runs.
+/// The state of the demo: the scene that plays, and the results so far.
 struct Demo {
     screen: Screen,
     began: Instant,
     root: PathBuf,
     folder: PathBuf,
-    /// The variable PATH of the shell. The folder of the shown program comes first.
+    /// The variable PATH for the shell. The folder of the program that the demo shows comes first.
     path: OsString,
     /// The name of the scene that plays.
     scene: &'static str,
@@ -166,8 +166,8 @@ impl Demo {
         }
     }
 
-    /// Prints the command line with which a reader enters the folder of the demo and can call the
-    /// program.
+    /// Prints a command line for the reader, with which the reader enters the folder of the demo
+    /// and can call the program there.
     fn set_out(&mut self, root: &Path, program: &Path) {
         let programs = program.parent().unwrap_or(program);
         let shown = |path: &Path| match path.strip_prefix(root) {
@@ -180,8 +180,8 @@ impl Demo {
         self.screen.command(&line);
     }
 
-    /// Prints a command line, runs it in a shell, and returns the result, whether the command
-    /// succeeded or not.
+    /// Prints a command line, runs it in a shell, and returns the result. A status other than 0 is
+    /// no error.
     fn try_shell(&mut self, line: &str) -> Result<Ended, Error> {
         self.screen.command(line);
         let began = Instant::now();
@@ -203,14 +203,14 @@ impl Demo {
         Ok(ended)
     }
 
-    /// Prints the result of a scene that succeeded.
+    /// Records and prints the result of a scene that succeeded.
     fn came_out(&mut self, result: &str) {
         self.screen.good(&format!("✓ {result}"));
         let took = Some(self.scene_began.elapsed());
         self.results.push(SceneResult { scene: self.scene, text: result.to_owned(), took });
     }
 
-    /// Prints the name of a part that this machine cannot show, and the reason.
+    /// Records and prints that this machine cannot show a part of the demo, and the reason.
     fn left_out(&mut self, part: &str, reason: &str) {
         self.screen.left_out(&format!("left out: {part}: {reason}"));
         let text = format!("left out: {reason}");
@@ -234,7 +234,7 @@ impl Demo {
     }
 }
 
-/// Returns the lines of the summary: the scene, its result, and how long it took.
+/// Returns the lines of the summary. Each has a scene, its result, and how long the scene took.
 fn summary(results: &[SceneResult]) -> Vec<String> {
     let width = |part: fn(&SceneResult) -> &str| {
         results.iter().map(|result| part(result).chars().count()).max().unwrap_or(0)

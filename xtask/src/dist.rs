@@ -24,7 +24,7 @@ use clap::Args;
 use crate::command;
 use crate::error::Error;
 
-/// The target of the binary. Its C library, musl, is linked in.
+/// The compilation target of the binary. Its C library, musl, is linked into the binary.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 /// The name of the target's architecture in Debian.
 const ARCHITECTURE: &str = "amd64";
@@ -60,7 +60,7 @@ pub(crate) struct Dist {
     epoch: String,
 }
 
-/// Installs the tools that the build needs. An error names the tool that this machine lacks.
+/// Installs the tools that the build needs. If one cannot be installed, the error names it.
 pub(crate) fn install() -> Result<(), Error> {
     binary::install()
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask draw`: doc comments drawn at random, for a reader who rates whether they are clear.
 //!
-//! A seed always draws the same comments from the same files. Each comment is shown with what its
-//! page of `cargo doc` shows too: the declaration, the item around it, and the first paragraph of
-//! the module. The code itself is not shown.
+//! A seed always draws the same comments from the same files. Each comment is shown with the parts
+//! that its page of `cargo doc` has too: the declaration, the item around it, and the first
+//! paragraph of the module. The code itself is not shown.
 
 use std::path::Path;
 
@@ -79,7 +79,8 @@ fn doc_comments(path: &str, text: &str) -> Vec<DocComment> {
     comments
 }
 
-/// Returns the marker of a line of a doc comment.
+/// Returns the marker with which a line of a doc comment begins, `///` or `//!`, or `None` for
+/// another line.
 fn marker(line: &str) -> Option<&'static str> {
     ["///", "//!"].into_iter().find(|marker| line.trim_start().starts_with(marker))
 }
@@ -116,7 +117,8 @@ fn parent(lines: &[&str], at: usize) -> String {
     String::new()
 }
 
-/// Returns whether only words such as `pub` and `const` stand before the keyword of an item.
+/// Returns whether the text before a keyword has only words that may precede the keyword of an
+/// item, such as `pub` and `const`.
 fn is_visibility(before: &str) -> bool {
     before.split_whitespace().all(|word| {
         word.starts_with("pub")
@@ -125,8 +127,9 @@ fn is_visibility(before: &str) -> bool {
     })
 }
 
-/// Returns the declaration at the start of these lines, without attributes. It ends with the line
-/// that ends with a brace, a comma or a semicolon at the depth at which the declaration begins.
+/// Returns the declaration at the start of these lines, without attributes. The declaration ends
+/// with the first line that ends with a brace, a comma or a semicolon outside of all parentheses
+/// and brackets.
 fn declaration(lines: &[&str]) -> String {
     let mut depth = 0_i32;
     let mut in_attribute = false;

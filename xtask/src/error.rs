@@ -33,32 +33,33 @@ pub(crate) enum Error {
     /// A program is missing, and only root can install it.
     #[error("{program} is not installed: install the Debian package {package}")]
     Missing { program: &'static str, package: &'static str },
-    /// No time is known for the files of `dist`. The time must not depend on when the files are
-    /// made.
+    /// No time is known that the files of `dist` could get. It must not be the current time, so
+    /// that two runs make the same files.
     #[error("this tree has no commits: set SOURCE_DATE_EPOCH")]
     NoEpoch,
     /// A file of records is damaged.
     #[error("{}: {source}", path.display())]
     Record { path: PathBuf, source: serde_json::Error },
-    /// A suite that this project cannot run.
+    /// A suite of tests that this project cannot run, so that its results are recorded by hand.
     #[error("this suite is run by hand: add its result to {0}, then run without --run")]
     ByHand(String),
-    /// A page without the marks between which a chore writes.
+    /// A page does not have the marks between which a chore writes.
     #[error("{0} has no marks for its results")]
     NoMarks(&'static str),
-    /// A chore that needs root.
+    /// The chore needs root.
     #[error("run this as root: {0}")]
     NotRoot(&'static str),
-    /// The list of mistakes does not fit the sources, or the checker does not find a mistake.
+    /// A mistake in the list does not fit the sources, or the checker does not find it.
     #[error("mutants: {0}")]
     Mutants(String),
     /// The sources of the public API could not be read.
     #[error("api: {0}")]
     Api(String),
-    /// Links of the site lead nowhere. They have been printed.
+    /// Some links of the site lead nowhere: this many, which have been printed.
     #[error("site: {0} broken link(s)")]
     BrokenLinks(usize),
-    /// A rule of `tidy` does not hold. The findings have been printed.
+    /// Some rule of `tidy` does not hold. The number is that of the findings, which have been
+    /// printed.
     #[error("tidy: {0} finding(s)")]
     Untidy(usize),
     /// A published crate lacks a field or a file, or has a file too many. The findings have been

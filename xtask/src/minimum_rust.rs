@@ -1,5 +1,6 @@
-//! The oldest Rust version that Cargo.toml promises. It must build the workspace. Its rustfmt and
-//! its clippy decide about format and warnings, because those of a newer version may warn of more.
+//! The oldest Rust version that Cargo.toml promises. It must build the workspace. The format and
+//! the lints are checked with the rustfmt and the clippy of this version, because newer versions
+//! may format differently or warn of more.
 
 use std::process::Command;
 
@@ -58,8 +59,8 @@ impl MinimumRust {
     }
 
     /// Returns a cargo command of this toolchain for the whole workspace. A toolchain other than
-    /// the one that runs xtask builds in a target folder of its own, so that the results of neither
-    /// are discarded.
+    /// the one that runs xtask builds in a target folder of its own, so that neither discards the
+    /// build results of the other.
     fn build(&self, word: &str) -> Command {
         let mut build = self.cargo();
         build.args([word, "--workspace", "--quiet"]);

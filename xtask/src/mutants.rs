@@ -2,7 +2,7 @@
 //! the checker must find.
 //!
 //! Owns: the list of mistakes, building them, and docs/internals/check-mutants.md. Does **not**
-//! own: the operations that are performed (`crates/xfs-oracle/tests/work`).
+//! own: the operations that each run performs (`crates/xfs-oracle/tests/work`).
 //!
 //! All mistakes are built at once, in a copy of the sources below target/mutants. The variable
 //! `FERROXFS_MUTANT` selects one of them at run time, so that a mistake costs a run and no build.
@@ -25,10 +25,10 @@ const PAGE: &str = "docs/internals/check-mutants.md";
 const BUILD: &str = "target/mutants-build";
 /// The crates that have mistakes.
 const CRATES: [&str; 3] = ["xfs-alloc", "xfs-btree", "xfs-inode"];
-/// The most seconds of one run.
+/// The longest time of one run, in seconds.
 const MOST_SECONDS: &str = "180";
-/// The module that is added to each of these crates. Its function `is` returns whether the mistake
-/// with this number is selected at run time.
+/// The source of a module that is added to each crate with mistakes. Its function `is` returns
+/// whether the mistake with this number is selected at run time.
 const SWITCH: &str = "
 pub(crate) mod mutant {
     pub(crate) fn is(number: u32) -> bool {
@@ -102,7 +102,7 @@ fn copy(root: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the text of a file with all mistakes that it has.
+/// Returns the text of a file with all mistakes of the list that are in it.
 fn mutated(file: &str, mut text: String) -> Result<String, Error> {
     for (number, mutant) in (1..).zip(MUTANTS) {
         if Path::new("crates").join(mutant.file) == Path::new(file) {
@@ -115,8 +115,8 @@ fn mutated(file: &str, mut text: String) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns the text of a file with a choice in one place: the mistake at run time if its number is
-/// selected, and otherwise the right text.
+/// Returns the text of a file in which the right text of one mistake is replaced by a choice at run
+/// time: the wrong text if `number` is selected, or else the right text.
 fn with_mistake(text: &str, number: u32, mutant: &Mutant) -> Result<String, Error> {
     let Mutant { file, right, wrong, .. } = *mutant;
     if text.matches(right).count() != 1 {
@@ -188,7 +188,7 @@ fn outcome(lines: &[String], is_success: bool) -> RunOutcome {
     }
 }
 
-/// Returns the reason why a mistake leaves the volume right. `None` if it does not.
+/// Returns the reason why a mistake does no harm to the volume, or `None` if it does harm.
 fn harmless(mutant: &Mutant) -> Option<&'static str> {
     HARMLESS.iter().find(|(mistake, _)| *mistake == mutant.mistake).map(|(_, reason)| *reason)
 }
@@ -227,7 +227,7 @@ fn page(results: &[(&Mutant, RunOutcome)]) -> String {
     text
 }
 
-/// Returns the start of a message, without the characters that have a meaning in a Markdown table.
+/// Returns the start of a message, without the characters that mean something in a Markdown table.
 fn plain(message: &str) -> String {
     message.chars().filter(|c| !"|`\n".contains(*c)).take(80).collect()
 }

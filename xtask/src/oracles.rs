@@ -45,8 +45,8 @@ pub(crate) fn program(root: &Path, name: &str) -> Command {
     command
 }
 
-/// Unpacks the programs and kernels that are not there yet. The kernels are for machines with the
-/// architecture of the guests only.
+/// Unpacks the programs and kernels that are not there yet. The kernels are unpacked only on a
+/// machine with the architecture of the guests.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     unpack(root, SUITE, &format!("xfsprogs-{SUITE}"), |suite, folder| {
         suite.unpack_closure("xfsprogs", folder)
@@ -62,8 +62,8 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     unpack(root, V4_SUITE, "guest-v4", guest::unpack_kernel)
 }
 
-/// Unpacks packages of a suite into the folder `name`, unless it is there. The folder appears only
-/// when it is complete.
+/// Unpacks packages of a suite into the folder `name`, unless that folder exists. The folder gets
+/// its name only when it is complete.
 fn unpack(
     root: &Path,
     suite: &str,

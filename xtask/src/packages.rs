@@ -6,7 +6,7 @@ use crate::command;
 use crate::error::Error;
 use crate::report::Report;
 
-/// Programs that the tests use as oracles or call, by Debian package.
+/// The Debian packages of the programs that the tests call or use as oracles.
 const PACKAGES: [&str; 19] = [
     "acl",
     "attr",

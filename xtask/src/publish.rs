@@ -70,7 +70,7 @@ struct Package {
 }
 
 impl Package {
-    /// Returns the file name that cargo gives the package.
+    /// Returns the file name that cargo gives to the packed crate.
     fn archive(&self) -> String {
         format!("{}-{}.crate", self.name, self.version)
     }
@@ -101,7 +101,8 @@ fn files(archive: &PathBuf) -> Result<Vec<String>, Error> {
     Ok(list.lines().filter_map(below).collect())
 }
 
-/// Returns a message for each required file that a package lacks, and for each file of tests in it.
+/// Returns a message for each required file that is not among these files of a package, and for
+/// each file of tests that is.
 fn check(files: &[String]) -> Vec<String> {
     let is_absent = |required: &&str| !files.iter().any(|file| file == required);
     let absent = REQUIRED.into_iter().filter(is_absent).map(|file| format!("{file} is missing"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// Counts of checks and tests. A check of this project (formatting, lints, …) counts as one test.
+/// Counts of checks and tests. A check such as formatting or lints counts as one test.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     passed: u64,
@@ -29,7 +29,7 @@ impl Report {
         }
     }
 
-    /// Records one check that could not be made on this machine.
+    /// Records a check that this machine cannot make, and the reason.
     pub(crate) fn skip(&mut self, name: &str, reason: &str) {
         println!("skipped: {name}: {reason}");
         self.skipped += 1;
@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// Records the duration of a part of the run.
+    /// Records how long a part of the run has taken.
     pub(crate) fn took(&mut self, part: &str, time: Duration) {
         self.times.push((part.to_owned(), time));
     }
@@ -68,7 +68,8 @@ impl Report {
     }
 }
 
-/// Returns the number before `word` in the summary `ok. 3 passed; 0 failed; 1 ignored; …`.
+/// Returns the number before `word` in the counts of a test summary, such as `ok. 3 passed; 0
+/// failed; 1 ignored; …`.
 fn count(counts: &str, word: &str) -> u64 {
     let mut words = counts.split([' ', ';']).filter(|word| !word.is_empty()).peekable();
     while let Some(number) = words.next() {

@@ -1,8 +1,8 @@
 //! `cargo xtask site`: the documents as a site, built by mdBook.
 //!
-//! The pages are the files of the project. They are copied with their folders, so that their links
-//! lead to the same places. mdBook is installed under target/ if it is not in the path. After the
-//! build each link inside the site is followed ([`links`]).
+//! The pages are Markdown files of the project. They are copied with their folders, so that
+//! relative links between them still work. mdBook is installed under target/ if it is not in the
+//! path. After the build each link inside the site is followed ([`links`]).
 
 mod links;
 
@@ -54,10 +54,10 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
     ("Decisions", &["docs/adr/"]),
 ];
 
-/// Files that pages link to and that are no pages.
+/// Files that pages link to, but that are not pages themselves.
 const ATTACHMENTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// The page before all chapters. `LAST` are the pages after all chapters.
+/// The page before all chapters. The pages in `LAST` come after all chapters.
 const FIRST: &str = "README.md";
 const LAST: [&str; 1] = ["CHANGELOG.md"];
 

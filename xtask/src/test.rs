@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every check and every test of the project, in one run.
 //!
 //! All checks run even if an early one fails, so that one run shows every fault. The last line
-//! printed is the count.
+//! printed has the counts of passed, failed and skipped tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +19,8 @@ use crate::publish;
 use crate::report::Report;
 use crate::tidy;
 
-/// Arguments of `cargo test` for the crates with tests of their own that need atomic writes and
-/// locks counted by scope.
+/// Arguments of `cargo test` for the library tests that count atomic writes and locks by scope,
+/// with the features that turn counting on.
 const COUNTING: [&str; 15] = [
     "--lib",
     "-p",
@@ -39,8 +39,8 @@ const COUNTING: [&str; 15] = [
     "xfs-sync/count,xfs-buffer/count,xfs-log/count,xfs-trans/count,xfs-alloc/count,ferroxfs/count",
 ];
 
-/// Arguments of `cargo test` for tests of whole operations that also run with atomic writes and
-/// locks counted.
+/// Arguments of `cargo test` for the tests that count the atomic writes and locks of whole
+/// operations.
 const COUNTING_OPERATIONS: [&str; 7] =
     ["-p", "xfs-workload", "--test", "it", "--features", "count", "counted::"];
 
@@ -135,8 +135,8 @@ fn tests(root: &Path, report: &mut Report, which: &[&str], cases: Cases) {
     count(report, &mut cargo, which);
 }
 
-/// Runs the tests that try the schedules of real code. Every lock belongs to the schedule explorer,
-/// so these tests need a build of their own.
+/// Runs the model tests, which try many schedules of the threads of production code. In them, every
+/// lock is one of the schedule explorer, so they need a build of their own.
 fn models(report: &mut Report) {
     let mut cargo = command::cargo();
     cargo.args(["test", "--target-dir", "target/model"]).args(MODELS);

@@ -32,7 +32,7 @@ pub(crate) struct Finding {
     place: String,
     /// The line, counted from 1. It is 0 if the finding is about the whole file.
     line: usize,
-    /// The rule, and how to keep it.
+    /// The rule that is broken, and how to keep it.
     rule: String,
 }
 
@@ -66,7 +66,7 @@ impl File {
         self.path.ends_with(".md")
     }
 
-    /// Returns whether the file contains only tests.
+    /// Returns whether the file holds only tests, no production code.
     fn is_test(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
@@ -121,7 +121,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     if findings.is_empty() { Ok(()) } else { Err(Error::Untidy(findings.len())) }
 }
 
-/// Checks that the committed listing of the public API is that of the sources.
+/// Checks that the committed listing of the public API is the one that the sources give.
 fn check_api(metadata: &serde_json::Value, files: &[File]) -> Result<Vec<Finding>, Error> {
     let rust = files.iter().filter(|file| file.is_rust());
     let rust = rust.map(|file| (file.path.clone(), file.text.clone())).collect();
@@ -184,7 +184,7 @@ fn collect(root: &Path) -> Result<Vec<File>, Error> {
     Ok(files)
 }
 
-/// Returns whether a folder holds generated or fetched files.
+/// Returns whether a folder holds generated or fetched files, which no rule is about.
 fn is_foreign(folder: &Path) -> bool {
     let names = [".git", "target", "fuzz/corpus", "fuzz/artifacts"];
     names.iter().any(|name| folder.ends_with(name))

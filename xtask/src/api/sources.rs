@@ -13,11 +13,11 @@ use syn::{Attribute, Ident, Item, UseTree, Visibility};
 
 use crate::error::Error;
 
-/// The most `use` declarations that a search for an item follows. A search that needs more is taken
-/// for a circle.
+/// The most `use` declarations that the search for an item follows. If a search needs more, it is
+/// taken for a circle of declarations.
 const MOST_USES: usize = 32;
 
-/// Where an item is defined: its crate, its module and its name.
+/// The place where an item is defined: its crate, its module and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Definition {
     pub(super) module: ModulePath,
@@ -54,7 +54,7 @@ impl ModulePath {
 pub(super) enum Target {
     Module(ModulePath),
     Item(Definition),
-    /// An item of a crate that is not in the workspace, as the path names it.
+    /// An item of a crate outside the workspace. The text is the path as the source writes it.
     Foreign(String),
 }
 
@@ -66,27 +66,30 @@ pub(super) struct Import {
     /// names of the path.
     pub(super) name: Option<String>,
     pub(super) is_public: bool,
-    /// Whether only the module itself and the modules in it see the name.
+    /// Whether the `use` is private, so that only the module itself and the modules in it see the
+    /// name.
     is_private: bool,
 }
 
-/// The declarations that the search for a name takes into account.
+/// The state of a search for a name: which declarations it takes into account.
 #[derive(Clone, Copy, Debug)]
 struct Lookup {
     /// The number of `use` declarations that the search has followed.
     uses: usize,
-    /// Whether the names of `use …::*` count. The path of such a `use` is looked up without them.
+    /// Whether the names that `use …::*` brings count. The path of such a `use` itself is looked up
+    /// without them.
     globs: bool,
-    /// Whether private `use` declarations count. They do for the first name of a path.
+    /// Whether private `use` declarations count. They count only for the first name of a path.
     privates: bool,
 }
 
 /// A module whose `cfg` conditions hold.
 pub(super) struct Module {
-    /// The items whose `cfg` conditions hold, in order, without `use` and child modules.
+    /// The items whose `cfg` conditions hold, in order. `use` declarations and child modules are
+    /// not among them.
     pub(super) items: Vec<Item>,
     pub(super) imports: Vec<Import>,
-    /// The child modules, and whether each is public and documented.
+    /// The names of the child modules, each with whether the child is public and documented.
     pub(super) children: Vec<(String, bool)>,
 }
 
@@ -140,7 +143,7 @@ impl Sources {
         self.load(ModulePath::root(krate), items, folder)
     }
 
-    /// Loads a module whose child modules have their files in `folder`.
+    /// Loads a module. The files of its child modules are in `folder`.
     fn load(&self, path: ModulePath, items: Vec<Item>, folder: &str) -> Result<(), Error> {
         let mut module = Module { items: Vec::new(), imports: Vec::new(), children: Vec::new() };
         for item in items {
@@ -226,8 +229,8 @@ impl Sources {
         }
     }
 
-    /// Returns the targets of a path inside a module. The first name of `path` must be a name in
-    /// the module `at`, not that of a crate.
+    /// Returns the targets of a path as seen from the module `at`. The first name of `path` must be
+    /// a name in this module, not that of a crate.
     fn inside(
         &self,
         at: &ModulePath,
@@ -293,7 +296,7 @@ impl Sources {
     }
 }
 
-/// Returns the name of a package's library, as paths write it, and its folder.
+/// Returns the name of a package's library as Rust paths write it, and the library's folder.
 fn library(package: &Value, root: &str) -> Option<(String, Crate)> {
     let targets = package["targets"].as_array()?;
     let is_library = |target: &&Value| {
@@ -309,7 +312,7 @@ fn library(package: &Value, root: &str) -> Option<(String, Crate)> {
     Some((name, Crate { folder, default_features: default_features.collect() }))
 }
 
-/// Returns whether a condition of `cfg` holds, on Linux, outside tests.
+/// Returns whether a condition of `cfg` holds on Linux outside tests, with these cargo features.
 fn holds(condition: &syn::Meta, features: &[String]) -> bool {
     match condition {
         syn::Meta::Path(path) => path.is_ident("unix") || path.is_ident("debug_assertions"),
@@ -368,7 +371,7 @@ fn flatten(tree: &UseTree, path: Vec<String>, imports: &mut Vec<Import>) {
 }
 
 /// Returns whether an item defines a type, a function, a constant or a trait with this name. A call
-/// of a macro counts as defining every name in its arguments.
+/// of a macro is taken to define every name in its arguments.
 pub(super) fn defines(item: &Item, name: &str) -> bool {
     match item {
         Item::Macro(call) if call.ident.is_none() => {

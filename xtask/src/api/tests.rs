@@ -3,8 +3,8 @@ use serde_json::json;
 use super::{LISTING, changes, listing};
 use crate::{tidy, workspace_root};
 
-/// Checks that the listing has the lines `expected`. `files` are paths and texts of the sources of
-/// two crates, `ferroxfs` and `below`.
+/// Checks that the listing of these sources has the lines `expected`. `files` are the paths and
+/// texts of the files of two crates, `ferroxfs` and `below`.
 fn check(files: &[(&str, &str)], expected: &[&str]) {
     let package = |name: &str| {
         let path = format!("/project/{name}/src/lib.rs");

@@ -70,18 +70,20 @@ fn append(text: &mut String, tokens: TokenStream) {
     }
 }
 
-/// Removes the comma after the last of several parts. The comma of a tuple with one part stays.
+/// Removes the comma after the last of several parts in brackets. The comma of a tuple of one part
+/// stays.
 fn without_last_comma(inside: &str) -> &str {
     let shorter = inside.strip_suffix(',');
     shorter.filter(|shorter| shorter.contains([',', ':'])).unwrap_or(inside)
 }
 
-/// Returns whether `operator` and the character `next` together are one operator.
+/// Returns whether `operator`, followed by the character `next`, is itself an operator.
 fn is_one(operator: &str, next: char) -> bool {
     ["->", "=>", "::", "..", "..=", "<<", "==", "&&", "||"].contains(&&*format!("{operator}{next}"))
 }
 
-/// Appends an operator, and returns whether the next token follows it without a blank.
+/// Appends an operator to `text`, with blanks as usual. Returns whether the next token follows
+/// without a further blank. `was_joined` says whether that held for the operator itself.
 fn append_operator(text: &mut String, operator: &str, was_joined: bool) -> bool {
     match operator {
         "->" | "=>" | "=" | "+" | "|" | "==" | "<<" => {

@@ -64,8 +64,8 @@ pub(super) fn repairs(seeds: Option<&str>) -> Result<Vec<RunResult>, Error> {
     Ok(tools.into_iter().chain([salvage]).collect())
 }
 
-/// Returns the number of trials about which lines with this start speak. Several lines may speak of
-/// one trial.
+/// Returns the number of trials that have a line starting with `start`. A trial can have several
+/// such lines.
 fn failed_trials(lines: &[String], start: &str) -> u64 {
     let trial = |line: &'_ String| -> Option<String> {
         line.strip_prefix(start)?.split(": ").next().map(str::to_owned)
@@ -162,7 +162,8 @@ impl RepairSums {
     }
 }
 
-/// Runs a test of `xfs-oracle` in its long form. Returns the counts of its trials, and its lines.
+/// Runs a test of `xfs-oracle` in its long form. Returns the counts of its trials, and the lines
+/// that it printed.
 fn run(test: &[&str], seeds: &str) -> Result<(RunResult, Vec<String>), Error> {
     let mut cargo = command::cargo();
     cargo.args(["test", "--package", "xfs-oracle", "--test"]).args(test);
@@ -186,7 +187,7 @@ fn run(test: &[&str], seeds: &str) -> Result<(RunResult, Vec<String>), Error> {
     Ok((RunResult { run, passed, skipped, failed, note: String::new() }, lines))
 }
 
-/// How many damages were noticed, and by which program.
+/// The number of damages that were noticed by each of two programs, by both, and by neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     both: u64,
@@ -220,8 +221,8 @@ impl Tally {
     }
 }
 
-/// Returns the number in a line of the test, such as `crash states: 120 of default with seed 3 are
-/// clean`.
+/// Returns the number of clean states in a line that the test prints, such as `crash states: 120 of
+/// default with seed 3 are clean`.
 fn states_of(line: &str) -> Option<u64> {
     line.strip_prefix("crash states: ")?.split_once(' ')?.0.parse().ok()
 }

@@ -14,8 +14,8 @@ const VERSION: &str = "0.2.2";
 /// The user id that runs the suite as an ordinary user.
 const USER: &str = "65534";
 
-/// The settings of the suite: the features of the kernel's XFS that it tests only if they are named
-/// here, and two users with their groups, for its tests.
+/// The settings of the suite. They name the features that XFS has and that the suite does not test
+/// by default, and two users with their groups.
 const SETTINGS: &str = r#"[features]
 posix_fallocate = {}
 rename_ctime = {}
@@ -60,7 +60,8 @@ fn install(root: &Path) -> Result<PathBuf, Error> {
     Ok(suite)
 }
 
-/// Mounts a fresh volume, runs the suite, and unmounts the volume whatever the suite said.
+/// Mounts a fresh volume, runs the suite on it as root and as an ordinary user, and unmounts the
+/// volume even if the suite fails.
 fn run_in(place: &Path, program: &Path, suite: &Path) -> Result<Vec<RunResult>, Error> {
     // The user must reach the suite, which may be below a folder that only root may enter.
     let own_suite = place.join("pjdfstest");
@@ -97,7 +98,8 @@ fn on_mount(place: &Path, mount: &Path) -> Result<Vec<RunResult>, Error> {
     Ok(vec![root, user])
 }
 
-/// Runs the suite once. The folder around the mount serves as the suite's second filesystem.
+/// Runs the suite once, as `user`. Its tests that need a second filesystem use `place`, the folder
+/// that has the mount point.
 fn one(suite: &mut Command, place: &Path, user: &str) -> Result<RunResult, Error> {
     suite.arg("-c").arg(place.join("settings.toml")).arg("-s").arg(place);
     let mut summary = None;
@@ -108,7 +110,8 @@ fn one(suite: &mut Command, place: &Path, user: &str) -> Result<RunResult, Error
     Ok(RunResult { run, passed, skipped, failed, note: String::new() })
 }
 
-/// Returns the numbers of failed, skipped and passed tests of the summary.
+/// Returns the numbers of failed, skipped and passed tests in the summary line of the suite, or
+/// `None` for another line.
 fn parse(line: &str) -> Option<(u64, u64, u64)> {
     let counts = line.strip_prefix("Summary: ")?;
     let mut numbers = counts.split(", ").map(|part| {

@@ -1,4 +1,4 @@
-//! Records of runs: when, what, on which machine, and how it ended.
+//! Records of runs of tests: the day, the tests, the machine, and the result.
 
 use std::fs;
 use std::path::Path;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use crate::command;
 use crate::error::Error;
 
-/// A run.
+/// The record of one run of tests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
     /// The day, as 2026-11-26.
     pub(super) date: String,
-    /// The commit, with a `+` if there were changes on top of it.
+    /// The commit that was tested, with a `+` if the sources had changes on top of it.
     pub(super) commit: String,
     pub(super) machine: Machine,
     pub(super) result: RunResult,
 }
 
-/// The machine of a run, without the machine's name.
+/// The machine of a run. The machine's name is not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Machine {
@@ -68,7 +68,7 @@ impl Record {
         })
     }
 
-    /// Returns the line of the record in its table.
+    /// Returns the record as a row of a Markdown table.
     pub(super) fn row(&self) -> String {
         let Machine { processors, memory_gib, kernel } = &self.machine;
         let memory = memory_gib.map(|memory| format!(", {memory} GiB")).unwrap_or_default();

@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::oracles;
 use crate::report::Report;
 
-/// The fuzz targets for whole images, whose executions take about a hundred times as long as those
-/// of the others.
+/// The fuzz targets that read whole images. One execution takes about a hundred times as long as
+/// one of another target.
 const WHOLE_IMAGES: [&str; 5] = ["volume", "check", "evidence", "repair", "salvage"];
 const WHOLE_IMAGES_SHARE: u64 = 100;
 
@@ -39,8 +39,8 @@ pub(super) fn tests(kind: Kind, seeds: Option<&str>) -> Result<RunResult, Error>
     Ok(RunResult { run, passed, skipped, failed, note: String::new() })
 }
 
-/// Runs every fuzz target on mutated seeds. An execution fails if it panics or takes longer than a
-/// second.
+/// Runs every fuzz target on random changes of its seeds. An execution fails if it panics or takes
+/// longer than a second.
 pub(super) fn fuzz(root: &Path, rounds: u64) -> Result<RunResult, Error> {
     let mut result =
         RunResult { run: String::new(), passed: 0, skipped: 0, failed: 0, note: String::new() };

@@ -11,20 +11,19 @@ use crate::oracles;
 /// A function that plays one part of the demo and checks the result.
 type Scene = fn(&mut Demo) -> Result<(), Error>;
 
-/// Every scene, with its name in the summary. A scene that another scene needs comes before that
-/// scene.
+/// Every scene, with its name in the summary. A scene comes after the scenes whose volumes it uses.
 pub(super) const ALL: [(&str, Scene); 5] =
     [("build", build), ("mount", mount), ("scan", scan), ("recover", recover), ("damage", damage)];
 
 /// Number of inodes of the large volume: 1000 directories with 1000 symbolic links each, and the
-/// root. For each regular file, mkfs would open a file of the host. With links, making the volume
-/// takes half the time.
+/// root. They are symbolic links, because mkfs opens a file of the host for each regular file,
+/// which takes twice the time.
 const INODES: u64 = 1_001_001;
 /// A shell command that writes a prototype file for mkfs.xfs with `INODES` inodes.
 const PROTOTYPE: &str = r#"{ printf 'x\n0 0\nd--755 0 0\n'; for d in $(seq 1000); do echo "d$d d--755 0 0"
   seq -f 'n%g l--777 0 0 target' 1000; echo '$'; done; echo '$'; } > million.proto"#;
-/// Number of inodes that are durable before a copying program is killed: a directory, and the links
-/// in it.
+/// Number of inodes that must be durable before the copying program is killed: a directory, and the
+/// links in it.
 const DURABLE: u64 = 1001;
 /// Exit status of a shell whose command was ended by SIGKILL.
 const KILLED: i32 = 128 + 9;
@@ -53,7 +52,7 @@ fn build(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a volume of a million inodes and lists them all.
+/// Makes a volume of a million inodes and lists all of them with `ferroxfs scan`.
 fn scan(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("3. Scan it: a million inodes become a table, with their paths.");
     demo.shell(PROTOTYPE)?;
@@ -88,7 +87,7 @@ fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
 }
 
 /// Kills `ferroxfs cp` while it copies a million inodes, and recovers the volume. Checks that the
-/// inodes that were durable before are present.
+/// recovered volume has the inodes that were durable before the kill.
 fn recover(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("4. Kill a copy in the middle, and recover.");
     // An xfs_repair of some years does not know the newest features.

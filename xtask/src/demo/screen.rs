@@ -12,7 +12,7 @@ const DIM: &str = "2";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
-/// How often the line of progress is drawn.
+/// The interval at which the line of progress is drawn again.
 const TICK: Duration = Duration::from_millis(100);
 /// The signs of progress, one after another.
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
@@ -54,7 +54,7 @@ impl Screen {
         self.line(GREEN, text);
     }
 
-    /// Prints a step that was left out.
+    /// Prints that a part of the demo was left out.
     pub(crate) fn left_out(&self, text: &str) {
         self.line(YELLOW, text);
     }

@@ -12,7 +12,7 @@ use crate::packages;
 /// The compiler for the C code in some crates, and the Debian package that contains it.
 const C_COMPILER: (&str, &str) = ("musl-gcc", "musl-tools");
 
-/// The size limit of the binary, which docs/install.md states. The check against the limit shows a
+/// The size limit of the binary, which docs/install.md states. The check against it catches a
 /// dependency that makes the binary too large.
 const LARGEST_KIB: u64 = 20 << 10;
 /// The size limit of a binary built with `--quick`, which optimises less.
@@ -88,7 +88,7 @@ pub(super) fn check(program: &Path, options: Options) -> Result<(), Error> {
 }
 
 /// Words in the output of readelf that reveal a binary that is not static or not stripped. The
-/// second word of each pair describes the fault.
+/// second text of each pair describes the fault, for the message.
 const FAULTS: [(&str, &str); 4] = [
     ("Requesting program interpreter", "asks for an interpreter"),
     ("(NEEDED)", "needs a shared library"),

@@ -36,7 +36,8 @@ impl Material {
     }
 }
 
-/// All crates in the binary by their identity, and the facts about the binary that the bill states.
+/// All crates in the binary, by their identity (the package ID of cargo), and the facts about the
+/// binary that the bill states.
 pub(super) struct Materials {
     pub(super) crates: BTreeMap<String, Material>,
     /// The time that the bill states, in the format of ISO 8601.
@@ -96,7 +97,8 @@ fn linked(
     Some(found)
 }
 
-/// Returns whether a crate that uses this dependency links the dependency's code into the binary.
+/// Returns whether the code of this dependency is linked into the binary: it is a normal
+/// dependency, and no procedural macro.
 fn is_linked(dependency: &Value, packages: &BTreeMap<&str, &Value>) -> bool {
     let kinds = dependency["dep_kinds"].as_array();
     let is_normal = kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()));

@@ -13,8 +13,8 @@ pub(super) struct Mutant {
     pub(super) wrong: &'static str,
 }
 
-/// Mistakes that leave the volume right, each with the reason. The checker must have no finding
-/// about them.
+/// Mistakes that leave the volume right, each with the reason. For these, the checker must have no
+/// finding.
 pub(super) const HARMLESS: [(&str, &str); 5] = [
     (
         "mappings are joined although their offsets differ",

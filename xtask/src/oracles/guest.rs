@@ -18,8 +18,8 @@ use super::suite::Suite;
 use crate::command;
 use crate::error::Error;
 
-/// The modules that every guest loads. The checksum modules come first: the modules of XFS look for
-/// them without naming them. A kernel may have any of them built in.
+/// The modules that every guest loads. The checksum modules come first, because XFS needs them
+/// although its modules do not declare that. A kernel may have any of these modules built in.
 const MODULES: [&str; 8] = [
     "crc32c_generic",
     "crc32c",
@@ -76,15 +76,15 @@ fn kernel_packages(suite: &Suite) -> Result<Vec<String>, Error> {
 struct Modules {
     /// The modules of the kernel by name.
     files: BTreeMap<String, PathBuf>,
-    /// The folder that receives the chosen modules.
+    /// The folder into which the chosen modules are unpacked.
     folder: PathBuf,
     /// The chosen modules, each after the modules that it needs.
     order: Vec<String>,
 }
 
 impl Modules {
-    /// Adds modules, each after the modules that it needs. A module that the kernel lacks is built
-    /// in, and left out.
+    /// Adds modules, each after the modules that it needs. If the kernel has no file for a module,
+    /// the module is built in and left out.
     fn add_all(&mut self, names: &[&str]) -> Result<(), Error> {
         let mut open: Vec<String> = names.iter().rev().map(|name| (*name).to_owned()).collect();
         while let Some(name) = open.last().cloned() {
@@ -107,7 +107,7 @@ impl Modules {
         Ok(())
     }
 
-    /// Returns the lines with the names that were added since the last call.
+    /// Returns the names that were added since the last call, one a line.
     fn take_list(&mut self) -> String {
         std::mem::take(&mut self.order).iter().map(|name| format!("{name}\n")).collect()
     }

@@ -1,4 +1,4 @@
-//! A Debian suite, asked by apt-get in a folder of our own.
+//! A Debian suite: apt-get reads it in a folder of our own.
 //!
 //! apt-get knows the machine's mirror, checks the signature of the suite's index, and checks the
 //! digest of every package against that index. Nothing is installed, and no root is needed.
@@ -32,7 +32,8 @@ impl Suite {
         Ok(suite)
     }
 
-    /// Returns the names of the packages that `package` needs, without alternatives.
+    /// Returns the names of the packages that `package` depends on. Of alternatives, none is
+    /// returned.
     pub(super) fn dependencies(&self, package: &str) -> Result<Vec<String>, Error> {
         let output = command::output(self.apt("apt-cache").args(["depends", package]))?;
         let names = output.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
@@ -46,7 +47,7 @@ impl Suite {
         unpack(&self.state.join("cache/archives"), folder)
     }
 
-    /// Unpacks these packages alone into `folder`.
+    /// Unpacks these packages, without their dependencies, into `folder`.
     pub(super) fn unpack_alone(&self, packages: &[String], folder: &Path) -> Result<(), Error> {
         let archives = self.state.join("alone");
         fs::create_dir_all(&archives).map_err(Error::file(&archives))?;
@@ -86,8 +87,8 @@ impl Drop for Suite {
     }
 }
 
-/// Returns the address of the Debian mirror in this machine's apt configuration, which may name
-/// other repositories too.
+/// Returns the address of the Debian mirror in this machine's apt configuration, which may also
+/// name other repositories.
 fn mirror() -> Result<String, Error> {
     let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
     let mirrors = command::output(Command::new("apt-get").args(arguments))?;

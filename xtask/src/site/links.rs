@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 
 /// Pages that mdBook adds, and whose links are not checked. The first page repeats all other pages,
-/// for printing. The second page is shown at any address, so its links start at the root of a
-/// server.
+/// for printing. The second page is shown in place of any missing page, so its links start at the
+/// root of a server.
 const NOT_OURS: [&str; 2] = ["print.html", "404.html"];
 
 /// Returns the links that lead nowhere, each with its page, in the order of the pages.
@@ -63,7 +63,7 @@ fn leads_somewhere(page: &Path, link: &str, pages: &HashMap<PathBuf, String>) ->
     }
 }
 
-/// Joins a link to the folder of the page that holds it.
+/// Returns the path to which a link leads, relative to the folder of the page that holds it.
 fn resolve(page: &Path, link: &str) -> PathBuf {
     let mut target = page.parent().unwrap_or(page).to_path_buf();
     for part in link.split('/') {

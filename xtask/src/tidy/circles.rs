@@ -1,9 +1,8 @@
 //! The rule about circles of imports: at most [`MAX_CIRCLE`] files of a crate import each other.
 //!
-//! A file imports the module that a path from `crate` or `super` names in it. If a module
-//! re-exports a name, a path through that module imports the module, not the origin of the name. A
-//! module that declares another and names it without `crate` does not import it. Tests do not
-//! count.
+//! A file imports a module if it has a path to it from `crate` or `super`. A path to a re-exported
+//! name imports the module that re-exports it, not the module that defines it. A module that
+//! declares another and names it without `crate` does not import it. Tests do not count.
 
 mod paths;
 
@@ -15,11 +14,11 @@ use super::{File, Finding};
 /// The largest number of files of one crate that may import each other in a circle.
 const MAX_CIRCLE: usize = 8;
 
-/// The modules that each file of one crate imports. A file and a module are given by the segments
-/// of the module's path.
+/// The modules that each file of one crate imports. Each module, also that of the file, is given as
+/// the segments of its path.
 type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
-/// Checks the files below each folder `src`.
+/// Checks the files of each crate, which lie below its folder `src`.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.is_rust() && !file.is_test()) {
@@ -46,7 +45,7 @@ fn check_crate(root: &str, files: &[&File]) -> Vec<Finding> {
     too_large.map(finding).collect()
 }
 
-/// Returns what each file of a crate imports.
+/// Returns the modules that each file of a crate imports.
 fn imports(root: &str, files: &[&File]) -> Imports {
     let modules: BTreeSet<_> = files.iter().map(|file| module(root, file)).collect();
     let imported = |file: &&File| {
@@ -70,8 +69,8 @@ fn module(root: &str, file: &File) -> Vec<String> {
     }
 }
 
-/// Returns the segments from the root of the crate that `path` has in the module `from`. Returns
-/// `None` for a path that leaves the crate.
+/// Converts a path that is written in the module `from` to segments from the root of the crate.
+/// Returns `None` for a path that leaves the crate.
 fn resolve(from: &[String], path: &[&str]) -> Option<Vec<String>> {
     let ups = path.iter().take_while(|segment| **segment == "super").count();
     let kept = if ups == 0 { 0 } else { from.len().checked_sub(ups)? };

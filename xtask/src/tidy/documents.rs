@@ -78,8 +78,8 @@ fn targets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the names by which links name the headings of a document, as GitHub and mdBook make
-/// them.
+/// Returns the names by which links refer to the headings of a document, as GitHub and mdBook
+/// derive them.
 fn sections(text: &str) -> impl Iterator<Item = String> {
     let headings = prose(text).filter(|(_, line)| line.starts_with('#'));
     headings.map(|(_, line)| {
@@ -98,8 +98,8 @@ fn check_languages(file: &File) -> Vec<Finding> {
     opening.map(|(index, _)| Finding::new(file, index + 1, rule)).collect()
 }
 
-/// Returns the path of a link's target: `link` is relative to `folder`, which holds the linking
-/// file.
+/// Returns the path of a link's target, relative to the workspace. `folder` is the folder of the
+/// file that has the link.
 fn join(folder: &str, link: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in link.split('/') {

@@ -3,9 +3,9 @@
 //!
 //! A header defines `I3` by a list item that begins with `I3`. The module, the modules below it and
 //! their tests cite it as `I3`, unless a module between them defines an `I3` of its own. The header
-//! of a crate's root speaks for the whole crate, which may write `I3 of the crate`. Any other file
-//! names the module: ``I3 of `xfs_log::writer` ``, or in the same crate ``I3 of `writer` ``. The
-//! module `citations` knows the forms that count.
+//! of a crate's root defines the invariants of the whole crate: any file of it may write `I3 of the
+//! crate`. Any other file names the module: ``I3 of `xfs_log::writer` ``, or in the same crate ``I3
+//! of `writer` ``. The module `citations` knows the forms that count.
 
 mod citations;
 
@@ -17,7 +17,7 @@ use citations::Citation;
 /// A module whose header defines invariants.
 struct Module<'a> {
     file: &'a File,
-    /// The invariants, with their lines.
+    /// The invariants that the header defines, each with its line.
     invariants: Vec<(usize, String)>,
 }
 
@@ -37,7 +37,8 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     modules.iter().flat_map(|module| uncited(module, &cited)).collect()
 }
 
-/// Returns a finding for each invariant of a module that is not among the cited ones.
+/// Returns a finding for each invariant of a module that is not in `cited`, the set of pairs of
+/// module path and invariant.
 fn uncited(module: &Module<'_>, cited: &HashSet<(&str, String)>) -> Vec<Finding> {
     let is_uncited = |name: &String| !cited.contains(&(module.file.path.as_str(), name.clone()));
     let uncited = module.invariants.iter().filter(|(_, name)| is_uncited(name));
@@ -48,7 +49,8 @@ fn uncited(module: &Module<'_>, cited: &HashSet<(&str, String)>) -> Vec<Finding>
     uncited.map(finding).collect()
 }
 
-/// Returns the module whose invariant `file` cites.
+/// Returns the module whose invariant a citation in `file` means, or `None` if no module defines
+/// it.
 fn cited_module<'m, 'a>(
     modules: &'m [Module<'a>],
     file: &File,
@@ -69,8 +71,8 @@ fn cited_module<'m, 'a>(
     }
 }
 
-/// Returns whether `path` is the path of a module, as `file` may write it: whole, or inside of one
-/// crate only the end of the path.
+/// Returns whether `path`, written in `file`, names a module: it is the whole path of the module,
+/// or, in a file of the same crate, the end of that path.
 fn is_named(module: &File, path: &str, file: &File) -> bool {
     let whole = path_of(module);
     let crate_of = |file: &File| path_of(file).split("::").next().map(str::to_owned);
@@ -106,7 +108,7 @@ fn is_invariant(word: &str) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// Returns whether `other` is the module itself, one of its tests, or a module below it.
+/// Returns whether `other` is the file of the module, of one of its tests, or of a module below it.
 fn belongs(module: &File, other: &File) -> bool {
     if module.path == other.path {
         return true;

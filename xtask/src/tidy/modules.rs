@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::source::Masked;
 use super::{File, Finding};
 
-/// Returns the root files of all targets of the workspace and of the fuzz targets.
+/// Returns the root file of each target of the workspace, fuzz targets included.
 pub(super) fn roots(metadata: &Value, root: &Path) -> Vec<String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     packages
@@ -43,7 +43,7 @@ fn is_fuzz_target(path: &str) -> bool {
     path.starts_with("fuzz/fuzz_targets/")
 }
 
-/// Returns the paths at which the modules that a file declares may be.
+/// Returns the path at which the file of each module that `file` declares must be.
 fn children(file: &File, is_root: bool) -> Vec<String> {
     let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let stem = file.name().trim_end_matches(".rs");

@@ -32,7 +32,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns the byte offset of `part`, which is a part of `text`.
+/// Returns the byte offset of `part` in `text`. `part` is a slice of `text`.
 fn offset_in(text: &str, part: &str) -> usize {
     part.as_ptr().addr() - text.as_ptr().addr()
 }
@@ -53,7 +53,8 @@ fn parameters(code: &str, start: usize) -> Option<&str> {
     list.get(..group_length(list)?)?.strip_prefix('(')?.strip_suffix(')')
 }
 
-/// Returns the length of the group in brackets with which `text` begins.
+/// Returns the length of the group in brackets with which `text` begins, or `None` if it begins
+/// with none.
 fn group_length(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut last = ' ';
@@ -67,7 +68,8 @@ fn group_length(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns by how much `c` changes the depth of brackets. The arrow of a return type is no bracket.
+/// Returns by how much the character `c` changes the depth of brackets. `last` is the character
+/// before it: the `>` of `->` and `=>` is no bracket.
 fn step(last: char, c: char) -> isize {
     match c {
         '(' | '[' | '{' | '<' => 1,
@@ -101,7 +103,7 @@ fn is_tuple_parameter(parameter: &str) -> bool {
 }
 
 /// Returns whether a pattern or type is a tuple of at least two parts, or a reference to one.
-/// `&(dyn A + B)` is a type in parentheses.
+/// `&(dyn A + B)` is no tuple, but a type in parentheses.
 fn is_tuple(text: &str) -> bool {
     let mut text = text.trim();
     while let Some(target) = text.strip_prefix('&') {

@@ -15,7 +15,8 @@ pub(crate) struct Paragraph {
     pub(crate) text: String,
 }
 
-/// Returns the paragraphs of a Rust file's comments or of a document. Other files have none.
+/// Returns the paragraphs of the comments of a Rust file, or of a document. Returns none for any
+/// other file.
 pub(crate) fn paragraphs(file: &File) -> Vec<Paragraph> {
     let mut reader = Reader::default();
     for (number, text, marker) in prose_lines(file) {
@@ -40,8 +41,8 @@ fn prose_lines(file: &File) -> Vec<(usize, String, String)> {
     }
 }
 
-/// Splits a line of a masked comment into its marker and its text. The mask has already removed the
-/// first `/` of the marker.
+/// Splits a line of comment text into its marker, such as `//` or `/!`, and the text after it.
+/// `Masked` has already removed the first `/`.
 fn comment(line: &str) -> (String, &str) {
     let text = line.trim_start_matches(['/', '!']);
     let marker = line.strip_suffix(text).unwrap_or_default();
@@ -112,7 +113,7 @@ fn is_item(text: &str) -> bool {
 }
 
 /// Returns the sentences of a paragraph. A full stop, a colon, a question mark or an exclamation
-/// mark ends a sentence, if the next word begins like a sentence.
+/// mark ends a sentence, if the next word can begin a sentence.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut start = 0;

@@ -6,7 +6,8 @@ pub(super) use mask::Masked;
 
 use super::{File, Finding};
 
-/// The most lines of production code that a file should have. More lines are a warning.
+/// The number of lines of production code that a file should not exceed. A longer file gives a
+/// warning.
 const LINES_WISHED: usize = 500;
 /// The most lines of production code that a file may have. More lines are a finding.
 const LINES_MAX: usize = 800;
@@ -25,7 +26,7 @@ const RAW_LOCKS_ALLOWED: [&str; 6] = [
     "fuzz/",
 ];
 
-/// Paths that lead to a lock or an atomic.
+/// Paths that lead to a lock or an atomic of another crate than `xfs-sync`.
 const RAW_LOCKS: [&str; 4] =
     ["std::sync::atomic", "core::sync::atomic", "parking_lot", "crossbeam_utils::atomic"];
 
@@ -65,7 +66,8 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for a file that has grown past the wished size, but not past the limit.
+/// Returns a warning for a file that is longer than `LINES_WISHED`, but not longer than
+/// `LINES_MAX`.
 pub(super) fn size_warning(file: &File) -> Option<Finding> {
     let lines = production_lines(file);
     let rule = || format!("{lines} lines of production code, {LINES_WISHED} wished");
@@ -107,8 +109,8 @@ pub(super) fn production_lines(file: &File) -> usize {
     tests.unwrap_or(lines.len())
 }
 
-/// Returns whether a line is `use …::*`. A test module may import all items of the module that it
-/// tests.
+/// Returns whether a line is a forbidden `use …::*`. Only a file of tests may have one, `use
+/// super::*`, to import the module that it tests.
 fn is_glob_import(file: &File, code: &str) -> bool {
     code.contains("::*") && !(file.is_test() && code.trim() == "use super::*;")
 }
@@ -133,7 +135,8 @@ fn has_raw_lock(code: &str) -> bool {
     paths.flat_map(imported_names).any(|name| !HARMLESS.contains(&name))
 }
 
-/// Returns the first names after `std::sync::`: a single name, or the names between braces.
+/// Returns the names that directly follow `std::sync::`: a single name, or the names between
+/// braces. `rest` is the text after it.
 fn imported_names(rest: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     match rest.strip_prefix('{') {
@@ -146,7 +149,7 @@ fn imported_names(rest: &str) -> Vec<&str> {
     }
 }
 
-/// Returns findings for `allow` and `expect` attributes that give no reason.
+/// Returns a finding for each `allow` or `expect` attribute in `code` that gives no reason.
 fn bare_allows(file: &File, code: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut line = 1;

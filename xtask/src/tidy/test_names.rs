@@ -8,7 +8,7 @@ use super::{File, Finding};
 const REFUSED: [&str; 8] = ["a", "an", "the", "it", "so", "this", "that", "there"];
 
 /// Finds the tests whose name begins with a refused word. Checks the functions below `#[test]`, and
-/// all functions in files of tests, since a test of a harness of its own has no attribute.
+/// all functions in files of tests, since the tests of our own harness have no attribute.
 pub(super) fn check(file: &File) -> Vec<Finding> {
     let code = Masked::new(&file.text).code;
     let mut findings = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Returns the name of the function that a line begins to define.
+/// Returns the name of the function whose definition begins on this line, or `None`.
 fn function_name(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("fn ")?;
     let is_definition = before.is_empty() || before.ends_with([' ', ']']);

@@ -2,7 +2,8 @@
 
 use super::{File, Finding};
 
-/// Finds paths of this machine, given as `private`, in the project's files.
+/// Returns a finding for each line of the files that has one of the paths `private`, which are
+/// paths of this machine.
 pub(super) fn check(files: &[File], private: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files {

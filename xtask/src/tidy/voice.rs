@@ -8,9 +8,9 @@ use super::{File, Finding};
 const COLUMNS_MAX: usize = 100;
 /// The most words of a sentence.
 const WORDS_MAX: usize = 40;
-/// The most words of a sentence of README and the guide, on average.
+/// The greatest average number of words in the sentences of README and the guide.
 const MEAN_MAX_OF_GUIDE: f64 = 18.0;
-/// The most words of a sentence of another document, on average.
+/// The greatest average number of words in the sentences of any other document.
 const MEAN_MAX: f64 = 20.0;
 
 /// Banned words, and the words to use instead.
@@ -54,7 +54,7 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for a document whose sentences are too long on average.
+/// Returns a finding for a document whose average sentence is too long.
 fn long_mean(file: &File) -> Option<Finding> {
     let is_guide = file.path == "README.md" || file.path.starts_with("docs/guide/");
     let most = if is_guide { MEAN_MAX_OF_GUIDE } else { MEAN_MAX };
@@ -63,8 +63,8 @@ fn long_mean(file: &File) -> Option<Finding> {
     Some(Finding::new(file, 0, rule))
 }
 
-/// Returns the mean length of a document's sentences, in words. `None` for other files, and for a
-/// document of less than ten sentences.
+/// Returns the mean length of a document's sentences, in words. Returns `None` for other files than
+/// documents, and for a document of less than ten sentences.
 pub(super) fn mean_sentence(file: &File) -> Option<f64> {
     if !file.is_markdown() {
         return None;

@@ -24,7 +24,7 @@ impl Watcher for Until {
 
 const FILES: u64 = 30;
 
-/// The log size of the volumes in these tests in bytes. It is the smallest that a plan accepts.
+/// The log size of the volumes in these tests in bytes: the least that mkfs accepts for them.
 const LOG_BYTES: u64 = 64 << 20;
 
 /// Returns all workloads except `fsync`, which needs many files to fill the log's list of commits

@@ -31,8 +31,8 @@ fn dependency(id: &str, kind: Option<&str>) -> Value {
     json!({ "pkg": id, "dep_kinds": [{ "kind": kind }] })
 }
 
-/// Returns metadata in which the command line depends on a crate, on a macro, and on crates for its
-/// tests and its build alone.
+/// Returns cargo metadata in which the command line depends on a crate, on a procedural macro, and
+/// on one crate for tests only and one for the build only.
 fn metadata() -> Value {
     let uses = [
         dependency("used", None),

@@ -2,8 +2,8 @@ use std::fs;
 
 use super::check;
 
-/// Checks that a site of two pages, `a.html` and `b/c.html` with the texts `a` and `c`, has the
-/// broken links `expected`.
+/// Writes a site of two pages, `a.html` with the text `a` and `b/c.html` with the text `c`.
+/// Compares its broken links with `expected`.
 fn check_site(a: &str, c: &str, expected: &[&str]) {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("b")).unwrap();

@@ -10,8 +10,8 @@ pub(super) fn without_tests(code: &str) -> String {
     kept
 }
 
-/// Returns the length of the item at the start of `code`. An import ends at its semicolon, and
-/// another item at its semicolon or at the end of its block.
+/// Returns the length of the item at the start of `code`. A `use` ends at its semicolon. Any other
+/// item ends at its semicolon or at the end of its block.
 fn item_length(code: &str) -> usize {
     let is_import = code.split(';').next().is_some_and(|item| {
         item.split_whitespace().find(|word| !word.starts_with("pub")) == Some("use")
@@ -46,20 +46,20 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns the paths of the tree at the start of `code`.
+/// Returns the paths that the `use`-like tree at the start of `code` stands for.
 fn expand(code: &str) -> Vec<Vec<&str>> {
     let mut tree = Tree { rest: code, follows_colons: true, ..Tree::default() };
     while tree.step().is_some() {}
     tree.paths
 }
 
-/// A tree of paths while it is read.
+/// The state while a tree of paths such as `crate::a::{b, c::d}` is read.
 #[derive(Default)]
 struct Tree<'a> {
     rest: &'a str,
     /// Whether the next token may be a segment or a group.
     follows_colons: bool,
-    /// The segments up to here.
+    /// The segments of the current path that have been read.
     path: Vec<&'a str>,
     /// For each group of braces that is open, the number of segments before the group.
     groups: Vec<usize>,
@@ -87,8 +87,8 @@ impl Tree<'_> {
         Some(())
     }
 
-    /// Completes a path. In a group, continues after the comma or the brace that ends the name. The
-    /// rest of the name is `as` with another name, or nothing.
+    /// Completes the current path. Inside a group, continues after the next comma or closing brace,
+    /// and skips an `as` with another name before it. Returns `None` outside of groups.
     fn end_path(&mut self) -> Option<()> {
         let start = self.groups.last().copied().unwrap_or(0);
         if self.path.len() > start {

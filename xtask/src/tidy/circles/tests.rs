@@ -1,7 +1,8 @@
 use super::{check, paths};
 use crate::tidy::File;
 
-/// Checks that the rule finds circles of these sizes among the files of one crate.
+/// Checks that the rule reports one circle for each of `sizes`, in this order, and no other.
+/// `files` are the paths and texts of one crate.
 fn check_circles(files: &[(&str, &str)], sizes: &[usize]) {
     let files: Vec<_> = files
         .iter()
@@ -16,7 +17,8 @@ fn check_circles(files: &[(&str, &str)], sizes: &[usize]) {
     }
 }
 
-/// Returns a ring of `count` files, in which the file `m<n>` imports the next one.
+/// Returns the texts of `count` files that form a ring: the file `m<n>` imports the next one, and
+/// the last imports the first.
 fn ring(count: usize) -> Vec<(String, String)> {
     let file = |n: usize| (format!("m{n}.rs"), format!("use crate::m{}::Name;\n", (n + 1) % count));
     (0..count).map(file).collect()

@@ -1,9 +1,9 @@
 //! The citations of invariants in a Rust file.
 //!
 //! A citation counts in three forms: in a test, in a string literal of production code, and in a
-//! comment directly above a check or behind it. Such a literal is the message of an assert, an
-//! `expect` or an error. A documentation comment of production code does not count, since it checks
-//! nothing.
+//! comment directly above a check or after it on the same line. A string literal counts because it
+//! is the message of an assert, an `expect` or an error. A documentation comment of production code
+//! does not count, since it checks nothing.
 
 use std::collections::BTreeSet;
 
@@ -38,15 +38,16 @@ const CHECKS: [&str; 18] = [
 pub(super) struct Citation {
     /// The invariant: `I3`.
     pub(super) name: String,
-    /// The module that the citation names: `the crate`, or a path such as `xfs_log::writer`.
+    /// The module that the citation names: `the crate`, or a path such as `xfs_log::writer`. `None`
+    /// if it names none.
     pub(super) module: Option<String>,
 }
 
-/// The lines of a file. Each line is there as a whole, as code without comments, and as a comment
-/// without code.
+/// The lines of a file, each in three forms: whole, without comments, and with nothing but its
+/// comments.
 struct Lines<'a> {
     lines: Vec<Line<'a>>,
-    /// The number of lines before the tests.
+    /// The number of lines of production code, after which the tests begin.
     production: usize,
 }
 
@@ -89,7 +90,8 @@ impl Lines<'_> {
         counting
     }
 
-    /// Returns whether the statement at a line, or after the comment at a line, checks something.
+    /// Returns whether the statement on a line checks something. For a line with only a comment,
+    /// this is the statement after the comment.
     fn is_check(&self, index: usize) -> bool {
         let lines = self.lines.iter().take(self.production).skip(index);
         let is_comment = |line: &&Line<'_>| line.code.trim().is_empty() && !line.comment.is_empty();
@@ -123,8 +125,8 @@ fn citations(text: &str) -> Vec<Citation> {
     found
 }
 
-/// Returns the module that the text after the name of an invariant names: `the crate`, or a path in
-/// backticks.
+/// Returns the module in the text `after` the name of an invariant: `the crate`, or a path in
+/// backticks. Returns `None` if the text names no module.
 fn named_module(after: &str) -> Option<String> {
     let module = after.strip_prefix(" of ")?;
     match module.strip_prefix('`') {

@@ -50,7 +50,7 @@ fn end_of_a_path_names_a_module_of_the_same_crate() {
     assert_eq!(findings(&[module, other]).len(), 2);
 }
 
-/// Checks that the code of a module, whose header defines I1, counts as citing I1 if and only if
+/// Adds a header that defines I1 to `code`. Checks that the code counts as citing I1 exactly if
 /// `is_cited` is true.
 #[track_caller]
 fn check_cites(code: &str, is_cited: bool) {

@@ -8,7 +8,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 /// Two versions of a file that correspond line for line: one with only its code, and one with only
-/// its comments. Literals are in neither version.
+/// its comments. The contents of literals are in neither version.
 pub(crate) struct Masked {
     pub(crate) code: String,
     pub(crate) comments: String,
@@ -59,7 +59,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// Takes a character of a literal. Both versions keep only its line breaks.
+    /// Takes a character of a literal. Neither version gets it, except for a line break, which both
+    /// keep.
     fn literal(&mut self, character: char) {
         if character == '\n' {
             self.code(character);

@@ -1,7 +1,7 @@
 use super::check;
 use crate::tidy::File;
 
-/// Returns the lines of the findings in a file of `text` at `path`.
+/// Returns the lines at which the rule has findings in a file with this path and text.
 fn lines(path: &str, text: &str) -> Vec<usize> {
     let file = File { path: path.to_owned(), text: text.to_owned() };
     check(&file).iter().map(|finding| finding.line).collect()
