@@ -24,7 +24,7 @@ use clap::Args;
 use crate::command;
 use crate::error::Error;
 
-/// The compilation target of the binary. Its C library, musl, is linked into the binary.
+/// The target of the binary. Its C library, musl, is linked in.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 /// The name of the target's architecture in Debian.
 const ARCHITECTURE: &str = "amd64";

@@ -227,7 +227,7 @@ fn page(results: &[(&Mutant, RunOutcome)]) -> String {
     text
 }
 
-/// Returns the start of a message, without the characters that mean something in a Markdown table.
+/// Returns the start of a message, without the characters that have a meaning in a Markdown table.
 fn plain(message: &str) -> String {
     message.chars().filter(|c| !"|`\n".contains(*c)).take(80).collect()
 }

@@ -70,7 +70,7 @@ struct Package {
 }
 
 impl Package {
-    /// Returns the file name that cargo gives to the packed crate.
+    /// Returns the file name that cargo gives the package.
     fn archive(&self) -> String {
         format!("{}-{}.crate", self.name, self.version)
     }

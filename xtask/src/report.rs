@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// Records how long a part of the run has taken.
+    /// Records the duration of a part of the run.
     pub(crate) fn took(&mut self, part: &str, time: Duration) {
         self.times.push((part.to_owned(), time));
     }

@@ -54,7 +54,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
     ("Decisions", &["docs/adr/"]),
 ];
 
-/// Files that pages link to, but that are not pages themselves.
+/// Files that pages link to and that are no pages.
 const ATTACHMENTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The page before all chapters. The pages in `LAST` come after all chapters.

@@ -66,7 +66,7 @@ impl File {
         self.path.ends_with(".md")
     }
 
-    /// Returns whether the file holds only tests, no production code.
+    /// Returns whether the file contains only tests.
     fn is_test(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
@@ -121,7 +121,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     if findings.is_empty() { Ok(()) } else { Err(Error::Untidy(findings.len())) }
 }
 
-/// Checks that the committed listing of the public API is the one that the sources give.
+/// Checks that the committed listing of the public API is that of the sources.
 fn check_api(metadata: &serde_json::Value, files: &[File]) -> Result<Vec<Finding>, Error> {
     let rust = files.iter().filter(|file| file.is_rust());
     let rust = rust.map(|file| (file.path.clone(), file.text.clone())).collect();

@@ -20,7 +20,8 @@ use crate::patient::Patient;
 /// The records of a btree of a group, as far as they could be read.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupTree<R> {
-    /// The records, in the order of their keys if the tree is whole or was searched for.
+    /// The records. They are in the order of their keys, unless a walk without a search has met
+    /// damage.
     pub(crate) records: Vec<R>,
     /// The blocks that the walk from the root has visited.
     pub(crate) blocks: BTreeSet<AgBlock>,

@@ -10,7 +10,7 @@
 use xfs_format::extent::Extent;
 use xfs_format::{FsBlock, Geometry};
 
-/// The most memory for the bits, in bytes.
+/// The most memory for the bits.
 const MOST_BYTES: u64 = 256 << 20;
 /// The number of times that the blocks of the volume may be claimed on average before counting
 /// stops. A claim of a long extent counts once for 64 blocks.

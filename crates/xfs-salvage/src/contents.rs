@@ -12,7 +12,7 @@ use xfs_format::{DiskAddr, FileBlock};
 
 /// Length of one read, in bytes.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Length of each read after a longer one has failed, in bytes.
+/// Lengths of the reads after a longer one has failed, in bytes.
 const PIECE_BYTES: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;
 /// The most missing ranges that one file reports. Later ones are joined to the last.

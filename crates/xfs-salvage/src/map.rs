@@ -115,7 +115,7 @@ impl RescueMap {
         &self.missing
     }
 
-    /// Returns whether any byte of the range was not copied.
+    /// Returns whether a byte of the range was not copied.
     #[must_use]
     pub fn lacks(&self, range: ByteRange) -> bool {
         let next = self.missing.partition_point(|missing| missing.end <= range.start);

@@ -291,8 +291,8 @@ impl Node<'_> {
         }
     }
 
-    /// Returns the number to show for a directory that may have no inode: a number that no inode
-    /// has for `orphans` and `deleted`.
+    /// Returns the inode number to show. The made-up directories `orphans` and `deleted` get
+    /// numbers that no inode has.
     fn made_number(&self) -> u64 {
         match self.kind {
             NodeKind::Orphans => u64::MAX - 1,

@@ -30,7 +30,8 @@ use crate::report::{FileReport, Totals};
 
 /// The most extents of damaged files that are taken from the reverse map.
 const MOST_EXTENTS: u64 = 1 << 23;
-/// The most directory blocks that are kept although their directory is not known.
+/// The most directory blocks that a sweep keeps, for directories that may turn out to be
+/// unreadable.
 const MOST_STRAYS: usize = 1 << 22;
 /// The most directories that are considered as the root.
 const MOST_ROOTS: usize = 16;
@@ -45,7 +46,7 @@ pub struct SalvageOptions {
     pub log: Option<SharedDevice>,
 }
 
-/// Receives the progress of a survey, and may stop it.
+/// Receives the progress of a survey, and may end it.
 pub trait SurveyProgress {
     /// The step `what` has done `done` of `all` units. Returning [`ControlFlow::Break`] ends the
     /// survey.

@@ -16,7 +16,7 @@ use crate::survey::{Salvage, Stopped, SurveyProgress};
 
 /// The most names that are kept.
 const MOST_NAMES: usize = 1 << 26;
-/// The number of names after which the walk reports its progress again.
+/// The number of names between two reports of progress.
 const STEP_NAMES: u64 = 1024;
 
 /// The number of a name in a [`NameTree`], which stands for the whole path.
@@ -149,7 +149,7 @@ impl NameTree {
         self.entries.get(id.index()).expect("the number of a name comes from its tree")
     }
 
-    /// Returns the number of names, the top included.
+    /// Returns the number of names, with the top.
     #[must_use]
     pub fn count(&self) -> usize {
         self.entries.len()

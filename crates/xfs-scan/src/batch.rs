@@ -25,7 +25,7 @@ const LINK_HEAD_BYTES: usize = 12;
 /// One item of a row: a link, the target, an attribute name or a run of shared blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowItem<'a> {
-    /// A directory entry that leads to the inode.
+    /// A directory entry that names the inode.
     Link(Link<'a>),
     /// The target of a symbolic link.
     Symlink(&'a [u8]),
@@ -46,7 +46,7 @@ pub(crate) struct SharedRun {
     pub(crate) length: u64,
 }
 
-/// A directory entry that leads to the inode of the row.
+/// A directory entry that names the row's inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link<'a> {
     /// Inode number of the directory.

@@ -23,7 +23,7 @@ const PIECE_BYTES: usize = 16 << 20;
 /// Most bytes of paths that are written for one inode. More bytes give a finding instead.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
-/// State that all workers share while they encode rows.
+/// State that is the same for all workers that encode rows.
 pub(crate) struct EmitContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) memory: &'a Memory,
@@ -244,8 +244,7 @@ fn find_symlink<'b>(batch: &'b Batch, row: &Row) -> Option<&'b [u8]> {
     })
 }
 
-/// Returns the number of blocks of a file in the realtime section; 0 if the scan has not counted
-/// them.
+/// Returns the number of blocks in the realtime section; 0 if the scan has not counted them.
 #[inline]
 fn find_realtime_blocks(batch: &Batch, row: &Row) -> u64 {
     if row.xflags & ExtendedFlags::REALTIME.bits() == 0 {

@@ -100,7 +100,7 @@ pub struct ScanOptions {
     pub spill: Spill,
     /// The kinds of accounts whose rows follow those of the inodes.
     pub accounts: Vec<AccountBy>,
-    /// Whether to compute [`ScanReport::summary`](crate::ScanReport).
+    /// Whether to create [`ScanReport::summary`](crate::ScanReport).
     pub summary: bool,
     /// The function that every worker calls before each unit of work. After it has returned `true`,
     /// the scan ends soon with [`Cancelled`](crate::ScanError::Cancelled).

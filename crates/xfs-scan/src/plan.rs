@@ -179,7 +179,7 @@ fn read_group(source: &ScanSource, group: AgNumber) -> GroupChunks {
     }
 }
 
-/// Adds a chunk to the list of its group. A chunk that overlaps the previous one becomes a finding
+/// Adds a chunk to those of its group. A chunk that overlaps the previous one becomes a finding
 /// (**I1**).
 fn push_chunk(found: &mut GroupChunks, group: AgNumber, chunk: InodeChunk) {
     // I1: the ranges of units do not overlap.

@@ -36,7 +36,7 @@ impl Moment {
         (self.0 < EPOCH_NANOSECONDS, self.0.abs_diff(EPOCH_NANOSECONDS))
     }
 
-    /// Returns nanoseconds since 1970, or `None` for a time after 2262-04-11, which does not fit.
+    /// Returns nanoseconds since 1970, or `None` after 2262-04-11, where signed 64 bits end.
     #[must_use]
     pub fn nanoseconds(self) -> Option<i64> {
         let (is_negative, magnitude) = self.sign_and_nanoseconds();

@@ -15,7 +15,7 @@ pub struct RowWriter<'w> {
     report: ScanReport,
 }
 
-/// Some rows and findings that are written to the output together.
+/// Some rows and findings, which are written together.
 pub struct RowPiece<'a> {
     encoder: Box<dyn RowEncoder + 'a>,
     report: &'a mut ScanReport,

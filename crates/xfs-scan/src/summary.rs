@@ -21,8 +21,8 @@ use crate::row::{ByteList, RowView};
 const BIGGEST: usize = 10;
 /// Number of classes by size or by number of entries: one for 0, then one per power of two.
 const CLASSES: usize = 65;
-/// Upper bounds of the age classes in days, each with the words for it. The last class has no upper
-/// bound.
+/// Upper bounds of the classes of ages, in days, with the names of the classes. The last class has
+/// no bound.
 const AGES: [(u64, &str); 7] = [
     (1, "a day"),
     (7, "a week"),

@@ -1,7 +1,7 @@
 //! Containers that only grow and that are read without a lock.
 //!
 //! Owns: a chain of versions of a value, whose last version is current, and a list made of
-//! segments. The library keeps the sizes of a volume and the state of its groups in them. Every
+//! segments. The library keeps the sizes of a volume and its per-group state in them. Every
 //! operation reads these values, and they change only when the volume grows. References to older
 //! values stay valid, because nothing is freed before the container is dropped.
 //!

@@ -14,7 +14,7 @@ use crate::scope::{Group, Object, Scope, Slot, Volume};
 
 const SCOPES: usize = 4;
 
-/// The number of writes and of locks that belong to one scope.
+/// The number of writes and of locks in one scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Atomic stores and read-modify-writes.
@@ -69,7 +69,7 @@ struct Counters {
     volume_places: Mutex<LocationCounts>,
 }
 
-/// The number of writes at each source location.
+/// Number of writes by source location.
 type LocationCounts = BTreeMap<&'static Location<'static>, u64>;
 
 impl Counters {
@@ -145,8 +145,8 @@ thread_local! {
 }
 
 /// Adds one to a counter of the calling thread. No other thread writes that counter, so no atomic
-/// addition is needed. Writes that a thread makes while its thread-local values are being destroyed
-/// are not counted.
+/// addition is needed. Writes of a thread while its thread-local values are destroyed are not
+/// counted.
 #[track_caller]
 fn note(scope: usize, table: impl Fn(&Counters) -> &[AtomicU64; SCOPES]) {
     let place = Location::caller();

@@ -162,7 +162,7 @@ impl<S: Scope> Latch<S> {
     }
 
     /// Returns whether a thread sleeps until the latch is released. The answer may be outdated
-    /// already, so it is for diagnostics and tests only.
+    /// already. For diagnostics and tests.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
         self.word.load(Ordering::Relaxed) & WAITING != 0

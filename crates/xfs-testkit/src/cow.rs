@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 4096;
 type Chunk = [u8; CHUNK_BYTES];
 type Chunks = BTreeMap<u64, Arc<Chunk>>;
 
-/// The contents of a chunk that was discarded as a whole.
+/// The contents of a chunk all of whose bytes were discarded.
 static ZEROS: LazyLock<Arc<Chunk>> = LazyLock::new(|| Arc::new([0; CHUNK_BYTES]));
 
 /// A copy-on-write device: a base that is only read, and the chunks in which the device differs.

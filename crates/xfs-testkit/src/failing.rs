@@ -118,7 +118,7 @@ impl FailingDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes to the underlying device, and records the write with the bytes that it replaced.
+    /// Writes to the underlying device and keeps the bytes that the write replaced.
     fn write(&self, state: &mut State, write: UnflushedWrite) -> io::Result<()> {
         self.inner.write_at(&write.after, write.offset, write.durability)?;
         state.unflushed.push(write);

@@ -25,8 +25,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Creates an image with these contents. If the last sector is incomplete, its bytes are
-    /// dropped.
+    /// Creates an image with these contents. An incomplete last sector is dropped.
     #[must_use]
     pub fn new(mut bytes: Vec<u8>) -> Self {
         bytes.truncate(bytes.len() / SECTOR * SECTOR);

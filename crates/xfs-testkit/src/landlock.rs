@@ -5,8 +5,8 @@ use landlock::{
     Scope,
 };
 
-/// Returns whether this kernel's Landlock can restrict files, network, signals and sockets. That
-/// needs Linux 6.12 or later with Landlock enabled.
+/// Returns whether this kernel's Landlock can restrict files, network, signals and sockets. All of
+/// these need Linux 6.12 with Landlock enabled.
 #[must_use]
 pub fn has_landlock() -> bool {
     ask_for_all().is_ok()

@@ -39,7 +39,7 @@ use crate::recording::{Recording, Request};
 pub const MAX_ENUMERATED: usize = 12;
 
 /// A bit of the choice, the part of a cut's number that says which requests survive. If the bit is
-/// set, the other bits are the seed of a random sample. Otherwise the other bits are the subset
+/// set, the other bits are the number of a random sample. Otherwise the other bits are the subset
 /// that survives.
 const SAMPLED: u32 = 1 << 31;
 

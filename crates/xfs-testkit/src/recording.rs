@@ -163,9 +163,8 @@ impl BlockDevice for RecordingDevice {
         false
     }
 
-    /// Writes and records whole sectors. A storage medium writes whole sectors. A write of a part
-    /// of a sector therefore also records the other bytes of the sector, as earlier writes left
-    /// them.
+    /// Writes and records whole sectors. A medium writes whole sectors. A write of a part of a
+    /// sector therefore also records the sector's other bytes, as earlier writes left them.
     fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         let mut requests = self.lock();
         let (offset, whole) = self.whole_sectors(offset, bytes)?;

@@ -26,7 +26,7 @@ use crate::buffer_item::BufferItem;
 use crate::context::VolumeContext;
 use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 
-/// The number of records that are at least added between two sweeps. A sweep removes the list
+/// The least number of records that are added before the next sweep. A sweep removes the list
 /// entries of records that were dropped.
 const SWEEP_RECORDS: usize = 8;
 

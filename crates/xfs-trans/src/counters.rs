@@ -5,7 +5,7 @@
 //! keeps for its own btrees: the allocator takes those out with [`Counters::change`].
 //!
 //! A transaction takes its blocks before it begins and returns the unused ones, so that it never
-//! runs out of space half way. Each slot (the part of the counters that belongs to one thread)
+//! runs out of space half way. Each slot (the part of the counters that one or a few threads use)
 //! keeps a batch of blocks, so that unrelated transactions do not write to a shared counter. Before
 //! a request is refused, every slot is emptied, so a refusal is exact.
 //!

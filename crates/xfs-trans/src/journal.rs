@@ -324,8 +324,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// Returns the error that kept committed changes from being written. The volume is shut down in
-    /// this case too.
+    /// Returns the error because of which committed changes could not be written. The volume is
+    /// shut down nevertheless.
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         self.log.shut_down(how)
     }

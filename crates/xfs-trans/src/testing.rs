@@ -122,7 +122,7 @@ impl JournalParts {
 }
 
 /// Returns the configuration of a log with `threads` threads that write checkpoints. If `threads`
-/// is 0, the thread that forces the log writes them.
+/// is 0, the thread that calls the log writes them.
 fn config(superblock: &Superblock, threads: usize) -> LogConfig {
     LogConfig { threads, ..LogConfig::new(&LogGeometry::new(superblock)) }
 }

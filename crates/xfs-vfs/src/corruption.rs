@@ -9,7 +9,7 @@ pub fn cycle(directory: InodeNumber) -> Corruption {
     Corruption::new(Structure::Directory, StructureAddress::Inode(directory), DirectoryCheck::Cycle)
 }
 
-/// Returns the corruption for a directory that does not have exactly one parent.
+/// Returns the corruption of a directory that does not have exactly one parent.
 #[must_use]
 pub fn parents_of_directory(directory: InodeNumber) -> Corruption {
     Corruption::new(

@@ -100,7 +100,7 @@ pub type Listener = Box<dyn Fn(InodeNumber) + Send + Sync>;
 pub(crate) struct FlushPass {
     /// The number of the pass, counted from 1.
     pub(crate) number: u64,
-    /// Whether a buffer has begun since the previous pass.
+    /// Whether a buffer has begun since the last pass.
     pub(crate) after_begin: bool,
 }
 

@@ -14,9 +14,9 @@ pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Durati
     broken.map_err(lock_error)
 }
 
-/// Checks that a file which is about to change has no delegations. The function does not break and
-/// await delegations: before it returns one, the holder may have to use the volume, and would wait
-/// for latches that the caller holds. See `OpContext::undelegated`.
+/// Checks that a file which is about to change has no delegations. The function breaks no
+/// delegation: before the holder can return it, the holder may have to use the volume, and would
+/// wait for latches that the caller holds. See `OpContext::undelegated`.
 pub(crate) fn check_undelegated(file: &CachedInode) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),

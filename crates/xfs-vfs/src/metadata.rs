@@ -51,7 +51,7 @@ pub struct Metadata {
     pub cow_extent_size_hint_bytes: u64,
 }
 
-/// Returns the metadata of an inode in memory.
+/// Returns the metadata of an in-core inode.
 #[must_use]
 pub fn metadata_of_inode(inode: &Inode, geometry: &Geometry) -> Metadata {
     Metadata::of_core(inode.core(), inode.file_type(), geometry)

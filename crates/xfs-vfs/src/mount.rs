@@ -45,7 +45,7 @@ pub struct Mount {
     pub inode_cache: InodeCache,
     /// The source of the times that operations store.
     pub clock: Clock,
-    /// The way in which operations write parent pointers.
+    /// How operations write parent pointers.
     pub(crate) parents: ParentPath,
     /// Schedule by which buffered bytes are written without a request.
     pub flusher: Flusher,
@@ -57,9 +57,9 @@ pub struct Mount {
     pub dentries: DentryCache,
     /// How long the holder of a broken lease has to return it.
     pub lease_grace: Duration,
-    /// The way in which an open finds out whether a file has locks.
+    /// How an open learns whether a file has locks.
     pub lock_check: LockCheck,
-    /// Counts of the watches for events on files.
+    /// Counts of the watches.
     pub watches: Watches,
     pub(crate) activity: ActivityCounts,
     pub(crate) freezer: Freezer,
@@ -128,7 +128,7 @@ impl Mount {
     }
 
     /// Runs `body` in one transaction, and commits it. An error that `body` returns after its first
-    /// change shuts the volume down, so it must check everything before.
+    /// change shuts the volume down, so `body` must make all checks before its first change.
     pub(crate) fn transact<T>(
         &self,
         kind: TransactionKind,

@@ -12,13 +12,13 @@ use crate::clock::Clock;
 pub struct MountOptions {
     /// The source of the times that operations store.
     pub clock: Clock,
-    /// The way in which operations write parent pointers.
+    /// How operations write parent pointers.
     pub parents: ParentPath,
     /// Whether small writes are buffered, so that they reach the device as large ones.
     pub joins_writes: bool,
     /// How long the holder of a broken lease has to return it.
     pub lease_grace: Duration,
-    /// The way in which an open finds out whether a file has locks.
+    /// How an open learns whether a file has locks.
     pub lock_check: LockCheck,
     /// The intervals of background work that the caller wants. With `None` these are the defaults,
     /// or, if the clock is fixed, no background work is done.
@@ -33,7 +33,7 @@ impl MountOptions {
     }
 }
 
-/// The way in which an open and a close find out whether a file has locks.
+/// How an open and a close learn whether a file has locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockCheck {
     /// Reads a flag in a word that is rarely written.

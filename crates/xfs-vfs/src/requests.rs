@@ -134,8 +134,7 @@ pub struct SetAttributes {
     pub changed: Option<Timestamp>,
     /// Time at which the inode was made.
     pub created: Option<Timestamp>,
-    /// All flags that the file will have. Flags that cannot be set on a file, for example those
-    /// that describe the volume, are ignored.
+    /// All flags that the file will have. Flags that no caller can set are ignored.
     pub xflags: Option<ExtendedFlags>,
     /// Extent size hint in bytes, a multiple of the block size. 0 removes the hint.
     pub extent_size_hint_bytes: Option<u64>,
@@ -275,7 +274,7 @@ pub enum Removal {
 }
 
 impl Removal {
-    /// Returns the number of links that the removal takes from the file or directory.
+    /// Returns how many links the file or directory loses.
     pub(crate) const fn links(self) -> u32 {
         match self {
             Self::File => 1,

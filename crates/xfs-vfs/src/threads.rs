@@ -80,11 +80,11 @@ impl MountThreads {
         }
     }
 
-    /// Frees the inodes that wait for it, writes everything to its home location on disk, and marks
-    /// the log clean. The caller is the last user of the volume. If an inode could not be freed
-    /// since the volume was opened, fails and leaves the log dirty, because only a recovery looks
-    /// for inodes without a name. Lost bytes of a file are reported after the log is clean, because
-    /// no recovery brings them back.
+    /// Frees the inodes that wait to be freed, writes everything to its home location on disk, and
+    /// marks the log clean. The caller is the last user of the volume. If an inode could not be
+    /// freed since the volume was opened, fails and leaves the log dirty, because only a recovery
+    /// looks for inodes without a name. Lost bytes of a file are reported after the log is clean,
+    /// because no recovery brings them back.
     ///
     /// A frozen volume is thawed first.
     pub fn close(mut self) -> Result<()> {

@@ -2,8 +2,8 @@
 //!
 //! Owns: the events, and which watches get them. A watch is a mark of its inode
 //! (`xfs_icache::Mark`). The mark keeps the inode cached until the inode has no name and no other
-//! reference. On a volume without watches, they cost each operation only the read of one word,
-//! which no thread writes.
+//! reference. On a volume without watches, each operation only reads one word, which no thread
+//! writes.
 //!
 //! An event is sent after its operation was committed, which need not be durable yet. Events of one
 //! watch come in the order in which they were sent. The order of concurrent operations is

@@ -1,9 +1,9 @@
 //! Measures commits in a log without a volume: how fast transactions commit, and how long a force
 //! of the log takes.
 //!
-//! A transaction logs an inode and a part of a buffer. Only its own thread uses these two. If
-//! `shares` is set, every eighth transaction also logs an object that all threads share. The log is
-//! in memory.
+//! A transaction logs an inode and a part of a buffer, which only its own thread uses. If `shares`
+//! is set, every eighth transaction also logs an object that all threads share. The log is in
+//! memory.
 
 mod object;
 

@@ -5,7 +5,7 @@ use crate::error::WorkloadError;
 use crate::report::{Measurement, NotMeasured};
 use crate::variant::Variant;
 
-/// The measurements of a run so far.
+/// The measurements of a run up to now.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) measurements: Vec<Measurement>,

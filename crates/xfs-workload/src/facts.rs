@@ -6,8 +6,8 @@ use crate::variant::Variant;
 const MEBIBYTE: u64 = 1 << 20;
 const GIBIBYTE: f64 = (1 << 30) as f64;
 
-/// Returns the conditions of a run (build, machine, plan) as pairs of a name and a value, in the
-/// order in which they are shown.
+/// Returns the conditions of a run (build, machine, plan) as pairs of name and value, in the order
+/// of display.
 pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
     let machine = &report.machine;
     let plan = &report.plan;

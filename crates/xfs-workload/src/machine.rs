@@ -26,7 +26,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns a description of the machine that this process runs on.
+    /// Returns a description of this machine at present.
     ///
     /// # Errors
     ///

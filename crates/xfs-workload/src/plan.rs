@@ -16,7 +16,7 @@ pub enum Workload {
     /// Lists directories with stat data and cold caches, once with the attributes that readdir
     /// returns and once with a lookup of each file.
     Walk,
-    /// Changes the permissions of files, with cold caches.
+    /// Changes permissions, with cold caches.
     Chmod,
     /// Lists all inodes, once bypassing the inode cache and once through it.
     Bulkstat,

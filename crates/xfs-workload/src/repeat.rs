@@ -10,8 +10,8 @@ use crate::target::Performed;
 /// The warm-up performs one repetition for each of this many measured repetitions.
 const WARM_UP: u64 = 10;
 
-/// Performs an action `times` times in each of `threads` threads. Before the measurement, a warm-up
-/// performs it a tenth as many times.
+/// Performs an action `times` times in each of `threads` threads. Before that, a warm-up performs
+/// it a tenth as many times.
 ///
 /// # Errors
 ///

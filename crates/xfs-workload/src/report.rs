@@ -48,7 +48,7 @@ pub struct VolumeShape {
 /// One figure: the best of several runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The name of the section. All measurements of a section are shown in one table.
+    /// The name of the section. The figures of a section share a table.
     pub section: String,
     /// The name of the measured step.
     pub step: String,

@@ -143,7 +143,7 @@ impl Session<'_> {
         self.processors.confine(threads)
     }
 
-    /// Returns the amount of work that the plan sets for this number of threads.
+    /// Returns the work of the plan for this many threads.
     fn work(&self, threads: usize) -> Work {
         let files = self.plan.files_of(threads, self.processors.count());
         Work { directories: self.plan.directories, ..Work::new(threads, files) }

@@ -1,6 +1,6 @@
 //! The tables of a report: threads as rows, steps as columns, as in the original publications.
 //!
-//! Owns: which figures are in which table, and the format of numbers. Does **not** own: drawing a
+//! Owns: the selection of figures per table, and the format of numbers. Does **not** own: drawing a
 //! table ([`mod@crate::text`], [`mod@crate::html`]).
 
 use crate::counted::ScopeCount;

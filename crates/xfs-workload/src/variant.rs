@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Variant {
     /// The library of ferroxfs as it is.
     Ours,
-    /// The library with one list for all cached inodes, in place of one list per slot.
+    /// The library with an additional list of all cached inodes, under one lock.
     OneList,
     /// The library with one list of commits that all threads share, in place of one per slot.
     OneSlot,
@@ -22,7 +22,7 @@ pub enum Variant {
     /// The library with one more read at each open and close: that of the pointer to the file's
     /// locks.
     LockPointer,
-    /// The library with a separate volume for each thread.
+    /// The library with a separate volume per thread.
     Apart,
     /// The kernel's XFS.
     Kernel,

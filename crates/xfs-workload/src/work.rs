@@ -16,7 +16,7 @@ pub enum WorkStep {
     Walk,
     /// Lists the directories and looks each file up, which brings its inode into memory.
     WalkThrough,
-    /// Looks each file up and changes its permission bits.
+    /// Looks each file up and changes its permissions.
     Change,
     /// Looks each file up twice and reads its stat data, in an order other than that of creation.
     Visit,

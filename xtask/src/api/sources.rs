@@ -66,8 +66,7 @@ pub(super) struct Import {
     /// names of the path.
     pub(super) name: Option<String>,
     pub(super) is_public: bool,
-    /// Whether the `use` is private, so that only the module itself and the modules in it see the
-    /// name.
+    /// Whether only the module itself and the modules in it see the name.
     is_private: bool,
 }
 
@@ -85,8 +84,7 @@ struct Lookup {
 
 /// A module whose `cfg` conditions hold.
 pub(super) struct Module {
-    /// The items whose `cfg` conditions hold, in order. `use` declarations and child modules are
-    /// not among them.
+    /// The items whose `cfg` conditions hold, in order, without `use` and child modules.
     pub(super) items: Vec<Item>,
     pub(super) imports: Vec<Import>,
     /// The names of the child modules, each with whether the child is public and documented.

@@ -187,7 +187,7 @@ fn run(test: &[&str], seeds: &str) -> Result<(RunResult, Vec<String>), Error> {
     Ok((RunResult { run, passed, skipped, failed, note: String::new() }, lines))
 }
 
-/// The number of damages that were noticed by each of two programs, by both, and by neither.
+/// The number of damages that were noticed by both programs, by only one of them, and by neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     both: u64,

@@ -76,7 +76,7 @@ fn kernel_packages(suite: &Suite) -> Result<Vec<String>, Error> {
 struct Modules {
     /// The modules of the kernel by name.
     files: BTreeMap<String, PathBuf>,
-    /// The folder into which the chosen modules are unpacked.
+    /// The folder that receives the chosen modules.
     folder: PathBuf,
     /// The chosen modules, each after the modules that it needs.
     order: Vec<String>,

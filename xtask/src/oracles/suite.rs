@@ -32,8 +32,8 @@ impl Suite {
         Ok(suite)
     }
 
-    /// Returns the names of the packages that `package` depends on. Of alternatives, none is
-    /// returned.
+    /// Returns the names of the packages that `package` depends on. Of several alternatives, only
+    /// the last is returned.
     pub(super) fn dependencies(&self, package: &str) -> Result<Vec<String>, Error> {
         let output = command::output(self.apt("apt-cache").args(["depends", package]))?;
         let names = output.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
@@ -87,8 +87,8 @@ impl Drop for Suite {
     }
 }
 
-/// Returns the address of the Debian mirror in this machine's apt configuration, which may also
-/// name other repositories.
+/// Returns the address of the Debian mirror in this machine's apt configuration, which may name
+/// other repositories too.
 fn mirror() -> Result<String, Error> {
     let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
     let mirrors = command::output(Command::new("apt-get").args(arguments))?;

@@ -78,8 +78,8 @@ fn targets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the names by which links refer to the headings of a document, as GitHub and mdBook
-/// derive them.
+/// Returns the names by which links name the headings of a document, as GitHub and mdBook make
+/// them.
 fn sections(text: &str) -> impl Iterator<Item = String> {
     let headings = prose(text).filter(|(_, line)| line.starts_with('#'));
     headings.map(|(_, line)| {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::source::Masked;
 use super::{File, Finding};
 
-/// Returns the root file of each target of the workspace, fuzz targets included.
+/// Returns the root files of all targets of the workspace and of the fuzz targets.
 pub(super) fn roots(metadata: &Value, root: &Path) -> Vec<String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     packages

@@ -32,7 +32,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns the byte offset of `part` in `text`. `part` is a slice of `text`.
+/// Returns the byte offset of `part`, which is a part of `text`.
 fn offset_in(text: &str, part: &str) -> usize {
     part.as_ptr().addr() - text.as_ptr().addr()
 }

@@ -1,8 +1,8 @@
 //! Rule *symlink*: writes the blocks of a symbolic link's target again.
 //!
 //! The target has no second copy. If a block still belongs to the link by its header, its bytes are
-//! kept, although the checksum may be wrong: the report says so. The bytes from a block of another
-//! owner on are lost.
+//! kept, although the checksum may be wrong: the report says so. If not, the target is lost from
+//! that block on.
 
 use xfs_check::{Area, Code, Place};
 use xfs_format::extent::Extent;

@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use crate::volume::{SECTOR_BYTES, TestVolume, report};
 
-/// Returns the file of the golden image whose extent btree has two levels.
+/// Returns the file of the golden image with a two-level extent btree.
 fn tree_file() -> InodeCore {
     let files = TestVolume::inodes(|core| {
         core.data_format == ForkFormat::Btree && core.file_type() == Some(FileType::Regular)

@@ -13,7 +13,7 @@ use xfs_oracle::Xfsprogs;
 
 use crate::volume::{Repaired, SECTOR_BYTES, TestVolume};
 
-/// An inode as a user sees it, except for its contents.
+/// An inode as a user sees it, but for its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) mode: u16,
@@ -140,7 +140,7 @@ impl Trial {
         self.volume.zero(self.inode_place(inode), length);
     }
 
-    /// Zeroes one block of the contents of a fork.
+    /// Zeroes one block of a fork.
     pub(crate) fn zero_block(&self, inode: InodeNumber, kind: ForkKind, block: FileBlock) {
         let length = self.volume.geometry.block_size as usize;
         self.volume.zero(self.place(inode, kind, block), length);

@@ -47,7 +47,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Makes a volume with options of mkfs.xfs, and runs all seeds on copies of it.
+/// Makes a volume with options of mkfs.xfs, and runs all seeds on it.
 fn run_cell(options: &str, allow_loss: bool) -> Result<(), TrialError> {
     let folder = TempDir::new().map_err(|error| error.to_string())?;
     let base = make_volume(folder.path(), options)?;

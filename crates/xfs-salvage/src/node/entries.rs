@@ -23,7 +23,7 @@ struct Candidate {
     is_doubtful: bool,
 }
 
-/// The entries of a directory, created one by one.
+/// The entries of a directory, which are made one by one.
 pub struct NodeEntries<'a> {
     salvage: &'a Salvage<'a>,
     position: Rc<Position>,
@@ -45,7 +45,7 @@ enum Rest {
 enum OrphanPass {
     /// Directories whose inode cannot be read.
     Gone,
-    /// Directories whose parent is not an orphan.
+    /// Directories whose parent is not an orphan itself.
     Tops,
     /// The directories that are left: each is an ancestor of itself.
     Rings,
@@ -377,8 +377,8 @@ impl<'a> NodeEntries<'a> {
     }
 }
 
-/// Returns a mode to use in place of that of the inode, or 0 if the inode has a valid file type.
-/// The type then comes from the directory entry.
+/// Returns 0 if the inode has a valid file type. If not, returns a mode to use in place of that of
+/// the inode, with the file type from the directory entry.
 fn mode_of(inode: &InodeEvidence, entry_type: EntryType) -> u16 {
     let Some(core) = inode.any_core() else { return 0 };
     if core.file_type().is_some() {

@@ -24,7 +24,7 @@ fn superblock(image: &Image) -> Superblock {
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
 }
 
-/// Returns the number of the inode at a path. `delivered` is a copy of the undamaged image.
+/// Returns the number of the inode at a path. `delivered` has the files of the undamaged image.
 fn number_of(delivered: &Delivered, path: &str) -> InodeNumber {
     delivered.reports[path].inode
 }

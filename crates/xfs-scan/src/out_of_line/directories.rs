@@ -229,7 +229,7 @@ impl OutOfLineReader<'_> {
         self.buffer = buffer;
     }
 
-    /// Reads one block by itself, after the large read that contained this block has failed.
+    /// Reads one block by itself, after a large read that contained the block has failed.
     fn read_one(
         &mut self,
         bytes: &mut [u8],

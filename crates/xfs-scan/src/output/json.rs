@@ -1,4 +1,4 @@
-//! Writes parts of JSON objects directly into the buffer of the output.
+//! Writes fragments of JSON directly into the buffer of the output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -75,7 +75,7 @@ fn push_others(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
     out.push(b']');
 }
 
-/// The two JSON keys of a list of strings, each with its comma, quotes and colon.
+/// The two JSON keys of a list of strings, each with comma, quotes and colon.
 pub(super) struct ListKeys {
     /// The key of the array of strings that are UTF-8.
     pub(super) text: &'static [u8],

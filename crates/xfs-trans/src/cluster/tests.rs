@@ -21,7 +21,7 @@ fn set_owner(journal: &Arc<Journal>, record: &Arc<InodeRecord>, uid: u32) {
     let _ = tx.commit().unwrap();
 }
 
-/// Returns the user ID of an inode's owner as the inode on disk has it.
+/// Returns the user ID of an inode's owner, as read from the disk.
 fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
     let place = journal.geometry().inode_location(record.number()).unwrap();
     let cache = journal.cache();
@@ -92,8 +92,8 @@ fn one_push_writes_all_unlatched_unpinned_inodes_of_a_cluster() {
     assert_eq!(records.each_owner(&journal), [7, 7, 8, 7]);
 }
 
-/// Changes four inodes of one cluster and pushes the AIL. Checks that the first of them to be
-/// pushed takes all four along, so that the AIL is empty after one write.
+/// Changes four inodes of one cluster and pushes the AIL once. Checks that all four are then on
+/// disk and out of the AIL: the push of the first one writes the whole cluster.
 #[test]
 fn push_of_the_ail_writes_a_cluster_once() {
     let journal = open(&make(), 0);

@@ -17,8 +17,8 @@ use crate::transaction::Transaction;
 
 impl Journal {
     /// Covers the log if it is idle: a covered log records that recovery need not replay anything
-    /// in it. Returns whether the log was covered. It is not covered if it is covered already, or
-    /// if other threads have begun to commit.
+    /// in it. Returns whether the log was covered. It is not covered if it is not idle, if it is
+    /// covered already, or if other threads have begun to commit.
     ///
     /// # Errors
     ///

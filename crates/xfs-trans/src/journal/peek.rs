@@ -133,7 +133,7 @@ impl Journal {
     }
 }
 
-/// The place from which the bytes of a cluster are taken.
+/// Where the bytes of a cluster are.
 enum ClusterSource {
     /// The bytes were read from the device into the scratch memory.
     OnDevice,

@@ -70,7 +70,7 @@ struct StopSignal {
 }
 
 impl StopSignal {
-    /// Waits until the signal is given, for at most `time`. Returns whether the signal was given.
+    /// Waits until the signal is given or `time` has passed. Returns whether the signal was given.
     fn within(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut asked = self.asked.lock();

@@ -52,7 +52,7 @@ pub trait Deferred: Send {
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish>;
 }
 
-/// Whether a unit of deferred work is done.
+/// Whether a unit of work is done.
 pub enum Finish {
     /// The work is done.
     Done,

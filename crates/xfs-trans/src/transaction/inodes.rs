@@ -14,7 +14,7 @@ struct JoinedInode {
     record: Arc<InodeRecord>,
     /// Whether the inode was changed in the current step of the chain.
     dirty: bool,
-    /// Whether the inode is unlatched at the end of the current step.
+    /// Whether the inode is unlatched after this step.
     leaving: bool,
 }
 

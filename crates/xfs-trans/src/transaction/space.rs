@@ -47,8 +47,8 @@ impl CounterChanges {
         counters.count_inodes(all, free);
     }
 
-    /// Takes out the blocks that were reserved but not used, for use by another chain. Returns
-    /// their number.
+    /// Removes the blocks that were reserved but not used, for use by another chain. Returns their
+    /// number.
     pub(super) const fn take_reserved(&mut self) -> u64 {
         std::mem::replace(&mut self.left, 0)
     }

@@ -35,7 +35,8 @@ struct KnownRename<'a> {
     child: &'a CachedInode,
     /// The inode that has the new name. `None` if the new name does not exist.
     target: Option<&'a CachedInode>,
-    /// The whiteout (see `make_whiteout`) that gets the old name. `None` if the rename leaves none.
+    /// The whiteout (see `make_whiteout`) that gets the old name. `None` if the rename leaves no
+    /// whiteout.
     whiteout: Option<&'a CachedInode>,
     mode: RenameMode,
 }
@@ -412,7 +413,7 @@ fn join_known(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) {
     }
 }
 
-/// Returns whether both names of a rename still mean the inodes that the lookup found.
+/// Returns whether the names of a rename still mean the inodes that the lookup found.
 fn still_named(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) -> Result<bool> {
     let KnownRename { from, to, child, target, .. } = *rename;
     check_is_directory(from.directory)?;

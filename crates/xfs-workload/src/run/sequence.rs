@@ -17,7 +17,7 @@ pub(super) struct Sequence {
     pub(super) wants: fn(&Session<'_>, WorkStep) -> bool,
 }
 
-/// The steps that create, walk, change, list and remove files, each with cold caches.
+/// Creating, walking, changing, listing and removing files, each step with cold caches.
 pub(super) const FILES: Sequence = Sequence {
     section: "files",
     steps: &[
@@ -33,8 +33,8 @@ pub(super) const FILES: Sequence = Sequence {
     wants: |session, step| session.plan.wants(step),
 };
 
-/// The steps that create and remove files in many directories, as fs_mark does, with and without
-/// parent pointers.
+/// Creating and removing files in many directories, as fs_mark does, with and without parent
+/// pointers.
 pub(super) const MARKS: Sequence = Sequence {
     section: "fsmark",
     steps: &[WorkStep::Create, WorkStep::Remove],

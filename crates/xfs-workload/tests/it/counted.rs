@@ -10,8 +10,8 @@ use crate::{report_of, small};
 /// At most one write of volume-wide memory is permitted in this many operations.
 const BUDGET: u64 = 64;
 
-/// Number of files per thread. It is large, so that the fixed number of writes per volume does not
-/// matter, but small enough that the files do not fill the log.
+/// Number of files per thread. It is so large that the fixed cost per volume does not matter, and
+/// so small that the files do not fill the log.
 const FILES: u64 = 10_000;
 const LOG_BYTES: u64 = 256 << 20;
 

@@ -11,7 +11,7 @@ use xfs_format::directory::{EntryType, MAX_NAME};
 use super::{Dropped, Link, Resolver};
 use crate::rules::facts::Facts;
 
-/// The name of the directory that gets the inodes without a name.
+/// The name of the directory for inodes without a name.
 pub(super) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 impl Resolver<'_> {

@@ -10,7 +10,7 @@ use super::lost_found::LOST_AND_FOUND;
 use super::{Tree, resolve};
 
 const ROOT: u64 = 128;
-/// The generation of every directory in the test cases.
+/// The generation of every directory of the cases.
 const GENERATION: u32 = 7;
 
 /// A volume with the root directory, the directory 131 "sub", and the files 140 "a" in the root and
