@@ -1,5 +1,6 @@
-//! Brings a block device of its own: here one in memory that counts requests. Such a device may
-//! also be a network protocol, an encrypted file, or a part of a larger image.
+//! Opens a volume on a block device that the program implements itself: here a device in memory
+//! that counts requests. Such a device may also be a network protocol, an encrypted file, or a part
+//! of a larger image.
 //!
 //! `cargo run -p ferroxfs --example device -- IMAGE`
 

@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p ferroxfs --example scan -- IMAGE PATH`
 //!
-//! The crate `xfs-scan` lists all inodes of a volume faster, in the order of the disk.
+//! The crate `xfs-scan` lists all inodes of a volume faster, in the order of their place on disk.
 
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error;

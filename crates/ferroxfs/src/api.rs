@@ -1,8 +1,8 @@
-//! The public modules of the crate, each a list of names.
+//! The public modules of the crate. Each module only exports names.
 //!
-//! Owns: which name is found where. The root has the names that most programs need. The names of
-//! one task are together in a module. Does **not** own: the types, which are in the modules of the
-//! crate and in the layers below.
+//! Owns: the module in which a program finds each name. The root has the names that most programs
+//! need. The names of one task are together in a module. Does **not** own: the types, which are in
+//! the modules of the crate and in the layers below.
 
 pub mod admin;
 pub mod attr;

@@ -19,14 +19,15 @@ const TRUSTED: &[u8] = b"trusted.";
 pub struct Attribute {
     /// The Linux name, with its namespace: `user.`, `trusted.`, `security.` or `system.`.
     pub name: OsString,
-    /// Length of the stored value in bytes. [`Node::attribute`] returns as many bytes, except for
-    /// an access control list, whose form for programs has another length.
+    /// Length of the stored value in bytes. The value that [`Node::attribute`] returns has the same
+    /// length, except for an access control list: it is returned in the format of Linux, which has
+    /// another length.
     pub stored_length_bytes: u32,
 }
 
 impl Node {
-    /// Returns the extended attributes, under their Linux names. If some of them cannot be read,
-    /// the result has an error in place of these.
+    /// Returns the extended attributes, under their Linux names. Attributes that cannot be read are
+    /// represented by an error in the result.
     #[must_use]
     pub fn attributes(&self) -> Vec<Result<Attribute>> {
         self.note(Activity::AttributeListing);

@@ -54,7 +54,7 @@ impl Node {
 
     /// Makes a regular file without a name, preferably in the allocation group of this directory.
     /// Unless it is [linked](Self::link), the file is freed with its last handle, or after a crash.
-    /// It inherits as by [`create`](Self::create).
+    /// It inherits access control lists like a file of [`create`](Self::create).
     ///
     /// # Errors
     ///
@@ -256,8 +256,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EACCES if the caller may not write the file, EPERM if it is immutable for the caller; those
-    /// of writing [buffered bytes](crate::File#buffered-bytes), and of [every
+    /// EACCES if the caller may not write the file, EPERM if the file is immutable and the caller
+    /// is not root; those of writing [buffered bytes](crate::File#buffered-bytes), and of [every
     /// change](crate#errors).
     pub fn note_modified(&self, modified: Timestamp, changed: Timestamp) -> Result<()> {
         let (context, entry) = self.op_context()?;
@@ -327,9 +327,9 @@ impl Node {
         Ok(())
     }
 
-    /// Removes what lets a program run with its owner's power, as before a write by another user:
-    /// the capabilities of the file, and with `set_ids` also its set-ID bits. Append-only files
-    /// lose them too. Returns whether the file had any of them.
+    /// Removes the capabilities of the file, and with `set_ids` also its set-ID bits, as Linux does
+    /// before a write by another user: they let a program run with its owner's power. Append-only
+    /// files lose them too. Returns whether the file had any of them.
     ///
     /// # Errors
     ///
@@ -381,7 +381,8 @@ impl Node {
     }
 }
 
-/// Returns the activity to count when an access control list is set (`Some`) or removed (`None`).
+/// Returns the kind of operation to count in the statistics when an access control list is set
+/// (`Some`) or removed (`None`).
 fn attribute_count(list: Option<&Acl>) -> Activity {
     if list.is_some() { Activity::AttributeSet } else { Activity::AttributeRemoved }
 }

@@ -35,7 +35,7 @@ use xfs_vfs::Capabilities;
 
 use crate::volume::Volume;
 
-/// The largest number of inodes whose paths are looked up for their findings.
+/// The largest number of inodes with findings for which a check looks up the paths.
 const MOST_PATHS: usize = 1000;
 
 /// The reason why a volume was not checked.

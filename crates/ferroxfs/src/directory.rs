@@ -86,7 +86,8 @@ enum Auditing {
     /// The listing does not compare them, or no longer compares them after an error left entries
     /// out.
     Off,
-    /// The listing will compare. It reads the index together with the first entries.
+    /// The listing will compare the entries with the index. It reads the index before the first
+    /// entries.
     Due,
     On(Audit),
 }
@@ -186,8 +187,8 @@ impl ReadDir {
         Some(())
     }
 
-    /// Returns whether the inode number of the next entry is in the same aligned range of 64
-    /// numbers as `number`.
+    /// Returns whether the inode of the next entry is a neighbour of inode `number`: both numbers
+    /// are in the same aligned range of 64 numbers.
     fn goes_on_beside(&mut self, number: InodeNumber) -> bool {
         if self.batch.as_slice().is_empty() && self.refill().is_none() {
             return false;
@@ -310,7 +311,8 @@ impl Iterator for ReadDirPlus {
 #[derive(Clone)]
 pub struct DirEntry {
     volume: Arc<VolumeRef>,
-    /// The directory. `Some` for a caller whose permission to look up the name must be checked.
+    /// The directory that holds the entry. `None` for a caller, such as root, whose permission to
+    /// look up the name need not be checked.
     directory: Option<Node>,
     name: OsString,
     number: InodeNumber,

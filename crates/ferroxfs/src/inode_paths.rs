@@ -122,8 +122,8 @@ fn climb(node: &Node) -> InodePaths {
     found
 }
 
-/// Returns the path of directory `start`. `generation` is the generation that a parent pointer to
-/// this directory has.
+/// Returns the path of directory `start`. Fails with ESTALE unless the directory has `generation`,
+/// which comes from a parent pointer to it.
 fn ascend(volume: &Arc<VolumeRef>, start: InodeNumber, generation: u32) -> Result<PathBuf> {
     let (mut at, mut generation) = (start, generation);
     let mut names = Vec::new();

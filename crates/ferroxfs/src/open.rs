@@ -197,25 +197,26 @@ impl OpenOptions {
 
     /// Sets whether small writes to a file that continue each other are buffered, up to 1 MiB of
     /// each file, and written as one. That is the default. With `false` every write is on the
-    /// device before it returns. Either way it is durable only after a sync.
+    /// device before it returns. In both cases a write is durable only after a sync.
     #[must_use]
     pub fn join_writes(mut self, joins: bool) -> Self {
         self.options.joins_writes = joins;
         self
     }
 
-    /// Sets how soon written data is durable, and how often the log is covered, on a volume that is
-    /// open for writing. The defaults are 5 and 30 seconds. With a [`fixed_time`](Self::fixed_time)
-    /// the default is never, because the result would depend on the clock. With a fixed time, a
-    /// given `upkeep` applies to the log alone: [joined](Self::join_writes) writes stay buffered.
+    /// Sets how soon written data is durable (by default after 5 seconds), and how often the log is
+    /// covered, that is, marked as having nothing to replay (by default after 30 seconds). This
+    /// applies to a volume that is open for writing. With a [`fixed_time`](Self::fixed_time) the
+    /// default is never, because the result would depend on the clock. With a fixed time, a given
+    /// `upkeep` applies to the log alone: [joined](Self::join_writes) writes stay buffered.
     #[must_use]
     pub fn upkeep(mut self, upkeep: Upkeep) -> Self {
         self.options.upkeep = Some(upkeep);
         self
     }
 
-    /// Sets how long the holder of a lease has to return it when it is broken: 45 seconds by
-    /// default.
+    /// Sets how long the holder of a lease has to return the lease after a conflicting operation
+    /// breaks it: 45 seconds by default.
     #[must_use]
     #[doc(alias = "lease-break-time")]
     pub fn lease_grace(mut self, grace: Duration) -> Self {
@@ -244,8 +245,8 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// See [`OpenError`]. A volume of a kind that is only read is refused for writing, with nothing
-    /// changed.
+    /// See [`OpenError`]. Some kinds of volumes can only be read. Opening them for writing is
+    /// refused, with nothing changed.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Volume, OpenError> {
         self.open_devices(path)?.open()
     }
@@ -455,7 +456,8 @@ impl Devices {
         })
     }
 
-    /// Opens the volume after its log was replayed in memory.
+    /// Replays the log in memory, and opens the volume for reading with the result. If the log has
+    /// work that a replay does not finish, calls `recovered_volume`.
     fn replayed_volume(
         &self,
         superblock: &Superblock,

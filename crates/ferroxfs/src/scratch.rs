@@ -1,8 +1,8 @@
 //! A small volume in memory, for programs that need a temporary tree of files and no XFS image.
 //!
 //! Owns: the tree of names of a [`ScratchVolume`], and the contents of its files. Does **not** own
-//! the inodes, or walks over them: these are the iterators of `xfs-icache`, which here walk over a
-//! list.
+//! the inodes, or the walks over them: `xfs-icache` has both. A scratch volume gives it a list of
+//! inodes to walk over.
 //!
 //! Nothing is written to a device. There are no owners, modes, times or attributes, and all changes
 //! of names take one lock. A program that needs those, or parallel changes, makes an XFS volume in

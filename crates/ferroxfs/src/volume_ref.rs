@@ -83,7 +83,8 @@ impl VolumeInner {
     }
 }
 
-/// A reference to a volume on behalf of one caller, counted for one slot.
+/// A reference to a volume on behalf of one caller. It is the reference of one processor slot, with
+/// its own count.
 pub(crate) struct VolumeRef {
     inner: Arc<VolumeInner>,
     identity: Arc<Identity>,
@@ -115,7 +116,7 @@ impl VolumeRef {
         Caller::new(self.identity.credentials.as_ref())
     }
 
-    /// Wraps this reference in the handle that references to cached inodes use. The volume is
+    /// Wraps this reference in the type that references to cached inodes hold. The volume must be
     /// mounted read-write.
     pub(crate) fn mounted(self: Arc<Self>) -> MountedVolume {
         MountedVolume(self)
@@ -170,7 +171,8 @@ impl MountHandle for MountedVolume {
 /// A reference to a cached inode. It also keeps the volume open.
 pub(crate) type InodeRef = xfs_vfs::InodeRef<MountedVolume>;
 
-/// The references of all slots of one caller. They live while the `Volume` is open.
+/// The references of one caller to a volume, one for each processor slot. They live while the
+/// `Volume` is open.
 pub(crate) struct VolumeShards {
     refs: Slots<Arc<VolumeRef>>,
 }

@@ -80,7 +80,8 @@ fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<
     in_group(geometry, extent).ok_or_else(|| out_of_range(geometry, extent).into())
 }
 
-/// Returns the group part of a block number, for error messages. The group need not exist.
+/// Returns the address of the group that a block number names, for error messages. The group need
+/// not exist.
 fn place_of(geometry: &Geometry, start: FsBlock) -> StructureAddress {
     StructureAddress::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
 }
@@ -105,8 +106,8 @@ enum FreedOwner {
 pub(crate) struct FreeWork {
     extent: BlockExtent,
     owner: FreedOwner,
-    /// The account to which the freed blocks are added. `None` for a block of the free list,
-    /// because that block already counts as free.
+    /// The account to which the freed blocks are added: the volume's free blocks, or a reserve of
+    /// the group. `None` for a block of the free list, because that block already counts as free.
     purpose: Option<BlockPurpose>,
 }
 

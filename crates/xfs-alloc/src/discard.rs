@@ -14,7 +14,7 @@ use xfs_trans::Journal;
 use crate::group::GroupSpace;
 use crate::space::AllocatorState;
 
-/// Discards free extents within a range of blocks of the volume, in pieces of at least
+/// Discards free extents within a range of blocks of the volume, in runs of at least
 /// `minimum_blocks`. Returns the number of blocks discarded.
 ///
 /// Other threads can allocate meanwhile: the header of a group is latched for a few extents at a

@@ -113,8 +113,8 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
 }
 
 /// Updates the state in memory. The groups get the state that they would have if the volume had
-/// just been opened. The growth is added to the counters instead of setting them, so that a thread
-/// that holds reserved blocks can still give the blocks back afterwards.
+/// just been opened. The counters are not set to new values; the growth is added to them. So a
+/// thread that holds reserved blocks can still give the blocks back afterwards.
 fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Result<()> {
     let OpenedSpace { space, counts, pool } = open_space(journal.cache(), superblock)?;
     AllocatorState::of(journal).refresh(space);

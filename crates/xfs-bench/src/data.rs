@@ -71,8 +71,8 @@ impl StepTimes {
         self.slices.iter().sum()
     }
 
-    /// Returns the ratio of the speed to that of `other`, as the median over all slices. `None` if
-    /// there are no slices. Short disturbances do not affect the median.
+    /// Returns the ratio of this contender's speed to that of `other`, as the median over all
+    /// slices. `None` if there are no slices. Short disturbances do not affect the median.
     fn median_ratio(&self, other: &Self) -> Option<f64> {
         let pairs = self.slices.iter().zip(&other.slices);
         let mut ratios: Vec<_> =

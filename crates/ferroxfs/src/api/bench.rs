@@ -31,16 +31,16 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether there is a list of all cached inodes.
+    /// Sets whether the mount keeps a list of all cached inodes.
     #[must_use]
     pub fn inode_index(mut self, index: InodeIndex) -> Self {
         self.inode_index = index;
         self
     }
 
-    /// Sets how many lists the log gathers commits in: by default two for each processor. With 1
-    /// all threads share one. With a [`fixed_time`](Self::fixed_time) there is
-    /// one.
+    /// Sets the number of lists (slots) in which the log gathers commits until it writes them: by
+    /// default two for each processor. With 1, all threads share one list. With a
+    /// [`fixed_time`](Self::fixed_time) there is one.
     ///
     /// # Panics
     ///

@@ -31,7 +31,8 @@ impl Volume {
         &self.volume_ref().cache
     }
 
-    /// Returns the state of the log when the volume was opened. `None`: its device was not given.
+    /// Returns the state of the log when the volume was opened. `None`: the log is external and its
+    /// device was not given.
     #[must_use]
     pub fn log_state(&self) -> Option<&xfs_log::LogState> {
         self.volume_ref().log.as_ref()
@@ -57,8 +58,8 @@ impl Devices {
         self.description()
     }
 
-    /// Returns the log of the volume with this superblock, for reading. `None`: it is external and
-    /// its device was not given.
+    /// Returns the log of the volume with this superblock, for reading. `None`: the log is external
+    /// and its device was not given.
     pub fn log(&self, superblock: &Superblock) -> Option<Result<xfs_log::LogDevice, Error>> {
         self.log_of(superblock)
     }

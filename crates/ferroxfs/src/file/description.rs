@@ -64,7 +64,8 @@ impl Description {
     }
 }
 
-/// Counts an open of a file in a mode.
+/// Registers an open of a file in `mode` with the locks of the file, and breaks conflicting leases.
+/// `wait` says whether to wait until they have ended.
 fn count(inode_ref: &InodeRef, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     let mount = inode_ref.mount();
     if inode_ref.tally().is_none() {
@@ -80,8 +81,8 @@ fn count(inode_ref: &InodeRef, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     counted.map_err(lock_error)
 }
 
-/// Reads the pointer to the locks of a file, if the mount has the option `LockCheck::Pointer`. For
-/// benchmarks only.
+/// Reads the pointer to the locks of a file if the mount has the option `LockCheck::Pointer`.
+/// Benchmarks measure the cost of this read.
 fn look_at_context(locks: FileLocks<'_>, mount: &Mount) {
     if mount.lock_check == LockCheck::Pointer {
         std::hint::black_box(locks.has_context());

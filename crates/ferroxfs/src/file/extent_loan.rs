@@ -24,7 +24,7 @@ thread_local! {
     static LENT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Counts a loan of this thread until it is dropped.
+/// Counts one loan in `LENT`, from `begin` until this value is dropped.
 struct Lending;
 
 impl Lending {

@@ -21,7 +21,8 @@ pub enum LockOwner {
     /// without an open handle. They also end when the file has lost its last name and its last
     /// reference.
     Process(u64),
-    /// This open file, clones included: `F_OFD_SETLK`. Its locks end with it.
+    /// This open file, clones included: `F_OFD_SETLK`. Its locks end when its last handle is
+    /// closed.
     File,
 }
 
@@ -33,7 +34,7 @@ impl File {
     ///
     /// - EAGAIN with [`Wait::No`] on a conflict.
     /// - EDEADLK if a process would wait for itself.
-    /// - EINTR and ETIMEDOUT as the [`Waiter`](xfs_locks::Waiter) ends.
+    /// - EINTR or ETIMEDOUT if the [`Waiter`](xfs_locks::Waiter) ends the wait with it.
     /// - EBADF for an exclusive lock on a file that is not open for writing, or a shared one on a
     ///   file that is not open for reading.
     /// - EOPNOTSUPP on a volume that is open for reading.
@@ -178,8 +179,8 @@ impl File {
         entry.locks().set_lease(request).map_err(lock_error)
     }
 
-    /// Returns the mode of this open's lease of a kind. While the lease is being broken, the result
-    /// is the mode that will remain.
+    /// Returns the mode of the lease of this kind that this open has; `None` if it has none. While
+    /// the lease is being broken, the result is the mode that will remain.
     ///
     /// # Errors
     ///
@@ -201,7 +202,7 @@ impl File {
         Ok(())
     }
 
-    /// Returns how often the file is open, this open included.
+    /// Returns how many times the file is open, this open included.
     ///
     /// # Errors
     ///
@@ -217,7 +218,7 @@ impl File {
     }
 }
 
-/// Releases the reference with which locks kept an inode cached.
+/// Releases the reference that kept the inode cached while the file had locks.
 fn give_up_mark(mount: &Mount, entry: &Arc<CachedInode>) {
     entry.unmark();
     mount.release(Arc::clone(entry));

@@ -15,7 +15,7 @@ use crate::volume_ref::InodeRef;
 
 impl Node {
     /// Checks that this is a regular file and that the caller has the access `wanted` to it, and
-    /// opens it by `open`.
+    /// opens it with `open`.
     fn into_file(
         self,
         wanted: Access,
@@ -71,8 +71,8 @@ impl Node {
             .into_file(Access::empty(), |inode_ref| Description::open(inode_ref, OpenMode::Write))
     }
 
-    /// Returns the access that an open asks for: reading, and also writing on a volume that is open
-    /// for writing.
+    /// Returns the access that an open without a mode requests: reading, and also writing on a
+    /// volume that is open for writing.
     fn all_access(&self) -> Access {
         if self.inode_ref().is_some() { Access::READ | Access::WRITE } else { Access::READ }
     }
@@ -88,12 +88,12 @@ impl Node {
     }
 
     /// Opens a regular file in a mode. A conflicting lease is broken in any case. `wait` says
-    /// whether this call waits for its end.
+    /// whether this call waits until the lease has ended.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); EAGAIN with [`Wait::No`], EINTR and ETIMEDOUT as the
-    /// [`Waiter`](xfs_locks::Waiter) ends.
+    /// As [`open`](Self::open); EAGAIN with [`Wait::No`], EINTR or ETIMEDOUT if the
+    /// [`Waiter`](xfs_locks::Waiter) ends the wait with it.
     #[doc(alias = "O_NONBLOCK")]
     pub fn open_as(&self, mode: OpenMode, wait: Wait<'_>) -> Result<File> {
         let wanted = match mode {

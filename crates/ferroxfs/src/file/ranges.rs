@@ -49,8 +49,8 @@ pub enum RangeMode {
     /// and end before the end of the file.
     #[doc(alias = "FALLOC_FL_COLLAPSE_RANGE")]
     Collapse,
-    /// A hole of the length of the range is inserted at its start, and later bytes move to higher
-    /// offsets. The range must consist of whole blocks and start before the end of the file.
+    /// A hole as long as the range is inserted at the start of the range, and later bytes move to
+    /// higher offsets. The range must consist of whole blocks and start before the end of the file.
     #[doc(alias = "FALLOC_FL_INSERT_RANGE")]
     Insert,
     /// Space is allocated for the range, and the range no longer shares its blocks with another
@@ -312,8 +312,9 @@ fn check_exchangeable(mount: &Mount) -> Result<()> {
     }
 }
 
-/// Checks that there is space for the steps of a move. A move cannot be repeated as a whole: each
-/// step reserves the same number of blocks, and gives back what it has not used.
+/// Checks that there is space for the steps of a move of extents. A move cannot be repeated as a
+/// whole: each step reserves the same number of blocks, and gives back the blocks that it has not
+/// used.
 fn make_room_to_move(mount: &Mount) -> Result<()> {
     let blocks = LiveInode::grow_blocks(mount.geometry(), ForkKind::Data, 2);
     mount.begin(TransactionKind::Write, blocks)?.cancel();

@@ -1,8 +1,8 @@
 //! Opening a volume whose first superblock is damaged.
 //!
-//! Owns: the place of a volume that nothing recognises, and the overlay in memory that has a sound
-//! superblock in place of the damaged one. Does **not** own: the search for a copy
-//! (`xfs-evidence`).
+//! Owns: the choice where a volume starts whose superblock is not recognised, and the overlay in
+//! memory that has a sound superblock in place of the damaged one. Does **not** own: the search for
+//! a copy (`xfs-evidence`).
 
 use std::path::Path;
 use std::sync::Arc;

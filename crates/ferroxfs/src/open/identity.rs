@@ -33,9 +33,10 @@ impl Devices {
     ///
     /// # Errors
     ///
-    /// See [`OpenError`]. A volume of a kind that is only read is refused, with nothing changed. If
-    /// a copy of the superblock cannot be changed, this fails, but the other copies are changed and
-    /// the volume has the new UUID. If any other write fails, it has the old one or the new one.
+    /// See [`OpenError`]. A kind of volume that can only be read is refused, with nothing changed.
+    /// If a copy of the superblock cannot be changed, this fails, but the other copies are changed
+    /// and the volume has the new UUID. If any other write fails, it has the old one or the new
+    /// one.
     #[doc(alias = "xfs_admin -U")]
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid, OpenError> {
         let superblock = read_superblock(&self.data)?;
@@ -57,8 +58,8 @@ impl Devices {
         log.and_then(|log| xfs_log::end_clean_log(log, uuid)).map_err(OpenError::Log)
     }
 
-    /// Writes the UUID into the superblock and its copies. The inner result is the error of the
-    /// copies.
+    /// Writes the UUID into the superblock and its copies. The outer result is that of the
+    /// superblock, the inner one that of the copies.
     fn write_uuid(
         &self,
         superblock: &Superblock,

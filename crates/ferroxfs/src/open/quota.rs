@@ -1,13 +1,13 @@
-//! The state of quota of a volume that is changed without counting.
+//! The quota flags of a volume whose changes are not counted in its dquots.
 //!
 //! Owns: the choice which changes make the counts of dquots wrong. Does **not** own the replay of
 //! logged dquots (`xfs-log`).
 //!
 //! This library does not count the usage of users, groups and projects yet. A kernel trusts the
-//! counts only while the superblock says that they were checked, and counts again otherwise. So the
-//! first transaction of a volume that is opened for writing clears these flags. A log holds
-//! transactions in their order: after a crash either no change is there, or the flags are cleared
-//! too. The kernel does the same at a mount without quota.
+//! counts only while flags of the superblock say that they were checked. Without these flags it
+//! counts again. So the first transaction of a volume that is opened for writing clears the flags.
+//! A log holds transactions in their order: after a crash either no change is there, or the flags
+//! are cleared too. The kernel does the same at a mount without quota.
 //!
 //! A recovery alone replays the counts with the changes that they count. It clears the flags only
 //! before work that changes counts: an unlinked inode or an unfinished change of a file's blocks.
@@ -25,8 +25,8 @@ use xfs_format::{AgNumber, SuperblockDisk};
 use xfs_log::{Intent, Replayed};
 use xfs_trans::Journal;
 
-/// Clears the flags that say that the counts of quota were checked, if `access` changes files
-/// without counting. This must be the first transaction of the journal.
+/// Clears the flags that say that the counts of quota were checked, if a volume with this `access`
+/// changes files without counting. This must be the first transaction of the journal.
 pub(super) fn stop_counting(
     journal: &Arc<Journal>,
     replayed: &Replayed,
@@ -55,7 +55,7 @@ pub(super) fn stop_counting(
     })
 }
 
-/// Offset of the state of quota in the superblock, in bytes.
+/// Offset of the quota flags in the superblock, in bytes.
 const FLAGS: usize = offset_of!(SuperblockDisk, quota_flags);
 
 /// Returns whether a crash left work that changes the number of inodes or blocks of an owner.
@@ -71,8 +71,8 @@ fn leaves_work_to_count(journal: &Arc<Journal>, replayed: &Replayed) -> Result<b
     Ok(false)
 }
 
-/// Returns whether finishing an intent can change the number of blocks of a file. The others change
-/// records of blocks that were taken from their owner before.
+/// Returns whether finishing an intent can change the number of blocks of a file. Intents of all
+/// other kinds change records of blocks that their owner has given up already.
 fn changes_files(intent: &Intent) -> bool {
     matches!(intent.kind(), ItemKind::Map | ItemKind::Attr | ItemKind::Exchange)
 }

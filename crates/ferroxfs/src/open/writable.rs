@@ -67,8 +67,9 @@ impl Devices {
         Ok(Some(summary))
     }
 
-    /// Replays the log of a v4 volume onto the disk. Work that the crash left open takes
-    /// transactions, which no v4 volume gets here: such a log is refused, and nothing is changed.
+    /// Replays the log of a v4 volume onto the disk. A log with work that the crash left open is
+    /// refused, with nothing changed: this work takes transactions, and ferroxfs makes none on a v4
+    /// volume.
     fn recover_version_4(&self) -> Result<Summary, OpenError> {
         let superblock = read_superblock(&self.data)?;
         if let Some(corruption) = self.cut_short(&superblock) {
@@ -85,8 +86,8 @@ impl Devices {
         Ok(*replayed.summary())
     }
 
-    /// Returns the access that a recovery needs: some kinds of volumes are recovered in memory
-    /// only, to be read.
+    /// Returns the access that a recovery needs. It is `Replay` if the recovery writes into memory
+    /// only, which more kinds of volumes allow.
     const fn recovery_access(&self) -> VolumeAccess {
         if self.is_in_memory { VolumeAccess::Replay } else { VolumeAccess::Recover }
     }
@@ -142,8 +143,8 @@ impl Devices {
     }
 }
 
-/// Finishes the intents that a crash left open in the log. Before that, the volume is marked as
-/// changed without counting for quota, if `access` changes it so.
+/// Finishes the intents that a crash left open in the log. If `access` changes files without
+/// counting for quota, first clears the flags that say that the counts were checked.
 pub(super) fn finish(
     journal: &Arc<Journal>,
     replayed: &Replayed,

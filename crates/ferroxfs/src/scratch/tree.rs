@@ -48,8 +48,8 @@ impl Tree {
         &self.root
     }
 
-    /// Takes a reference to the inode that a name means. The name itself holds one (I1), and stays
-    /// while the directory is locked.
+    /// Takes a reference to the inode that a name means. The name itself holds a reference (I1),
+    /// and cannot be removed while the directory is locked.
     pub(super) fn look_up(directory: &Node, name: &[u8]) -> Result<Node> {
         let names = names_of(directory)?;
         let found = names.get(name).ok_or(PosixError::NotFound)?;
@@ -137,7 +137,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a name, and gives back its memory and its reference.
+    /// Removes a name from a directory. Releases the memory of the name, and its reference to the
+    /// inode.
     fn take_out(&self, directory: &Node, name: &[u8]) -> Result<()> {
         let removed = names_of(directory)?.remove(name);
         if let Some(removed) = removed {

@@ -3,8 +3,8 @@
 use xfs_log::{LogCounts, PushCounts, SpaceUse};
 use xfs_trans::TransactionCounts;
 
-/// Counters of transactions, as in the line `trans` of /proc/fs/xfs/stat. Each transaction of a
-/// chain counts.
+/// Counters of transactions, as in the line `trans` of /proc/fs/xfs/stat. A long operation commits
+/// a chain of transactions; each of them counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionStats {
@@ -42,7 +42,8 @@ pub struct CheckpointStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogStats {
-    /// Number of committed transactions. Each transaction of a chain counts.
+    /// Number of committed transactions. Each transaction of the chain that a long operation
+    /// commits counts.
     pub commits: u64,
     /// Number of log records that were written.
     #[doc(alias = "xs_log_writes")]

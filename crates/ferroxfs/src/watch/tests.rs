@@ -139,7 +139,8 @@ fn volume_closes_while_a_watch_ends() {
     ending.join().unwrap();
 }
 
-/// Checks that lost events give a single overflow event until that event is read.
+/// Lets a watch lose events repeatedly. Checks that it reports one overflow event for all losses
+/// until that event is read.
 #[test]
 fn overflowing_watch_reports_it_once() {
     let volume = volume("");

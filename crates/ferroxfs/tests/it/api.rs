@@ -1,4 +1,5 @@
-//! Promises of the public API that no type checks: its size, and errors as `std::io` sees them.
+//! Tests of promises of the public API that the compiler cannot check: its size, and errors as
+//! `std::io` sees them.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -32,7 +32,7 @@ mod watch;
 #[path = "../../examples/write.rs"]
 mod write;
 
-/// Makes an image by the example `make`. Returns the folder of the image and its path.
+/// Makes an image with the example `make`. Returns the folder of the image and its path.
 fn image() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("disk.img");

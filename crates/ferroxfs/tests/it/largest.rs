@@ -1,5 +1,6 @@
 //! Tests of each operation with the largest values, names and access control lists, on the smallest
-//! log that mkfs makes. A transaction that is too large for the log would be refused. None may be.
+//! log that mkfs makes. A transaction that is too large for the log would be refused. The tests
+//! check that none is refused.
 
 use std::sync::Arc;
 

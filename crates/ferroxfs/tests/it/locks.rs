@@ -385,8 +385,8 @@ fn check_freed_after_threads_read_it(make: impl FnOnce(&Volume) -> Node) {
     volume.close().unwrap();
 }
 
-/// Checks I2 of `xfs_icache::per_cpu_refs`: the reference that each processor slot has to a file
-/// ends, so that a removed file is freed.
+/// Checks I2 of `xfs_icache::per_cpu_refs`: the reference that each processor slot has to a removed
+/// file is released, so that the file is freed.
 #[test]
 fn removed_file_is_freed_after_sharded_reads() {
     check_freed_after_threads_read_it(|volume| {

@@ -67,7 +67,8 @@ fn unwritten_and_shared_extents_are_read() {
     assert_eq!(shared[16 * KIB..], [b'a'; 24 * KIB]);
 }
 
-/// Without the device, names, metadata, maps and the files on the data device are readable.
+/// Checks that without the realtime device, names, metadata, maps and the files on the data device
+/// are readable.
 #[test]
 fn volume_without_its_device_lacks_only_contents() {
     for section in [RealtimeSection::Classic, RealtimeSection::Groups] {
@@ -128,7 +129,8 @@ fn section_that_was_cut_short_is_a_finding() {
 }
 
 /// Changes the map of a realtime file so that its first extent starts at another block: past the
-/// section, or in a group that does not exist.
+/// section, or in a group that does not exist. Checks that a lookup of the file reports a corrupt
+/// extent.
 #[test]
 fn extent_outside_of_the_section_is_corrupt() {
     for section in RealtimeSection::ALL {
@@ -182,7 +184,8 @@ fn metadata_directory_is_hidden_and_listed_on_request() {
     assert!(matches!(plain, Error::Posix(PosixError::NotFound)), "{plain}");
 }
 
-/// A metadata inode without its flag, and a superblock that names a file as the metadata directory.
+/// Removes the flag of a metadata inode. On another volume, lets the superblock name a file as the
+/// metadata directory. Checks that both are reported as corruption.
 #[test]
 fn metadata_inode_without_its_flag_is_corrupt() {
     let section = RealtimeSection::Groups;

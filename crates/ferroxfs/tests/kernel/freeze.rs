@@ -45,8 +45,8 @@ fn same(contents: &[u8]) -> Result<(), TrialError> {
     if contents == b"contents" { Ok(()) } else { Err(failed("other contents")) }
 }
 
-/// Makes a volume with an open file that has lost its name, freezes it by the library, and returns
-/// a copy of it.
+/// Makes a volume with an open file that has lost its name, freezes it with ferroxfs, and returns a
+/// copy of it.
 fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let volume: Volume = patiently(|| options(image).open(&image.data)).map_err(failed)?;
     let mut file = volume.create_file("/file").map_err(failed)?;
@@ -62,7 +62,7 @@ fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     Ok(copy)
 }
 
-/// As `of_ours`, with the volume changed and frozen by the kernel.
+/// Does what `of_ours` does, but the kernel changes and freezes the volume.
 fn of_kernel(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let mount = image.mount(&[])?;
     fs::write(mount.path().join("file"), "contents").map_err(failed)?;

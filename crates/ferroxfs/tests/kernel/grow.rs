@@ -1,6 +1,6 @@
-//! Grows a volume by the library, and a copy of it by the kernel. Checks that their headers are
-//! equal and that xfs_repair finds nothing wrong in either. The kernel then uses the blocks that
-//! the library has added.
+//! Tests that grow a volume with ferroxfs, and a copy of it with the kernel. The headers of both
+//! must be equal, and xfs_repair must find nothing wrong in either. The kernel then uses the blocks
+//! that ferroxfs has added.
 
 use std::fs;
 use std::path::Path;
@@ -132,7 +132,8 @@ fn compare(ours: &Image, kernel: &Image) -> Result<(), TrialError> {
     if space(&ours)? == space(&kernel)? { Ok(()) } else { Err(failed("other space")) }
 }
 
-/// Fills, by the kernel, the volume that the library has grown, and checks it by xfs_repair.
+/// Fills the volume that ferroxfs has grown with files, through the kernel, and checks it with
+/// xfs_repair.
 fn use_it(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     fill(mount.path())?;

@@ -33,8 +33,8 @@ fn make(geometry: &Geometry, folder: &Path) -> Result<Image, TrialError> {
     Ok(image)
 }
 
-/// Checks a volume by the kernel and xfs_repair. Returns what xfs_db shows for `command`: the UUID
-/// or the label.
+/// Checks a volume with the kernel and xfs_repair. Returns what xfs_db shows for `command`: the
+/// UUID or the label.
 fn judge(image: &Image, mount_options: &[&str], command: &str) -> Result<String, TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
@@ -105,8 +105,8 @@ fn cut(image: &Image) -> Result<(), TrialError> {
     judge(image, &[], "uuid").map(drop)
 }
 
-/// Sets the UUID. Write `nth` to the device with the log and all later writes fail. The inner
-/// result is that of the change.
+/// Sets the UUID on a device whose write `nth`, and all later writes, fail. It is the device that
+/// holds the log. The inner result is that of the change.
 fn set_failing(image: &Image, nth: u64) -> Result<Result<Uuid, OpenError>, TrialError> {
     let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
         let opened =

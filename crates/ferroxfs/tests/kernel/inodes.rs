@@ -54,7 +54,7 @@ fn make(path: &Path) -> Result<Image, TrialError> {
     Ok(Image { data: path.to_owned(), log: None })
 }
 
-/// Makes files by the kernel until it has no inode left. Returns the number of inodes.
+/// Makes files through the kernel until it has no inode left. Returns the number of inodes.
 fn fill_by_kernel(image: &Image) -> Result<u64, TrialError> {
     let mount = image.mount(&[])?;
     let refused = (0..2 * LIMIT).find_map(|number| {
@@ -81,7 +81,7 @@ fn check_count(volume: &Volume, who: &str, expected: u64) -> Result<(), TrialErr
     Ok(())
 }
 
-/// Makes files by the library until it has no inode left.
+/// Makes files with ferroxfs until the volume has no inode left.
 fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     if volume.lookup(directory).is_err() && !had_room(volume.create_dir(directory))? {
         return Ok(());

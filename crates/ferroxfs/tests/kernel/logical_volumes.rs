@@ -18,10 +18,11 @@ const STRIPE_BYTES: u64 = 64 << 10;
 /// Where LVM puts the first extent of a physical volume.
 const FIRST_EXTENT: u64 = 1 << 20;
 
-/// The number of a disk, the first extent there, and the number of extents.
+/// The number of a disk, the first LVM extent on that disk, and the number of extents.
 type ExtentRange = (usize, u64, u64);
 
-/// The extents of a volume: pieces of bytes, each with its disk and the byte on it.
+/// The ranges of bytes that make up a logical volume, in its order. Each is given as length in
+/// bytes, number of the disk, and byte offset on that disk.
 type Pieces = Vec<(u64, usize, u64)>;
 
 /// Two disks with a volume group, attached to loop devices.
@@ -90,7 +91,8 @@ impl Group {
         run(tool, &[&["--driverloaded", "n", "--config", &config], arguments].concat())
     }
 
-    /// Returns the pieces of a volume in its order, by the extents that `lvs` reports.
+    /// Returns the ranges of bytes that make up a logical volume, from the extents that `lvs`
+    /// reports.
     fn pieces(&self, name: &str) -> Result<Pieces, TrialError> {
         let columns = "seg_start_pe,seg_pe_ranges";
         let path = format!("vgtest/{name}");
@@ -156,8 +158,8 @@ pub(crate) fn check() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Puts a new volume into the pieces, writes files through the library, and checks the volume that
-/// the pieces then make up by xfs_repair and by its files.
+/// Makes a new volume in the given ranges of the disks, and writes files through ferroxfs. Then
+/// checks the volume with xfs_repair and by comparing its files.
 fn check_volume(group: &Group, name: &str, pieces: &Pieces) -> Result<(), TrialError> {
     let length: u64 = pieces.iter().map(|(length, _, _)| length).sum();
     let made = xfs_trans::testing::make_sized(length, "-l size=8m");
@@ -190,7 +192,7 @@ fn check_volume(group: &Group, name: &str, pieces: &Pieces) -> Result<(), TrialE
     fs::remove_file(plain).map_err(failed)
 }
 
-/// Writes the pieces, one after the other, into a new file.
+/// Copies the given ranges of the disks, one after the other, into a new file.
 fn collect(disks: &[File; 2], pieces: &Pieces, to: &Path) -> Result<(), TrialError> {
     let plain = File::create(to).map_err(failed)?;
     let mut at = 0;

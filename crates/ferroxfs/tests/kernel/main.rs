@@ -88,8 +88,8 @@ fn check(geometry: &Geometry) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks a volume by `xfs_repair`, and compares our `statfs` with that of the kernel. Returns the
-/// number of free blocks.
+/// Checks a volume with `xfs_repair`, and compares our `statfs` with that of the kernel. Returns
+/// the number of free blocks.
 fn judge(image: &Image) -> Result<u64, TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));

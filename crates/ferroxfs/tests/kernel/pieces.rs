@@ -94,7 +94,8 @@ fn take_larger_extents(image: &Image) -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// Moves all names into the empty directory by the kernel, and shuts its volume down.
+/// Renames all files into the empty directory through the kernel, and shuts its volume down, as a
+/// crash would.
 fn crash_kernel(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     for number in 0..FILES {
@@ -127,7 +128,7 @@ fn crash_ours(image: &Image) -> Result<Image, TrialError> {
     Ok(Image { data: crashed, log: None })
 }
 
-/// Recovers a volume by the library, and checks it by xfs_repair and the kernel.
+/// Recovers a volume with ferroxfs, and checks it with xfs_repair and the kernel.
 fn judge(image: &Image, what: &str) -> Result<(), TrialError> {
     let options = OpenOptions::new().write(true);
     let devices = options.open_devices(&image.data).map_err(failed)?;

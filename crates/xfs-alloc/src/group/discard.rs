@@ -33,7 +33,7 @@ pub(crate) struct Discarded {
 }
 
 impl GroupSpace {
-    /// Discards the free blocks in a range of the group, in pieces of at least `minimum` blocks.
+    /// Discards the free blocks in a range of the group, in extents of at least `minimum` blocks.
     /// Stops after `TURN_EXTENTS` extents.
     pub(crate) fn discard_free(
         &self,

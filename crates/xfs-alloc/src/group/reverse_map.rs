@@ -3,8 +3,8 @@
 //!
 //! Owns: finding the record that a mapping belongs to, joining a new mapping with the record that
 //! it continues and with the record that continues it, and cutting a mapping out of a longer
-//! record. Does **not** own the time of the change: metadata changes with the allocation, a file's
-//! mappings in a later transaction step, promised in the log.
+//! record. Does **not** own the time of the change: mappings of metadata change with the
+//! allocation, and mappings of files in a later transaction step, for which the log has an intent.
 //!
 //! # Invariants
 //!

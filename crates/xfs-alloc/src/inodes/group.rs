@@ -98,7 +98,8 @@ impl<'journal> GroupInodes<'journal> {
         Ok((group.expect("a step that keeps no header waits for any (I6)"), inode))
     }
 
-    /// Writes the changed fields back to the buffer of the AGI. Work on the group continues.
+    /// Writes the changed fields back to the buffer of the AGI. The caller can continue to work on
+    /// the group.
     pub(super) fn store(&mut self, tx: &mut Transaction<'_>) {
         for (range, new) in self.agi.changes_since(&self.stored) {
             tx.change(&self.header, range, |bytes| bytes.copy_from_slice(&new));

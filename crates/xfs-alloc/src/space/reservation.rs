@@ -154,7 +154,7 @@ pub(crate) fn free_space_btree_blocks(agf: &Agf) -> u32 {
 }
 
 /// The free blocks that users see: those that the headers count, without those that are kept for
-/// btrees and for the pool.
+/// btrees and for the pool (for operations that must not fail for lack of space).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VisibleBlocks {
     free: u64,
@@ -182,7 +182,7 @@ impl VisibleBlocks {
         rest.is_some()
     }
 
-    /// Returns the number of blocks left in the pool.
+    /// Returns the number of blocks left in the pool for operations that must not fail.
     pub(crate) const fn pool(&self) -> u64 {
         self.pool
     }
@@ -193,8 +193,8 @@ impl VisibleBlocks {
     }
 }
 
-/// The reservations of a group, one for each btree that can grow. A reservation is 0 if the volume
-/// had no blocks for it.
+/// The reserves of a group: one for the free-inode btree and the reference counts, and one for the
+/// reverse map. A reserve is 0 if the volume had no blocks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserves {
     pub(crate) metadata: Reserve,

@@ -13,7 +13,7 @@ use crate::error::BenchError;
 
 /// Size in bytes of the writes that fill a file before the measurement.
 const FILL_BYTES: usize = 1 << 20;
-/// Space of a volume in bytes in addition to its files.
+/// Size of a volume in bytes, beyond the size of its files.
 const SPARE_BYTES: u64 = 512 << 20;
 
 /// A contender and its files, which are numbered from 0 on.
