@@ -76,7 +76,8 @@ impl ForkRoot {
     }
 }
 
-/// The root of a btree, as the object that contains it stores it.
+/// The root of a btree, in the form in which it is stored: by the header of a group, or in an
+/// inode.
 #[derive(Clone, Copy, Debug)]
 pub enum Root<'a> {
     /// The block number and the level of the root block, which the header of a group names.

@@ -20,7 +20,7 @@ const SUPERBLOCK: &[u8] =
 /// the leaves up.
 pub(crate) const FIRST_BLOCK: u64 = 100;
 
-/// The contents of a sample.
+/// The kind, the owner and the records of a sample btree.
 pub(crate) struct Contents {
     pub(crate) kind: BtreeKind,
     pub(crate) owner: u64,

@@ -39,8 +39,8 @@ use crate::shard::{Entered, Shard, ShardStatistics};
 /// The least capacity of a shard in bytes. With less, each shard would hold too few buffers.
 const SHARD_BYTES: usize = 512 << 10;
 
-/// The greatest number of shards. More gain nothing: two concurrent misses rarely meet in one of
-/// 64.
+/// The greatest number of shards. More shards gain nothing: with 64, two concurrent misses rarely
+/// need the same shard.
 const MAX_SHARDS: usize = 64;
 
 /// Number of times that a structure of a live volume is read again before its failed check is

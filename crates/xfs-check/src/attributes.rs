@@ -117,8 +117,8 @@ fn blocks<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &ForkMap) {
 /// The visitor of the leaves of an attribute fork.
 struct AttrLeaves<'a> {
     fork: DaFork<'a>,
-    /// The attributes whose hash is `last_hash`, by which an attribute that is stored twice is
-    /// found.
+    /// The attributes read so far whose hash is `last_hash`. An attribute that is stored twice is
+    /// found among them.
     last: Vec<(Namespace, Vec<u8>)>,
     last_hash: Option<u32>,
 }
@@ -162,8 +162,8 @@ impl<T: Facts> LeafVisitor<T> for AttrLeaves<'_> {
 }
 
 impl AttrLeaves<'_> {
-    /// Checks that no free range of a leaf lies over its header. Kernels before 7.0 may leave a
-    /// free range over the table of entries, so that is not a finding.
+    /// Checks that no free range of a leaf overlaps the header of the leaf. Kernels before 7.0 may
+    /// leave a free range over the table of entries, so that is not a finding.
     fn check_free<T: Facts>(&self, pass: &mut Pass<'_, T>, leaf: &DaBlock) {
         let address = StructureAddress::Attr(self.fork.inode.number(), leaf.block);
         let Ok(decoded) = AttrLeaf::decode(&leaf.bytes, address) else { return };
@@ -177,8 +177,8 @@ impl AttrLeaves<'_> {
         }
     }
 
-    /// Compares the stored hash of a parent pointer with the right one, which the verifier of a
-    /// leaf cannot know.
+    /// Compares the stored hash of a parent pointer with the hash of its name and directory. The
+    /// verifier of a leaf does not check it.
     fn check_hash<T: Facts>(
         &self,
         pass: &mut Pass<'_, T>,

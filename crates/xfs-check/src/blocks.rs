@@ -16,16 +16,17 @@ use crate::code::Code;
 use crate::finding::{Finding, Place};
 use crate::hash::Keyed;
 
-/// The volume that is checked. Nothing here writes (C2).
+/// The volume that is checked. Nothing here writes (C2 of the crate).
 #[derive(Clone, Copy)]
 pub(crate) struct Volume<'a> {
     pub(crate) device: &'a dyn BlockDevice,
     pub(crate) superblock: &'a Superblock,
     /// The end of the log, unless the log could not be read.
     pub(crate) log_head: Option<Lsn>,
-    /// The keyed hash of the facts that the balances add up.
+    /// The keyed hash function for facts. The sums of such hashes show whether two structures hold
+    /// the same facts (`sums.rs`).
     pub(crate) hash: Keyed,
-    /// The blocks of forks that may still be read.
+    /// The budget of reads: how many more blocks of forks the check may read.
     pub(crate) reads: &'a ReadBudget,
 }
 
@@ -95,7 +96,7 @@ pub(crate) enum Evidence {
 }
 
 impl Evidence {
-    /// Returns how far a block can be used that has failed this check.
+    /// Returns how far the contents of a block that has failed this check can be used.
     pub(crate) fn left_by(corruption: &Corruption) -> Self {
         match corruption.check() {
             Check::Magic { .. }
@@ -147,7 +148,7 @@ impl Findings {
         self.push(Finding::new(Code::unreadable(structure), place, error.to_string()));
     }
 
-    /// Takes all findings, and leaves an empty list of the same kind.
+    /// Takes all findings. Leaves an empty list, which is silent if this list is.
     pub(crate) fn take(&mut self) -> Self {
         let empty = Self { is_silent: self.is_silent, ..Self::default() };
         std::mem::replace(self, empty)

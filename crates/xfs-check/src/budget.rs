@@ -5,9 +5,9 @@
 //!
 //! Each block of a sound volume belongs to one fork at most, apart from shared contents of files,
 //! which are not read. So a run reads no more blocks of directories, attributes, links and extent
-//! btrees than the volume has. Damaged forks can map the same blocks many times, one million
-//! directories the same thousand blocks. Past [`FACTOR`] times the blocks of the volume, nothing
-//! more is read (C5).
+//! btrees than the volume has. Damaged forks can map the same blocks many times: a million
+//! directories may all map the same thousand blocks. Past [`FACTOR`] times the blocks of the
+//! volume, nothing more is read (C5 of the crate).
 
 use xfs_format::Geometry;
 use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume as VolumeScope};
@@ -18,7 +18,7 @@ use crate::finding::{Finding, Place};
 /// The number of times that a run may read each block of the volume, on average.
 const FACTOR: u64 = 2;
 
-/// The blocks of forks that may still be read.
+/// The budget of reads: how many more blocks of forks the check may read.
 pub(crate) struct ReadBudget {
     whole: u64,
     taken: AtomicU64<VolumeScope>,
@@ -35,13 +35,14 @@ impl ReadBudget {
         Self { whole, taken: AtomicU64::new(0), is_reported: AtomicBool::new(false) }
     }
 
-    /// Makes the budget whole again, for another pass over the volume.
+    /// Restores the whole budget, for another pass over the volume.
     pub(crate) fn refill(&self) {
         self.taken.store(0, Ordering::Relaxed);
         self.is_reported.store(false, Ordering::Relaxed);
     }
 
-    /// Takes some blocks. Returns `false` and takes none if none were left.
+    /// Takes blocks from the budget, as long as it is not used up. Returns `false`, and takes
+    /// nothing, if it is used up.
     pub(crate) fn take(&self, blocks: u64) -> bool {
         let has_some = !self.is_spent();
         if has_some {
@@ -50,12 +51,12 @@ impl ReadBudget {
         has_some
     }
 
-    /// Returns whether nothing is left.
+    /// Returns whether the budget is used up.
     pub(crate) fn is_spent(&self) -> bool {
         self.taken.load(Ordering::Relaxed) >= self.whole
     }
 
-    /// Returns the finding that the budget is spent. Only the first call gets it.
+    /// Returns the finding that the budget is used up. Only the first call returns it.
     pub(crate) fn finding(&self) -> Option<Finding> {
         if self.is_reported.swap(true, Ordering::Relaxed) {
             return None;

@@ -23,7 +23,8 @@ use crate::sums::Gaps;
 /// The most consequences that are kept. Further ones are only counted.
 const MOST_KEPT: usize = 1 << 17;
 
-/// The grounds on which a difference may be no damage of its own.
+/// The reasons why a difference between structures may be a consequence of other damage, and no
+/// damage of its own.
 #[derive(Clone, Copy)]
 pub(crate) struct Doubt<'a> {
     /// The gaps that would explain the difference. The most precise one is first.
@@ -33,12 +34,13 @@ pub(crate) struct Doubt<'a> {
 }
 
 impl<'a> Doubt<'a> {
-    /// The difference is explained by any of these gaps.
+    /// Returns the doubt about a difference that any of these gaps would explain.
     pub(crate) const fn of(gaps: &'a [Gap]) -> Self {
         Self { gaps, near: None }
     }
 
-    /// The difference is explained by any of these gaps, most likely by damage of this inode.
+    /// Returns the doubt about a difference that any of these gaps would explain, most likely one
+    /// from damage of this inode.
     pub(crate) const fn near(inode: InodeNumber, gaps: &'a [Gap]) -> Self {
         Self { gaps, near: Some(inode) }
     }
@@ -55,13 +57,13 @@ struct Consequence {
 #[derive(Default)]
 pub(crate) struct Consequences {
     list: Vec<Consequence>,
-    /// The number of consequences of each gap that were not kept.
+    /// For each gap, the number of its consequences that were not kept because the list was full.
     uncounted: BTreeMap<Gap, u64>,
 }
 
 impl Consequences {
-    /// Adds a difference if one of the gaps that would explain it is open. Otherwise returns the
-    /// finding: it is damage of its own.
+    /// Adds a difference to the consequences if one of the gaps that would explain it is open. If
+    /// none is open, the difference is damage of its own, and the finding is returned.
     pub(crate) fn absorb(
         &mut self,
         finding: Finding,
@@ -79,8 +81,9 @@ impl Consequences {
         None
     }
 
-    /// Counts each consequence on its cause in `findings`, and returns the consequences in the
-    /// order of their causes, with the indexes of these.
+    /// Finds the cause of each consequence among `findings`, and counts the consequence on that
+    /// finding. Returns the consequences, each with the index of its cause, in the order of their
+    /// causes.
     pub(crate) fn attribute(self, findings: &mut [Finding]) -> Vec<Finding> {
         let mut causes = Causes::of(findings);
         let mut counts = vec![0_u64; findings.len()];
@@ -110,7 +113,8 @@ impl Consequences {
     }
 }
 
-/// The judgement on differences between two sides, one of which may have a gap.
+/// Decides for each difference between two structures whether it is a finding or a consequence: one
+/// of the structures may have a gap.
 pub(crate) struct Judge<'a> {
     pub(crate) gaps: &'a Gaps,
     pub(crate) findings: &'a mut Findings,
@@ -126,11 +130,12 @@ impl Judge<'_> {
     }
 }
 
-/// The findings that can be causes.
+/// The findings that can be causes, by their indexes.
 struct Causes {
-    /// The first finding that opened a gap, for each gap that was asked for.
+    /// For each gap that was looked up, the first finding that can have opened it; `None` if no
+    /// finding can.
     of_gaps: BTreeMap<Gap, Option<usize>>,
-    /// The first damage of each inode.
+    /// For each inode, the first finding that it could not be read.
     of_inodes: BTreeMap<InodeNumber, usize>,
 }
 
@@ -259,7 +264,8 @@ mod tests {
     }
 
     /// Absorbs a `space.leaked` of group 1 and two `parent.extra` of names in directory 131, whose
-    /// gaps are open, and attributes them to the findings.
+    /// gaps are open, and finds their causes among `findings`. Returns the code and the cause of
+    /// each.
     fn attributed(findings: &mut [Finding]) -> Vec<(Code, Option<usize>)> {
         let group = AgNumber(1);
         let open = open(&[Gap::GroupClaims(group), Gap::Names]);

@@ -37,13 +37,14 @@ use crate::unlinked;
 /// Options of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {
-    /// The most bytes of members that one round collects; `None` means `ROUND_BYTES`.
+    /// The most bytes that one round collects of the facts by which structures differ; `None` means
+    /// `ROUND_BYTES`.
     round_bytes: Option<u64>,
     /// The end of the log. No structure may have a newer LSN. `None` if the log could not be read.
     log_head: Option<Lsn>,
     /// The number of threads; 0 means one for each processor.
     threads: usize,
-    /// The key of the hash that the balances use. `None` for a random key.
+    /// The key of the hash function for facts. `None` for a random key.
     key: Option<(u64, u64)>,
     /// Findings that the caller has made before the check.
     earlier: Vec<Finding>,
@@ -64,7 +65,8 @@ impl CheckOptions {
         self
     }
 
-    /// Sets the key of the hash that the balances use, so that a test can repeat a run exactly.
+    /// Sets the key of the hash function by which the check compares sums of facts, so that a test
+    /// can repeat a run exactly.
     #[must_use]
     pub fn key(mut self, first: u64, second: u64) -> Self {
         self.key = Some((first, second));
@@ -80,8 +82,8 @@ impl CheckOptions {
         self
     }
 
-    /// Adds a finding that was made before the check, as that of a damaged first superblock. The
-    /// report lists it with the others.
+    /// Adds a finding that the caller has made before the check, such as that of a damaged first
+    /// superblock. The report lists it with the others.
     #[must_use]
     pub fn earlier_finding(mut self, finding: Finding) -> Self {
         self.earlier.push(finding);
@@ -89,7 +91,7 @@ impl CheckOptions {
     }
 }
 
-/// The usual number of bytes of members that one round collects.
+/// The default of the most bytes that one round collects.
 const ROUND_BYTES: u64 = 128 << 20;
 
 /// A receiver of the progress of a check.
@@ -253,8 +255,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Collects the members of the balances that do not hold, round by round, and returns the
-    /// differences.
+    /// Reads the volume again in each round, and collects the facts of the balances that do not
+    /// hold. Returns the differences between these facts.
     fn explain(&self, rounds: &Rounds, gaps: &Gaps, consequences: &mut Consequences) -> Findings {
         let mut explained = Findings::default();
         for differing in &rounds.list {
@@ -274,7 +276,7 @@ impl<'a> Run<'a> {
     }
 
     /// Describes the parts of the volume that were not checked, with the groups past the end of the
-    /// device and the differences for which there was no round.
+    /// device and the differences that were not explained because no round was left.
     fn unchecked(&self, gaps: &Gaps, rounds: &Rounds) -> Vec<Unchecked> {
         let mut what = unchecked(gaps);
         if rounds.left > 0 {
@@ -414,7 +416,7 @@ fn sort(list: &mut Vec<Finding>) {
     list.iter_mut().for_each(evidence::complete);
 }
 
-/// The most gaps of groups that are named. Further ones are counted.
+/// The most gaps of groups that the report names. Further gaps are only counted.
 const MOST_NAMED: usize = 1 << 16;
 
 /// Describes the parts of the volume that were not checked because of gaps.

@@ -21,8 +21,8 @@ const READ_BYTES: usize = 512 << 10;
 /// A run of inodes that are neighbours on disk.
 struct Run {
     first: AgInode,
-    /// Whether each inode is free, by the inode btree. Records of a leaf that are out of order
-    /// are still evidence, so no record is looked up by its number.
+    /// Whether each inode is free, according to the inode btree. Records of a leaf that are out of
+    /// order are still evidence, so no record is looked up by its number.
     free: Vec<bool>,
 }
 

@@ -13,21 +13,25 @@ use crate::group::GroupSummary;
 use crate::reach;
 use crate::sums::Sums;
 
-/// The most rounds that collect the members of differing balances. Each reads the volume again.
+/// The most rounds that collect the facts of balances that do not hold. Each round reads the volume
+/// again.
 const MOST_ROUNDS: usize = 64;
 
-/// The balances that do not hold, in rounds whose members fit into a number of bytes together.
+/// The balances that do not hold, divided into rounds. The facts of one round fit into
+/// `limit_bytes`.
 pub(crate) struct Rounds {
     limit_bytes: u64,
     used_bytes: u64,
     pub(crate) list: Vec<Differing>,
-    /// The number of groups and buckets for which there is no round left.
+    /// Number of groups and of buckets of inodes that got no round, because there are
+    /// `MOST_ROUNDS`.
     pub(crate) left: u64,
 }
 
 impl Rounds {
-    /// Returns the round for a group or a bucket whose members need `bytes` bytes. A group or a
-    /// bucket that is larger than the limit has a round of its own.
+    /// Returns the round for a group or a bucket of inodes whose facts need `bytes` bytes; `None`
+    /// if no round is left. A group or a bucket that is larger than the limit has a round of its
+    /// own.
     fn round_for(&mut self, bytes: u64) -> Option<&mut Differing> {
         let is_full = self.used_bytes > 0 && bytes > self.limit_bytes - self.used_bytes;
         if self.list.is_empty() || is_full {
@@ -43,8 +47,8 @@ impl Rounds {
     }
 }
 
-/// Returns the balances that do not hold, by group or by bucket of inodes, in rounds of
-/// `limit_bytes` bytes.
+/// Returns the balances that do not hold, by group or by bucket of inodes. They are divided into
+/// rounds of at most `limit_bytes` bytes.
 pub(crate) fn differing(sums: &Sums, limit_bytes: u64) -> Rounds {
     let limit_bytes = limit_bytes.max(1);
     let mut rounds = Rounds { limit_bytes, used_bytes: 0, list: Vec::new(), left: 0 };

@@ -1,12 +1,12 @@
 //! The walk over the hash btree that directories and attribute forks share.
 //!
-//! Owns: levels, owners, siblings and hashes across its blocks. Does **not** own: the leaves, which
-//! the visitor reads.
+//! Owns: the checks of levels, owners, siblings and hashes across the blocks of the btree. Does
+//! **not** own: the contents of leaves, which the visitor reads.
 //!
 //! # Invariants
 //!
 //! - **I1** A node's level is one less than its parent's, so a path ends.
-//! - **I2** No more blocks are visited than the fork has (C5).
+//! - **I2** No more blocks are visited than the fork has (C5 of the crate).
 
 use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, MAX_DEPTH};
 use xfs_format::inode::ForkKind;
@@ -24,7 +24,7 @@ pub(crate) struct DaBlock {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A reader of leaves.
+/// A visitor of the leaves of a hash btree.
 pub(crate) trait LeafVisitor<T> {
     /// Reads a leaf. Returns its lowest and highest hash, or `None` if it has no entry.
     fn leaf(&mut self, pass: &mut Pass<'_, T>, leaf: &DaBlock) -> Option<(u32, u32)>;
@@ -88,7 +88,7 @@ impl DaFork<'_> {
 pub(crate) struct DaWalk<'w, 'a, V> {
     fork: DaFork<'w>,
     visitor: &'a mut V,
-    /// The block of each level that was visited last, and its forward pointer.
+    /// For each level, the block that was visited last, and its forward pointer.
     neighbours: [Option<(FileBlock, Option<FileBlock>)>; MAX_DEPTH as usize + 1],
     /// The highest hash so far.
     highest: u32,

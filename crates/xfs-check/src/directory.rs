@@ -1,7 +1,8 @@
 //! A directory: its names, its hash index, and its free-space index.
 //!
 //! Owns: the checks across the blocks of one directory, and the names of the volume. Does **not**
-//! own: whether the named inodes exist and count their links, which the balances tell.
+//! own: whether the named inodes exist and have the right link counts; the balances compare that
+//! (`sums.rs`).
 
 use xfs_format::directory::{
     Cookie, DataBlock, DirectoryCheck, Entry, FreeBlock, LeafBlock, NULL_OFFSET, ShortForm,
@@ -99,8 +100,8 @@ fn short_form<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
     }
 }
 
-/// The sum and the number of a directory's entries, or of the entries of its hash index. Both must
-/// be equal.
+/// The sum of the hashes of some entries, and their number. A directory and its hash index must
+/// have the same sum and number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct IndexSum {
     sum: u128,
@@ -154,8 +155,8 @@ impl Directory<'_> {
         pass.facts.gap(Gap::Names);
     }
 
-    /// Returns the numbers of the directory blocks in a section of the fork of which at least a
-    /// part is mapped. The numbers count from the start of the section.
+    /// Returns the directory blocks of a section of the fork that are mapped at least in part. They
+    /// are numbered from the start of the section.
     fn blocks_of_section<T: Facts>(
         &self,
         pass: &Pass<'_, T>,
@@ -461,7 +462,7 @@ struct IndexLeaves {
     index: IndexSum,
     /// The free-space table of the leaf, if the index has only one leaf.
     best: Option<Vec<u16>>,
-    /// Hash and position of the last entry that is not stale.
+    /// Hash and position of the last entry so far that is not stale.
     last: Option<(u32, Cookie)>,
     same_hash: Vec<(u32, Cookie)>,
 }

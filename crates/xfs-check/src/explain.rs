@@ -1,5 +1,5 @@
 //! The second pass: collects the members of the balances that do not hold, and reports by which
-//! members the two sides differ.
+//! members the two sides differ. A member is one fact, such as a claim, a link or a name.
 //!
 //! Owns: collecting the facts of the balances that do not hold, sorting both sides, and the
 //! findings that follow. A side that has a gap cannot be judged: a member that seems to be missing
@@ -32,8 +32,8 @@ pub(crate) struct Differing {
     pub(crate) parents: HashSet<usize>,
 }
 
-/// An extent in the coverage balance. `weight` is the number of owners that the extent adds to each
-/// block. It is negative if the extent says how many owners are expected.
+/// The balances that do not hold: for each kind of balance, the numbers of the groups or of the
+/// buckets of inodes.
 #[derive(Clone, Copy, Debug)]
 struct Weighted {
     claim: Claim,
@@ -42,7 +42,8 @@ struct Weighted {
     is_count: bool,
 }
 
-/// A name or a parent pointer, in a form in which both can be compared.
+/// A name or a parent pointer, in a form in which both can be compared: the named inode, the
+/// directory, the generation of the directory, and the name.
 type Parenthood = (InodeNumber, InodeNumber, u32, Vec<u8>);
 
 /// The most bytes that one fact about a group needs in the lists: a claim is in two of them.
@@ -53,7 +54,7 @@ pub(crate) const LINK_BYTES: u64 = size_of::<(InodeNumber, u64, InodeNumber)>() 
 pub(crate) const PAIR_BYTES: u64 = size_of::<(InodeNumber, InodeNumber)>() as u64;
 /// The bytes of an inode in use in the lists.
 pub(crate) const USED_BYTES: u64 = size_of::<UsedInode>() as u64;
-/// The bytes by which the host's allocator rounds a name up, at most.
+/// The most bytes by which the host's allocator rounds up the memory of a name.
 const ROUNDED_BYTES: u64 = 32;
 
 /// Returns the bytes of a name or a parent pointer in the lists.

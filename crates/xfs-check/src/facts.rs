@@ -132,7 +132,7 @@ pub(crate) enum Gap {
     Parents,
     /// The members of an unlinked list of a group are not known.
     Unlinked(AgNumber),
-    /// The counts of the superblock are not known: its first copy is damaged.
+    /// The counts of the superblock are not known, because the first superblock is damaged.
     Superblock,
 }
 

@@ -13,7 +13,7 @@ use crate::code::Code;
 pub enum Severity {
     /// Worth knowing; nothing is wrong.
     Note,
-    /// Legal, could be tidier.
+    /// Legal, but could be tidier.
     Preen,
     /// A count is wrong.
     Counter,

@@ -1,7 +1,7 @@
 //! The map of a fork: its extents, in the inode or in a btree.
 //!
-//! Owns: the checks of extents, the claims of their blocks and of the btree's, and the counts that
-//! the inode repeats. Does **not** own: what the blocks hold.
+//! Owns: the checks of extents, the claims of the blocks of extents and of the btree, and the
+//! counts that the inode repeats. Does **not** own: what the blocks hold.
 
 use xfs_format::btree::Extents;
 use xfs_format::extent::{Extent, ExtentCheck, ExtentList, ExtentRoot, ExtentRules};
@@ -251,7 +251,7 @@ impl<T: Facts> Collected<'_, '_, '_, T> {
         self.map.is_whole &= is_whole;
     }
 
-    /// Puts the findings of a walk before those that its visitor has made meanwhile.
+    /// Puts the findings of a walk before the findings that its visitor has made during the walk.
     fn put_back(&mut self, mut findings: Findings) {
         findings.append(self.pass.findings.take());
         *self.pass.findings = findings;

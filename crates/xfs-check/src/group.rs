@@ -76,7 +76,7 @@ impl<T: Facts> GroupCheck<'_, T> {
         self.group.number()
     }
 
-    /// Claims the headers, and the log if it is in this group.
+    /// Claims the blocks of the headers, and those of the log if it is in this group.
     fn fixed_claims(&mut self) {
         let number = self.number();
         let headers = self.volume.geometry().header_blocks();
@@ -437,7 +437,7 @@ struct WalkedTree {
     leaves: Vec<AgBlock>,
 }
 
-/// Claims the blocks of a btree, and hands its records on.
+/// A visitor of a btree. Claims each of its blocks, and passes each of its records to `record`.
 struct BlockOwner<'f, T, R> {
     facts: &'f mut T,
     number: AgNumber,
@@ -463,7 +463,8 @@ impl<F: BtreeFormat, T: Facts, R: FnMut(&mut T, &F::Record)> TreeVisitor<F>
     }
 }
 
-/// Returns a record of the reverse map as the claim that it mirrors.
+/// Returns a record of the reverse map in the form of a claim, so that it can be compared with
+/// claims.
 pub(crate) fn mapping_of(group: AgNumber, record: &Rmap) -> Claim {
     Claim {
         group,
@@ -475,7 +476,8 @@ pub(crate) fn mapping_of(group: AgNumber, record: &Rmap) -> Claim {
     }
 }
 
-/// Returns whether the second claim continues the first.
+/// Returns whether the second claim continues the first without a gap, on disk and in the fork,
+/// with the same owner and use.
 pub(crate) fn continues(first: &Claim, second: &Claim) -> bool {
     first.end() == second.start.0
         && first.owner == second.owner

@@ -1,7 +1,7 @@
 //! One inode: its core, its forks, and what the forks hold.
 //!
-//! Owns: the checks of the core against the inode btree and the forks, and the choice of what reads
-//! a fork.
+//! Owns: the checks of the core against the inode btree and the forks, and the choice of the module
+//! that reads a fork.
 
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCheck, InodeCore, InodeFlags2, fork};
@@ -20,7 +20,7 @@ use crate::group::GroupSummary;
 use crate::quota;
 use crate::symlink;
 
-/// A pass over inodes: where its facts and findings go.
+/// The state of a pass over inodes: the volume, and the receivers of facts and findings.
 pub(crate) struct Pass<'a, T> {
     pub(crate) volume: Volume<'a>,
     pub(crate) groups: &'a [GroupSummary],
@@ -54,8 +54,8 @@ impl<T: Facts> Pass<'_, T> {
         self.volume.geometry()
     }
 
-    /// Takes some blocks of the budget. Returns whether any were left. The first time that none are
-    /// left is a finding.
+    /// Takes blocks from the budget of reads. Returns `false` if the budget is used up; the first
+    /// such call adds a finding.
     pub(crate) fn take_reads(&mut self, blocks: u64) -> bool {
         let reads = self.volume.reads;
         let has_some = reads.take(blocks);

@@ -18,7 +18,7 @@
 //!
 //! - **C1** No decision of the checker depends on code that writes volumes.
 //! - **C2** Nothing is written.
-//! - **C3** What cannot be read is a finding and leaves the rest to be checked.
+//! - **C3** A structure that cannot be read is a finding, and the rest is still checked.
 //! - **C5** Every loop over pointers has a budget.
 
 mod attributes;

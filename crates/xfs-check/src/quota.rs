@@ -48,7 +48,8 @@ pub(crate) fn check<T: Facts>(
     }
 }
 
-/// A block of dquots, and the type and place that its inode gives it.
+/// A block of dquots: the type of quota that its inode holds, its block number in that inode, and
+/// its disk address.
 #[derive(Clone, Copy)]
 struct PlacedDquots {
     kind: QuotaKind,
@@ -73,8 +74,8 @@ fn check_block<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, placed: Plac
     pass.findings.push(Finding::new(code, place, found));
 }
 
-/// Checks a block by itself, and that its first dquot is the one that belongs there. The others
-/// follow it.
+/// Verifies a block of dquots by itself, and checks that its first dquot has the owner that belongs
+/// at this place. The verifier checks that the other dquots follow it.
 fn verify<T: Facts>(pass: &Pass<'_, T>, bytes: &[u8], placed: PlacedDquots) -> Result<(), Check> {
     let verdict = BlockKind::Dquots.verify(bytes, placed.at, &pass.volume.context());
     verdict.map_err(|corruption| corruption.check().clone())?;

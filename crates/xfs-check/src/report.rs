@@ -33,7 +33,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Differences that follow from the damage of a finding, which is their
     /// [cause](Finding::cause): a structure that could not be read makes others seem wrong. They
-    /// are in the order of their causes. Very many are only counted, on their causes.
+    /// are in the order of their causes. If there are too many, the others are only counted, in
+    /// their causes.
     pub consequences: Vec<Finding>,
     /// Number of findings that were left out because there were too many.
     pub dropped: u64,

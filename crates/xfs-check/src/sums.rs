@@ -15,7 +15,7 @@ use crate::explain::{GROUP_FACT_BYTES, LINK_BYTES, PAIR_BYTES, USED_BYTES, paren
 use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, UsedInode};
 use crate::hash::{Keyed, Tag};
 
-/// The number of buckets for facts about inodes.
+/// The number of buckets. Each bucket has the sums of the facts about its inodes.
 pub(crate) const BUCKETS: usize = 1024;
 /// Base-2 logarithm of the number of consecutive inode numbers that share a bucket.
 const BUCKET_LOG: u32 = 14;
@@ -62,14 +62,15 @@ pub(crate) struct InodeSums {
 }
 
 impl InodeSums {
-    /// Returns whether all balances of the bucket hold. The links of an inode whose count is no
-    /// longer kept are on one side only.
+    /// Returns whether all balances of the bucket hold. With an inode whose link count is
+    /// `PINNED_LINKS` they cannot: its links are added up, and its count is not subtracted.
     pub(crate) const fn holds(&self) -> bool {
         self.links == 0 && self.directories == 0 && self.parents == 0 && !self.has_pinned
     }
 }
 
-/// Structures that could not be read, by the balance that they feed.
+/// The gaps: for each kind of fact, whether facts may be missing because a structure could not be
+/// read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gaps {
     pub(crate) claims: bool,
@@ -144,7 +145,8 @@ impl Sums {
         }
     }
 
-    /// Expects each block of a group to have exactly one owner.
+    /// Subtracts one owner for each block of a group from the coverage balance, which holds when
+    /// the claims have added them.
     pub(crate) fn expect_group(&mut self, group: AgNumber, blocks: u32) {
         let whole = self.span(0, blocks);
         self.group(group, |sums| sums.coverage = sums.coverage.wrapping_sub(whole));
@@ -185,7 +187,8 @@ impl Sums {
         }
     }
 
-    /// Returns the sums of an inode's bucket, to which a fact of `bytes` bytes is added.
+    /// Counts a fact of `bytes` bytes in the bucket of an inode, and returns the sums of the
+    /// bucket.
     fn bucket(&mut self, inode: InodeNumber, bytes: u64) -> &mut InodeSums {
         let sums = self.inodes.get_mut(bucket_of(inode)).expect("a bucket is below their number");
         sums.list_bytes = sums.list_bytes.saturating_add(bytes);
@@ -244,7 +247,7 @@ pub(crate) const fn link_type(entry_type: EntryType) -> u64 {
     }
 }
 
-/// The link count that means that the number of links is no longer kept.
+/// The link count of an inode whose number of links XFS does not update any more.
 #[doc(alias = "XFS_NLINK_PINNED")]
 pub(crate) const PINNED_LINKS: u32 = u32::MAX;
 

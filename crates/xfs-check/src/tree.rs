@@ -6,7 +6,8 @@
 //! # Invariants
 //!
 //! - **I1** A level is one less than its parent's, so a path ends.
-//! - **I2** The number of visited blocks has a budget, so a graph that is no tree ends too (C5).
+//! - **I2** The number of visited blocks has a budget, so the walk of a graph that is no tree ends
+//!   too (C5 of the crate).
 
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, PointerForm};
 use xfs_format::{
@@ -26,7 +27,7 @@ pub(crate) trait TreeVisitor<F: BtreeFormat> {
     fn record(&mut self, record: &F::Record);
 }
 
-/// The place of a btree.
+/// The place of a btree, and the limit of a walk over it.
 #[derive(Clone, Copy)]
 pub(crate) struct TreeSpace<'a> {
     pub(crate) volume: Volume<'a>,
@@ -44,7 +45,7 @@ struct Child<K> {
     level: u32,
     key: Option<K>,
     high_key: Option<K>,
-    /// Whether the block may have few entries: a root, or a child of a root in an inode.
+    /// Whether the block may have few entries: it is a root, or a child of a root in an inode.
     may_be_low: bool,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** No more members are followed than the group has inodes, so a ring ends (C5).
+//! - **I1** No more members are followed than the group has inodes, so the walk of a ring ends (C5
+//!   of the crate).
 
 use xfs_format::agi::UNLINKED_BUCKETS;
 use xfs_format::inode::InodeCore;

@@ -212,7 +212,8 @@ impl Image {
         Ok(ImageVolume { path: self.path.clone(), volume })
     }
 
-    /// Reads the volume for `check`, which refuses `--no-recovery`: no hint names that option.
+    /// Reads the volume for `check`. Hints do not name the option `--no-recovery`, because `check`
+    /// refuses it.
     pub(crate) fn read_for_check(&self) -> Result<ImageVolume, Failure> {
         let volume = self.devices.open().map_err(|error| {
             let failure = open_failure(&self.path, &error);
@@ -261,8 +262,8 @@ impl Image {
     }
 
     /// Prints a note if the log ends in torn records, or if whole records follow its end. No
-    /// recovery replays them. After a power failure none of them was synced. A log that is damaged
-    /// can look the same, and then they may have been.
+    /// recovery replays these records. After a power failure none of them was synced. A damaged log
+    /// can look the same, and its records may have been synced.
     pub(crate) fn note_torn_log(&self, console: &mut Console) {
         let Ok(Some(Ok(state))) = self.describe().map(|description| description.log) else {
             return;

@@ -16,7 +16,8 @@ fn sums(groups: usize) -> Sums {
     Sums::new(Keyed::with_key(1, 2), groups, features)
 }
 
-/// Returns the rounds for a link to one inode in each bucket of inodes, none of which is in use.
+/// Counts a link to one inode in each bucket of inodes, although none of these inodes is in use.
+/// Returns the rounds for the balances that do not hold.
 fn rounds_of_links(limit_bytes: u64) -> Rounds {
     let mut sums = sums(0);
     for bucket in 0..BUCKETS as u64 {

@@ -47,8 +47,9 @@ impl Explain<'_> {
         self.judge.judge(finding, doubt);
     }
 
-    /// Sweeps over the blocks of each group. The weights of the parts that cover a block add up to
-    /// 0 if the block has as many owners as it should.
+    /// Goes through the blocks of each group, and reports blocks with a wrong number of owners. The
+    /// weights of the parts that cover a block add up to 0 if the block has as many owners as it
+    /// should.
     pub(super) fn coverage(&mut self, mut parts: Vec<Weighted>) {
         parts.sort_by_key(|part| (part.claim.group, part.claim.start, part.claim.end()));
         for group in parts.chunk_by(|a, b| a.claim.group == b.claim.group) {
@@ -140,8 +141,8 @@ impl Explain<'_> {
         }
     }
 
-    /// Compares the claims of one owner with the records of the reverse map. All of them have the
-    /// same difference of offset and block (`diagonal`).
+    /// Compares the claims of one owner with the records of the reverse map, and reports the
+    /// differences. All of `parts` have the same difference of offset and block (`diagonal`).
     fn mapping_line(&mut self, parts: &[(Claim, i64)]) {
         let Some((first, _)) = parts.first() else { return };
         let mut edges: Vec<(u32, i64)> = parts

@@ -92,8 +92,8 @@ fn finding_of_two_structures_says_what_each_of_them_states() {
     assert_eq!(says, [finding.found.as_str(), finding.expected.as_str()]);
 }
 
-/// Lets the first directory of the image that has blocks map the blocks 64 and up of the first
-/// group again and again, more often than the budget of a check.
+/// Lets the first directory of the image that has blocks map the blocks from 64 on of the first
+/// group repeatedly, so that it has more blocks than a check reads.
 fn alias_a_directory(image: &mut Image) -> DiskAddr {
     let geometry = image.geometry();
     let is_directory = |at: &DiskAddr| {

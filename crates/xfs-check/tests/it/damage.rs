@@ -183,7 +183,7 @@ fn reference_count_that_is_one_too_high_is_found() {
     assert!(found.contains(&Code::RefcCount), "{found:?}");
 }
 
-/// Returns the place of the first regular file of the first chunk that has blocks.
+/// Returns the address of the first regular file with blocks in the first inode chunk.
 fn first_file(image: &Image) -> DiskAddr {
     let geometry = image.geometry();
     let group = Group::of(image, AgNumber(0));

@@ -23,7 +23,7 @@ pub(crate) struct Shortfalls {
 }
 
 impl Shortfalls {
-    /// Keeps the report if the file is not whole and in its place.
+    /// Keeps the report unless the file is complete and has a name.
     pub(crate) fn take(&mut self, report: &FileReport) {
         if report.status == Status::Complete && report.origin != Origin::Orphan {
             return;
@@ -45,7 +45,8 @@ impl Shortfalls {
         self.more
     }
 
-    /// Names the files that `concerns` accepts on standard error. The image is called `shown`.
+    /// Prints a message on standard error for each file that `concerns` accepts. Messages call the
+    /// image `shown`.
     pub(crate) fn print(
         &self,
         shown: &str,
@@ -57,8 +58,8 @@ impl Shortfalls {
         }
     }
 
-    /// Returns a failure for each file that `concerns` accepts; for the last ones of very many, one
-    /// failure with their number.
+    /// Returns a failure for each of the first `MOST_NAMED` files that `concerns` accepts, and
+    /// one failure with the number of all others.
     pub(crate) fn failures(
         &self,
         shown: &str,

@@ -1,4 +1,4 @@
-//! Opening a damaged volume, also without a superblock in its place, and with a map of ddrescue.
+//! Opening a damaged volume, even if its first superblock is damaged, and with a map of ddrescue.
 //!
 //! Owns: the device, the superblock that stands for the damaged one, and the replay of the log in
 //! memory. Does **not** own: the search for a superblock (`xfs-evidence`).
@@ -27,7 +27,7 @@ const REPLAY_BYTES: u64 = 1 << 30;
 /// The longest map that is read, in bytes.
 const MAP_BYTES: u64 = 1 << 30;
 
-/// An open image.
+/// An image whose devices are open, and whose superblock has not been looked for yet.
 pub(crate) struct DamagedImage {
     path: PathBuf,
     device: SharedDevice,
@@ -160,7 +160,8 @@ impl DamagedImage {
         ))
     }
 
-    /// Replays the log in memory, over the superblock that was found.
+    /// Replays the log in memory. The superblock that was found takes the place of the first one,
+    /// if that is damaged.
     fn replay(&self, found: &SuperblockEvidence) -> Result<DamagedVolume, OpenError> {
         let overlay = OverlayDevice::new(Arc::clone(&self.device), REPLAY_BYTES);
         let needs_repair = found.superblock.has_incompat(IncompatFeatures::NEEDSREPAIR);

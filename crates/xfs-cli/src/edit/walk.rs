@@ -27,7 +27,7 @@ use ferroxfs::{FileType, Node, ReadDir, Result, Volume};
 
 use crate::interrupt;
 
-/// The next file or directory end that a walk reaches.
+/// The next event of a walk: a file, or the end of a directory.
 pub(crate) enum WalkEvent {
     /// A file, or a directory before its entries.
     File(Node),

@@ -171,7 +171,7 @@ impl Run for Salvage {
     }
 }
 
-/// The work after the survey.
+/// The copying of files, which follows the survey of the damaged volume.
 struct Job<'a> {
     survey: &'a Survey<'a>,
     location: SourceLocation,
@@ -223,7 +223,7 @@ impl Job<'_> {
     }
 }
 
-/// Prints the totals, and returns the failure that stands for them.
+/// Prints the totals. Returns a failure with the numbers unless every file is whole.
 fn conclude(totals: &Totals, shown: &str, console: &mut Console) -> Result<(), Failure> {
     let mut object = Object::new();
     for (key, value) in manifest::counts(totals) {

@@ -18,8 +18,8 @@ use crate::cli::options::GlobalOptions;
 use crate::failure::Failure;
 
 impl Image {
-    /// Opens the image at `path` for `check`. If its first superblock is damaged, a copy says how
-    /// the volume is laid out, and the finding is that of the damage.
+    /// Opens the image at `path` for `check`. If its first superblock is damaged, a copy gives the
+    /// layout of the volume, and the returned finding describes the damage.
     pub(crate) fn open_for_check(
         path: &Path,
         options: &GlobalOptions,
@@ -45,7 +45,7 @@ impl Image {
     }
 
     /// Opens the image at `path` to copy its metadata as it is on disk. If no volume is recognised,
-    /// a copy of its superblock must be there.
+    /// there must be a copy of its superblock.
     pub(crate) fn open_for_dump(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
         let open = OpenOptions::new().live(options.live).no_recovery(true);
         let open = Self::with_global(open, path, options)?;

@@ -18,7 +18,7 @@ const PATTERN: &[u8] = b"*?[";
 /// Adds a hint to a failure to open the image `path`. If `path` is `IMAGE:/path`, the hint is to
 /// give only the image. If `path` continues below a regular file of the host, the hint is the
 /// address `IMAGE:/path`. If `path` is a pattern, the hint says that no file matches it. The
-/// address of an NBD export is none of these.
+/// address of an NBD export gets no hint.
 pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     if xfs_image::is_address(path) {
         return failure;
@@ -41,8 +41,9 @@ pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     }
 }
 
-/// Converts an error to open the image `path` although copies of its superblock would do. If no
-/// copy was found either, the hints are where else the volume may start, and `salvage`.
+/// Converts an error of opening the image `path`, for a command that also accepts a copy of the
+/// superblock. If no copy was found either, the hint is to name the start of the volume, or to use
+/// `salvage`.
 pub(super) fn without_superblock(error: &OpenError, path: &Path) -> Failure {
     let failure = at_address(open_failure(path, error), path);
     let is_lost = matches!(

@@ -1,4 +1,5 @@
-//! One file other than a directory: it is made, filled, described and named.
+//! Copies one file other than a directory: creates it, writes its contents, sets its attributes,
+//! and gives it its name.
 //!
 //! Owns: the steps for each type of file, and further names of one file. Does **not** own: the
 //! order of the files ([`super`]), or the system calls.

@@ -28,8 +28,8 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Creates the file. Fails if it is one of those that are read, if it holds a volume, or if it
-    /// is no regular file.
+    /// Creates the file. Fails if it is one of the files `read`, if it holds a volume, or if it is
+    /// no regular file.
     pub(super) fn open(path: &Path, read: &[&Path]) -> Result<Self, Failure> {
         check_no_image(path, read.iter().copied())?;
         check_no_volume(path)?;
@@ -80,7 +80,7 @@ impl Manifest {
     }
 }
 
-/// Returns the totals with their keys.
+/// Returns the totals, each with its key in the manifest.
 pub(super) fn counts(totals: &Totals) -> [(&'static str, u64); 8] {
     [
         ("complete", totals.complete),
