@@ -23,8 +23,8 @@ use crate::node::Node;
 const MAX_LINUX_NAME_BYTES: usize = 255;
 
 impl Node {
-    /// Makes a file in this directory. The file inherits access control lists. If they do not fit
-    /// into the inode, a crash may leave the file without some of them.
+    /// Makes a file in this directory. The file inherits the access control lists of the directory.
+    /// If the lists do not fit into the inode, a crash may leave the file without some of them.
     ///
     /// # Errors
     ///
@@ -265,8 +265,8 @@ impl Node {
     }
 
     /// Sets an extended attribute by its Linux name. An access control list,
-    /// `system.posix_acl_access` or `system.posix_acl_default`, is given in the form that programs
-    /// use, and set as by [`set_acl`](Self::set_acl), whatever `mode` is.
+    /// `system.posix_acl_access` or `system.posix_acl_default`, is given in the format of Linux,
+    /// and set as [`set_acl`](Self::set_acl) does, whatever `mode` is.
     ///
     /// # Errors
     ///
@@ -358,8 +358,8 @@ impl Node {
     }
 
     /// Makes the contents durable before it returns, with the metadata that is needed to read them:
-    /// their place and the size. The times may not be durable. So overwriting a file without
-    /// extending it costs a flush of the device, and writes nothing to the log.
+    /// the extents and the size. The times may not be durable. So overwriting a file without
+    /// extending it costs only a flush of the device, and writes nothing to the log.
     ///
     /// # Errors
     ///

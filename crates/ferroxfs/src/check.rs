@@ -42,8 +42,8 @@ const MOST_PATHS: usize = 1000;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// The volume is open for writing. Some of its changes are in memory only, so that the device
-    /// does not show a consistent volume.
+    /// The volume is open for writing. Some of its changes are only in memory, so the device alone
+    /// does not hold a consistent volume.
     #[error("a volume that is open for writing is not checked")]
     OpenForWriting,
     /// The volume has a feature that the checker does not know.
@@ -87,8 +87,8 @@ impl Volume {
         Ok(report)
     }
 
-    /// Sets the path in each finding about an inode, if a path can be found. An error of this
-    /// search is not reported: a directory that cannot be read has a finding of its own.
+    /// Sets the path in each finding about an inode, if a path can be found. An error of the search
+    /// for a path is not reported: a directory that cannot be read has a finding of its own.
     fn find_paths(&self, report: &mut Report) {
         let mut known: BTreeMap<u64, Option<Vec<u8>>> = BTreeMap::new();
         for finding in report.findings.iter_mut().chain(&mut report.consequences) {

@@ -83,8 +83,8 @@ impl Node {
 
 /// Whether a listing compares the entries of a directory with its index.
 enum Auditing {
-    /// The listing does not compare them, or no longer compares them after an error left entries
-    /// out.
+    /// The listing does not compare entries and index: from the start, or because an error has left
+    /// entries out.
     Off,
     /// The listing will compare the entries with the index. It reads the index before the first
     /// entries.
@@ -102,8 +102,8 @@ impl ReadDir {
         Self { node, position, batch: Vec::new().into_iter(), audit: Auditing::Off }
     }
 
-    /// Makes a listing of the whole directory. Where the directory cannot change, the listing also
-    /// compares the entries with the index.
+    /// Makes a listing of the whole directory. If no program can change the directory, the listing
+    /// also compares the entries with the index.
     pub(crate) fn whole(node: Node) -> Self {
         // Another program may change a live volume between the two reads, and this one may change
         // its own.
@@ -152,7 +152,8 @@ impl ReadDir {
         }
     }
 
-    /// Ends the comparison. Returns damage of the directory as a whole, if there is any.
+    /// Ends the comparison of entries and index. Returns damage of the directory as a whole, if
+    /// there is any.
     fn end_audit(&mut self) -> Option<Result<DirEntry>> {
         match std::mem::replace(&mut self.audit, Auditing::Off) {
             Auditing::On(audit) => audit.finish().map(|check| Err(self.finding(check))),

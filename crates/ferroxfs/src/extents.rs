@@ -25,7 +25,7 @@ pub struct FileExtent {
     pub block: FsBlock,
     /// Whether the extent is allocated but not written: it reads as zeros.
     pub unwritten: bool,
-    /// Whether other files, or other parts of this one, use the same blocks.
+    /// Whether other files, or other parts of the same file, use the same blocks.
     pub shared: bool,
     /// Whether the extent is in the realtime section. The section lies on the realtime device, or
     /// on the data device if it is internal.
@@ -38,16 +38,16 @@ pub struct FileExtents<'a> {
     may_share: bool,
     is_realtime: bool,
     extents: ExtentSource<'a>,
-    /// The part of an extent that is left after a cut.
+    /// The rest of an extent, after a cut where sharing begins or ends. It is returned next.
     rest: Option<Extent>,
     failed: bool,
 }
 
 /// The source from which the extents are read.
 enum ExtentSource<'a> {
-    /// The inode itself, which does not change.
+    /// The extents are read from the inode itself, which does not change.
     Still(xfs_inode::Extents<'a>),
-    /// A copy of all extents, made at the start because the file may change.
+    /// The extents are read from a copy, made at the start because the file may change.
     Taken(std::vec::IntoIter<Result<Extent>>),
 }
 

@@ -138,8 +138,9 @@ impl File {
         self.description.as_ref().map_or(Ok(()), |open| open.check_writable(mount))
     }
 
-    /// Removes set-ID bits and capabilities before a change of the contents. A caller that may keep
-    /// set-ID bits, such as root, keeps them. Capabilities are removed in any case.
+    /// Removes set-ID bits and capabilities of the file before a change of the contents. Set-ID
+    /// bits stay if the caller may keep them, as root may. Capabilities are removed for every
+    /// caller.
     fn shed_privileges(&self, mount: &Mount) -> Result<()> {
         self.shed_privileges_for(mount, || Ok(()))
     }
@@ -220,7 +221,7 @@ impl File {
         }
     }
 
-    /// Reads from byte `offset` on into one buffer after the other.
+    /// Reads from byte `offset` on. The bytes fill the first buffer, then the next one, and so on.
     ///
     /// # Errors
     ///
@@ -253,8 +254,8 @@ impl File {
         self.node.view().seek_data(self.node.cache(), offset)
     }
 
-    /// Returns the first byte at or after `offset` that is in a hole; the end of the file is one.
-    /// `None`: `offset` is past the end.
+    /// Returns the first byte at or after `offset` that is in a hole. The end of the file counts as
+    /// a hole. `None`: `offset` is past the end.
     ///
     /// # Errors
     ///
@@ -291,9 +292,9 @@ impl File {
 
     /// As [`write_at`](Self::write_at), for bytes that a cache in front of this volume has
     /// acknowledged before. They are written even if the file has become immutable or append-only
-    /// since then, and the file keeps set-ID bits and capabilities. If not all bytes can be
-    /// written, this returns the error of the rest, so that the cache does not discard bytes that
-    /// were not written.
+    /// since then, and the file keeps set-ID bits and capabilities. If only some bytes can be
+    /// written, the call returns the error of the others, so that the cache does not discard bytes
+    /// that were not written.
     ///
     /// # Errors
     ///
@@ -311,7 +312,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes one slice after the other from byte `offset` on. No other write comes between them.
+    /// Writes the slices one after the other, from byte `offset` on, as one write: no other write
+    /// comes between them.
     ///
     /// # Errors
     ///

@@ -35,12 +35,12 @@ const MAX_DEPTH: usize = 1 << 14;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parent {
-    /// The directory.
+    /// The directory that holds the inode.
     pub directory: InodeNumber,
     /// Generation of the directory, so that a later inode with the same number is not mistaken for
     /// it.
     pub generation: u32,
-    /// The name.
+    /// The name of the inode in the directory.
     pub name: OsString,
 }
 
@@ -93,8 +93,8 @@ pub(crate) fn find(node: &Node) -> InodePaths {
     found
 }
 
-/// Follows parent pointers from each name of the inode up to the root. Only the first step can
-/// branch, because a directory has one parent.
+/// Follows parent pointers from each name of the inode up to the root. Only the inode itself can
+/// have several parents; each directory above has one.
 fn climb(node: &Node) -> InodePaths {
     let mut found = InodePaths::default();
     if node.number() == node.volume_ref().superblock.root_inode {

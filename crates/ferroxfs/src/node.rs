@@ -99,9 +99,9 @@ impl Node {
     }
 
     /// Closes the handle. An inode without a name and without another reference is freed before
-    /// this returns, while dropping a handle leaves that to a thread. The thread also frees it if
-    /// the volume is [frozen](crate::Volume::freeze). [`close`](crate::Volume::close) of the volume
-    /// returns why an inode could not be freed.
+    /// this returns; dropping a handle leaves the freeing to a background thread. The thread also
+    /// frees it if the volume is [frozen](crate::Volume::freeze). [`close`](crate::Volume::close)
+    /// of the volume returns why an inode could not be freed.
     pub fn finish(self) {
         if let NodeInode::Live(inode_ref) = self.inode {
             inode_ref.finish_unless_frozen();
@@ -274,8 +274,8 @@ impl Node {
         Err(Corruption::new(Structure::Inode, place, InodeCheck::MetadataMismatch).into())
     }
 
-    /// Returns the error for a name that a lookup did not find. That is damage if the directory has
-    /// an entry of this name that its index lacks, and otherwise `error`.
+    /// Returns the error for a name that a lookup did not find. The error is damage if the
+    /// directory has an entry of this name that its index lacks. In all other cases it is `error`.
     ///
     /// This reads the whole directory. So it is used only on a volume that does not change, and
     /// only for a path that a caller has given.

@@ -178,17 +178,17 @@ impl OpenOptions {
     }
 
     /// Opens the volume for writing, and its devices exclusively. [`Devices::recover`] and
-    /// [`Devices::set_uuid`] need it too.
+    /// [`Devices::set_uuid`] also need this option.
     #[must_use]
     pub fn write(mut self, write: bool) -> Self {
         self.writes = write;
         self
     }
 
-    /// Stamps everything that is written with this one time, and makes the same operations give the
-    /// same bytes on any machine, under any load. Neither the clock nor background work influences
-    /// what is written where (docs/internals/reproducible.md). The operations must come one after
-    /// the other, because the order of concurrent threads shows in the result.
+    /// Uses this time instead of the clock in everything that is written. The same operations then
+    /// give the same bytes on any machine, under any load. Neither the clock nor background work
+    /// influences what is written where (docs/internals/reproducible.md). The operations must come
+    /// one after the other, because the order of concurrent threads shows in the result.
     #[must_use]
     pub fn fixed_time(mut self, time: Timestamp) -> Self {
         self.options.clock = Clock::Fixed(time);
@@ -274,9 +274,9 @@ impl OpenOptions {
         self.with_devices(device, None).open()
     }
 
-    /// Opens and locks the files that `path` and the options name, and finds the filesystem,
-    /// without looking into it yet. Nothing is opened after that, so a caller can drop its
-    /// privileges here.
+    /// Opens and locks the files that `path` and the options name, and finds where the filesystem
+    /// starts, without reading more of it. No file is opened later, so a caller can drop its
+    /// privileges after this call.
     ///
     /// # Errors
     ///
@@ -341,7 +341,7 @@ pub struct Devices {
     data: SharedDevice,
     start: u64,
     log: Option<SharedDevice>,
-    /// The device of the realtime section. `None`: it was not given.
+    /// The device of the realtime section. `None`: no such device was given.
     realtime: Option<SharedDevice>,
     notes: Vec<VolumeNote>,
     options: OpenOptions,
@@ -381,8 +381,8 @@ impl Devices {
         self.log.as_ref()
     }
 
-    /// Returns the superblock and the state of the log, also of a volume that is refused on
-    /// opening.
+    /// Returns the superblock and the state of the log, even if opening the volume would be
+    /// refused.
     ///
     /// # Errors
     ///
@@ -445,8 +445,8 @@ impl Devices {
         Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), log, staleness), findings))
     }
 
-    /// Returns the corruption of a volume that is longer than its device. `None`: the device is
-    /// long enough.
+    /// Returns the corruption to report if the volume is longer than its device. `None`: the device
+    /// is long enough.
     fn cut_short(&self, superblock: &Superblock) -> Option<Corruption> {
         let (volume_bytes, device_bytes) =
             (superblock.geometry.data_bytes(), self.data.length_bytes());
@@ -474,8 +474,8 @@ impl Devices {
         Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), Some(state), None), findings))
     }
 
-    /// Opens the volume after a whole recovery. This is needed if the crash left intents open,
-    /// because a replay of the log does not finish them. The recovery writes into memory only.
+    /// Recovers the volume completely, with writes into memory only, and opens it for reading. This
+    /// is needed if the crash left intents open, because a replay of the log does not finish them.
     fn recovered_volume(&self, findings: Vec<Error>) -> Result<Volume, OpenError> {
         let over = |device: &SharedDevice| -> SharedDevice {
             Arc::new(OverlayDevice::new(Arc::clone(device), xfs_log::MAX_REPLAY_BYTES))
@@ -519,8 +519,8 @@ impl Devices {
         })
     }
 
-    /// Returns the log of the volume with this superblock, for reading. `None`: it is external and
-    /// its device was not given.
+    /// Returns the log of the volume with this superblock, for reading. `None`: the log is external
+    /// and its device was not given.
     pub(crate) fn log_of(&self, superblock: &Superblock) -> Option<Result<LogDevice, Error>> {
         let device =
             if superblock.has_external_log() { self.log.clone()? } else { self.data.clone() };
@@ -556,7 +556,7 @@ pub struct Description {
     /// The reason why the volume is refused when it is opened for reading. `None`: it is not
     /// refused.
     pub refusal: Option<Unsupported>,
-    /// State of the log. `None`: it is on a device that was not given.
+    /// State of the log. `None`: the log is on a device that was not given.
     pub log: Option<Result<LogState, Error>>,
 }
 

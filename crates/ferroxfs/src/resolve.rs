@@ -26,9 +26,9 @@ const MAX_NAME_BYTES: usize = 255;
 /// How a symbolic link in the last component of a path is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastLink {
-    /// The link is followed.
+    /// A symbolic link in the last component is followed.
     Follow,
-    /// The link itself is the result.
+    /// A symbolic link in the last component is itself the result.
     Keep,
 }
 
@@ -97,9 +97,10 @@ fn components(path: &OsStr) -> Vec<OsString> {
     names
 }
 
-/// Returns the inode to which a path leads from the root, if the dentry cache has all its names and
-/// no symbolic link is followed. `None` otherwise. It takes no lock. If the references to the inode
-/// are counted by processor slot, it writes no memory that threads on other processors read.
+/// Returns the inode to which a path leads from the root, without taking a lock. `None` unless the
+/// dentry cache has all names of the path and no symbolic link is followed. If the references to
+/// the inode are counted by processor slot, the function writes no memory that threads on other
+/// processors read.
 ///
 /// # Errors
 ///
@@ -140,9 +141,9 @@ pub(crate) fn resolve_remembered(
     }))
 }
 
-/// Returns whether the cached rights of a directory let the caller search it. It writes nothing.
-/// `false`: the rights are not cached or deny the search, and the caller must check the directory
-/// under its latch.
+/// Returns whether the cached rights of a directory let the caller search it. The function writes
+/// no memory. `false`: the rights are not cached or deny the search, and the caller must check the
+/// directory under its latch.
 fn grants_search(caller: Caller<'_>, directory: &CachedInode) -> bool {
     let Some(me) = caller.credentials() else { return true };
     directory.rights().is_some_and(|rights| grants_without_list(me, rights, Access::EXECUTE))

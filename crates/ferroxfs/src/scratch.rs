@@ -68,16 +68,16 @@ pub struct ScratchNode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScratchEntry {
-    /// The name.
+    /// The name of the entry.
     pub name: OsString,
-    /// The number of its inode.
+    /// The inode number of the entry.
     pub number: InodeNumber,
-    /// The type of its inode.
+    /// The type of the file to which the entry leads.
     pub file_type: FileType,
 }
 
 impl ScratchVolume {
-    /// Returns an empty volume that may use about this many bytes of memory. Contents count by
+    /// Returns an empty volume that may use about `most_bytes` bytes of memory. Contents count by
     /// their length, holes included, and every inode and name by its memory.
     #[must_use]
     pub fn new(most_bytes: u64) -> Self {

@@ -18,8 +18,8 @@ pub struct Space {
     pub total_blocks: u64,
     /// Free blocks, counted over the allocation groups.
     pub free_blocks: u64,
-    /// Free blocks that files can have, as `statfs` shows them on a mounted volume. The others are
-    /// reserved for btrees and for operations that must not fail for want of space.
+    /// Free blocks that files can have, as `statfs` shows them on a mounted volume. The other free
+    /// blocks are reserved for btrees and for operations that must not fail for lack of space.
     pub available_blocks: u64,
     /// Allocated inodes, free ones included.
     pub inodes: u64,

@@ -61,8 +61,8 @@ pub(crate) struct VolumeInner {
 struct Identity {
     /// The credentials to check. `None`: the caller may do everything.
     credentials: Option<Credentials>,
-    /// The references of all slots. They are weak, so that an identity keeps no reference alive
-    /// (I1).
+    /// The references of all processor slots. They are weak, so that an identity keeps no reference
+    /// alive (I1).
     refs: SetOnce<Slots<Weak<VolumeRef>>, VolumeScope>,
 }
 
@@ -99,8 +99,8 @@ impl Deref for VolumeRef {
 }
 
 impl VolumeRef {
-    /// Returns the reference of the calling thread's slot. If the `Volume` was dropped, returns
-    /// this reference (I2).
+    /// Returns the reference that belongs to the processor slot of the calling thread. If the
+    /// `Volume` was dropped, returns this reference itself (I2).
     pub(crate) fn here(self: &Arc<Self>) -> Arc<Self> {
         let mine = self.identity.refs.value().and_then(|refs| refs.mine().upgrade());
         mine.unwrap_or_else(|| Arc::clone(self))
@@ -150,7 +150,7 @@ impl VolumeRef {
     }
 }
 
-/// A reference to a volume that is mounted read-write, as references to its inodes hold it.
+/// A reference to a volume that is mounted read-write. Each reference to a cached inode holds one.
 #[derive(Clone)]
 pub(crate) struct MountedVolume(Arc<VolumeRef>);
 

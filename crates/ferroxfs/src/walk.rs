@@ -25,11 +25,11 @@ use crate::{Error, FileType};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WalkEntry {
-    /// Its path, beginning with the path that the walk was given.
+    /// The path of the file, beginning with the path that the walk was given.
     pub path: PathBuf,
-    /// Its depth: the start is 0.
+    /// The depth of the file below the start of the walk. The start has depth 0.
     pub depth: usize,
-    /// The inode.
+    /// The node of the file.
     pub node: Node,
 }
 
@@ -121,13 +121,14 @@ impl Walk {
     }
 
     /// Makes the walk skip the contents of the directory that it returned last. This has no effect
-    /// with [`contents_first`](Self::contents_first), where the directory was entered already.
+    /// with [`contents_first`](Self::contents_first), because such a walk has entered the directory
+    /// already.
     pub fn skip_subtree(&mut self) {
         self.pending = None;
     }
 
-    /// Returns an entry, unless it is a directory whose contents are returned before it. Opens such
-    /// a directory, and returns `None`.
+    /// Returns an entry to be returned by the walk now. `None`: the entry is a directory whose
+    /// contents come first, and `visit` has opened it.
     fn visit(&mut self, entry: WalkEntry) -> Option<Result<WalkEntry, WalkError>> {
         if entry.node.file_type() != FileType::Directory {
             return Some(Ok(entry));

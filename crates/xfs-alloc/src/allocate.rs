@@ -63,9 +63,10 @@ use crate::space::AllocatorState;
 pub enum AllocationTarget {
     /// The allocation must start at exactly this block.
     Exact(FsBlock),
-    /// As near to this block as its group allows. If its group has no space, any other group.
+    /// Blocks as near to this block as its group allows. If its group has no space, blocks of any
+    /// other group.
     Near(FsBlock),
-    /// As near to this block as its group allows; no other group.
+    /// Blocks as near to this block as its group allows, and in no other group.
     NearInGroup(FsBlock),
     /// Any blocks of this group; no other group.
     Group(AgNumber),
@@ -79,7 +80,7 @@ pub enum AllocationTarget {
 pub struct SpaceRequest {
     target: AllocationTarget,
     wanted: GroupRequest,
-    /// Whether the transaction step allocates nothing in other groups after this request.
+    /// Whether the transaction step allocates in no other group after this request.
     is_last: bool,
 }
 
@@ -134,9 +135,9 @@ impl SpaceRequest {
         self
     }
 
-    /// Declares that the transaction step allocates nothing in other groups after this request. The
-    /// request must name a group. The rest of the step needs no more blocks, so none have to be
-    /// secured for I2.
+    /// Declares that the transaction step allocates in no other group after this request, which
+    /// must name a group. The rest of the step needs no more blocks, so no blocks have to be
+    /// secured for it (I2).
     #[must_use]
     pub(crate) const fn at_end_of_step(mut self) -> Self {
         self.is_last = true;
@@ -149,8 +150,8 @@ impl SpaceRequest {
 enum GroupWait {
     /// Skip the group without waiting.
     Try,
-    /// Wait for the header, unless the group is lower than one whose header the transaction step
-    /// keeps.
+    /// Wait for the header. If the transaction step holds the header of a higher group latched, do
+    /// not wait.
     Wait,
 }
 
@@ -159,8 +160,8 @@ enum GroupWait {
 enum OnRefusal {
     /// Release the header, if nothing in the group has changed.
     Release,
-    /// Keep the header. The transaction step may need the blocks of the group for other requests,
-    /// and must then hold them already (I2).
+    /// Keep the header latched. The transaction step may need the blocks of the group for other
+    /// requests, and must then hold the group already (I2).
     Keep,
 }
 
@@ -176,7 +177,7 @@ impl OnRefusal {
 enum GroupOutcome {
     Extent(BlockExtent),
     Nothing,
-    /// Another thread holds the header of the group, so nothing is known about its space.
+    /// Another thread holds the header of the group latched, so nothing is known about its space.
     Held,
 }
 

@@ -95,9 +95,10 @@ fn out_of_range(geometry: &Geometry, extent: BlockExtent) -> Corruption {
 /// The owner of the blocks that are to be freed.
 #[derive(Clone, Copy, Debug)]
 enum FreedOwner {
-    /// This owner; `None` for blocks of a file, whose reverse mapping has been removed already.
+    /// The blocks belong to this owner. `None` for blocks of a file, whose reverse mapping has been
+    /// removed already.
     Of(Option<ExtentOwner>),
-    /// Not known: the intent in the log does not name the owner.
+    /// The owner is not known: the intent in the log does not name it.
     Unknown,
 }
 
@@ -235,9 +236,9 @@ impl Deferred for CountWork {
     }
 }
 
-/// Frees blocks in a later transaction step. For blocks of metadata `owner` is their owner, whose
-/// reverse mapping is removed with them; their buffers must be invalid already. For blocks of a
-/// file `owner` is `None`, and the blocks must be unmapped already.
+/// Frees blocks in a later transaction step. For blocks of metadata, `owner` is their owner; their
+/// reverse mapping is removed with them, and their buffers must be invalid already. For blocks of a
+/// file, `owner` is `None`, and the blocks must be unmapped already.
 #[doc(alias = "xfs_free_extent_later")]
 pub fn defer_free(
     tx: &mut Transaction<'_>,

@@ -58,8 +58,8 @@ pub fn enable_discard(journal: &Journal) {
     AllocatorState::of(journal).set_discards();
 }
 
-/// Forces the log, so that all frees are durable. Then latches each group once: this discards the
-/// freed blocks of the group that have not been discarded yet. Does nothing unless
+/// Forces the log, so that all frees are durable. Then latches each group once. Latching a group
+/// discards its freed blocks that have not been discarded yet. Does nothing unless
 /// [`enable_discard`] was called.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Runs one contender, and measures its wall time, processor time and peak memory. Counts the
-//! inodes that it has listed.
+//! Runs one contender, which is a program that the scan benchmark compares. Measures its wall time,
+//! processor time and peak memory, and counts the inodes that it has listed.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -95,7 +95,7 @@ impl DataStep {
     }
 }
 
-/// The times of one contender in one step.
+/// The times of one contender in one step, slice by slice.
 #[derive(Clone, Default)]
 struct StepTimes {
     /// One duration per slice.
@@ -103,7 +103,8 @@ struct StepTimes {
     processor_seconds: f64,
 }
 
-/// The work of one thread in one slice.
+/// The work of one thread in one slice. A slice is the part of a step that a contender does before
+/// the next contender has its turn.
 #[derive(Clone, Copy)]
 struct SliceWork {
     step: DataStep,
@@ -198,7 +199,7 @@ fn measure(
     Ok(all)
 }
 
-/// Performs one slice of a step with all threads of one contender. If there is one thread, it is
+/// Performs one slice of a step with all threads of one contender. A single thread of work runs in
 /// the calling thread.
 fn one_turn<'buffers>(
     arguments: &Arguments,

@@ -199,8 +199,8 @@ fn evict(volume: &Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     Ok(InodesOutcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
 }
 
-/// Brings all inodes into the cache, then measures the time to close the volume, as an unmount does
-/// it.
+/// Brings all inodes into the cache, then measures the time to close the volume. An unmount closes
+/// it in the same way.
 fn close(volume: Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(&volume, threads)?;
     let (memory_bytes, statistics) = (resident_bytes(), volume.statistics()?);

@@ -69,7 +69,8 @@ const STEPS: [MountStep; 6] = [
     MountStep::Write,
     MountStep::Read,
 ];
-/// The pairs of systems whose ratio the table shows.
+/// The pairs of systems for which the table shows a ratio: the rate of the first divided by that of
+/// the second.
 const RATIOS: [(&str, &str); 3] =
     [("ours", "null"), ("ours-rings", "null-rings"), ("ours", "kernel")];
 /// Number of bytes that one call writes or reads.

@@ -11,7 +11,8 @@ use crate::root::Root;
 use crate::source::Source;
 use crate::store::Store;
 
-/// The object that one btree is attached to. It keeps the root and supplies the blocks.
+/// The object that one btree is attached to: a group or an inode. It keeps the root of the btree,
+/// and supplies its blocks.
 ///
 /// The editing thread holds the latch of the object that contains the root: the header of the
 /// group, or the inode. That latch covers all blocks of the btree. They are read without latches,

@@ -221,8 +221,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 
     /// Whether an update of the record at `index` of the leaf to `record` changes no key in the
-    /// nodes above. This is so if both have the same key, and the key determines the range that
-    /// they cover.
+    /// nodes above. It changes none if the old and the new record have the same key, and the key
+    /// determines the range that a record covers.
     fn stays_in_place(&self, record: &F::Record, index: usize) -> Result<bool> {
         if !F::KEY_TELLS_ALL {
             return Ok(false);

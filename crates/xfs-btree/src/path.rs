@@ -50,7 +50,7 @@ pub(crate) struct PathBlock<K, B> {
     pub(crate) index: usize,
     /// Number of children in a node, or of records in a leaf.
     pub(crate) count: usize,
-    /// All keys in and below the block are lower than this key; `None` at the right edge of the
+    /// The key below which all keys in and below the block are; `None` at the right edge of the
     /// btree.
     pub(crate) upper: Option<K>,
 }

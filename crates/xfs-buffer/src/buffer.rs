@@ -116,8 +116,8 @@ impl BufferCore {
     }
 
     /// Marks the buffer as requested, so that the clock hand spares it once. The flag is written
-    /// only if it is clear: readers of a busy buffer then do not take its cache line from each
-    /// other.
+    /// only if it is clear: readers of a busy buffer then do not take the cache line of the flag
+    /// from each other.
     pub(crate) fn note_reference(&self) {
         if !self.referenced.load(Ordering::Relaxed) {
             self.referenced.store(true, Ordering::Relaxed);
@@ -239,9 +239,9 @@ impl Buffer {
         Arc::clone(self.0.attachment.value()?).downcast().ok()
     }
 
-    /// Returns the attachment of the buffer. If the buffer has none yet, `make` creates it. The
-    /// attachment lives as long as the buffer, so it must not own the buffer all that time (I3:
-    /// they would keep each other alive).
+    /// Returns the attachment of the buffer. If the buffer has no attachment yet, `make` creates
+    /// one. The attachment lives as long as the buffer. So it must not own a reference to the
+    /// buffer all that time: the two would keep each other alive (I3).
     ///
     /// # Panics
     ///

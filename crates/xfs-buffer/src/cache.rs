@@ -64,7 +64,8 @@ pub enum Liveness {
 /// device.
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
-    /// The device of the realtime section, if the section has a device of its own that was given.
+    /// The device of the realtime section. `None` if the section has no device of its own, or if
+    /// that device was not given.
     realtime_device: Option<Arc<dyn BlockDevice>>,
     /// The geometry of the volume, and the geometries from before the volume grew.
     geometry: Arc<VersionChain<Geometry, Volume>>,
@@ -142,16 +143,17 @@ impl BufferCache {
         self
     }
 
-    /// Sets the device of the realtime section, for a section with a device of its own. The cache
-    /// reads no metadata from it.
+    /// Sets the device of the realtime section, if the section has a device of its own. The cache
+    /// reads no metadata from this device.
     #[must_use]
     pub fn with_realtime_device(mut self, device: Option<Arc<dyn BlockDevice>>) -> Self {
         self.realtime_device = device;
         self
     }
 
-    /// Returns the device that holds the realtime section: the data device for an internal section.
-    /// Returns `None` if the volume has no such section, or its device was not given.
+    /// Returns the device that holds the realtime section. For an internal section this is the data
+    /// device. `None` if the volume has no such section, or if the section's own device was not
+    /// given.
     #[must_use]
     pub fn realtime_device(&self) -> Option<&Arc<dyn BlockDevice>> {
         let realtime = &self.geometry().realtime;
@@ -386,9 +388,9 @@ enum Loaded {
     Elsewhere(Arc<BufferCore>),
 }
 
-/// Removes from the table a core that could not be loaded, and counts the failure. The core leaves
-/// the table before its lock is released. Threads that wait for the lock then find no core and load
-/// the buffer themselves.
+/// Removes from the table a core (the state that all references to a buffer share) that could not
+/// be loaded, and counts the failure. The core leaves the table before its lock is released.
+/// Threads that wait for the lock then find no core and load the buffer themselves.
 fn give_up(shard: &Shard, core: &Arc<BufferCore>, content: Loading<'_>) {
     shard.forget(core);
     drop(content);

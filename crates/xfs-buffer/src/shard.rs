@@ -30,9 +30,9 @@ use crate::hash::AddressHash;
 /// ring and in the table.
 const OVERHEAD_BYTES: usize = 256;
 
-/// Number of buffers that the clock's hand looks at for one arriving buffer. This bounds the time
-/// under the lock when every buffer is in use. A shard that stays too full catches up when the next
-/// buffers arrive.
+/// Number of buffers that the clock's hand examines when a buffer arrives. The limit bounds the
+/// time under the lock when every buffer is in use. A shard that stays too full evicts more when
+/// the next buffers arrive.
 const SWEEP_STEPS: usize = 64;
 
 /// Counters of one shard.
@@ -182,9 +182,9 @@ impl Clock {
         self.ring.push(core);
     }
 
-    /// Removes buffers without holders until the others fit into `capacity_bytes`, or the hand has
-    /// made `SWEEP_STEPS` steps. Returns the removed buffers: the caller frees their bytes after it
-    /// has released the lock (I3).
+    /// Removes buffers that no caller holds, until the other buffers fit into `capacity_bytes` or
+    /// the hand has made `SWEEP_STEPS` steps. Returns the removed buffers: the caller frees their
+    /// bytes after it has released the lock (I3).
     fn sweep(&mut self, capacity_bytes: usize) -> Vec<BufferCore> {
         let mut victims = Vec::new();
         for _ in 0..SWEEP_STEPS {

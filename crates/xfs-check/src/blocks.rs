@@ -115,8 +115,8 @@ pub(crate) struct Findings {
     list: Vec<Finding>,
     /// Number of findings that were left out because the list was full.
     dropped: u64,
-    /// Whether no finding is kept. In the second pass none is kept, because the first pass has
-    /// reported them.
+    /// Whether the list keeps no findings. It keeps none in the second pass over the volume,
+    /// because the first pass has reported them.
     is_silent: bool,
 }
 

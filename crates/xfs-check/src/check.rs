@@ -96,7 +96,7 @@ const ROUND_BYTES: u64 = 128 << 20;
 
 /// A receiver of the progress of a check.
 pub trait Progress: Sync {
-    /// `done` of `total` units of work are done. All units take about the same time.
+    /// Reports that `done` of `total` units of work are done. All units take about the same time.
     fn advance(&self, done: u64, total: u64);
 
     /// Returns whether the check is to stop.

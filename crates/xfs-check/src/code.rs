@@ -10,8 +10,8 @@ use std::fmt;
 
 use crate::finding::Severity;
 
-/// The part of a volume that a finding is about. It decides what the damage means for its user, and
-/// how the part can be made right.
+/// The part of a volume that a finding is about. The area decides what the damage means for the
+/// user of the volume, and how it can be repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each area is the structure of that name")]
 pub enum Area {
@@ -125,7 +125,7 @@ macro_rules! codes {
             /// All codes.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Returns the stable word.
+            /// Returns the stable word by which the code is printed, such as `agf.freeblks`.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self {

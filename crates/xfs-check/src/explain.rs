@@ -46,7 +46,8 @@ struct Weighted {
 /// directory, the generation of the directory, and the name.
 type Parenthood = (InodeNumber, InodeNumber, u32, Vec<u8>);
 
-/// The most bytes that one fact about a group needs in the lists: a claim is in two of them.
+/// The most bytes that one fact about a group needs in the lists. A claim needs the most, because
+/// it is in two lists.
 pub(crate) const GROUP_FACT_BYTES: u64 = (size_of::<Weighted>() + size_of::<Claim>()) as u64;
 /// The bytes of a link in the lists.
 pub(crate) const LINK_BYTES: u64 = size_of::<(InodeNumber, u64, InodeNumber)>() as u64;

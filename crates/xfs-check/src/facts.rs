@@ -24,7 +24,7 @@ pub(crate) enum Owner {
 /// Blocks of a group that a structure claims for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// The group.
+    /// The group of the claimed blocks.
     pub(crate) group: AgNumber,
     /// The first block.
     pub(crate) start: AgBlock,
@@ -73,7 +73,7 @@ impl Claim {
 /// A name in a directory, other than `.` and `..`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Name<'a> {
-    /// The directory.
+    /// The directory that holds the name.
     pub(crate) directory: InodeNumber,
     /// The directory's generation.
     pub(crate) generation: u32,
@@ -90,11 +90,11 @@ pub(crate) struct Name<'a> {
 pub(crate) struct ParentPointer<'a> {
     /// The inode that has the pointer.
     pub(crate) child: InodeNumber,
-    /// The directory.
+    /// The directory that the pointer names.
     pub(crate) directory: InodeNumber,
     /// The directory's generation, by the pointer.
     pub(crate) generation: u32,
-    /// The name.
+    /// The name that the child has in the directory, by the pointer.
     pub(crate) name: &'a [u8],
 }
 
@@ -103,9 +103,9 @@ pub(crate) struct ParentPointer<'a> {
 pub(crate) struct UsedInode {
     /// The inode number.
     pub(crate) number: InodeNumber,
-    /// Its type.
+    /// The type of the inode, as a directory entry stores it.
     pub(crate) entry_type: EntryType,
-    /// Its link count.
+    /// The link count of the inode.
     pub(crate) links: u32,
 }
 

@@ -64,8 +64,8 @@ impl ForkMap {
         pass.geometry().block_disk_addr(start)
     }
 
-    /// Reads and verifies a buffer of `count` blocks, which need not be neighbours on disk. Returns
-    /// `None` if one of the blocks is not mapped or cannot be read, which is a finding.
+    /// Reads and verifies a buffer of `count` blocks, which need not be neighbours on disk. If one
+    /// of the blocks is not mapped or cannot be read, adds a finding and returns `None`.
     pub(crate) fn read<T: Facts>(
         &self,
         pass: &mut Pass<'_, T>,

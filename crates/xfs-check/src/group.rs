@@ -38,7 +38,7 @@ pub(crate) struct GroupSummary {
     pub(crate) free_inodes: u64,
     /// Number of blocks of the group that count as free in the superblock.
     pub(crate) free_blocks: u64,
-    /// Whether the counts above are known.
+    /// Whether `inodes`, `free_inodes` and `free_blocks` are known.
     pub(crate) is_counted: bool,
 }
 

@@ -72,7 +72,7 @@ impl<T: Facts> Pass<'_, T> {
         }
     }
 
-    /// Checks an inode. `is_free` is what the inode btree says.
+    /// Checks an inode. `is_free` says whether it is free according to the inode btree.
     pub(crate) fn inode(&mut self, number: InodeNumber, bytes: &[u8], is_free: bool) {
         let geometry = self.volume.geometry();
         let core = match InodeCore::decode(bytes, number, geometry) {

@@ -25,7 +25,7 @@ pub(crate) const fn bucket_of(inode: InodeNumber) -> usize {
     (inode.0 >> BUCKET_LOG) as usize % BUCKETS
 }
 
-/// The sums of one group. Each is 0 if its balance holds.
+/// The sums of one group, one for each balance. A sum is 0 if its balance holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupSums {
     pub(crate) coverage: u128,
@@ -48,7 +48,7 @@ impl GroupSums {
     }
 }
 
-/// The sums of one bucket of inodes. Each is 0 if its balance holds.
+/// The sums of one bucket of inodes, one for each balance. A sum is 0 if its balance holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InodeSums {
     pub(crate) links: u128,
@@ -118,7 +118,8 @@ pub(crate) struct Sums {
     pub(crate) inodes: Vec<InodeSums>,
     /// Each directory and its parent.
     pub(crate) directories: Vec<(InodeNumber, InodeNumber)>,
-    /// Inodes in use without a link. They are few, so they are listed and not added up.
+    /// Inodes in use without a link. They are few, so they are kept in a list; no sum is made of
+    /// them.
     pub(crate) without_links: Vec<InodeNumber>,
     /// Members of the unlinked lists.
     pub(crate) on_lists: Vec<InodeNumber>,

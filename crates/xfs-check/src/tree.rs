@@ -52,7 +52,7 @@ struct Child<K> {
 /// The last block that was visited on a level.
 #[derive(Clone, Copy, Default)]
 enum Neighbour {
-    /// No block: the next block is the first one of its level.
+    /// No block was visited yet: the next block is the first one of its level.
     #[default]
     First,
     /// A block, and its right sibling.

@@ -27,9 +27,9 @@ const PURGE_DECOMMITS: mi_option_t = 5;
 const WHEN_NEEDED: std::ffi::c_long = 0;
 
 /// Keeps freed memory for a while, and then offers it to the system (`MADV_FREE`). A volume soon
-/// needs again the memory that it has just freed, and the system clears every page before it hands
-/// the page out. The environment variables `MIMALLOC_PURGE_DELAY` and `MIMALLOC_PURGE_DECOMMITS`
-/// take precedence.
+/// needs again the memory that it has just freed. Getting it back from the system would be slow,
+/// because the system clears every page first. The environment variables `MIMALLOC_PURGE_DELAY` and
+/// `MIMALLOC_PURGE_DECOMMITS` take precedence.
 ///
 /// Must be called before a second thread exists.
 pub(crate) fn keep_freed_memory() {

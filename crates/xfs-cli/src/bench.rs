@@ -98,8 +98,8 @@ impl Document {
 }
 
 impl Run for Bench {
-    /// Returns the rights that a run keeps: all of them. It works in directories of the host, and
-    /// reads only images that it has made.
+    /// Returns the rights that a run keeps: all of them. A run works in directories of the host,
+    /// and reads only images that it has made.
     fn reach(&self) -> Reach<'_> {
         Reach::Host
     }

@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
-/// The outcome of a run, which decides the exit code. If several outcomes apply, the last one in
-/// this order counts.
+/// The outcome of a run, which decides the exit code. If several outcomes apply, the one with the
+/// greatest code counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     /// The command did everything that was asked for.

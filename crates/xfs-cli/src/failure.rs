@@ -116,7 +116,7 @@ impl Failure {
     }
 
     /// Takes the thing that was missing in the volume, if that caused the failure. The caller adds
-    /// a hint about it. The next call returns `None`, so no second hint is added.
+    /// a hint about this thing. The next call returns `None`, so no second hint is added.
     pub(crate) fn take_missing(&mut self) -> Option<Missing> {
         self.lack.take()
     }

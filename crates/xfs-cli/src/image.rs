@@ -290,8 +290,8 @@ impl ImageVolume {
         volume.close().map_err(|error| about_image(Failure::from(error), &path))
     }
 
-    /// Closes the volume after a change with the result `done`. If the change and the closing both
-    /// failed, this function reports the failure of the change, and returns that of the closing.
+    /// Closes the volume after a change with the result `done`. If both the change and the closing
+    /// failed, reports the failure of the change, and returns the failure of the closing.
     pub(crate) fn close_after<T>(
         self,
         done: Result<T, Failure>,

@@ -12,9 +12,10 @@ use crate::open::OpenOptions;
 use crate::volume_ref::InodeRef;
 
 impl Node {
-    /// Returns the address in memory of the cache line of the inode that each open and close reads.
-    /// Benchmarks of opens need it, because writes to a neighbouring line may slow an open down.
-    /// `None` on a volume that is open for reading, where that line is never written.
+    /// Returns the address in memory of the inode's cache line that each open and close reads.
+    /// Benchmarks of opens report it, because another thread that writes a neighbouring line may
+    /// slow an open down. `None` on a volume that is open for reading, where opens write nothing
+    /// there.
     #[must_use]
     pub fn memory_address(&self) -> Option<usize> {
         let line =

@@ -25,7 +25,8 @@ impl Volume {
         &self.volume_ref().superblock
     }
 
-    /// Returns the buffer cache: metadata by disk address, for tools that look below files.
+    /// Returns the buffer cache, which finds blocks of metadata by their disk address. For tools
+    /// that look below files.
     #[must_use]
     pub fn cache(&self) -> &Arc<BufferCache> {
         &self.volume_ref().cache
@@ -48,8 +49,8 @@ impl Node {
 }
 
 impl Devices {
-    /// Returns the superblock and the state of the log, also of a volume that is refused on
-    /// opening.
+    /// Returns the superblock and the state of the log, even if opening the volume would be
+    /// refused.
     ///
     /// # Errors
     ///

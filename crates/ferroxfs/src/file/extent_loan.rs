@@ -11,8 +11,8 @@ use xfs_inode::Inode;
 use super::File;
 use crate::Result;
 
-/// Contiguous bytes of a file on the device. While the loan exists, the file is not written, and
-/// its blocks do not pass to another file.
+/// Contiguous bytes of a file, as a range of the device. While the loan exists, the file is not
+/// written, and its blocks do not pass to another file.
 pub struct ExtentLoan<'a> {
     device: &'a dyn BlockDevice,
     offset: u64,
@@ -20,7 +20,8 @@ pub struct ExtentLoan<'a> {
 }
 
 thread_local! {
-    /// Number of loans that this thread has given and that have not ended. They are nested.
+    /// Number of loans that this thread has given and that have not ended. There are several if
+    /// loans are nested.
     static LENT: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -90,8 +91,9 @@ impl<'a> ExtentLoan<'a> {
         self.length
     }
 
-    /// Puts the bytes into a pipe, by reference. They must leave the pipe before the loan ends.
-    /// Returns how many were put: not all if the pipe is full or the device cannot do it.
+    /// Puts the bytes into a pipe, by reference. The bytes must leave the pipe before the loan
+    /// ends. Returns how many bytes were put: fewer than all if the pipe is full or the device does
+    /// not support it.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ use crate::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockOwner {
-    /// A process, or anything that the caller identifies by such a number: `F_SETLK`. Deadlocks
+    /// A process, or another owner that the caller identifies by a number: `F_SETLK`. Deadlocks
     /// between processes are detected. The locks last until [`File::release_process`], with or
     /// without an open handle. They also end when the file has lost its last name and its last
     /// reference.

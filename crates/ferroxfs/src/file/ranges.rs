@@ -17,7 +17,7 @@ use xfs_vfs::{
 use super::File;
 use crate::Result;
 
-/// Number of bytes of two ranges that are compared at a time.
+/// Number of bytes of each range that a deduplication compares at a time.
 const COMPARE_BYTES: usize = 256 << 10;
 
 /// Whether an allocation past the end extends the file.
@@ -161,9 +161,9 @@ impl File {
         })
     }
 
-    /// As [`clone_range`](Self::clone_range), if both ranges hold the same bytes. Returns whether
-    /// they did. A length of 0 is an empty range. Neither bytes nor times change, so the effect of
-    /// a crash is invisible: some extents are shared.
+    /// Shares blocks as [`clone_range`](Self::clone_range) does, but only if both ranges hold the
+    /// same bytes. Returns whether they did. A length of 0 is an empty range. Neither bytes nor
+    /// times change, so the effect of a crash is invisible: some extents are shared.
     ///
     /// # Errors
     ///
@@ -322,8 +322,8 @@ fn make_room_to_move(mount: &Mount) -> Result<()> {
 }
 
 /// Locks the contents of two files exclusively, the lower inode number first, or of one file once.
-/// On return, buffered bytes of both are on the device, and neither file has a layout lease. That
-/// also holds for a file whose contents stay and whose blocks are only shared.
+/// On return, buffered bytes of both are on the device, and neither file has a layout lease. This
+/// is so even for a file whose contents stay and whose blocks are only shared.
 fn settle_both<'a>(
     mount: &'a Mount,
     left: &'a Arc<CachedInode>,

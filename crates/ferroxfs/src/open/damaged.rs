@@ -26,9 +26,10 @@ const OVERLAY_BYTES: u64 = 64 << 10;
 /// The contents that the device may have where a damaged volume starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamagedStart {
-    /// A volume, zeros, or contents of no known kind.
+    /// Where the volume starts, the device may hold a volume, zeros, or contents of no known kind.
     Unrecognised,
-    /// Anything, such as another filesystem that was made over the volume.
+    /// Where the volume starts, the device may hold anything, such as another filesystem that was
+    /// made over the volume.
     Overwritten,
 }
 
@@ -81,8 +82,8 @@ impl OpenOptions {
     }
 
     /// Opens and locks the files as [`open_devices`](Self::open_devices) does, even if the first
-    /// superblock of the volume is damaged. In that case a copy of the superblock stands in its
-    /// place, in memory only, and the returned finding says how the first one is damaged.
+    /// superblock of the volume is damaged. In that case a copy of the superblock takes the place
+    /// of the first one, in memory only. The returned finding says how the first one is damaged.
     ///
     /// The search for a copy can read the whole device.
     ///

@@ -37,7 +37,7 @@ pub enum OpenError {
     /// The log is external and its device was not named.
     #[error("the log is on a device of its own, which was not named")]
     LogDeviceMissing,
-    /// A realtime device was named, but the volume has none of its own.
+    /// A realtime device was named, but the volume has no realtime section on a device of its own.
     #[error("a realtime device was named, but the volume has {0}")]
     RealtimeDevice(&'static str),
     /// The system cannot start the threads of a volume that is open for writing.

@@ -163,9 +163,9 @@ impl Tree {
     }
 }
 
-/// Runs when no handle is left. It collects the references of all names, and then releases them one
-/// after the other. If a directory released its entries itself, the release would recurse down the
-/// tree.
+/// Frees all inodes when no handle is left: collects the references of all names, and then releases
+/// them one after the other. If a directory released its entries itself, the release would recurse
+/// down the tree.
 impl Drop for Tree {
     fn drop(&mut self) {
         let mut held = vec![Arc::clone(&self.root)];

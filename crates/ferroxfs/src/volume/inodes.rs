@@ -37,10 +37,11 @@ impl Volume {
         }))
     }
 
-    /// Registers a listener for files whose blocks or size change although no caller asks for that:
+    /// Registers a listener for files whose blocks or size change without a call that asks for it:
     /// when preallocated blocks are given back, or when writing buffered bytes uses more or fewer
-    /// blocks than [`Node::metadata`] has reported. Callers that cache metadata need it. The
-    /// listener is called with locks held, so it must neither wait nor use this volume.
+    /// blocks than [`Node::metadata`] has reported. Callers that cache metadata need such a
+    /// listener. The listener is called with locks held, so it must neither wait nor use this
+    /// volume.
     ///
     /// # Errors
     ///

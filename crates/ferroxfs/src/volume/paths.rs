@@ -26,14 +26,14 @@ const MOST_RACES: u32 = 100;
 const LINK: CreateOptions = CreateOptions::new(0o777);
 
 impl Volume {
-    /// Opens a regular file. It is made if it does not exist, and truncated if it does. A link in
-    /// the last component is followed, also if its target does not exist yet. An existing file is
-    /// opened and then [truncated](File::set_len).
+    /// Opens a regular file for reading and writing. A missing file is made, and an existing file
+    /// is opened and then [truncated](File::set_len). A link in the last component is followed,
+    /// also if its target does not exist yet.
     ///
     /// # Errors
     ///
-    /// As [`Node::create`], EEXIST only if other callers make and remove it again and again; as
-    /// [`Node::open`] and [`File::set_len`]; ELOOP.
+    /// As [`Node::create`], EEXIST only if other callers make and remove the file again and again;
+    /// as [`Node::open`] and [`File::set_len`]; ELOOP.
     pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         if asks_for_directory(path.as_os_str().as_bytes()) {
@@ -109,8 +109,8 @@ impl Volume {
         self.create_node(path, &NewKind::Directory, &DIRECTORY).map(drop)
     }
 
-    /// Makes a directory and the missing ones above it, each in a change of its own, the highest
-    /// first. Those that were made before an error or a crash stay.
+    /// Makes a directory, and all missing directories above it. Each is made in a change of its
+    /// own, the highest first. Directories that were made before an error or a crash stay.
     ///
     /// # Errors
     ///

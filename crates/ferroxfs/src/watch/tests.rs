@@ -164,7 +164,7 @@ fn overflowing_watch_reports_it_once() {
     assert_eq!(overflows(&told(&watch)), 1, "the second loss");
 }
 
-/// Frees all waiting inodes, and returns the number of free blocks.
+/// Frees all inodes that wait to be freed, and returns the number of free blocks.
 fn free_blocks(volume: &Volume) -> u64 {
     volume.root().unwrap().writable().unwrap().0.inode_cache.drain();
     volume.space().unwrap().available_blocks

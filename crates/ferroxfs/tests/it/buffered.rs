@@ -255,9 +255,9 @@ fn error_of_a_late_write_is_returned_once() {
     volume.close().unwrap();
 }
 
-/// A failed flush of one handle may lose bytes of another handle. The sync of the other handle must
-/// return the error too.
-/// Checks I1 of `xfs_vfs::contents`: a handle flushes when it is dropped.
+/// A failed flush of one handle may lose bytes of another handle. Checks that the sync of the other
+/// handle returns the error too. Checks I1 of `xfs_vfs::contents`: a handle flushes when it is
+/// dropped.
 #[test]
 fn dropped_handle_leaves_the_error_to_another() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));

@@ -65,8 +65,9 @@ fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &
     assert_eq!(again.files, whole.files);
 }
 
-/// Makes every `step`th read fail, each on a device of its own, until no reads are left. Checks the
-/// errors, and that everything can be read again afterwards.
+/// Makes the first read fail, then the one that is `step` reads later, and so on, each on a new
+/// device, until no reads are left. Checks the errors, and that everything can be read again
+/// afterwards.
 fn check_every(step: u64, persistence: Persistence) {
     let whole = read_everything(&super::volume());
     assert!(whole.errors.is_empty(), "{:?}", whole.errors);

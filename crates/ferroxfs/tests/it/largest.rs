@@ -95,7 +95,7 @@ fn check_heirs(top: &Node, list: &Acl) {
 }
 
 /// Sets attributes, replaces them by attributes of the same length, and removes them. There are
-/// enough of them to form a btree.
+/// enough attributes for a btree of attributes.
 fn check_attributes(file: &Node) {
     for number in 0..100 {
         let name = format!("user.{number}{}", "n".repeat(240));
@@ -179,8 +179,8 @@ fn check(features: &str) {
     volume.close().unwrap();
 }
 
-/// Runs the test with this block size: without parent pointers, with them, and without the btrees
-/// that make logs large.
+/// Runs the test with this block size on three volumes: without parent pointers, with them, and
+/// without the btrees that make logs large.
 fn check_block_size(size: &str) {
     for features in ["-n parent=0", "-n parent=1 -i exchange=1", "-m rmapbt=0,reflink=0,finobt=0"] {
         check(&format!("-b size={size} {features}"));

@@ -18,8 +18,8 @@ const FILES: usize = 12;
 
 const PLAIN: CreateOptions = CreateOptions::new(0o777);
 
-/// Numbers of users that the lists name. The shorter list fits into an attribute leaf. The longer
-/// one needs blocks of its own.
+/// Numbers of users that the access control lists name. The shorter list fits into an attribute
+/// leaf. The longer list needs blocks of its own.
 const LENGTHS: [u32; 2] = [25, 300];
 
 fn open(device: &SharedDevice) -> Volume {

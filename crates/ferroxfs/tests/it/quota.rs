@@ -32,7 +32,8 @@ fn recover(device: &SharedDevice) {
     assert!(devices.recover().unwrap().is_some(), "the log is dirty");
 }
 
-/// Returns the usage of each owner of a type that owns anything.
+/// Reads the dquots of a volume. Returns the usage that they hold for each owner of this kind that
+/// owns anything.
 fn usage(device: &SharedDevice, kind: QuotaKind) -> BTreeMap<u32, Usage> {
     let superblock = superblock(device);
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();

@@ -119,8 +119,8 @@ fn same_operations_give_the_same_bytes_on_a_slow_device() {
     check_same(&bytes_after(&options(), None), &bytes_after(&options(), Some(1)));
 }
 
-/// With little memory, buffers and inodes are evicted and read again. Which of them depends on a
-/// hash with a random key. The bytes must not depend on it.
+/// With little memory, buffers and inodes are evicted and read again. A hash with a random key
+/// decides which of them are evicted. Checks that the bytes of the volume do not depend on it.
 #[test]
 fn same_operations_give_the_same_bytes_with_little_memory() {
     let little = options().cache_bytes(64 << 10).cached_inodes(8);

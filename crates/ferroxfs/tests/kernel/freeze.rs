@@ -62,7 +62,8 @@ fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     Ok(copy)
 }
 
-/// Does what `of_ours` does, but the kernel changes and freezes the volume.
+/// Makes a volume with an open file that has lost its name. The kernel changes and freezes it.
+/// Returns a copy of the frozen volume.
 fn of_kernel(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let mount = image.mount(&[])?;
     fs::write(mount.path().join("file"), "contents").map_err(failed)?;

@@ -79,9 +79,9 @@ pub(crate) fn check_uuid(geometry: &Geometry) -> Result<(), TrialError> {
     cut(&image)
 }
 
-/// Changes the UUID repeatedly. In round n, the n-th write to the device with the log and all later
-/// writes fail. Checks each time that the volume has the old or the new UUID, and that the kernel
-/// mounts it.
+/// Changes the UUID repeatedly. In round n, the n-th write to the device that holds the log, and
+/// all later writes, fail. Checks each time that the volume has the old or the new UUID, and that
+/// the kernel mounts it.
 fn cut(image: &Image) -> Result<(), TrialError> {
     let uuid = || -> Result<Uuid, TrialError> {
         let options = options(image).write(false);
@@ -174,7 +174,8 @@ pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
     cut_in_use(&image, first)
 }
 
-/// As `cut`, for a volume in use.
+/// Changes the UUID of a volume in use repeatedly. In round n, the n-th write to the device, and
+/// all later writes, fail. Checks each time that the volume has the old or the new UUID.
 fn cut_in_use(image: &Image, first: Uuid) -> Result<(), TrialError> {
     for nth in 1.. {
         let (volume, fail) = open_failing(image)?;

@@ -55,7 +55,7 @@ impl GroupSpace {
     }
 
     /// Returns the records that overlap or touch `range`, and the block where this transaction step
-    /// must stop. That is the end of `range` unless there are too many records.
+    /// must stop. The step stops at the end of `range` unless there are too many records.
     fn touched_counts(
         &mut self,
         tx: &mut Transaction<'_>,

@@ -31,8 +31,9 @@ use crate::space::reservation::Account;
 
 /// Number of free extents that are examined outwards from a block.
 const NEARBY: u32 = 64;
-/// Number of free extents of sufficient length that are tried before a shorter piece is taken. Such
-/// an extent does not suit if its blocks are busy, or if its aligned part is too short.
+/// Number of free extents of sufficient length that are tried before a shorter extent is taken. An
+/// extent of sufficient length does not suit if its blocks are busy, or if its aligned part is too
+/// short.
 const LONG_ENOUGH: u32 = 64;
 
 /// The block of the group near which an allocation is requested.
@@ -62,8 +63,7 @@ pub(crate) struct GroupRequest {
     /// Number of blocks that must stay free for later allocations of the transaction.
     pub(crate) minimum_left: u32,
     /// Number of blocks that the group must be able to give in total, even if its btrees grow
-    /// meanwhile: everything that the transaction may still need. 0 demands no more than this
-    /// request.
+    /// meanwhile: everything that the transaction may still need. 0 if only this request counts.
     pub(crate) total: u32,
 }
 
@@ -146,9 +146,10 @@ impl GroupSpace {
         self.affordable(wanted).is_some()
     }
 
-    /// Whether an allocation in this group is safe for the rest of the transaction. It is if the
-    /// group can give `total` blocks in addition to those that the request leaves free. It also is
-    /// if the group cannot give even the minimum, because then the allocation changes nothing.
+    /// Whether an allocation in this group is safe for the rest of the transaction. It is safe if
+    /// the group can give `total` blocks in addition to those that the request leaves free. It is
+    /// also safe if the group cannot give even the minimum, because then the allocation changes
+    /// nothing.
     pub(crate) fn has_all(&self, wanted: &GroupRequest, total: u32) -> bool {
         !self.can_afford(wanted) || self.can_afford(&GroupRequest { total, ..*wanted })
     }

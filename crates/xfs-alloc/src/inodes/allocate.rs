@@ -56,7 +56,8 @@ enum InodeOutcome {
     Taken(AgInode),
     /// The group has no free inode and no room for another chunk.
     Full,
-    /// Another thread holds the group's header, and the transaction step may not wait for it.
+    /// Another thread holds the group's header latched, and the transaction step may not wait for
+    /// it.
     Held,
 }
 
@@ -111,8 +112,8 @@ pub fn allocate_inode(
     Err(PosixError::NoSpace.into())
 }
 
-/// Whether a group appears to have a free inode or room for a new chunk. In either case it must
-/// also have a block for the inode's contents. Does not latch the group.
+/// Whether a group appears to have a free inode or room for a new chunk, and also a block for the
+/// inode's contents. Does not latch the group.
 #[doc(alias = "xfs_dialloc_good_ag")]
 fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
     let geometry = tx.geometry();

@@ -10,8 +10,8 @@ use super::state::InodeGroups;
 use crate::headers::read_agi;
 
 /// Appends up to `most` chunks of a group to `chunks`: the chunk that contains the inode `from`,
-/// and those after it. They are a consistent snapshot of one moment. Waits for the latch of the
-/// AGI; the caller must not hold the latch of any AGI.
+/// and the chunks after it. All of them are read at one moment, so they are consistent. Waits for
+/// the latch of the AGI; the caller must not hold the latch of any AGI.
 ///
 /// # Errors
 ///

@@ -19,9 +19,10 @@ use crate::owner::{BlockPurpose, ExtentOwner};
 /// The result of freeing an inode: only the inode was freed, or its whole chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreedInode {
-    /// Only the inode: its inode number can be allocated again.
+    /// Only the inode was freed: its inode number can be allocated again.
     Inode,
-    /// The whole chunk, which had no other inode in use. The inode number is no longer valid.
+    /// The whole chunk was freed, because it had no other inode in use. The inode number is no
+    /// longer valid.
     Chunk,
 }
 
@@ -77,8 +78,8 @@ pub fn free_inode(
 }
 
 /// Whether freeing an inode frees its whole chunk, when `left` is the state of the chunk
-/// afterwards. A chunk without used inodes is freed. Where a block contains more than one chunk, no
-/// chunk is ever freed.
+/// afterwards. A chunk is freed if none of its inodes is in use. On a volume with several chunks in
+/// a block, no chunk is ever freed.
 fn ends(geometry: &Geometry, left: InodeChunk) -> bool {
     let is_block_of_many = 1 << geometry.inodes_per_block_log > INODES_PER_CHUNK;
     left.free_count == left.count && !is_block_of_many

@@ -30,8 +30,9 @@ pub(super) struct InodeGroups {
     rotors: Slots<AtomicU32<Slot>>,
 }
 
-/// The saved paths in the inode btrees of a group. A thread that takes them out may change the
-/// btrees. If it fails and does not put them back, the next operation starts at the roots.
+/// The saved paths in the inode btrees of a group. A thread takes the paths out before it changes
+/// the btrees. If the thread fails and does not put them back, the next operation starts at the
+/// roots.
 #[derive(Default)]
 pub(super) struct SavedPaths {
     pub(super) chunks: Option<SavedPath<InodeChunks>>,

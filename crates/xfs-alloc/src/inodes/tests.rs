@@ -473,7 +473,7 @@ fn make_many(journal: &Arc<Journal>, count: u32, made: &mut BTreeSet<InodeNumber
 }
 
 /// Takes all space of the group in extents of 4 blocks, including the group's reserve. Then frees
-/// every second one of the first 400 extents, and returns the others of these 400.
+/// every second one of the first 400 extents. Returns the 200 extents between them.
 fn fill_but_for_parts(journal: &Arc<Journal>) -> Vec<BlockExtent> {
     let mut extents = Vec::new();
     for (purpose, blocks) in [(BlockPurpose::File, 4), (BlockPurpose::Metadata, 0)] {

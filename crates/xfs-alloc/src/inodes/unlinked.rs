@@ -43,9 +43,9 @@ pub struct UnlinkedList {
     pub damage: Option<xfs_buffer::Error>,
 }
 
-/// Adds an inode to its unlinked list. The inode must be joined to the transaction. Its last name
-/// is removed in this transaction, after this call: the lock order of `xfs_alloc::inodes` requires
-/// that.
+/// Adds an inode to its unlinked list. The inode must be joined to the transaction. The caller
+/// removes the last name of the inode in the same transaction, after this call: the lock order of
+/// `xfs_alloc::inodes` requires this order.
 ///
 /// # Errors
 ///

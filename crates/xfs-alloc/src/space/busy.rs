@@ -50,8 +50,8 @@ impl BusyExtents {
         self.last_ticket
     }
 
-    /// Marks blocks as busy. The transaction step with this ticket has freed them, or has taken
-    /// them from one of the files that shared them.
+    /// Marks blocks as busy for the transaction step with this ticket. The step has freed the
+    /// blocks, or has taken them from one of the files that shared them.
     pub(crate) fn insert(&mut self, range: Range<u32>, ticket: Ticket) {
         self.remove(range.clone());
         self.by_start.insert(range.start, BusyExtent { end: range.end, ticket });
@@ -102,8 +102,8 @@ impl BusyExtents {
     }
 
     /// Returns the sequence number of the checkpoint to wait for before these blocks are
-    /// overwritten: that of the block which was given up last. `None` if no block is busy, or if
-    /// the transaction that gave up that block has not committed.
+    /// overwritten. It is the checkpoint of the busy block that was given up last. `None` if no
+    /// block is busy, or if the transaction that gave up that block has not committed.
     pub(crate) fn sequence_of(&self, range: Range<u32>) -> Option<u64> {
         let before = self.by_start.range(..range.start).next_back();
         let before = before.filter(|(_, busy)| busy.end > range.start);

@@ -127,8 +127,8 @@ fn btree_blocks(geometry: &Geometry, kind: BtreeKind, records: u64) -> u32 {
     u32::try_from(blocks).unwrap_or(u32::MAX)
 }
 
-/// Number of blocks that each group needs so that its free-space btrees can always be changed once
-/// more.
+/// Number of blocks that each group needs so that one more change of its free-space btrees is
+/// always possible.
 const SET_ASIDE_PER_GROUP: u64 = 8;
 
 /// Returns the number of blocks of the whole volume that no transaction can reserve, because they
@@ -172,8 +172,8 @@ impl VisibleBlocks {
     }
 
     /// Subtracts the blocks of a group's account from the visible blocks, or from the pool if there
-    /// are not enough visible blocks. Returns `false`, and subtracts nothing, if the pool has not
-    /// enough blocks either. The group then has no such account.
+    /// are not enough visible blocks. Returns `false`, and subtracts nothing, if the pool does not
+    /// have enough blocks either; the group then gets no such account.
     #[must_use]
     pub(crate) fn hide(&mut self, blocks: u64) -> bool {
         let source = if blocks <= self.blocks() { &mut self.free } else { &mut self.pool };

@@ -131,9 +131,9 @@ fn volume_filled_and_emptied_by_threads_equals_the_model() {
     }
 }
 
-/// Checks that a chain of frees ends when free extents of one block exactly fill the leaves of the
+/// Checks that a chain of frees ends. Free extents of one block exactly fill the leaves of the
 /// btrees. Freeing an excess block of the free list then splits a leaf. The free list must become
-/// longer, takes blocks out of the leaves, and the leaves are joined again.
+/// longer and takes blocks out of the leaves, and the leaves are joined again.
 #[test]
 fn chain_of_frees_ends_where_the_free_list_splits_and_joins_a_leaf() {
     ends(check_chains_at_a_full_leaf);

@@ -143,8 +143,9 @@ fn step_with_an_inode_header_sleeps_until_a_lower_group_is_released() {
     });
 }
 
-/// No group has the 60 blocks that a step needs. The step must wait for the lower group before it
-/// keeps any other group, so that the other groups stay free for other steps while it waits.
+/// No group has the 60 blocks that a step needs. Checks that the step waits for the lower group
+/// before it keeps any other group, so that the other groups stay free for other steps while it
+/// waits.
 #[test]
 fn step_that_needs_two_groups_waits_for_the_lower_before_it_keeps_the_other() {
     ends(|| {
@@ -231,8 +232,8 @@ fn header_that_promises_missing_blocks_is_corrupt() {
 }
 
 /// The last group has room for a part of a chunk only where the chunk would reach past the end of
-/// the group. The allocation of an inode finds that out only after it has changed the group. It
-/// must release the group before it tries the next one.
+/// the group. The allocation of an inode finds that out only after it has changed the group. Checks
+/// that it releases the group before it tries the next one.
 #[test]
 fn group_that_changed_without_making_inodes_is_released_before_the_next() {
     let options = "-d agsize=18m -m finobt=0,rmapbt=0,reflink=0 -l size=8m";
@@ -263,9 +264,9 @@ fn group_that_changed_without_making_inodes_is_released_before_the_next() {
     assert!(!journal.is_shut_down());
 }
 
-/// A step that keeps a group requests blocks of a lower group, which another step keeps. The
-/// request must return at once, without a wait for that group. The other step may be waiting for
-/// the first one, so that neither would end.
+/// A step that keeps a group requests blocks of a lower group, which another step keeps. Checks
+/// that the request returns at once, without a wait for that group. The other step may be waiting
+/// for the first step, so that neither would end.
 #[test]
 fn steps_that_keep_a_group_and_ask_for_the_others_both_end() {
     ends(|| {

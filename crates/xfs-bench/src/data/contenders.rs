@@ -1,4 +1,4 @@
-//! The contenders that write and read the files.
+//! The contenders of the data benchmark: the library, a plain file, and the kernel's XFS.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

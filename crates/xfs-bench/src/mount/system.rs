@@ -99,8 +99,8 @@ struct FerroxfsMount {
     channel: ChannelKind,
 }
 
-/// Enables FUSE over io_uring in the kernel until the returned guard is dropped. Returns `None` for
-/// a channel that does not need it.
+/// Enables FUSE over io_uring in the kernel until the returned guard is dropped. Returns `None` if
+/// `channel` does not use io_uring.
 fn offered(channel: ChannelKind) -> Result<Option<FuseRings>, BenchError> {
     Ok(match channel {
         ChannelKind::Device => None,

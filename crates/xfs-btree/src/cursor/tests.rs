@@ -144,9 +144,9 @@ fn check_damage(block: u64, change: impl FnOnce(&mut [u8]), left: usize, expecte
     assert!(ends, "the walk backwards does not end");
 }
 
-/// The block number of the second leaf.
+/// The block number of the second leaf of the sample that `check_damage` damages.
 const LEAF: u64 = FIRST_BLOCK + 1;
-/// The block number of the second node above the leaves.
+/// The block number of the second node above the leaves of that sample.
 const NODE: u64 = FIRST_BLOCK + 10;
 /// The block number of the root.
 const ROOT: u64 = FIRST_BLOCK + 12;

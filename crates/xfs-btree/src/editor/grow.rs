@@ -19,8 +19,8 @@ use crate::store::Store;
 /// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. With less free
 /// space, the same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
-/// The invariant of a root whose children are moved into a new block: it has children, because they
-/// are moved only if they are too many.
+/// The invariant of a root whose children are moved into a new block: the root has children,
+/// because its children are moved only if they are too many.
 const HAS_CHILDREN: &str = "a root that is moved down has children";
 /// Bytes of the longer of the two header formats.
 const MAX_HEADER_BYTES: usize = 72;
@@ -240,7 +240,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(NewBlock { number, at, buffer })
     }
 
-    /// Adds a new root above the full one. The path then goes through the new root.
+    /// Adds a new root above the present root, which is full. The path then goes through the new
+    /// root.
     fn grow_root(&mut self) -> Result<()> {
         let geometry = self.store.geometry();
         let (levels, max) = (self.path.levels, F::KIND.max_levels(geometry));

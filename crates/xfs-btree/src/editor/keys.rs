@@ -119,8 +119,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(true)
     }
 
-    /// Recomputes the keys of the block at `depth` in its parent and, as long as they change, in
-    /// the parents above.
+    /// Recomputes the keys that the parent holds for the block at `depth`. If they change, does the
+    /// same for the parent, and so on upwards.
     pub(super) fn refresh_keys(&mut self, depth: usize) -> Result<()> {
         for depth in (0..=depth).rev() {
             let Some((index, _)) = self.parent(depth) else { break };

@@ -161,8 +161,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// While the root in the inode has one child, and that child is a node whose children fit into
-    /// the root, moves them into the root.
+    /// Moves the children of a node into the root in the inode, if the node is the only child of
+    /// the root and its children fit. Repeats this as long as it is possible.
     fn pull_up(&mut self) -> Result<()> {
         loop {
             let TopRoot::Inode(root) = &self.path.top.root else { return Ok(()) };

@@ -22,8 +22,7 @@ fn below(random: &mut Prng, limit: u32) -> u32 {
     random.within(0..limit as usize) as u32
 }
 
-/// Returns the seeds of a test: `count` of them, or twenty times as many in the long form of the
-/// tests.
+/// Returns the seeds of a test: `count` of them, or twenty times as many if `FERROXFS_LONG` is set.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();
     0..if is_long { 20 * count } else { count }
@@ -53,9 +52,9 @@ fn chunk(place: u32, free: u64) -> InodeChunk {
     InodeChunk { start, holes: 0, count: 64, free_count: free.count_ones() as u8, free }
 }
 
-/// Returns an inode chunk made from the number `place`. It starts at one of two inode numbers,
-/// chosen at random. So a second chunk for the same place may have another key, and an update then
-/// changes the key.
+/// Returns an inode chunk made from the number `place`. The chunk starts at one of two inode
+/// numbers, chosen at random. So two chunks for the same place may have different keys, and an
+/// update from one to the other changes the key.
 fn any_chunk(place: u32, random: &mut Prng, free: u64) -> InodeChunk {
     chunk(2 * place + below(random, 2), free)
 }

@@ -32,9 +32,9 @@ pub(crate) enum Direction {
 #[derive(Debug)]
 pub(crate) struct Child<K> {
     block: u64,
-    /// No key of the child is below this; `None` if there is no limit.
+    /// The lower limit: no key of the child is below it; `None` if there is no limit.
     lower: Option<K>,
-    /// All keys of the child are below this; `None` if there is no limit.
+    /// The upper limit: all keys of the child are below it; `None` if there is no limit.
     upper: Option<K>,
     left: Sibling,
     right: Sibling,
@@ -89,7 +89,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(())
     }
 
-    /// Moves to the next or previous leaf. Returns `false` if there is none; then nothing changes.
+    /// Moves to the next or previous leaf. Returns `false`, and changes nothing, if there is no
+    /// such leaf.
     pub(crate) fn shift(
         &mut self,
         source: &impl Source<Block = B>,

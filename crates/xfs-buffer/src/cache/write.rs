@@ -86,15 +86,15 @@ impl BufferCache {
     /// Writes a buffer to its home location on disk, with this LSN and its checksum, without a
     /// flush. The caller holds the latch and has made the contents durable in the log.
     ///
-    /// Readers continue meanwhile, because `write` seals and writes a copy. A cache that [keeps
-    /// seals](Self::keep_seals) waits for readers and stores the LSN and the checksum in the buffer
-    /// first. Inodes of a cluster are sealed by the transaction that changes them; `lsn` is then
-    /// that of the newest inode.
+    /// Readers continue meanwhile, because `write` stores the LSN and the checksum in a copy, and
+    /// writes the copy. A cache that [keeps seals](Self::keep_seals) waits for readers and stores
+    /// both in the buffer first. Inodes of a cluster get LSN and checksum from the transaction that
+    /// changes them; `lsn` is then that of the newest inode.
     ///
     /// # Errors
     ///
-    /// Returns the check that the sealed bytes fail, which is a bug in this program; nothing is
-    /// written then. Or returns the device's error, after which any part of the buffer may be on
+    /// Returns the check that the bytes to be written fail, which is a bug in this program; nothing
+    /// is written then. Or returns the device's error, after which any part of the buffer may be on
     /// the device.
     ///
     /// # Panics

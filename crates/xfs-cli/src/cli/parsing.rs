@@ -22,9 +22,11 @@ struct SharedOptions {
 /// Where `--json` of a command is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Json {
-    /// In this module. The command reports the result of its work as a JSON document.
+    /// This module declares `--json`. With it, the command reports the result of its work as a JSON
+    /// document.
     Result,
-    /// With the other arguments of the command; or nowhere, because the command has no such option.
+    /// `--json` is declared with the other arguments of the command; or nowhere, because the
+    /// command has no such option.
     Own,
 }
 

@@ -92,7 +92,8 @@ pub(crate) fn change_trees(
 }
 
 /// Changes the file at one path, and with [`TreeReach::is_recursive`] everything below it. A
-/// failure of one file below is reported. An error about the whole volume ends the change.
+/// failure of a file below it is reported, and the other files are changed. An error about the
+/// whole volume ends the change.
 fn change_tree(
     target: &ImagePath,
     reach: TreeReach,

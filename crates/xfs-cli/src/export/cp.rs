@@ -141,8 +141,8 @@ fn ends_as_directory(path: &OsStr) -> bool {
 }
 
 /// Explains a failure to open the sources. The failure gets a hint if the destination is an image
-/// without a path. If there is one source, and neither it nor the destination is a path in an
-/// image, the message says this.
+/// without a path. If there is one source, and neither the source nor the destination is a path in
+/// an image, the message says so.
 fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failure {
     let path = Path::new(destination);
     if check_no_volume(path).is_err() {
@@ -180,7 +180,7 @@ pub(crate) fn is_in_image(word: &OsStr) -> bool {
 
 /// Opens a destination that is written in place: a pipe or a device, and with `keeps_file` also a
 /// regular file. Returns `None` for any other destination. Fails if the destination is itself an
-/// image. The hint is then to write the destination as a path in that image.
+/// image, with the hint to write the destination as a path in that image.
 fn output_at(
     destination: &OsStr,
     targets: &ImagePaths,

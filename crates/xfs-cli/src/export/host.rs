@@ -94,8 +94,8 @@ struct HostLevel<S: Source> {
     directory: Directory,
     source: S,
     entries: S::Entries,
-    /// Whether this run created the directory. A directory that existed keeps its attributes,
-    /// unless `Fidelity::is_archive` is set.
+    /// Whether this run created the directory. A directory that existed before keeps its
+    /// attributes, unless `Fidelity::is_archive` is set.
     is_new: bool,
 }
 
@@ -123,8 +123,8 @@ impl<'a> HostWriter<'a> {
         }
     }
 
-    /// Starts the next source. Names of one inode become names of one file, also if they are in
-    /// several sources with the same `origin`.
+    /// Starts the next source. All names of one inode become names of one file on the host, also if
+    /// the names are in several sources with the same `origin`.
     pub(crate) fn start_source(&mut self, origin: InodeSpace, location: SourceLocation) {
         self.origin = origin;
         self.location = Some(location);
@@ -209,8 +209,8 @@ impl<'a> HostWriter<'a> {
         Ok(())
     }
 
-    /// Creates one file or directory. Returns a directory, which is still to be filled; `None` for
-    /// any other file.
+    /// Creates one file or directory. A directory is returned, because it is still to be filled;
+    /// `None` for any other file.
     fn make<S: Source>(
         &mut self,
         parent: &Directory,

@@ -129,8 +129,8 @@ pub(crate) struct Facts {
     pub(crate) changed: Time,
     /// Time of creation.
     pub(crate) born: Time,
-    /// The creation time that an archive gives a file; `None` from every other source. Without it,
-    /// the volume sets the time.
+    /// The creation time that an archive gives a file; `None` if the file comes from another
+    /// source. If it is `None`, the volume sets the time.
     pub(crate) created: Option<Time>,
     /// Inode flags, as in FS_IOC_FSGETXATTR.
     pub(crate) xflags: u32,

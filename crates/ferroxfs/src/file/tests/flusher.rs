@@ -43,7 +43,7 @@ fn create(volume: &Volume, path: &str) -> File {
     file
 }
 
-/// Writes to the file until it has preallocated blocks past its end.
+/// Writes to the file until blocks past its end have been preallocated.
 fn stream(file: &File) {
     for at in (0..4 * MIB).step_by(100_000) {
         file.write_at(&[3; 100_000], at).unwrap();

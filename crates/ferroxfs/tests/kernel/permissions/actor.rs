@@ -1,4 +1,5 @@
-//! The user of a case, with its credentials in the kernel and in the library.
+//! The user that performs the operation of a test case, with its credentials in the kernel and in
+//! the library.
 
 use ferroxfs::{Capabilities, Credentials};
 use rustix::process::{Gid, Uid};

@@ -1,4 +1,4 @@
-//! Comparison of the results of all cases on two volumes.
+//! Comparison of the results of all test cases on a volume of the kernel and on a volume of ours.
 
 use std::fmt::Debug;
 use std::fs;

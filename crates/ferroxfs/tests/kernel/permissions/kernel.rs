@@ -1,4 +1,5 @@
-//! Makes the scenes, and performs the operations, by system calls of the kernel.
+//! Makes the files of the test cases, and performs the operations on them, by system calls of the
+//! kernel.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};

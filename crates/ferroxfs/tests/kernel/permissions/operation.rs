@@ -1,4 +1,4 @@
-//! The operations that actors perform, and how they are drawn.
+//! The operations that the test cases perform, and how they are drawn at random.
 
 use ferroxfs::RenameMode;
 use xfs_oracle::Random;
@@ -24,7 +24,8 @@ pub(super) enum Made {
     Device(u32, u32),
 }
 
-/// An operation on the scene. It is on file `d/f`, unless its comment says otherwise.
+/// An operation on the files of a test case. It changes or reads file `d/f`, unless the comment of
+/// the operation says something else.
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     Find(&'static str),

@@ -1,4 +1,4 @@
-//! Makes the scenes, and performs the operations, by calls of the library.
+//! Makes the files of the test cases, and performs the operations on them, by calls of the library.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The scene of a case: its files, with random permissions and flags.
+//! The scene of a test case: its files, with random permissions and flags.
 //!
 //! ```text
 //!  case-N ─┬─ d ─┬─ f      the target of most operations

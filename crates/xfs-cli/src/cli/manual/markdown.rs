@@ -247,7 +247,7 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|below| !below.is_hide_set())
 }
 
-/// Adds a full stop to each paragraph of a help text that has none.
+/// Ends each paragraph of a help text with a full stop, if the paragraph has none.
 fn sentence(text: &str) -> String {
     let ended = |text: &str| {
         let text = text.trim();

@@ -130,7 +130,8 @@ impl HostWriter<'_> {
     }
 
     /// Adds `name` to the file that the run has created for an earlier name of the same inode.
-    /// Returns false if there is no earlier name, or if that file can get no further name.
+    /// Returns `false` if the inode had no earlier name, or if the file of that name can get no
+    /// further name.
     fn link_again(&mut self, parent: &Directory, name: &[u8], facts: &Facts) -> Result<bool, Stop> {
         if !self.fidelity.is_archive || facts.links < 2 {
             return Ok(false);

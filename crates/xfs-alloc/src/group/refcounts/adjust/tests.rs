@@ -6,7 +6,8 @@ use super::*;
 
 const BLOCKS: usize = 60;
 
-/// Returns the records that describe a table of counts.
+/// Returns the records for a table that holds the reference count of each block. Blocks with the
+/// count `base` have no record.
 fn records_of(table: &[u32], domain: RefcountDomain, base: u32) -> Vec<Refcount> {
     let mut records: Vec<Refcount> = Vec::new();
     for (block, references) in (0..).zip(table.iter().copied()) {
