@@ -188,8 +188,8 @@ impl Node {
 
     /// Changes mode, owner, times, flags or hints. If the file has an access control list, a new
     /// mode changes the list too. [Buffered bytes](crate::File#buffered-bytes) of the file are
-    /// written first. A file that gets another owner loses its capabilities before that, in a
-    /// separate change.
+    /// written first. A file that gets another owner loses its capabilities first, in a separate
+    /// change.
     ///
     /// # Errors
     ///
@@ -218,8 +218,9 @@ impl Node {
         context.set_times_to_now(entry)
     }
 
-    /// Sets or removes an access control list. An access list also sets the permission bits. It is
-    /// not stored if these bits express all of it. Removing a list that does not exist is no error.
+    /// Sets or removes an access control list. Setting an access list also sets the permission
+    /// bits. An access list that permission bits express completely is not stored. Removing a list
+    /// that does not exist is no error.
     ///
     /// # Errors
     ///
@@ -236,9 +237,9 @@ impl Node {
         Ok(())
     }
 
-    /// Sets the time of the last access. Unlike [`set_attributes`](Self::set_attributes) it leaves
-    /// the time of the last change alone, and is possible for an immutable file. While the volume
-    /// is frozen it does nothing.
+    /// Sets the time of the last access. Unlike [`set_attributes`](Self::set_attributes), this call
+    /// does not change the time of the last change, and immutable files allow it. While the volume
+    /// is frozen, the call does nothing.
     ///
     /// # Errors
     ///

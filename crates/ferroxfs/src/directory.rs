@@ -117,8 +117,8 @@ impl ReadDir {
         Self { audit: progress.0, ..Self::new(node, from) }
     }
 
-    /// Interrupts the listing. [`Node::entries_again`] continues it from the cookie after the last
-    /// entry that it returned.
+    /// Interrupts the listing. [`Node::entries_again`] continues it after the last entry that the
+    /// listing has returned.
     #[must_use]
     pub fn into_progress(self) -> ListingProgress {
         ListingProgress(self.audit)

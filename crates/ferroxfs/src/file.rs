@@ -412,8 +412,8 @@ impl File {
     }
 
     /// Writes buffered bytes to the device, and closes the handle. Dropping the handle does the
-    /// same, but leaves an error to [`Volume::sync`](crate::Volume::sync) or
-    /// [`Volume::close`](crate::Volume::close).
+    /// same, but cannot return an error: [`Volume::sync`](crate::Volume::sync) or
+    /// [`Volume::close`](crate::Volume::close) then returns it.
     ///
     /// # Errors
     ///

@@ -76,7 +76,7 @@ impl VolumeInner {
         Self { superblock, cache, log, staleness, threads: None, findings: Vec::new() }
     }
 
-    /// Returns this state with a mount, for a volume that is open for writing.
+    /// Adds a mount and its threads to this state, for a volume that is open for writing.
     pub(crate) fn with_threads(mut self, threads: MountThreads) -> Self {
         self.threads = Some(threads);
         self
@@ -212,7 +212,7 @@ impl VolumeShards {
         &self.here().inner.findings
     }
 
-    /// Returns the reference of the calling thread's slot.
+    /// Returns the reference that belongs to the processor slot of the calling thread.
     pub(crate) fn here(&self) -> &Arc<VolumeRef> {
         self.refs.mine()
     }

@@ -68,7 +68,7 @@ pub fn grow(journal: &Arc<Journal>, geometry: &Geometry) -> Result<Result<()>> {
     Ok(update_copies(journal, geometry))
 }
 
-/// Step 1: writes the headers of the new groups.
+/// Writes the headers of the new groups (step 1 of growing).
 fn write_new_groups(journal: &Journal, superblock: &Superblock) -> Result<()> {
     let (device, geometry) = (journal.cache().device(), &superblock.geometry);
     let new = geometry.groups().skip(journal.geometry().ag_count as usize);
@@ -83,7 +83,8 @@ fn write_new_groups(journal: &Journal, superblock: &Superblock) -> Result<()> {
     device.flush().map_err(|source| io_error("flush", DiskAddr(0), 0, source))
 }
 
-/// Step 2: changes the superblock and extends the last of the old groups, in one transaction.
+/// Changes the superblock and extends the last of the old groups, in one transaction (step 2 of
+/// growing).
 fn change_groups(journal: &Arc<Journal>, before: &Geometry, geometry: &Geometry) -> Result<()> {
     let mut tx = journal.begin_while_frozen(TransactionKind::Grow)?;
     tx.set_synchronous();
@@ -124,8 +125,8 @@ fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Res
     Ok(())
 }
 
-/// Step 3: updates the copies of the superblock. A damaged copy does not prevent the update of the
-/// other copies.
+/// Updates the copies of the superblock (step 3 of growing). A damaged copy does not prevent the
+/// update of the other copies.
 fn update_copies(journal: &Arc<Journal>, geometry: &Geometry) -> Result<()> {
     let primary = {
         let buffer =

@@ -17,8 +17,8 @@ pub(crate) fn open(device: &SharedDevice, threads: usize) -> Arc<Journal> {
     open_parts(parts(device, threads))
 }
 
-/// Recovers the log of a volume and opens its journal. Returns the intents that the log had left
-/// open, too.
+/// Recovers the log of a volume and opens its journal. Also returns the intents that the log had
+/// left open.
 pub(crate) fn recover(device: &SharedDevice) -> (Arc<Journal>, Vec<OpenIntent>) {
     let (parts, replayed) = recovered_parts(device);
     let journal = open_parts(parts);

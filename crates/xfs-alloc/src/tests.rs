@@ -101,7 +101,7 @@ fn wrong_counters_are_found_by_counting() {
     assert_eq!(counted(verify(&image)), ("free inodes", -1));
 }
 
-/// The facts that the btrees of a group give about one block.
+/// The use of one block, as the btrees of its group record it.
 #[derive(Clone, Default)]
 struct BlockUse {
     free: u32,

@@ -95,7 +95,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Formats a number for a cell of a table. `None` gives a mark for a missing value.
+/// Formats a number for a cell of a table, with `digits` digits after the point. `None` is shown as
+/// `-`.
 pub(crate) fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }

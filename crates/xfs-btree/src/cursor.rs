@@ -14,10 +14,10 @@ use crate::saved_path::SavedPath;
 /// The record that a seek looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek<K> {
-    /// The last record whose key is at most this.
+    /// The last record whose key is at most this key.
     #[doc(alias = "XFS_LOOKUP_LE")]
     AtOrBefore(K),
-    /// The first record whose key is at least this.
+    /// The first record whose key is at least this key.
     #[doc(alias = "XFS_LOOKUP_GE")]
     AtOrAfter(K),
 }

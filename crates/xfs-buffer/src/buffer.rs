@@ -163,7 +163,8 @@ impl Buffer {
         self.0.map.at()
     }
 
-    /// Returns the kind as which the buffer was verified, or for which it was claimed.
+    /// Returns the kind of the block: the kind as which the bytes were verified, or for which the
+    /// buffer was claimed.
     #[must_use]
     pub fn kind(&self) -> BlockKind {
         self.0.kind()

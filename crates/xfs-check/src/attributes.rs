@@ -16,7 +16,7 @@ use crate::finding::Finding;
 use crate::fork::{BlockRun, ForkMap, OpenFork};
 use crate::inode::{Inode, Pass};
 
-/// Checks the attributes of an inode and reports its parent pointers. `map` is absent if the map of
+/// Checks the attributes of an inode and reports its parent pointers. `map` is `None` if the map of
 /// the fork cannot be read.
 pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: Option<&ForkMap>) {
     match (inode.core.fork_format(ForkKind::Attr), map) {

@@ -159,7 +159,8 @@ impl Findings {
         self.dropped += other.dropped;
     }
 
-    /// Returns the findings and the number of those that were left out.
+    /// Returns the findings, and the number of findings that were left out because the list was
+    /// full.
     pub(crate) fn into_parts(self) -> (Vec<Finding>, u64) {
         (self.list, self.dropped)
     }

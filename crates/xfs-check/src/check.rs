@@ -371,7 +371,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Hands units of work to threads, in order. Returns the facts and findings of each thread.
+    /// Distributes `units` of work over threads, in order. Returns the facts and findings of each
+    /// thread.
     fn in_parallel<T: Facts + Send, U: Sync>(
         &self,
         units: &[U],

@@ -29,7 +29,8 @@ pub(crate) fn complete(finding: &mut Finding) {
     }
 }
 
-/// Returns the structures that disagree, if the code says so.
+/// Returns the two structures that disagree in findings with this code; `None` if the code does not
+/// tell.
 const fn sides(code: Code) -> Option<Sides> {
     let (found, expected) = match code {
         Code::SbInodes | Code::SbFreeInodes => ("the superblock", "the inode btrees"),

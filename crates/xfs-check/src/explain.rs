@@ -49,16 +49,16 @@ type Parenthood = (InodeNumber, InodeNumber, u32, Vec<u8>);
 /// The most bytes that one fact about a group needs in the lists. A claim needs the most, because
 /// it is in two lists.
 pub(crate) const GROUP_FACT_BYTES: u64 = (size_of::<Weighted>() + size_of::<Claim>()) as u64;
-/// The bytes of a link in the lists.
+/// The bytes that a link takes in the lists.
 pub(crate) const LINK_BYTES: u64 = size_of::<(InodeNumber, u64, InodeNumber)>() as u64;
-/// The bytes of a directory and its parent in the lists.
+/// The bytes that a pair of a directory and its parent takes in the lists.
 pub(crate) const PAIR_BYTES: u64 = size_of::<(InodeNumber, InodeNumber)>() as u64;
-/// The bytes of an inode in use in the lists.
+/// The bytes that an inode in use takes in the lists.
 pub(crate) const USED_BYTES: u64 = size_of::<UsedInode>() as u64;
 /// The most bytes by which the host's allocator rounds up the memory of a name.
 const ROUNDED_BYTES: u64 = 32;
 
-/// Returns the bytes of a name or a parent pointer in the lists.
+/// Returns the bytes that a name or a parent pointer takes in the lists.
 pub(crate) const fn parenthood_bytes(name: &[u8]) -> u64 {
     size_of::<Parenthood>() as u64 + name.len() as u64 + ROUNDED_BYTES
 }

@@ -37,8 +37,8 @@ pub(crate) struct BlockRun {
 /// The map of a fork.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForkMap {
-    /// The extents in order. Those of a regular file's contents are kept only
-    /// for quota inodes.
+    /// The extents in order. Extents with the contents of a regular file are kept only for quota
+    /// inodes.
     pub(crate) extents: Vec<Extent>,
     /// Number of blocks of the extents and of the btree that holds them.
     pub(crate) blocks: u64,

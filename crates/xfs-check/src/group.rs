@@ -42,8 +42,8 @@ pub(crate) struct GroupSummary {
     pub(crate) is_counted: bool,
 }
 
-/// The most shared extents of a group that are kept. Claims are compared with them to find shared
-/// metadata.
+/// The most shared extents of a group that are kept. Claims of inodes are compared with them, to
+/// find shared metadata and shared blocks of files without the reflink flag.
 const MOST_SHARED: usize = 1 << 20;
 
 /// Checks the headers and btrees of a group.
@@ -233,7 +233,8 @@ impl<T: Facts> GroupCheck<'_, T> {
         is_whole
     }
 
-    /// Walks both btrees of free space. Returns the number of blocks of each.
+    /// Walks both btrees of free space. Returns the number of blocks of each btree; `None` for one
+    /// that could not be read completely.
     fn free_space(&mut self, agf: &Agf) -> (Option<u64>, Option<u64>) {
         let number = self.number();
         let (mut free, mut longest) = (0_u64, 0);

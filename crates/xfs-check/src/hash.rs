@@ -17,9 +17,9 @@ pub(crate) enum Tag {
     FreeSpace,
     /// A record of an inode chunk with a free inode.
     FreeInodes,
-    /// A link to an inode, with its type.
+    /// A link to an inode, with the type of the inode.
     Link,
-    /// A directory and its parent.
+    /// A pair of a directory and its parent.
     Directory,
     /// A name or a parent pointer.
     Parent,

@@ -57,7 +57,7 @@ pub(crate) struct InodeSums {
     /// Whether any inode of these sums has the link count `PINNED_LINKS`, which XFS does not update
     /// any more.
     pub(crate) has_pinned: bool,
-    /// The most bytes that lists of the facts of this bucket need.
+    /// The most bytes that the lists of this bucket's facts can need.
     pub(crate) list_bytes: u64,
 }
 
@@ -96,7 +96,7 @@ impl Gaps {
         }
     }
 
-    /// Returns whether this is one of the gaps.
+    /// Returns whether `gap` is one of these gaps.
     pub(crate) fn has(&self, gap: Gap) -> bool {
         match gap {
             Gap::Claims => self.claims,
@@ -116,7 +116,7 @@ pub(crate) struct Sums {
     entry_types: EntryTypes,
     pub(crate) groups: Vec<GroupSums>,
     pub(crate) inodes: Vec<InodeSums>,
-    /// Each directory and its parent.
+    /// The pairs of each directory and its parent.
     pub(crate) directories: Vec<(InodeNumber, InodeNumber)>,
     /// Inodes in use without a link. They are few, so they are kept in a list; no sum is made of
     /// them.

@@ -31,7 +31,7 @@ pub(crate) trait TreeVisitor<F: BtreeFormat> {
 #[derive(Clone, Copy)]
 pub(crate) struct TreeSpace<'a> {
     pub(crate) volume: Volume<'a>,
-    /// The group of the btree. It has no meaning for the extents of a fork.
+    /// The group of the btree. The walk of a fork's extents does not use this field.
     pub(crate) group: Group<'a>,
     /// The owner in the header of each block: the number of the group or of the inode.
     pub(crate) owner: u64,
@@ -55,9 +55,9 @@ enum Neighbour {
     /// No block was visited yet: the next block is the first one of its level.
     #[default]
     First,
-    /// A block, and its right sibling.
+    /// The block that was visited last, and its right sibling.
     Block { pointer: u64, right: Option<u64> },
-    /// A block that could not be read.
+    /// The last block could not be read, so its sibling is unknown.
     Unknown,
 }
 
@@ -92,7 +92,7 @@ impl<'w, F: BtreeFormat, V: TreeVisitor<F>> TreeWalk<'w, F, V> {
         }
     }
 
-    /// Walks a btree whose root is a block. Returns whether all of it could be read.
+    /// Walks a btree whose root is a block. Returns whether the whole btree could be read.
     pub(crate) fn walk_block(mut self, pointer: u64, levels: u32) -> bool {
         let level = levels.checked_sub(1).expect("a btree has a level");
         let root = Child { pointer, level, key: None, high_key: None, may_be_low: true };
@@ -100,8 +100,8 @@ impl<'w, F: BtreeFormat, V: TreeVisitor<F>> TreeWalk<'w, F, V> {
         self.finish()
     }
 
-    /// Walks a btree whose root is in an inode and has these children. Returns whether all of it
-    /// could be read.
+    /// Walks a btree whose root is in an inode and has these children. Returns whether the whole
+    /// btree could be read.
     pub(crate) fn walk_children(
         mut self,
         level: u32,

@@ -22,7 +22,7 @@ use crate::terminal::tally::{Tally, Work};
 use shortfalls::Shortfalls;
 use volume::DamagedVolume;
 
-/// Shows the progress of a survey, and stops it after a signal.
+/// Shows the progress of the survey of a damaged volume, and stops the survey after a signal.
 struct Bar<'a>(&'a Tally);
 
 impl SurveyProgress for Bar<'_> {

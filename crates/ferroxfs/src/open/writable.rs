@@ -203,9 +203,9 @@ impl IntentRecovery for Finisher<'_> {
 }
 
 impl Finisher<'_> {
-    /// Frees the inodes of an unlinked list. An inode that cannot be read ends the list for good,
-    /// as in the kernel. To take the inodes after it out of the list, the inode that cannot be read
-    /// would have to be written.
+    /// Frees the inodes of an unlinked list. At an inode that cannot be read, the rest of the list
+    /// is given up, as in the kernel. To take the inodes after it out of the list, the inode that
+    /// cannot be read would have to be written.
     #[doc(alias = "xlog_recover_iunlink_bucket")]
     fn free_list(
         &self,

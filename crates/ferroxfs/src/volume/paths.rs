@@ -304,7 +304,7 @@ struct PathEnd<'a> {
 }
 
 impl PathEnd<'_> {
-    /// Returns the directory that has this name.
+    /// Looks up this name in its directory. The result must be a directory.
     fn directory_there(&self) -> Result<Node> {
         let node = self.directory.lookup(self.name)?;
         match node.file_type() {
@@ -313,8 +313,9 @@ impl PathEnd<'_> {
         }
     }
 
-    /// Checks a name for something other than a directory: no slash may follow it. With a slash,
-    /// the error is EEXIST if the name exists, and otherwise that of the lookup.
+    /// Checks that no slash follows the name, for an operation that makes something other than a
+    /// directory. If a slash follows, returns EEXIST if the name exists, and the error of the
+    /// lookup if it does not.
     fn check_free_of_slash(&self) -> Result<()> {
         if !self.has_slash {
             return Ok(());
@@ -353,7 +354,8 @@ fn split(path: &Path) -> (&Path, Last<'_>) {
     (Path::new(OsStr::from_bytes(above)), last)
 }
 
-/// Returns the error of a removal of a directory whose path ends in this component.
+/// Returns the error of removing a directory by a path whose last component is `last`, such as
+/// `..`.
 fn not_removed(last: &Last<'_>) -> PosixError {
     match last {
         Last::DotDot => PosixError::NotEmpty,

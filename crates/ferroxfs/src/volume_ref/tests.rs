@@ -16,8 +16,8 @@ fn volume() -> Volume {
     devices.open().unwrap()
 }
 
-/// Runs an operation twice, and returns the writes of the second run, which finds everything
-/// cached.
+/// Runs an operation twice. Returns the number of writes to memory of the second run, which finds
+/// everything cached.
 fn count(operation: impl Fn(&Volume)) -> Counts {
     let volume = volume();
     operation(&volume);
@@ -32,16 +32,16 @@ fn check_shares_nothing(operation: impl Fn(&Volume)) {
     assert_eq!(counts.group.total(), 0, "{counts:?}");
 }
 
-/// Checks I2 of `ferroxfs::volume_ref`: the reference of a thread writes the count of one slot
-/// only.
+/// Checks I2 of `ferroxfs::volume_ref`: a lookup writes no memory that the whole volume or a whole
+/// group shares.
 #[test]
 fn lookup_writes_nothing_shared() {
     check_shares_nothing(|volume| drop(volume.lookup("/deep/1/2/3/4/5/6/7/8").unwrap()));
     check_shares_nothing(|volume| drop(volume.lookup("/node/a-longer-node-entry-77").unwrap()));
 }
 
-/// A user's permissions along a path are read from the cached inodes. Checks that this writes no
-/// more than a lookup by root.
+/// A user's permissions along a path are read from the cached inodes. Checks that such a lookup
+/// writes no more memory than a lookup by root.
 #[test]
 fn cached_path_costs_a_user_no_more_than_root() {
     let options = OpenOptions::new().write(true);
@@ -62,7 +62,7 @@ fn cached_path_costs_a_user_no_more_than_root() {
 }
 
 /// A lookup that does not follow the last symbolic link uses the dentry cache too. Checks that it
-/// writes no more than a lookup of a file.
+/// writes no more memory than a lookup of a file.
 #[test]
 fn lookup_of_a_link_itself_costs_no_more_than_a_file() {
     let options = OpenOptions::new().write(true);

@@ -165,7 +165,8 @@ fn open_breaks_a_lease() {
     });
 }
 
-/// Each change of names or attributes waits for a delegation. No such change waits for a lease.
+/// Checks that each change of names or attributes waits for the holder of a delegation, and none
+/// waits for the holder of a lease.
 #[test]
 fn changes_break_delegations() {
     type Change = fn(&Volume) -> ferroxfs::Result<()>;

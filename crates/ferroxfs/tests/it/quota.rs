@@ -101,8 +101,8 @@ fn recovered_dquots_count_the_recovered_files() {
     assert_eq!(usage(&device, QuotaKind::Project).get(&3000), Some(&(70, 1)));
 }
 
-/// Opens the volume for writing. The flags for checked counts are gone, and the other flags and the
-/// inodes stay.
+/// Opens a volume with checked quota for writing. Checks that the flags for checked counts are then
+/// gone, and that the other flags and the quota inodes stay.
 #[test]
 fn opening_for_writing_lets_the_next_mount_count_again() {
     let device = device();

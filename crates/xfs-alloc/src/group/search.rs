@@ -43,7 +43,7 @@ pub(crate) enum Near {
     Anywhere,
     /// The allocation must start at exactly this block.
     Exactly(u32),
-    /// As near to this block as possible.
+    /// The allocation must be as near to this block as possible.
     Block(u32),
 }
 

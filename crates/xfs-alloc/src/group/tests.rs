@@ -8,8 +8,8 @@ use xfs_trans::testing::make_with;
 use super::GroupSpace;
 use crate::testing::open;
 
-/// A btree may take blocks while all free blocks are reserved. Checks that these blocks are a debt,
-/// and that returned blocks pay the debt before they count as free.
+/// Lets a btree take blocks while all free blocks are reserved. Checks that these blocks count as a
+/// debt, and that returned blocks reduce the debt before they count as free.
 #[test]
 fn blocks_that_come_back_pay_the_debt_first() {
     let journal = open(&make_with(""), 0);

@@ -41,8 +41,8 @@ pub(super) struct SavedPaths {
 
 /// The state of inode allocation of one group.
 pub(super) struct InodeGroupState {
-    /// The published number of free inodes in the group. It is updated only when it changes from
-    /// zero or to zero.
+    /// The number of free inodes in the group, for threads that choose a group. It is updated only
+    /// when the number changes from zero or to zero.
     free_count: AtomicU32<Group>,
     /// Number of chunks made since the volume was opened.
     chunks_made: AtomicU32<Group>,

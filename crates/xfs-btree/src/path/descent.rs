@@ -17,7 +17,8 @@ pub(crate) enum Towards<K> {
     First,
     /// The last child in a node, and the last record in a leaf.
     Last,
-    /// The last child or record whose key is at most this, or the first if all keys are above.
+    /// The last child or record whose key is at most this key, or the first one if all keys are
+    /// above this key.
     Key(K),
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Child<K> {
 enum Sibling {
     /// No block: this is the edge of the btree.
     Edge,
-    /// The block that the parent names next on this side.
+    /// The next block on this side that the parent names.
     Block(u64),
     /// A child of another node: it lies below the sibling that the parent has on this side.
     Beyond,

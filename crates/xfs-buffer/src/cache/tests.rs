@@ -9,8 +9,8 @@ use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
 use crate::testing::{BLOCK, BLOCKS, TARGET, TestDevice, address, geometry, mark};
 
-/// A device in which each read takes the clock's lock of every shard of the cache, one after
-/// another.
+/// A device that takes the clock's lock of every shard of the cache during each read. A thread that
+/// read with such a lock held would wait for itself.
 struct LookingDevice {
     device: Arc<TestDevice>,
     cache: SetOnce<Weak<BufferCache>, Volume>,

@@ -376,7 +376,7 @@ impl Explain<'_> {
     }
 }
 
-/// Blocks with another number of owners than they should have.
+/// Blocks that have more or fewer owners than they should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Imbalance {
     owners: Vec<String>,

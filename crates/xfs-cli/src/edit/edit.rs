@@ -42,7 +42,7 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
 
-/// The editor if the user has chosen none, as in POSIX.
+/// The editor that is used if the user has chosen none, as in POSIX.
 const USUAL_EDITOR: &str = "vi";
 /// The mode of a file that the edit creates.
 const NEW_MODE: u16 = 0o644;

@@ -103,8 +103,9 @@ impl NewPlace {
         }
     }
 
-    /// Handles `made`, the result of creating the link. If the name of the link is taken and
-    /// `is_forced` is set, `put` replaces the file that has this name.
+    /// Returns `made`, the result of creating the link, unless an existing file has to be replaced.
+    /// If the name of the link is taken and `is_forced` is set, `put` replaces the file that has
+    /// this name.
     fn replace(
         &self,
         new: &ImagePath,

@@ -50,8 +50,8 @@ pub(crate) struct Fidelity {
 }
 
 /// The largest number of files that are kept open until they get their inode flags at the end. More
-/// open files could end the run, at the limit of the process. Further files are closed, and at the
-/// end opened again by their first names.
+/// open files could exceed the limit of the process, which would end the run. Further files are
+/// closed, and opened again at the end by their first names.
 const FLAGGED_LIMIT: usize = 256;
 
 /// One run of copying files to the host.

@@ -223,7 +223,8 @@ impl Job<'_> {
     }
 }
 
-/// Prints the totals. Returns a failure with the numbers unless every file is whole.
+/// Prints the totals. Returns a failure with the numbers if files are doubtful, partial, lost or
+/// without a name.
 fn conclude(totals: &Totals, shown: &str, console: &mut Console) -> Result<(), Failure> {
     let mut object = Object::new();
     for (key, value) in manifest::counts(totals) {

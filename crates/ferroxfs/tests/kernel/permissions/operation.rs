@@ -128,8 +128,8 @@ impl Operation {
 }
 
 impl Operation {
-    /// Removes set-ID bits from the mode of a new directory. For root, the library makes a
-    /// directory with set-ID bits at once. mkdir(2) does so for no caller.
+    /// Removes set-ID bits from the mode of a new directory, because the two systems differ: for
+    /// root, the library makes a directory with set-ID bits at once, and mkdir(2) never does.
     #[allow(dead_code, reason = "tests of a mount call mkdir(2)")]
     pub(super) fn take_set_ids_of_new_directory(&mut self) {
         if let Self::Make(Made::Directory, mode) = self {

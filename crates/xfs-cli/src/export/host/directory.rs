@@ -85,7 +85,8 @@ impl Directory {
         })
     }
 
-    /// Creates a directory, or enters an existing one. The boolean is true if the directory is new.
+    /// Creates a directory, or enters an existing one. The boolean says whether the directory is
+    /// new.
     pub(super) fn make_directory(&self, name: &[u8], mode: u32) -> Result<(Self, bool), Errno> {
         let mode = Mode::from_raw_mode(mode & 0o777) | Mode::RWXU;
         let is_new = match rustix::fs::mkdirat(self, OsStr::from_bytes(name), mode) {
@@ -99,8 +100,8 @@ impl Directory {
         Ok((Self { descriptor, path: self.path_of(name), components }, is_new))
     }
 
-    /// Removes the permissions of the owner that are not in `mode`. The owner needed them to fill
-    /// the directory.
+    /// Removes permissions of the owner that are not in `mode`. The directory had them until now,
+    /// so that it could be filled.
     pub(super) fn restrict_mode(&self, mode: u32) {
         if mode & 0o700 == 0o700 {
             return;
