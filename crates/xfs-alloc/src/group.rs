@@ -148,8 +148,8 @@ impl GroupSpace {
         Ok(found)
     }
 
-    /// Frees blocks of the group. The blocks stay busy, and are not used again, until this
-    /// transaction step is durable.
+    /// Frees blocks of the group. The blocks stay busy until this transaction step is durable: no
+    /// file gets them before that.
     pub(crate) fn free(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -251,9 +251,8 @@ impl GroupSpace {
         }
     }
 
-    /// Marks blocks as busy, so that they are not used again before this transaction step is
-    /// durable. The step has freed the blocks, or has taken them from one of the files that shared
-    /// them.
+    /// Marks blocks as busy, so that no file gets them before this transaction step is durable. The
+    /// step has freed the blocks, or has taken them from one of the files that shared them.
     pub(crate) fn mark_busy(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) {
         let ticket = *self.ticket.get_or_insert_with(|| {
             let ticket = self.state.lock().busy.issue_ticket();
