@@ -129,8 +129,8 @@ pub fn is_node(bytes: &[u8]) -> bool {
     matches!(magic(bytes), Some(NODE_MAGIC | NODE_MAGIC_V4))
 }
 
-/// Returns the version of the volumes with blocks of this magic number. Magic numbers of v5 blocks
-/// start with 3.
+/// Returns the version of the volumes with blocks of this magic number. The first hexadecimal digit
+/// of the magic numbers of v5 blocks is 3.
 pub(crate) const fn version_of(magic: u16) -> FormatVersion {
     if magic >> 12 == 3 { FormatVersion::V5 } else { FormatVersion::V4 }
 }
@@ -139,8 +139,8 @@ fn links(bytes: &[u8]) -> Option<&DaLinksDisk> {
     DaLinksDisk::ref_from_prefix(bytes).ok().map(|(links, _)| links)
 }
 
-/// Returns the owner inode in the header of any block of the tree. Blocks of a v4 volume name no
-/// owner. Returns `None` too if there are too few bytes.
+/// Returns the owner inode in the header of any block of the tree. Returns `None` if there are too
+/// few bytes, or for a block of a v4 volume, which names no owner.
 #[must_use]
 pub fn owner(bytes: &[u8]) -> Option<InodeNumber> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;

@@ -217,8 +217,8 @@ pub fn name_is_sound(name: &[u8]) -> bool {
     !is_dot_name(name) && !words.iter().any(has_bad) && !ends_bad
 }
 
-/// Returns whether one of the eight bytes in `word` is 0. Subtracting 1 from every byte sets a high
-/// bit that was clear only if one of the bytes is 0.
+/// Returns whether one of the eight bytes in `word` is 0. Only then does the subtraction of 1 from
+/// every byte set the high bit of a byte in which it was clear.
 const fn has_zero(word: u64) -> bool {
     const LOW: u64 = u64::from_be_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_be_bytes([0x80; 8]);

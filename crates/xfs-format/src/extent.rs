@@ -227,7 +227,8 @@ impl<'a> ExtentList<'a> {
     }
 
     /// Checks every record, and that the records are in order (I1) from file block `from` on.
-    /// Returns the end of the last record, which is `from` for the fork's next list.
+    /// Returns the end of the last record. The caller passes it as `from` for the next list of the
+    /// same fork.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A `Geometry` comes from a verified superblock or from the program that makes one, so
+//! - **I1** A `Geometry` comes from a verified superblock or from a program that makes a volume, so
 //!   its shifts are in range. No method overflows, whatever its argument.
 
 mod realtime;

@@ -331,8 +331,8 @@ impl InodeCore {
     /// Returns whether a directory has an inheritable extent size hint that does not suit its new
     /// files. They are realtime files, but the hint is not a multiple of the realtime extent size.
     ///
-    /// Older kernels allowed such hints and xfs_repair complains about them. Newer kernels show
-    /// them as absent and remove them when they change the directory.
+    /// Older kernels allowed such hints and xfs_repair complains about them. Newer kernels hide
+    /// such a hint from programs, and remove it at the next change of the directory.
     #[must_use]
     pub fn has_misfit_hint(&self, geometry: &Geometry) -> bool {
         self.flags.contains(InodeFlags::EXTSZINHERIT)
@@ -382,9 +382,8 @@ pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
     fork_after(core_bytes(bytes), bytes, core, kind)
 }
 
-/// Returns the bytes of a fork like [`fork`], of an inode that has not passed its verifier.
-/// `core_bytes` is the length of a core on the volume, because the version in a damaged inode does
-/// not say it.
+/// Returns the bytes of a fork as [`fork`] does, of an inode that may be damaged. The caller passes
+/// the length of a core on the volume, because the version in the inode may be wrong.
 #[must_use]
 pub fn fork_after<'a>(
     core_bytes: usize,

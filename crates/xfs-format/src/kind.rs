@@ -94,8 +94,8 @@ impl BlockKind {
         }
     }
 
-    /// Returns the offsets of the common fields. Returns `None` for buffers of several structures,
-    /// and for the superblock, whose UUID field depends on a feature.
+    /// Returns the offsets of the common fields. Returns `None` for buffers that hold several
+    /// structures, such as inodes, and for the superblock, whose UUID field depends on a feature.
     fn envelope(self) -> Option<&'static Envelope> {
         match self {
             Self::Superblock | Self::InodeCluster | Self::AttrRemote | Self::Dquots => None,

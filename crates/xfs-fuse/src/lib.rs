@@ -166,8 +166,8 @@ impl<H: Handler> Mount<H> {
         Ok(Unmounted { root })
     }
 
-    /// Makes the kernel write the data that it has acknowledged to programs that still use the
-    /// mount after it has left the directory tree.
+    /// Makes the kernel write the data that it has acknowledged to programs. These programs still
+    /// use the mount, although the mount has left the directory tree.
     pub fn settle_rest(&self, unmounted: &Unmounted) {
         if self.kernel_holds_writes() {
             self.settle(unmounted.root.as_ref());

@@ -177,7 +177,8 @@ const LABELS: &str = "security labels come from the files";
 const ELSEWHERE: &str =
     "use the options of mount(8) on the existing mount (--bind, --make-private)";
 
-/// Options that mount(8) handles itself, that have no effect, or whose effect is always present.
+/// Options that are accepted and ignored: mount(8) handles them itself, they have no effect, or
+/// their effect is always present.
 const IGNORED: [&str; 29] = [
     "defaults",
     "auto",
@@ -336,7 +337,8 @@ impl MountOptions {
         !self.no_recovery
     }
 
-    /// Returns the option that names a part of the image other than a logical volume, if one does.
+    /// Returns the given option that selects a part of the image, `partition` or `offset`. Returns
+    /// `None` if neither was given.
     fn part_option(&self) -> Option<&'static str> {
         let partition = self.partition.map(|_| "partition");
         partition.or_else(|| self.offset.map(|_| "offset"))

@@ -88,7 +88,7 @@ pub enum Durability {
     /// durable within seconds.
     #[default]
     Asked,
-    /// Changes of names and inodes, and changes for which a program requests it.
+    /// Changes of names and inodes, and other changes that a program asks to be made durable.
     #[doc(alias = "wsync")]
     Names,
     /// All changes.
@@ -119,8 +119,8 @@ pub struct Server {
     /// unknown.
     read_only_probe: Option<ReadOnlyProbe>,
     identity: Identity,
-    /// Set when a program has requested a shutdown of the volume. Everything is written before that
-    /// shutdown.
+    /// Set when a program has shut the volume down. The shutdown first writes all changes to the
+    /// log.
     shut_down: SetOnce<(), VolumeScope>,
     unlinked: UnlinkedNodes,
     handles: Handles,

@@ -62,7 +62,8 @@ pub trait FileTree: Send + Sync + 'static {
     /// ENOENT if there is no such node.
     fn entries(&self, directory: u64, skipped: u64, most: usize) -> Result<Vec<TreeEntry>, Errno>;
 
-    /// Returns up to `length` bytes of contents from `offset` on. Fewer bytes end the contents.
+    /// Returns up to `length` bytes of contents from `offset` on. Fewer bytes mean that the
+    /// contents end there.
     ///
     /// # Errors
     ///
@@ -73,7 +74,7 @@ pub trait FileTree: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// EIO if nothing is left of it.
+    /// EIO if the target is lost.
     fn target(&self, node: u64) -> Result<Vec<u8>, Errno>;
 
     /// Returns the extended attributes.
@@ -90,7 +91,7 @@ pub trait FileTree: Send + Sync + 'static {
 /// The attributes of a file in a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeAttributes {
-    /// Inode number, for programs.
+    /// The inode number that programs see.
     pub inode: u64,
     /// Length of the contents in bytes.
     pub size: u64,
@@ -119,7 +120,7 @@ pub struct TreeAttributes {
 pub struct TreeEntry {
     /// The name.
     pub name: Vec<u8>,
-    /// Inode number, for programs.
+    /// The inode number that programs see.
     pub inode: u64,
     /// Type and permissions; 0 if the type is not known.
     pub mode: u32,
@@ -154,7 +155,8 @@ pub struct TreeServer<T> {
 }
 
 impl<T: FileTree> TreeServer<T> {
-    /// Creates a server for a tree. Of the settings, the shown owner and group count.
+    /// Creates a server for a tree. Only two of the settings have an effect: the shown owner and
+    /// the shown group.
     #[must_use]
     pub fn new(tree: T, settings: Settings) -> Self {
         let (identity, statistics) = (Identity::of_this_process(), Statistics::new());

@@ -37,7 +37,8 @@ fn main() {
     }
 }
 
-/// Runs a target on a mutated seed. A target for whole images has none: its inputs are changes.
+/// Runs a target on a mutated seed. A target for whole images has no seeds: each of its inputs is a
+/// random list of changes of the golden image.
 fn run(seed: u64, target: &FuzzTarget, seeds: &[Vec<u8>]) {
     let mut prng = Prng::new(seed);
     let Some(mut input) = prng.choose(seeds).cloned() else {

@@ -25,8 +25,8 @@ use crate::volume::{MAX_CHANGES, MAX_GROUPS, apply};
 
 /// The most files that are salvaged from one image.
 const MAX_FILES: usize = 1000;
-/// The most attributes of a file are read for each of its names, so files with more names than this
-/// are left out.
+/// The attributes of a file are read again for each of its names. So those of a file with this many
+/// names or more are not read.
 const MAX_LINKS: u32 = 50;
 /// The bound of the changes that a planned repair keeps in memory, in bytes.
 const OVERLAY_BYTES: u64 = 64 << 20;
@@ -50,7 +50,7 @@ fn changed(input: &[u8]) -> Image {
     image
 }
 
-/// Returns the superblock of an image, or that of a copy if the first one is damaged.
+/// Returns the superblock of an image, or another group's copy of it if the first one is damaged.
 fn superblock(image: &Image) -> Option<Superblock> {
     find_superblock(image).ok().flatten().map(|found| found.superblock)
 }
@@ -74,8 +74,9 @@ pub fn check(input: &[u8]) {
     black_box(report.findings.iter().map(ToString::to_string).collect::<Vec<_>>());
 }
 
-/// Fuzzes the readers of damaged volumes with a whole image: the sweep, the records of each group,
-/// and everything about each inode that the sweep has seen.
+/// Fuzzes the readers of damaged volumes with a whole image: the sweep (the search of all blocks
+/// for metadata), the btree records of each group, and everything about each inode that the sweep
+/// has found.
 pub fn evidence(input: &[u8]) {
     let image = changed(input);
     let Some(superblock) = superblock(&image) else { return };
@@ -112,7 +113,7 @@ fn inode(evidence: &Evidence<'_>, number: InodeNumber) {
     black_box(evidence.link_target(&inode));
 }
 
-/// The replay of a log as the command `repair` has it.
+/// Replays the log of a volume for the planning of a repair, as the command `repair` does.
 struct Recovery;
 
 impl LogReplay for Recovery {
@@ -124,7 +125,7 @@ impl LogReplay for Recovery {
     }
 }
 
-/// Plans the repair of an image, with the rules that lose something or without them. Returns the
+/// Plans the repair of an image. `allow_loss` permits the rules that discard something. Returns the
 /// plan as text, or the reason for the refusal.
 ///
 /// # Errors
@@ -137,15 +138,15 @@ pub fn plan(image: Image, allow_loss: bool) -> Result<String, String> {
     rehearsal.map(|done| done.plan().text()).map_err(|error| error.to_string())
 }
 
-/// Fuzzes the planning of a repair with a whole image. Rules that lose something are used if the
-/// number of changes is odd.
+/// Fuzzes the planning of a repair with a whole image. The rules that discard something are
+/// permitted if the number of changes is odd.
 pub fn repair(input: &[u8]) {
     let allow_loss = input.as_chunks::<12>().0.len() % 2 == 1;
     drop(black_box(plan(changed(input), allow_loss)));
 }
 
-/// Salvages files of an image: surveys it, walks the tree, and reads something of each file.
-/// Returns the number of files, or `None` if the image has no superblock.
+/// Salvages files of an image: surveys it, walks the tree, and reads a part of each file. Returns
+/// the number of files, or `None` if the image has no superblock.
 #[must_use]
 pub fn salvaged(image: &Image) -> Option<usize> {
     let superblock = superblock(image)?;

@@ -139,7 +139,7 @@ pub enum SweepOutcome {
     /// The inode stays: it is referenced, was taken since the last sweep, or is being evicted or
     /// freed.
     Stays,
-    /// The sweeping thread must remove it from the index.
+    /// The sweeping thread must remove the inode from the index.
     Evicted,
 }
 
@@ -197,7 +197,7 @@ impl<K: InodeKind> CachedInode<K> {
         self.contents.value_or_init(Box::default)
     }
 
-    /// Returns the state of the contents. `None`: no caller has needed it yet.
+    /// Returns the state of the contents. `None`: no caller has needed the state yet.
     pub fn known_contents(&self) -> Option<&K::Contents> {
         self.contents.value().map(|contents| &**contents)
     }
@@ -274,8 +274,8 @@ impl<K: InodeKind> CachedInode<K> {
         state.add_user();
     }
 
-    /// Takes another reference, for a mark. It is released once nothing but marks can reach the
-    /// inode. The caller holds a reference.
+    /// Takes another reference, for a mark: a watch or a keeper. This reference is released once
+    /// nothing but marks can reach the inode. The caller holds a reference.
     pub fn share_as_mark(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a mark on an inode that nobody holds");
@@ -386,8 +386,8 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
         self.file_type() == FileType::Directory
     }
 
-    /// Returns a copy of the inode core. A transaction that has latched the inode keeps it from
-    /// changing.
+    /// Returns a copy of the inode core. No other thread changes the core while a transaction holds
+    /// the latch of the inode.
     pub fn core(&self) -> InodeCore {
         self.live().inode().core().clone()
     }
@@ -399,7 +399,7 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
         self.live().inode().core().change_count
     }
 
-    /// Returns the inode that a name in this directory means now.
+    /// Returns the inode that a name in this directory means now, and the inode's type.
     ///
     /// # Errors
     ///

@@ -88,12 +88,12 @@ impl<K: InodeKind> Chunk<K> {
 }
 
 impl Residency {
-    /// Adds a holder.
+    /// Adds a holder, which keeps the chunk in the index.
     pub(crate) fn hold(&mut self) {
         self.holders += 1;
     }
 
-    /// Removes a holder.
+    /// Removes a holder that kept the chunk in the index.
     pub(crate) fn let_go(&mut self) {
         assert!(self.holders > 0, "a chunk that nobody held let go");
         self.holders -= 1;
@@ -132,8 +132,8 @@ impl<K: InodeKind> Chunk<K> {
         self.present.fetch_or(came, Ordering::AcqRel);
     }
 
-    /// Removes those of the inodes that still have their slots, and returns their slots, one bit
-    /// each. The caller holds the lock.
+    /// Removes those inodes of `entries` that still have their slots in the chunk. Returns these
+    /// slots, one bit each. The caller holds the lock.
     pub(crate) fn leave_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) -> u64 {
         let mut going = 0;
         for entry in entries {

@@ -4,31 +4,34 @@ use xfs_sync::{Mutex, Slot, Slots};
 
 use crate::group::ClockRound;
 
-/// The clock hand of one slot: a group, and the round in which the slot sweeps that group.
+/// Where the threads of one processor slot continue to sweep: a group, and a round of that group's
+/// own hand.
 #[derive(Clone, Copy)]
 pub(crate) struct ClockHand {
     pub(crate) group: usize,
-    /// The round of the group. `None`: the slot has not swept there yet.
+    /// The round in which the processor slot sweeps the group. `None`: it has not begun to sweep
+    /// the group.
     pub(crate) round: Option<ClockRound>,
 }
 
-/// The clock hands of all slots.
+/// The clock hands of all processor slots.
 pub(crate) struct ClockHands(Slots<Mutex<ClockHand, Slot>>);
 
 impl ClockHands {
-    /// Makes the hands. Each slot starts in another group, if there are enough groups.
+    /// Makes a hand for each processor slot. No two hands start in the same group if there are
+    /// enough groups.
     pub(crate) fn new(groups: usize) -> Self {
         let mut starts = (0..groups).cycle();
         let mut start = || ClockHand { group: starts.next().unwrap_or(0), round: None };
         Self(Slots::new(|| Mutex::new(start())))
     }
 
-    /// Returns the hand of the calling thread's slot.
+    /// Returns the hand of the processor slot of the calling thread.
     pub(crate) fn mine(&self) -> ClockHand {
         *self.0.mine().lock()
     }
 
-    /// Moves the hand of the calling thread's slot.
+    /// Replaces the hand of the processor slot of the calling thread.
     pub(crate) fn set_mine(&self, hand: ClockHand) {
         *self.0.mine().lock() = hand;
     }

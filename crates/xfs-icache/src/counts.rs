@@ -45,7 +45,7 @@ impl InodeCounts {
         self.0.add(count as usize, times);
     }
 
-    /// Returns the count of one event over all slots.
+    /// Returns the count of one event, summed over all processor slots.
     pub fn sum(&self, count: Count) -> u64 {
         self.0.sum(count as usize)
     }

@@ -12,7 +12,7 @@ pub enum Tag {
     NeedsFlush,
 }
 
-/// The inodes that a walk with references shows.
+/// The selection of inodes that a walk shows to its visitor, with a reference to each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WalkFilter {

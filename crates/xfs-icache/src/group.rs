@@ -25,8 +25,8 @@ use crate::filter::Tag;
 use crate::kind::InodeKind;
 use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 
-/// The most chunks that one step of a walk visits. It bounds the time for which the step holds
-/// `order`.
+/// The most chunks that one step of a walk visits. It bounds the time for which the step holds the
+/// lock `order`.
 const STEP_CHUNKS: usize = 64;
 
 /// The cached inodes of one group.
@@ -104,7 +104,7 @@ pub(crate) enum Occupancy {
     Occupied,
 }
 
-/// Keeps a chunk in the index until it is dropped.
+/// Keeps a chunk in the index until this value is dropped.
 pub struct HeldChunk<'a, K: InodeKind> {
     group: &'a Group<K>,
     key: u32,
@@ -146,7 +146,8 @@ impl<K: InodeKind> HeldChunk<'_, K> {
         entries
     }
 
-    /// Removes those of the inodes that still have their slots. Returns their number.
+    /// Removes those inodes of `entries` that still have their slots in the chunk. Returns the
+    /// number of removed inodes.
     pub(crate) fn remove(&self, entries: &[Arc<CachedInode<K>>]) -> u32 {
         let Some(_stay) = self.chunk.lock() else { return 0 };
         let _guard = self.group.chunks.guard();

@@ -21,7 +21,7 @@ const THROTTLE: usize = 256;
 /// so that the queue still shrinks.
 const MOST_AT_ONCE: usize = 16;
 
-/// The queue of one slot.
+/// The queue of one processor slot.
 struct Queue<K: InodeKind> {
     inside: Mutex<Inside<K>, Slot>,
     /// Notified when `underway` falls to 0.

@@ -68,7 +68,8 @@ pub struct InodeCache<S: Store> {
     groups: AppendOnlyVec<CachePadded<Group<S::Kind>>, Volume>,
     /// The list of all inodes. `None` with `InodeIndex::ByGroup`.
     list: Option<InodeList<S::Kind>>,
-    /// For each slot, where it last read an inode. The next inode is often a neighbour.
+    /// For each processor slot, where its threads last read an inode. The next inode is often a
+    /// neighbour.
     near: Slots<Mutex<S::Near, Slot>>,
     size: Size,
     hands: ClockHands,
@@ -185,7 +186,7 @@ impl<S: Store> InodeCache<S> {
         loaded
     }
 
-    /// Makes all slots forget where they last read an inode.
+    /// Makes all processor slots forget where they last read an inode.
     pub fn forget_near(&self) {
         self.near.iter().for_each(|near| *near.lock() = S::Near::default());
     }
@@ -261,8 +262,8 @@ impl<S: Store> InodeCache<S> {
         self.settle(entry, release)
     }
 
-    /// Does the work that the outcome `release` of releasing a reference requires. Returns that
-    /// outcome or, for an abandoned inode, the outcome after the marks were removed.
+    /// Does the work that remains after a reference was released with the outcome `release`.
+    /// Returns this outcome or, for an abandoned inode, the outcome after its marks were removed.
     fn settle(&self, entry: Arc<CachedInode<S::Kind>>, release: ReleaseOutcome) -> ReleaseOutcome {
         match release {
             ReleaseOutcome::InUse => {}

@@ -37,7 +37,7 @@ use crate::inode_cache::InodeCache;
 use crate::kind::{Inode, InodeKind};
 use crate::store::Store;
 
-/// Number of inodes that a slot remembers.
+/// Number of inodes that a processor slot remembers.
 const PLACES: usize = 64;
 
 /// One reference to an inode, shared by all handles that were made on one processor slot.
@@ -61,21 +61,21 @@ impl<K: InodeKind> PerCpuRef<K> {
     }
 }
 
-/// Drops one share of a reference: that of a handle, or that of the slot's memory. The last share
-/// releases the reference (I2).
+/// Drops one share of a reference: that of a handle, or the share by which the processor slot
+/// remembers the inode. The last share releases the reference (I2).
 pub fn release_ref<S: Store>(held: Arc<PerCpuRef<S::Kind>>, cache: &InodeCache<S>) {
     if let Some(last) = last_ref(held) {
         cache.release(last);
     }
 }
 
-/// Drops one share of a reference, as `release_ref` does. Returns the inode if it was the last
+/// Drops one share of a reference, as `release_ref` does. Returns the inode if this was the last
 /// share. The caller must then release the reference.
 pub fn last_ref<K: InodeKind>(held: Arc<PerCpuRef<K>>) -> Option<Arc<CachedInode<K>>> {
     Arc::into_inner(held).map(|last| last.entry)
 }
 
-/// The references that a slot remembers, each at an index computed from the inode number.
+/// The references that a processor slot remembers, each at an index computed from the inode number.
 type Recent<K> = Vec<Option<Arc<PerCpuRef<K>>>>;
 
 /// The references that all processor slots remember: at most one for each slot and inode.
@@ -90,7 +90,7 @@ impl<S: Store> Default for PerCpuRefs<S> {
 }
 
 impl<S: Store> PerCpuRefs<S> {
-    /// Makes an empty set: no slot remembers an inode.
+    /// Makes an empty set: no processor slot remembers an inode.
     pub fn new() -> Self {
         Self { slots: Slots::new(Mutex::default) }
     }
@@ -142,7 +142,7 @@ impl<S: Store> PerCpuRefs<S> {
         }
     }
 
-    /// Makes each slot that remembers an inode forget it.
+    /// Makes each processor slot forget an inode, if the slot remembers it.
     fn visit(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
         for slot in self.slots.iter() {
             let is_it = |held: &mut Arc<PerCpuRef<S::Kind>>| std::ptr::eq(&*held.entry, entry);
@@ -161,7 +161,7 @@ impl<S: Store> PerCpuRefs<S> {
     }
 }
 
-/// Returns the index at which a slot remembers an inode.
+/// Returns the index at which a processor slot remembers an inode.
 fn place(number: InodeNumber) -> usize {
     // Fibonacci hashing: neighbours get places far apart.
     (number.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES

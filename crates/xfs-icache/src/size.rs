@@ -26,7 +26,7 @@ struct Pending {
     owed: AtomicU64<Slot>,
 }
 
-/// The number of cached inodes, counted by slot, and the limit.
+/// The number of cached inodes, counted by processor slot, and the limit of that number.
 pub(crate) struct Size {
     most: u64,
     batch: u64,
@@ -77,7 +77,7 @@ impl Size {
     }
 
     /// Returns how many inodes the calling thread must evict now. These are a part of the inodes
-    /// that its slot still has to evict.
+    /// that the thread's processor slot still has to evict.
     pub(crate) fn due(&self) -> u64 {
         let mine = self.pending.mine();
         let owed = mine.owed.load(Ordering::Relaxed);

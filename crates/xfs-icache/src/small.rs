@@ -153,7 +153,7 @@ impl Room {
         Arc::new(Self { most_bytes, used_bytes: AtomicU64::new(0) })
     }
 
-    /// Takes memory of this many bytes.
+    /// Reserves `bytes` bytes of memory.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Room {
         }
     }
 
-    /// Gives back memory that was [taken](Self::take).
+    /// Gives back `bytes` bytes of memory that were [taken](Self::take).
     pub fn give_back(&self, bytes: u64) {
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }

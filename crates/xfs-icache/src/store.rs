@@ -65,7 +65,7 @@ pub trait Store: Send + Sync {
     /// Frees an inode on disk that has neither a name nor a reference.
     fn inactivate(&self, inode: &Arc<InodeOf<Self>>) -> Result<()>;
 
-    /// Returns the corruption that an inode in use was allocated again.
+    /// Returns the error for a corrupt volume: an inode that is in use was allocated again.
     fn in_use(&self, number: InodeNumber) -> Error;
 }
 
@@ -152,8 +152,8 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
     }
 }
 
-/// The cluster from which a slot last read an inode, and how many chunks of its group had been
-/// freed before.
+/// The cluster from which a processor slot last read an inode, and how many chunks of the cluster's
+/// group had been freed before that read.
 pub struct Near {
     cluster: InodeCluster,
     freed: u64,
@@ -178,7 +178,7 @@ fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeN
     found
 }
 
-/// Inodes whose latches are held shared until this is dropped.
+/// Inodes whose latches are held shared until this value is dropped.
 struct Shared(Vec<Arc<LiveInode>>);
 
 impl Shared {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::cached_inode::CachedInode;
 use crate::kind::InodeKind;
 
-/// An inode that is shown by a walk without a reference. It exists at least until the visitor
-/// returns. A visitor that needs it for longer takes a reference.
+/// An inode that a walk shows without taking a reference to it. It exists at least until the
+/// visitor returns. A visitor that needs it for longer takes a reference.
 pub struct Existing<'guard, K: InodeKind>(pub &'guard Arc<CachedInode<K>>);
 
 /// A function that is called with each inode of a step. It must not block, because the epoch guard

@@ -1,6 +1,6 @@
 //! Numbers in the headers and tables of images. Missing bytes count as 0.
 
-/// Returns `length` bytes from byte `at` on, or nothing if they are not all there.
+/// Returns `length` bytes from byte `at` on, or an empty slice if `bytes` ends before that.
 pub(crate) fn part(bytes: &[u8], at: usize, length: usize) -> &[u8] {
     bytes.get(at..).and_then(|rest| rest.get(..length)).unwrap_or_default()
 }

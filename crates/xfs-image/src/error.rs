@@ -31,7 +31,7 @@ pub enum ImageError {
     /// The image needs another file, which is not opened.
     #[error("needs the {role} {name:?}, which {refusal}")]
     Neighbour {
-        /// The use of the other file in the image.
+        /// The use that the image makes of the other file.
         role: FileRole,
         /// The name of the other file, as the image has it.
         name: String,
@@ -67,7 +67,7 @@ pub enum ImageRefusal {
     LongLog(u64),
 }
 
-/// The use of another file in an image.
+/// The use that an image makes of another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileRole {
@@ -83,7 +83,7 @@ pub enum FileRole {
 pub enum NeighbourRefusal {
     /// The name leads out of the directory of the image.
     OutsideDirectory,
-    /// The file is the image itself, or an image above it.
+    /// The file is the image itself, or an image that is built on the image.
     Loop,
     /// The chain of images is longer than the limit.
     TooDeep,

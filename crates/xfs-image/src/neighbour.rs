@@ -26,7 +26,8 @@ pub(crate) const MAX_CHAIN: usize = 32;
 /// The device and inode number of a file of the host.
 type FileIdentity = (u64, u64);
 
-/// The place of an image: its directory, and the images above it in its chain.
+/// The directory of an image, and the chain of images that leads to it. They decide which file
+/// names in the image are followed.
 pub struct Surroundings {
     directory: PathBuf,
     options: OpenOptions,
@@ -36,12 +37,12 @@ pub struct Surroundings {
 /// A file that an image names, open and locked.
 pub(crate) struct Neighbour {
     pub(crate) file: FileDevice,
-    /// The place of the file, for the names in it.
+    /// The directory and the chain of the file, for the names in it.
     pub(crate) surroundings: Surroundings,
 }
 
 impl Surroundings {
-    /// Returns the place of the image at `path`, which is the first of its chain.
+    /// Returns the directory of the image at `path`, with a chain that begins with this image.
     ///
     /// # Errors
     ///
@@ -51,7 +52,8 @@ impl Surroundings {
         Ok(Self { directory: directory_of(path), options, chain: vec![identity] })
     }
 
-    /// Opens the file that the image calls `name`. `options` has the access.
+    /// Opens the file that the image calls `name`. `options` decides whether the file can be
+    /// written to.
     ///
     /// # Errors
     ///

@@ -84,7 +84,7 @@ pub fn open_image(
 }
 
 /// Opens the disk below an image, which the image calls `name`. `format` is the format that the
-/// image states: "raw" means that the bytes are not looked at.
+/// image states: "raw" means that no format is detected from the bytes.
 pub(crate) fn open_below(
     surroundings: Option<&Surroundings>,
     name: &str,

@@ -118,7 +118,7 @@ impl ClusterMap {
         self.pages.entry(&*self.file, table, index)
     }
 
-    /// Returns the location of the byte `within` a cluster with a plain L2 entry.
+    /// Returns the location of byte `within` of a cluster with a plain L2 entry.
     fn plain(&self, entry: u64, within: u64) -> Location<'_> {
         match (entry & ZERO != 0, entry & OFFSET_MASK) {
             (true, _) => Location::Zeros,
@@ -127,7 +127,7 @@ impl ClusterMap {
         }
     }
 
-    /// Returns the location of the byte `within` a cluster with an extended L2 entry.
+    /// Returns the location of byte `within` of a cluster with an extended L2 entry.
     fn extended(&self, entry: u64, bitmap: u64, within: u64) -> io::Result<Location<'_>> {
         let part = within / (self.cluster_bytes() / SUBCLUSTERS);
         let is_allocated = bitmap >> part & 1 != 0;

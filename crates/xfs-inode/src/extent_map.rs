@@ -65,7 +65,8 @@ pub struct ExtentMap {
     count: usize,
 }
 
-/// The chunk and the index in it of an extent, or of the gap before that extent.
+/// A position in the map: a chunk, and an index in the chunk. It stands for the extent at that
+/// index, or for the gap before that extent.
 #[derive(Clone, Copy)]
 struct MapPosition {
     chunk: usize,

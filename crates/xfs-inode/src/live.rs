@@ -433,7 +433,8 @@ impl LiveInode {
         }
     }
 
-    /// Loads the extent map of a fork into memory. Every change of the fork requires it.
+    /// Loads the extent map of a fork into memory. A fork may be changed only after its map was
+    /// loaded.
     pub(crate) fn load_map(&self, cache: &BufferCache, kind: ForkKind) -> Result<()> {
         self.inode().extent_map(cache, kind).map(|_| ())
     }

@@ -147,8 +147,8 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// Returns the owner of the block: the number of an allocation group or of an inode. Blocks of
-    /// a v4 volume name no owner.
+    /// Returns the owner of the block: the number of an allocation group or of an inode. Returns
+    /// `None` on a v4 volume, whose blocks name no owner.
     #[inline]
     #[must_use]
     pub fn owner(&self) -> Option<u64> {
@@ -201,7 +201,7 @@ impl<'a> BtreeBlock<'a> {
     }
 
     /// Returns the highest key below child `index` of a node of the reverse map, or `None` if there
-    /// is none.
+    /// is no such child. Other btrees have no such keys: the result is `None`.
     #[must_use]
     pub fn high_key(&self, index: usize) -> Option<&'a [u8]> {
         let start = self.key_offset(index)? + self.layout.key_bytes;

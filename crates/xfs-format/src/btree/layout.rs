@@ -112,8 +112,8 @@ impl BtreeKind {
         }
     }
 
-    /// Returns the magic number and the sizes of this kind of btree on a volume of this version.
-    /// The kinds that exist only on v5 volumes have one layout.
+    /// Returns the magic number and the sizes of this kind of btree on a volume of this version. A
+    /// kind that exists only on v5 volumes has one layout, which is returned for both versions.
     #[inline]
     #[must_use]
     pub const fn layout_in(self, version: FormatVersion) -> &'static BtreeLayout {

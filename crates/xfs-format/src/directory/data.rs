@@ -228,8 +228,7 @@ impl<'a> DataBlock<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the first two entries are not `.` (the directory itself) and `..`. On a
-    /// v4 volume, the block does not name the directory: [`self_inode`](Self::self_inode) does.
+    /// Returns an error if the first two entries are not `.` (the directory itself) and `..`.
     pub fn parent(&self) -> Result<InodeNumber, Corruption> {
         self.parse_parent().map_err(|check| self.corrupt(check))
     }
@@ -452,7 +451,8 @@ fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), Di
     Some(if is_own { Ok(()) } else { Err(DirectoryCheck::Tag { offset, tag }) })
 }
 
-/// Returns whether `name` is the dot name that belongs at byte `start` of the directory.
+/// Returns whether `name` is `.` or `..`, and byte `start` of the directory is where the first
+/// block holds that entry.
 fn is_dot_entry(name: &[u8], start: u64, form: DirectoryForm) -> bool {
     let (dot, parent) = (form.dot_cookie().offset(), form.parent_cookie().offset());
     is_dot_name(name) && ((name.len() == 1 && start == dot) || (name.len() == 2 && start == parent))

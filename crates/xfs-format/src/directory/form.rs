@@ -116,7 +116,8 @@ impl DirectoryForm {
         self.data_header_bytes() + self.entry_length(1)
     }
 
-    /// Returns the lowest offset that an entry in short form can have.
+    /// Returns the lowest offset that an entry in short form can have. The offset is the one that
+    /// the entry would have in a data block.
     #[must_use]
     pub const fn first_offset(self) -> usize {
         self.parent_offset() + self.entry_length(2)

@@ -35,7 +35,8 @@ use crate::geometry::Geometry;
 /// Length of the two counts before the parent, in bytes.
 const COUNTS: usize = 2;
 
-/// The lowest offset that an entry in short form can have on a v5 volume.
+/// The lowest offset in a data block for which an entry in short form reserves its place, on a v5
+/// volume.
 pub const FIRST_OFFSET: usize = DirectoryForm::V5.first_offset();
 
 /// The fields of an entry before its name.

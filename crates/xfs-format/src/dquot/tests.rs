@@ -1,4 +1,5 @@
-//! Tests of dquots: a block of the kernel's form, and every field changed.
+//! Tests of dquots: a block as the kernel makes it is accepted, and a change of any field is
+//! refused.
 
 use std::vec;
 use std::vec::Vec;
@@ -49,7 +50,8 @@ fn verify(block: &[u8]) -> Result<(), Check> {
     verdict.map_err(|corruption| corruption.check().clone())
 }
 
-/// Changes the dquot at an index, seals it, and returns the check that fails.
+/// Changes the dquot at `index` of `block()`, computes its checksum again, and returns the check by
+/// which the block is refused.
 fn refusal(index: usize, change: impl FnOnce(&mut DquotDisk)) -> Check {
     let mut block = block();
     let slot = block.chunks_exact_mut(DQUOT_BLOCK_BYTES).nth(index).unwrap();

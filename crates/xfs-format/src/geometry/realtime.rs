@@ -142,7 +142,7 @@ mod tests {
     use super::{RealtimeBlock, RealtimeGeometry};
     use crate::addr::FsBlock;
 
-    /// Three groups of 100 blocks, of which the last has 50.
+    /// Three groups: two of 100 blocks, and a last one of 50 blocks.
     const GROUPS: RealtimeGeometry = RealtimeGeometry {
         blocks: 250,
         group_count: 3,

@@ -88,8 +88,8 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// A destination with exactly the length of a format. If the length is a constant, the compiler
-/// removes the check for remaining space from every write.
+/// Writes into a slice of exactly the length that is written. If that length is a constant, the
+/// compiler removes the check for remaining space from every write.
 impl Sink for &mut [u8] {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {

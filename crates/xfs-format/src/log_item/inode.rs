@@ -223,10 +223,10 @@ impl<'a> InodeItem<'a> {
 const TIME_OFFSETS: [usize; 4] = [32, 40, 48, 144];
 /// Offset in the core of the inode's version.
 const VERSION_OFFSET: usize = 4;
-/// Offset in the core of an inode of a v4 volume of six bytes of padding.
+/// Offset of six bytes of padding in the core of a v4 inode.
 const PADDING_OFFSET: usize = 24;
-/// Offset in the core of an inode of a v4 volume of the number of times that the inode was written
-/// in place. The six bytes before it are padding.
+/// Offset of the flush count in the core of a v4 inode: the number of times that the inode was
+/// written to its place on the disk. The six bytes before the count are padding.
 #[doc(alias = "di_flushiter")]
 const FLUSH_COUNT_OFFSET: usize = 30;
 /// Offset in the core of the word with the flag for big timestamps.
@@ -240,8 +240,8 @@ pub fn core_to_disk(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_C
     exchange(core, order, bits.expect("the flags lie in the core"))
 }
 
-/// Converts the logged core of an inode of a v4 volume to its disk form. The number of flushes
-/// becomes 0: a replay begins a new count.
+/// Converts the logged core of an inode of a v4 volume to its disk form. The flush count becomes 0:
+/// a replay begins a new count.
 #[must_use]
 pub fn core_to_disk_v4(
     core: &[u8; LOG_CORE_BYTES_V4],
@@ -260,16 +260,16 @@ pub fn core_to_disk_v4(
     disk
 }
 
-/// Returns the number of times that an inode of a v4 volume had been written in place when it was
-/// logged.
+/// Returns the flush count in the logged core of a v4 inode: the number of times that the inode had
+/// been written to its place on the disk.
 #[must_use]
 pub fn logged_flush_count(core: &[u8; LOG_CORE_BYTES_V4], order: HostOrder) -> u16 {
     let count = core.get(FLUSH_COUNT_OFFSET..).and_then(|rest| Fields::new(rest, order).u16());
     count.expect("the count lies in the core")
 }
 
-/// Returns the number of times that the inode in `bytes`, of a v4 volume, has been written in
-/// place.
+/// Returns the flush count of the v4 inode in `bytes`: the number of times that it has been written
+/// to its place on the disk. Returns `None` if there are too few bytes.
 #[must_use]
 pub fn stored_flush_count(bytes: &[u8]) -> Option<u16> {
     Fields::new(bytes.get(FLUSH_COUNT_OFFSET..)?, HostOrder::Big).u16()

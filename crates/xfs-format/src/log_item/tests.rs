@@ -347,8 +347,8 @@ fn runs_match_a_count_of_single_bits() {
     }
 }
 
-/// Applies the conversion of a logged core to the fields of an inode of a v4 volume, and compares
-/// the times, which no flag describes, and the count of flushes.
+/// Converts a logged core of a v4 inode to its disk form, and compares some fields. Times stay
+/// pairs of 32-bit numbers, although no flag says so, and the flush count becomes 0.
 #[test]
 fn core_of_a_version_4_inode_becomes_its_disk_form_without_the_flush_count() {
     let mut logged = [0_u8; LOG_CORE_BYTES_V4];

@@ -77,8 +77,9 @@ impl SuperblockDisk {
         VersionFlags::from_bits_truncate(self.version.get())
     }
 
-    /// Returns the second feature word. On old volumes it is valid only with `MOREBITS`. Some
-    /// machines wrote it to the place after it, so a v4 volume has the bits of both words.
+    /// Returns the second feature word. On a v4 volume it is valid only with `MOREBITS`. Some
+    /// machines stored this word in the next field, `sb_bad_features2`, so a v4 volume has the bits
+    /// of both fields.
     pub(super) fn features2(&self) -> Features2 {
         let bits = match self.format_version() {
             FormatVersion::V5 => self.features2.get(),

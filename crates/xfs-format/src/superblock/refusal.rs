@@ -44,7 +44,8 @@ pub enum Unsupported {
     /// The volume compares names without case and cannot be changed.
     #[error("volumes with case-insensitive names (-n version=ci) can only be read")]
     AsciiCiWrite,
-    /// A v4 volume that lacks a feature that every volume since 2003 has.
+    /// A v4 volume without version 2 directories or without unwritten extents. Every volume made
+    /// since 2003 has both.
     #[error(
         "version 4 volumes without version 2 directories and unwritten extents are not supported"
     )]

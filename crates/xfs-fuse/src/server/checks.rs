@@ -175,7 +175,8 @@ impl Server {
         CheckedCaller { volume: checker.volume_as(&self.volume, credentials), capabilities }
     }
 
-    /// Returns the same file with all rights. Handles and nodes that the server keeps need it (I3).
+    /// Returns the same file with all rights, for a handle or for a node that the server keeps
+    /// (I3).
     pub(super) fn with_all_rights(&self, node: Node) -> Result<Node, Errno> {
         // I3: handles act with all rights.
         if self.is_checking() { node.acting_as(&self.volume).map_err(errno) } else { Ok(node) }

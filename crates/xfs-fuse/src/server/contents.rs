@@ -16,7 +16,7 @@ use crate::transport::wire::{
 };
 use crate::transport::{MAX_WRITE_BYTES, PipeLease, Reply, Request};
 
-/// O_DSYNC. O_SYNC is this bit and one more, and `OFlags::DSYNC` is O_SYNC.
+/// The single bit O_DSYNC. `OFlags::DSYNC` has the value of O_SYNC, which is this bit and one more.
 pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
 /// Values of the argument `whence` of lseek, here and in the next line.
@@ -328,8 +328,8 @@ fn is_refused(error: &Error) -> bool {
 /// Answers a READ through a pipe with data of the image, without a copy in this process. Returns
 /// the length of the data in bytes, or `None` if the request is not answered yet.
 ///
-/// The blocks are on loan until the kernel has its own copy. Until then, no later write to the
-/// file, or to another file that gets its blocks, can change the answer.
+/// The blocks are on loan until the kernel has its own copy: until then they are neither reused nor
+/// overwritten. So no later write, to this file or to another one, can change the answer.
 fn send_from_image(
     file: &File,
     offset: u64,

@@ -31,7 +31,8 @@ pub(crate) struct ReadOnlyProbe {
     snapshots: Slots<Mutex<Option<TableSnapshot>, Slot>>,
 }
 
-/// The state that was last read, and a descriptor of the mount table that reports changes.
+/// Whether the mount was read-only when the mount table was last read, and a descriptor of the
+/// table that reports changes.
 struct TableSnapshot {
     table: File,
     at: Instant,

@@ -78,7 +78,7 @@ impl IdleRing {
         Ok(Self(ring))
     }
 
-    /// Turns the ring into a ring of one queue of a connection.
+    /// Connects the ring to one queue of a connection.
     pub(crate) fn connect(self, device: Device, queue: u16) -> Ring {
         let length = CONTENTS_OFFSET + MAX_WRITE_BYTES as usize;
         Ring {

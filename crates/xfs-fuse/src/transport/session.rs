@@ -419,8 +419,8 @@ impl Worker {
     }
 }
 
-/// How long a panicking worker waits for the other thread to run `before_abort`, before the process
-/// ends.
+/// How long a panicking worker waits for the thread in `Session::wait` to run `before_abort`.
+/// After that time the worker ends the process.
 const BEFORE_ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Ends the process when a worker panics. The volume's state in memory may then be inconsistent,

@@ -15,7 +15,7 @@ const FIRST_USED: usize = 60;
 const FREE_MAP: usize = 64;
 const ENTRIES: usize = 80;
 
-/// Returns the address of a leaf of an attribute fork that is large enough to be a tree.
+/// Returns the address of an attribute leaf of the file `/attr-node`, whose attributes form a tree.
 fn leaf(forge: &Forge) -> DiskAddr {
     let owner = forge.number("/attr-node").0.to_be_bytes();
     let leaves = seeds::of(BlockKind::Attr);

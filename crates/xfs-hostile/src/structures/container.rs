@@ -103,7 +103,7 @@ fn seal(bytes: &mut [u8]) {
     bytes.get_mut(place).expect("a structure is longer").copy_from_slice(&crc);
 }
 
-/// Bytes that are written at offsets.
+/// The bytes of a container under construction. The methods write at given offsets.
 struct Sketch(Vec<u8>);
 
 impl Sketch {
@@ -132,7 +132,7 @@ pub(super) fn inputs() -> Vec<Vec<u8>> {
     vec![qcow2(), vdi(), vmdk(), descriptor(), vhdx(), physical_volume(), mirror()]
 }
 
-/// Two clusters of 512 bytes: one stored, one absent.
+/// Returns a qcow2 image of two clusters of 512 bytes: one is stored, and one is absent.
 fn qcow2() -> Vec<u8> {
     let sketch = Sketch::new(2048)
         .bytes(0, b"QFI\xfb\0\0\0\x03")
@@ -184,7 +184,8 @@ fn descriptor() -> Vec<u8> {
     text
 }
 
-/// The parts of an image with a log of one entry, which stores the only block.
+/// Returns the parts of a VHDX image whose disk has one block. The log has one entry, which
+/// overwrites a sector of the block allocation table.
 fn vhdx() -> Vec<u8> {
     let id = [7; 16];
     let blocks = *b"\x66\x77\xc2\x2d\x23\xf6\x00\x42\x9d\x64\x11\x5e\x9b\xfd\x4a\x08";
@@ -252,7 +253,8 @@ fn physical_volume() -> Vec<u8> {
     sketch.bytes(8192, b"XFSB").0
 }
 
-/// A mirror of version 1.2. Its sum is that of the words.
+/// Returns a member of a RAID 1 with metadata of version 1.2. The checksum of its superblock is the
+/// sum of the 32-bit words.
 fn mirror() -> Vec<u8> {
     let superblock = Sketch::new(512)
         .word(0, 0xa92b_4efc)

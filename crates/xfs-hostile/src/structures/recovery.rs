@@ -35,7 +35,7 @@ const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 /// Cycle of the forged log. It is later than any cycle in the golden image, so every item is newer
 /// than the image.
 const CYCLE: u32 = 50;
-/// Largest payload of a log record whose buffer has 32 KiB.
+/// Largest payload in bytes of a record that a log buffer of 32 KiB can hold.
 const MAX_PAYLOAD_BYTES: usize = 32 << 10;
 const ORDER: HostOrder = HostOrder::Little;
 

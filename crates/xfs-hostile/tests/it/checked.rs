@@ -14,7 +14,7 @@ use xfs_testkit::{Image, run_limited};
 /// Time limit for one image.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// Returns the finding about the first superblock, as `ferroxfs check` has it.
+/// Returns the finding about the first superblock, as `ferroxfs check` reports it.
 fn finding_of(error: &SuperblockError, geometry: &Geometry) -> Finding {
     match error {
         SuperblockError::Corrupt(corruption) => Finding::of(corruption, geometry),

@@ -12,7 +12,7 @@ use xfs_testkit::run_limited;
 /// Time limit for one image.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// The progress of a dump that is never stopped.
+/// Ignores the progress of a dump, and never stops the dump.
 struct Silent;
 
 impl DumpProgress for Silent {
@@ -23,7 +23,8 @@ impl DumpProgress for Silent {
     }
 }
 
-/// A target that keeps nothing, but checks that writes lie inside it.
+/// The destination of a restore. It stores nothing, but checks that each write lies inside the
+/// volume. The number is the length of the volume in bytes.
 #[derive(Default)]
 struct Nowhere(u64);
 

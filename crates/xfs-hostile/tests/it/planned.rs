@@ -10,7 +10,8 @@ use xfs_testkit::run_limited;
 /// Time limit for one image.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns a description of the failure of an attack, or `None`.
+/// Plans the repair of the image of an attack, with and without rules that discard something.
+/// Returns a description of the failure, or `None` if both plans are in time and have a text.
 fn problem_with(attack: &Attack) -> Option<String> {
     println!("{}", attack.name);
     for allow_loss in [false, true] {

@@ -10,7 +10,8 @@ use xfs_testkit::run_limited;
 /// Time limit for one image.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns a description of the failure of an attack, or `None`.
+/// Salvages files of the image of an attack. Returns a description of the failure if salvage takes
+/// too long, or finds too few files in a volume that is still whole. Otherwise returns `None`.
 fn problem_with(attack: &Attack) -> Option<String> {
     println!("{}", attack.name);
     let start = Instant::now();

@@ -8,8 +8,8 @@ use crate::cached_inode::{CachedInode, Keep, Phase};
 use crate::filter::Tag;
 use crate::testing::{FakeKind, FakeStore, Mutant};
 
-/// Checks I2 of `xfs_icache::chunk`: the tags of removed inodes go with them, and those of the
-/// others stay.
+/// Removes several inodes of a chunk together. Checks I2 of `xfs_icache::chunk`: the removed inodes
+/// lose their tags, and the other inodes keep theirs.
 #[test]
 fn inodes_removed_together_take_only_their_own_tags() {
     let (collector, store) = (Collector::new(), FakeStore::new(1, Mutant::None));

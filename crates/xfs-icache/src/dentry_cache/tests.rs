@@ -85,8 +85,8 @@ fn removed_name_is_dead() {
     }));
 }
 
-/// The hashes of two names may be equal. Checks that a key equals only the key of the same name in
-/// the same directory.
+/// Checks that a key equals only the key of the same name in the same directory, because the hashes
+/// of two names may be equal.
 #[test]
 fn key_is_that_of_one_name_in_one_directory() {
     let key = Arc::new(DentryKey { directory: DIRECTORY, name: b"name".as_slice().into() });

@@ -40,7 +40,7 @@ struct Due {
 }
 
 impl<S: Store> InodeCache<S> {
-    /// Evicts inodes if this slot has to: as many as `Size::due` returns.
+    /// Evicts as many inodes as `Size::due` returns for the calling thread, possibly none.
     pub(crate) fn reclaim_due(&self) {
         let due = self.size.due();
         if due > 0 {
@@ -48,7 +48,8 @@ impl<S: Store> InodeCache<S> {
         }
     }
 
-    /// Evicts `wanted` inodes that were not used for long, starting at the clock hand of this slot.
+    /// Evicts `wanted` inodes that were not used for long, starting at the clock hand of the
+    /// calling thread's processor slot.
     fn reclaim(&self, wanted: u64) {
         let groups = self.parts();
         let mut due = Due { inodes: wanted, steps: STEPS * wanted + 2 * groups as u64 };
@@ -66,7 +67,8 @@ impl<S: Store> InodeCache<S> {
         self.hands.set_mine(hand);
     }
 
-    /// Sweeps a group until its round ends, or until no work is due.
+    /// Visits the inodes of the group of `hand`, and evicts unused ones, until the round of the
+    /// group ends or no work is due.
     fn sweep(&self, hand: &mut ClockHand, due: &mut Due) {
         while due.inodes > 0 && due.steps > 0 {
             due.steps -= 1;

@@ -62,7 +62,8 @@ fn idle_inode_taken_again_is_the_same_one() {
     });
 }
 
-/// Checks I1 of `xfs_icache::chunk`: there is a bit for each cached inode.
+/// Checks I1 of `xfs_icache::chunk`: the answer of `present` has a bit for each cached inode,
+/// whatever number it starts from.
 #[test]
 fn present_from_any_first_number_has_a_bit_for_each_inode() {
     check(|cache, numbers| {

@@ -1,5 +1,6 @@
-//! Explores schedules of the real cache in which sharded handles are opened and closed while their
-//! file is removed. A planted bug must be found.
+//! Explores schedules of the real cache in which several threads open and close a file, by
+//! references that their slots share, while the file is removed. With a planted bug, some schedule
+//! must fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// The moment at which the slots are visited, so that they forget a removed file.
+/// The moment at which the processor slots are visited, so that they forget a removed file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Collapse {
     /// After the inode was marked as draining: I1 of `xfs_icache::per_cpu_refs`.
@@ -73,7 +74,8 @@ fn opens_beside_removal(visit: Collapse) {
     assert_eq!(count_inodes(&*cache).total(), 0);
 }
 
-/// Checks I1 of `xfs_icache::per_cpu_refs`: no slot remembers the inode after the visit.
+/// Checks I1 of `xfs_icache::per_cpu_refs`: no processor slot remembers an inode after the visit
+/// that makes the slots forget it.
 #[test]
 fn removed_file_leaves_no_slot_behind() {
     explore(|| opens_beside_removal(Collapse::Drained));

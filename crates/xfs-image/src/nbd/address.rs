@@ -12,7 +12,7 @@ const DEFAULT_PORT: u16 = 10809;
 const MAX_NAME_BYTES: usize = 4096;
 const SCHEMES: [&str; 4] = ["nbd://", "nbd+unix://", "nbds://", "nbds+unix://"];
 
-/// The place of an NBD server.
+/// The place where an NBD server listens: a TCP port or a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     Tcp { host: String, port: u16 },

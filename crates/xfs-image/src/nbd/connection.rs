@@ -55,7 +55,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) kind: Kind,
-    /// Whether the change is durable when the reply arrives.
+    /// Whether the server must make the change durable before it replies.
     pub(super) is_durable: bool,
     pub(super) offset: u64,
     pub(super) length: u32,
@@ -83,7 +83,7 @@ enum Pending {
 struct State {
     next_cookie: u64,
     pending: HashMap<u64, Pending>,
-    /// Whether a caller receives a reply.
+    /// Whether a caller is receiving a reply now. Only one caller does so at a time.
     is_receiving: bool,
     /// The failure of the connection, which every request gets from then on (I1).
     failure: Option<Failure>,

@@ -149,7 +149,8 @@ impl NbdDevice {
         self.write_blocks(&whole, start, is_durable)
     }
 
-    /// Calls for a range without a payload, in parts.
+    /// Sends requests without a payload (trim, or write zeros) for a range of blocks, in parts, and
+    /// waits for their replies.
     fn call_ranges(&self, kind: Kind, Blocks { start, end }: Blocks) -> io::Result<()> {
         let mut at = start;
         while at < end {

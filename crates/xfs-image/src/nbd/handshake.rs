@@ -87,7 +87,7 @@ pub(super) fn negotiate(stream: &Stream, name: &[u8]) -> Result<Export, NbdError
     }
 }
 
-/// Asks for the export by GO. Returns `None` if the server does not know that option.
+/// Requests the export with the option GO. Returns `None` if the server does not know that option.
 fn go(stream: &Stream, name: &[u8]) -> Result<Option<Export>, NbdError> {
     let length = u32::try_from(name.len()).expect("the name of an export is short");
     let mut request = length.to_be_bytes().to_vec();
@@ -132,7 +132,7 @@ fn go(stream: &Stream, name: &[u8]) -> Result<Option<Export>, NbdError> {
     Err(NbdError::Protocol("it sends too many replies"))
 }
 
-/// Asks for the export by EXPORT_NAME. A server that refuses closes the connection.
+/// Requests the export with the option EXPORT_NAME. A server that refuses closes the connection.
 fn export_name(stream: &Stream, name: &[u8], flags: u64) -> Result<Export, NbdError> {
     send_option(stream, OPTION_EXPORT_NAME, name)?;
     let mut reply = [0; 10];
@@ -148,7 +148,8 @@ fn export_name(stream: &Stream, name: &[u8], flags: u64) -> Result<Export, NbdEr
     })
 }
 
-/// Returns the export if its numbers are possible. A size of whole units is assumed from then on.
+/// Checks that the numbers of an export are possible. Returns the export with its size and its
+/// largest payload rounded down to whole blocks.
 fn check(export: Export) -> Result<Export, NbdError> {
     let is_unit = export.block_bytes.is_power_of_two() && export.block_bytes <= 64 << 10;
     if !is_unit || export.max_payload < export.block_bytes.max(512) {

@@ -15,7 +15,7 @@ use server::{Behaviour, TestServer};
 
 const LENGTH: u64 = 4 << 20;
 
-/// A running qemu-nbd, which is killed when it is dropped.
+/// A running qemu-nbd. The process is killed when this value is dropped.
 struct QemuNbd {
     child: Child,
     directory: tempfile::TempDir,
@@ -224,8 +224,8 @@ fn server_without_flush_is_read_only() {
     server.open(OpenOptions::read_only()).unwrap();
 }
 
-/// Servers that send something else than the protocol: each gives an error, without a long wait and
-/// without an allocation by their numbers.
+/// Servers that do not follow the protocol: each gives the client an error, without a long wait and
+/// without an allocation of a size that the server states.
 #[test]
 fn wrong_servers_give_errors() {
     let hello = b"NBDMAGICIHAVEOPT\0\x03".to_vec();

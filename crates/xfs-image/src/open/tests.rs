@@ -229,7 +229,8 @@ fn log_of_a_vhdx_image_that_was_not_closed_is_replayed_in_memory() {
     assert!(run("qemu-io", images.directory.path(), &read));
 }
 
-/// Returns the byte of the block allocation table of a VHDX image, which its region table has.
+/// Returns the offset of the block allocation table in the file of a VHDX image, from its region
+/// table.
 fn table_offset(bytes: &[u8]) -> usize {
     let id = uuid::uuid!("2dc27766-f623-4200-9d64-115e9bfd4a08").to_bytes_le();
     let regions = &bytes[192 << 10..256 << 10];

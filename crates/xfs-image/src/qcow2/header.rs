@@ -99,8 +99,8 @@ impl ImageHeader {
     }
 }
 
-/// Returns the compression of clusters. A dirty image is accepted: only its reference counts may be
-/// wrong, and reading does not use them.
+/// Refuses unsupported features, and returns the compression of clusters. A dirty image is
+/// accepted: only its reference counts may be wrong, and reading does not use them.
 fn check_features(features: u64, method: u8) -> Result<Compression, ImageError> {
     let unknown = features & !(DIRTY | CORRUPT | EXTERNAL_DATA | COMPRESSION | EXTENDED_L2);
     let refusal = if unknown != 0 {
@@ -119,8 +119,8 @@ fn check_features(features: u64, method: u8) -> Result<Compression, ImageError> 
     Err(refused(refusal))
 }
 
-/// Returns the backing file that the header names, if it names one. Its extensions start at byte
-/// `extensions`.
+/// Returns the backing file that the header names, if it names one. The extensions of the header
+/// start at byte `extensions`.
 fn backing(
     file: &dyn BlockDevice,
     header: &[u8],
@@ -140,7 +140,8 @@ fn backing(
     Ok(Some(Backing { name, format: backing_format(file, extensions, start)? }))
 }
 
-/// Returns the format of the backing file from the header extensions between two bytes of the file.
+/// Returns the format of the backing file from the header extensions, which lie between the bytes
+/// `start` and `end` of the file.
 fn backing_format(
     file: &dyn BlockDevice,
     start: u64,

@@ -20,7 +20,7 @@ use crate::error::{ImageError, ImageRefusal};
 pub(super) const MAX_DESCRIPTOR_BYTES: u64 = 1 << 20;
 /// The most extents of a disk: 8 TiB in extents of 2 GiB.
 const MAX_EXTENTS: usize = 4096;
-/// The parent of a disk without a parent.
+/// The value of `parentCID` in a disk that has no parent.
 const NO_PARENT: &str = "ffffffff";
 
 /// A kind of extent that is supported.

@@ -28,7 +28,8 @@ use crate::tables::{ByteOrder, Table, TablePages};
 const HEADER_BYTES: usize = 512;
 /// Offset of the second header from the end of a stream-optimized file, in bytes.
 const FOOTER_BYTES: u64 = 1024;
-/// The place of the grain directory of a file whose second header has it.
+/// The value of the header's field for the grain directory if the second header has the place of
+/// the directory.
 const AT_END: u64 = u64::MAX;
 const MAX_GRAIN_BYTES: u64 = 16 << 20;
 const MAX_TABLE_ENTRIES: u64 = 65536;

@@ -69,8 +69,8 @@ impl Writer<'_> {
         Ok(piece.bytes.len())
     }
 
-    /// Replaces shared blocks with a copy that belongs to this file alone, at most one chunk per
-    /// call. Returns the file block after the copied range.
+    /// Replaces shared blocks with a copy that belongs to this file alone, at most `CHUNK_BYTES`
+    /// bytes (but one block at least) per call. Returns the file block after the copied range.
     pub(super) fn copy_shared(&mut self, shared: &Extent) -> Result<FileBlock> {
         let geometry = self.journal.geometry();
         let most = (CHUNK_BYTES >> geometry.block_log).max(1) as u32;
@@ -128,8 +128,8 @@ impl Writer<'_> {
         data::write_whole_blocks(cache, copy, piece, Some(old))
     }
 
-    /// Allocates and stages blocks for a copy of a shared extent. The result may be shorter than
-    /// the extent.
+    /// Allocates blocks for a copy of a shared extent, and stages them: they are marked as reserved
+    /// for copy-on-write. The result may be shorter than the extent.
     #[doc(alias = "xfs_reflink_allocate_cow")]
     fn stage(&mut self, old: &Extent) -> Result<Extent> {
         let (live, journal) = (self.live, self.journal);

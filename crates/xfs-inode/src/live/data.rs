@@ -134,7 +134,8 @@ pub(super) fn write_whole_blocks(
     write_block(cache, extent, FileBytes { offset, bytes }, old)
 }
 
-/// Writes one block, with the bytes of the piece that lie in it.
+/// Writes one whole block: the bytes of the piece that lie in it, and around them the bytes of
+/// `old`, or zeros if `old` is `None`.
 fn write_block(
     cache: &BufferCache,
     extent: &Extent,

@@ -26,8 +26,8 @@ use super::write::check_end;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-/// Blocks for one split of each btree are reserved once for this many pairs of exchanged mappings.
-/// A leaf holds more records than this number.
+/// Number of pairs of exchanged mappings for which blocks for one split of each btree are reserved.
+/// A leaf holds more records than this number, so it splits more rarely.
 const PAIRS_PER_SPLIT: u64 = 16;
 
 /// Two ranges of equal length in two files, to be exchanged.

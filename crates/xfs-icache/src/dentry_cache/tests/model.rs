@@ -1,5 +1,5 @@
 //! Explores schedules of the real dentry cache: a thread follows a cached name while another
-//! removes its file. A planted bug must be found.
+//! removes its file. With a planted bug, some schedule must fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -77,7 +77,8 @@ fn walk_beside_removal(reader: DentryReader) {
     assert_eq!(dentries.count(), 0);
 }
 
-/// Checks I1 of `xfs_icache::dentry_cache`: the cache and the directory agree.
+/// Checks I1 of `xfs_icache::dentry_cache` in all schedules: a cached name never leads to a file
+/// that got its inode number after the name was removed.
 #[test]
 fn cached_name_never_leads_to_another_file() {
     explore(|| walk_beside_removal(DentryReader::Checks));

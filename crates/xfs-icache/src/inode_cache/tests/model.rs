@@ -2,7 +2,8 @@
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-icache --lib --target-dir target/model
 //! model::`. `cargo xtask test` does that too. The cache is the one that a volume has. Its store
-//! holds fake inodes, each with a latch, and no volume. Planted bugs must be found.
+//! holds fake inodes, each with a latch, and no volume. With a planted bug, some schedule must
+//! fail.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -114,8 +115,8 @@ fn close(cache: &FakeCache) {
     assert_eq!(missed + made, evicted + freed, "inodes that came in, inodes that went");
 }
 
-/// Two threads look up inodes while a third replaces a file. The bound of the cache is so small
-/// that lookups evict.
+/// Looks up inodes in two threads while a third thread replaces a file. The bound of the cache is
+/// so small that lookups evict. Checks that no found inode was freed.
 fn look_and_replace(mutant: Mutant) {
     let (cache, store) = open(mutant, 2, InodeIndex::ByGroup);
     let with = || (Arc::clone(&cache), Arc::clone(&store));
@@ -188,8 +189,8 @@ fn bulk_visit_during_lookups_and_replacement_is_consistent() {
     explore(SCHEDULES, || pass_beside(Mutant::None));
 }
 
-/// Checks I1 of `xfs_icache::inode_cache::bulk_visit`: the latches are held while inodes are read
-/// and shown.
+/// Checks that a planted bug is found: a bulk visit inserts inodes after it has unlocked their
+/// latches, which violates I1 of `xfs_icache::inode_cache::bulk_visit`.
 #[test]
 fn planted_bulk_visit_without_latches_is_found() {
     let explored = catch_unwind(AssertUnwindSafe(|| {
@@ -287,8 +288,8 @@ fn planted_eviction_that_clears_the_new_tag_is_found() {
     assert!(explored.is_err(), "no schedule has shown the planted bug");
 }
 
-/// The last inode of a chunk is evicted while another is inserted into the chunk. Checks that walks
-/// show the inserted inode.
+/// Evicts the last inode of a chunk while another inode is inserted into the chunk. Checks that
+/// walks show the inserted inode.
 fn chunk_turns_over() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     let (coming, going) = (Arc::clone(&cache), Arc::clone(&cache));
@@ -310,7 +311,8 @@ fn inode_entering_an_emptied_chunk_is_walked() {
     explore(SCHEDULES, chunk_turns_over);
 }
 
-/// Takes the volume down while one thread holds an inode and another thread walks.
+/// Takes the volume down while one thread holds an inode and another thread walks. Checks that no
+/// inode is left.
 fn take_down() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     NUMBERS.iter().for_each(|number| look_at(&cache, *number, Keep::Cached));

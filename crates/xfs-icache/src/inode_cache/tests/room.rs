@@ -1,5 +1,5 @@
 //! Tests of the cache's limits: how many inodes stay cached and which ones, however many allocation
-//! groups there are; and how many of the inodes that wait for reclaim one caller frees.
+//! groups there are; and how many of the inodes that wait to be freed on disk one caller frees.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -122,8 +122,8 @@ fn late_eviction_keeps_the_tag_of_a_new_inode() {
     assert_eq!(count_inodes(&cache).total(), 0);
 }
 
-/// Many unlinked inodes lose their last reference, and no background thread frees them. Checks that
-/// each later operation frees some of them, and not all.
+/// Releases the last references to many unlinked inodes, without a background thread that frees
+/// them. Checks that each later operation frees a bounded number, and that the queue gets shorter.
 #[test]
 fn throttled_caller_frees_a_bounded_number() {
     const FILES: u64 = 1000;
@@ -146,7 +146,8 @@ fn throttled_caller_frees_a_bounded_number() {
     assert_eq!(freed(), FILES);
 }
 
-/// Several threads use one group, and the bound holds although each of them may be evicting.
+/// Uses inodes of one group in several threads. Checks that the number of cached inodes stays near
+/// the bound, although each thread may be evicting.
 #[test]
 fn bound_holds_with_several_threads() {
     const ROOM: u64 = 200;

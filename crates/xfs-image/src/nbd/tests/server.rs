@@ -37,7 +37,7 @@ pub(super) struct TestServer {
     disk: Arc<Mutex<Disk>>,
 }
 
-/// Returns the address of a server that sends `bytes` to its first client and closes.
+/// Starts a server that sends `bytes` to its first client and ends the stream. Returns its address.
 pub(super) fn serve_bytes(bytes: Vec<u8>) -> Address {
     let (listener, address) = listen();
     std::thread::spawn(move || {
@@ -77,7 +77,7 @@ impl TestServer {
         NbdDevice::open(&self.address, options)
     }
 
-    /// Returns the bytes that are there after the server was killed.
+    /// Returns the bytes of the disk that are left after the server was killed.
     pub(super) fn stable(&self) -> Vec<u8> {
         self.disk.lock().unwrap().stable.clone()
     }

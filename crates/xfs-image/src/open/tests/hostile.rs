@@ -22,8 +22,8 @@ fn try_image(bytes: &[u8]) {
     }
 }
 
-/// Changes each byte of the interesting ranges of an image in three ways, and truncates the image
-/// at many places.
+/// Calls `try_image` on changed copies of an image. Some bytes of `ranges` get three values each,
+/// one byte at a time, and the image is truncated at many places.
 fn check_hostile(bytes: &[u8], ranges: &[std::ops::Range<usize>], step: usize) {
     let mut changed = bytes.to_vec();
     for at in ranges.iter().cloned().flatten().step_by(step) {
@@ -92,7 +92,8 @@ pub(super) fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// A log whose entries refer to each other and to places outside of the file.
+/// Opens VHDX images whose log entries refer to each other and to places outside of the file. Each
+/// must give an error.
 #[test]
 fn hostile_log_of_a_vhdx_image_gives_an_error() {
     let mut bytes = vec![0; 1 << 20];

@@ -16,7 +16,7 @@ use crate::live::{KeepSize, LiveInode, SharedRange, resume};
 
 const BLOCK: usize = 4096;
 /// Number of blocks that two files share. It is larger than the number of blocks that a full volume
-/// still has in its pool.
+/// still has in its reserved pool.
 const SHARED: usize = 2048;
 
 /// A full volume: two files share their blocks, and a third file has all other blocks.
