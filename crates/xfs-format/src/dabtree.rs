@@ -219,7 +219,7 @@ impl<'a> DaNode<'a> {
         self.level
     }
 
-    /// Returns the owner inode in the header. A node of a v4 volume names no owner.
+    /// Returns the owner inode in the header, or `None` on a v4 volume, whose nodes name no owner.
     #[must_use]
     pub fn owner(&self) -> Option<InodeNumber> {
         self.owner

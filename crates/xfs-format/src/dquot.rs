@@ -77,8 +77,8 @@ bitflags! {
 }
 
 impl QuotaFlags {
-    /// The flags that say that counts are right. A kernel counts again at the next mount with quota
-    /// if the flag of a type is not set.
+    /// The flags that say that counts are right. If the flag of a type of quota is not set, a
+    /// kernel counts that type again at the next mount with quota.
     #[doc(alias = "XFS_ALL_QUOTA_CHKD")]
     pub const CHECKED: Self = Self::CHECKED_V5.union(Self::V4_OTHER_CHECKED);
     /// The flags in [`CHECKED`](Self::CHECKED) that a v5 volume can have.
@@ -152,7 +152,8 @@ impl QuotaKind {
         }
     }
 
-    /// Returns the type that a dquot's type byte names, or `None` if it names none or several.
+    /// Returns the type that a dquot's type byte names, or `None` if the byte names no type or
+    /// several types.
     #[must_use]
     pub fn of_bits(bits: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.bits() == bits & !BIGTIME)
@@ -237,7 +238,7 @@ impl DquotDisk {
         zerocopy::transmute!(bytes)
     }
 
-    /// Returns the type of owner, or `None` if the type byte names none or several.
+    /// Returns the type of owner, or `None` if the type byte names no type or several types.
     #[must_use]
     pub fn quota_kind(&self) -> Option<QuotaKind> {
         QuotaKind::of_bits(self.kind)
@@ -288,7 +289,7 @@ impl DquotDisk {
         Ok(())
     }
 
-    /// Checks that the dquot is that of an owner with this ID.
+    /// Checks that the dquot belongs to an owner with this ID.
     ///
     /// # Errors
     ///
@@ -300,7 +301,7 @@ impl DquotDisk {
         Ok(())
     }
 
-    /// Checks that the dquot is that of the owner `id` of this type.
+    /// Checks that the dquot belongs to the owner `id` of this type.
     ///
     /// # Errors
     ///

@@ -153,7 +153,8 @@ impl Extent {
         FileBlock(self.file_block.0.saturating_add(self.length_blocks as u64))
     }
 
-    /// Checks the record by itself (I2, I3), without its neighbours.
+    /// Checks the record without its neighbours: where its blocks may lie (I2), and whether it may
+    /// be unwritten (I3).
     ///
     /// # Errors
     ///

@@ -8,9 +8,10 @@ use bitflags::bitflags;
 /// The width of project identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProjectIds {
-    /// Inodes store 16 bits. Only v4 volumes without `PROJID32` have such inodes.
+    /// Inodes store project identifiers of 16 bits. Only v4 volumes without `PROJID32` have such
+    /// inodes.
     Bits16,
-    /// Inodes store 32 bits.
+    /// Inodes store project identifiers of 32 bits.
     Bits32,
 }
 

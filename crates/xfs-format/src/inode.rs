@@ -51,8 +51,8 @@ use crate::timestamp::Timestamp;
 pub const INODE_MAGIC: u16 = 0x494e;
 /// The version of the core of inodes on a v5 volume.
 pub const INODE_VERSION: u8 = 3;
-/// The version of the core of old inodes on a v4 volume, with a 16-bit link count. All others have
-/// version 2.
+/// The version of the core of old inodes on a v4 volume, with a 16-bit link count. All other inodes
+/// of a v4 volume have version 2.
 const INODE_VERSION_1: u8 = 1;
 /// Length in bytes of the core of an inode on a v5 volume. The forks follow the core.
 pub const CORE_BYTES: usize = size_of::<InodeDisk>();
@@ -329,7 +329,8 @@ impl InodeCore {
     }
 
     /// Returns whether a directory has an inheritable extent size hint that does not suit its new
-    /// files. They are realtime files, but the hint is not a multiple of the realtime extent size.
+    /// files. The new files are realtime files, but the hint is not a multiple of the realtime
+    /// extent size.
     ///
     /// Older kernels allowed such hints and xfs_repair complains about them. Newer kernels hide
     /// such a hint from programs, and remove it at the next change of the directory.
@@ -340,8 +341,8 @@ impl InodeCore {
     }
 
     /// Returns whether a directory has an extent size hint for copy-on-write that does not suit its
-    /// new files. They are realtime files, but the hint is not a multiple of the realtime extent
-    /// size. Newer kernels also accept such a hint, but remove it at once.
+    /// new files. The new files are realtime files, but the hint is not a multiple of the realtime
+    /// extent size. Newer kernels also accept such a hint, but remove it at once.
     #[must_use]
     pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
         self.flags2.contains(InodeFlags2::COWEXTSIZE)

@@ -290,7 +290,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Returns the number of log bytes of a step that only changes reference counts.
+    /// Returns the number of log bytes of a step that changes reference counts `count` times and
+    /// does nothing else.
     fn refcount_step(&self, count: u64) -> u64 {
         match self.has(RoCompatFeatures::REFLINK) {
             true => self.sectors(count) + self.refcount_changes(count),

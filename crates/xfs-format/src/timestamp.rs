@@ -16,7 +16,7 @@ pub const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 /// Number of seconds from the start of the bigtime form to 1970.
 #[doc(alias = "XFS_BIGTIME_EPOCH_OFFSET")]
 const BIGTIME_EPOCH_SECONDS: i64 = 1 << 31;
-/// The last second of the bigtime form, counted from its own start.
+/// The last second of the bigtime form, counted from the start of that form.
 const BIGTIME_LAST_SECOND: i64 = (u64::MAX / NANOSECONDS_PER_SECOND as u64) as i64;
 /// The last second that the kernel sets in the bigtime form, counted from the start of that form.
 /// The kernel rounds it down to a multiple of four.

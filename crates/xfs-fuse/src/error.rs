@@ -70,7 +70,7 @@ pub enum MountError {
         "nodefault_permissions: the program that made this mount decides who checks permissions"
     )]
     TakenOver,
-    /// Another step of setting up the connection failed.
+    /// Setting up the connection failed in a step that has no variant of its own.
     #[error("the connection to the kernel: {what}: {source}")]
     Failed {
         /// The step or the object that failed.

@@ -14,8 +14,8 @@ use crate::server::{AccessTimes, Checks, Durability, Settings};
 use crate::transport::MountFacts;
 use crate::{ChannelKind, Service};
 
-/// The smallest default number of threads: while one waits for the volume's device, the other can
-/// serve.
+/// The smallest default number of threads: one can serve requests while the other waits for the
+/// volume's device.
 const FEWEST_THREADS: usize = 2;
 const MOST_THREADS: usize = 64;
 /// The smallest cache in bytes. With less, every operation would read its metadata again.

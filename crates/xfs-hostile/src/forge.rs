@@ -159,8 +159,8 @@ impl<'a> Block<'a> {
         Self { index, ..self }
     }
 
-    /// Returns the same block, whose checksum a change then recomputes as that of a block of
-    /// `kind`.
+    /// Returns the same block with another kind, by which a change of the block recomputes its
+    /// checksum.
     pub(crate) const fn of(self, kind: BlockKind) -> Self {
         Self { kind, ..self }
     }

@@ -269,8 +269,8 @@ fn contents(node: &Node, survey: &mut Survey) {
     }
 }
 
-/// The fuzz targets for whole images. Their executions take about a hundred times as long as those
-/// of the others.
+/// The fuzz targets for whole images. A run of one of them takes about a hundred times as long as a
+/// run of a target for a single structure.
 pub const WHOLE_IMAGES: &[FuzzTarget] = &[
     FuzzTarget { name: "volume", run: volume, seeds: inputs },
     FuzzTarget { name: "check", run: damaged::check, seeds: inputs },
@@ -297,8 +297,8 @@ pub fn volume(input: &[u8]) {
 }
 
 /// Runs every read operation and the checker on the golden image of version 4 with random bytes in
-/// some sectors: as it is on disk, and with its log replayed. Nothing has a checksum there, so that
-/// each change reaches a decoder.
+/// some sectors: as it is on disk, and with its log replayed. Nothing on a v4 volume has a
+/// checksum, so each change reaches a decoder.
 ///
 /// # Panics
 ///

@@ -242,7 +242,8 @@ impl<K: InodeKind> CachedInode<K> {
         self.hints.slot()
     }
 
-    /// Returns the phase of the inode. It may have changed by the time the caller uses the result.
+    /// Returns the phase of the inode. The phase may have changed by the time the caller uses the
+    /// result.
     pub fn phase(&self) -> Phase {
         self.state.lock().phase
     }

@@ -98,7 +98,8 @@ impl Equivalent<Arc<DentryKey>> for DentryKeyRef<'_> {
 /// The cached meaning of a name: its inode, or that the name does not exist.
 pub struct Dentry {
     inode: Option<InodeNumber>,
-    /// Set before the dentry is removed (I2).
+    /// Set before the dentry is removed. A reader that has found the dentry can therefore see that
+    /// its meaning may be wrong (I2).
     dead: AtomicBool<Object>,
     /// Whether a lookup used the dentry since the last sweep over it.
     used: AtomicBool<Object>,
@@ -124,7 +125,8 @@ impl Dentry {
 type Map = HashMap<Arc<DentryKey>, Dentry, AddressHash>;
 type PinnedMap<'a> = HashMapRef<'a, Arc<DentryKey>, Dentry, AddressHash, LocalGuard<'a>>;
 
-/// A pinned view of the cache. Dentries that it finds stay readable while it exists.
+/// A view of the cache for lookups. It pins an epoch: dentries that it finds stay readable while it
+/// exists.
 pub struct DentryReader<'a>(PinnedMap<'a>);
 
 impl DentryReader<'_> {
@@ -169,7 +171,7 @@ impl DentryCache {
         Self { dentries: Map::with_hasher(hasher.clone()), hasher, rings, seen_once, most_per_ring }
     }
 
-    /// Pins the cache for lookups of the calling thread.
+    /// Returns a view of the cache, for lookups of the calling thread.
     pub fn reader(&self) -> DentryReader<'_> {
         DentryReader(self.dentries.pin())
     }
@@ -239,7 +241,7 @@ impl DentryCache {
         self.dentries.len()
     }
 
-    /// Returns the number of cached names that do not exist. It visits every dentry.
+    /// Returns the number of cached names that do not exist. The call visits every dentry.
     pub fn negative_count(&self) -> usize {
         self.dentries.pin().values().filter(|dentry| dentry.inode.is_none()).count()
     }

@@ -67,7 +67,8 @@ impl<K: InodeKind> Default for Order<K> {
 
 impl<K: InodeKind> Order<K> {
     /// Returns the first chunk from `from` on in which an inode has the tag. The search ends after
-    /// a bounded number of chunks. If none of them has such an inode, returns where to continue.
+    /// a bounded number of chunks. If no inode in these chunks has the tag, returns where to
+    /// continue.
     fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk<K> {
         let mut last = None;
         for (key, chunk) in self.chunks.range(from..).take(STEP_CHUNKS) {
@@ -308,8 +309,8 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Removes an inode, unless its slot holds another inode already. Returns whether it was
-    /// removed.
+    /// Removes an inode, unless another inode has its slot in the chunk already. Returns whether
+    /// the inode was removed.
     pub(crate) fn remove(&self, inode: u32, entry: &Arc<CachedInode<K>>) -> bool {
         let Some(ChunkSlot { chunk, .. }) = entry.slot() else { return false };
         let Some(mut stay) = chunk.lock() else { return false };

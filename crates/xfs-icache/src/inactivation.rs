@@ -37,8 +37,8 @@ struct Inside<K: InodeKind> {
 /// The inodes that wait to be freed.
 pub(crate) struct InactivationQueue<K: InodeKind> {
     queues: Slots<Queue<K>>,
-    /// Set while the thread sleeps. While it is clear, the thread still has to look at the queues,
-    /// and need not be woken.
+    /// Set while the background thread sleeps. While this flag is clear, the thread still has to
+    /// look at the queues, and need not be woken.
     asleep: AtomicBool<Volume>,
     closed: Mutex<bool, Volume>,
     wake: Condvar<Volume>,

@@ -168,8 +168,8 @@ impl<S: Store> InodeCache<S> {
         }
     }
 
-    /// Reads an inode by [`Store::load`]. The search starts where this slot read its last inode.
-    /// The store holds the latch of the inode while `put` inserts it (I1).
+    /// Reads an inode by [`Store::load`]. The search starts where the thread's processor slot last
+    /// read an inode. The store holds the latch of the inode while `put` inserts it (I1).
     fn load<R>(
         &self,
         number: InodeNumber,
@@ -202,7 +202,8 @@ impl<S: Store> InodeCache<S> {
         self.place(number).ok().map(|(group, inode)| group.hold(inode))
     }
 
-    /// Calls `look` with an inode if it is cached. Another thread may evict the inode meanwhile.
+    /// Calls `look` with an inode if it is cached, and returns the result. `None`: the inode is not
+    /// cached. Another thread may evict the inode meanwhile.
     pub fn peek<R>(
         &self,
         number: InodeNumber,
@@ -314,8 +315,8 @@ impl<S: Store> InodeCache<S> {
         }
     }
 
-    /// Releases a reference at the end of an operation. If the inode must then be freed, this frees
-    /// it before it returns.
+    /// Releases a reference at the end of an operation. If the inode must then be freed, this
+    /// function frees it before it returns.
     pub fn finish_with(&self, entry: Arc<CachedInode<S::Kind>>) {
         if self.release_to_queue(entry) == ReleaseOutcome::NeedsInactivation {
             self.free_mine();

@@ -61,7 +61,7 @@ impl<K: InodeKind> InodeList<K> {
         Self::show(&found, visit)
     }
 
-    /// Makes one step of the clock hand. At the end of the list it starts again.
+    /// Makes one step of the clock hand. At the end of the list the hand starts again.
     pub(crate) fn visit_at_hand(&self, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let found = {
             let mut list = self.0.lock();

@@ -43,8 +43,8 @@ pub trait InodeWalk: Sync {
     /// Returns the list of all inodes. `None`: the filesystem has an index instead.
     fn list(&self) -> Option<&InodeList<Self::Kind>>;
 
-    /// Makes one step of a walk over a part, under one guard. The next cursor lies past the keys
-    /// that were looked up (I1). A filesystem without a list must implement this itself.
+    /// Makes one step of a walk over a part, under one epoch guard. The next cursor lies past the
+    /// keys that were looked up (I1). A filesystem without a list must implement this itself.
     #[doc(alias = "iter_vfs_inodes")]
     fn visit(
         &self,
@@ -102,8 +102,8 @@ pub trait InodeWalk: Sync {
     }
 }
 
-/// Walks over one part. It takes references to the inodes of a step under the guard of the step,
-/// and calls `f` without the guard.
+/// Walks over one part of the filesystem. Takes references to the inodes of a step under the epoch
+/// guard of the step, and calls `f` without the guard.
 fn iter_part<F: InodeWalk>(
     filesystem: &F,
     part: usize,

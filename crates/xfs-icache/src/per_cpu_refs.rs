@@ -1,8 +1,9 @@
 //! References that the handles of one processor share.
 //!
 //! A direct reference is counted in the inode, on one cache line for all threads. An inode that
-//! several threads open in turn is instead referenced once by each slot, and the handles of a slot
-//! share that reference. The handles are counted in its [`Arc`], which other threads rarely write.
+//! several threads open in turn is instead referenced once by each processor slot, and the handles
+//! of a slot share that reference. The handles are counted in its [`Arc`], which other threads
+//! rarely write.
 //!
 //! ```text
 //!  CachedInode  users: 3 ◄── PerCpuRef of slot 0 ◄── handle, handle
@@ -96,7 +97,8 @@ impl<S: Store> PerCpuRefs<S> {
     }
 
     /// Takes a share of the reference that the calling thread's slot has to an inode. `None`: the
-    /// inode is not counted by slot, is being evicted or freed, or has no name.
+    /// references of the inode are not counted by processor slot, or the inode is being evicted or
+    /// freed, or has no name.
     pub fn acquire(
         &self,
         entry: &Arc<CachedInode<S::Kind>>,
@@ -127,14 +129,14 @@ impl<S: Store> PerCpuRefs<S> {
         Some(made)
     }
 
-    /// Notes that a file is opened by a direct reference. Once several slots have opened the file,
-    /// its references are counted by slot.
+    /// Notes that a file is opened by a direct reference. Once threads of several processor slots
+    /// have opened the file, its references are counted by slot.
     pub fn note_open(&self, entry: &CachedInode<S::Kind>) {
         entry.locks().note_opener(self.slots.my_number());
     }
 
-    /// Makes all slots forget an inode that has lost its last name. A slot that still remembered
-    /// the inode would keep it from being freed.
+    /// Makes all processor slots forget an inode that has lost its last name. A slot that still
+    /// remembered the inode would keep it from being freed.
     pub fn collapse(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
         entry.locks().drain();
         if entry.locks().was_sharded() {
@@ -152,7 +154,7 @@ impl<S: Store> PerCpuRefs<S> {
         }
     }
 
-    /// Makes all slots forget all inodes. Handles keep their references.
+    /// Makes all processor slots forget all inodes. Handles keep their references.
     pub fn clear(&self, cache: &InodeCache<S>) {
         for slot in self.slots.iter() {
             let recent = std::mem::take(&mut *slot.lock());

@@ -57,8 +57,8 @@ pub(crate) struct RightsHint {
 }
 
 impl RightsHint {
-    /// Returns the current rights, or those before a change of which no caller has learnt yet.
-    /// `None`: they are not known.
+    /// Returns the current rights. While a change is being made, they may be those before the
+    /// change, of which no caller has learnt yet. `None`: the rights are not known.
     pub(crate) fn rights(&self) -> Option<Rights> {
         let before = self.word.load(Ordering::Acquire);
         if before & KNOWN == 0 {

@@ -1,17 +1,17 @@
 //! The number of cached inodes, and how many of them are too many.
 //!
-//! Each slot counts insertions and removals. Once the difference reaches a batch, the slot adds it
-//! to the sum of the volume. Inodes that one slot inserts and soon removes, such as those that are
-//! read only once, never reach the sum.
+//! Each processor slot counts insertions and removals. Once the difference reaches a limit, the
+//! batch, the slot adds it to the sum of the volume. Inodes that one slot inserts and soon removes,
+//! such as those that are read only once, never reach the sum.
 
 use xfs_sync::{AtomicU64, Ordering, Slot, Slots, Volume};
 
-/// The largest batch, in inodes. A slot writes to the shared sum once for each batch. In a full
-/// cache, a slot fills one batch with insertions and the next one with evictions.
+/// The largest batch, in inodes. A processor slot writes to the shared sum once for each batch. In
+/// a full cache, a slot fills one batch with insertions and the next one with evictions.
 const MOST_BATCH: u64 = 1024;
 
-/// The largest batch, in inodes, on a machine with many slots. The sum can be wrong by one batch
-/// for each slot.
+/// The largest batch, in inodes, on a machine with many processor slots. The sum can be wrong by
+/// one batch for each slot.
 const MOST_BATCH_OF_MANY: u64 = 256;
 
 /// The most inodes that one call evicts.
@@ -21,8 +21,8 @@ const MOST_AT_ONCE: u64 = 512;
 struct Pending {
     /// Insertions minus removals that are not in the sum yet, modulo 2^64.
     change: AtomicU64<Slot>,
-    /// Number of inodes that the slot still has to evict. It is set when the slot adds a batch to a
-    /// sum above the limit.
+    /// Number of inodes that the processor slot still has to evict. The field is set when the slot
+    /// adds a batch to a sum above the limit.
     owed: AtomicU64<Slot>,
 }
 

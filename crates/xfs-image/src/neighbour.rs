@@ -110,7 +110,7 @@ impl Surroundings {
 }
 
 /// Returns whether the name is that of a file in the directory of the image or beneath it (I1). A
-/// colon before the first slash is the sign of a protocol of qemu.
+/// name with a colon before the first slash is refused, because qemu takes it for a protocol.
 fn stays_inside(name: &str) -> bool {
     let path = Path::new(name);
     let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);

@@ -23,7 +23,7 @@ const HEADER_BYTES: usize = 512;
 const VERSION_1_1: u32 = 0x0001_0001;
 const DYNAMIC: u64 = 1;
 const FIXED: u64 = 2;
-/// Block map entries from here on have no block.
+/// A block map entry with this value or a higher one has no block in the file.
 const FIRST_ABSENT: u64 = 0xffff_fffe;
 
 /// The block map of a VDI image.
@@ -81,7 +81,7 @@ pub(crate) fn open(file: SharedDevice) -> Result<ImageDevice<VdiMap>, ImageError
 }
 
 impl VdiMap {
-    /// Returns whether every block is stored, in the file and in a place of its own. The blocks of
+    /// Returns whether every block is stored in the file, each in a place of its own. The blocks of
     /// a fixed image ascend, so two blocks with one place would be out of order.
     fn stores_all(&self) -> io::Result<bool> {
         let mut next = 0;
@@ -99,7 +99,8 @@ impl VdiMap {
         Ok(true)
     }
 
-    /// Returns the byte of the file at which the contents of a stored block start.
+    /// Returns the offset in the file at which the contents of a stored block start. Returns `None`
+    /// if the offset does not fit 64 bits.
     fn place(&self, block: u64) -> Option<u64> {
         let before = block.checked_mul(self.block_bytes.checked_add(self.extra_bytes)?)?;
         before.checked_add(self.extra_bytes)?.checked_add(self.first_block)

@@ -36,7 +36,7 @@ struct Extent {
     source: ExtentSource,
 }
 
-/// The bytes of an extent.
+/// The place of the bytes of an extent.
 enum ExtentSource {
     Zeros,
     Flat { file: SharedDevice, offset: u64 },
@@ -121,7 +121,7 @@ impl ExtentSource {
 }
 
 impl ExtentMap {
-    /// Puts the extents, each with its length, one after the other.
+    /// Creates a map of extents, each given with its length, that follow one another on the disk.
     fn of(sources: impl IntoIterator<Item = (ExtentSource, u64)>) -> Result<Self, ImageError> {
         let mut extents = Vec::new();
         let mut start = 0_u64;

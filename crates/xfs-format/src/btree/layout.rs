@@ -70,14 +70,14 @@ impl BtreeKind {
     ];
 
     /// Returns the kind of btree whose blocks start with this magic number on a v5 volume, or
-    /// `None` if there is none.
+    /// `None` if no kind has this number.
     #[must_use]
     pub fn of_magic(magic: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.layout().magic == magic)
     }
 
     /// Returns the kind of btree whose blocks start with this magic number on a volume of this
-    /// version, or `None` if there is none.
+    /// version, or `None` if no kind has this number.
     #[must_use]
     pub fn of_magic_in(magic: u32, version: FormatVersion) -> Option<Self> {
         let is_layout = |layout: &BtreeLayout| (layout.magic, layout.version) == (magic, version);

@@ -193,7 +193,7 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// Returns the owner inode in the header. A block of a v4 volume names no owner.
+    /// Returns the owner inode in the header, or `None` on a v4 volume, whose blocks name no owner.
     #[must_use]
     pub fn owner(&self) -> Option<InodeNumber> {
         self.owner
@@ -205,7 +205,7 @@ impl<'a> DataBlock<'a> {
         self.index.is_some()
     }
 
-    /// Returns the index of a block in block form. In the other forms it is empty.
+    /// Returns the index of a block in block form. The result is empty for a block of another form.
     #[must_use]
     pub fn index(&self) -> &'a [HashEntryDisk] {
         self.index.map_or(&[], |(index, _)| index)

@@ -117,7 +117,7 @@ impl<'a> FreeBlock<'a> {
         }
     }
 
-    /// Returns the owner inode in the header. A block of a v4 volume names no owner.
+    /// Returns the owner inode in the header, or `None` on a v4 volume, whose blocks name no owner.
     #[must_use]
     pub fn owner(&self) -> Option<InodeNumber> {
         self.owner

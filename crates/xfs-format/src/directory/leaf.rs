@@ -139,7 +139,7 @@ impl<'a> LeafBlock<'a> {
         }
     }
 
-    /// Returns the owner inode in the header. A leaf of a v4 volume names no owner.
+    /// Returns the owner inode in the header, or `None` on a v4 volume, whose leaves name no owner.
     #[must_use]
     pub fn owner(&self) -> Option<InodeNumber> {
         self.owner

@@ -303,7 +303,7 @@ struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Reads the next word and makes it the current one. Returns `None` if there is none.
+    /// Reads the next word and makes it the current one. Returns `None` if no word is left.
     #[inline]
     fn advance(&mut self) -> Option<u32> {
         let (word, rest) = self.rest.split_first()?;

@@ -211,7 +211,7 @@ impl<'a> InodeItem<'a> {
         }
     }
 
-    /// Returns the version of the volumes that log such a core.
+    /// Returns the format version of the volume, which follows from the length of the logged core.
     #[must_use]
     pub const fn version(&self) -> FormatVersion {
         if self.core.len() == LOG_CORE_BYTES_V4 { FormatVersion::V4 } else { FormatVersion::V5 }

@@ -10,13 +10,13 @@ use crate::features::{Features2, FormatVersion, IncompatFeatures, VersionFlags};
 use crate::geometry::MIN_LAST_AG_BLOCKS;
 
 const MIN_BLOCK: u32 = 1 << 10;
-/// Length of the smallest block of a v4 volume.
+/// Length of the smallest block of a v4 volume, in bytes.
 const MIN_BLOCK_V4: u32 = 1 << 9;
 const MAX_BLOCK: u32 = 1 << 16;
 const MIN_SECTOR: u32 = 1 << 9;
 const MAX_SECTOR: u32 = 1 << 15;
 const MIN_INODE: u32 = 1 << 9;
-/// Length of the smallest inode of a v4 volume.
+/// Length of the smallest inode of a v4 volume, in bytes.
 const MIN_INODE_V4: u32 = 1 << 8;
 const MAX_INODE: u32 = 1 << 11;
 /// Length of the smallest allocation group, in bytes.

@@ -18,11 +18,13 @@ use rustix::fs::OFlags;
 use super::shards::Shards;
 use super::{AccessTimes, Server, now};
 
-/// Age in seconds from which on an access time is updated, whatever the other times are.
+/// An access time that is at least this many seconds old is updated, whatever the other times of
+/// the file are.
 const STALE_SECONDS: i64 = 24 * 3600;
 /// The time after which a waiting access time is written.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-/// The most waiting times per shard: some 64,000 in all shards. Further times are written at once.
+/// The most access times that wait in one shard: some 64,000 in all shards. Further access times
+/// are written at once.
 const MOST_IN_SHARD: usize = 1000;
 
 /// Access times that are not written yet, by inode number.
@@ -46,8 +48,8 @@ impl LazyTimes {
         (waiting.generation == metadata.generation).then_some(waiting.accessed)
     }
 
-    /// Adds a waiting time. Returns the times that must be written now: times of other inodes that
-    /// have waited for a day, and the given time if its shard is full.
+    /// Adds an access time that waits to be written. Returns the access times that must be written
+    /// now: those that have waited for a day, and the given one if its shard is full.
     pub(super) fn add(&self, metadata: &Metadata, accessed: Timestamp) -> Vec<(u64, WaitingTime)> {
         let number = metadata.number.0;
         let mut shard = self.0.of(number).lock();
@@ -113,20 +115,22 @@ impl Server {
         }
     }
 
-    /// Returns the access time to show: the waiting time of the inode, or the time in `metadata`.
+    /// Returns the access time to show: the one that waits to be written, or else the one in
+    /// `metadata`.
     pub(super) fn accessed(&self, metadata: &Metadata) -> Timestamp {
         let waiting = self.lazy_times.as_ref().and_then(|times| times.of(metadata));
         waiting.unwrap_or(metadata.accessed)
     }
 
-    /// Writes the waiting access time of an inode, if there is one.
+    /// Writes the access time that `LazyTimes` holds for an inode, if there is one.
     pub(super) fn write_waiting_time(&self, number: InodeNumber) {
         if let Some(waiting) = self.lazy_times.as_ref().and_then(|times| times.take(number)) {
             self.write_time(number, waiting);
         }
     }
 
-    /// Discards the waiting access time of an inode, because a program sets another one.
+    /// Discards the access time that `LazyTimes` holds for an inode, because a program sets another
+    /// one.
     pub(super) fn forget_time(&self, number: InodeNumber) {
         if let Some(times) = &self.lazy_times {
             times.take(number);

@@ -103,7 +103,7 @@ impl Status {
 }
 
 /// Returns the number of nested process namespaces in which a thread has an ID. The outermost one
-/// is that of this /proc.
+/// is the namespace of the /proc that is read.
 fn namespaces(status: &[u8]) -> usize {
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
     let words =
@@ -262,7 +262,7 @@ pub(super) struct Callers {
 }
 
 impl Callers {
-    /// Opens /proc and starts the helper thread if there is one.
+    /// Opens /proc, and starts the helper thread if `by` requests one.
     ///
     /// # Errors
     ///

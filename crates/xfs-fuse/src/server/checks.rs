@@ -30,7 +30,8 @@ use super::{Server, VALID, errno};
 use crate::transport::wire::{AccessIn, OpenOut};
 use crate::transport::{Reply, Request};
 
-/// The most users for whom one per-CPU slot caches a view of the volume. Most mounts have one user.
+/// The most users for whom views of the volume are cached, for each per-CPU slot. Most mounts have
+/// one user.
 const MOST_USERS: usize = 4;
 /// Flag of OPEN: the caller is about to execute the file.
 #[doc(alias = "__FMODE_EXEC")]
@@ -58,7 +59,8 @@ struct UserVolume {
 /// The state that a server needs to check permissions itself.
 pub(super) struct Checker {
     callers: Callers,
-    /// The views of the users that were checked last, the newest first, per per-CPU slot.
+    /// For each per-CPU slot, the views of the users whose permissions were checked last, the
+    /// newest first.
     users: Slots<Mutex<Vec<UserVolume>, Slot>>,
 }
 
@@ -144,8 +146,8 @@ impl Server {
         self.checker.is_some()
     }
 
-    /// Returns the context in which a request is served: its caller's permissions, if they are
-    /// checked.
+    /// Returns the context in which a request is served: its caller's permissions, if the server
+    /// checks them.
     pub(super) fn context(&self, request: &Request<'_>) -> RequestContext<'_> {
         let caller = self.checker.as_ref().map(|checker| {
             let rights = checker.callers.rights(request);

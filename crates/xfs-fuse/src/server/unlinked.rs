@@ -1,8 +1,8 @@
 //! Files without a name that the kernel still knows.
 //!
 //! Programs may have such a file open, or refer to it without opening it (`O_PATH`). The kernel
-//! forgets a node when no program uses it. Its FORGET drops the reference in `UnlinkedNodes`, and
-//! the library frees the file when it is not open any more.
+//! forgets a node when no program uses it. The FORGET that it then sends drops the reference in
+//! `UnlinkedNodes`, and the library frees the file when it is not open any more.
 
 use std::collections::HashMap;
 

@@ -237,7 +237,8 @@ fn answer<H: Handler>(
     }
 }
 
-/// Copies an answer to `contents`, the memory from which the kernel takes it. Returns its header.
+/// Copies an answer to `contents`, the memory from which the kernel takes it. Returns the header of
+/// the answer.
 fn put(
     reply: &mut Reply<'_>,
     unique: u64,

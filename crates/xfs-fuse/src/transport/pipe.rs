@@ -77,7 +77,7 @@ pub(super) struct WorkerPipes<'a> {
     first: usize,
 }
 
-/// A locked slot for one answer. It may have an open pipe or none yet.
+/// A locked pipe slot, which one answer uses. The slot has an open pipe, or none yet.
 pub(crate) struct PipeLease<'a> {
     pipes: &'a Pipes,
     slot: MutexGuard<'a, PipeSlot>,

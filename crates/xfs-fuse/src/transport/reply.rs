@@ -137,8 +137,8 @@ impl<'a> Reply<'a> {
     }
 
     /// Returns the notification that makes the kernel drop a node's cached attributes, or `None` if
-    /// there is none to send. It is sent before the answer. The kernel does not wait while it takes
-    /// this notification, because it does not concern contents.
+    /// none must be dropped. The notification is sent before the answer. The kernel takes it
+    /// without waiting, because it does not concern contents.
     pub(crate) fn notice(&self) -> Option<StaleInode> {
         Some(stale_inode(self.stale_attributes?, -1))
     }

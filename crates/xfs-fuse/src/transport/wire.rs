@@ -152,7 +152,7 @@ pub(crate) mod set {
     pub(crate) const KILL_SET_IDS: u32 = 1 << 11;
     /// Access and modification time are set to the current time, as by utime(2) without times.
     pub(crate) const TOUCH: u32 = ATIME | ATIME_NOW | MTIME | MTIME_NOW;
-    /// All attributes that the server can change.
+    /// The flags of all attributes that the server can change.
     pub(crate) const ALL: u32 = MODE | UID | GID | SIZE | TOUCH;
 }
 

@@ -10,8 +10,8 @@ const SECTOR: usize = 512;
 const DISK_BYTES: u64 = 8 << 20;
 /// The largest number of bytes of a disk that the target reads.
 const MOST_BYTES: u64 = 256 << 10;
-/// The parts of a VHDX image that the input has one after the other: offset in the image, and
-/// length.
+/// The parts of which the input for a VHDX image consists, one after the other. Each part has an
+/// offset in the image and a length.
 const VHDX_PARTS: [Part; 6] = [
     Part { at: 64 << 10, length: 128 },
     Part { at: 192 << 10, length: 128 },

@@ -44,8 +44,8 @@ fn checked(image: &Image) -> Result<Report, String> {
 }
 
 /// Runs the checker on the image of an attack. Returns a description of the failure if the checker
-/// takes too long, or has neither a finding nor a reason although it must have one. Otherwise
-/// returns `None`.
+/// takes too long, or reports neither a finding nor a reason for an attack that requires one of
+/// them. Otherwise returns `None`.
 fn problem_with(attack: &Attack) -> Option<String> {
     println!("{}", attack.name);
     let image = attack.image();

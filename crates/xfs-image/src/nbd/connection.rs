@@ -237,7 +237,7 @@ impl Connection {
         let _ = (&self.stream).write_all(&request.encode(0));
     }
 
-    /// Receives one reply and notes it.
+    /// Receives one reply and stores it for the caller that waits for it.
     fn receive(&self) -> io::Result<()> {
         let mut stream = &self.stream;
         let mut head = [0; 16];
@@ -263,7 +263,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Notes the failure of the connection, and returns it as an error.
+    /// Stores the failure of the connection for all later requests, and returns it as an error.
     fn fail(&self, state: &mut State, error: &io::Error) -> io::Error {
         let (kind, reason) = match error.kind() {
             io::ErrorKind::UnexpectedEof => {
@@ -283,7 +283,7 @@ impl Connection {
 }
 
 impl State {
-    /// Returns the failure of the connection (I1).
+    /// Returns an error if the connection has failed (I1: it stays failed).
     fn check(&self) -> io::Result<()> {
         // I1 of `xfs_image::nbd`
         match &self.failure {

@@ -21,11 +21,11 @@ const SEND_TRIM: u64 = 1 << 5;
 const SEND_WRITE_ZEROES: u64 = 1 << 6;
 
 const SECTOR_BYTES: u64 = 512;
-/// Number of bytes of one request, if the server takes as many.
+/// The most bytes of one read or write request. The server may accept fewer.
 const PIECE_BYTES: u64 = 1 << 20;
 /// The most requests that one call has in flight.
 const IN_FLIGHT: usize = 8;
-/// Number of bytes of one request without a payload.
+/// The most bytes in the range of one request without a payload: trim, or write zeros.
 const RANGE_BYTES: u64 = 1 << 30;
 
 /// An export of an NBD server.

@@ -38,7 +38,7 @@ const ERROR_UNKNOWN: u64 = ERROR + 6;
 const MAX_REPLY_BYTES: u64 = 64 << 10;
 /// The most replies to one option.
 const MAX_REPLIES: usize = 64;
-/// The zeros after the reply to EXPORT_NAME, if they were not waived.
+/// Number of zero bytes after the reply to EXPORT_NAME, if the server does not omit them.
 const EXPORT_PADDING: usize = 124;
 /// The largest payload of a request to a server that does not state one, in bytes.
 const DEFAULT_PAYLOAD: u64 = 32 << 20;

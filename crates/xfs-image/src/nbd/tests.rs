@@ -22,8 +22,8 @@ struct QemuNbd {
 }
 
 impl QemuNbd {
-    /// Serves a file of zeros as the export "disk". Returns `None`, and says so, if qemu-nbd is not
-    /// installed.
+    /// Serves a file of zeros as the export "disk". If qemu-nbd is not installed, prints a message
+    /// and returns `None`.
     fn start(options: &[&str]) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("raw"), vec![0; LENGTH as usize]).unwrap();

@@ -1,5 +1,5 @@
-//! Tests of opening disk images, which qemu-img makes. A test without qemu-img says that it is
-//! skipped.
+//! Tests of opening disk images, which qemu-img makes. If qemu-img is not installed, each test
+//! prints that it is skipped.
 
 mod hostile;
 mod qcow2;
@@ -41,12 +41,14 @@ impl Images {
         self.directory.path().join(name)
     }
 
-    /// Runs qemu-img in the directory. Returns `false`, and says so, if it is not installed.
+    /// Runs qemu-img in the directory. If qemu-img is not installed, prints a message and returns
+    /// `false`.
     fn qemu_img(&self, arguments: &[&str]) -> bool {
         run("qemu-img", self.directory.path(), arguments)
     }
 
-    /// Converts the file `raw` to the image `disk`.
+    /// Converts the file `raw` to the image `disk` with qemu-img. Returns `false` if qemu-img is
+    /// not installed.
     fn convert(&self, arguments: &[&str]) -> bool {
         self.qemu_img(&[&["convert", "-f", "raw"], arguments, &["raw", "disk"]].concat())
     }

@@ -14,7 +14,7 @@ use xfs_device::{BlockDevice, Contents};
 use crate::bytes::{big, part};
 use crate::error::{ImageError, ImageRefusal};
 
-/// Number of bytes of a header that are read at most.
+/// The most bytes of a header that are read.
 const HEADER_BYTES: usize = 112;
 /// The length of a version 2 header in bytes.
 const HEADER_BYTES_2: usize = 72;

@@ -107,7 +107,8 @@ fn checked(
     Ok((part(&bytes, 0, 4) == signature && is_sealed(&bytes)).then_some(bytes))
 }
 
-/// Returns whether the CRC-32C at byte 4 is that of the bytes, with zeros in its own place.
+/// Returns whether the bytes 4 to 8 hold the CRC-32C of all bytes, computed with zeros in its own
+/// place.
 pub(super) fn is_sealed(bytes: &[u8]) -> bool {
     let rest = bytes.get(8..).unwrap_or_default();
     let crc = crc32c::crc32c(part(bytes, 0, 4));
@@ -165,7 +166,7 @@ fn unknown_feature() -> ImageError {
     ImageError::refused(Contents::Vhdx, ImageRefusal::Features(0))
 }
 
-/// The metadata items that are used.
+/// The values of the metadata items that ferroxfs uses.
 #[derive(Default)]
 struct Items {
     block_bytes: Option<u64>,

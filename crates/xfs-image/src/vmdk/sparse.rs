@@ -35,7 +35,7 @@ const MAX_GRAIN_BYTES: u64 = 16 << 20;
 const MAX_TABLE_ENTRIES: u64 = 65536;
 const ZERO_GRAINS: u64 = 1 << 2;
 const COMPRESSED: u64 = 1 << 16;
-/// Bytes before the stream of a compressed grain.
+/// Number of bytes before the stream of a compressed grain.
 const MARKER_BYTES: u64 = 12;
 
 /// A sparse extent in a file of its own.

@@ -268,7 +268,8 @@ impl LiveInode {
     }
 
     /// Whether the blocks of the fork are in the realtime section. Only a recovery in memory
-    /// changes the map of such a fork. It leaves out the reverse map, which no reader needs.
+    /// changes the map of such a fork. Such a recovery leaves out the reverse map, which no reader
+    /// needs.
     fn is_realtime(&self, tx: &Transaction<'_>, fork: ForkKind) -> bool {
         tx.geometry().realtime.is_present()
             && fork == ForkKind::Data
