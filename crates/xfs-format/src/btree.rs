@@ -68,8 +68,8 @@ pub trait BtreeFormat {
     /// Returns the key of a record.
     fn key(record: &Self::Record) -> Self::Key;
 
-    /// Decodes the key of the record in `bytes`. The records of a block were checked when the block
-    /// was read. Kinds whose records contain the key unchanged therefore read only the key.
+    /// Decodes the key of the record in `bytes`. A kind whose records contain the key unchanged
+    /// reads only the key, because the records were checked when the block was read.
     ///
     /// # Errors
     ///

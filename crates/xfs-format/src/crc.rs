@@ -12,7 +12,7 @@ pub const CRC_BYTES: usize = 4;
 /// twice as long.
 const COPIED_BYTES: usize = 512;
 
-/// A copy of a structure that is aligned to words, because summing single bytes is slow.
+/// A copy of a structure. It is aligned to words, because summing single bytes is slow.
 #[repr(align(8))]
 struct AlignedCopy([u8; COPIED_BYTES]);
 

@@ -88,7 +88,8 @@ pub struct Unmounted {
 }
 
 impl<H: Handler> Mount<H> {
-    /// Mounts and starts serving. The mount is usable when this function returns.
+    /// Mounts a volume on `folder`, and starts to serve it with `handler`. The mount is usable when
+    /// this function returns.
     ///
     /// # Errors
     ///

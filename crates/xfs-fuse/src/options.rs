@@ -495,7 +495,7 @@ fn values(name: &str) -> &'static str {
     }
 }
 
-/// Returns whether an option is a comment for other programs that read fstab.
+/// Returns whether an option is a comment (`x-…`, `X-…`) for other programs that read fstab.
 fn is_comment(name: &str) -> bool {
     name.starts_with("x-") || name.starts_with("X-")
 }

@@ -50,7 +50,7 @@ pub struct FuzzTarget {
     pub name: &'static str,
     /// The body of the target, which gets one input.
     pub run: fn(&[u8]),
-    /// Returns the inputs to mutate.
+    /// A function that returns valid inputs, which a fuzzer mutates.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 

@@ -84,7 +84,7 @@ struct State {
     marks: u32,
     phase: Phase,
     keep: Keep,
-    /// Whether a lookup took the inode since the last sweep.
+    /// Whether a lookup took the inode since the last sweep over it.
     referenced: bool,
     /// Whether the inode was made without a name, and has never had a name.
     awaits_name: bool,
@@ -133,7 +133,7 @@ pub enum ReleaseOutcome {
     Abandoned,
 }
 
-/// The outcome of a sweep over one inode.
+/// The outcome of a sweep over one inode: whether reclaim evicts the inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SweepOutcome {
     /// The inode stays: it is referenced, was taken since the last sweep, or is being evicted or

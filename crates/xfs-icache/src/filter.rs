@@ -6,7 +6,7 @@
 pub enum Tag {
     /// The inode is in the index.
     Present,
-    /// The inode may have no reference.
+    /// The inode had no reference when it got the tag. It may have one by now.
     Idle,
     /// The file has buffered bytes, or preallocated blocks past its end.
     NeedsFlush,

@@ -43,7 +43,7 @@ struct Order<K: InodeKind> {
     chunks: BTreeMap<u32, Arc<Chunk<K>>>,
     /// Key of the chunk that the hand visits next.
     hand: u32,
-    /// Number of times that the hand has reached the end.
+    /// Number of times that the hand has passed the last chunk of the group.
     round: ClockRound,
 }
 
@@ -129,8 +129,8 @@ impl<K: InodeKind> HeldChunk<'_, K> {
         self.chunk.tagged(Tag::Present)
     }
 
-    /// Makes and inserts an inode for each free slot, under one lock and one guard, and returns
-    /// them.
+    /// Inserts those of `inodes` whose slots in the chunk are free, under one lock and one epoch
+    /// guard. `make` makes the cached inode of each. Returns the inserted inodes.
     pub(crate) fn enter<L>(
         &self,
         inodes: impl Iterator<Item = (u32, L)>,
@@ -183,8 +183,9 @@ impl<K: InodeKind> Group<K> {
         self.peek(inode, Arc::clone)
     }
 
-    /// Returns which of the 64 inodes from `inode` on are cached, one bit each. They may lie in two
-    /// chunks of the cache. Without sparse chunks, a chunk on disk is aligned to a cluster only.
+    /// Returns which of the 64 inodes from `inode` on are cached, one bit each. The 64 inodes may
+    /// lie in two chunks of the cache: on a volume without sparse chunks, a chunk on disk is
+    /// aligned to a cluster only.
     pub(crate) fn present(&self, inode: u32) -> u64 {
         let chunks = self.chunks.pin();
         let tagged = |key: u32| chunks.get(&key).map_or(0, |chunk| chunk.tagged(Tag::Present));

@@ -16,9 +16,9 @@ use crate::kind::InodeKind;
 
 /// Queue length, in inodes, above which an operation that begins shortens the queue.
 const THROTTLE: usize = 256;
-/// The most inodes that one operation frees. A caller that releases many at once leaves them to the
-/// thread, so that no later operation waits for all of them. An operation queues fewer than this,
-/// so that the queue still shrinks.
+/// The most inodes that one operation frees. A caller that releases many inodes at once leaves them
+/// to the background thread, so that no later operation waits for all of them. An operation queues
+/// fewer than this, so that the queue still shrinks.
 const MOST_AT_ONCE: usize = 16;
 
 /// The queue of one processor slot.
@@ -58,7 +58,7 @@ impl<K: InodeKind> InactivationQueue<K> {
         }
     }
 
-    /// Adds an inode to the queue of the calling thread.
+    /// Adds an inode to the queue of the calling thread's processor slot.
     pub(crate) fn push(&self, entry: Arc<CachedInode<K>>) {
         self.queues.mine().inside.lock().waiting.push(entry);
     }
@@ -96,7 +96,7 @@ impl<K: InodeKind> InactivationQueue<K> {
     }
 
     /// As [`free_all`](Self::free_all), and waits until other threads have freed the inodes that
-    /// they took.
+    /// they took from the queues.
     pub(crate) fn drain(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         self.free_all(free);
         for queue in self.queues.iter() {
@@ -157,7 +157,8 @@ impl<K: InodeKind> InactivationQueue<K> {
         self.wake.notify_all();
     }
 
-    /// Returns whether the thread sleeps, or looks at the queues for a last time before it does.
+    /// Returns whether the background thread sleeps, or looks at the queues for a last time before
+    /// it sleeps.
     #[cfg(test)]
     pub(crate) fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Acquire)

@@ -55,7 +55,7 @@ pub const DEFAULT_INODES: u64 = 1 << 16;
 /// Whether the cache has one list of all inodes in addition to the indexes of the groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InodeIndex {
-    /// The cache has no such list.
+    /// The cache has only the indexes of the groups.
     #[default]
     ByGroup,
     /// The cache has a list of all inodes under one lock, and walks use it. For benchmarks only.
@@ -278,7 +278,7 @@ impl<S: Store> InodeCache<S> {
     }
 
     /// Removes the marks of an inode that has no name and no other reference, so that nothing can
-    /// reach it. Returns the outcome of releasing the last of their references.
+    /// reach it. Returns the outcome of releasing the last reference of these marks.
     fn abandon(&self, entry: &Arc<CachedInode<S::Kind>>) -> ReleaseOutcome {
         let watches = entry.take_marks(Mark::is_watch);
         watches.iter().for_each(|watch| watch.end_with(entry.number()));
@@ -336,7 +336,7 @@ impl<S: Store> InodeCache<S> {
         freed
     }
 
-    /// Removes an inode that was freed on disk from the cache.
+    /// Removes from the cache an inode that was freed on disk.
     pub fn take_out_freed(&self, entry: &Arc<CachedInode<S::Kind>>) {
         self.take_out(entry, Count::Freed);
     }
@@ -361,7 +361,8 @@ impl<S: Store> InodeCache<S> {
         self.inactivation.take_failure()
     }
 
-    /// Frees all queued inodes, and waits until other threads have freed the inodes that they took.
+    /// Frees all queued inodes, and waits until other threads have freed the inodes that they took
+    /// from the queues.
     pub fn drain(&self) {
         self.inactivation.drain(|entry| self.free(entry));
     }

@@ -55,7 +55,8 @@ impl<K: InodeKind> InodeList<K> {
         }
     }
 
-    /// Makes one step of a walk. `visit` is called without the lock: references keep the inodes.
+    /// Makes one step of a walk. Calls `visit` without the lock: references keep the inodes in
+    /// memory.
     pub(crate) fn visit(&self, cursor: u64, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let found = self.0.lock().from(cursor);
         Self::show(&found, visit)

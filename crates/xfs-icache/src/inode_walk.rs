@@ -62,7 +62,7 @@ pub trait InodeWalk: Sync {
     /// Releases a reference to an inode.
     fn release(&self, entry: Arc<CachedInode<Self::Kind>>);
 
-    /// Removes an inode that an eviction has chosen.
+    /// Removes from the cache an inode that an eviction has chosen.
     fn remove(&self, entry: &Arc<CachedInode<Self::Kind>>);
 
     /// Calls `f` with a reference to each inode, while no lock is held. `f` may block, and may stop

@@ -44,8 +44,8 @@ pub trait Store: Send + Sync {
     type Near: Default + Send;
 
     /// Reads an inode and passes it to `put`, while no thread makes or frees an inode of this
-    /// number. `None`: the inode may have been freed after it was read. The caller then looks it up
-    /// again, with an empty `near`.
+    /// number. `None`: the inode may have been freed after it was read. The caller then looks the
+    /// inode up again, with an empty `near`.
     fn load<R>(
         &self,
         number: InodeNumber,
@@ -202,8 +202,8 @@ impl Drop for Shared {
     }
 }
 
-/// Reads an inode of a cluster. `None`: a chunk of its group was freed after the count of freed
-/// chunks was `freed`.
+/// Reads an inode of a cluster. `None`: a chunk of the inode's group was freed since the number of
+/// freed chunks was `freed`.
 fn load<R>(
     journal: &Journal,
     cluster: &InodeCluster,

@@ -48,7 +48,7 @@ const MIN_EXTENDED_LOG: u32 = 14;
 /// no larger window is of use.
 const ZSTD_WINDOW_LOG: u32 = MAX_CLUSTER_LOG + 1;
 
-/// The map of a qcow2 image.
+/// The map from offsets of the disk to clusters of a qcow2 image.
 pub(crate) struct ClusterMap {
     file: SharedDevice,
     below: Option<SharedDevice>,

@@ -66,7 +66,7 @@ impl BlockTable {
         CHUNK_SECTORS * self.layout.sector_bytes / self.layout.block_bytes
     }
 
-    /// Returns the index of the entry of a block.
+    /// Returns the index of a block's entry in the table.
     fn index(&self, block: u64) -> u64 {
         block + block / self.chunk_blocks()
     }

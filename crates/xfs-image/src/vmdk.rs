@@ -29,7 +29,7 @@ use sparse::SparseExtent;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// A range of the disk.
+/// A range of the disk, and the place of its bytes.
 struct Extent {
     start: u64,
     length_bytes: u64,

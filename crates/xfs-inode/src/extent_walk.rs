@@ -65,7 +65,7 @@ struct LeafWalk<'a> {
     /// walk has ended.
     leaves: Option<Result<Leaves<'a, Format>>>,
     leaf: Vec<Extent>,
-    /// The index in the current leaf of the next extent.
+    /// The index of the next extent in the current leaf.
     index: usize,
 }
 

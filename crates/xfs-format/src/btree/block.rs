@@ -226,7 +226,8 @@ impl<'a> BtreeBlock<'a> {
     }
 }
 
-/// Returns the layout of a v4 block, or the error for a magic number of neither version.
+/// Returns the layout of a v4 block with this magic number. Returns the error for a magic number
+/// that neither version has.
 #[cold]
 fn layout_of_version_4(kind: BtreeKind, magic: u32) -> Result<&'static BtreeLayout, Check> {
     let layout = kind.layout_in(FormatVersion::V4);

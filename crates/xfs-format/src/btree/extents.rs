@@ -13,8 +13,8 @@ use crate::group::Group;
 
 /// The btree of a fork's extents.
 ///
-/// The checks of this module do not know the fork. The inode decides where its extents may lie and
-/// whether they may be unwritten.
+/// The checks of a record here do not know its fork. The inode decides where its extents may lie
+/// and whether they may be unwritten.
 #[doc(alias = "bmbt")]
 #[derive(Clone, Copy, Debug)]
 pub enum Extents {}

@@ -13,7 +13,8 @@ use crate::features::FormatVersion;
 pub enum EntryTypes {
     /// Each entry has a type byte after its name.
     Stored,
-    /// Entries have no type byte. Only the inode tells its type. Such volumes have version 4.
+    /// Entries have no type byte. Only the inode itself stores its type. Such volumes have version
+    /// 4.
     Absent,
 }
 

@@ -21,7 +21,7 @@ use super::{AccessTimes, Server, now};
 /// An access time that is at least this many seconds old is updated, whatever the other times of
 /// the file are.
 const STALE_SECONDS: i64 = 24 * 3600;
-/// The time after which a waiting access time is written.
+/// How long an access time may wait before it is written.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// The most access times that wait in one shard: some 64,000 in all shards. Further access times
 /// are written at once.
@@ -137,7 +137,7 @@ impl Server {
         }
     }
 
-    /// Writes all waiting access times.
+    /// Writes all access times that wait to be written.
     pub(super) fn write_waiting_times(&self) {
         for (number, waiting) in self.lazy_times.iter().flat_map(LazyTimes::take_all) {
             self.write_time(InodeNumber(number), waiting);
@@ -145,7 +145,7 @@ impl Server {
     }
 
     /// Writes an access time if its inode still exists and the mount has not been made read-only. A
-    /// write error is not reported, as it is not reported without `lazytime`.
+    /// write error is not reported, with `lazytime` or without it.
     fn write_time(&self, number: InodeNumber, waiting: WaitingTime) {
         if self.is_mounted_read_only() {
             return;

@@ -44,7 +44,8 @@ const NAMESPACE: &str = "ns/user";
 const STATUS_BYTES: usize = 4 << 10;
 /// Number of IDs that an ID map without gaps maps.
 const ALL_IDS: u64 = u32::MAX as u64;
-/// The overflow group of a kernel with default settings.
+/// The overflow group of a kernel with default settings: it stands for groups without an ID in a
+/// user namespace.
 const OVERFLOW_GROUP: u32 = 65534;
 
 /// The groups and capabilities that a caller has in addition to its user and group ID.
@@ -119,7 +120,7 @@ fn maps_all(map: &str) -> bool {
     counts.fold(0, u64::saturating_add) >= ALL_IDS
 }
 
-/// /proc, opened when the mount begins.
+/// The folder /proc, opened when the mount begins.
 #[derive(Debug)]
 struct Proc {
     root: OwnedFd,
@@ -245,7 +246,7 @@ impl Drop for ProcReader {
     }
 }
 
-/// The thread that reads /proc.
+/// Which thread reads /proc to look up the rights of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcAccess {
     /// Each worker reads /proc itself.

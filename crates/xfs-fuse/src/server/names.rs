@@ -140,7 +140,7 @@ impl Server {
         Ok(())
     }
 
-    /// Answers with a node and a new handle of this node.
+    /// Opens a node that was just created, and answers with the node and the new handle.
     fn answer_opened(&self, node: &Node, flags: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let handle = self.opened(node, flags)?;
         reply.add(&self.entry_out(node));

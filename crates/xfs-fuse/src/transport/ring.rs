@@ -43,7 +43,7 @@ use super::wire::{OutHeader, RingCommand, RingHeader, ring};
 
 /// Path of the file that lists the processors that the kernel may ever have. Each has one queue.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
-/// Pause before a retry when the kernel has no memory for the call.
+/// Pause before a retry when the kernel has no memory for a call that enters the ring.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Offset in the shared memory of the list of memory areas, which `ring::REGISTER` passes to the
 /// kernel.

@@ -63,7 +63,8 @@ fn group_block(at: DiskAddr) -> [u8; 4] {
     block.0.to_be_bytes()
 }
 
-/// Sets a field of the leftmost block on one level of a btree.
+/// Sets a field of the leftmost block on one level of a btree of the first group, and recomputes
+/// the checksum.
 fn set(forge: &mut Forge, kind: BtreeKind, level: u32, offset: usize, value: &[u8]) {
     forge.set(first(kind, level), BlockKind::Btree(kind), offset, value);
 }

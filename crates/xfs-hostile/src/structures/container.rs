@@ -22,7 +22,7 @@ const VHDX_PARTS: [Part; 6] = [
 ];
 const VHDX_BYTES: usize = 512 << 10;
 
-/// A part of an image.
+/// A part of a VHDX image: its offset in the image and its length, in bytes.
 #[derive(Clone, Copy)]
 struct Part {
     at: usize,

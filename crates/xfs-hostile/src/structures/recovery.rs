@@ -39,7 +39,8 @@ const CYCLE: u32 = 50;
 const MAX_PAYLOAD_BYTES: usize = 32 << 10;
 const ORDER: HostOrder = HostOrder::Little;
 
-/// Fuzzes recovery: replays the log onto the golden image and reads the resulting volume.
+/// Fuzzes recovery: makes a log from the input, replays it onto the golden image, and reads the
+/// resulting volume.
 pub fn recovery(input: &[u8]) {
     let Some(Ok(replayed)) = replay_input(input) else { return };
     let options = OpenOptions::new().no_recovery(true);
@@ -66,8 +67,8 @@ fn superblock() -> Option<Superblock> {
     Some(superblock)
 }
 
-/// Creates a log with an unmount record, followed by a record with `payload` and a count of
-/// `operations`.
+/// Creates a log with an unmount record, followed by a record with the payload `payload`. The
+/// header of that record counts `operations` operations.
 fn log(operations: u32, payload: &[u8], superblock: &Superblock) -> Option<LogDevice> {
     let mut geometry = LogGeometry::new(superblock);
     geometry.length_blocks = LOG_BLOCKS;

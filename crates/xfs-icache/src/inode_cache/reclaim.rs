@@ -31,7 +31,7 @@ use crate::walk_step::{WalkStep, WalkVisitor};
 /// chunk is evicted at the second step.
 const STEPS: u64 = 4;
 
-/// The work of one call of reclaim that is still to do.
+/// The work that one call of reclaim still has to do.
 struct Due {
     /// Number of inodes that are still to be evicted.
     inodes: u64,

@@ -141,9 +141,9 @@ fn unlinked_file_is_freed_by_its_last_reference() {
 /// Number of inodes of the small filesystem that stay referenced while all threads run.
 const HELD: u64 = 60;
 
-/// All functions that use the walks run in parallel over a filesystem with a list, and walks run
-/// while it is taken down. With `FERROXFS_LONG=1` this takes a minute.
-/// Checks I2 of `xfs_icache::inode_walk`: each walk shows all inodes that are held.
+/// Runs all functions that use the walks in parallel over a filesystem with a list, and walks over
+/// it while it is taken down. With `FERROXFS_LONG=1` this takes a minute. Checks I2 of
+/// `xfs_icache::inode_walk`: each walk shows all inodes that are held.
 #[test]
 fn concurrent_users_over_a_list_miss_no_held_inode() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();

@@ -89,7 +89,7 @@ struct State {
     failure: Option<Failure>,
 }
 
-/// A failure that every caller gets a copy of.
+/// The failure of a connection, of which every caller gets a copy.
 #[derive(Clone)]
 struct Failure {
     kind: io::ErrorKind,
@@ -169,7 +169,8 @@ impl Connection {
         Self { stream, sending: Mutex::new(()), state: Mutex::new(state), arrived: Condvar::new() }
     }
 
-    /// Sends a request. [`finish`](Self::finish) must be called for it.
+    /// Sends a request. The caller must then call [`finish`](Self::finish) with the returned
+    /// number.
     pub(super) fn submit(&self, request: &Request, payload: &[u8]) -> io::Result<Cookie> {
         let sending = self.sending.lock();
         let cookie = {

@@ -33,7 +33,7 @@ pub(crate) struct NbdDevice {
     connection: Connection,
     export: Export,
     is_read_only: bool,
-    /// Held while a block is read, changed in part and written.
+    /// Lock that a write holds while it reads a block, changes a part of it and writes it back.
     edges: Mutex<(), Volume>,
 }
 
@@ -78,7 +78,7 @@ impl NbdDevice {
         PIECE_BYTES.min(self.export.max_payload)
     }
 
-    /// Returns the whole blocks around a range.
+    /// Returns the smallest range of whole blocks that contains a range of bytes.
     fn around(&self, offset: u64, length: usize) -> Blocks {
         let block = self.export.block_bytes;
         let end = (offset + length as u64).next_multiple_of(block);
@@ -162,7 +162,7 @@ impl NbdDevice {
         Ok(())
     }
 
-    /// Returns the whole blocks inside of a range.
+    /// Returns the largest range of whole blocks inside a range of bytes.
     fn inside(&self, offset: u64, length: u64) -> Blocks {
         let block = self.export.block_bytes;
         let start = offset.next_multiple_of(block);

@@ -8,7 +8,7 @@ use xfs_device::{DeviceFailure, SourceError, SourceErrorKind};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NbdError {
-    /// The address is not one of an export.
+    /// The address is not the address of an export.
     #[error("is not the address of an NBD export: {0}")]
     Address(&'static str),
     /// The address or the server asks for TLS.

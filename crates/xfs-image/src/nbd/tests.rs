@@ -133,8 +133,8 @@ fn exports_that_cannot_be_used_are_refused_by_name() {
     assert!(matches!(nowhere, NbdError::Connect(_)), "{nowhere}");
 }
 
-/// Kills the server after a flush and while writes are in flight. Every later request fails, and
-/// the flushed bytes are in the file.
+/// Kills the server after a flush and while writes are in flight. Checks that every later request
+/// fails, and that the flushed bytes are in the file.
 #[test]
 fn killed_server_gives_errors_and_keeps_flushed_bytes() {
     let Some(mut server) = QemuNbd::start(&[]) else { return };
@@ -166,8 +166,8 @@ fn killed_server_gives_errors_and_keeps_flushed_bytes() {
     assert!(server.contents()[..64 << 10].iter().all(|byte| *byte == 7));
 }
 
-/// A server that keeps unflushed writes in memory loses them when it is killed. The client must
-/// have sent FLUSH or FUA for each byte that it calls durable.
+/// Kills a server that keeps unflushed writes in memory. Checks that each byte that the client
+/// calls durable is left: the client must have sent FLUSH or FUA for it.
 #[test]
 fn flush_and_durable_writes_survive_a_server_that_loses_its_cache() {
     for has_fua in [true, false] {

@@ -125,7 +125,7 @@ fn guid(bytes: &[u8], at: usize) -> Uuid {
     Uuid::from_bytes_le(id)
 }
 
-/// The entries of a table, from byte `start` of it on.
+/// Returns the entries of a table, which begin at byte `start` of the table.
 fn entries(table: &[u8], start: usize, count: u64) -> Result<Vec<&[u8]>, ImageError> {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     if count > MAX_ENTRIES {

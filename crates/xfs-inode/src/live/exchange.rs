@@ -82,7 +82,7 @@ impl LiveInode {
     }
 }
 
-/// The deferred work of exchanging the range that is still left.
+/// The deferred work of an exchange: the range that is still to be exchanged.
 #[doc(alias = "xfs_exchmaps_intent")]
 struct ExchangeWork {
     files: [Arc<LiveInode>; 2],

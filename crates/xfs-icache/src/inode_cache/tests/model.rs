@@ -199,8 +199,8 @@ fn planted_bulk_visit_without_latches_is_found() {
     assert!(explored.is_err(), "no schedule has shown the planted bug");
 }
 
-/// Walks during eviction and replacement. Checks that each walk shows the inode that is referenced
-/// all the time.
+/// Walks during eviction and replacement. Checks that each walk shows the inode that stays
+/// referenced throughout.
 fn walk_beside(index: InodeIndex) {
     let (cache, store) = open(Mutant::None, 64, index);
     let held = cache.take(NUMBERS[1]).expect("there is one");
@@ -261,8 +261,8 @@ fn evict(cache: &FakeCache, how: Evicts) {
     }
 }
 
-/// Evicts all inodes while a file is replaced. The last eviction must find the new inode of that
-/// number, which has no reference.
+/// Evicts all inodes while another thread replaces a file. Checks that the last eviction finds the
+/// new inode of the same number, which has no reference.
 fn evict_beside_replacement(how: Evicts) {
     let (cache, store) = open(Mutant::None, 64, InodeIndex::ByGroup);
     NUMBERS.iter().for_each(|number| look_at(&cache, *number, Keep::Cached));

@@ -82,7 +82,8 @@ fn check_bound(groups: u32, times: usize) {
     assert!(most >= ROOM - ROOM / 4, "{groups} groups, each used {times} times: only {most} stay");
 }
 
-/// Checks I2 of `xfs_icache::inode_cache::reclaim`: an excess is temporary.
+/// Checks I2 of `xfs_icache::inode_cache::reclaim` with up to 3000 groups: an excess of cached
+/// inodes is temporary.
 #[test]
 fn bound_holds_over_any_number_of_groups() {
     for groups in [4, 100, 3000] {
@@ -91,8 +92,8 @@ fn bound_holds_over_any_number_of_groups() {
     }
 }
 
-/// A walk shows an inode. Meanwhile its file is removed, and its inode number goes to a new inode
-/// without a reference. A late eviction of the old inode must not hide the new one from later
+/// Removes a file while a walk shows its inode, and gives the inode number to a new inode without a
+/// reference. Checks that a late eviction of the old inode does not hide the new one from later
 /// evictions.
 #[test]
 fn late_eviction_keeps_the_tag_of_a_new_inode() {

@@ -110,7 +110,7 @@ impl Session<'_> {
         1 | flush | fua | 32 | 64
     }
 
-    /// Answers an option. Returns whether the handshake is over.
+    /// Answers an option of the client. Returns whether the handshake is over.
     fn option(&mut self) -> std::io::Result<bool> {
         let head = self.take(16)?;
         let (option, length) = (big(&head, 8, 4), big(&head, 12, 4));
