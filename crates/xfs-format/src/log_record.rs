@@ -225,7 +225,8 @@ pub struct LogRecordHeader {
     pub tail: Lsn,
     /// The checksum; 0 if the writer made none.
     pub crc: u32,
-    /// The basic block of the previous record. All its bits are ones in the first record.
+    /// The basic block at which the previous record starts. In the first record all bits of this
+    /// number are ones.
     pub previous_block: u32,
     /// Number of operations in the payload.
     pub operations: u32,

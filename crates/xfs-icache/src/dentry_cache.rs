@@ -18,8 +18,9 @@
 //!   before either change is committed.
 //! - **I2** A dentry is marked dead before it is removed, for whatever reason. An unlink that does
 //!   not find its name here relies on that. A reader that finds an inode through a dentry checks,
-//!   after it has taken a reference, whether the dentry is dead. If it is not, the number does not
-//!   belong to another file yet, since a number is reused only after all names are removed.
+//!   after it has taken a reference, whether the dentry is dead. If the dentry is not dead, the
+//!   inode number does not belong to another file yet, since a number is reused only after all
+//!   names are removed.
 //! - A directory without entries has only negative dentries. They stay true for the next
 //!   directory that gets its number.
 //! - **I4** There are at most [`MAX_DENTRIES`], and a few more for each thread. A new dentry

@@ -1,4 +1,5 @@
-//! Numbers in the headers and tables of images. Missing bytes count as 0.
+//! Decodes numbers in the headers and tables of images. A number is 0 if some of its bytes are
+//! missing.
 
 /// Returns `length` bytes from byte `at` on, or an empty slice if `bytes` ends before that.
 pub(crate) fn part(bytes: &[u8], at: usize, length: usize) -> &[u8] {

@@ -1,7 +1,7 @@
 //! A client of network block devices: an export of an NBD server as a device.
 //!
 //! Owns: the addresses, the handshake and the requests. Does **not** own what the export holds.
-//! With `nbdkit` and `qemu-nbd` as servers, it reaches disks that ferroxfs has no code for.
+//! With `nbdkit` and `qemu-nbd` as servers, the client reaches disks that ferroxfs has no code for.
 //!
 //! ```text
 //! client                               server

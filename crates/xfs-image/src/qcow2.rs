@@ -15,8 +15,8 @@
 //! Nothing in an image is trusted. A table entry is read when it is needed, so a table costs little
 //! memory. An offset past the end of the file is a read error.
 //!
-//! A qcow2 image is never written. A write can change the tables and reference counts, and a crash
-//! between them and the data would void the promises of the log.
+//! A qcow2 image is never written. A write can change the tables and reference counts. A crash
+//! between the write of these and that of the data would void the promises of the log.
 
 mod header;
 

@@ -103,7 +103,7 @@ impl BufferType {
         Self::RealtimeSummary,
     ];
 
-    /// Returns the type in the flags of a buffer, or `None` if it is unknown.
+    /// Returns the type in the flags of a buffer, or `None` if the type is unknown.
     #[must_use]
     pub fn of(flags: BufferFlags) -> Option<Self> {
         Self::ALL.get(usize::from(flags.bits() >> TYPE_SHIFT)).copied()
@@ -285,7 +285,7 @@ impl BufferFormat {
         self.bitmap.iter().map(&mut begun).sum()
     }
 
-    /// Returns the type of the buffer, or `None` if it is unknown.
+    /// Returns the type of the buffer, or `None` if the type is unknown.
     #[must_use]
     pub fn buffer_type(&self) -> Option<BufferType> {
         BufferType::of(self.flags)

@@ -134,7 +134,8 @@ fn by_blocks(fill: HalfFull, blocks: u64) -> u32 {
     height
 }
 
-/// Returns the height of a btree with `records` records and its root in an inode.
+/// Returns the height of a btree with `records` records whose root is in an inode and has room for
+/// `root_records` children.
 #[doc(alias = "xfs_bmap_compute_maxlevels")]
 fn in_inode(fill: HalfFull, records: u64, root_records: u64) -> u32 {
     let mut blocks = records.div_ceil(fill.records);

@@ -1,9 +1,10 @@
 //! The policy for access times, and the times at which they are written.
 //!
-//! With `lazytime`, access times wait in `LazyTimes`, one per inode. A waiting time is written
-//! when its inode is synced, when the kernel forgets the inode, or when the volume is closed. A
-//! time that has waited for a day is written when another file is read. A crash loses waiting
-//! times. Change times never wait: they are part of the transactions of the changes.
+//! With `lazytime`, access times wait in `LazyTimes`, one per inode. A waiting access time is
+//! written when its inode is synced, when the kernel forgets the inode, or when the volume is
+//! closed. An access time that has waited for a day is written when another file is read. A crash
+//! loses the waiting access times. Change times never wait: they are part of the transactions of
+//! the changes.
 //!
 //! Owns: [`LazyTimes`], and which access time is shown. Does **not** own: an access time that a
 //! program sets ([`attributes`](super::attributes)), which replaces a waiting one.

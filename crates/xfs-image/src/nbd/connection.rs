@@ -5,8 +5,8 @@
 //! reply:   u32 0x67446698  u32 error  u64 cookie  payload
 //! ```
 //!
-//! There is no thread for replies. One of the waiting callers receives the next reply, for itself
-//! or for another caller, and then the role is free again:
+//! There is no thread for replies. One of the waiting callers takes the role of the receiver: it
+//! receives the next reply, for itself or for another caller. Then the role is free again:
 //!
 //! ```text
 //! submit --> waiting --(role is free)--> receive --> reply of another: note it, wake all --+
