@@ -228,7 +228,9 @@ impl<'a> DataBlock<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the first two entries are not `.` (the directory itself) and `..`.
+    /// Returns an error if the first two entries are not `.` (the directory itself) and `..`. A
+    /// block of a v4 volume does not name its directory, so the inode of `.` is not checked there:
+    /// see [`self_inode`](Self::self_inode).
     pub fn parent(&self) -> Result<InodeNumber, Corruption> {
         self.parse_parent().map_err(|check| self.corrupt(check))
     }
