@@ -32,18 +32,19 @@ const KINDS: usize = MapUse::Deletion as usize + 1;
 pub struct MapCounts(SlotCounters<KINDS>);
 
 impl MapCounts {
-    /// Returns the counters of a volume.
+    /// Returns the counters of the volume to which `journal` belongs.
     #[must_use]
     pub fn of(journal: &Journal) -> &Self {
         journal.extension(Self::default)
     }
 
-    /// Counts one operation.
+    /// Counts one operation of the kind `what`, in the counters of the calling thread's per-CPU
+    /// slot.
     pub fn note(&self, what: MapUse) {
         self.0.add(what as usize, 1);
     }
 
-    /// Returns the number of operations of this kind.
+    /// Returns the number of operations of the kind `what`, summed over all per-CPU slots.
     #[must_use]
     pub fn sum(&self, what: MapUse) -> u64 {
         self.0.sum(what as usize)

@@ -81,8 +81,8 @@ impl Inode {
         Ok(target)
     }
 
-    /// Checks that a piece belongs to this link, and that it starts at offset `expected` in the
-    /// target.
+    /// Checks that `block` holds a part of this link's target, and that the part starts at offset
+    /// `expected` in the target.
     fn check_piece(&self, block: &SymlinkBlock<'_>, expected: u32) -> Result<()> {
         if block.owner != self.number() {
             let (found, expected) = (block.owner.0, self.number().0);

@@ -1,7 +1,7 @@
 //! Test helper: a volume in memory, built from the inodes and blocks in `testdata/inodes`.
 //!
-//! Blocks of 1 KiB and inodes of 512 bytes, all in the first group: inode N lies at byte N · 512
-//! and block N at byte N · 1024.
+//! The volume has blocks of 1 KiB and inodes of 512 bytes, all in the first allocation group. Inode
+//! N lies at byte N · 512 of the volume, and block N at byte N · 1024.
 
 use std::sync::Arc;
 

@@ -88,7 +88,8 @@ struct Leases {
 }
 
 impl Leases {
-    /// Wakes all requests that wait for a lease, so that they check the leases again.
+    /// Wakes all requests that wait for a lease to be released, so that they check the leases
+    /// again.
     fn changed(&mut self, word: &LockWord) {
         if self.table.is_empty() {
             word.clear(LockWord::LEASED);

@@ -43,8 +43,9 @@ use crate::state::LogState;
 /// The greatest number of items that a walk takes from the list at once.
 const BATCH_ITEMS: usize = 1024;
 
-/// A push frees more of the log than is needed, by the size of the log divided by this number. A
-/// walk that writes many items locks the list no more often than a walk that writes a few.
+/// In addition to the space that is needed, a push frees the size of the log divided by this
+/// number. That costs little: a walk that writes many items locks the list no more often than a
+/// walk that writes a few.
 const AHEAD_SHARE: u64 = 16;
 
 /// The position of an item in the AIL: its LSN, and its index among the items at that LSN.
@@ -57,9 +58,9 @@ pub(crate) struct Position {
 /// The place in the log of the record that holds a checkpoint's COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommitRecord {
-    /// The LSN of the record.
+    /// The LSN at which the record starts.
     pub(crate) start: Lsn,
-    /// The LSN of the next record.
+    /// The LSN at which the next record starts.
     pub(crate) end: Lsn,
 }
 
@@ -250,7 +251,8 @@ impl Ail {
     }
 
     /// Adds and removes the items of a durable checkpoint. An added item never moves back to an
-    /// older LSN. The batch is applied under one lock, since the whole volume waits for this list.
+    /// older LSN. The list is locked once for all items of `batch`, because the whole volume waits
+    /// for this lock.
     pub(crate) fn insert_durable(&self, batch: &mut DurableItems) {
         let mut list = self.list.lock();
         let before = list.tail();
@@ -287,8 +289,8 @@ impl Ail {
         self.space.move_head(used, returned);
     }
 
-    /// Restarts a log that was ended at `end` when every item was at its home location on disk. The
-    /// tail moves past the record that ended the log, as if the log had just been opened.
+    /// Restarts a log that an unmount record ended at `end` while every item was at its home
+    /// location on disk. The tail moves past that record, as if the log had just been opened.
     ///
     /// # Panics
     ///

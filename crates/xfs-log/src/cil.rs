@@ -94,8 +94,8 @@ struct Committing {
     checkpoints: BTreeMap<u64, WriteProgress>,
 }
 
-/// The condition variables of the list, one for each kind of waiter: a wakeup reaches no other
-/// kind. All conditions change under the lock of `committing`.
+/// The condition variables of the list. Each kind of waiter has its own, so that a wakeup reaches
+/// no other kind. All conditions change under the lock of `committing`.
 #[derive(Default)]
 struct CilCondvars {
     /// Threads that write checkpoints wait here until a checkpoint must be written.
@@ -173,8 +173,8 @@ pub(crate) struct Cil {
     written: SlotCounters<1>,
 }
 
-/// Returns the size in bytes of a checkpoint at which commits wait. `soft_bytes` is the size at
-/// which the checkpoint is pushed.
+/// Returns the hard limit: the size in bytes of a checkpoint at which commits wait until it is
+/// closed. `soft_bytes` is the size at which the checkpoint is pushed.
 pub(crate) const fn hard_bytes(soft_bytes: u64) -> u64 {
     2 * soft_bytes
 }
@@ -238,8 +238,8 @@ impl Cil {
         hard_bytes(self.parts.soft_bytes)
     }
 
-    /// Returns whether no commit waits to be made durable: the open checkpoint is empty, and none
-    /// is being written.
+    /// Returns whether no commit waits to be made durable: the open checkpoint is empty, and no
+    /// other checkpoint is being written.
     pub(crate) fn is_idle(&self) -> bool {
         let empty = self.slots.mine().lock().checkpoint.empty.load(Ordering::Acquire);
         empty && self.committing.lock().checkpoints.is_empty()

@@ -15,7 +15,8 @@ use xfs_format::{BASIC_BLOCK_BYTES, Corruption, Structure, StructureAddress};
 
 use crate::device::LogDevice;
 
-/// Number of blocks before the head among which holes may be, because they may have been in flight.
+/// Number of blocks before the head that may have been in flight at a crash. Only among these can
+/// there be holes: blocks that were not written although later blocks were.
 const MAX_BLOCKS_IN_FLIGHT: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BLOCKS;
 
 /// Length in blocks of the longest payload of a record.
@@ -135,9 +136,9 @@ pub(crate) fn find_first_header(log: &LogDevice, start: u32, end: u32) -> Result
     find_block(log, start, end, LogRecordHeader::is_here)
 }
 
-/// Returns `head` if the last record that starts before `head` ends at `head`. If that record has
-/// not got all its blocks, returns the block at which it starts. `scan` is the number of blocks to
-/// search.
+/// Returns `head` if the last record that starts before `head` ends at `head`. If that record lacks
+/// its last blocks, returns the block at which it starts. The record is searched in the `scan`
+/// blocks before `head`.
 #[doc(alias = "xlog_find_verify_log_record")]
 fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
     let start = head.saturating_sub(scan);
@@ -157,10 +158,10 @@ fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
 }
 
 /// Returns the head if the record at `block` fills the `present` blocks between `block` and the
-/// head. A longer record did not get all its blocks: its start is the head. After a shorter record
-/// lie blocks that belong to no record. No crash leaves such blocks, so they are damage if they
-/// have the log's cycle. Tools that clear a log leave them zero; the start of the shorter record is
-/// then the head.
+/// head. A longer record did not get all its blocks, so its start is the head. A shorter record is
+/// followed by blocks that belong to no record. If these blocks have the log's cycle, they are
+/// damage, because no crash leaves such blocks. If a tool has cleared them to zeros, the start of
+/// the shorter record is the head.
 fn record_end(log: &LogDevice, block: u32, head: u32, present: u32) -> Result<u32> {
     let header = log.read_header(block)?;
     let recorded = header.total_blocks();

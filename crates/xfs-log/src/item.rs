@@ -77,7 +77,8 @@ pub trait LogItem: Send + Sync + 'static {
     /// implementation must only count.
     fn pin(&self);
 
-    /// Removes one pin of the item, because a checkpoint that held it has ended.
+    /// Removes one pin of the item, because a checkpoint that contained the item has ended as `end`
+    /// says.
     fn unpin(&self, end: CheckpointEnd);
 
     /// Reports that a checkpoint with the item is durable; its START is at `start`. Returns the
@@ -201,7 +202,7 @@ impl ItemState {
         MemberRef::unpack(self.member_ref.load(Ordering::Relaxed))
     }
 
-    /// Records the item's checkpoint, and its member in that checkpoint.
+    /// Records the sequence number of the item's checkpoint, and where the item's member is in it.
     pub(crate) fn assign(&self, sequence: u64, member_ref: MemberRef) {
         self.member_ref.store(member_ref.pack(), Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Release);

@@ -81,7 +81,7 @@ pub struct Log {
     threads: Threads,
 }
 
-/// The state of a log that its threads use too.
+/// The part of a log's state that the log's threads use too.
 struct Inner {
     cil: Cil,
     ail: Arc<Ail>,
@@ -342,8 +342,8 @@ impl Log {
     }
 }
 
-/// Number of checkpoint numbers for each block of the log: more than the checkpoints that can begin
-/// in one block.
+/// Number of checkpoint numbers that are set aside for each block of the log: more than the number
+/// of checkpoints that can begin in one block.
 const NUMBERS_PER_BLOCK: u32 = 64;
 
 /// Returns the number from which a session that begins at this head counts its checkpoints.
@@ -453,9 +453,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes log space for a waiter. Committed items have to reach the AIL, and items in the AIL
-    /// have to be written to their home locations on disk. Does nothing for threads that wait only
-    /// because the log is suspended: more space does not help them.
+    /// Makes log space for a waiter. Pushes the checkpoints, so that committed items reach the AIL,
+    /// and has items of the AIL written to their home locations on disk. Does nothing for threads
+    /// that wait only because the log is suspended: more space does not help them.
     fn make_space(&self) {
         if !self.space.has_waiters() {
             return;

@@ -64,8 +64,8 @@ impl ActiveMutant {
     }
 }
 
-/// Evaluates the right expression, or the wrong one where a test has switched the mutant on:
-/// `mutate!(active, Mutant::X, right, wrong)`.
+/// Evaluates the right expression, or the wrong one if a test has switched this mutant on:
+/// `mutate!(active, Mutant::X, right, wrong)`. This version is for builds with tests.
 #[cfg(test)]
 macro_rules! mutate {
     ($active:expr, Mutant::$mutant:ident, $right:expr, $wrong:expr $(,)?) => {
@@ -73,7 +73,8 @@ macro_rules! mutate {
     };
 }
 
-/// Evaluates the right expression. The wrong expression is not compiled.
+/// Evaluates the right expression. The wrong expression is not compiled. This version is for builds
+/// without tests.
 #[cfg(not(test))]
 macro_rules! mutate {
     ($active:expr, Mutant::$mutant:ident, $right:expr, $wrong:expr $(,)?) => {{

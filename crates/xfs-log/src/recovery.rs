@@ -111,7 +111,8 @@ pub struct Replayed {
     buffers: Vec<Range<u64>>,
     /// Intents whose completion is not in the log, in the order of the log.
     intents: Vec<Intent>,
-    /// The flags for checked quota that the replay clears.
+    /// The quota flags that the replay clears in the superblock: the counts of these quota types no
+    /// longer count as checked.
     stale_quota: QuotaFlags,
     leftovers: Leftovers,
 }
@@ -128,7 +129,7 @@ enum Leftovers {
 /// The state of the structures onto which items are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Targets {
-    /// A damaged structure ends the replay.
+    /// Every target must be sound: a damaged structure ends the replay.
     Sound,
     /// The volume is under repair: items whose target is destroyed are skipped, and nothing is
     /// verified.
@@ -143,8 +144,8 @@ pub struct Summary {
     pub transactions: u64,
     /// Number of items in these transactions.
     pub items: u64,
-    /// Number of items that were not replayed: mostly because their object was newer already, or
-    /// cancelled later.
+    /// Number of items that were not replayed. For most of them, the object on disk was already
+    /// newer, or a later transaction cancels the buffer.
     pub skipped: u64,
     /// Number of intents that were finished.
     pub intents: u64,
@@ -154,8 +155,8 @@ pub struct Summary {
     pub unlinked_damaged: u64,
 }
 
-/// Number of intent IDs, all unused by open intents, that are free for new intents from
-/// `first_intent_id` on.
+/// Length of the range of intent IDs for new intents that `first_intent_id` looks for. No open
+/// intent has an ID in that range.
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {
@@ -191,9 +192,9 @@ impl Replayed {
         &self.intents
     }
 
-    /// Returns the first of a long range of IDs that no open intent has. New intents are numbered
-    /// from this ID on. If a new intent had the ID of an open one, its completion could be taken
-    /// for that of the open one.
+    /// Returns an ID such that no open intent has this ID or one of the `INTENT_IDS` - 1 IDs after
+    /// it. New intents are numbered from this ID on. If a new intent had the ID of an open one, its
+    /// completion could be taken for that of the open one.
     #[must_use]
     pub fn first_intent_id(&self) -> u64 {
         let mut ids: Vec<_> = self.intents.iter().map(Intent::id).collect();
@@ -234,7 +235,7 @@ impl Replayed {
 
     /// Writes the replayed changes to their home locations on disk, and marks the log clean. Open
     /// intents, unlinked inodes and blocks reserved for copy-on-write are dropped. This is for a
-    /// repair, which finds and answers what they leave.
+    /// repair, which then finds and corrects the inconsistencies that the dropped work leaves.
     ///
     /// # Errors
     ///
@@ -313,10 +314,11 @@ pub fn replay_all(
     run(data, log, superblock, Leftovers::Kept, Targets::Sound)
 }
 
-/// Replays the log of a damaged volume into memory, as [`replay_all`] does. Items for inodes that
-/// are destroyed, and for btree blocks that are none, are skipped. The replayed structures are not
-/// verified. If the headers of a group cannot be read, the counters of the superblock stay as they
-/// are. This is for a repair, which checks the result and answers the damage.
+/// Replays the log of a damaged volume into memory, as [`replay_all`] does. Skips an item if its
+/// target on disk is destroyed, that is, not an inode or not a btree block any more. The replayed
+/// structures are not verified. If the headers of a group cannot be read, the counters of the
+/// superblock stay as they are. This is for a repair, which checks the result and repairs the
+/// damage.
 ///
 /// # Errors
 ///

@@ -122,8 +122,8 @@ pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
 }
 
 /// Returns the number of whole records after the head. Recovery does not replay them. After a power
-/// failure they are records that were in flight together with a torn or missing one; a damaged log
-/// can look the same, and then they may hold changes that were synced.
+/// failure, these are records that were in flight together with a torn or missing one. A damaged
+/// log can look the same; then they may hold changes that were synced.
 ///
 /// # Errors
 ///

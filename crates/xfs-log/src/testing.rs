@@ -26,7 +26,7 @@ pub(crate) struct LogImage {
     pub(crate) head: Lsn,
     /// The LSN of the tail that the next record names.
     pub(crate) tail: Lsn,
-    /// The buffer size in bytes that the next record names.
+    /// The size in bytes of in-core log buffers that the header of the next record states.
     pub(crate) size: u32,
 }
 
@@ -213,8 +213,8 @@ fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
     operations
 }
 
-/// Stores the record's checksum in the headers. Of the first header, the checksum covers 328 bytes,
-/// as on a 64-bit kernel.
+/// Stores the record's checksum in the headers. In the first header it covers 328 bytes, as on a
+/// 64-bit kernel.
 fn seal(headers: &mut [u8], payload: &[u8]) {
     let mut covered = headers[..328].to_vec();
     let used = payload.len().div_ceil(32 << 10);

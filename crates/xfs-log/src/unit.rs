@@ -70,9 +70,9 @@ impl RecordLayout {
         self.buffer_bytes / self.roundoff_bytes * self.roundoff_bytes - self.header_bytes()
     }
 
-    /// Returns the number of payload bytes that a record always has for items: without the header
-    /// of an operation that continues from the record before, and without the bytes lost at the
-    /// end.
+    /// Returns the least number of payload bytes that a record has for items. The header of an
+    /// operation that continues from the record before, and the bytes lost at the end, are
+    /// subtracted.
     #[must_use]
     pub const fn item_bytes(&self) -> u32 {
         self.payload_bytes() - OPERATION_BYTES - LOST_BYTES
@@ -84,7 +84,8 @@ impl RecordLayout {
         self.header_bytes() + OPERATION_BYTES + LOST_BYTES
     }
 
-    /// Returns the number of records that `bytes` bytes of items fill.
+    /// Returns the number of records that `bytes` bytes of items fill, including the last one,
+    /// which they may fill in part.
     #[must_use]
     pub const fn records(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.item_bytes() as u64)
@@ -100,8 +101,8 @@ impl RecordLayout {
 
     /// Returns the number of bytes of log that a checkpoint takes in addition to its items and the
     /// records that they fill. These are its own operations, which may reach into one more record;
-    /// padding; and a header for another checkpoint that continues after the record that this
-    /// COMMIT ended early.
+    /// padding; and the operation header with which another checkpoint continues in the next
+    /// record, because this COMMIT has ended the record early.
     #[must_use]
     pub const fn checkpoint_bytes(&self) -> u64 {
         (CHECKPOINT_BYTES + 2 * self.overhead_bytes() + 2 * self.roundoff_bytes) as u64

@@ -128,8 +128,9 @@ thread_local! {
 }
 
 impl Scratch {
-    /// Returns the memory that this thread kept from its last commit, or new memory. A thread that
-    /// commits in the destructor of a thread-local variable may have kept none.
+    /// Returns the memory that this thread kept from its last commit, or new memory if it kept
+    /// none. A thread keeps no memory above `MAX_KEPT_BYTES`, and none while its thread-local
+    /// variables are being destroyed.
     pub(crate) fn take() -> Self {
         KEPT.try_with(Cell::take).unwrap_or_default()
     }

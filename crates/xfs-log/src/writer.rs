@@ -84,7 +84,7 @@ struct WriterState {
     previous_block: u32,
     /// The number that the next record gets when it is closed.
     number: u64,
-    /// The LSNs of the closed records that are not written yet, by record number.
+    /// The LSNs of the closed records that are not written yet. The key is the record's number.
     closed: BTreeMap<u64, Lsn>,
     /// The newest tail after which a flush has begun (I2).
     flushed_tail: Lsn,
@@ -120,14 +120,14 @@ pub(crate) struct ClosedRecord {
 }
 
 impl ClosedRecord {
-    /// Returns the LSNs of the record and of the next record.
+    /// Returns the LSN at which the record starts, and the LSN at which the next record starts.
     pub(crate) const fn span(&self) -> CommitRecord {
         CommitRecord { start: self.record.lsn, end: self.end }
     }
 }
 
-/// Closed records that are still to be filled with bytes of one checkpoint. The thread that writes
-/// the checkpoint must fill and write these records.
+/// Records that are closed already and must still be filled with bytes of one checkpoint. The
+/// thread that writes the checkpoint must fill and write them.
 struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,
@@ -177,9 +177,9 @@ impl Writer {
         &self.layout
     }
 
-    /// Appends START of a checkpoint. Returns the LSN of the record that holds it. The AIL's tail
-    /// waits at that LSN from now on: the AIL learns of the LSN before any thread can close the
-    /// record.
+    /// Appends the START operation of a checkpoint. Returns the LSN of the record that holds START.
+    /// The AIL's tail waits at that LSN from now on: the AIL learns of the LSN before any thread
+    /// can close the record.
     ///
     /// # Errors
     ///
@@ -369,8 +369,9 @@ impl Writer {
         state.active = Some(Record::open(bytes, &self.layout, state.next));
     }
 
-    /// Closes a record: fixes its length, and with it the LSN of the next record. A thread that
-    /// closes a record while `more` bytes are missing must fill them in afterwards.
+    /// Closes a record: fixes its length, and with it the LSN of the next record. If `more` bytes
+    /// of the record are still missing, the calling thread must fill them in before it writes the
+    /// record.
     fn close(
         &self,
         state: &mut WriterState,
@@ -444,8 +445,8 @@ impl Writer {
         self.log.write_blocks(header.lsn.block(), bytes, durability)
     }
 
-    /// Makes all earlier writes durable, on the device of metadata and file data and on that of the
-    /// log. `at` is the LSN to name in an error.
+    /// Makes all earlier writes durable, on the device of metadata and file data and on the log
+    /// device. If a flush fails, the error names the LSN `at`.
     fn flush(&self, at: Lsn) -> Result<()> {
         let at = DiskAddr(self.log.geometry().start.0 + u64::from(at.block()));
         if let Some(data) = &self.data {

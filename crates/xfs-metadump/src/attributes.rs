@@ -1,7 +1,7 @@
 //! Cleans extended attributes: names, values, and the bytes that no attribute uses.
 //!
-//! Values become zeros, except the values of parent pointers: numbers that the names in directories
-//! must match.
+//! If names are obfuscated, values become zeros, except the values of parent pointers. These are
+//! the inode number and the generation of the directory that has the name, and must match it.
 
 use std::ops::Range;
 
@@ -17,22 +17,28 @@ use crate::seal::Seal;
 
 /// Length of the header of a leaf, in bytes.
 const LEAF_HEADER: usize = 80;
-/// Length of the header of a node, in bytes, and offset of the count in both.
+/// Length of the header of a node, in bytes.
 const NODE_HEADER: usize = 64;
+/// Offset of the number of entries in the header of a leaf or a node, in bytes.
 const COUNT: usize = 56;
 /// Length of an entry of a leaf or a node, in bytes.
 const ENTRY: usize = 8;
-/// Length of the header of a block of a remote value, and offset of its checksum, in bytes.
+/// Length of the header of a block that holds part of a remote value, in bytes.
 const REMOTE_HEADER: usize = 56;
+/// Offset of the checksum in that header, in bytes.
 const REMOTE_CRC: usize = 12;
-/// Bytes of an attribute in a leaf before its name: with a local value, and with a remote one.
+/// Number of bytes before the name of an attribute in a leaf, if the value is stored in the leaf.
 const LOCAL_HEAD: usize = 3;
+/// Number of bytes before the name of an attribute in a leaf, if the value is stored in other
+/// blocks.
 const REMOTE_HEAD: usize = 9;
-/// Length of the header of the short form, and of the head of an entry in it, in bytes.
+/// Length of the header of an attribute fork in short form (inside the inode), in bytes.
 const SHORT_HEADER: usize = 4;
+/// Number of bytes before the name of an attribute in short form.
 const SHORT_HEAD: usize = 3;
 
-/// Cleans a block of an attribute fork. Its magic number tells its kind.
+/// Cleans a block of an attribute fork. The magic number in the block shows which kind of block it
+/// is.
 pub(crate) fn clean_block(bytes: &mut [u8], cleaning: Cleaning<'_>) -> Cleaned {
     if number_32(bytes, 0) == Some(REMOTE_MAGIC) {
         return clean_remote(bytes, cleaning);
@@ -103,7 +109,8 @@ fn clean_leaf(bytes: &mut [u8], cleaning: Cleaning<'_>) -> Option<Cleaned> {
     Some(Cleaned::whole_if(is_whole))
 }
 
-/// Returns the bytes of the attribute at `offset`, without padding.
+/// Returns the range of the attribute at `offset` in a leaf, without padding. `None` if the
+/// attribute is damaged.
 fn leaf_range(bytes: &[u8], offset: usize, flags: AttrFlags) -> Option<Range<usize>> {
     if offset == 0 || !offset.is_multiple_of(ALIGNMENT) {
         return None;
@@ -129,7 +136,8 @@ fn clean_leaf_attribute(bytes: &mut [u8], flags: AttrFlags, cleaning: Cleaning<'
     Some(())
 }
 
-/// Cleans attributes inside the inode. `fork` is the whole attribute fork.
+/// Cleans the attributes of an attribute fork in short form (inside the inode). `fork` is the whole
+/// room of the fork, including unused bytes.
 pub(crate) fn clean_short_form(fork: &mut [u8], cleaning: Cleaning<'_>) -> Cleaned {
     let size = number_16(fork, 0).map_or(usize::MAX, usize::from);
     let Some((used, stale)) = fork.split_at_mut_checked(size) else {
@@ -145,7 +153,8 @@ pub(crate) fn clean_short_form(fork: &mut [u8], cleaning: Cleaning<'_>) -> Clean
     }
 }
 
-/// Cleans the entries. `at` is where the first damaged one starts if the result is `None`.
+/// Cleans the attributes in `used`, from offset `at` on. Returns `None` at the first damaged
+/// attribute; `at` is then its offset.
 fn clean_short_entries(used: &mut [u8], at: &mut usize, cleaning: Cleaning<'_>) -> Option<()> {
     for _ in 0..*used.get(2)? {
         let name_length = usize::from(*used.get(*at)?);

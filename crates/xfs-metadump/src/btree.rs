@@ -16,16 +16,18 @@ use crate::dump::{Dump, DumpError, Spot};
 use crate::raw::zero;
 use crate::seal::Seal;
 
-/// Offset of the checksum in a block with short pointers, and with long ones, in bytes.
+/// Offset of the checksum in a btree block with short pointers, in bytes.
 const SHORT_CRC: usize = 52;
+/// Offset of the checksum in a btree block with long pointers, in bytes.
 const LONG_CRC: usize = 64;
 
-/// A btree of a group, or of a fork.
+/// The owner of a btree: an allocation group, or an inode with a fork whose extents are in the
+/// btree.
 #[derive(Clone, Copy)]
 pub(crate) enum TreeOwner {
-    /// The group of the btree.
+    /// The btree belongs to this group.
     Group(AgNumber),
-    /// The inode of which a fork has the extents.
+    /// The btree maps the extents of a fork of this inode.
     Fork(InodeNumber),
 }
 
@@ -54,8 +56,8 @@ impl Tree {
 }
 
 impl Dump<'_> {
-    /// Writes the blocks of a btree that the pointers in `stack` lead to, and passes each record of
-    /// its leaves to `record`.
+    /// Writes the blocks of a btree to the image: those to which the pointers in `stack` lead, and
+    /// all blocks below them. Passes each record of the leaves to `record`.
     pub(crate) fn walk_tree(
         &mut self,
         tree: &Tree,
@@ -95,7 +97,8 @@ impl Dump<'_> {
         Ok(())
     }
 
-    /// Returns the bytes of the block that the pointer leads to.
+    /// Returns the byte range on the device of the block to which the pointer leads. `None` if the
+    /// volume has no such block.
     fn tree_range(&mut self, tree: &Tree, pointer: TreePointer) -> Option<Range<u64>> {
         let geometry = &self.superblock.geometry;
         let at = match tree.owner {
@@ -117,7 +120,7 @@ impl Dump<'_> {
     }
 }
 
-/// Zeros the bytes of a btree block that hold neither header nor entries.
+/// Zeros the unused bytes of a btree block: all that belong neither to the header nor to entries.
 fn clean_block(bytes: &mut [u8], kind: BtreeKind, cleaning: Cleaning<'_>) -> Cleaned {
     let Some((level, count)) = BtreeBlock::decode(bytes, kind, DiskAddr(0))
         .ok()

@@ -1,13 +1,14 @@
-//! The choice of what is removed from blocks before they go into the image.
+//! The options that determine which bytes of a block are replaced or zeroed before the block goes
+//! into the image.
 
 use xfs_format::inode::InodeCore;
 
 use crate::names::Obfuscator;
 
-/// The bytes of a block that are replaced.
+/// Which bytes of a block are replaced or zeroed.
 #[derive(Clone, Copy)]
 pub(crate) struct Cleaning<'a> {
-    /// Replaces names; `None` if names stay as they are.
+    /// The obfuscator that replaces names. `None` if names stay as they are.
     pub(crate) names: Option<&'a Obfuscator>,
     /// Whether bytes that no structure uses become zeros.
     pub(crate) zeroes_stale: bool,
@@ -18,14 +19,15 @@ pub(crate) struct Cleaning<'a> {
 /// The result of cleaning a block or a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cleaned {
-    /// All of it was understood.
+    /// The whole block or fork was understood.
     Whole,
-    /// A part could not be understood. With obfuscation that part is now zeros.
+    /// A part of the block or fork could not be understood. If names are obfuscated, that part is
+    /// now zeros.
     Partly,
 }
 
 impl Cleaned {
-    /// Returns [`Whole`](Self::Whole) if this is `true`.
+    /// Returns [`Whole`](Self::Whole) if `is_whole`, else [`Partly`](Self::Partly).
     pub(crate) const fn whole_if(is_whole: bool) -> Self {
         if is_whole { Self::Whole } else { Self::Partly }
     }
@@ -37,8 +39,8 @@ impl Cleaning<'_> {
         self.names.is_some()
     }
 
-    /// Returns the choice for the names of a directory. The names of the metadata directory are not
-    /// the user's.
+    /// Returns the options for the entries of a directory. If it belongs to the metadata directory,
+    /// its names are not replaced, because they are not the user's.
     pub(crate) fn of_directory(self, core: &InodeCore) -> Self {
         let is_metadata = self.has_metadata_directory && core.metafile_type != 0;
         Self { names: self.names.filter(|_| !is_metadata), ..self }
@@ -58,7 +60,8 @@ impl Cleaning<'_> {
         }
     }
 
-    /// Replaces bytes that could not be understood, if names are obfuscated (M3).
+    /// Zeros bytes that could not be understood, if names are obfuscated, because they may hold
+    /// names (M3 of the crate).
     pub(crate) fn unknown(self, bytes: &mut [u8]) -> Cleaned {
         if self.obfuscates() {
             bytes.fill(0);

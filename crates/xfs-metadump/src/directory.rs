@@ -11,28 +11,31 @@ use crate::cleaning::{Cleaned, Cleaning};
 use crate::raw::{number_16, number_32, zero};
 use crate::seal::Seal;
 
-/// Offset of the checksum in blocks of entries and of the free-space index.
+/// Offset of the checksum in blocks of entries and in blocks of the free-space index, in bytes.
 const DATA_CRC: usize = 4;
-/// Offset of the checksum in blocks of the hash index.
+/// Offset of the checksum in blocks of the hash index, in bytes.
 pub(crate) const INDEX_CRC: usize = 12;
-/// Length of the header of a block of the hash index, and offset of its count, in bytes.
+/// Length of the header of a block of the hash index, in bytes.
 const INDEX_HEADER: usize = 64;
+/// Offset of the number of entries in that header, in bytes.
 const INDEX_COUNT: usize = 56;
 /// Length of an entry of the hash index, in bytes.
 const INDEX_ENTRY: usize = 8;
-/// Length of the tail of a block in block form, and of the tail of a single leaf, in bytes.
+/// Length of the tail at the end of the block of a directory in block form, in bytes.
 const BLOCK_TAIL: usize = 8;
+/// Length of the tail at the end of the block of a hash index with a single leaf, in bytes.
 const LEAF_TAIL: usize = 4;
-/// Length of the header of a block of the free-space index, and offset of its count, in bytes.
+/// Length of the header of a block of the free-space index, in bytes.
 const FREE_HEADER: usize = 64;
+/// Offset of the number of values in that header, in bytes.
 const FREE_COUNT: usize = 52;
-/// Offset of the length of the name in an entry, in bytes.
+/// Offset of the name's length in a directory entry, in bytes.
 const NAME_LENGTH: usize = 8;
 
 /// A function that cleans a block of one kind. It returns `None` if the block is too short.
 type Cleaner = fn(&mut [u8], Cleaning<'_>) -> Option<Cleaned>;
 
-/// Cleans a directory block. Its magic number tells its kind.
+/// Cleans a directory block. The magic number in the block shows which kind of block it is.
 pub(crate) fn clean_block(bytes: &mut [u8], cleaning: Cleaning<'_>) -> Cleaned {
     let index_magic = dabtree::magic(bytes);
     let (crc, cleaned): (usize, Cleaner) = match (number_32(bytes, 0), index_magic) {
@@ -61,8 +64,8 @@ fn clean_data(bytes: &mut [u8], cleaning: Cleaning<'_>) -> Option<Cleaned> {
     Some(Cleaned::whole_if(end.is_some()))
 }
 
-/// Returns the end of the records of a block of entries. Returns `None` if the block is in block
-/// form and its index does not fit.
+/// Returns the offset at which the records of a block of entries end. `None` if the directory is in
+/// block form (one block with its index) and the index does not fit in the block.
 fn records_end(bytes: &[u8]) -> Option<usize> {
     if number_32(bytes, 0)? != BLOCK_MAGIC {
         return Some(bytes.len());
@@ -73,7 +76,8 @@ fn records_end(bytes: &[u8]) -> Option<usize> {
     (end >= DATA_HEADER).then_some(end)
 }
 
-/// Cleans the record at the start of the range. Returns its length, or `None` if it is damaged.
+/// Cleans the record at the start of `range`: an entry or a free area. Returns the record's length,
+/// or `None` if the record is damaged.
 fn clean_record(bytes: &mut [u8], range: Range<usize>, cleaning: Cleaning<'_>) -> Option<usize> {
     let record = bytes.get_mut(range)?;
     if number_16(record, 0)? == FREE_TAG {
@@ -134,8 +138,8 @@ fn clean_free(bytes: &mut [u8], cleaning: Cleaning<'_>) -> Option<Cleaned> {
     Some(Cleaned::Whole)
 }
 
-/// Cleans a directory inside its inode. `fork` is the whole data fork, and `size` the size of the
-/// directory.
+/// Cleans a directory in short form (inside its inode). `fork` is the whole room of the data fork,
+/// and `size` the size of the directory in bytes.
 pub(crate) fn clean_short_form(fork: &mut [u8], size: u64, cleaning: Cleaning<'_>) -> Cleaned {
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     let Some((used, stale)) = fork.split_at_mut_checked(size) else {
@@ -151,7 +155,8 @@ pub(crate) fn clean_short_form(fork: &mut [u8], size: u64, cleaning: Cleaning<'_
     }
 }
 
-/// Cleans the entries. `at` is where the first damaged one starts if the result is `None`.
+/// Cleans the entries in `used`, from offset `at` on. Returns `None` at the first damaged entry;
+/// `at` is then its offset.
 fn clean_short_entries(used: &mut [u8], at: &mut usize, cleaning: Cleaning<'_>) -> Option<()> {
     let (count, wide) = (*used.first()?, *used.get(1)?);
     let inode_bytes = if wide == 0 { 4 } else { 8 };

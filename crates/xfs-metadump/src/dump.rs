@@ -16,21 +16,24 @@ use crate::superblock::FoundSuperblock;
 
 /// Number of bytes that are read and written at once where nothing is cleaned.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// The largest number of omissions that a report lists. The others are counted.
+/// The greatest number of omissions (damaged or missing parts) that a report lists. Further ones
+/// are only counted.
 const MOST_OMISSIONS: usize = 1000;
 
-/// The way in which an image is written.
+/// The options of a dump.
 #[derive(Clone, Copy, Debug)]
 pub struct DumpOptions {
-    /// The version of the format.
+    /// The version of the image format.
     pub version: MetadumpVersion,
-    /// Whether names are replaced, and attribute values by zeros.
+    /// Whether names are replaced by other names, and attribute values by zeros.
     pub obfuscates: bool,
-    /// Whether blocks are copied with the bytes that no structure uses. Those are never obfuscated.
+    /// Whether blocks are copied together with the bytes that no structure uses. These bytes are
+    /// never obfuscated.
     pub whole_blocks: bool,
-    /// Whether a dirty log is copied although names in it are readable.
+    /// Whether a dirty log is copied although the names in it stay readable.
     pub keeps_dirty_log: bool,
-    /// The length in blocks above which an extent of metadata is left out as damaged.
+    /// The greatest length in blocks of an extent of metadata. A longer extent is taken for damage
+    /// and left out.
     pub max_extent_blocks: u32,
 }
 
@@ -46,7 +49,8 @@ impl Default for DumpOptions {
     }
 }
 
-/// The caller's view of a dump that runs.
+/// Functions of the caller that a running dump calls: to report progress, and to see whether to
+/// stop.
 pub trait DumpProgress {
     /// Reports that `done` of `total` inodes were written.
     fn advance(&self, done: u64, total: u64);
@@ -55,14 +59,14 @@ pub trait DumpProgress {
     fn is_stopped(&self) -> bool;
 }
 
-/// Something damaged, or something that is not in the image.
+/// A part of the volume that is damaged, or that is not in the image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Omission {
-    /// The first byte of the volume that is concerned, if it is known.
+    /// The byte of the volume at which the part starts. `None` if it is not known.
     pub byte: Option<u64>,
-    /// The inode that is concerned, or `None`.
+    /// The inode to which the part belongs. `None` if it belongs to no inode.
     pub inode: Option<InodeNumber>,
-    /// The reason in words.
+    /// The damage, or the reason why the part is not in the image, in words.
     pub reason: String,
 }
 
@@ -89,7 +93,7 @@ pub struct DumpReport {
     pub omissions: Vec<Omission>,
     /// Number of damaged or missing parts.
     pub omission_count: u64,
-    /// Whether the log in the image waits for replay.
+    /// Whether the log in the image is dirty: it holds changes that wait for replay.
     pub has_dirty_log: bool,
 }
 
@@ -123,7 +127,7 @@ pub enum DumpError {
     UnknownLog(String),
 }
 
-/// A place in the volume, for reports.
+/// The place in the volume that a report names: a byte offset, an inode, both or neither.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spot {
     pub(crate) byte: Option<u64>,
@@ -220,7 +224,7 @@ impl Dump<'_> {
         log.dump(self)
     }
 
-    /// Returns what is removed from blocks.
+    /// Returns the options that determine which bytes are removed from blocks.
     pub(crate) fn cleaning(&self) -> Cleaning<'_> {
         Cleaning {
             names: self.names,
@@ -234,14 +238,14 @@ impl Dump<'_> {
         if self.progress.is_stopped() { Err(DumpError::Stopped) } else { Ok(()) }
     }
 
-    /// Counts inodes that were written.
+    /// Adds to the number of inodes that were written, and reports the progress to the caller.
     pub(crate) fn advance(&mut self, inodes: usize) {
         self.report.inodes += inodes as u64;
         let total = self.superblock.inode_count.max(self.report.inodes);
         self.progress.advance(self.report.inodes, total);
     }
 
-    /// Notes damage, or that something is left out.
+    /// Adds an omission to the report: a part of the volume that is damaged or left out.
     pub(crate) fn note(&mut self, spot: Spot, reason: impl Into<String>) {
         self.report.omission_count += 1;
         if self.report.omissions.len() < MOST_OMISSIONS {
@@ -250,7 +254,7 @@ impl Dump<'_> {
         }
     }
 
-    /// Notes a block or an inode that could not be understood.
+    /// Adds an omission to the report if the block or inode at `spot` was only partly understood.
     pub(crate) fn note_cleaned(&mut self, cleaned: Cleaned, spot: Spot) {
         if cleaned == Cleaned::Partly {
             let reason = match self.options.obfuscates {
@@ -266,7 +270,8 @@ impl Dump<'_> {
         self.sink.add(start, bytes).map_err(DumpError::Output)
     }
 
-    /// Reads a range of the volume. Returns `None` if it cannot be read, and notes that.
+    /// Reads a range of the volume. If it cannot be read, adds that to the report and returns
+    /// `None`.
     pub(crate) fn read(
         &mut self,
         range: Range<u64>,
@@ -289,7 +294,8 @@ impl Dump<'_> {
         }
     }
 
-    /// Copies a range as it is. If a chunk of it cannot be read, its blocks are read one by one.
+    /// Copies a range of the volume without cleaning it. If a large chunk of the range cannot be
+    /// read, its blocks are read one by one, so that only the unreadable blocks are missing.
     pub(crate) fn copy(
         &mut self,
         range: Range<u64>,

@@ -94,9 +94,9 @@ impl Dump<'_> {
         }
     }
 
-    /// Returns the contents of a regular file. The superblock and the inode may be damaged, so
-    /// neither makes the file of a user metadata: quota records are recognised one by one, and the
-    /// realtime files by their sizes.
+    /// Returns the kind of contents of a regular file. The superblock and the inode may be damaged
+    /// and wrongly name a user's file as metadata. So quota records are recognised one by one, and
+    /// a realtime file must have the right size.
     fn contents_of_regular(&mut self, core: &InodeCore) -> ForkContents {
         let superblock = self.superblock;
         let is_quota = superblock.quota_inodes.contains(&Some(core.number))
@@ -125,7 +125,7 @@ impl Dump<'_> {
         ForkContents::File
     }
 
-    /// Returns whether the blocks of the extent exist and are not too many to be metadata.
+    /// Returns whether all blocks of the extent exist and the extent is not too long for metadata.
     fn is_usable(&mut self, core: &InodeCore, extent: &Extent) -> bool {
         let spot = Spot { byte: None, inode: Some(core.number) };
         let length = extent_length(extent);
@@ -142,8 +142,8 @@ impl Dump<'_> {
         true
     }
 
-    /// Writes the blocks of a directory. A directory block can have several blocks of the volume,
-    /// and these can lie apart.
+    /// Writes the blocks of a directory. A directory block can consist of several filesystem
+    /// blocks, which need not be adjacent on disk.
     fn dump_directory(&mut self, core: &InodeCore, extents: &[Extent]) -> Result<(), DumpError> {
         let geometry = self.superblock.geometry.clone();
         let log = geometry.directory_block_log;
@@ -218,7 +218,8 @@ impl Dump<'_> {
         Ok(())
     }
 
-    /// Writes the quota records of a file. Bytes that are no record of the volume become zeros.
+    /// Writes the quota records of a file. All bytes that are not quota records of this volume
+    /// become zeros.
     fn dump_quota(&mut self, core: &InodeCore, extents: &[Extent]) -> Result<(), DumpError> {
         let geometry = self.superblock.geometry.clone();
         for extent in extents {
@@ -262,8 +263,8 @@ impl Dump<'_> {
     }
 }
 
-/// The largest number of extents of a link, and of blocks of one of them: 1024 bytes in the
-/// smallest blocks, with their headers.
+/// The greatest number of extents of a symbolic link's target, and of blocks in one of these
+/// extents. A target of 1024 bytes takes no more, even in the smallest blocks with their headers.
 const MOST_LINK_EXTENTS: usize = 3;
 
 /// Returns the sizes of bitmap and summary of the realtime device, in bytes. `None` if the volume
@@ -285,7 +286,7 @@ fn extent_length(extent: &Extent) -> u64 {
     extent.length_blocks.into()
 }
 
-/// Returns the bytes of blocks that exist.
+/// Returns the byte range on the device of `count` blocks from `start` on, which must exist.
 fn bytes_of(geometry: &Geometry, start: FsBlock, count: u64) -> Range<u64> {
     let at = geometry.block_disk_addr(start).and_then(DiskAddr::byte_offset);
     let at = at.expect("the extent was checked");

@@ -11,25 +11,27 @@ use zerocopy::FromBytes;
 use crate::btree::{Tree, TreeOwner, TreePointer};
 use crate::dump::{Dump, DumpError, Spot};
 
-/// Number of inodes that a bit of a sparse chunk stands for.
+/// Number of inodes that one bit stands for in the bitmap of holes of a sparse inode chunk.
 const INODES_PER_HOLE: u32 = 4;
-/// Number of such bits.
+/// Number of bits in the bitmap of holes.
 const HOLES: u32 = 16;
-/// The sectors of a group's headers.
+/// The index of a group's sector that holds the AGF.
 const AGF_SECTOR: u32 = 1;
+/// The index of a group's sector that holds the AGI.
 const AGI_SECTOR: u32 = 2;
+/// Number of header sectors of a group: superblock, AGF, AGI and AGFL.
 const SECTORS: u32 = 4;
-/// The magic numbers of these sectors.
+/// The magic numbers of the header sectors, in their order.
 const MAGICS: [&[u8; 4]; SECTORS as usize] = [b"XFSB", b"XAGF", b"XAGI", b"XAFL"];
 
-/// The root of a btree as a header of the group gives it.
+/// The root block and the height of a btree, as the AGF or the AGI states them.
 struct RootField {
     kind: BtreeKind,
     block: u32,
     levels: u32,
 }
 
-/// Blocks of a group that hold inodes: the first, and their number.
+/// A range of blocks in a group that hold inodes: the first block, and the number of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct InodeBlocks {
     start: u32,
@@ -108,9 +110,9 @@ impl Dump<'_> {
         roots
     }
 
-    /// Writes a btree of the group. Adds the blocks of inodes that it names to `inodes`. The
-    /// reverse map and the btree of free inodes name them too, so a damaged inode btree hides few
-    /// inodes.
+    /// Writes a btree of the group. Adds to `inodes` the blocks that hold inodes according to the
+    /// btree's records. The inode btree, the btree of free inodes and the reverse map all name such
+    /// blocks, so damage to the inode btree hides few inodes.
     fn dump_tree(
         &mut self,
         group: AgNumber,
@@ -160,7 +162,7 @@ impl Dump<'_> {
     }
 }
 
-/// Sorts runs of blocks, and joins those that overlap or touch.
+/// Sorts ranges of blocks, and joins ranges that overlap or touch.
 fn merge(mut runs: Vec<InodeBlocks>) -> Vec<InodeBlocks> {
     runs.sort_unstable();
     let mut merged: Vec<InodeBlocks> = Vec::new();

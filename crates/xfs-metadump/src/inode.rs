@@ -1,4 +1,4 @@
-//! Writes blocks of inodes, and what their forks lead to.
+//! Writes blocks of inodes, and the blocks to which the forks of these inodes lead.
 
 use xfs_format::inode::{
     CORE_BYTES, CRC_OFFSET, FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind, INODE_MAGIC,
@@ -14,13 +14,15 @@ use crate::{attributes, directory, symlink};
 
 /// Length of an extent record, in bytes.
 const EXTENT_BYTES: usize = 16;
-/// Length of the root of an extent btree before its keys, and of a key or a pointer, in bytes.
+/// Length of the header of an extent btree's root in an inode, in bytes. Keys follow the header.
 const ROOT_HEADER: usize = 4;
+/// Length of a key or a pointer in that root, in bytes.
 const ROOT_WORD: usize = 8;
-/// Length of the fork of a device: its number, or a UUID, in bytes.
+/// Number of bytes of a data fork that holds a device number or a UUID. It is the length of the
+/// longer one, the UUID.
 const DEVICE_BYTES: usize = 16;
 
-/// An inode whose forks lead to blocks.
+/// An inode in use. The blocks of its forks are written after the block that holds the inode.
 pub(crate) struct OpenInode {
     pub(crate) core: InodeCore,
     pub(crate) bytes: Vec<u8>,

@@ -1,9 +1,10 @@
 //! Writes the log.
 //!
-//! A clean log holds names of the past, which nobody needs. The image gets a log as it is after the
-//! first record of a new cycle: an unmount record at block 0, and every other block with the number
-//! of the cycle before. The head is after the old head, so no block of the volume is newer than the
-//! log. A log that was never written stays zeros. A dirty log is copied as it is.
+//! A clean log still contains old changes with the names of files. No reader of the image needs
+//! them. The image gets a log as it is after the first record of a new cycle: an unmount record at
+//! block 0, and every other block with the number of the cycle before. The head is after the old
+//! head, so no block of the volume is newer than the log. A log that was never written stays zeros.
+//! A dirty log is copied as it is.
 
 use xfs_device::SharedDevice;
 use xfs_format::log_record::{LogRecordHeader, next_cycle, unmount_operation};
@@ -19,7 +20,8 @@ const CHUNK_BLOCKS: u32 = 2048;
 /// The log of the volume, and the way in which it is copied.
 pub(crate) struct LogCopy {
     log: Option<LogDevice>,
-    /// The new contents of a clean log; `None` if the log is copied as it is.
+    /// The contents that the image gets in place of those of a clean log. `None` if the log is
+    /// dirty or cannot be read.
     clean: Option<CleanLog>,
     /// The reason why the state of the log is not known, or `None` if it is known.
     unknown: Option<String>,
@@ -45,13 +47,14 @@ impl LogCopy {
         Self { log: Some(log), clean, unknown }
     }
 
-    /// Returns whether the log is copied with changes that wait for replay, as far as it can be
-    /// read.
+    /// Returns whether the log lies inside the device and is dirty, or may be dirty because it
+    /// cannot be read.
     pub(crate) const fn is_dirty(&self) -> bool {
         self.log.is_some() && self.clean.is_none()
     }
 
-    /// Fails if the log is copied as it is, because names in it are readable.
+    /// Returns an error if the log is or may be dirty: it is copied as it is, so names in it stay
+    /// readable.
     pub(crate) fn check_obfuscated(&self) -> Result<(), DumpError> {
         match &self.unknown {
             _ if !self.is_dirty() => Ok(()),
@@ -111,7 +114,7 @@ impl CleanLog {
         Ok(())
     }
 
-    /// Returns the new contents of a block of the log.
+    /// Returns the contents that the image gets for one block of a clean log.
     fn block(&self, number: u32) -> [u8; BLOCK] {
         let index = usize::try_from(number).ok();
         let kept = index.and_then(|index| self.record.as_chunks().0.get(index));

@@ -24,13 +24,13 @@ use xfs_format::directory::{MAX_NAME, name_hash};
 
 /// Length of the shortest name that is replaced, in bytes.
 const SHORTEST: usize = 5;
-/// Number of pads that are tried for a name. Nearly every pad suits a short name, and one of eight
-/// suits a name of 255 bytes.
+/// Number of pads that are tried for a name. A pad does not suit a name if the result has a slash
+/// or a NUL. Nearly every pad suits a short name, and about one in eight suits a name of 255 bytes.
 const MOST_TRIES: u64 = 4096;
-/// A name that is no secret. Tools look for it.
+/// A name that stays as it is, because tools look for it and it reveals nothing.
 const PUBLIC_NAME: &[u8] = b"lost+found";
 
-/// Replaces names.
+/// Replaces names by other names with the same length and hash.
 pub struct Obfuscator<B = RandomState> {
     key: B,
 }
@@ -69,14 +69,15 @@ impl<B: BuildHasher> Obfuscator<B> {
         name.fill(b'_');
     }
 
-    /// Replaces each part of a link's target, and keeps the slashes. A part that is too long for a
-    /// name is replaced piece by piece.
+    /// Replaces each component of a link's target, and keeps the slashes. A component that is too
+    /// long to be a name is replaced in parts, each as long as the longest name.
     pub fn replace_target(&self, target: &mut [u8]) {
         let parts = target.split_mut(|byte| *byte == b'/');
         parts.flat_map(|part| part.chunks_mut(MAX_NAME)).for_each(|part| self.replace(part));
     }
 
-    /// Writes the pad number `attempt` of names with this hash. Its own hash is 0.
+    /// Writes to `pad` the pad with the number `attempt` for names of this length and hash. The
+    /// hash of the pad itself is 0.
     fn fill_pad(&self, hash: u32, attempt: u64, pad: &mut [u8]) {
         let length = pad.len();
         let word = |index: usize| self.key.hash_one((length, hash, attempt, index)).to_be_bytes();

@@ -11,8 +11,8 @@ const START: &[u8] = b"DQ\x01";
 /// Offset of the UUID of the volume in a quota record.
 const UUID_OFFSET: usize = 120;
 
-/// Overwrites everything in a block with zeros but the quota records of the volume with this UUID.
-/// Returns whether nothing was lost by this.
+/// Overwrites a block with zeros, except the quota records of the volume with this UUID. Returns
+/// `true` if the other bytes were zeros already, so that nothing was lost.
 pub(crate) fn keep_records(block: &mut [u8], uuid: &[u8; 16]) -> bool {
     let mut is_whole = true;
     for record in block.chunks_mut(RECORD_BYTES) {

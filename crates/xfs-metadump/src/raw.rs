@@ -1,13 +1,13 @@
-//! Numbers and ranges of raw blocks.
+//! Numbers and byte ranges in blocks that are not decoded.
 
 use std::ops::Range;
 
-/// Returns the number of two bytes at offset `at`.
+/// Returns the big-endian number in the two bytes at offset `at`, or `None` past the end.
 pub(crate) fn number_16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|raw| u16::from_be_bytes(*raw))
 }
 
-/// Returns the number of four bytes at offset `at`.
+/// Returns the big-endian number in the four bytes at offset `at`, or `None` past the end.
 pub(crate) fn number_32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|raw| u32::from_be_bytes(*raw))
 }
@@ -20,7 +20,7 @@ pub(crate) fn zero(bytes: &mut [u8], range: Range<usize>) {
     }
 }
 
-/// Overwrites with zeros what lies between the `kept` ranges. They are in ascending order.
+/// Overwrites `whole` with zeros, except the ranges in `kept`, which must be in ascending order.
 pub(crate) fn zero_between(bytes: &mut [u8], whole: Range<usize>, kept: &[Range<usize>]) {
     let mut at = whole.start;
     for range in kept {

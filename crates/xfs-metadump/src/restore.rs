@@ -15,7 +15,7 @@ const SECTOR: usize = 512;
 
 /// The target of a restore.
 pub trait RestoreTarget {
-    /// Makes the target hold `length_bytes` bytes. A new file reads as zeros.
+    /// Sets the length of the target to `length_bytes`. A new file then reads as zeros.
     ///
     /// # Errors
     ///
@@ -125,7 +125,8 @@ pub fn restore(
     Ok(Restored { header: reader.header(), length_bytes, written_bytes })
 }
 
-/// Returns the superblock with the mark of an unfinished mkfs.
+/// Returns the superblock with the mark "in progress" (`sb_inprogress`), with which a volume cannot
+/// be mounted.
 fn in_progress(mut sector: [u8; SECTOR]) -> [u8; SECTOR] {
     if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(&mut sector) {
         disk.in_progress = 1;

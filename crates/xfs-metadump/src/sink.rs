@@ -1,7 +1,7 @@
 //! Writes a metadata image.
 //!
-//! Owns: both formats, and the set of blocks that are in the image. Does **not** own: the choice of
-//! the blocks.
+//! Owns: both versions of the format, and the set of blocks that are in the image. Does **not**
+//! own: the choice of the blocks.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use xfs_device::{
     MetadumpVersion,
 };
 
-/// Number of bytes in a unit.
+/// Number of bytes in a unit: the format counts addresses and lengths in units.
 const UNIT: usize = METADUMP_UNIT as usize;
 
 /// Byte ranges of the volume. Ranges that touch are joined.
@@ -57,8 +57,10 @@ impl RangeSet {
 pub(crate) struct Sink<'a> {
     out: &'a mut dyn Write,
     header: MetadumpHeader,
-    /// The addresses of version 1 whose index was not written yet, and their blocks.
+    /// Version 1 of the format puts an index of addresses before the blocks. These are the
+    /// addresses for the next index, which is not written yet.
     addresses: Vec<u64>,
+    /// The contents of the blocks at these addresses.
     blocks: Vec<u8>,
     written: RangeSet,
     written_bytes: u64,
@@ -76,18 +78,19 @@ impl<'a> Sink<'a> {
         Ok(Self { out, header, addresses, blocks, written, written_bytes: 0 })
     }
 
-    /// Returns whether the image has all bytes of the range.
+    /// Returns whether the image contains all bytes of the range.
     pub(crate) fn has(&self, range: &Range<u64>) -> bool {
         self.written.contains(range)
     }
 
-    /// Returns the number of bytes of the volume that the image has.
+    /// Returns the number of bytes of the volume that the image contains.
     pub(crate) const fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// Adds the bytes of the volume from `start` on. Bytes that the image has already are left out
-    /// (M2). Start and length are whole units.
+    /// Adds bytes of the volume to the image. They come from offset `start` of the volume. Bytes
+    /// that the image already contains are not written again (M2 of the crate). Start and length
+    /// must be whole units.
     pub(crate) fn add(&mut self, start: u64, bytes: &[u8]) -> io::Result<()> {
         let is_whole = start.is_multiple_of(METADUMP_UNIT) && bytes.len().is_multiple_of(UNIT);
         assert!(is_whole, "blocks are whole units of 512 bytes");

@@ -7,15 +7,16 @@ use zerocopy::FromBytes;
 
 use crate::dump::{DumpError, DumpProgress};
 
-/// Length of the largest sector, in bytes.
+/// Length of the largest possible sector of a volume, in bytes.
 const SECTOR_BYTES: usize = 32 << 10;
-/// Number of bytes that are read at once in the search for a copy, and the largest number of bytes
-/// that are searched.
+/// Number of bytes that the search for a copy reads at once.
 const CHUNK_BYTES: usize = 1 << 20;
+/// The search for a copy looks only at this many bytes at the start of the device.
 const SEARCH_BYTES: u64 = 64 << 30;
 const UNIT: usize = 512;
 
-/// A superblock that was verified, and the sector that the image gets as the first one.
+/// A superblock that was verified, and the sector with which the image begins: the volume's first
+/// sector, or a copy.
 pub(crate) struct FoundSuperblock {
     pub(crate) superblock: Superblock,
     pub(crate) first_sector: Vec<u8>,
@@ -24,8 +25,8 @@ pub(crate) struct FoundSuperblock {
 }
 
 impl FoundSuperblock {
-    /// Finds a superblock. If the first one is damaged, the copy in the second group is tried, and
-    /// then the device is searched.
+    /// Finds a superblock that can be used. If the first one is damaged, tries the copy in the
+    /// second group, and then searches the device for any copy.
     pub(crate) fn find(
         device: &dyn BlockDevice,
         progress: &dyn DumpProgress,
@@ -66,7 +67,8 @@ impl FoundSuperblock {
     }
 }
 
-/// Reads a sector of unknown length. Bytes that cannot be read are left out.
+/// Reads the sector at `at`, whose length is not known: the longest part that can be read, from the
+/// largest sector size down to 512 bytes. Returns no bytes if nothing can be read.
 fn read(device: &dyn BlockDevice, at: u64) -> Vec<u8> {
     let left = device.length_bytes().saturating_sub(at);
     let length = usize::try_from(left).map_or(SECTOR_BYTES, |left| left.min(SECTOR_BYTES));
@@ -83,7 +85,8 @@ fn decode(sector: &[u8], at: u64) -> Result<Superblock, SuperblockError> {
     Superblock::decode(sector, StructureAddress::Disk(DiskAddr(at / UNIT as u64)))
 }
 
-/// Returns the superblock at `at` if it is a copy of a volume that starts with the device.
+/// Returns the superblock at byte `at`, with `at`, if it is the copy of a group at that place, on a
+/// volume that starts at byte 0 of the device.
 fn copy_at(device: &dyn BlockDevice, at: u64) -> Option<(u64, Superblock)> {
     let superblock = decode(&read(device, at), at).ok()?;
     let geometry = &superblock.geometry;
@@ -93,7 +96,8 @@ fn copy_at(device: &dyn BlockDevice, at: u64) -> Option<(u64, Superblock)> {
     (place == Some(at) && geometry.ag_length(group) != 0).then_some((at, superblock))
 }
 
-/// Searches the device for a copy.
+/// Searches the start of the device for a copy of a superblock. Returns its byte offset and the
+/// superblock.
 fn search(
     device: &dyn BlockDevice,
     progress: &dyn DumpProgress,

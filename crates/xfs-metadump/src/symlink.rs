@@ -6,10 +6,11 @@ use xfs_format::symlink::{SYMLINK_HEADER_BYTES, SymlinkBlock};
 use crate::cleaning::{Cleaned, Cleaning};
 use crate::seal::Seal;
 
-/// Offset of the checksum in a block of a target, in bytes.
+/// Offset of the checksum in a block that holds part of a target, in bytes.
 const CRC: usize = 12;
 
-/// Cleans a target inside the inode. `fork` is the whole data fork.
+/// Cleans a target that is stored inside the inode. `fork` is the whole room of the data fork, and
+/// `size` the length of the target.
 pub(crate) fn clean_local(fork: &mut [u8], size: u64, cleaning: Cleaning<'_>) -> Cleaned {
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     let Some((target, stale)) = fork.split_at_mut_checked(size) else {
@@ -22,8 +23,8 @@ pub(crate) fn clean_local(fork: &mut [u8], size: u64, cleaning: Cleaning<'_>) ->
     Cleaned::Whole
 }
 
-/// Cleans the buffers of a target. Each extent of the link is one buffer. A part of the target
-/// crosses from one buffer to the next, so the target is joined first.
+/// Cleans the buffers of a target. Each extent of the link is one buffer. A component of the path
+/// may begin in one buffer and end in the next, so the whole target is joined before it is cleaned.
 pub(crate) fn clean_buffers(buffers: &mut [Vec<u8>], cleaning: Cleaning<'_>) -> Cleaned {
     let mut target = Vec::new();
     for buffer in buffers.iter() {

@@ -29,7 +29,8 @@ pub enum Generations {
 }
 
 impl Generations {
-    /// Returns the generation of the inode with this index: 0 is the first inode of the volume.
+    /// Returns the generation of the inode with this index. Index 0 is the first inode of the
+    /// volume.
     #[must_use]
     pub fn at(self, index: u64) -> u32 {
         match self {

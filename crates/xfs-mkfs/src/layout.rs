@@ -82,7 +82,7 @@ pub struct VolumeLayout {
     pub log: Option<(AgNumber, AgBlock, u32)>,
     /// The number of blocks of each free list.
     pub free_list_blocks: u32,
-    /// The first inode chunk starts at a multiple of this many blocks.
+    /// The alignment of the first inode chunk: it starts at a multiple of this many blocks.
     pub inode_alignment: u32,
 }
 
@@ -103,8 +103,8 @@ pub struct GroupLayout {
     pub inodes: Option<AgBlock>,
 }
 
-/// Returns the number of blocks that a free list must have, so that a full root can be split once
-/// in each btree of the group.
+/// Returns the number of blocks that a group's free list must have: enough to split a full root
+/// once in each btree of the group.
 #[doc(alias = "xfs_alloc_min_freelist")]
 #[must_use]
 pub(crate) fn free_list_blocks(geometry: &Geometry) -> u32 {
@@ -186,7 +186,7 @@ impl GroupLayout {
         self.free.iter().map(|extent| extent.count).max().unwrap_or(0)
     }
 
-    /// Returns the free extents sorted as in the btree by size.
+    /// Returns the free extents in the order of the btree by size.
     #[must_use]
     pub fn free_by_size(&self) -> Vec<FreeSpace> {
         let mut free = self.free.clone();

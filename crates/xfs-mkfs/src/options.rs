@@ -31,7 +31,8 @@ pub struct Options {
     pub inode: InodeOptions,
     /// The options of the log: `-l`.
     pub log: LogOptions,
-    /// The extent size in the superblock: `-r extsize`. No realtime section is created.
+    /// The extent size of a realtime section, for the superblock: `-r extsize`. No realtime section
+    /// is created.
     pub realtime_extent_size: Option<Size>,
     /// Features, from `-m`, `-i` and `-n`.
     pub features: FeatureOptions,
@@ -68,7 +69,7 @@ pub struct DataOptions {
     pub file: bool,
     /// The path of the data device.
     pub name: Option<PathBuf>,
-    /// The number of threads for whose parallel work the number of groups is chosen.
+    /// The number of threads that will write in parallel. The number of groups is chosen for it.
     pub concurrency: Option<u64>,
     /// Settings of the root directory that new files inherit.
     pub inherited: InheritedOptions,

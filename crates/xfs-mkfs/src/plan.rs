@@ -43,7 +43,8 @@ pub struct TargetDevice {
     pub log_bytes: Option<u64>,
 }
 
-/// A warning to the user: the plan differs from the request, or the request is probably a mistake.
+/// A warning to the user: the plan differs from the request, or the requested options are probably
+/// a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum Warning {

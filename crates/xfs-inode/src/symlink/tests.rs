@@ -1,5 +1,5 @@
-//! Reads of targets that are stored in the inode and in a block of their own. A block of another
-//! link must be refused.
+//! Tests of reading targets that are stored in the inode or in a block of their own. A block of
+//! another link must be refused.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::extent::ExtentCheck;

@@ -1,4 +1,5 @@
-//! Every inode of the golden image, reached through the inode btrees.
+//! Tests that read every inode of the golden image (a volume that is stored with the tests). They
+//! find the inodes through the inode btrees.
 
 use std::sync::Arc;
 
@@ -43,7 +44,8 @@ fn is_not_found<T>(result: Result<T, Error>) -> bool {
     matches!(result, Err(Error::Posix(PosixError::NotFound)))
 }
 
-/// Checks I1 of `xfs_inode`: an `Inode` was verified, and is not free.
+/// Checks I1 of `xfs_inode`: an `Inode` was verified, and is not free. Reads every inode of the
+/// golden image: each used one is read, and each free one is reported as not found.
 #[test]
 fn used_inodes_are_read_and_free_inodes_are_not_found() {
     let cache = cache_of(golden());
@@ -58,7 +60,8 @@ fn used_inodes_are_read_and_free_inodes_are_not_found() {
     }
 }
 
-/// Checks I2 of `xfs_inode`: the extents of a map are in file order.
+/// Checks I2 of `xfs_inode`: the extents that an extent map lists are in file order, and a lookup
+/// finds each one.
 #[test]
 fn every_extent_is_listed_and_found() {
     let cache = cache_of(golden());

@@ -20,10 +20,10 @@ use xfs_trans::testing::{JournalParts, parts};
 use super::{create, failed, folder, judge};
 
 const FILE_BLOCKS: usize = 9;
-/// The part of the file that is converted.
+/// The blocks in the middle of the file whose extent changes between written and unwritten.
 const MIDDLE: BlockRange = BlockRange { start: FileBlock(3), length_blocks: 2 };
 
-/// The state of the extent after the conversion.
+/// The state of the blocks in `MIDDLE` after the conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Becomes {
     Written,
@@ -49,8 +49,8 @@ pub(crate) fn check(geometry: &Geometry, becomes: Becomes) -> Result<(), TrialEr
     judge(&crashed)
 }
 
-/// Converts the middle of a file. Calls `crash` once the log has the intent to convert the reverse
-/// map, before that conversion is done. Returns the result of `crash`.
+/// Converts the middle of a file. Calls `crash` when the log has the intent to convert the reverse
+/// map, but before the reverse map is converted. Returns the result of `crash`.
 fn convert<T>(
     journal: &Arc<Journal>,
     root: xfs_format::InodeNumber,

@@ -38,10 +38,11 @@ const SWEEP_WRITES: usize = 32;
 /// not been swept from its list yet.
 #[derive(Default)]
 pub struct InPlace {
-    /// Positions in the AIL that the next sweep clears: their items are marked as no longer in the
-    /// AIL.
+    /// Positions in the AIL that the next sweep clears. The items at these positions are already
+    /// marked as no longer in the AIL.
     positions: Vec<Position>,
-    /// The length of `positions` when the push of the last item ended.
+    /// The length of `positions` at the end of the last item's push. A longer list means that the
+    /// present push has marked items.
     seen: usize,
     /// Number of pushes, since the last sweep, in which an item was marked as no longer in the AIL.
     writes: usize,
@@ -67,8 +68,8 @@ impl InPlace {
         }
     }
 
-    /// Ends the push of an item. Returns whether the walk must sweep now, because enough writes
-    /// have been made.
+    /// Ends the push of one item. Returns whether the walk must sweep now, because `SWEEP_WRITES`
+    /// pushes have marked items since the last sweep.
     pub(super) fn end_push(&mut self) -> bool {
         self.writes += usize::from(self.positions.len() > self.seen);
         self.seen = self.positions.len();
@@ -77,7 +78,8 @@ impl InPlace {
 }
 
 impl Ail {
-    /// Removes the noted items from the list, under one lock, and moves the tail.
+    /// Removes from the list all items that were marked as no longer in the AIL, with one locking
+    /// of the list. Then moves the tail.
     pub(super) fn sweep(&self, in_place: &mut InPlace) {
         (in_place.writes, in_place.seen) = (0, 0);
         if in_place.positions.is_empty() {
@@ -95,8 +97,9 @@ impl Ail {
 }
 
 impl AilList {
-    /// Removes the item that the list has at `position`, unless `position` is still the one in the
-    /// item's own state. Returns the removed item.
+    /// Removes the item that the list has at `position`, and returns it. Keeps the item and returns
+    /// `None` if the item's own state names `position`: then the item is there again. Returns
+    /// `None` also if no item is at `position`.
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);

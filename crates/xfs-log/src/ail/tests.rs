@@ -51,7 +51,7 @@ fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<
     ail.complete(&DurableCheckpoint { sequence: 1, record, granted });
 }
 
-/// Notes that the item is on disk as it was at this LSN, and sweeps noted items from the list.
+/// Marks the item as written to disk with its contents of this LSN, and sweeps it from the list.
 fn leave(ail: &Ail, item: &TestItem, lsn: Lsn) {
     let mut in_place = InPlace::default();
     in_place.note(item.state(), lsn);

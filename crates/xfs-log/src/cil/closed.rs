@@ -88,7 +88,7 @@ impl ClosedCheckpoint {
 }
 
 impl Member {
-    /// Unpins the item, unless another member of the same item holds the pin.
+    /// Unpins the item, unless the pin belongs to another member of the same item.
     pub(super) fn unpin(&self, end: CheckpointEnd) {
         match (self.disposition, end) {
             (Disposition::Superseded, _) => {}

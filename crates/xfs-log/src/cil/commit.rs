@@ -34,7 +34,7 @@ pub struct Committed {
 
 impl Cil {
     /// Adds a transaction's changes to the open checkpoint. The caller has locked `items`, and
-    /// unlocks them afterwards.
+    /// unlocks them after the call.
     ///
     /// # Errors
     ///
@@ -134,8 +134,8 @@ impl Cil {
         granted
     }
 
-    /// Adds `growth` to the slot's byte count. The count is moved to the word that all slots share
-    /// once it is large enough. Returns the work that the size of the checkpoint makes necessary.
+    /// Adds `growth` to the slot's byte count. If the count is then large, moves it to the count
+    /// that all slots share. Returns the work that the size of the checkpoint makes necessary.
     fn fold_size(&self, membership: &mut CilMembership, growth: i64) -> Pressure {
         membership.unfolded += growth;
         let batch = (self.parts.soft_bytes / self.slots.iter().len() as u64).cast_signed();

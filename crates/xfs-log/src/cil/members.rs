@@ -12,8 +12,8 @@ use xfs_sync::{Mutex, Slot, Slots, Volume};
 
 use super::membership::Member;
 
-/// Number of members of a chunk. Durable members are also completed chunk by chunk, each chunk
-/// under one lock of the volume.
+/// Number of members in a full chunk. When a checkpoint is durable, its members are also completed
+/// one chunk at a time, so that one lock of the volume serves a whole chunk.
 pub(super) const CHUNK_MEMBERS: usize = 1024;
 
 /// Number of chunks that a slot takes from the common pool, or gives back to it, at a time. Each

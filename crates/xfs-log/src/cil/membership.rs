@@ -51,7 +51,8 @@ pub(super) struct Member {
     shared: Option<Arc<SharedVector>>,
 }
 
-/// A note that a commit makes: the named member, of any slot, will not be written.
+/// A note that a commit makes in its slot: a member, which may be in another slot, will not be
+/// written.
 pub(super) struct DispositionNote {
     pub(super) slot: u32,
     pub(super) index: u32,
@@ -93,13 +94,13 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Returns whether vectors of `bytes` bytes need another chunk in the arena.
+    /// Returns whether the arena needs another chunk of memory to hold vectors of `bytes` bytes.
     pub(super) fn lacks_arena_chunk(&self, bytes: usize) -> bool {
         bytes != 0 && !self.arena.has_room(bytes)
     }
 }
 
-/// An item and its log state. The state is looked up once per commit.
+/// An item with its log state, which is looked up only once per commit.
 #[derive(Clone, Copy)]
 struct StatefulItem<'a> {
     item: &'a Arc<dyn LogItem>,

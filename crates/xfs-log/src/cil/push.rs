@@ -117,8 +117,8 @@ impl Cil {
         self.announce(closed.sequence);
     }
 
-    /// Makes the switch from the checkpoint `sequence` to the next one visible. The checkpoint
-    /// enters `committing` before any thread can see that it is no longer open (I1).
+    /// Publishes the switch from the checkpoint `sequence` to the next one. The checkpoint enters
+    /// `committing` before any thread can see that it is no longer open (I1).
     fn announce(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         committing.checkpoints.entry(sequence).or_default();
@@ -156,7 +156,8 @@ impl Cil {
         Ok((start, record))
     }
 
-    /// Waits until all older checkpoints have written this operation: their START or their COMMIT.
+    /// Waits until all older checkpoints have written their START or their COMMIT, whichever
+    /// `operation` names.
     fn await_predecessors(&self, sequence: u64, operation: OrderedOperation) -> Result<()> {
         let mut committing = self.committing.lock();
         loop {

@@ -35,7 +35,8 @@ impl Log {
         changed.inspect_err(|_| self.inner.shut_down())
     }
 
-    /// Ends the log with an unmount record of this UUID, and restarts it after that record.
+    /// Ends the log with an unmount record that carries `uuid`, and restarts the log after that
+    /// record.
     fn end_with(&self, uuid: Uuid) -> Result<()> {
         assert!(self.inner.cil.is_idle(), "the UUID of a log in use was changed");
         let ticket = self.reserve_while_suspended(UNMOUNT_BYTES)?;

@@ -20,7 +20,8 @@ pub const MAX_BUFFER_BYTES: u32 = xfs_format::log_record::MAX_RECORD_BYTES;
 /// headers for a whole buffer, so smaller buffers make such forces cheaper.
 const DEFAULT_BUFFER_BYTES: u32 = 128 << 10;
 
-/// The least buffer size in bytes that another writer of the log may have used.
+/// The least size in bytes of the in-core log buffers with which the kernel or another program may
+/// have written a log that is opened.
 const MIN_FOUND_BUFFER_BYTES: u32 = 16 << 10;
 
 /// The size in bytes below which a log is small.
@@ -90,9 +91,9 @@ impl LogConfig {
     }
 
     /// Returns the number of bytes that tail pushes keep free in a log of `log_bytes` bytes. The
-    /// result is at least a checkpoint at its hard limit and the bytes that new transactions leave.
-    /// With less, new transactions would always wait for space in a log that has filled once,
-    /// however fast items are written.
+    /// result is at least the sum of a checkpoint at its hard limit and the eighth of the log that
+    /// new transactions may not take. With less, new transactions would always wait for space in a
+    /// log that has filled once, however fast items are written.
     pub(super) fn free_bytes(&self, log_bytes: u64) -> u64 {
         let checkpoint = hard_bytes(self.soft_bytes(log_bytes));
         (checkpoint + Urgency::Begin.kept_back(log_bytes)).max(log_bytes / 4)

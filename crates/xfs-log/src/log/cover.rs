@@ -57,8 +57,8 @@ impl Log {
         Ok(false)
     }
 
-    /// Returns whether the log is idle but not covered, so that recovery would replay changes of
-    /// objects that are in place.
+    /// Returns whether the log is idle but not covered. Recovery would then replay changes of
+    /// objects that are already at their home locations on disk.
     #[doc(alias = "xfs_log_need_covered")]
     #[must_use]
     pub fn needs_cover(&self) -> bool {

@@ -47,7 +47,8 @@ use crate::cil::{ClosedCheckpoint, WrittenCheckpoint};
 /// The state that committing threads and the writer thread of a by-count log share.
 #[derive(Default)]
 pub(super) struct Paced {
-    /// The lock that is held during each decision (I3).
+    /// The lock that a thread holds while it closes or collects a checkpoint, or writes items in
+    /// place (I3).
     decision: Mutex<(), Volume>,
     handoff: Mutex<Handoff, Volume>,
     changed: Condvar<Volume>,
@@ -89,8 +90,8 @@ impl Paced {
         self.changed.notify_all();
     }
 
-    /// Waits until no checkpoint is being written. Returns the checkpoint that was written last,
-    /// and leaves `Idle`.
+    /// Waits until no checkpoint is being written. Returns the state of the checkpoint that was
+    /// handed over last, and replaces that state by `Idle`.
     fn take_written(&self) -> Handoff {
         let mut handoff = self.handoff.lock();
         while matches!(*handoff, Handoff::Closed(_) | Handoff::Writing) {
@@ -120,7 +121,8 @@ impl Inner {
         self.health.check()
     }
 
-    /// Forces the log as [`Cil::force`](crate::cil::Cil::force) does.
+    /// Makes all checkpoints up to `sequence` durable, as [`Cil::force`](crate::cil::Cil::force)
+    /// does in other logs.
     pub(super) fn force_paced(&self, paced: &Paced, sequence: u64) -> Result<()> {
         if self.cil.durable() >= sequence {
             return Ok(());

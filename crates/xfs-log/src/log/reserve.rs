@@ -14,9 +14,9 @@ use super::{BACKOFF, Inner, Log};
 use crate::space::Urgency;
 use crate::ticket::{LogUnits, Ticket};
 
-/// A new chain reserves at most the log's size divided by this number. So three of the largest
-/// chains fit into the log: one runs, another is written, and the items of the third are not in
-/// place yet.
+/// A new chain of transactions reserves at most the log's size divided by this number. So the log
+/// has room for three of the largest chains at once: one that runs, one that is being written, and
+/// one whose items are not in place yet.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LARGEST_SHARE: u64 = 3;
 

@@ -11,7 +11,7 @@ use xfs_sync::{Condvar, Mutex, Ordering, Volume};
 
 use super::{BACKOFF, Inner};
 
-/// Wakes the thread that has items written to their home locations on disk.
+/// The signal that wakes the thread which has items written to their home locations on disk.
 #[derive(Default)]
 pub(super) struct AilWakeup {
     asked: Mutex<bool, Volume>,
@@ -38,7 +38,8 @@ impl AilWakeup {
     }
 }
 
-/// A function that starts a thread with a name and the work that it does.
+/// A function that starts a thread. Its arguments are the thread's name and the function that the
+/// thread runs.
 type Spawn = dyn Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
 
 /// Starts a thread of the operating system that does `work`.

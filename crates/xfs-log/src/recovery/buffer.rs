@@ -129,8 +129,9 @@ const fn is_realtime(buffer_type: BufferType) -> bool {
     matches!(buffer_type, BufferType::RealtimeBitmap | BufferType::RealtimeSummary)
 }
 
-/// Returns the kind of the buffer after the change, or `None` if buffers of this type are not
-/// replayed. Only for btrees does the kind depend on the magic number.
+/// Returns the kind that the buffer has after the change, or `None` if buffers of this type are not
+/// replayed. For btrees the kind depends on the magic number; for all other types, `buffer_type`
+/// alone gives the kind.
 #[doc(alias = "xlog_recover_validate_buf_type")]
 fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option<BlockKind> {
     Some(match buffer_type {
@@ -210,8 +211,8 @@ fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), Rec
     Err(store.corrupt(Check::Truncated { available: length, needed }).into())
 }
 
-/// Decodes the primary superblock after its change, and uses it from now on: the volume may have
-/// grown.
+/// Decodes the primary superblock after its logged change. The rest of the replay uses the new
+/// superblock, because the volume may have grown.
 #[doc(alias = "xlog_recover_do_primary_sb_buffer")]
 fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
     if store.geometry().version == FormatVersion::V5 {

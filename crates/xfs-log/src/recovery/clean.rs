@@ -123,9 +123,9 @@ fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
     log.write_blocks(state.head.block(), &bytes, Durability::Cached)
 }
 
-/// Returns the number of blocks after the head that a torn write may have left, and the cycle that
-/// they should have. The first pair counts blocks up to the end of the log, the second those from
-/// block 0 on.
+/// Returns how many blocks after the head a torn write may have left, and the cycle number that
+/// these blocks should have. The first pair is for the blocks up to the end of the log, the second
+/// pair for those from block 0 on.
 fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     let (head, cycle) = (state.head.block(), state.head.cycle());
     let in_flight = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;

@@ -19,10 +19,11 @@ use super::store::Store;
 pub(super) struct DquotReplay {
     /// The head of the log. No dquot may carry a later LSN.
     head: Lsn,
-    /// The types whose accounting ended somewhere in the log, by their flags for accounting.
+    /// The quota types whose accounting was turned off at some point in the log. Each type is
+    /// represented by its flag for accounting.
     ended: QuotaFlags,
-    /// The types with a block onto which nothing could be replayed, by their flags for checked
-    /// counts.
+    /// The quota types that have a block onto which dquots could not be replayed. Each type is
+    /// represented by its flag for checked counts.
     stale: QuotaFlags,
 }
 
@@ -31,14 +32,16 @@ impl DquotReplay {
         Self { head, ended: QuotaFlags::empty(), stale: QuotaFlags::empty() }
     }
 
-    /// Notes the end of accounting for some types. Called in the first pass: dquots of these types
-    /// are replayed nowhere in the log, because their quota inodes may be gone.
+    /// Notes that `item` turns accounting off for some quota types. Called in the first pass:
+    /// dquots of these types are replayed nowhere in the log, because their quota inodes may be
+    /// gone.
     #[doc(alias = "xlog_recover_quotaoff_commit_pass1")]
     pub(super) fn note_end(&mut self, item: &QuotaOff) {
         self.ended |= QuotaFlags::from_bits_retain((item.flags & 0xffff) as u16);
     }
 
-    /// Returns the flags for checked counts that the superblock must lose.
+    /// Returns the quota types whose counts the superblock must no longer show as checked, as their
+    /// flags for checked counts.
     pub(super) const fn stale(&self) -> QuotaFlags {
         self.stale
     }
@@ -146,7 +149,8 @@ struct OwnerOfDquot<'a> {
     logged: &'a DquotDisk,
 }
 
-/// Returns the type of quota of a buffer's type, or `None` if the buffer holds no dquots.
+/// Returns the quota type of the dquots in buffers of this type, or `None` if such buffers hold no
+/// dquots.
 pub(super) const fn kind_of_buffer(buffer_type: BufferType) -> Option<QuotaKind> {
     match buffer_type {
         BufferType::UserDquot => Some(QuotaKind::User),
@@ -156,8 +160,8 @@ pub(super) const fn kind_of_buffer(buffer_type: BufferType) -> Option<QuotaKind>
     }
 }
 
-/// Returns the place of a logged dquot, if the item names the same place: one block of the volume,
-/// and the offset that follows from the ID.
+/// Returns the place of a logged dquot, which follows from its ID. Returns an error unless the log
+/// item agrees: it must name the same ID and offset, and one block that lies inside the volume.
 fn check_place(
     store: &Store,
     item: &DquotItem<'_>,

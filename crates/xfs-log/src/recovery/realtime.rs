@@ -63,11 +63,12 @@ pub(super) fn replay(
     Ok(Some(true))
 }
 
-/// The sizes of a record, of the keys of one child, and of the room that a child takes.
+/// The sizes in bytes that determine the layout of a btree root in a fork.
 struct RootLayout {
     record_bytes: usize,
     key_bytes: usize,
-    /// Bytes of a fork for each child. A root of reference counts has room for twice its keys.
+    /// The room that a root in a fork has for each child. The root of a reference count btree has
+    /// room for twice the size of its keys.
     disk_child_bytes: usize,
 }
 
@@ -141,7 +142,8 @@ mod tests {
         assert_eq!(fork[52], 0);
     }
 
-    /// The pointers lie after the room for keys, which differs between log and fork.
+    /// Checks that the pointers of a root move when it is replayed. They lie after the room for
+    /// keys, and that room differs in size between the log and the fork.
     #[test]
     fn node_root_moves_its_pointers() {
         let mut fork = [0; 192];

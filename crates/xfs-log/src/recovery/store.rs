@@ -188,7 +188,8 @@ impl Store {
         })
     }
 
-    /// Notes that a buffer was changed. It will be stamped, and verified as this kind.
+    /// Notes that a buffer was changed. At the end of the replay, the buffer is verified as a block
+    /// of the kind `kind`.
     pub(super) fn touch(&mut self, at: DiskAddr, length: usize, kind: BlockKind) {
         self.unsealed.insert(at, TouchedBuffer { length, kind });
     }
@@ -236,8 +237,8 @@ impl Store {
     }
 }
 
-/// Returns the byte range on the device of `length` bytes at `at`, which `check_range` has
-/// accepted.
+/// Returns the byte range on the device of `length` bytes from `at` on. The caller must have
+/// checked the range by `check_range`.
 fn byte_range(at: DiskAddr, length: usize) -> Range<u64> {
     let start = at.0 * u64::from(BASIC_BLOCK_BYTES);
     start..start + length as u64

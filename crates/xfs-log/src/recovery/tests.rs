@@ -138,8 +138,8 @@ impl Bench {
         self.superblock.geometry.header_disk_addr(AgNumber(0), AGI_SECTOR)
     }
 
-    /// Returns an item that logs part of the AGI of group 0, with `inode` as the head of its first
-    /// unlinked list.
+    /// Returns an item that logs part of the AGI of group 0, where `inode` is now the head of the
+    /// first unlinked list.
     fn unlinked_item<'a>(&self, chunk: &'a mut [u8; 128], inode: u32) -> LogItem<'a> {
         let sector = read(&*self.data, self.agi_at().byte_offset().unwrap(), 512);
         chunk.copy_from_slice(&sector[..128]);
@@ -192,8 +192,8 @@ fn inode_gets_its_last_logged_change() {
     assert_eq!(core, InodeCore { mode: core.mode, lsn, ..before });
 }
 
-/// Destroys the root inode, which the log changes, and the AGF of group 1. Compares the other inode
-/// that the log changes.
+/// Logs changes of two inodes, then destroys one of them (the root inode) and the AGF of group 1 on
+/// disk. Checks that replay changes the other inode and leaves the destroyed one as it is.
 #[test]
 fn replay_past_damage_skips_destroyed_inodes_and_applies_the_rest() {
     let mut bench = Bench::new();
@@ -575,8 +575,9 @@ fn unmount_record_of_a_clean_log_wraps_around_the_end() {
     }
 }
 
-/// Checks that a completion does not search all intents. A log may hold as many completions without
-/// an intent as it holds intents: searching all open intents for each would take minutes.
+/// Checks that a completion does not search all intents. A log may hold many intents and equally
+/// many completions without an intent. Searching all open intents for each completion would take
+/// minutes.
 #[test]
 fn completion_costs_no_search_through_other_intents() {
     const TOGETHER: u64 = 500;

@@ -12,11 +12,11 @@ use crate::mutant::ActiveMutant;
 
 const THREADS: u64 = 32;
 
-/// Number of bytes for which each thread waits.
+/// Number of bytes of log space that each thread requests.
 const BYTES: u64 = 64;
 
-/// Returns a space that is full for new transactions, and the health of a log that is not shut
-/// down.
+/// Returns a log space in which a request of a new transaction does not fit, and the health of a
+/// log that is not shut down.
 fn full() -> (LogSpace, Health) {
     let space = LogSpace::new(4 * THREADS * BYTES, 4, u64::MAX, ActiveMutant::default());
     space.leave_tail_pushes_to_threads();
@@ -98,8 +98,8 @@ fn cached_bytes_count_as_granted_until_they_are_drained() {
     assert_eq!(space.in_use().granted, 0);
 }
 
-/// Checks a head waiter that is served before it has taken the task of requesting a push. The task
-/// passes to the next waiter.
+/// Checks that the task of requesting a push passes to the next waiter if the head waiter is served
+/// before it has taken the task.
 #[test]
 fn push_request_passes_to_the_next_waiter_when_the_first_is_served() {
     let (space, health) = full();

@@ -95,7 +95,8 @@ impl WaitQueue {
         self.rolls.front().or_else(|| self.begins.front())
     }
 
-    /// Returns whether new requests have to take the lock of the queue.
+    /// Returns whether a new request must first lock the queue, because a thread waits or the space
+    /// is closed to new transactions.
     pub(super) fn is_contended(&self) -> bool {
         self.is_closed || self.first().is_some()
     }

@@ -25,7 +25,8 @@ use crate::head::{corrupt, find_first_header};
 /// is searched if one of [`SAMPLES`] blocks is newer than the head, so that opening stays cheap.
 const NEAR_BLOCKS: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
 
-/// Number of blocks from the head to the end of the log whose cycles are read.
+/// Number of blocks between the head and the end of the log whose cycle numbers are read as
+/// samples.
 const SAMPLES: u32 = 64;
 
 /// The whole records after the head.
@@ -73,8 +74,8 @@ fn search(log: &LogDevice, state: &LogState) -> Result<Option<RecordsAfterHead>>
     Ok((found.count > 0).then_some(found))
 }
 
-/// Returns the number of blocks after the head in which newer records are searched. The replayed
-/// records are not among them, nor the last record of a clean log.
+/// Returns the number of blocks after the head in which to look for newer records. These blocks
+/// include neither the records that are replayed nor the last record of a clean log.
 fn blocks_to_search(log: &LogDevice, state: &LogState) -> Result<u32> {
     let (head, cycle) = (state.head.block(), state.head.cycle());
     let end = if state.clean { state.last_record } else { state.tail.block() };

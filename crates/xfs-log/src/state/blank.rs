@@ -16,8 +16,8 @@ use crate::recovery::unmount_record;
 /// The LSN of the first record of a log.
 pub(crate) const START: Lsn = Lsn::new(1, 0);
 
-/// Returns whether the log begins with an incomplete first record of this log. A crash leaves the
-/// header of that record whole or zero.
+/// Returns whether the log begins with the first record of its first cycle, and this record is
+/// incomplete. A crash leaves the header of that record either whole or zero.
 fn is_torn(log: &LogDevice) -> Result<bool> {
     let block = START.block();
     match log.read_header(block) {

@@ -205,8 +205,9 @@ fn hole_before_a_record_whose_tail_is_past_it_is_refused() {
     assert!(is_of_record(&check(&log), "proves that it was durable"));
 }
 
-/// Checks a checkpoint of many records without its COMMIT: each of them may be lost, wherever it
-/// is, because the writer flushes only before the COMMIT.
+/// Checks a log that has lost one record of a large checkpoint without a COMMIT. The records after
+/// the hole do not prove that the lost record was durable, because the writer flushes only before
+/// the COMMIT.
 #[test]
 fn records_of_one_large_checkpoint_prove_nothing_about_a_hole() {
     let (mut log, records) = dirty(BLOCKS, 60);
@@ -317,7 +318,8 @@ fn impossible_logs_are_refused() {
     assert!(matches!(check(&log), Check::ForeignUuid { .. }));
 }
 
-/// A change of a record header, and a predicate for the check that the header then fails.
+/// A change of a record header, and a function that recognises the check which the header must then
+/// fail.
 type HeaderChange = (fn(&mut [u8]), fn(&Check) -> bool);
 
 /// Changes of a record header that no crash makes.
@@ -404,7 +406,7 @@ fn zero_log_is_clean_and_begins_as_after_mkfs() {
     assert_eq!(LogState { is_blank: false, ..found }, LogState { buffer_bytes: 32 << 10, ..fresh });
 }
 
-/// Checks a log of zeros whose first record was only partly written, with zeros after it.
+/// Checks a log that is all zeros except for a partly written first record: it counts as blank.
 #[test]
 fn torn_first_record_leaves_a_blank_log() {
     let whole = LogImage::fresh(BLOCKS);

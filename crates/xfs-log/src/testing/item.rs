@@ -27,7 +27,7 @@ pub(crate) struct TestItem {
     aborted: AtomicBool<Object>,
     intent: Option<Arc<TestItem>>,
     ordered: bool,
-    /// Whether a push never writes the item and reports it as pinned.
+    /// Whether the item is like an open intent: a push never writes it, and reports it as pinned.
     open: bool,
 }
 

@@ -23,7 +23,7 @@ use crate::vector::first_region;
 const NATIVE: ByteOrder =
     if cfg!(target_endian = "big") { ByteOrder::BigEndian } else { ByteOrder::LittleEndian };
 
-/// Returns the header of an operation of a transaction. Its length is still 0.
+/// Returns the header of an operation of a transaction. The length field of the header is still 0.
 pub(super) const fn operation(transaction: u32, flags: OperationFlags) -> LogOperation {
     LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags }
 }
@@ -112,7 +112,7 @@ impl Record {
     }
 
     /// Appends an operation with as many of the bytes as fit. Returns the rest for the next record,
-    /// or `None` if all bytes fit. `continued` says that the region began in an earlier record.
+    /// or `None` if all bytes fit. `continued` is `true` if the region began in an earlier record.
     pub(super) fn append<'a>(
         &mut self,
         operation: LogOperation,
@@ -133,8 +133,8 @@ impl Record {
         (!left.is_empty()).then_some(left)
     }
 
-    /// Fixes the record's length. Returns the LSN of the next record. `more` bytes are still to be
-    /// [filled](Self::fill) in.
+    /// Fixes the length of the record, which closes it. Returns the LSN of the next record. The
+    /// caller must still [fill](Self::fill) in `more` bytes.
     pub(super) fn close(&mut self, more: usize, layout: &RecordLayout, log_blocks: u32) -> Lsn {
         let length = self.bytes.len() + more;
         self.length = length.next_multiple_of(layout.roundoff_bytes as usize);

@@ -45,8 +45,8 @@ impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
         self.rest = self.rest.get(bytes..).expect("a vector ends after its regions");
     }
 
-    /// Skips as many bytes as fit into `room` bytes, and returns where the stream was cut. Returns
-    /// `None` if all bytes fit.
+    /// Skips as many bytes of the stream as fit into `room` bytes of a record. Returns where the
+    /// stream was cut, or `None` if the whole stream fits.
     pub(super) fn cut(&mut self, room: usize) -> Option<StreamCut<'a>> {
         let mut bytes = 0;
         while let Some(vector) = self.rest() {

@@ -20,24 +20,26 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
 use xfs_sync::{AtomicU64, Mutex, Object, Ordering};
 
-/// The length of most items in bytes. Their contents have no magic number that the kernel would
-/// recognize.
+/// The length in bytes of all items except the long ones. Their contents begin with no magic number
+/// that the kernel would recognize.
 const ITEM_BYTES: usize = 4096;
 
 /// The length of the long items in bytes: the greatest length of a buffer, which is more than two
 /// small records hold.
 const LONG_BYTES: usize = 64 << 10;
 
-/// One in this many items is long.
+/// The long items among the items: one in this many is long.
 const LONG_EVERY: u64 = 8;
 
-/// The home locations of items lie in free space, this many bytes before the end of the volume.
+/// The home locations of the items lie in free space. They start this many bytes before the end of
+/// the volume.
 const ROOM_BYTES: u64 = 4 << 20;
 
 const ITEMS: u64 = 64;
-/// Number of threads of a run with several concurrent checkpoints.
+/// Number of threads that commit in a run with several concurrent checkpoints.
 const THREADS: u64 = 3;
-/// The size in bytes of a checkpoint in a run with several concurrent checkpoints.
+/// The size in bytes at which a checkpoint is written, in a run with several concurrent
+/// checkpoints.
 const CHECKPOINT_BYTES: u64 = 200 << 10;
 /// Number of commits of all threads together.
 const COMMITS: u64 = 1500;
@@ -135,9 +137,9 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
 }
 
 /// Commits to the image's log from `threads` threads, and leaves the log as a crash would. Returns
-/// the items; their last numbers have been forced. One thread alone has one checkpoint at a time,
-/// because a force waits until the checkpoint is written. With several threads, the log also has
-/// several threads that write checkpoints, and its checkpoints are small.
+/// the items; the last commit of each was forced. A single thread writes one checkpoint at a time,
+/// because a force waits until the checkpoint is written. With several threads, several threads of
+/// the log write checkpoints too, and the checkpoints are small.
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];

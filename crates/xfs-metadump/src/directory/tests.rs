@@ -8,7 +8,7 @@ use crate::names::Obfuscator;
 
 const NAME: &[u8] = b"a secret name";
 
-/// Returns a block of entries with one entry named `NAME`, a free record full of old bytes, and
+/// Returns a block with three records: an entry named `NAME`, a free area full of old bytes, and
 /// another entry.
 fn data_block() -> Vec<u8> {
     let mut block = b"XDD3".to_vec();
@@ -35,7 +35,7 @@ fn data_block() -> Vec<u8> {
     block
 }
 
-/// Cleans a copy of the block. Returns the result and the copy.
+/// Cleans a copy of the block with these options. Returns the result of the cleaning, and the copy.
 fn cleaned(block: &[u8], names: Option<&Obfuscator>, zeroes_stale: bool) -> (Cleaned, Vec<u8>) {
     let mut copy = block.to_vec();
     let result =

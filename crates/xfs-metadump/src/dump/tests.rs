@@ -13,7 +13,8 @@ use xfs_testkit::{Image, golden};
 use super::{DumpError, DumpOptions, DumpProgress, DumpReport, dump};
 use crate::restore::{RestoreError, RestoreTarget, restore};
 
-/// Parts of names, values and targets of the golden image, in every form.
+/// Strings from names, attribute values and link targets of the golden image. Together they stand
+/// for every form in which an image can store these.
 const SECRETS: [&[u8]; 7] = [
     b"a-longer-node-entry",
     b"leaf-entry",
@@ -24,7 +25,7 @@ const SECRETS: [&[u8]; 7] = [
     b"xxxxxxxx",
 ];
 
-/// A dump or a check that runs to its end.
+/// A progress that is ignored and never stops a dump or a check.
 struct Silent;
 
 impl DumpProgress for Silent {
@@ -43,7 +44,7 @@ impl Progress for Silent {
     }
 }
 
-/// A volume in memory that gets restored blocks, and the volume as it was at each flush.
+/// The target of a restore in memory: the volume as it is now, and a copy of it from each flush.
 #[derive(Default)]
 struct Memory(Vec<u8>, Vec<Vec<u8>>);
 
@@ -158,7 +159,8 @@ fn whole_blocks_are_those_of_the_volume() {
     assert!(present <= report.written_bytes);
 }
 
-/// A generator of numbers for damage, by its seed.
+/// A generator of random numbers, with which tests choose the damage. The same seed gives the same
+/// numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -168,8 +170,8 @@ impl Numbers {
     }
 }
 
-/// Damages some sectors of metadata: noise, zeros, a changed bit, or, with an even seed, a copy of
-/// another sector.
+/// Damages one to four of these metadata sectors. Each becomes noise or zeros, has one bit changed,
+/// or, only with an even seed, becomes a copy of another sector.
 fn damage(image: &mut Image, sectors: &[DiskAddr], seed: u64) {
     let mut numbers = Numbers(seed);
     for _ in 0..1 + numbers.below(4) {
@@ -286,8 +288,8 @@ fn restore_flushes_all_blocks_before_it_removes_the_mark() {
     assert_eq!(flushed.last(), Some(&end));
 }
 
-/// Returns the sectors of the golden image that hold an inode, with its core. An inode of the image
-/// has the length of a sector.
+/// Returns the address and the core of every inode of the golden image. The image's inodes are as
+/// long as a sector.
 fn golden_inodes() -> Vec<(DiskAddr, InodeCore)> {
     let image = golden();
     let geometry = image.geometry();
@@ -304,7 +306,7 @@ fn golden_inodes() -> Vec<(DiskAddr, InodeCore)> {
         .collect()
 }
 
-/// Sets the flag for metadata in an inode, and the kind of metadata file.
+/// Makes an inode look like a metadata file: sets its metadata flag and the kind of metadata file.
 fn call_metadata(image: &mut Image, at: DiskAddr) {
     image.edit(at, 512, BlockKind::InodeCluster, |bytes| {
         *bytes.get_mut(127).unwrap() |= 0x20;

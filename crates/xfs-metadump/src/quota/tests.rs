@@ -4,7 +4,7 @@ use super::{RECORD_BYTES, UUID_OFFSET, keep_records};
 
 const UUID: [u8; 16] = *b"uuid of a volume";
 
-/// Returns a block of 1 KiB with seven records, and zeros after them.
+/// Returns a block of 1 KiB with seven quota records. The rest of the block is zeros.
 fn block() -> Vec<u8> {
     let mut record = [0x55; RECORD_BYTES];
     record[..4].copy_from_slice(b"DQ\x01\x01");

@@ -1,4 +1,4 @@
-//! Tests of targets in the inode and in buffers.
+//! Tests of cleaning targets in the inode and in buffers.
 
 use xfs_format::directory::name_hash;
 use xfs_format::{DiskAddr, symlink::SymlinkBlock};
@@ -7,7 +7,8 @@ use super::{clean_buffers, clean_local};
 use crate::cleaning::{Cleaned, Cleaning};
 use crate::names::Obfuscator;
 
-/// Returns a buffer of 128 bytes with a part of a target, and old bytes after it.
+/// Returns a buffer of 128 bytes with the part of a target that starts at `offset`. The bytes after
+/// the part are old ones.
 fn buffer(offset: u32, part: &[u8]) -> Vec<u8> {
     let mut buffer = b"XSLM".to_vec();
     buffer.extend(offset.to_be_bytes());

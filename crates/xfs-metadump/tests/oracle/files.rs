@@ -1,4 +1,5 @@
-//! Files of the host: the target of a restore, comparisons, and marked files in a volume.
+//! Helpers for files of the host: the target of a restore, comparisons of files, and files with a
+//! marker in their names and values.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -8,7 +9,7 @@ use std::process::Command;
 
 use xfs_metadump::RestoreTarget;
 
-/// A new file that gets a restored volume.
+/// A new file, as the target of a restore.
 pub(crate) struct Target(File);
 
 impl Target {
@@ -33,7 +34,8 @@ impl RestoreTarget for Target {
 
 const CHUNK: usize = 1 << 20;
 
-/// Reads a file in chunks, and calls `visit` with the offset and the bytes of each.
+/// Reads a file in chunks, and calls `visit` with the offset and the bytes of each chunk. Stops at
+/// the first chunk for which `visit` returns an offset, and returns that offset.
 fn each_chunk(
     path: &Path,
     mut visit: impl FnMut(u64, &[u8]) -> Option<u64>,
@@ -53,7 +55,8 @@ fn each_chunk(
     }
 }
 
-/// Returns the first offset at which the files differ.
+/// Returns the offset of the first chunk in which the files differ, or the shorter length if their
+/// lengths differ. `None` if they are equal.
 pub(crate) fn first_difference(one: &Path, other: &Path) -> io::Result<Option<u64>> {
     let (length, compared) = (File::open(one)?.metadata()?.len(), File::open(other)?);
     if length != compared.metadata()?.len() {
@@ -66,7 +69,8 @@ pub(crate) fn first_difference(one: &Path, other: &Path) -> io::Result<Option<u6
     })
 }
 
-/// Returns the first unit of 512 bytes that is not zero in `of` and differs in `against`.
+/// Returns the offset of the first unit of 512 bytes that is not all zeros in the file `of` and is
+/// different in the file `against`. `None` if there is no such unit.
 pub(crate) fn first_loss(of: &Path, against: &Path) -> io::Result<Option<u64>> {
     let compared = File::open(against)?;
     each_chunk(of, |at, bytes| {
@@ -81,14 +85,15 @@ pub(crate) fn first_loss(of: &Path, against: &Path) -> io::Result<Option<u64>> {
     })
 }
 
-/// Returns whether the text occurs in the file. grep searches faster than a test without
-/// optimization.
+/// Returns whether the text occurs in the file. Calls grep, which is faster than Rust code in a
+/// debug build.
 pub(crate) fn contains(path: &Path, text: &str) -> io::Result<bool> {
     Ok(Command::new("grep").args(["-q", "-a", "-F", "-e", text]).arg(path).status()?.success())
 }
 
-/// Makes files, directories, attributes and links whose names, values and targets hold `marker`, in
-/// every form. A third of the files is removed again, so that stale entries hold it too.
+/// Creates files, directories, attributes and symbolic links in every format. Their names, values
+/// and targets contain `marker`. Removes a third of the files again, so that stale entries contain
+/// the marker too.
 pub(crate) fn mark(root: &Path, marker: &str) -> io::Result<()> {
     let set = |path: &Path, name: &str, value: &[u8]| {
         let flags = rustix_flags();

@@ -1,4 +1,8 @@
-//! Compares metadata images with those of xfs_metadump, and what both tools restore.
+//! Compares metadata images of ferroxfs with those of xfs_metadump, and the volumes that ferroxfs
+//! and xfs_mdrestore restore from them. Each trial makes a volume of one geometry and fills it
+//! through the kernel. Names, attribute values and link targets contain [`MARKER`]; some of these
+//! files are removed again. Then images are written with each set of options, restored by both
+//! tools, and compared.
 //!
 //! Each trial makes a volume of one geometry and fills it through the kernel. Names, attributes,
 //! values and link targets hold [`MARKER`]; some of these files are removed again. Then each kind
@@ -16,7 +20,7 @@ use xfs_metadump::{DumpOptions, DumpProgress, DumpReport, dump, restore};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Mount, Xfsprogs, populate, ready};
 
-/// A string that no structure of a volume holds by itself.
+/// A string that occurs on a volume only if a test has written it.
 const MARKER: &str = "qzMARKERzq";
 
 /// The geometries whose volumes are dumped.
@@ -50,7 +54,7 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// A dump that nobody watches.
+/// A progress that is ignored and never stops the dump.
 struct Silent;
 
 impl DumpProgress for Silent {
@@ -61,7 +65,7 @@ impl DumpProgress for Silent {
     }
 }
 
-/// A filled volume, and the folder for what is made of it.
+/// A filled volume, and the folder for its metadata images and the restored volumes.
 struct Case {
     folder: tempfile::TempDir,
     image: Image,
@@ -90,7 +94,7 @@ impl Case {
         self.folder.path().join(name)
     }
 
-    /// Returns an error if xfs_repair or our checker find anything in the image.
+    /// Returns an error if xfs_repair or the checker of ferroxfs finds anything in the image.
     fn expect_clean(&self, data: &Path, what: &str) -> Result<(), TrialError> {
         let image = Image { data: data.to_owned(), log: None };
         match image.findings()? {
@@ -99,7 +103,8 @@ impl Case {
         }
     }
 
-    /// Writes a metadata image of ours.
+    /// Writes a metadata image of the volume with ferroxfs. Returns an error if the report has
+    /// omissions.
     fn dump(&self, options: DumpOptions) -> Result<(PathBuf, DumpReport), TrialError> {
         let path = self.path("ours.metadump");
         let device = FileDevice::open(&self.image.data, OpenOptions::read_only().live());
@@ -112,7 +117,8 @@ impl Case {
         Ok((path, report))
     }
 
-    /// Restores a metadata image by both tools. Returns the path of our result.
+    /// Restores a metadata image with ferroxfs and with xfs_mdrestore, and compares the two
+    /// volumes. Returns the path of the volume that ferroxfs restored.
     fn restore(&self, metadump: &Path) -> Result<PathBuf, TrialError> {
         let (ours, theirs) = (self.path("ours.img"), self.path("theirs.img"));
         let source = std::fs::File::open(metadump).map_err(failed)?;
@@ -147,7 +153,8 @@ impl Case {
         self.expect_clean(&restored, "the restored volume")
     }
 
-    /// Compares images of whole blocks: ours must have each byte that theirs has.
+    /// Writes metadata images of whole blocks with ferroxfs and with xfs_metadump. Checks that the
+    /// image of ferroxfs has each block that is not zero in the other image, with the same bytes.
     fn check_whole(&self) -> Result<(), TrialError> {
         let options =
             DumpOptions { obfuscates: false, whole_blocks: true, ..DumpOptions::default() };
@@ -162,7 +169,8 @@ impl Case {
         }
     }
 
-    /// Restores images of theirs by both tools.
+    /// Writes metadata images with xfs_metadump. Checks that ferroxfs and xfs_mdrestore restore the
+    /// same volume from each.
     fn check_theirs(&self) -> Result<(), TrialError> {
         for options in ["", "-v 2 -o"] {
             let metadump = self.dump_theirs(options)?;
@@ -180,7 +188,7 @@ impl Case {
     }
 }
 
-/// Runs a program that must succeed.
+/// Runs a program. Returns an error if it fails.
 fn output(command: &mut Command) -> Result<(), TrialError> {
     let output = command.output().map_err(failed)?;
     if output.status.success() {

@@ -1,4 +1,5 @@
-//! Tests of the layout of allocation groups of new volumes, block by block.
+//! Tests of the layout of allocation groups of new volumes. They compare block numbers of free
+//! extents, free lists and owned extents.
 
 use xfs_format::free_space::FreeSpace;
 use xfs_format::rmap::RmapOwner;

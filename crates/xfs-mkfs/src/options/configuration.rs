@@ -57,8 +57,8 @@ impl Options {
     }
 }
 
-/// Returns a line without its comment. A comment starts with `#` or `;`, at the start of the line
-/// or after a blank.
+/// Returns a line without its comment. A comment starts with `#` or `;`, either at the start of the
+/// line or after a blank character.
 fn without_comment(line: &str) -> &str {
     let mut is_blank_before = true;
     for (at, byte) in line.bytes().enumerate() {

@@ -3,7 +3,8 @@
 /// A number with its unit, as the user wrote it. Its value in bytes may depend on other options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The number in units of `unit`. A suffix that is a power of 1024 is already multiplied in.
+    /// The number in units of `unit`. A suffix for a power of 1024, such as `k` or `m`, is already
+    /// multiplied in.
     pub number: u64,
     /// The unit.
     pub unit: Unit,

@@ -42,7 +42,8 @@ impl Features {
         Ok(Self { incompat, ro_compat, autofsck })
     }
 
-    /// Returns whether the root directory or every later inode of the new volume has attributes.
+    /// Returns whether inodes of the new volume have attributes: the root directory has the one
+    /// that limits background checkers, or every later inode gets parent pointers.
     pub(super) fn has_attributes(&self) -> bool {
         self.incompat.contains(IncompatFeatures::PARENT) || self.autofsck != Autofsck::Unset
     }

@@ -231,9 +231,9 @@ fn data_blocks(
     Ok(bytes / block)
 }
 
-/// Returns the group size in blocks for the requested number of threads. There are at least as many
-/// groups as by default, and no group is smaller than 4 GiB. If `threads` is `None`, the size is
-/// `default`.
+/// Returns the group size in blocks for a volume that `threads` threads will use. It gives at least
+/// as many groups as the default, and no group is smaller than 4 GiB. If `threads` is `None`,
+/// returns the default size.
 fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default: u64) -> u64 {
     let Some(threads) = threads else { return default };
     let count = threads.min(data_blocks * block / (4 * GIB));
@@ -243,9 +243,9 @@ fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default
     }
 }
 
-/// Returns the default group size in blocks. A volume without a stripe has 4 groups, fewer if it is
-/// small, and groups of the largest size from 4 TiB on. A stripe means several disks, so a striped
-/// volume has more and smaller groups.
+/// Returns the default group size in blocks. A volume without a stripe has 4 groups, but fewer if
+/// it is small. From 4 TiB on, its groups have the largest size. A stripe means several disks, so a
+/// striped volume below 32 TiB has more and smaller groups.
 fn default_blocks(data_bytes: u64, is_striped: bool, block: u64) -> u64 {
     let largest = MAX_GROUP_BYTES / block;
     let data_blocks = data_bytes / block;

@@ -32,13 +32,14 @@ const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
 /// The default log is as long as the volume divided by this number.
 const VOLUME_PER_LOG: u64 = 2048;
 const MAX_UNIT_BYTES: u64 = 256 << 10;
-/// The stripe unit in bytes that is used if the requested one is too large for a log.
+/// The stripe unit of the log in bytes if the one that is requested, or that of the data, is too
+/// large for a log.
 const DEFAULT_UNIT_BYTES: u64 = 32 << 10;
 /// Number of blocks that each group reserves for its free list.
 #[doc(alias = "XFS_ALLOC_AGFL_RESERVE")]
 const RESERVED_BLOCKS: u64 = 4;
 
-/// The parts of the plan that are known before the log is planned.
+/// The parts of the plan that the log depends on, and that are therefore computed before it.
 pub(super) struct DataPlan<'a> {
     pub(super) sizes: &'a Sizes,
     pub(super) stripe: Stripe,
@@ -99,7 +100,7 @@ fn unit_bytes(unit: u64, block: u32) -> u32 {
     if unit == 0 { 1 } else { (unit * u64::from(block)) as u32 }
 }
 
-/// Returns whether the options request a number or a size of groups.
+/// Returns whether the options request a number of allocation groups or a group size.
 fn has_groups(options: &Options) -> bool {
     options.data.agcount.is_some() || options.data.agsize.is_some()
 }
@@ -195,7 +196,7 @@ fn log_group(options: &Options, geometry: &Geometry) -> Result<AgNumber, Geometr
     }
 }
 
-/// The facts that bound the size of the log.
+/// The values that limit the size of the log.
 struct LogBounds<'a> {
     geometry: &'a Geometry,
     unit: u64,

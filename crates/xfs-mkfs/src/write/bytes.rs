@@ -122,9 +122,9 @@ fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [
     BlockKind::Agfl.seal(sector, LSN);
 }
 
-/// Returns whether the superblock copy of a group stores the number of the root directory. As in
-/// mkfs.xfs, only the last copy and one in the middle store it, for recovery if the first
-/// superblock is lost.
+/// Returns whether the superblock copy of a group stores the number of the root directory, so that
+/// it can be recovered if the first superblock is lost. As in mkfs.xfs, only the last copy and one
+/// in the middle store it.
 const fn knows_root(geometry: &Geometry, group: AgNumber) -> bool {
     let last = geometry.ag_count - 1;
     group.0 == last || (geometry.ag_count > 2 && group.0 == last / 2)
@@ -342,8 +342,9 @@ fn with_inherited(plan: &Plan, mut core: InodeCore) -> InodeCore {
     core
 }
 
-/// Returns the start of the attribute fork, in units of 8 bytes. The fork must have room for its
-/// attributes and for the smallest btree root, into which it may turn later.
+/// Returns the offset of the attribute fork in the inode's fork area, in units of 8 bytes. The fork
+/// must have room for the given attributes, and for the smallest btree root, into which it may turn
+/// later.
 fn fork_offset(geometry: &Geometry, attribute_bytes: usize) -> u8 {
     let attribute_bytes = attribute_bytes.max(SMALLEST_ATTR_ROOT_BYTES);
     let data_bytes = geometry.inode_size as usize - CORE_BYTES - attribute_bytes;

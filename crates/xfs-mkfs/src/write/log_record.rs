@@ -18,7 +18,8 @@ const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 const CYCLE: u32 = 1;
 /// The ID of the unmount operation's transaction; mkfs.xfs uses the same ID.
 const TRANSACTION: u32 = 0xb0c0_d0d0;
-/// The mark of little-endian byte order, in which the payload of the unmount operation is written.
+/// The number in the record header that says that the payload of the record has little-endian byte
+/// order.
 const LITTLE_ENDIAN: u32 = 1;
 /// The payload of the unmount operation: a magic number in little-endian byte order.
 const UNMOUNT: [u8; 8] = [b'n', b'U', 0, 0, 0, 0, 0, 0];

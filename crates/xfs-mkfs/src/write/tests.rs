@@ -19,7 +19,7 @@ fn superblock(device: &dyn BlockDevice) -> Option<Superblock> {
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok()
 }
 
-/// A device on which every request from the n-th write, flush or discard on fails.
+/// A device that fails every write, flush and discard from the n-th such request on.
 struct FailingAfter {
     device: MemoryDevice,
     left: Mutex<usize>,

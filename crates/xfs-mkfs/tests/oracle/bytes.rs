@@ -71,9 +71,9 @@ fn compare_range(ours: &File, theirs: &File, (start, end): (u64, u64)) -> Result
     Ok(())
 }
 
-/// Compares the btree blocks that contain the byte at `place` in each of the files. Returns the
-/// offset after the block if both blocks have the same records, or `None` if the records differ or
-/// the blocks are of another kind.
+/// Compares the btree blocks that contain byte `place` of the two files. Returns the offset after
+/// the block if both blocks have the same records. Returns `None` if the records differ, or if the
+/// blocks are not btree blocks.
 fn same_records(files: (&File, &File), place: u64) -> Result<Option<u64>, String> {
     let read = |file: &File, at: u64, length: usize| {
         let mut bytes = vec![0; length];

@@ -136,7 +136,8 @@ pub(crate) static SAME: [Case; 85] = [
     with_log(200 * MIB, "-l sectsize=4k"),
 ];
 
-/// A case that mkfs.xfs refuses, because no group has room for a log of 64 MiB.
+/// A case that mkfs.xfs refuses, because no group has room for a log of 64 MiB, and that ferroxfs
+/// accepts with a shorter log.
 pub(crate) static SHORT_LOG: Case = case(GIB, "-d agcount=16");
 
 /// Cases that both mkfs.xfs and ferroxfs refuse.

@@ -6,8 +6,8 @@ use xfs_format::log_record::LogVersion;
 
 const MIB: u64 = 1 << 20;
 
-/// Checks that `expected` bytes of a log are kept free if its checkpoints are written at
-/// `checkpoint_bytes`.
+/// Checks that tail pushes keep `expected` bytes free in a log of `log_bytes` bytes whose
+/// checkpoints are written when they reach `checkpoint_bytes`.
 fn check_free(checkpoint_bytes: u64, log_bytes: u64, expected: u64) {
     let config = LogConfig {
         buffer_bytes: MIN_BUFFER_BYTES,

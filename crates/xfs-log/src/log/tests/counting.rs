@@ -11,7 +11,8 @@ use crate::item::LogItem;
 use crate::log::LogConfig;
 use crate::testing::item::TestItem;
 
-/// The least number of commits for each write to a word that the whole volume shares.
+/// A commit may write shared words only rarely: on average, at least this many commits must come
+/// for each write to a word that the whole volume shares.
 const BUDGET: u64 = 64;
 
 /// The length of an item in bytes: a little more than an inode logs.

@@ -30,7 +30,8 @@ const NEW: u64 = 1 << 20;
 /// Number of new items of one transaction.
 const FAN: u64 = 3;
 
-/// The shared item, and an item of each thread.
+/// The items of the workload that are changed again and again: the shared item, and one item of
+/// each thread.
 pub(super) struct History {
     shared: Arc<TestItem>,
     own: Vec<Arc<TestItem>>,
@@ -75,9 +76,9 @@ impl History {
     }
 }
 
-/// Checks that the transactions of a log kept the order that the module describes. Those before the
-/// tail are missing, so the log may hold any part of the history. Returns an error that names the
-/// first violation.
+/// Checks that the transactions in a log kept the order that the module describes. Transactions
+/// before the tail are no longer in the log, so the check also accepts a history whose beginning is
+/// missing. Returns an error that names the first violation.
 pub(super) fn check(transactions: &[Transaction]) -> std::result::Result<(), String> {
     let mut last_new = 0;
     let mut now = BTreeMap::new();

@@ -28,7 +28,7 @@ use crate::space::{LogSpace, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
 
-/// Number of schedules of each kind: random ones, and ones with few preemptions.
+/// Number of random schedules of each model, and also of schedules with few preemptions.
 const SCHEDULES: usize = 2000;
 
 /// Number of schedules, of which at least one must expose a mutant.
@@ -106,8 +106,8 @@ fn commit_push_relog(mutant: ActiveMutant) {
     assert!(history.is_unpinned());
 }
 
-/// Commits one item from one thread after another, and so through several slots, while checkpoints
-/// are switched.
+/// Several threads commit one item one after another, and so through several slots, while
+/// checkpoints are switched.
 fn share_through_switches(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(0)));
@@ -131,8 +131,8 @@ fn share_through_switches(mutant: ActiveMutant) {
     assert!(history.is_unpinned());
 }
 
-/// Runs commits and pushes, with a shutdown among them. Forced commits are then in the log, and no
-/// item stays pinned.
+/// Runs commits and pushes, with a shutdown among them. Checks that the log then has every forced
+/// commit, and that no item stays pinned.
 fn commit_push_abort() {
     let (rig, log) = open(ActiveMutant::default());
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
@@ -196,9 +196,10 @@ fn start_out_of_order_is_found() {
     check_found("comes after", || commit_push_relog(ActiveMutant::with(Mutant::StartOutOfOrder)));
 }
 
-/// Three threads each commit an item, write the checkpoint, and write items of the AIL to disk.
-/// Records of up to three checkpoints alternate, so COMMIT of one can be in a later record than
-/// START of the next. No record may name a tail after the START of an incomplete checkpoint.
+/// Three threads each commit an item, write the checkpoint, and write items of the AIL to disk. The
+/// records of up to three checkpoints alternate, so one checkpoint's COMMIT can be in a later
+/// record than the next one's START. Checks that no record names a tail after the START of an
+/// incomplete checkpoint.
 fn commit_push_in_place(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let log = Arc::new(log);
@@ -231,8 +232,8 @@ fn tail_past_start_is_found() {
 }
 
 /// Two threads each write a checkpoint that is longer than a record. One thread may still fill its
-/// record while the other thread has closed a later record. A forced commit must be in the log,
-/// whatever the other checkpoint has yet to write.
+/// record while the other thread has closed a later record. Checks that a forced commit is in the
+/// log even if the other checkpoint is not completely written.
 fn fill_at_once(mutant: ActiveMutant) {
     const BYTES: usize = 36 << 10;
     let (rig, log) = open(mutant);

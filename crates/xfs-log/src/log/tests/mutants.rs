@@ -6,8 +6,8 @@ use super::history::{History, check};
 use super::rig::Rig;
 use crate::mutant::{ActiveMutant, Mutant};
 
-/// Starts threads one after another, each of which commits to the same checkpoint. Then writes the
-/// checkpoint, and checks the order of its items.
+/// Several threads, one after another, commit to the same checkpoint. Then writes the checkpoint,
+/// and returns an error if its items are in the wrong order.
 fn history(mutant: ActiveMutant) -> Result<(), String> {
     let rig = Rig::new(4096);
     let log = rig.open_with(&rig.config(), mutant);

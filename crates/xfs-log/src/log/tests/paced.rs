@@ -47,8 +47,9 @@ fn work(log: &Log, device: &SharedDevice) {
     check_settled(log);
 }
 
-/// Returns all bytes of a device after `work` on a log with this many threads. With a seed, the
-/// device delays its requests until a schedule that follows from the seed releases them.
+/// Performs `work` on a log with this many threads, and returns all bytes of the device. If `seed`
+/// is given, the device holds its requests back, and a schedule that follows from the seed releases
+/// them.
 fn bytes_after(threads: usize, seed: Option<u64>) -> Vec<u8> {
     let rig = Rig::new(LOG_BLOCKS);
     let done = AtomicBool::new(false);
@@ -75,7 +76,8 @@ fn bytes_after(threads: usize, seed: Option<u64>) -> Vec<u8> {
     bytes
 }
 
-/// Releases requests one by one, each after a time that does not depend on the commits.
+/// Releases the requests that the device holds back, one by one. The time of each release does not
+/// depend on the commits.
 fn release_requests(mut scheduler: Scheduler, done: &AtomicBool) {
     let mut random = Prng::new(7);
     while !done.load(Ordering::SeqCst) {

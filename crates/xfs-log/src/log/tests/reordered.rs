@@ -104,7 +104,7 @@ fn change_and_force(
 }
 
 /// Runs threads that change items and force the log while the device reorders their requests.
-/// Returns the forced commits.
+/// Returns the forced commits, each of which must survive a power cut.
 fn promises(
     rig: &Rig,
     recorder: &Arc<RecordingDevice>,

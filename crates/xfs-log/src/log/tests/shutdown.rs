@@ -99,9 +99,9 @@ fn commit_beyond_its_reservation_shuts_the_log_down() {
     check_dead(&log, &item);
 }
 
-/// Repeats a series of forced commits, and each time fails another device request of this kind: the
-/// first, the second, and so on until no request fails. Checks that nothing is written after the
-/// failed request (I4 of `xfs_log::writer`).
+/// Runs the same series of forced commits many times. In the n-th run the device fails its n-th
+/// request of this kind; the last run is the one in which no request fails. Checks that nothing is
+/// written after the failed request (I4 of `xfs_log::writer`).
 fn check_failures(kind: RequestKind) {
     let mut failed = true;
     let mut nth = 0;

@@ -15,8 +15,8 @@ fn extent(file_block: u64, start: u64, length_blocks: u32) -> Extent {
     Extent { file_block, start, length_blocks, unwritten: false }
 }
 
-/// Returns the block maps that are kept of these extents if pieces at the blocks `found` were
-/// replayed. Each map is given as the first blocks of its pieces.
+/// Passes `extents` to `BlockMaps`, with replayed pieces at the blocks `found`. Returns the maps of
+/// the directory blocks that it keeps, each as the block numbers at which its pieces start.
 fn kept(found: &[u64], extents: impl IntoIterator<Item = Extent>) -> Vec<Vec<u64>> {
     let geometry = geometry();
     let address = |block: u64| geometry.block_disk_addr(FsBlock(block)).unwrap();
@@ -94,8 +94,8 @@ fn forget_removes_the_pieces_of_the_range() {
     assert_eq!(left, [0, 8, 40, 48, 56, 64, 72]);
 }
 
-/// Checks that `forget` does not search all pieces. A log may hold as many pieces as inode
-/// creations at other addresses: searching all pieces for each creation would take minutes.
+/// Checks that `forget` does not search all pieces. A log may hold many pieces and equally many
+/// inode creations at other addresses. Searching all pieces for each creation would take minutes.
 #[test]
 fn forget_costs_no_search_through_other_pieces() {
     const COUNT: u64 = 200_000;

@@ -16,7 +16,8 @@ use super::{Bench, read};
 
 /// The ID of the dquot that the tests change: the third one of its block.
 const INDEX: u32 = 2;
-/// The state of quota of the volume.
+/// The quota flags in the superblock of the test volume: users and projects are accounted and
+/// checked.
 const FLAGS: QuotaFlags = QuotaFlags::USER_ACCOUNTED
     .union(QuotaFlags::USER_CHECKED)
     .union(QuotaFlags::PROJECT_ACCOUNTED)
@@ -139,8 +140,8 @@ fn end_of_accounting_skips_dquots_of_its_type_in_the_whole_log() {
     }
 }
 
-/// Damages the block on disk in several ways. The recovery succeeds, and the superblock says that
-/// users must be counted again.
+/// Damages the block of dquots on disk in several ways. Checks that recovery succeeds, does not
+/// write the block, and marks the counts of users as not checked.
 #[test]
 fn damaged_block_is_left_alone_and_its_type_is_counted_again() {
     let check = |damage: &dyn Fn(&QuotaBench)| {
@@ -167,7 +168,8 @@ fn damaged_block_is_left_alone_and_its_type_is_counted_again() {
     });
 }
 
-/// Logs a whole block as a buffer and then a dquot in it. The block on disk holds zeros.
+/// Logs a whole block of dquots as a buffer, and a change of one of its dquots, while the block on
+/// disk holds zeros. Checks that the replayed block contains the changed dquot.
 #[test]
 fn new_block_of_dquots_is_replayed_before_its_dquots() {
     let mut quota = QuotaBench::new();
@@ -198,7 +200,8 @@ fn new_block_of_dquots_is_replayed_before_its_dquots() {
     assert_eq!(damaged.replay(), (0, FLAGS.difference(QuotaFlags::USER_CHECKED)));
 }
 
-/// Changes one field of an item after the other. Each recovery fails, because the item is damaged.
+/// Logs a dquot item with one wrong field, for several fields in turn. Checks that recovery refuses
+/// each item as damaged.
 #[test]
 fn damaged_dquot_item_is_refused() {
     let check = |change: &dyn Fn(&mut DquotFormat, &mut DquotDisk)| {
@@ -222,7 +225,8 @@ fn damaged_dquot_item_is_refused() {
     assert!(matches!(outside, Check::LogItem(LogItemCheck::OutsideVolume { .. })), "{outside}");
 }
 
-/// Repeats a recovery that was written back in part: the second recovery gives the same counts.
+/// Stores only the replayed block of dquots on disk, as if the recovery had been interrupted, and
+/// recovers again. Checks that the second recovery gives the same counts.
 #[test]
 fn repeated_recovery_gives_the_same_counts() {
     let mut quota = QuotaBench::new();

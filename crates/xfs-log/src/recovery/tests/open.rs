@@ -109,7 +109,8 @@ struct Completer<'a> {
     log: &'a Log,
     open: Vec<Arc<TestIntent>>,
     calls: Vec<String>,
-    /// Number of intents after which the recovery does nothing more, as if power had failed.
+    /// Number of intents that the recovery completes. After them it does nothing more, as if power
+    /// had failed.
     patience: usize,
 }
 
@@ -332,8 +333,8 @@ fn prepare_clears_a_torn_record_ahead_of_a_clean_log() {
     }
 }
 
-/// Checks sessions that each end in a crash while they write a transaction. No later session may
-/// use the number of that transaction while an earlier intent is open.
+/// Runs several sessions, each of which ends in a crash while it writes a transaction. Checks that
+/// no later session uses the number of that transaction while an earlier intent is open.
 #[test]
 fn sessions_never_reuse_a_transaction_number() {
     let mut bench = Bench::new();

@@ -12,8 +12,8 @@ use crate::log::Log;
 use crate::mutant::{ActiveMutant, Mutant};
 use crate::testing::item::TestItem;
 
-/// Runs two walks that write logged items, while another thread moves the items forward and changes
-/// their order. In the end the AIL must be empty.
+/// Runs two walks that write items to disk, while another thread moves the items to later LSNs in
+/// the AIL and changes their order. Checks that the AIL is empty after one more walk.
 fn walks_against_moves(mutant: ActiveMutant) {
     let (_, log) = open(mutant);
     let log = Arc::new(log);

@@ -12,12 +12,13 @@ use crate::space::{LogSpace, Urgency};
 
 const SIZE: u64 = 800;
 
-/// Number of bytes of log space that the test takes first, and gives back little by little.
+/// Number of bytes of log space that the test takes at first. It gives them back little by little,
+/// so that waiters can be served.
 const TAKEN: u64 = 700;
 
-/// Runs threads that request different numbers of bytes. Each request fits once enough bytes have
-/// been given back, little by little. With `shuts_down` the log is shut down instead, and all
-/// threads must give up.
+/// Runs threads that request different numbers of bytes. Bytes are given back little by little,
+/// until every request has been served. If `shuts_down` is `true`, the log is shut down instead,
+/// and every request must fail.
 fn wait(mutant: ActiveMutant, shuts_down: bool) {
     let space = Arc::new(LogSpace::new(SIZE, 2, u64::MAX, mutant));
     space.leave_tail_pushes_to_threads();
