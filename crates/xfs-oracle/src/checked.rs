@@ -1,4 +1,4 @@
-//! Our own checker, in the form in which tests call it.
+//! The checker of ferroxfs (`xfs-check`), in the form in which tests call it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use xfs_device::SharedDevice;
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_log::{LogDevice, find_head_and_tail};
 
-/// The most bytes of a sector.
+/// Length in bytes of the largest possible sector.
 const SECTOR_BYTES: usize = 32 << 10;
 /// The most findings of the checker that are kept.
 const MOST_FINDINGS: usize = 20;

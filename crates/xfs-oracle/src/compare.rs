@@ -18,7 +18,7 @@ pub struct Resumed {
     pub since: Time,
 }
 
-/// A list of the differences between two views of a volume, in words.
+/// A list of the differences between two views of a volume. Each difference is a sentence.
 #[derive(Debug)]
 pub struct Differences {
     found: Vec<String>,
@@ -72,7 +72,8 @@ impl Differences {
         self.found.push(difference);
     }
 
-    /// Adds a difference if the kernel's value of a field differs from ferroxfs's value.
+    /// Adds a difference if the value of the field `name` differs between the kernel's view and
+    /// ferroxfs's view. `place` names the inode in the report.
     pub fn field<T: PartialEq + Debug>(&mut self, place: &str, name: &str, kernel: &T, ours: &T) {
         if kernel != ours {
             let [right, other] = self.sides;
@@ -103,8 +104,8 @@ impl Differences {
         Err(report)
     }
 
-    /// Compares two inodes. `since` is set if the inode is one of [`Resumed`], whose times may
-    /// differ.
+    /// Compares two views of one inode. `since` is given if the inode is one of [`Resumed`], so
+    /// that its times may differ; it is the time at which the kernel's recovery began.
     fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);
@@ -153,7 +154,8 @@ impl Differences {
     }
 }
 
-/// Returns the extents with contiguous extents of one kind joined, so that only the mapping counts.
+/// Returns the extents, with adjacent extents of one kind joined. So two maps that divide the same
+/// mapping differently are equal.
 fn merged(extents: &[FileExtent]) -> Vec<FileExtent> {
     let kinds = ExtentFlags::UNWRITTEN | ExtentFlags::SHARED | ExtentFlags::DELAYED;
     let mut merged: Vec<FileExtent> = Vec::new();

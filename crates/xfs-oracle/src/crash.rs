@@ -28,9 +28,10 @@ const DIRECTORIES: usize = 12;
 /// The workload before the shutdown.
 #[derive(Clone, Copy, Debug)]
 pub enum CrashLoad {
-    /// Creates, links, renames and removes names, and sets small attributes. Frees no inode.
+    /// Names only: creates, links, renames and removes names, and sets small attributes. Frees no
+    /// inode.
     Names,
-    /// Performs operations of every kind, as a history for these features has them.
+    /// Operations of every kind that volumes with these features support, from a seeded history.
     Everything(Features),
 }
 
@@ -172,7 +173,8 @@ impl NamesLoad {
     }
 }
 
-/// Returns whether the error of an operation must not occur in a workload.
+/// Returns whether a workload must end with this error. Errors that are only the result of random
+/// names (a name exists or is missing) are not fatal.
 fn is_fatal(error: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
     matches!(error, Errno::IO | Errno::NOSPC | Errno::ROFS)

@@ -35,17 +35,18 @@ pub struct CrashHistory {
     /// The states of the model: one before all operations, and one after each operation.
     states: Vec<HistoryState>,
     promises: Vec<SyncPromise>,
-    /// Number of operations that led to the first state, before the history.
+    /// Number of operations that the model had performed before the history, to reach the first
+    /// state.
     earlier: u64,
 }
 
 #[derive(Debug)]
 struct HistoryState {
     model: Model,
-    /// Number of requests that the device had recorded when the operation that led to this state
-    /// began.
+    /// Number of requests that the device had recorded at the start of the operation that led to
+    /// this state.
     began: usize,
-    /// The files whose contents the operation moved.
+    /// The files whose contents that operation moved to other offsets or other files.
     moved: Vec<NodeId>,
 }
 
@@ -79,8 +80,9 @@ impl CrashHistory {
         self.len() == 0
     }
 
-    /// Returns the number of requests that the device had recorded when the last change of names
-    /// that a sync made durable began. `None` if no sync made a change of names durable.
+    /// Finds the last operation that changed names and was made durable by a sync. Returns the
+    /// number of requests that the device had recorded when that operation began, or `None` if
+    /// there is no such operation.
     pub fn before_promised_change(&self) -> Option<usize> {
         let promised = self.promises.iter().map(|promise| promise.names).max()?;
         let names = self.states.get(promised)?.model.paths();
@@ -89,7 +91,8 @@ impl CrashHistory {
     }
 
     /// Returns whether a device that has recorded `position` requests may show the names of state
-    /// number `state`. It may if an operation that had begun by then leads to the same names.
+    /// number `state`. It may if some operation that had begun by then leads to a state with the
+    /// same names.
     pub fn may_show(&self, state: usize, position: usize) -> bool {
         let Some(shown) = self.states.get(state) else { return false };
         let begun = self.states.iter().filter(|state| state.began <= position);
@@ -97,8 +100,8 @@ impl CrashHistory {
         begun.any(|paths| paths == shown.model.paths())
     }
 
-    /// Adds an operation, with the state after it. `positions` has the number of recorded requests
-    /// at its begin and at its return.
+    /// Adds an operation, with the state after it. `positions` is from the number of requests that
+    /// the device had recorded when the operation began to that number when the operation returned.
     pub fn note(
         &mut self,
         operation: &Operation,
@@ -174,7 +177,7 @@ impl CrashHistory {
         Err(contradiction.unwrap_or_default())
     }
 
-    /// Judges the contents of all files that have a name in state number `names`.
+    /// Judges the contents of all files that have a name in the state with the number `names`.
     fn judge_contents<'a, P: Iterator<Item = &'a SyncPromise>>(
         &self,
         names: usize,
@@ -197,8 +200,8 @@ impl CrashHistory {
         Ok(())
     }
 
-    /// Returns the indexes of all states that have the names of `tree`, the latest first. Adjacent
-    /// states in which every name refers to the same file count once.
+    /// Returns the indexes of the states whose names are those of `tree`, the latest first. If
+    /// adjacent states have the same names for the same files, only one of them is returned.
     fn names(&self, tree: &Tree, floor: usize, begun: usize) -> Result<Vec<usize>, String> {
         let states = self.states.iter().enumerate().take(begun + 1).skip(floor);
         let matches = |model: &Model| model.differences_of_names(tree).into_result();
@@ -282,8 +285,8 @@ impl SectorHistory<'_> {
     }
 }
 
-/// Returns whether a version of the file has these bytes at an offset. A version reads as zeros
-/// past its end.
+/// Returns whether this version of a file has the bytes `sector` at `offset`. The version reads as
+/// zeros past its end.
 fn holds(version: &Bytes, offset: u64, sector: &[u8]) -> bool {
     let mut bytes = version.read(offset, sector.len() as u64);
     bytes.resize(sector.len(), 0);

@@ -51,13 +51,14 @@ impl GuestKernel {
     }
 }
 
-/// A virtual machine that is about to boot.
+/// A virtual machine that will boot when [`run`](Self::run) is called.
 #[derive(Debug, Clone)]
 pub struct Guest {
     /// The folder of the unpacked oracles.
     oracles: PathBuf,
     kernel: GuestKernel,
-    /// The options of each drive for qemu: the backend's and the device's.
+    /// The options of each drive for qemu: those of the image file, and those of the block device
+    /// that the guest sees.
     drives: Vec<Drive>,
     files: Vec<(String, Vec<u8>)>,
     null_block: Option<String>,
@@ -266,7 +267,7 @@ impl GuestOutput {
     }
 }
 
-/// Returns whether the first process of a guest has begun.
+/// Returns whether the guest has started its first process.
 fn has_begun(folder: &Path) -> Result<bool, OracleError> {
     let control = fs::read(folder.join("control")).context(|| "control of a guest".to_owned())?;
     Ok(control.starts_with(b"begun\n"))

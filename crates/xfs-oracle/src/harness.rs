@@ -58,7 +58,8 @@ struct Counts {
     ignored: usize,
 }
 
-/// Runs the trials that the arguments select, several in parallel, and prints their results.
+/// Runs the tests whose names contain one of the program's arguments, several in parallel, and
+/// prints their results.
 pub fn run(trials: Vec<Trial>) -> ExitCode {
     let parts: Vec<_> = std::env::args().skip(1).filter(|part| !part.starts_with('-')).collect();
     let all = trials.len();

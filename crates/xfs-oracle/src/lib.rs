@@ -53,7 +53,7 @@ pub use subject::{Kernel, SeekKind, Subject, scan};
 pub use view::{Contents, DirectoryEntry, InodeView, OpenAttributes, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 
-/// Inverts the bits `flags` in the flags of a file, and sets its project ID.
+/// Inverts each of the bits `flags` in the flags of a file, and sets the file's project ID.
 pub fn change_flags(file: &std::fs::File, flags: u32, project: u32) -> rustix::io::Result<()> {
     let mut attributes = ioctl::file_attributes(file)?;
     attributes.flags ^= flags;

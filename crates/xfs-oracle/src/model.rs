@@ -100,10 +100,10 @@ pub struct Node {
     pub attributes: BTreeMap<String, Arc<Vec<u8>>>,
     /// The contents.
     pub body: Body,
-    /// Whether the file never had a name and may be given one by linkat.
+    /// Whether the file was created without a name (O_TMPFILE), has had none since, and may get one
+    /// by linkat.
     is_linkable: bool,
-    /// Whether space was allocated for the file at some time, so that its extent size hint cannot
-    /// change.
+    /// Whether space was ever allocated for the file. If so, its extent size hint cannot change.
     has_space: bool,
     /// Number of the operation that last changed the node, counted from 1.
     pub changed_by: u64,
@@ -245,7 +245,7 @@ impl Model {
         id
     }
 
-    /// Returns the node, to be changed by the current operation.
+    /// Returns the node for a change, and records that the current operation changes it.
     fn change(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
         let performed = self.performed;
         let node = self.nodes.get_mut(&id).map(Arc::make_mut).ok_or(Errno::NOENT)?;
@@ -253,7 +253,7 @@ impl Model {
         Ok(node)
     }
 
-    /// Returns the node, to have its contents changed now: its times become `Stamp::Clock`.
+    /// Returns the node for a change of its contents. Its modification time becomes `Stamp::Clock`.
     fn modify(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
         let node = self.change(id)?;
         node.modified = Stamp::Clock;
@@ -267,8 +267,8 @@ impl Model {
         }
     }
 
-    /// Records that a refused operation may have updated the time, as the kernel may do it. No sync
-    /// makes a promise about that time.
+    /// Records that a refused operation may have updated the modification time, as the kernel
+    /// sometimes does. No sync makes a promise about that time.
     fn touch_perhaps(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
             Arc::make_mut(node).modified = Stamp::Unknown;

@@ -99,7 +99,7 @@ impl Drop for Mount {
     }
 }
 
-/// Prints the error of an outcome to standard error, because drop cannot return it.
+/// Prints the error to standard error if `outcome` is one, because drop cannot return it.
 fn report(outcome: Result<String, OracleError>) {
     if let Err(error) = outcome {
         eprintln!("{error}");

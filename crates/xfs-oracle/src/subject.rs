@@ -28,7 +28,7 @@ pub enum SeekKind {
     Hole,
 }
 
-/// Reads the data of a file from `offset` to `size`, without its holes. `seek` returns the offset
+/// Reads the data of a file from `offset` to `size`, and skips its holes. `seek` returns the offset
 /// that it found, or `None` for ENXIO. `read` takes an offset and a length and returns all
 /// requested bytes.
 ///

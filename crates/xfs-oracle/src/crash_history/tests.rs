@@ -25,8 +25,8 @@ fn rename(from: &str, to: &str) -> Operation {
     Operation::Rename { from: from.to_owned(), to: to.to_owned(), mode: RenameMode::Replace }
 }
 
-/// Records a history in which each operation sends one request to the device. The operation that
-/// leads to state n began after n - 1 requests and returned after n requests.
+/// Records a history on the assumption that each operation sends one request to the device. The
+/// operation that leads to state n began after n - 1 requests and returned after n requests.
 fn recorded(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
     let mut model = Model::new(FEATURES);
     let (mut recorded, mut states) = (CrashHistory::new(model.clone()), vec![model.clone()]);

@@ -25,7 +25,7 @@ const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 /// The loader of the unpacked C library.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 
-/// Adds everything but the script.
+/// Adds the whole first root to the archive, except the script.
 pub(super) fn add(
     archive: &mut Archive,
     oracles: &Path,
@@ -43,7 +43,7 @@ pub(super) fn add(
     add_programs(archive, oracles)
 }
 
-/// Adds the users and groups of the scripts, and the files of xfs_quota.
+/// Adds the folder `etc`: the users and groups that scripts use, and the files of xfs_quota.
 fn add_etc(archive: &mut Archive) {
     let mut users = "root:x:0:0::/:/bin/sh\n".to_owned();
     let mut groups = "root:x:0:\n".to_owned();
@@ -58,7 +58,7 @@ fn add_etc(archive: &mut Archive) {
     archive.add_link("etc/mtab", "/proc/mounts");
 }
 
-/// Adds the modules and the lists that give their order.
+/// Adds the kernel's modules, and lists of the order in which they are loaded.
 fn add_modules(archive: &mut Archive, kernel: &Path) -> Result<(), OracleError> {
     for list in ["modules.list", "null_blk.list"] {
         let names = read(&kernel.join(list))?;

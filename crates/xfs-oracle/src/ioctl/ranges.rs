@@ -59,8 +59,8 @@ const _: () = assert!(size_of::<DedupeRange>() == 24 + 32);
 const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
 const DIFFERS: i32 = 1;
 
-/// Shares one range by FIDEDUPERANGE if the bytes are equal in the files. Returns whether they are
-/// equal.
+/// Makes `to` share a range of `from` by FIDEDUPERANGE, if both ranges have the same bytes. Returns
+/// whether they have.
 pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<bool> {
     let mut range = DedupeRange {
         source_offset: span.from_offset,

@@ -30,7 +30,8 @@ impl Model {
         self.compare(tree, folder, ComparedPart::Everything { since })
     }
 
-    /// Returns the differences between a volume and this model, except in contents and times.
+    /// Returns the differences between a volume and this model in names and attributes. Contents
+    /// and times are not compared.
     pub fn differences_of_names(&self, tree: &Tree) -> Differences {
         self.compare(tree, "", ComparedPart::Names)
     }
@@ -123,7 +124,8 @@ fn compare_names(node: &Node, found: &view::InodeView, place: &str, differences:
     }
 }
 
-/// A path of the compared node, and a time at which the node did not exist yet.
+/// The path of the compared node, and the earliest time that an operation on it may have taken from
+/// the clock.
 #[derive(Clone, Copy)]
 struct NodeOrigin<'a> {
     place: &'a str,

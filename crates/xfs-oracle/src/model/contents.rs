@@ -107,7 +107,8 @@ impl Bytes {
         self.size = self.size.max(offset + part.size);
     }
 
-    /// Returns a digest of the contents. It is the same whether zeros are a hole or written.
+    /// Returns a digest of the contents. Files with the same bytes have the same digest, wherever
+    /// their holes are.
     pub fn digest(&self) -> SparseDigest {
         let mut digest = SparseDigest::default();
         for (index, block) in &self.blocks {
@@ -156,8 +157,9 @@ impl Bytes {
         }
     }
 
-    /// Splits a range of the file at block boundaries. Calls `take` for each piece with the index
-    /// of the block, the range within the block, and the range within `length`.
+    /// Splits the range of `length` bytes from `offset` on at block boundaries. Calls `take` for
+    /// each part with three arguments: the index of the block, the part's range within the block,
+    /// and its range within `0..length`.
     fn pieces(
         &self,
         offset: u64,

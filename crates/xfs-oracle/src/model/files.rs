@@ -124,7 +124,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Returns the ID of the file that a target names, or an error if there is no such file.
+    /// Returns the ID of the regular file that `target` names, or an error if there is no such
+    /// file.
     pub fn file(&self, target: &FileTarget) -> Result<NodeId, Errno> {
         self.target(target, FileAccess::Read)
     }
@@ -152,7 +153,7 @@ impl Model {
         self.node(id)?.contents().ok_or(Errno::ISDIR)
     }
 
-    /// Returns the contents of a file, to be changed now: its times become
+    /// Returns the contents of a file for a change. The file's modification time becomes
     /// `Stamp::Clock`.
     fn contents_mut(&mut self, id: NodeId) -> Result<&mut Bytes, Errno> {
         let node = self.modify(id)?;
@@ -231,8 +232,8 @@ impl Model {
         Ok(())
     }
 
-    /// Returns the IDs of source and target of an operation on two files, or an error if the volume
-    /// lacks `ability`.
+    /// Returns the IDs of the source and the target file of an operation on two files. Returns an
+    /// error if the volume does not support the operation, that is, lacks `ability`.
     fn both(&self, ranges: &FileRanges, ability: Abilities) -> Result<(NodeId, NodeId), Errno> {
         let access =
             if ability == Abilities::EXCHANGE { FileAccess::Write } else { FileAccess::Read };

@@ -154,8 +154,8 @@ impl Generator {
         self.number
     }
 
-    /// Returns a path to an existing node, found by a random descent, or `None` if the descent
-    /// finds none.
+    /// Returns a path to an existing node of the kind `want`, found by walking down from the root
+    /// at random. `None` if the walk ends at no such node.
     fn existing(&mut self, model: &Model, want: WantedNode) -> Option<String> {
         const ATTEMPTS: usize = 12;
         (0..ATTEMPTS).find_map(|_| {
@@ -189,7 +189,8 @@ impl Generator {
         (path, at)
     }
 
-    /// Returns a file, by a path or sometimes by a slot. In most cases the file exists.
+    /// Returns a target for an operation on a file: a path, or sometimes a slot. In most cases the
+    /// file exists.
     fn target(&mut self, model: &Model) -> Option<super::FileTarget> {
         use super::{FileTarget, SLOTS};
         if self.chance(5) {

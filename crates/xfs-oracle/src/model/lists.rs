@@ -16,7 +16,7 @@ pub(super) const LISTS: [ListKind; 2] = [ListKind::Access, ListKind::Default];
 pub(super) const LIST_VERSION: u32 = 2;
 /// The most entries that fit in an attribute.
 const ENTRIES_MAX: usize = (65_536 - 4) / 12;
-/// The ID in entries whose kind needs no ID.
+/// The ID in entries whose tag needs no ID. The kernel writes this value into them.
 const NOBODY: u32 = u32::MAX;
 
 const OWNER: u16 = 0x01;
@@ -171,8 +171,8 @@ fn is_minimal(entries: &[ListEntry]) -> bool {
     entries.iter().all(|entry| matches!(entry.tag, OWNER | OWNING_GROUP | OTHER))
 }
 
-/// Returns the entries that correspond to permission bits, each with the shift of its bits in the
-/// mode.
+/// Returns the entries whose permissions the mode of the file shows, each with the shift of its
+/// three bits in the mode.
 fn shown(entries: &mut [ListEntry]) -> impl Iterator<Item = (u32, &mut ListEntry)> {
     let has_mask = entries.iter().any(|entry| entry.tag == MASK);
     entries.iter_mut().filter_map(move |entry| {

@@ -114,8 +114,8 @@ impl Model {
         if is_fixed { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    /// Returns an error if `folder` passes its project on and `node` has another project. Special
-    /// files that never got a project are allowed in any directory.
+    /// Returns an error if the directory `folder` passes its project on to new files and `node` has
+    /// another project. Special files that never got a project are allowed in any directory.
     fn may_hold(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
         let (folder, node) = (&self.node(folder)?.settings, self.node(node)?);
         let project_id = node.settings.project_id;

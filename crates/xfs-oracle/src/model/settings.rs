@@ -71,8 +71,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Returns the settings, with hints removed whose flags are missing. Returns an error if the
-    /// node may not have these settings.
+    /// Returns the settings to store: an extent size hint becomes 0 if the flag for it is missing.
+    /// Returns an error if the node may not have these settings.
     fn checked(
         &self,
         mut settings: NodeSettings,

@@ -11,7 +11,8 @@ use super::{Populate, Random};
 use crate::error::{Context, OracleError};
 use crate::run::run;
 
-/// Number of files that exist at the same time while a volume is aged.
+/// Number of files that exist at the same time while a volume is aged. For each further file, one
+/// is removed.
 const ALIVE: u64 = 4000;
 /// Number of files that are created in total.
 const MADE: u64 = 16_000;

@@ -6,9 +6,9 @@ use std::fs;
 use super::Populate;
 use crate::error::{Context, OracleError};
 
-/// Numbers of entries with which directories of 4 KiB blocks have each format: in the inode, one
-/// block, blocks with one leaf, blocks with a tree of leaves. Larger blocks need more entries for
-/// each format.
+/// Numbers of entries of the directories that are created. With blocks of 4 KiB, they give each
+/// directory format: in the inode, one block, blocks with one leaf, and blocks with a tree of
+/// leaves. Larger blocks need more entries for each format.
 const SIZES: [u32; 9] = [0, 1, 3, 12, 60, 200, 700, 2500, 9000];
 
 /// Number of entries with names of 250 bytes that need a second free-space block if directory

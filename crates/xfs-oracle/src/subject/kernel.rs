@@ -68,7 +68,8 @@ impl Kernel {
         }
     }
 
-    /// Returns the file of a target, for reads or writes with this I/O mode.
+    /// Returns an open file for a target: opens a path with `flags` and this I/O mode, or uses the
+    /// file that is open in the slot.
     fn file_for(
         &self,
         target: &FileTarget,
@@ -92,8 +93,8 @@ impl Kernel {
         }
     }
 
-    /// Returns `error` if `path` is a device, a pipe or a socket. XFS does not decide about opening
-    /// these, so they are not opened.
+    /// Returns `error` if `path` is a device, a pipe or a socket. Not XFS but the driver decides
+    /// about opening such files, so the tests do not open them.
     fn refuse_special(&self, path: &str, error: Errno) -> Result<(), Errno> {
         match FileType::from_raw_mode(rustix::fs::lstat(self.path(path))?.st_mode) {
             FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),

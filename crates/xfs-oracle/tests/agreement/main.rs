@@ -28,10 +28,12 @@ use xfs_oracle::{
 
 use library::Library;
 
-/// Geometries of volumes on which every seed runs. The seed selects a third geometry.
+/// Geometries of two volumes on which every seed runs its history. The seed also selects a third
+/// geometry.
 const ALWAYS: [&str; 2] = ["default", "parent-exchange"];
 
-/// Number of operations after which the trees are compared.
+/// Number of operations in a stretch. The volume's tree is compared with the model after each
+/// stretch.
 const STRETCH: usize = 500;
 
 fn main() -> ExitCode {
@@ -271,7 +273,7 @@ fn inspect_library(
 }
 
 /// Returns the tree that the kernel shows of a closed volume. Returns an error if xfs_repair finds
-/// anything, or if the library shows another tree.
+/// anything, or if ferroxfs shows a tree that differs from the kernel's.
 fn judged_tree(image: &Image) -> Result<Tree, String> {
     let words = |error: xfs_oracle::OracleError| error.to_string();
     if let Some(findings) = image.findings().map_err(words)? {

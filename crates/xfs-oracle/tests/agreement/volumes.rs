@@ -11,7 +11,7 @@ use xfs_oracle::{Geometry, GeometryFeature, Image};
 /// The smallest page size of a kernel in bytes. Every kernel can mount blocks of at most this size.
 const SMALLEST_PAGE_BYTES: u64 = 4096;
 
-/// Geometries that every seed uses in any case, so that no seed selects them.
+/// Geometries that a test uses with every seed. A seed therefore selects one of the others.
 const WITH_EVERY_SEED: [&str; 2] = ["default", "parent-exchange"];
 
 /// Returns the geometry with this name, if there is one.
@@ -21,8 +21,8 @@ pub(crate) fn named(name: &str) -> Option<Geometry> {
 }
 
 /// Returns the geometry that a seed selects. Consecutive seeds select in turn all geometries that
-/// make a difference for an empty volume on one device. `FERROXFS_GEOMETRY` selects one geometry
-/// for all seeds. `None` if there is no geometry of that name.
+/// make a difference for an empty volume on one device. If the variable `FERROXFS_GEOMETRY` is set,
+/// it names the geometry for all seeds. Returns `None` if there is no geometry of that name.
 pub(crate) fn of_seed(seed: u64) -> Option<Geometry> {
     if let Ok(name) = std::env::var("FERROXFS_GEOMETRY") {
         return named(&name);

@@ -20,9 +20,11 @@ use crate::library::Library;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
-/// In a short run, only one in this many request numbers is made to fail.
+/// In a short run, the first request of each kind and one in this many of the others are made to
+/// fail, each in a run of its own.
 const SHORT_SHARE: u64 = 48;
-/// xfs_repair checks the volume after one in this many failures.
+/// In a short run, xfs_repair checks the recovered volume only for one in this many of the failed
+/// requests.
 const REPAIRED_SHARE: u64 = 4;
 /// Number of operations in a script between two syncs.
 const SYNC_EVERY: usize = 12;
@@ -100,7 +102,7 @@ fn script(model: &Model, seed: u64) -> Vec<Operation> {
 /// The result of performing a script until the device failed or the script ended.
 struct ScriptAttempt {
     states: CrashHistory,
-    /// The final contents of the device.
+    /// The contents of the device at the end of the attempt.
     device: CowDevice,
     /// Whether any request has failed.
     has_failed: bool,

@@ -1,7 +1,7 @@
 //! Fragments the free space of a volume, so that files and btrees get many extents.
 //!
-//! One file allocates all blocks, and then frees some of them at many offsets. Afterwards the file
-//! is immutable, so that no operation changes it. In the model the file is empty.
+//! One file allocates all blocks, and then frees some of them at many offsets. Then the file
+//! becomes immutable, so that no later operation changes it. In the model the file is empty.
 
 use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::contents::{AllocateMode, RangeMode};

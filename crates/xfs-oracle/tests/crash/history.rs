@@ -18,8 +18,8 @@ use xfs_testkit::{Atomicity, CowDevice, JoinedDevice, Recording, RecordingDevice
 use crate::library::Library;
 use crate::{fragments, text};
 
-/// Returns the contents of an image as the base of devices in memory. If the log has a device of
-/// its own, the log follows the data in the base.
+/// Returns the contents of an image as a device that devices in memory can be based on. If the log
+/// has a device of its own, the log follows the data on the returned device.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
     let open = |path: &Path| -> Result<SharedDevice, TrialError> {
         let file = patiently(|| FileDevice::open(path, xfs_device::OpenOptions::read_only()));
@@ -43,7 +43,7 @@ fn boundary(whole: SharedDevice) -> Option<u64> {
     superblock.has_external_log().then(|| superblock.geometry.data_bytes())
 }
 
-/// Returns the data device and the log device of a volume whose requests are recorded.
+/// Returns the data device and the log device of a volume. Both record their requests in `whole`.
 pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> VolumeDisks {
     match boundary(whole.clone()) {
         Some(boundary) => {
@@ -54,7 +54,7 @@ pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> VolumeDisks {
     }
 }
 
-/// Returns the units of a write that a power cut may separate.
+/// Returns the sizes of the parts of a write that a power cut leaves whole or undone.
 pub(crate) fn atomicity(superblock: &Superblock) -> Atomicity {
     let atomicity = Atomicity::of(superblock);
     match superblock.has_external_log() {
@@ -74,7 +74,8 @@ fn open_writable(image: &Image) -> Result<Volume, TrialError> {
     devices.open().map_err(text)
 }
 
-/// Opens a volume in memory for writing. If its blocks have 1 KiB, freed space is discarded.
+/// Opens a volume in memory for writing. If its block size is 1 KiB, it is opened with discarding
+/// of freed space.
 pub(crate) fn writable(disks: VolumeDisks) -> Result<Volume, ferroxfs::OpenError> {
     writable_by(ferroxfs::OpenOptions::new(), disks)
 }
@@ -175,7 +176,8 @@ impl RecordedHistory {
     }
 }
 
-/// Copies the base image into `folder`, and writes the contents of the device over the copy.
+/// Copies `image`, from which the history started, into `folder`. Then writes the contents of the
+/// device over the copy.
 pub(crate) fn materialise(
     image: &Image,
     device: &CowDevice,
@@ -200,8 +202,8 @@ pub(crate) fn materialise(
     Ok(copy)
 }
 
-/// Saves the contents of a device as an image, and `told`, the text of the operations. Returns a
-/// note with the path of the saved files.
+/// Saves the contents of a device as an image, and beside it the text of the operations (`told`).
+/// Returns a note for the report that names the folder.
 pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let saved = materialise(image, device, &folder)
@@ -210,8 +212,8 @@ pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str
     format!("kept as {}{}", folder.display(), unsaved.unwrap_or_default())
 }
 
-/// Recovers the contents of a device. Returns the requests of the recovery, so that it can be cut
-/// as well.
+/// Recovers a device after a power cut. Returns the recording of the recovery's requests, so that a
+/// power cut during the recovery can be tried too.
 pub(crate) fn recover(crashed: CowDevice) -> Result<Recording, String> {
     let device = Arc::new(RecordingDevice::of(crashed));
     let options = ferroxfs::OpenOptions::new().write(true);

@@ -27,8 +27,8 @@ pub(crate) struct CrashCase<'a> {
 }
 
 impl CrashCase<'_> {
-    /// Judges a recovered device by its history. Returns the index of the state that it has, and
-    /// its tree.
+    /// Judges a recovered device by its history. Returns the index of the state of the history that
+    /// the device has, and the device's tree.
     pub(crate) fn state(&self, recovered: CowDevice) -> Result<(usize, Tree), String> {
         let volume = open(recovered)?;
         let tree = ours::walk(&volume).map_err(|error| format!("our tree: {error}"))?;
@@ -37,9 +37,9 @@ impl CrashCase<'_> {
         Ok((state, tree))
     }
 
-    /// Judges a recovered device by its history and by other programs. xfs_repair must find nothing
-    /// after ferroxfs's recovery. The kernel's recovery of `crashed` must give the same tree.
-    /// Returns the index of the state.
+    /// Judges a recovered device by its history, and also with xfs_repair and the kernel.
+    /// xfs_repair must find nothing after ferroxfs's recovery. The kernel's recovery of `crashed`
+    /// must give the same tree. Returns the index of the state of the history that the device has.
     pub(crate) fn with_witnesses(
         &self,
         crashed: &CowDevice,
@@ -58,7 +58,7 @@ impl CrashCase<'_> {
     }
 
     /// Recovers a device after a power cut, and judges the result by its history, xfs_repair and
-    /// the kernel. Returns the index of the state.
+    /// the kernel. Returns the index of the state of the history that the device has.
     pub(crate) fn recovers(&self, crashed: &CowDevice) -> Result<usize, String> {
         let recovery = recover(crashed.fork())?;
         self.with_witnesses(crashed, &recovery.replay(usize::MAX))
@@ -69,7 +69,7 @@ impl CrashCase<'_> {
     }
 }
 
-/// Checks of devices by xfs_repair and the kernel, for which the devices are saved as images.
+/// Saves devices as images, and checks them with xfs_repair and the kernel.
 pub(crate) struct Witnesses<'a> {
     /// The image from which the history started.
     pub(crate) image: &'a Image,

@@ -44,15 +44,15 @@ use std::process::ExitCode;
 use xfs_oracle::Geometry;
 use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 
-/// The geometry on which every seed runs. It has parent pointers, a reverse map and exchanged
-/// ranges.
+/// The geometry on which every seed runs. It has parent pointers, a reverse map, and the feature
+/// that exchanges ranges of files.
 const ALWAYS: &str = "parent-exchange";
 
 /// The geometry with separate devices for data and log, each with flushes of its own. Long
 /// histories run on it and are cut anywhere.
 const TWO_DEVICES: &str = "external-log";
 
-/// Each of the fragmented volumes is used for one in this many seeds.
+/// One in this many seeds also uses a volume with fragmented free space.
 const FRAGMENTED_SHARE: usize = 4;
 
 type Check = fn(&Geometry, u64) -> Result<(), TrialError>;
@@ -65,8 +65,8 @@ const CHECKS: [(&str, Check); 5] = [
     ("recovered_crash_states_have_no_finding", silent::check),
 ];
 
-/// In a long run, seeds from this one on run only one long history each, on the volume that the
-/// seed selects.
+/// In a long run, only the seeds below this one run all trials. From this one on, each seed runs
+/// one long history, on the volume that it selects.
 const FIRST_ALONE: u64 = 100;
 
 fn main() -> ExitCode {

@@ -54,7 +54,8 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Cuts a recovery, and then the recovery after that cut. Judges the result of each.
+/// Interrupts a recovery by a power cut, and the next recovery by another one. After each cut,
+/// recovers the volume and judges the result.
 fn check_recovery(
     history: &RecordedHistory,
     judge: &CrashCase<'_>,
@@ -75,9 +76,10 @@ fn check_recovery(
     Ok(())
 }
 
-/// Checks that the judge finds errors. The device has the contents before the last change of names
-/// that a sync promised, while the judge is told that every sync had returned. If later names equal
-/// the earlier ones, the judge may rightly accept the device. Then the test tries fewer requests.
+/// Checks that the judge rejects a volume that has lost synced changes. The device gets only the
+/// requests before the last synced change of names, but the judge must assume that all syncs had
+/// returned. If later names happen to equal the earlier ones, the judge may rightly accept the
+/// device. Then the test tries fewer requests.
 fn check_judge(history: &RecordedHistory, image: &Image, folder: &Path) -> Result<(), TrialError> {
     let states = &history.states;
     let judge = CrashCase { states, point: usize::MAX, image, folder };

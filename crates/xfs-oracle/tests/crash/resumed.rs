@@ -6,8 +6,8 @@ use ferroxfs::device::SharedDevice;
 use xfs_oracle::{Resumed, Time};
 use xfs_trans::{IntentPayload, testing};
 
-/// Returns the inodes with a pending attribute change in the log of a device. Call this before the
-/// recoveries, because the result also has the current time.
+/// Returns the inodes with a pending attribute change in the log of a device. The result also
+/// contains the present time as the start of the recoveries, so call this function before them.
 pub(crate) fn resumed(device: &SharedDevice) -> Resumed {
     if testing::superblock(device).has_external_log() {
         // Only parent pointers leave pending attributes, and these tests make no such volume.

@@ -43,7 +43,8 @@ pub(crate) fn preparation(features: Features) -> Vec<Operation> {
     folders.into_iter().chain(files).chain(links).collect()
 }
 
-/// Returns the operations that recreate what is missing of the prepared tree.
+/// Returns the operations that create again all parts of the prepared tree that are missing in
+/// `model`.
 pub(crate) fn repair(model: &Model) -> Vec<Operation> {
     let paths = model.paths();
     let mut operations = preparation(model.features());
@@ -62,8 +63,8 @@ pub(crate) fn repair(model: &Model) -> Vec<Operation> {
     operations
 }
 
-/// Returns every operation. Each one can be performed alone on the prepared tree, or all in
-/// sequence.
+/// Returns every operation in its variants. They can all be performed in sequence on the prepared
+/// tree, or any of them alone.
 pub(crate) fn operations(features: Features) -> Vec<Operation> {
     [names(), renames(), contents(features), shared(features), settings()].concat()
 }

@@ -1,5 +1,6 @@
-//! Many power cuts of one history. After each, our checker must find the recovered volume clean.
-//! Neither the kernel nor xfs_repair checks the volume, so there is time for many states.
+//! Many power cuts of one history. After each cut, the checker of ferroxfs must find the recovered
+//! volume clean. Neither the kernel nor xfs_repair checks the volume, so there is time for many
+//! cuts.
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns an error unless our checker finds the recovered volume clean.
+/// Returns an error unless the checker of ferroxfs finds the recovered volume clean.
 fn silent(recovered: CowDevice) -> Result<(), String> {
     let device: SharedDevice = Arc::new(recovered);
     match check_volume(&device, &device) {

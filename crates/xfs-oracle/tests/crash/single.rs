@@ -88,8 +88,8 @@ impl PairTrial<'_> {
     }
 }
 
-/// Returns the power cuts to try: after the last request, with none of the unflushed data and with
-/// all of it, and at random requests.
+/// Returns the power cuts to try: two after the last request, of which one loses all unflushed data
+/// and one loses none, and others at random requests.
 fn chosen(cuts: &PowerCuts<'_>, recording: &Recording, seed: u64) -> Vec<Cut> {
     let end = recording.requests().len();
     let at_the_end = cuts.at(end, 2).take(2);

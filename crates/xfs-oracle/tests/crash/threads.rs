@@ -45,9 +45,9 @@ const OPERATIONS: u64 = 600;
 const OWN_SHARE: usize = 3;
 /// Number of operations of one thread between two syncs.
 const SYNC_EVERY: u64 = 150;
-/// Number of files per thread whose modes it changes in turn, `TOUCHED_AT_ONCE` before each
-/// operation. Closing a checkpoint with many of them takes a while, during which other threads
-/// continue.
+/// Number of files per thread that it uses only to change their modes. Before each operation the
+/// thread changes the modes of the next `TOUCHED_AT_ONCE` of them. Closing a checkpoint with many
+/// of these files takes a while, during which other threads continue.
 const TOUCHED_FILES: usize = 500;
 const TOUCHED_AT_ONCE: usize = 8;
 /// Number of histories of a short run.
@@ -57,8 +57,8 @@ const SHORT_CUTS: u64 = 32;
 const CUTS: u64 = 64;
 /// One in this many power cuts is also checked by xfs_repair and the kernel.
 const WITNESSED_SHARE: u64 = 8;
-/// The shared directories with few names. `WIDE` are those with many. The root is another directory
-/// with many names.
+/// The shared directories in which few names are used. In the directories of `WIDE`, and in the
+/// root, many names are used.
 const NARROW: [&str; 2] = ["d0", "d1"];
 const WIDE: [&str; 2] = ["d2", "d3"];
 
@@ -93,7 +93,7 @@ struct SharedVolume {
 }
 
 impl SharedVolume {
-    /// Returns a time that is later than all earlier results.
+    /// Advances the clock. Returns a time that is later than all times returned before.
     fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
@@ -109,7 +109,7 @@ impl SharedVolume {
 
 /// The performed operations of all threads, and the requests of the device.
 struct ThreadHistory {
-    /// The steps and promises of each thread.
+    /// For each thread, the changes that it made to its own files, and the promises of its syncs.
     lives: Vec<ThreadLife>,
     syncs: Vec<VolumeSync>,
     recording: Recording,
@@ -178,8 +178,8 @@ impl ThreadHistory {
         witnesses.compare(crashed, &tree)
     }
 
-    /// Checks that the judge finds errors. The device has only half of the requests, while the
-    /// judge is told that all of them are durable.
+    /// Checks that the judge rejects a volume that has lost synced changes. The device gets only
+    /// the first half of the requests, but the judge must assume that all of them are durable.
     fn check_judge(&self) -> Result<(), String> {
         let position = self.recording.requests().len() / 2;
         let recovered = recover(self.recording.replay(position))?.replay(usize::MAX);

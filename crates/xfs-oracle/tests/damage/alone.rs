@@ -1,4 +1,4 @@
-//! Damages that `xfs_repair -n` of version 7.2 does not notice, and our checker does.
+//! Damages that the checker of ferroxfs notices and `xfs_repair -n` of version 7.2 does not.
 
 use xfs_oracle::harness::TrialError;
 
@@ -8,7 +8,7 @@ use crate::judge::Judge;
 use crate::structures::{self, DiskStructure};
 use crate::text;
 
-/// A damage of one field, and the code of the finding that our checker must have.
+/// A damage of one field that only the checker of ferroxfs notices, and the code of its finding.
 struct Alone {
     structure: &'static str,
     field: &'static str,
@@ -36,8 +36,8 @@ const ALONE: [Alone; 8] = [
     alone("sb 2", "rootino", "firstbit", "sb.copy-damaged"),
 ];
 
-/// Damages each field of the list `ALONE`, and checks that our checker has a finding with the code
-/// in the list.
+/// Makes each damage of the list `ALONE`, one at a time. Checks that the checker of ferroxfs
+/// reports a finding with the code in the list.
 pub(crate) fn check() -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let [kind, _] = KINDS;
@@ -54,7 +54,8 @@ pub(crate) fn check() -> Result<(), TrialError> {
     }
 }
 
-/// Damages one field. Returns a message if our checker has no finding with the code in `alone`.
+/// Makes one damage. Returns a message if the checker of ferroxfs reports no finding with the code
+/// in `alone`, or if the damage changes nothing.
 fn missing(
     base: &Base,
     judge: &Judge,

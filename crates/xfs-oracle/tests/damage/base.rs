@@ -1,4 +1,4 @@
-//! The volumes that are damaged, filled with every form of every structure.
+//! The volumes on which damage is tried. Each is filled with every form of every structure.
 //!
 //! The kernel fills each volume in two steps. The contents after the first step are kept, because a
 //! lost write leaves a block as it was before the second step.
@@ -59,7 +59,7 @@ pub(crate) const KINDS: [BaseKind; 2] = [
 pub(crate) struct Base {
     pub(crate) kind: BaseKind,
     pub(crate) image: Image,
-    /// The contents of the undamaged volume.
+    /// The contents of the volume before any damage.
     pub(crate) contents: Contents,
     /// The contents after the first of the two steps in which the volume is filled.
     pub(crate) earlier: Contents,
@@ -244,7 +244,7 @@ impl Filler {
         second.sync_all()
     }
 
-    /// Makes small pieces of free space.
+    /// Makes many small areas of free space.
     fn holes(&self) -> std::io::Result<()> {
         let file = self.file("punched")?;
         let block = self.kind.block_bytes;

@@ -16,7 +16,7 @@ pub(crate) struct Contents {
     parts: Vec<(u64, Vec<u8>)>,
 }
 
-/// Bytes at an offset.
+/// Bytes to write at an offset of the image.
 #[derive(Clone, Debug)]
 pub(crate) struct Patch {
     pub(crate) offset: u64,
@@ -88,7 +88,7 @@ impl Contents {
         Ok(patches)
     }
 
-    /// Writes these contents over the ranges of `patches`.
+    /// Undoes `patches`: writes the bytes of these contents over their ranges.
     pub(crate) fn restore(&self, file: &File, patches: &[Patch]) -> Result<(), TrialError> {
         file.set_len(self.length).map_err(text)?;
         for patch in patches {

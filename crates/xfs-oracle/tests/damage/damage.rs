@@ -17,14 +17,14 @@ use crate::text;
 const VERBS: [&str; 8] =
     ["zeroes", "ones", "firstbit", "middlebit", "lastbit", "add", "sub", "random"];
 
-/// A damage.
+/// A damage that can be made on an image.
 #[derive(Clone, Debug)]
 pub(crate) enum Damage {
     /// The command `fuzz -d` of xfs_db changes a field, and makes the checksum right again.
     Field { structure: String, commands: Vec<String>, field: String, verb: &'static str },
     /// Bytes are overwritten.
     Bytes { kind: &'static str, what: String, patch: Patch },
-    /// The end of the device is missing.
+    /// The image is cut off after `length` bytes, as if the end of the device were missing.
     Truncation { length: u64 },
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Damage {
 }
 
 impl Damage {
-    /// Returns the class of the damage, under which it is counted.
+    /// Returns the name of the class by which reports count the damage.
     pub(crate) fn class(&self) -> &'static str {
         match self {
             Self::Field { .. } => "field",
@@ -50,7 +50,8 @@ impl Damage {
         }
     }
 
-    /// Damages an image that has the contents of `base`. Returns the bytes that were changed.
+    /// Makes this damage on an image that has the contents of `base`. Returns the changed bytes
+    /// with their offsets; nothing for a truncation.
     pub(crate) fn apply(&self, base: &Base, path: &Path) -> Result<Vec<Patch>, TrialError> {
         let file = File::options().read(true).write(true).open(path).map_err(text)?;
         match self {
@@ -75,7 +76,7 @@ impl Damage {
         }
     }
 
-    /// Gives the image the contents of `base` again.
+    /// Undoes the damage: gives the image the contents of `base` again.
     pub(crate) fn undo(
         &self,
         base: &Base,
@@ -114,7 +115,8 @@ pub(crate) struct ByteDamages<'a> {
 }
 
 impl ByteDamages<'_> {
-    /// Returns damage number `number`. The kinds of damage take turns.
+    /// Returns the damage with this number. Consecutive numbers give different kinds of damage in
+    /// turn.
     pub(crate) fn next(&mut self, number: u64) -> Damage {
         match number % 9 {
             0 => self.in_structure("bytes", |random, bytes| {
@@ -161,7 +163,8 @@ impl ByteDamages<'_> {
         Damage::Bytes { kind, what: structure.name, patch }
     }
 
-    /// Returns a damage by a lost write: a block has its contents from before the second step.
+    /// Returns a damage as by a lost write: a structure gets the contents that it had after the
+    /// first step of filling the volume.
     fn stale(&mut self) -> Damage {
         let earlier =
             |structure: &DiskStructure| self.base.earlier.bytes(structure.offset, structure.length);
@@ -179,7 +182,8 @@ impl ByteDamages<'_> {
         Damage::Bytes { kind: "stale", what: structure.name.clone(), patch }
     }
 
-    /// Returns a damage by a misdirected write: a block overwrites another one.
+    /// Returns a damage as by a misdirected write: the bytes of one structure overwrite another
+    /// structure.
     fn misdirected(&mut self) -> Damage {
         let (from, to) = (self.structure(), self.structure());
         let length = from.length.min(to.length);

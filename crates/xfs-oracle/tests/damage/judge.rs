@@ -18,20 +18,20 @@ const MOST_LINES: usize = 12;
 
 /// The findings of both programs for one image.
 pub(crate) struct Verdict {
-    /// The lines that `xfs_repair -n` prints for this image, but not for the undamaged volume.
-    /// Empty if xfs_repair has noticed nothing.
+    /// The lines that `xfs_repair -n` prints for this image but not for the undamaged volume. Empty
+    /// if xfs_repair has not noticed the damage.
     pub(crate) repair: Vec<String>,
     /// The findings of our checker that are damage (more severe than `preen`), and the parts that
     /// it has not checked.
     pub(crate) check: Vec<String>,
 }
 
-/// Judges images of one volume.
+/// Runs xfs_repair and the checker of ferroxfs on damaged images of one volume.
 pub(crate) struct Judge {
     /// The lines that xfs_repair prints for the undamaged volume. They are about unlinked inodes,
     /// which xfs_repair would connect to lost+found.
     usual: BTreeSet<String>,
-    /// Whether xfs_repair succeeds on the undamaged volume.
+    /// Whether xfs_repair ends with success on the undamaged volume.
     usually_clean: bool,
 }
 
@@ -59,7 +59,7 @@ impl Judge {
     }
 }
 
-/// Runs `xfs_repair -n`. Returns whether it succeeds, and its lines.
+/// Runs `xfs_repair -n`. Returns whether it ends with success, and the lines that it prints.
 fn repair(image: &Path) -> Result<(bool, Vec<String>), TrialError> {
     let repair = Xfsprogs::newer()?.command("xfs_repair");
     let mut command = Command::new("timeout");

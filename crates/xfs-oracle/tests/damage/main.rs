@@ -5,8 +5,8 @@
 //! or put noise into the log. Whatever xfs_repair notices, our checker must notice, apart from the
 //! differences that [`known`] lists with reasons.
 //!
-//! A usual run takes a sample of the damages. `FERROXFS_LONG=1` takes all kinds of bytes' damages
-//! and every field. `FERROXFS_SEED=N` selects another sample.
+//! A usual run takes a sample of the damages. `FERROXFS_LONG=1` takes many more of them, of every
+//! field and of every kind. `FERROXFS_SEED=N` selects another sample.
 
 mod alone;
 mod base;
@@ -27,9 +27,10 @@ use base::{Base, BaseKind, KINDS};
 use damage::{ByteDamages, Damage};
 use judge::{Judge, Verdict};
 
-/// Number of damages of one volume in a usual run: of fields, and of other bytes.
+/// Number of damages of one volume in a usual run: first those of single fields, then those of
+/// other bytes.
 const USUAL: (usize, u64) = (50, 18);
-/// Number of damages of one volume in a long run: of fields, and of other bytes.
+/// Number of damages of one volume in a long run, in the same order as in `USUAL`.
 const LONG: (usize, u64) = (1600, 540);
 
 /// A long run prints its progress after this many damages.
@@ -57,7 +58,7 @@ fn is_long() -> bool {
     std::env::var_os("FERROXFS_LONG").is_some()
 }
 
-/// How many damages were noticed, and by which program.
+/// Counts of damages by the programs that noticed them: both, one or none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     both: u64,
@@ -139,7 +140,7 @@ fn check_damages(kind: BaseKind, seed: u64) -> Result<(), TrialError> {
     }
 }
 
-/// Returns the damages of a run.
+/// Returns the damages that this run makes, selected by `seed`.
 fn chosen(base: &Base, structures: &[structures::DiskStructure], seed: u64) -> Vec<Damage> {
     let mut random = Random::new(seed);
     let (fields, bytes) = if is_long() { LONG } else { USUAL };

@@ -9,7 +9,7 @@ use xfs_oracle::harness::TrialError;
 use crate::base::Base;
 use crate::text;
 
-/// A structure.
+/// A structure on disk, such as a header, a block or an inode.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskStructure {
     /// The name, such as `agf 0` or `inode block: dblock 0`.
@@ -20,11 +20,12 @@ pub(crate) struct DiskStructure {
     pub(crate) offset: u64,
     /// Length of the structure in bytes.
     pub(crate) length: usize,
-    /// The fields that can be damaged.
+    /// The names of the fields that xfs_db can damage.
     pub(crate) fields: Vec<String>,
 }
 
-/// The btrees of a group: the header, and the field of the header that leads to the root.
+/// The btrees of a group. Each has the name of the header that leads to the btree, and the field of
+/// that header with the root block.
 const GROUP_BTREES: [(&str, &str); 6] = [
     ("agf", "bnoroot"),
     ("agf", "cntroot"),

@@ -13,8 +13,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Lets a guest mount a new volume, write to it and end with status 7. Another boot is not needed
-/// to see the write: xfs_db reads the image here.
+/// Boots a guest that makes, mounts and writes a volume and ends with status 7. Checks that status,
+/// and reads the written data from the image with xfs_db, so that no second boot is needed.
 fn check_write(kernel: GuestKernel) -> Result<(), TrialError> {
     let guest = Guest::new(kernel)?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;

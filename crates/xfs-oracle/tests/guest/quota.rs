@@ -25,13 +25,15 @@ use zerocopy::FromBytes;
 
 use crate::ours;
 
-/// The most volumes of a batch: each takes three drives of the second boot.
+/// The greatest number of volumes in a batch. Each volume takes three drives of the second boot,
+/// and the number of drives is limited.
 const BATCH: u64 = 6;
-/// Owners: the first and the last one of a block of dquots, and the greatest ID.
+/// The user, group and project IDs that own files. Among them are the first and the last one of a
+/// block of dquots, and the greatest possible ID.
 const OWNERS: [u32; 8] = [0, 1, 29, 30, 59, 1000, 70_000, u32::MAX - 1];
 /// Options of mkfs.xfs, one for each seed in turn.
 const OPTIONS: [&str; 3] = ["-n parent=0", "-n parent=1 -i exchange=1", "-b size=1024"];
-/// The owner of the file that ferroxfs writes.
+/// The user ID that owns the file which ferroxfs writes.
 const WRITER: u32 = 4242;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -46,14 +48,15 @@ pub(crate) fn trials() -> Vec<Trial> {
     batches.collect()
 }
 
-/// A volume with quota, in several copies.
+/// The images of a volume with quota: the volume itself and two copies.
 struct Case {
     seed: u64,
-    /// Recovered by ferroxfs, later mounted by the guest. At first the dirty volume.
+    /// The volume itself. It is dirty at first. ferroxfs recovers it, and the guest mounts it
+    /// later.
     ours: PathBuf,
-    /// Recovered by the guest.
+    /// A copy of the dirty volume that the guest recovers.
     theirs: PathBuf,
-    /// Recovered by ferroxfs, and then written to.
+    /// A copy of the volume after ferroxfs's recovery, to which ferroxfs then writes.
     written: PathBuf,
 }
 
@@ -63,7 +66,7 @@ impl Case {
         Self { seed, ours: path("ours"), theirs: path("theirs"), written: path("written") }
     }
 
-    /// Returns whether a file is open and unlinked when the volume goes down.
+    /// Returns whether an unlinked file is open when the guest shuts the volume down.
     const fn has_unlinked(&self) -> bool {
         self.seed % 2 == 1
     }
@@ -73,13 +76,14 @@ impl Case {
     }
 }
 
-/// The facts of a volume that ferroxfs recovered.
+/// The tree and the dquots of a volume after ferroxfs's recovery.
 struct Recovered {
     tree: Tree,
     dquots: Dquots,
 }
 
-/// The fields of each dquot that the log holds, by type and ID.
+/// The logged fields of each dquot as bytes, without checksum and LSN. The key is the quota type
+/// and the ID.
 type Dquots = BTreeMap<(QuotaKind, u32), Vec<u8>>;
 
 fn check_batch(seeds: &[u64]) -> Result<(), TrialError> {
@@ -186,8 +190,8 @@ fn command(random: &mut Random) -> String {
     }
 }
 
-/// Copies the dirty volume and lets ferroxfs recover it. A read-only open must show the same tree
-/// and the same dquots before that.
+/// Lets ferroxfs recover the volume, after a copy was made for the guest. A read-only open before
+/// the recovery must show the same tree and the same dquots.
 fn recover(case: &Case) -> Result<Recovered, TrialError> {
     copy(&case.ours, &case.theirs)?;
     let dirty = open(&case.ours)?;
@@ -211,7 +215,8 @@ fn recover(case: &Case) -> Result<Recovered, TrialError> {
     Ok(Recovered { tree, dquots })
 }
 
-/// Writes a file of [`WRITER`] by ferroxfs, which does not count.
+/// Writes a file owned by [`WRITER`] with ferroxfs. Checks that the superblock then marks no quota
+/// counts as checked, because ferroxfs does not count.
 fn write(path: &Path) -> Result<(), TrialError> {
     let volume = patiently(|| OpenOptions::new().write(true).open(path)).map_err(text)?;
     volume.write("/written", vec![7; 20_000]).map_err(text)?;
@@ -227,8 +232,8 @@ fn write(path: &Path) -> Result<(), TrialError> {
     no_findings(path)
 }
 
-/// Compares ferroxfs's recovery with the guest's, and checks the counts of the guest in the other
-/// copies.
+/// Compares the tree and the dquots of ferroxfs's recovery with those of the guest's recovery.
+/// Checks that the guest has counted quota again on the copy to which ferroxfs wrote.
 fn check_case(case: &Case, recovered: &Recovered) -> Result<(), TrialError> {
     let theirs = open(&case.theirs)?;
     let tree = ours::walk(&theirs).map_err(text)?;

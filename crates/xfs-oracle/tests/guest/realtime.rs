@@ -30,8 +30,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![Trial::new("realtime_volumes_of_a_guest_are_read_as_the_guest_shows_them", check_all)]
 }
 
-/// Number of volumes that one guest fills. Each has one or two drives, and the virtual machine has
-/// room for about 25 drives.
+/// The greatest number of volumes that one guest fills. Each volume takes one or two drives, and a
+/// virtual machine has room for about 25 drives.
 const VOLUMES_PER_BOOT: usize = 8;
 const MIB: u64 = 1 << 20;
 
@@ -58,7 +58,7 @@ impl Section {
         !matches!(self, Self::ZonedInternal)
     }
 
-    /// Returns the options of mkfs.xfs but for the device.
+    /// Returns the options of mkfs.xfs, except the path of the realtime device.
     const fn options(self) -> &'static [&'static str] {
         match self {
             Self::Classic => &["-m", "metadir=0", "-r", "extsize=4096"],
@@ -100,8 +100,8 @@ fn check_all() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Lets one guest fill volumes, and another one list copies of them. Compares each volume with the
-/// listing of its copy.
+/// Makes volumes that one guest fills, and lets another guest list copies of them. Compares each
+/// volume, as ferroxfs reads it, with the listing of its copy.
 fn check_boot(guest: &Guest, wanted: &[(Section, u64)]) -> Result<(), TrialError> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut volumes = Vec::new();
@@ -129,7 +129,8 @@ fn check_boot(guest: &Guest, wanted: &[(Section, u64)]) -> Result<(), TrialError
     Ok(())
 }
 
-/// Returns the guest with the drives of these volumes, and the command that mounts each of them.
+/// Returns the guest with these volumes as drives, and for each volume the command that mounts it
+/// in the guest.
 fn with_drives(guest: &Guest, volumes: &[Filled]) -> Result<(Guest, Vec<String>), String> {
     let mut guest = guest.clone().limit(Duration::from_secs(600));
     let mut names = ('a'..='z').map(|letter| format!("/dev/vd{letter}"));
@@ -165,7 +166,8 @@ impl Filled {
     }
 }
 
-/// Lists the mounted volume: metadata and checksums.
+/// The part of the script that lists the mounted volume (metadata and checksums of all files) and
+/// unmounts it.
 const LIST: &str = "find /mnt -exec stat -c '%n %i %f %h %s %b %Y %u %g' {} +
 find /mnt -type f -exec crc32 {} +
 umount /mnt

@@ -24,9 +24,9 @@ const FILL: &[u8] = include_bytes!("../../../../testdata/version4.sh");
 const GOLDEN_LISTING: &[u8] = include_bytes!("../../../../testdata/version4.listing");
 /// Number of seeds in a usual run.
 const SEEDS: u64 = 2;
-/// Length of an image in bytes.
+/// Length of the image of a volume in bytes.
 const IMAGE_BYTES: u64 = 32 << 20;
-/// The attributes that the listing shows are those of these files.
+/// The files whose attributes are part of the kernel's listing.
 const WITH_ATTRIBUTES: [&str; 6] =
     ["block/file1", "block/file2", "block/file3", "short/s1", "link", "logged/f5"];
 
@@ -87,7 +87,8 @@ fn empty(image: &Path) -> Result<(), TrialError> {
     Ok(file.set_len(IMAGE_BYTES).map_err(|error| error.to_string())?)
 }
 
-/// Makes a volume whose features depend on the seed: each bit chooses one of two forms.
+/// Makes an empty volume of version 4 whose features depend on the seed. Each of three bits of the
+/// seed chooses between two variants of some features.
 fn make(programs: &Xfsprogs, image: &Path, seed: u64) -> Result<(), TrialError> {
     empty(image)?;
     let is = |bit: u32| (seed >> bit) & 1 == 1;
@@ -114,8 +115,9 @@ fn make(programs: &Xfsprogs, image: &Path, seed: u64) -> Result<(), TrialError> 
     Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
 }
 
-/// Compares a crashed volume with the kernel's listing of a recovered copy: with its log replayed
-/// in memory, and again after a recovery, which must leave a clean volume. Writing is refused.
+/// Compares ferroxfs's listing of a crashed volume with the kernel's listing of a recovered copy.
+/// The first listing is of the log replayed in memory, the second one of the recovered volume.
+/// Checks that the recovered volume is clean, and that ferroxfs refuses to open it for writing.
 fn check_crashed(image: &Path, expected: &str) -> Result<(), String> {
     let open = || OpenOptions::new().open(image).map_err(|error| error.to_string());
     let crashed = listing(&open()?).map_err(|error| error.to_string())?;
@@ -141,7 +143,7 @@ fn check_crashed(image: &Path, expected: &str) -> Result<(), String> {
     }
 }
 
-/// Runs the checker on the recovered volume.
+/// Returns an error if the checker of ferroxfs finds anything in the recovered volume.
 fn check_structures(image: &Path) -> Result<(), String> {
     let open = xfs_device::open_device(image, xfs_device::OpenOptions::read_only());
     let device = open.map_err(|error| error.to_string())?.device;

@@ -10,7 +10,8 @@ use serde_json::Value;
 use xfs_oracle::{Differences, InodeView, Time, Tree};
 use xfs_scan::{Field, Fields, Format, Header, Output, ScanOptions, ScanSource, scan};
 
-/// A memory limit in bytes. With two threads it is so low that rows go to the spill file.
+/// A memory limit for scans, in bytes. It is so low that a scan with two threads moves rows to its
+/// spill file.
 const SPILLING_BYTES: u64 = 49 << 20;
 
 pub(crate) fn check(
@@ -47,7 +48,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Returns all lines of a scan in NDJSON with every field.
+/// Returns the output of a scan of the whole volume: one line of JSON for each inode, with every
+/// field.
 fn rows(volume: &Volume, options: ScanOptions) -> Result<String, String> {
     let fields = Field::ALL.into_iter().fold(Fields::EMPTY, Fields::with);
     let options = ScanOptions { fields, ..options };
@@ -112,8 +114,8 @@ fn integer(value: Option<&Value>) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
-/// Returns all strings of a row: the string or list under `key`, and the strings under `key_bytes`
-/// that are not UTF-8.
+/// Returns all strings of a row: the string or list under `key`, and the strings under `key_bytes`,
+/// which has those that are not UTF-8.
 fn strings(row: &Value, key: &str) -> BTreeSet<String> {
     let list = |key: &str| match row.get(key) {
         None => Vec::new(),

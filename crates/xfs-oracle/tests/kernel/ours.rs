@@ -40,8 +40,8 @@ pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
     Ok(tree)
 }
 
-/// Records the inode of `child` with one of its paths. Returns `child` if it is a directory, and
-/// otherwise `None`.
+/// Adds the inode of `child` to `tree` with the path `path`, or adds the path if the tree has the
+/// inode already. Returns `child` if it is a directory, and `None` otherwise.
 fn visit(tree: &mut Tree, child: &Node, path: &[u8]) -> Result<Option<Node>> {
     match tree.nodes.get_mut(&child.number().0) {
         Some(known) => known.paths.push(path.to_vec()),

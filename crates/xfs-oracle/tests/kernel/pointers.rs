@@ -38,8 +38,8 @@ pub(crate) fn check(volume: &Volume, kernel: &Tree, differences: &mut Difference
     }
 }
 
-/// Checks which inodes the inode btrees mark as used. These are the inodes that the kernel shows,
-/// and the realtime bitmap and summary, which every volume has and the kernel hides.
+/// Compares the inodes that the inode btrees mark as used with those that the kernel shows. Only
+/// two more may be in use: the realtime bitmap and summary, which the kernel hides.
 fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) -> Result<()> {
     let superblock = volume.superblock();
     let mut expected: BTreeSet<u64> = kernel.nodes.keys().copied().collect();

@@ -61,8 +61,9 @@ const CHANGES: [RecordChange; 14] = [
     },
 ];
 
-/// Checks every change, each applied to the log record that is `before_last` records before the
-/// last one.
+/// Makes every change of the list `CHANGES`, each on a fresh copy and to the log record that is
+/// `before_last` records before the last one. Checks that ferroxfs refuses the log, or shows at
+/// least what the kernel shows.
 pub(crate) fn check(before_last: usize) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
@@ -149,7 +150,7 @@ fn records(image: &Image) -> Result<Vec<(u64, usize)>, TrialError> {
     Ok(records)
 }
 
-/// Updates the checksum of a log record that has only one header block.
+/// Updates the checksum of a log record whose header is one block long.
 fn seal(record: &mut [u8]) {
     let length = u32::from_be_bytes([record[12], record[13], record[14], record[15]]) as usize;
     let header = record.get(..328).expect("a record has a header");

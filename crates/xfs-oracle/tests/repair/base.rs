@@ -1,5 +1,5 @@
-//! The volume that is damaged, with parent pointers, and with every form of directories, forks and
-//! attributes.
+//! The volume on which damage is tried. It has parent pointers, and every form of directories,
+//! forks and attributes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ const BLOCK_BYTES: u64 = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BaseKind {
     size_bytes: u64,
-    /// Number of directories of the tree, and of the files in each.
+    /// Number of directories in the tree of the volume, and number of files in each of them.
     tree: (u64, u64),
     /// Number of files in the large directory.
     large: u64,
@@ -46,7 +46,7 @@ impl BaseKind {
 pub(crate) struct Base {
     pub(crate) kind: BaseKind,
     pub(crate) image: Image,
-    /// The contents of the undamaged volume.
+    /// The contents of the volume before any damage.
     pub(crate) contents: Contents,
     /// The contents before the last files were created. A lost write leaves a block with these
     /// contents.

@@ -42,7 +42,8 @@ pub(crate) struct Outcome {
     pub(crate) kept: Kept,
     /// The names of the repaired volume.
     names: Names,
-    /// Descriptions of the first names whose file is not as it was before the damage.
+    /// For the first few names that lead to a file which has changed, or to no file: a description
+    /// of the difference.
     differences: Vec<String>,
     /// The findings of our checker for the repaired volume. Empty for a clean volume.
     findings: Vec<String>,
@@ -53,7 +54,8 @@ pub(crate) struct Outcome {
     failure: Option<String>,
     /// The number of repair actions that lose data. It is always 0 for xfs_repair.
     losses: usize,
-    /// The names of which the damage has left a witness, and that are not in their place.
+    /// The names that are not in their place, although the inodes on their path are undamaged and
+    /// have their parent pointers.
     pub(crate) displaced: Vec<String>,
 }
 
@@ -66,7 +68,8 @@ impl Outcome {
 }
 
 /// Returns the reasons why a trial fails, in words. It fails if our repair fails, keeps less than
-/// xfs_repair, moves a name that has a witness, or leaves a volume that is not clean.
+/// xfs_repair, displaces a name whose inodes and parent pointers are undamaged, or leaves a volume
+/// that is not clean.
 pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
     let mut failures = Vec::new();
     if let Some(failure) = &ours.failure {
@@ -94,7 +97,7 @@ pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
     failures
 }
 
-/// The results of one trial.
+/// The results of one trial: those of our repair, of xfs_repair and of the salvage.
 pub(crate) struct TrialOutcomes {
     pub(crate) ours: Outcome,
     pub(crate) theirs: Outcome,
@@ -119,9 +122,9 @@ impl<'a> Judge<'a> {
         Ok(Self { base, names, ours, theirs })
     }
 
-    /// Makes the same damage on two copies, salvages one, and repairs one with our repair and one
-    /// with xfs_repair. Returns `None` if the damage changes nothing, because a field has the value
-    /// already.
+    /// Makes the same damage on two copies of the volume. Repairs one copy with our repair.
+    /// Salvages the other copy, and then repairs it with xfs_repair. Returns `None` if the damage
+    /// changes nothing, because the field already has the new value.
     pub(crate) fn judge(&self, case: &Case) -> Result<Option<TrialOutcomes>, TrialError> {
         copy(&self.base.image.data, &self.ours)?;
         let patches = case.damage.apply(self.base, &self.ours)?;
@@ -148,7 +151,7 @@ impl<'a> Judge<'a> {
         Ok(Some(TrialOutcomes { ours, theirs, salvage }))
     }
 
-    /// Returns whether patches overwrite bytes of an inode.
+    /// Returns whether any of the patches overwrites a byte of the inode.
     fn is_overwritten(geometry: &Geometry, patches: &[Patch], inode: u64) -> bool {
         let location = geometry.inode_location(InodeNumber(inode));
         let location = location.expect("the undamaged volume has the inode");
@@ -202,7 +205,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), TrialError> {
     if status.success() { Ok(()) } else { Err(text("cp fails")) }
 }
 
-/// The recovery of a dirty log, as the command line makes it.
+/// The recovery of a dirty log, by the same steps as in the command `repair`.
 struct Recovery;
 
 impl LogReplay for Recovery {
@@ -215,7 +218,7 @@ impl LogReplay for Recovery {
     }
 }
 
-/// Repairs an image with our repair. Returns the number of its actions that lose data.
+/// Repairs an image with our repair. Returns the number of repair actions that lose data.
 fn repair(image: &Path) -> Result<usize, String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
     let device = FileDevice::open(image, OpenOptions::read_write()).map_err(|e| failed(&e))?;
@@ -258,7 +261,7 @@ fn xfs_repair(image: &Path) -> Result<Option<String>, TrialError> {
     Ok((code != Some(0)).then(|| format!("xfs_repair ends with {code:?}")))
 }
 
-/// Returns the lines that `xfs_repair -n` prints about problems. Empty if it finds none.
+/// Returns the lines of `xfs_repair -n` that report problems. Empty if it finds no problem.
 fn complaints(image: &Path) -> Result<Vec<String>, TrialError> {
     let output = program(&["-n"], image)?;
     if output.status.success() {

@@ -1,4 +1,5 @@
-//! The damages of the trials: those with which the checker is tested, and larger ones.
+//! The damages that the trials of the repair make: those with which the checker is tested, and
+//! larger ones.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use crate::contents::Patch;
 use crate::damage::{self, ByteDamages, Damage};
 use crate::structures::DiskStructure;
 
-/// A damage, and the class under which it is counted.
+/// A damage, and the name of the class by which reports count it.
 pub(crate) struct Case {
     pub(crate) class: String,
     pub(crate) damage: Damage,
@@ -21,15 +22,15 @@ impl fmt::Display for Case {
     }
 }
 
-/// Makes one damage after the other. The kinds take turns.
+/// Returns damages one after another. Consecutive damages are of different kinds in turn.
 pub(crate) struct Kinds<'a> {
     fields: Vec<Damage>,
     bytes: ByteDamages<'a>,
     random: Random,
 }
 
-/// The number of damages of places that each volume has, such as the root inode. They come first,
-/// once each.
+/// Number of damages at fixed places that every volume has, such as the root inode. They are the
+/// first damages of a run.
 const KNOWN: u64 = 4;
 
 impl<'a> Kinds<'a> {
@@ -59,7 +60,7 @@ impl<'a> Kinds<'a> {
         Case { class: damage.class().to_owned(), damage }
     }
 
-    /// Returns a damage of a place that each volume has.
+    /// Returns the damage of fixed place number `number`: the place is overwritten with zeros.
     fn known(&self, number: u64) -> Case {
         let base = self.bytes.base;
         let superblock = base.superblock().expect("the undamaged superblock decodes");

@@ -38,7 +38,7 @@ use judge::{Judge, Outcome, TrialOutcomes};
 use kinds::Kinds;
 use salvage::SalvageOutcome;
 
-/// Number of damages: in a usual run, and in a long run.
+/// Number of damages in a usual run, and in a long run.
 const COUNTS: (u64, u64) = (16, 260);
 
 fn main() -> ExitCode {

@@ -32,14 +32,16 @@ const MOST_LINES: usize = 4;
 /// The kinds of damage that checksums cannot notice in every case.
 const UNNOTICED: [&str; 2] = ["field", "stale"];
 
-/// The comparison of one salvage.
+/// The result of one salvage, compared with the undamaged volume and with the repaired one.
 #[derive(Default)]
 pub(crate) struct SalvageOutcome {
     /// Number of names that were delivered in their place with their contents.
     pub(crate) delivered: u64,
-    /// The names that the repair leaves in their place and the salvage does not deliver.
+    /// The names that our repair leaves in their place with their contents, but that the salvage
+    /// does not deliver.
     pub(crate) fewer: Vec<String>,
-    /// The files that are reported as complete and are not.
+    /// The files that the salvage reports as complete, although their contents differ from those of
+    /// the undamaged volume.
     pub(crate) untrue: Vec<String>,
     /// The reason why the salvage failed. `None` if it succeeded.
     pub(crate) failure: Option<String>,
@@ -59,13 +61,13 @@ impl SalvageOutcome {
     }
 }
 
-/// A file that was delivered.
+/// A file that the salvage delivered: its inode number, and the checksum of its contents.
 struct DeliveredFile {
     number: u64,
     contents: u32,
 }
 
-/// The damage of a trial.
+/// The damage of a trial: its class, and the bytes that it has overwritten.
 pub(crate) struct DamageFacts<'a> {
     pub(crate) class: &'a str,
     pub(crate) patches: &'a [Patch],
@@ -164,7 +166,8 @@ fn deliver(image: &Path) -> Result<(BTreeMap<PathBuf, DeliveredFile>, Reports), 
     Ok((files, reports.take()))
 }
 
-/// Reads one file, as a copy would, and adds the entries of a directory to `levels`.
+/// Delivers one node, as a copy would: reads a file and adds it to `files`, or adds the entries of
+/// a directory to `levels`.
 fn take<'a>(
     node: &Node<'a>,
     files: &mut BTreeMap<PathBuf, DeliveredFile>,
@@ -196,7 +199,8 @@ fn path_of(below: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec([b"/", below].concat()))
 }
 
-/// Replays the log in memory, over the superblock that was found.
+/// Replays the log in memory, with the superblock that the salvage has found. Returns the device
+/// with the replayed changes, and the superblock.
 fn replay(
     device: &SharedDevice,
     found: &SuperblockEvidence,

@@ -32,20 +32,23 @@ pub(crate) struct FileFacts {
 #[derive(Default)]
 pub(crate) struct Names {
     files: BTreeMap<PathBuf, FileFacts>,
-    /// The bytes of the device that hold contents, and the inode of each range.
+    /// The byte ranges of the device that hold contents of files, each with the file's inode
+    /// number.
     contents: Vec<(Range<u64>, u64)>,
     /// The parts that could not be read.
     pub(crate) unreadable: Vec<String>,
 }
 
-/// How many names of the undamaged volume a repaired volume has.
+/// How many names of the undamaged volume a repaired volume still has, counted by what became of
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Names that lead to the same inode, whose contents and attributes are as before.
+    /// Names that still lead to the same inode, with unchanged contents and attributes.
     pub(crate) intact: u64,
-    /// Names that lead to the same inode, whose contents or attributes have changed.
+    /// Names that still lead to the same inode, but with changed contents or attributes.
     pub(crate) changed: u64,
-    /// Names whose inode has lost this name, but has another one, for example in lost+found.
+    /// Names that no longer lead to their inode, although the inode has another name, for example
+    /// in lost+found.
     pub(crate) moved: u64,
     /// Names whose inode has no name any more.
     pub(crate) gone: u64,
@@ -121,7 +124,7 @@ impl Names {
         }
     }
 
-    /// Returns the numbers of the files with contents in the ranges of these patches.
+    /// Returns the inode numbers of the files whose contents lie in the ranges of these patches.
     pub(crate) fn files_in(&self, patches: &[Patch]) -> impl Iterator<Item = u64> {
         let is_hit = |range: &Range<u64>| {
             patches.iter().any(|patch| {
@@ -142,8 +145,8 @@ impl Names {
         self.files.get(path)
     }
 
-    /// Compares the undamaged volume, which has these names, with the repaired volume `other`.
-    /// Counts the names by their fate.
+    /// Compares the undamaged volume (`self`) with the repaired volume `other`. Returns how many
+    /// names are intact, changed, moved and gone.
     pub(crate) fn kept_in(&self, other: &Self) -> Kept {
         let numbers: BTreeSet<u64> = other.files.values().map(|file| file.number).collect();
         let mut kept = Kept::default();
@@ -177,10 +180,10 @@ impl Names {
         self.files.iter().filter(differs).map(describe).take(most).collect()
     }
 
-    /// Returns the names that are not in their place in the volume `other`, although the damage has
-    /// left a witness of them. A name has one if its inode and those of all directories above it
-    /// hold their parent pointers, and no byte of these inodes is overwritten. The root needs no
-    /// pointer.
+    /// Returns the names that are not in their place in the volume `other`, although undamaged
+    /// inodes testify to them. That is so if the inode of the name, and those of all directories
+    /// above it except the root, hold their parent pointers, and no byte of these inodes is
+    /// overwritten.
     pub(crate) fn displaced(
         &self,
         other: &Self,
@@ -212,8 +215,8 @@ impl Names {
 }
 
 impl FileFacts {
-    /// Returns whether the inode has its only parent pointer in its own bytes. Further pointers and
-    /// attributes may move all pointers to blocks.
+    /// Returns whether the inode's only parent pointer lies within the inode. With more pointers or
+    /// other attributes, all pointers may lie in blocks outside the inode.
     fn has_pointer_inside(&self) -> bool {
         let is_directory = self.mode & 0o170_000 == 0o040_000;
         (is_directory || self.links == 1) && self.attributes.is_empty()

@@ -49,7 +49,8 @@ const VOLUME_BYTES: u64 = 300 << 20;
 const OPERATIONS: u32 = 120;
 /// Number of power cuts per history.
 const CUTS: u64 = 2;
-/// Number of histories of a short run, and of a long one. Every eighth history has the same layout.
+/// Number of histories of a short run, and of a long one. Every eighth history has the same layout,
+/// because there are eight layouts.
 const SEEDS: [u64; 2] = [16, 2000];
 
 /// The `xfs_logprint` names of the items that every history leaves in the log.
@@ -96,8 +97,8 @@ fn layout_of(seed: u64) -> (&'static str, &'static str) {
     LAYOUTS.get(number as usize).copied().unwrap_or(first)
 }
 
-/// The names of a volume after each operation, and how many operations were durable at certain
-/// times. The time in each pair is the number of requests that the device had recorded.
+/// The names of a volume after each operation, and how many operations were durable at which times.
+/// A time is the number of requests that the device had recorded by then.
 struct ReplayHistory {
     states: Vec<NamesState>,
     durable: Vec<(usize, usize)>,
@@ -126,8 +127,8 @@ fn check_history(options: &str, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that `xfs_logprint` reads all log records, in the order of their blocks, and knows the
-/// items. This check is not possible after a power cut, because `xfs_logprint` would complain about
+/// Checks that `xfs_logprint` reads all log records in the order of their blocks and recognises
+/// their items. A log after a power cut cannot be checked like this: `xfs_logprint` complains about
 /// lost blocks.
 fn check_records(device: &SharedDevice) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
@@ -140,8 +141,8 @@ fn check_records(device: &SharedDevice) -> Result<(), TrialError> {
     }
 }
 
-/// Checks that `xfs_logprint` knows every kind of intent that ferroxfs writes, with its completion.
-/// The items of other kinds are in every history.
+/// Checks that `xfs_logprint` recognises every kind of intent that ferroxfs writes, and its
+/// completion. Items of other kinds are checked in every history.
 fn check_every_item() -> Result<(), TrialError> {
     ready()?;
     let device: SharedDevice = make_sized(VOLUME_BYTES, EVERY_FEATURE);
@@ -192,8 +193,9 @@ fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<ReplayHistory, Trial
     Ok(history)
 }
 
-/// Performs an operation while another thread forces the log, so that checkpoints end in the middle
-/// of transaction chains. An intent is not written if its completion is in the same checkpoint.
+/// Performs an operation while another thread forces the log without pause. Checkpoints then end in
+/// the middle of transaction chains, so that intents are written: an intent is not written if its
+/// completion is in the same checkpoint.
 fn while_syncing(
     volume: &Volume,
     act: impl FnOnce() -> Result<(), ferroxfs::Error>,
@@ -258,8 +260,8 @@ fn recover_by_kernel(image: &Image) -> Result<Tree, TrialError> {
     Ok(tree)
 }
 
-/// Recovers a device with the library, in memory, and checks the result. Saves it to a file at
-/// `path` for `xfs_repair`. Returns the tree.
+/// Recovers a device in memory with ferroxfs, and checks that xfs_repair finds nothing. For that,
+/// the recovered volume is saved to a file at `path`. Returns the tree.
 fn recover_by_us(device: SharedDevice, path: &Path) -> Result<Tree, TrialError> {
     open(Arc::clone(&device))?.close().map_err(text)?;
     check_repair(&save(&*device, path)?, "our recovery")?;

@@ -16,8 +16,9 @@ const DIRECTORIES: usize = 4;
 /// The longest write in bytes.
 const MOST_BYTES: usize = 200_000;
 
-/// The part of a volume's state that must be that after one operation. It has everything except
-/// contents, sizes and times, which an operation may change in several transactions.
+/// The names of a volume, each with the attributes of its inode. After a crash, these must be as
+/// they were after one operation. Contents, sizes and times are left out, because an operation may
+/// change them in several transactions.
 pub(crate) type NamesState = BTreeMap<Vec<u8>, NamedInode>;
 
 /// The attributes of the inode at a path.
@@ -78,8 +79,8 @@ fn location(volume: &Volume, prng: &mut Prng) -> Result<EntryLocation, Error> {
     Ok(EntryLocation { directory, name: format!("{number:0length$}") })
 }
 
-/// Performs one random operation, which may be refused. Returns an error only if the device fails
-/// or the volume is corrupt.
+/// Performs one random operation. It may be refused, for example because a name exists. Returns an
+/// error only if the device fails or the volume is corrupt.
 pub(crate) fn step(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
     let outcome = match prng.within(0..16) {
         0..=3 => create(volume, prng, number),

@@ -24,14 +24,14 @@ pub(crate) struct Churn {
     random: Random,
 }
 
-/// One stage of the churn.
+/// One stage of the churn: its name, and the function that performs it.
 pub(crate) struct Stage {
     pub(crate) name: &'static str,
     work: fn(&mut Churn) -> Result<()>,
 }
 
-/// The stages, in order. The library notices many mistakes itself and stops, so the volume is
-/// checked after each stage.
+/// The stages, in the order in which they are performed. The volume is checked after each stage,
+/// because the library notices many mistakes itself and stops.
 pub(crate) const STAGES: [Stage; 13] = [
     Stage { name: "start", work: Churn::start },
     Stage { name: "one removed", work: |churn| churn.folder.remove_file("second") },
@@ -128,8 +128,8 @@ impl Churn {
         second.sync_all()
     }
 
-    /// Writes to more of the shared blocks, also to neighbours, so that reference count records are
-    /// joined. Removes the third file.
+    /// Writes to more of the shared blocks, also to neighbours of blocks written before, so that
+    /// reference count records can be joined. Removes the third file.
     fn unshared(&mut self) -> Result<()> {
         let file = self.open("shared-too")?;
         for index in (0..SHARED / 2).step_by(2).chain((1..SHARED / 4).step_by(2)) {

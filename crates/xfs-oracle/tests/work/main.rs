@@ -1,4 +1,5 @@
-//! Performs seeded operations with the library. Only our checker checks the resulting volumes.
+//! Performs seeded operations with the library (`ferroxfs`), and checks the resulting volumes with
+//! the checker of ferroxfs alone.
 //!
 //! The operations are those of the model's histories, and a churn that makes every btree of a small
 //! volume grow and shrink. No answer of the library is compared with anything.
@@ -63,7 +64,8 @@ fn check(name: &str, seed: u64) -> Result<(), TrialError> {
     perform(&device, "history", |volume| history(volume, seed))
 }
 
-/// Opens the volume of `device`, performs work on it, closes it, and checks it.
+/// Opens the volume of `device`, calls `work` with it, closes it, and checks it with the checker of
+/// ferroxfs. `what` names the work in an error.
 fn perform(
     device: &Arc<CowDevice>,
     what: &str,
@@ -93,9 +95,9 @@ fn perform(
     }
 }
 
-/// Returns the findings of our checker. If the log is dirty, the volume is recovered first. A
-/// volume with a clean log is not opened, because an open computes the counts of the superblock
-/// again, and so would hide wrong ones.
+/// Returns the findings of the checker of ferroxfs. A volume with a dirty log is recovered first. A
+/// volume with a clean log is not opened: an open would compute the counts of the superblock again,
+/// and so hide wrong ones.
 fn findings(device: &CowDevice) -> Result<Vec<String>, TrialError> {
     let copy: SharedDevice = Arc::new(device.fork());
     let mut verdict = check_volume(&copy, &copy);

@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use super::Archive;
 
-/// Unpacks an archive with a folder, two files and a link by the program cpio, if there is one, and
-/// compares the contents.
+/// Makes an archive with a folder, two files and a link. Unpacks it with the program cpio, if there
+/// is one, and compares the contents.
 #[test]
 fn archive_is_unpacked_by_cpio() {
     if Command::new("cpio").arg("--version").stdout(Stdio::null()).status().is_err() {

@@ -3,8 +3,8 @@ use crate::populate::Random;
 
 const BLOCK: u64 = 16;
 
-/// Performs the same operations on a plain vector and on `Bytes`, and checks that they have the
-/// same bytes.
+/// Performs the same operations on a plain vector and on `Bytes`, and checks that both then hold
+/// the same bytes.
 #[test]
 fn blocks_behave_like_a_vector() {
     let mut random = Random::new(5);

@@ -65,8 +65,8 @@ impl Generator {
         Some(Operation::Read { file, offset, length: self.length(model) })
     }
 
-    /// Returns the I/O mode, the offset and the buffer lengths of one call. Direct I/O uses whole
-    /// blocks.
+    /// Returns the arguments of a preadv or pwritev: the I/O mode, the offset, and the lengths of
+    /// the buffers. For direct I/O, offset and lengths are multiples of the block size.
     fn pieces(&mut self, model: &Model, file: &FileTarget) -> (IoMode, u64, Vec<u64>) {
         let block = model.features().block_bytes;
         let (way, unit) = match self.chance(2) {

@@ -7,7 +7,8 @@ use crate::model::operation::{Durable, Operation, RenameMode, SLOTS, SetMode};
 use crate::model::{Body, Model};
 use crate::view::Time;
 
-/// Namespaces of attributes.
+/// Namespaces of attributes, one of which is chosen at random. `user.` is listed twice, so that it
+/// is chosen twice as often.
 const NAMESPACES: [&str; 4] = ["user.", "user.", "trusted.", "security."];
 
 impl Generator {

@@ -19,7 +19,8 @@ use xfs_oracle::{Contents, DirectoryEntry, InodeView, Tree};
 /// The identity of a file: the user ID of its owner, which is set when the file is created.
 pub(super) type FileIdentity = u32;
 
-/// Number of identities reserved for each thread, more than it has files.
+/// Number of identities (user IDs) that are reserved for each thread. No thread creates as many
+/// files.
 const FILES: u32 = 1 << 20;
 
 /// The names of each file. A removed file has an empty set.
@@ -67,7 +68,8 @@ pub(super) struct VolumeSync {
     pub(super) position: usize,
 }
 
-/// Returns the length that a file must have, in bytes.
+/// Returns the length in bytes that a file must have if its contents were made durable. It follows
+/// from the file's identity.
 pub(super) fn length_bytes(file: FileIdentity) -> u64 {
     const MOST: u64 = 9000;
     u64::from(file) * 977 % MOST + 1

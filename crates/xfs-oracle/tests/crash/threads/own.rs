@@ -12,8 +12,8 @@ use super::life::{FileIdentity, ThreadLife, ThreadStep, length_bytes};
 use super::shared::{folder, is_narrow, wide_folder, within};
 use crate::library::Library;
 
-/// The most files that get new names later. The number is small, so that the directories with few
-/// names keep few names.
+/// The greatest number of files that a thread keeps for later renames. It is small, so that the
+/// directories with few names keep few names.
 const MOST_MOVING: usize = 3;
 /// Length of long names in bytes. Directories with such names need blocks outside of their inodes.
 const LONG_NAME_BYTES: usize = 150;
@@ -73,8 +73,8 @@ impl<'a> OwnFiles<'a> {
         within(folder, &format!("{}-{}{tail}", self.thread, self.names))
     }
 
-    /// Performs an operation and records it. `changes` has the paths of the affected files after
-    /// it.
+    /// Performs an operation and records it. `changes` has the affected files, each with all its
+    /// paths after the operation.
     fn perform(
         &mut self,
         operation: &Operation,
@@ -99,7 +99,8 @@ impl<'a> OwnFiles<'a> {
         Ok(())
     }
 
-    /// Creates and writes a file. Makes some files durable at once; these are never changed again.
+    /// Creates a file and writes its contents. Some of these files are made durable at once and
+    /// never changed again.
     fn make(&mut self, prng: &mut Prng) -> Result<(), String> {
         self.files += 1;
         let file = self.life.identity(self.files);
@@ -142,7 +143,7 @@ impl<'a> OwnFiles<'a> {
         self.perform(&Operation::Rename { from, to, mode }, vec![(file, paths)])
     }
 
-    /// Renames `file` to a name of `other`, which `other` loses.
+    /// Renames `file` to a name of `other`. The rename replaces that name, so `other` loses it.
     fn replace(&mut self, file: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(file), self.path(other));
         let mut changes = Vec::new();

@@ -10,7 +10,8 @@ pub(super) struct Crc32 {
     crc: u32,
 }
 
-/// Returns the checksum of one byte, without the inversions.
+/// Returns the table entry for one byte: the checksum of that byte, without the inversions at the
+/// start and the end.
 fn sum_of(byte: u32) -> u32 {
     (0..8).fold(byte, |crc, _| if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 })
 }
