@@ -18,10 +18,10 @@ pub struct Action {
     pub rule: &'static str,
     /// The object that is rewritten.
     pub place: Place,
-    /// The codes of the findings that led to the change. Empty for a change that follows from
-    /// another change.
+    /// The codes of the checker's findings that led to the change. Empty for a change that follows
+    /// from another change.
     pub codes: Vec<Code>,
-    /// The evidence and the contents that are kept, in words.
+    /// The contents that the object keeps, and the evidence for them, in words.
     pub keeps: String,
     /// The contents that are lost. Empty for most changes.
     pub loses: Vec<Loss>,
@@ -39,15 +39,16 @@ impl Action {
         Self { rule, place, codes, keeps: keeps.into(), loses: Vec::new() }
     }
 
-    /// Adds contents that are lost.
+    /// Adds contents that the change loses: `what` in words, and the inode that loses them or is
+    /// lost.
     #[must_use]
     pub fn losing(mut self, inode: Option<InodeNumber>, what: impl Into<String>) -> Self {
         self.loses.push(Loss { inode, what: what.into(), ranges: Vec::new() });
         self
     }
 
-    /// Adds a range of bytes of the device to the last loss. The repair does not overwrite these
-    /// bytes, but frees them: the quarantine keeps a copy.
+    /// Adds a range of bytes of the device to the loss that was added last. The repair frees these
+    /// bytes without overwriting them, and the quarantine keeps a copy of them.
     ///
     /// # Panics
     ///
@@ -67,6 +68,7 @@ pub struct Loss {
     pub inode: Option<InodeNumber>,
     /// The contents, in words.
     pub what: String,
-    /// The byte ranges of the device that the repair frees and does not overwrite.
+    /// The byte ranges on the device of the lost contents. The repair frees these ranges and does
+    /// not overwrite them.
     pub ranges: Vec<Range<u64>>,
 }

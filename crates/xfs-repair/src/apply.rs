@@ -43,11 +43,12 @@ pub enum VolumeState {
     Before,
     /// Every byte is as after the repair.
     After,
-    /// The repair was interrupted.
+    /// Some bytes are as before the repair and some as after it, because an apply or an undo was
+    /// interrupted.
     Between,
 }
 
-/// The end to which a volume is brought.
+/// The state to which a volume is brought: before or after the repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
     Before,

@@ -1,4 +1,5 @@
-//! Builders: records in, sealed blocks out. A builder reads nothing and decides nothing.
+//! Builders: they encode records into sealed blocks (with checksums). A builder reads nothing from
+//! the volume and decides nothing.
 
 pub(crate) mod attributes;
 pub(crate) mod blocks;

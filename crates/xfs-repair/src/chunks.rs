@@ -21,7 +21,7 @@ use crate::model::holds_something;
 use crate::patient::Patient;
 use crate::trees;
 
-/// The chunks of a group, and how sound the btrees are that record them.
+/// The inode chunks of a group, and whether the inode btrees that record them are sound.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupChunks {
     /// The chunks, in order.
@@ -58,8 +58,9 @@ pub(crate) fn find(patient: &Patient, number: AgNumber) -> GroupChunks {
     found
 }
 
-/// Returns whether the records have every block that a whole reverse map gives to inodes. A lost
-/// write leaves an inode btree that is sound and lacks the newest chunks.
+/// Returns whether `records` has every block that the reverse map gives to inodes. Also returns
+/// `true` if the reverse map is damaged. A lost write can leave an inode btree that is sound but
+/// lacks the newest chunks.
 fn has_all_mapped(patient: &Patient, number: AgNumber, records: &[InodeChunk]) -> bool {
     let map = patient.reverse_map(number);
     if !map.is_whole {
@@ -77,8 +78,8 @@ fn has_all_mapped(patient: &Patient, number: AgNumber, records: &[InodeChunk]) -
     mapped.all(|record| (record.start.0..record.end().0).all(|block| recorded.contains(&block)))
 }
 
-/// Returns a chunk with its free mask as the inodes on disk say. An inode that cannot be read keeps
-/// its bit.
+/// Returns a chunk whose free mask is corrected by the inodes on disk. An inode that cannot be read
+/// keeps its bit.
 pub(crate) fn with_masks_of_inodes(
     patient: &Patient,
     group: &Group<'_>,
@@ -150,7 +151,7 @@ impl<'a> Search<'a> {
         chunks
     }
 
-    /// Returns the first inodes of the chunks that can hold inodes of this block.
+    /// Returns the possible first inodes of chunks that have inodes in this block.
     fn starts_at(&self, block: u32) -> Vec<u32> {
         let geometry = self.group.geometry();
         let per_block = 1_u32 << geometry.inodes_per_block_log;
@@ -165,8 +166,9 @@ impl<'a> Search<'a> {
         vec![(block - block % alignment) << geometry.inodes_per_block_log]
     }
 
-    /// Returns whether the blocks of a chunk have the magic number of an inode where an inode would
-    /// start. The search reads the whole group, so it reads each chunk at once.
+    /// Returns whether any inode of the chunk has the magic number of an inode. Returns `true` also
+    /// if the blocks cannot be read. All blocks of the chunk are read in one request, because the
+    /// search reads the whole group.
     fn has_inodes(&self, start: AgInode) -> bool {
         let geometry = self.group.geometry();
         let block = geometry.ag_inode_block(start);
@@ -181,8 +183,8 @@ impl<'a> Search<'a> {
             || bytes.chunks_exact(geometry.inode_size as usize).any(|b| b.starts_with(&magic))
     }
 
-    /// Returns whether an inode in the block of this one passes its checks. A block belongs to a
-    /// chunk with all its inodes, so a garbled inode beside a sound one is in the chunk.
+    /// Returns whether any inode in the block of `inode` passes its checks. A block belongs to a
+    /// chunk with all its inodes, so a garbled inode beside a sound one is part of the chunk.
     fn has_neighbour(&self, inode: AgInode) -> bool {
         let per_block = 1_u32 << self.group.geometry().inodes_per_block_log;
         let first = inode.0 - inode.0 % per_block;
@@ -193,7 +195,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Returns the chunk at `start`, or `None` if nothing proves it.
+    /// Returns the chunk that starts at `start`, or `None` if there is no proof of such a chunk.
     fn chunk(
         &self,
         start: AgInode,
@@ -244,9 +246,9 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The reverse map as evidence for chunks.
+/// The reverse map of a group, as evidence for its inode chunks.
 struct Proof<'a> {
-    /// The blocks of inodes by the reverse map.
+    /// The blocks that the reverse map gives to inodes.
     mapped: &'a BTreeSet<u32>,
     map_is_whole: bool,
 }
@@ -259,7 +261,8 @@ impl Proof<'_> {
     }
 }
 
-/// Returns a chunk of masks of single inodes. Four inodes that are not all present are a hole.
+/// Returns a chunk from a mask of present inodes and a mask of free inodes. Each four inodes that
+/// are not all present become a hole.
 fn of_masks(start: AgInode, present: u64, free: u64) -> InodeChunk {
     let mut holes = 0_u16;
     for bit in 0..INODES_PER_CHUNK / INODES_PER_HOLE_BIT {

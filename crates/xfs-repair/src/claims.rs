@@ -21,7 +21,7 @@ use crate::trees;
 /// The claims of each group, not sorted.
 pub(crate) type Claims = BTreeMap<AgNumber, Vec<Rmap>>;
 
-/// Returns the claims of all owners but the btrees and the free list of groups.
+/// Returns the claims of all owners, except those of the groups' btrees and free lists.
 pub(crate) fn of_volume(patient: &Patient, model: &Model) -> Claims {
     let geometry = patient.geometry();
     let mut claims = Claims::new();
@@ -51,7 +51,8 @@ pub(crate) fn of_volume(patient: &Patient, model: &Model) -> Claims {
     claims
 }
 
-/// Returns whether an inode of the volume may have blocks that no fork claims.
+/// Returns whether the volume has an inode whose blocks are not all known, so that no fork claims
+/// some of them.
 pub(crate) fn has_unknown_owner(model: &Model) -> bool {
     !model.inodes.values().all(is_known)
 }
@@ -61,13 +62,13 @@ fn is_known(inode: &ModelInode) -> bool {
     inode.state == InodeState::Sound && inode.data.is_whole && inode.attr.is_whole
 }
 
-/// Returns the claim of an owner whose blocks have no offsets.
+/// Returns the claim of an owner whose blocks have no file offset, such as a btree.
 pub(crate) const fn claim(start: AgBlock, count: u32, owner: RmapOwner) -> Rmap {
     Rmap { start, count, owner, offset: FileBlock(0), flags: RmapFlags::empty() }
 }
 
-/// Adds the records of the reverse map for inodes whose forks are not known: the blocks stay
-/// theirs.
+/// Claims, for each inode in `held`, the blocks that the reverse map records for it. The forks of
+/// these inodes are not completely known, so that their blocks must stay theirs.
 fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
     if held.is_empty() {
         return;
@@ -83,8 +84,9 @@ fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
     }
 }
 
-/// Adds the blocks to which damaged btrees of forks point, as far as no owner claims them. A
-/// reverse map that is damaged too may have no record of them.
+/// Claims, for the inodes in `held`, the damaged btree blocks to which their forks point, unless
+/// another owner claims the block. If the reverse map is damaged too, it may have no record of
+/// these blocks.
 fn hold_damaged_blocks(
     geometry: &Geometry,
     model: &Model,
@@ -116,8 +118,8 @@ fn hold_damaged_blocks(
     }
 }
 
-/// Returns the blocks that are reserved for copy-on-write. A damaged btree of reference counts has
-/// none: the next mount would free them anyway.
+/// Returns the claims of blocks that are reserved for copy-on-write. If the btree of reference
+/// counts is damaged, returns none: the next mount would free these blocks anyway.
 fn staging(patient: &Patient, group: AgNumber) -> Vec<Rmap> {
     if !patient.geometry().has_ro_compat(RoCompatFeatures::REFLINK) {
         return Vec::new();
@@ -184,7 +186,7 @@ fn claim_extent(
     });
 }
 
-/// Returns the extent that a record of the reverse map mirrors.
+/// Returns the extent of a fork to which a record of the reverse map corresponds.
 pub(crate) fn extent_of(geometry: &Geometry, group: AgNumber, record: &Rmap) -> Extent {
     Extent {
         file_block: record.offset,
@@ -194,8 +196,8 @@ pub(crate) fn extent_of(geometry: &Geometry, group: AgNumber, record: &Rmap) -> 
     }
 }
 
-/// Returns the offset minus the block, which is the same for all parts of an extent, or 0 for
-/// owners whose blocks have no offsets.
+/// Returns the file offset minus the block number of a claim. The difference is the same for all
+/// parts of one extent. Returns 0 for owners whose blocks have no file offset.
 fn diagonal(claim: &Rmap) -> u64 {
     let has_offsets =
         matches!(claim.owner, RmapOwner::Inode(_)) && !claim.flags.contains(RmapFlags::FORK_BTREE);
@@ -220,8 +222,8 @@ pub(crate) fn joined(mut claims: Vec<Rmap>) -> Vec<Rmap> {
     joined
 }
 
-/// Returns the gaps between claims in a group, in order: the first block and the block after the
-/// last.
+/// Returns the gaps between claims in a group, in order. Each gap is given as its first block and
+/// the block after its last one.
 pub(crate) fn gaps(claims: &[Rmap], length_blocks: u32) -> Vec<(u32, u32)> {
     let mut ranges: Vec<(u32, u32)> =
         claims.iter().map(|claim| (claim.start.0, claim.end().0)).collect();

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use xfs_check::{Area, Code, Finding, Report};
 use xfs_format::{AgNumber, DiskAddr, Geometry, InodeNumber};
 
-/// The damage of a round: the findings above `preen`, grouped by object.
+/// The damage that is found at the start of a round: all findings more severe than `preen`, grouped
+/// by the object to which they belong.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Damage {
     /// The findings that name an inode.
@@ -16,13 +17,13 @@ pub(crate) struct Damage {
     pub(crate) groups: BTreeMap<AgNumber, Vec<Finding>>,
     /// The inodes whose forks and reverse mappings differ.
     pub(crate) disputed: BTreeSet<InodeNumber>,
-    /// The findings of the volume as a whole.
+    /// The findings that name neither an inode nor a group.
     pub(crate) volume: Vec<Finding>,
 }
 
 impl Damage {
     /// Groups the findings of a report. `owner` returns the inode to which the block at an address
-    /// belongs: findings in blocks of a fork's btree name only the address.
+    /// belongs. It is needed because a finding in a block of a fork's btree names only the address.
     pub(crate) fn of(
         report: &Report,
         mut owner: impl FnMut(DiskAddr) -> Option<InodeNumber>,

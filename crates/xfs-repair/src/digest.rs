@@ -35,7 +35,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Computes the digest of bytes that arrive in pieces.
+/// Computes the digest of bytes that are added part by part.
 pub(crate) struct Digester(SipHasher13);
 
 impl Default for Digester {

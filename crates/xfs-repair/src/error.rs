@@ -29,13 +29,14 @@ pub enum RepairError {
     /// No superblock was found, so nothing about the volume is known.
     #[error("no superblock of an XFS v5 volume was found")]
     NoSuperblock,
-    /// No superblock is left. The headers of groups give the sizes, and not the place of the log.
+    /// No superblock or copy of it is left. The headers of groups show the sizes of the volume, but
+    /// not where its log is.
     #[error(
         "no superblock is left, only headers of groups: the place of the log is not known; \
          copy the files with salvage"
     )]
     OnlyGroupHeaders,
-    /// A copy of a superblock was found, and it may not be the one of this volume.
+    /// Only a copy of a superblock was found, and it may belong to another volume.
     #[error("the superblock that was found is not certain: {0}; copy the files with salvage")]
     DoubtfulSuperblock(SuperblockDoubt),
     /// The log is external. Its device would need an undo file of its own.

@@ -31,10 +31,10 @@ pub(crate) enum ForkContents {
 /// Length of the core of an inode in bytes.
 const CORE_BYTES: usize = size_of::<xfs_format::inode::InodeDisk>();
 
-/// Length of a child in the root of an extent btree: a key and a pointer.
+/// Length in bytes of the entry of one child (a key and a pointer) in the root of an extent btree.
 const ROOT_ENTRY_BYTES: usize = 16;
 
-/// The unit of the start of an attribute fork, in bytes.
+/// The offset of the attribute fork in an inode counts units of this many bytes.
 const OFFSET_UNIT: usize = 8;
 
 impl Patient {
@@ -56,8 +56,9 @@ impl Patient {
 
     /// Gives a fork new contents: writes format, extent count, block count and, if extents do not
     /// fit the inode, a new extent btree. Size and times stay. Blocks that the fork no longer has
-    /// become free, and their groups are marked. The space of the fork in the inode stays as large
-    /// as it is, except that an inode without an attribute fork gets one if `kind` is that fork.
+    /// become free, and their groups are marked for a rebuild of their space btrees. The room of
+    /// the fork in the inode does not change, except that an inode without an attribute fork gets
+    /// one if `kind` is that fork.
     ///
     /// # Errors
     ///
@@ -125,8 +126,8 @@ impl Patient {
         self.write_inode(&core, &bytes)
     }
 
-    /// Builds a btree over extents: writes its blocks, and its root into `fork`. Returns its
-    /// blocks. The blocks of the old btree are used first.
+    /// Builds a btree over `extents`: writes the blocks of the btree, and its root into `fork`.
+    /// Uses the blocks of the old btree first. Returns the blocks that it used.
     fn put_tree(
         &mut self,
         number: InodeNumber,
@@ -153,7 +154,8 @@ impl Patient {
         Ok(blocks)
     }
 
-    /// Marks the groups of blocks that the fork had and no longer has, and of those that it gets.
+    /// Marks groups for a rebuild of their space btrees: the groups of blocks that the fork loses,
+    /// and those of blocks that it gets.
     fn mark_changes(&mut self, old: &ForkEvidence, extents: &[Extent], blocks: &[FsBlock]) {
         let old_blocks = old.tree_blocks.iter().filter(|block| !blocks.contains(block));
         let new_blocks = blocks.iter().filter(|block| !old.tree_blocks.contains(block));
@@ -171,7 +173,8 @@ impl Patient {
     }
 }
 
-/// Cuts extents that are longer than a record can state. A record of the reverse map can be longer.
+/// Cuts extents that are too long for an extent record into several. Records of the reverse map,
+/// from which extents may come, can be longer.
 fn cut(extents: &[Extent]) -> Vec<Extent> {
     let mut parts = Vec::with_capacity(extents.len());
     for extent in extents {
@@ -187,8 +190,8 @@ fn cut(extents: &[Extent]) -> Vec<Extent> {
     parts
 }
 
-/// Returns the start of a new attribute fork: after the data fork, and after the default place of
-/// attributes if the data fork leaves that free.
+/// Returns the offset of a new attribute fork in the inode, in units of 8 bytes. It is the kernel's
+/// default offset, or a higher one if the data fork reaches past that.
 fn new_fork_offset(found: &InodeEvidence, core: &InodeCore) -> u8 {
     let literal = found.bytes.len() - CORE_BYTES;
     let used = match core.data_format {
@@ -208,8 +211,8 @@ fn new_fork_offset(found: &InodeEvidence, core: &InodeCore) -> u8 {
     u8::try_from(least.max(usual).min(most)).expect("the literal area has fewer than 256 units")
 }
 
-/// Writes the root of the data fork again after the fork has become shorter: the place of the
-/// pointers depends on the length.
+/// Writes the root of the data fork's btree again after the fork's room has become smaller, because
+/// the place of the root's pointers depends on the room.
 fn shrink_root(found: &InodeEvidence, core: &InodeCore, bytes: &mut [u8]) {
     if core.data_format != ForkFormat::Btree {
         return;
@@ -239,7 +242,7 @@ fn replace_fork(bytes: &mut [u8], core: &InodeCore, kind: ForkKind, fork: &[u8])
     target.expect("the fork lies in the inode").copy_from_slice(fork);
 }
 
-/// Returns the number of blocks of a fork.
+/// Returns the number of blocks of a fork: those of its extents, and those of its btree (`tree`).
 fn blocks_of(extents: &[Extent], tree: &[FsBlock]) -> u64 {
     let blocks: u64 = extents.iter().map(|extent| u64::from(extent.length_blocks)).sum();
     blocks + tree.len() as u64

@@ -1,4 +1,4 @@
-//! The log as the first part of a repair: replayed, or made empty.
+//! The first step of a repair: the log is replayed, or made empty.
 //!
 //! Owns: the decision between the two. Does **not** own: recovery (`xfs-log`, and the layers above
 //! it, which the caller provides).
@@ -43,7 +43,7 @@ const MAX_CYCLE: u32 = i32::MAX.cast_unsigned();
 
 /// Makes the log of a volume clean.
 pub(crate) struct SettleLog<'a> {
-    /// The overlay.
+    /// The overlay of the damaged device.
     pub(crate) device: &'a SharedDevice,
     pub(crate) superblock: &'a Superblock,
     pub(crate) replay: &'a dyn LogReplay,
@@ -51,8 +51,8 @@ pub(crate) struct SettleLog<'a> {
 }
 
 impl SettleLog<'_> {
-    /// Makes the log clean, in the overlay. Returns what was done, and an action if the log was
-    /// made empty.
+    /// Makes the log clean, in the overlay. Returns the outcome. Also returns an action if the log
+    /// was made empty, or if it was replayed without all of its changes or open work.
     pub(crate) fn run(&self) -> Result<(LogOutcome, Option<Action>)> {
         let newest = self.newest_lsn();
         let settled = match self.state() {
@@ -87,9 +87,9 @@ impl SettleLog<'_> {
         xfs_log::find_head_and_tail(&self.log()?).map_err(|error| failed(&error))
     }
 
-    /// Replays a dirty log. If work that a crash left open cannot be finished, the log is replayed
-    /// without it ([`dropped`] says when). The damage that this work leaves is repaired like any
-    /// other.
+    /// Replays a dirty log. If operations that a crash interrupted cannot be finished, replays the
+    /// log without finishing them ([`dropped`] decides whether that is allowed). The damage that
+    /// this leaves is repaired like any other.
     fn replay_dirty(&self) -> Result<(LogOutcome, Option<Action>)> {
         // A recovery that fails half way must leave no trace, so it runs in an overlay of its own.
         let most_bytes = xfs_log::MAX_REPLAY_BYTES;
@@ -119,7 +119,7 @@ impl SettleLog<'_> {
         Ok((LogOutcome::ReplayedInPart, action))
     }
 
-    /// Makes the log empty, in a cycle after every LSN of the volume.
+    /// Makes the log empty. Its new cycle is later than every LSN of the volume.
     fn format(&self, newest: Lsn, action: Action) -> Result<(LogOutcome, Option<Action>)> {
         // Other structures may be a little newer than the headers of the groups.
         let cycle = newest.cycle().saturating_add(2);
@@ -127,7 +127,8 @@ impl SettleLog<'_> {
         Ok((LogOutcome::Formatted, Some(action)))
     }
 
-    /// Returns the newest LSN of the headers of all groups that pass their checks.
+    /// Returns the newest LSN in the superblock and in those headers of groups that pass their
+    /// checks.
     fn newest_lsn(&self) -> Lsn {
         let geometry = &self.superblock.geometry;
         let context = VerifyContext { geometry, log_head: None };
@@ -150,8 +151,8 @@ impl SettleLog<'_> {
         newest.unwrap_or(Lsn(0))
     }
 
-    /// Returns whether any writer of the log can have given out the LSN. The LSN of one damaged
-    /// header says nothing about the age of the log.
+    /// Returns whether a log of this size can contain the LSN at all. The LSN of a damaged header
+    /// can be any number, and says nothing about the age of the log.
     fn is_possible(&self, lsn: Lsn) -> bool {
         let superblock = self.superblock;
         let bytes = u64::from(superblock.log_blocks) << superblock.geometry.block_log;
@@ -159,8 +160,8 @@ impl SettleLog<'_> {
     }
 }
 
-/// Decides about open work that cannot be finished because of `why`. Returns the action that names
-/// the work, or `None` if the log has none.
+/// Decides whether open intents that cannot be finished because of `why` may be dropped. Returns
+/// the action that names them, or `None` if the log has none.
 ///
 /// Work on free space, the reverse map and reference counts is dropped: the claims of all owners
 /// state the result. Work on the map of a file, on its attributes or on an exchange of contents is
@@ -202,7 +203,7 @@ const PAST_DAMAGE_RULE: &str = "log.past-damage";
 /// The name of the rule that makes a log empty.
 const RULE: &str = "log.format";
 
-/// Returns the codes of the findings that an old log causes.
+/// Returns the codes of the checker's findings that a log older than the volume causes.
 fn codes() -> Vec<Code> {
     vec![Code::SbLsn]
 }

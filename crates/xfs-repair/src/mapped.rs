@@ -1,4 +1,4 @@
-//! The forks of all inodes as the reverse maps have them.
+//! The forks of all inodes, as the reverse maps of the groups record them.
 //!
 //! Owns: the records of the damaged volume, by inode. Does **not** own: the choice between a fork
 //! and its records (rule `fork`).
@@ -13,16 +13,16 @@ use xfs_format::rmap::{RmapFlags, RmapOwner};
 use crate::claims;
 use crate::patient::Patient;
 
-/// The extents of inodes by the reverse maps of all groups, each with whether it belongs to the
-/// attribute fork.
+/// For each inode, the extents that the reverse maps of all groups record. Each extent is marked
+/// with whether it belongs to the attribute fork.
 pub(crate) struct MappedExtents {
     by_inode: BTreeMap<InodeNumber, Vec<(ForkKind, Extent)>>,
-    /// Whether the reverse maps of all groups are whole.
+    /// Whether the reverse maps of all groups could be read without damage.
     pub(crate) is_whole: bool,
 }
 
 impl MappedExtents {
-    /// Reads the reverse maps. Without damaged inodes the caller does not need them.
+    /// Reads the reverse maps of all groups. A caller needs this only for damaged inodes.
     pub(crate) fn of(patient: &Patient) -> Self {
         let mut mapped = Self { by_inode: BTreeMap::new(), is_whole: true };
         for group in patient.geometry().groups() {

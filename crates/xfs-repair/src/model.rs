@@ -20,14 +20,14 @@ use xfs_format::{
 
 use crate::patient::Patient;
 
-/// The state of an inode that a chunk holds.
+/// The state of an inode that belongs to a known chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InodeState {
     /// The inode passes its checks.
     Sound,
-    /// The inode decodes and is the right one, but a check fails.
+    /// The bytes decode and state this inode's number, but a check fails.
     Doubtful,
-    /// The bytes are no inode, or the inode of another place.
+    /// The bytes are not an inode, or state the number of another inode.
     Gone,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct ModelFork {
     pub(crate) extents: Vec<Extent>,
     /// The blocks of the fork's btree.
     pub(crate) btree_blocks: Vec<FsBlock>,
-    /// The blocks to which the fork's btree points and that are no block of it, or a damaged one.
+    /// The blocks to which the fork's btree points, but which are damaged or do not belong to it.
     pub(crate) damaged_blocks: Vec<FsBlock>,
-    /// Whether all extents are known.
+    /// Whether all extents of the fork are known.
     pub(crate) is_whole: bool,
 }
 
@@ -58,7 +58,8 @@ impl ModelFork {
     }
 }
 
-/// Returns the block that a damage of a map is about. Damages of the root name the inode instead.
+/// Returns the block in which a damage of an extent map was found. `None` for damage of the btree's
+/// root, which names the inode instead.
 fn damaged_block(damage: &Damage, geometry: &Geometry) -> Option<FsBlock> {
     let at = match damage {
         Damage::Corrupt(corruption) => match corruption.address() {
@@ -114,7 +115,7 @@ pub(crate) struct ModelParent {
 /// The volume, as far as it can be read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
-    /// The inodes that are in use or gone, of all known chunks.
+    /// The inodes of all known chunks that are in use or cannot be read.
     pub(crate) inodes: BTreeMap<InodeNumber, ModelInode>,
     /// The chunks of each group.
     pub(crate) chunks: BTreeMap<AgNumber, Vec<InodeChunk>>,
@@ -211,7 +212,8 @@ impl Model {
         }));
     }
 
-    /// Returns the chunk that has an inode of a group, which may lie in a hole of the chunk.
+    /// Returns the known chunk whose range contains an inode of a group. The inode may lie in a
+    /// hole of the chunk.
     pub(crate) fn chunk_of(&self, group: AgNumber, inode: AgInode) -> Option<&InodeChunk> {
         let chunks = self.chunks.get(&group)?;
         let after = chunks.partition_point(|chunk| chunk.start <= inode);

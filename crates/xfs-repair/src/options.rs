@@ -1,14 +1,15 @@
-//! The options of a rehearsal, which rounds and rules read.
+//! The options of a rehearsal (a repair in an overlay), which rounds and rules read.
 
 use xfs_format::Lsn;
 
-/// Options of a rehearsal.
+/// Options of a rehearsal: a repair that is done in an overlay, without writes to the volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RehearsalOptions {
     /// The end of the log. `None` if the log could not be read.
     pub log_head: Option<Lsn>,
-    /// Whether rules may lose contents.
+    /// Whether rules may make repairs that lose contents.
     pub allow_loss: bool,
-    /// The most rounds. `None` for as many as change something, up to a fixed bound.
+    /// The greatest number of rounds. If it is `None`, rounds follow each other as long as one
+    /// changes something, up to a fixed bound.
     pub most_rounds: Option<u32>,
 }

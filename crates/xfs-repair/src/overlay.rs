@@ -22,19 +22,20 @@ use xfs_sync::{Mutex, RwLock, Volume};
 
 use crate::error::{RepairError, Result};
 
-/// The unit in which written bytes are kept.
+/// Length in bytes of the chunks in which the overlay keeps written bytes.
 const CHUNK_BYTES: usize = 4096;
-/// The unit in which changes are found: a device writes a sector of this size whole or not at all.
+/// Length in bytes of the units that are compared to find changes. A device writes a sector of this
+/// size whole or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;
-/// The largest length of one changed run.
+/// The greatest length in bytes of one changed run, that is, a range of changed sectors.
 pub(crate) const MOST_RUN_BYTES: usize = 64 << 10;
-/// The largest number of unreadable ranges that are kept.
+/// The greatest number of unreadable ranges that the overlay remembers.
 const MOST_UNREADABLE: usize = 10_000;
 
-/// The place of the bytes of a written chunk.
+/// Where the bytes of a written chunk are: in memory or in the spill file.
 enum Slot {
     Memory(Box<[u8; CHUNK_BYTES]>),
-    /// The number of the chunk in the spill file.
+    /// The bytes are in the spill file. The number is the index of the chunk in that file.
     Spilled(u64),
 }
 
@@ -50,9 +51,9 @@ struct Chunks {
 pub(crate) struct Change<'a> {
     /// The first byte of the run.
     pub(crate) offset: u64,
-    /// The bytes of the device below.
+    /// The bytes that the device below has.
     pub(crate) old: &'a [u8],
-    /// The bytes of the overlay.
+    /// The bytes that the overlay has.
     pub(crate) new: &'a [u8],
 }
 
@@ -90,8 +91,9 @@ impl RepairOverlay {
         unreadable.iter().map(|((start, end), error)| (*start..*end, error.clone())).collect()
     }
 
-    /// Hands each changed run to `visit`, in the order of addresses. A run never crosses the end of
-    /// the superblock's sector, which has `superblock_bytes` bytes, and has at most 64 KiB.
+    /// Calls `visit` with each changed run (a range of changed sectors), in the order of addresses.
+    /// A run never crosses the end of the superblock's sector, which has `superblock_bytes` bytes,
+    /// and has at most 64 KiB.
     pub(crate) fn for_each_change(
         &self,
         superblock_bytes: u64,
@@ -131,7 +133,7 @@ impl RepairOverlay {
         usize::try_from(rest).map_or(CHUNK_BYTES, |rest| rest.min(CHUNK_BYTES))
     }
 
-    /// Reads from the device below, and remembers a range that cannot be read.
+    /// Reads from the device below. If a range cannot be read, remembers the range and its error.
     fn read_base(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let result = self.base.read_at(buffer, offset);
         if let Err(error) = &result {
@@ -144,7 +146,7 @@ impl RepairOverlay {
         result
     }
 
-    /// Reads from the device below, as it was before the repair.
+    /// Reads bytes of the device below, as they were before the repair.
     pub(crate) fn read_below(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_base(offset, buffer).map_err(|error| RepairError::Io { offset, error })
     }
@@ -166,7 +168,7 @@ impl RepairOverlay {
         spill.read_exact_at(into, index * CHUNK_BYTES as u64)
     }
 
-    /// Returns the bytes of a chunk before a write to a part of it.
+    /// Returns the present bytes of a chunk, of which a write will then replace a part.
     fn bytes_before_write(&self, chunks: &Chunks, number: u64) -> io::Result<[u8; CHUNK_BYTES]> {
         let mut bytes = [0; CHUNK_BYTES];
         match chunks.slots.get(&number) {
@@ -181,7 +183,7 @@ impl RepairOverlay {
         Ok(bytes)
     }
 
-    /// Keeps the new bytes of a chunk.
+    /// Stores the new bytes of a whole chunk, in memory or in the spill file.
     fn store(&self, chunks: &mut Chunks, number: u64, bytes: &[u8; CHUNK_BYTES]) -> io::Result<()> {
         match chunks.slots.get_mut(&number) {
             Some(Slot::Memory(stored)) => {
@@ -228,7 +230,7 @@ struct Run {
 }
 
 impl Run {
-    /// Returns whether the sector at `offset` continues the run.
+    /// Returns whether the sector at `offset` can be appended to the run.
     fn takes(&self, offset: u64, superblock_bytes: u64) -> bool {
         !self.old.is_empty()
             && self.offset + self.old.len() as u64 == offset
@@ -251,8 +253,8 @@ fn part(chunk: &mut [u8; CHUNK_BYTES], length: usize) -> &mut [u8] {
     chunk.get_mut(..length).expect("a part of a chunk has at most its length")
 }
 
-/// Splits a range at the boundaries of chunks. Each piece has the number of the chunk and the range
-/// inside the chunk.
+/// Splits a range at the boundaries of chunks. Each part is returned as the number of its chunk and
+/// its range inside that chunk.
 fn pieces(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
     let (mut at, end) = (offset, offset + length as u64);
     std::iter::from_fn(move || {

@@ -47,31 +47,36 @@ pub(crate) struct Patient {
     allows_loss: bool,
     actions: Vec<Action>,
     model: Option<Rc<Model>>,
-    /// The groups whose space is rebuilt at the end of the round.
+    /// The groups whose space btrees and headers are rebuilt at the end of the round.
     marked: BTreeSet<AgNumber>,
-    /// The groups whose inode btrees are rebuilt with their space.
+    /// Of these groups, those whose inode btrees are rebuilt too.
     marked_inodes: BTreeSet<AgNumber>,
-    /// The chunks of each group, once they are known.
+    /// The inode chunks of each group. A group is added when a rule first needs its chunks.
     chunks: BTreeMap<AgNumber, GroupChunks>,
     /// The reverse map of each group, as the damaged volume has it.
     reverse_maps: RefCell<BTreeMap<AgNumber, Rc<GroupTree<Rmap>>>>,
-    /// The forks of all inodes as these reverse maps have them, once they were asked for.
+    /// The forks of all inodes as `reverse_maps` records them. `None` until a rule first needs
+    /// them.
     mapped: RefCell<Option<Rc<MappedExtents>>>,
-    /// The blocks that are free in this round, by group: first block and the block after the last.
+    /// The free blocks of each group in this round, as ranges: the first block, and the block after
+    /// the last one. `None` until they are first needed.
     free: Option<BTreeMap<AgNumber, Vec<(u32, u32)>>>,
-    /// The changes since the start of an attempt.
+    /// The changes since the start of the running attempt. `None` outside of attempts.
     journal: Option<Journal>,
-    /// The blocks that may belong to an inode that cannot be read, once the free blocks are known.
+    /// The blocks of each group that may belong to an inode that cannot be read, and are therefore
+    /// not free. Computed together with `free`.
     reserved: BTreeMap<AgNumber, Vec<Rmap>>,
-    /// The groups of which nothing tells these blocks from free ones.
+    /// The groups in which blocks of such inodes cannot be told from free ones, because no btree of
+    /// free space is whole.
     blind: BTreeSet<AgNumber>,
-    /// The groups of these that have given away blocks, with permission.
+    /// Of the groups in `blind`, those from which blocks were taken nevertheless, because losing
+    /// contents is permitted.
     taken_blindly: BTreeSet<AgNumber>,
 }
 
 impl Patient {
-    /// Creates a patient over an overlay of the damaged device. The superblock is the one that the
-    /// evidence gives; rule `superblock` writes it.
+    /// Creates a patient over an overlay of the damaged device. `superblock` is the one that the
+    /// evidence gives; it may not be on the device yet, and rule `superblock` writes it.
     pub(crate) fn new(
         overlay: SharedDevice,
         superblock: Superblock,
@@ -97,7 +102,7 @@ impl Patient {
         }
     }
 
-    /// Returns the superblock.
+    /// Returns the superblock that the repair uses.
     pub(crate) const fn superblock(&self) -> &Superblock {
         &self.superblock
     }
@@ -117,7 +122,7 @@ impl Patient {
         &*self.overlay
     }
 
-    /// Returns the overlay for a reader that keeps it.
+    /// Returns the overlay, for a reader that keeps a reference to it.
     pub(crate) fn shared_device(&self) -> SharedDevice {
         SharedDevice::clone(&self.overlay)
     }
@@ -158,12 +163,13 @@ impl Patient {
         self.overlay.read_at(bytes, offset).map_err(|error| RepairError::Io { offset, error })
     }
 
-    /// Reads bytes as evidence. Returns `false` if the device refuses: then there is no evidence.
+    /// Reads bytes as evidence. Returns `false` if they cannot be read: then they are no evidence,
+    /// but the repair continues.
     pub(crate) fn can_read(&self, at: DiskAddr, bytes: &mut [u8]) -> bool {
         self.read(at, bytes).is_ok()
     }
 
-    /// Writes bytes to the overlay. The caller has sealed them.
+    /// Writes bytes to the overlay. The caller has already computed their checksum.
     ///
     /// # Errors
     ///
@@ -176,8 +182,8 @@ impl Patient {
         written.map_err(|error| RepairError::Io { offset, error })
     }
 
-    /// Returns the reverse map of a group as it was when the group was first asked for. A damaged
-    /// map has all records of leaves that can be found.
+    /// Returns the reverse map of a group as it was at the first call for this group. Of a damaged
+    /// map, all records are returned that lie in readable leaves.
     pub(crate) fn reverse_map(&self, group: AgNumber) -> Rc<GroupTree<Rmap>> {
         if let Some(map) = self.reverse_maps.borrow().get(&group) {
             return Rc::clone(map);
@@ -203,7 +209,7 @@ impl Patient {
         mapped
     }
 
-    /// Returns the chunks of a group.
+    /// Returns the inode chunks of a group.
     pub(crate) fn chunks(&mut self, group: AgNumber) -> &GroupChunks {
         if !self.chunks.contains_key(&group) {
             let found = chunks::find(self, group);
@@ -217,7 +223,7 @@ impl Patient {
         self.chunks(group).tree_blocks.iter().copied().collect()
     }
 
-    /// Decides the chunks of a group, and marks the group for a rebuild of its inode btrees.
+    /// Sets the inode chunks of a group, and marks the group for a rebuild of its inode btrees.
     pub(crate) fn set_chunks(&mut self, group: AgNumber, chunks: Vec<InodeChunk>) {
         let found = self.chunks.entry(group).or_default();
         found.chunks = chunks;
@@ -344,14 +350,14 @@ impl Patient {
         free
     }
 
-    /// Takes the mark of a group that has given away blocks while nothing told free blocks from
-    /// those of an inode that cannot be read.
+    /// Returns whether blocks were taken from the group although its free blocks could not be told
+    /// from those of an inode that cannot be read. Forgets this mark.
     pub(crate) fn take_blind(&mut self, group: AgNumber) -> bool {
         self.taken_blindly.remove(&group)
     }
 
-    /// Adds the claims of the inode btrees, and the records of the reverse map that give blocks to
-    /// inodes.
+    /// Adds to the claims of a group those of its inode btrees, and those that the reverse map
+    /// records for inodes.
     fn with_inodes(&mut self, group: AgNumber, mut own: Vec<Rmap>) -> Vec<Rmap> {
         let is_inode = |record: &&Rmap| matches!(record.owner, RmapOwner::Inode(_));
         own.extend(self.reverse_map(group).records.iter().filter(is_inode));
@@ -360,7 +366,7 @@ impl Patient {
         own
     }
 
-    /// Changes fields of an inode's core and writes it.
+    /// Changes fields of an inode's core with `edit`, and writes the inode.
     ///
     /// # Errors
     ///
@@ -380,7 +386,7 @@ impl Patient {
         self.write_inode(&core, &found.bytes)
     }
 
-    /// Writes a new inode with empty forks over a slot of a chunk, whatever the slot holds.
+    /// Writes a new inode with empty forks to its place in a chunk, whatever bytes are there.
     ///
     /// # Errors
     ///
@@ -390,7 +396,7 @@ impl Patient {
         self.write_inode(core, &bytes)
     }
 
-    /// Writes an inode: the core, and the forks of `bytes`.
+    /// Writes an inode with the core `core` and the forks in `bytes`.
     ///
     /// # Errors
     ///
@@ -411,7 +417,7 @@ impl Patient {
         self.write_raw_inode(core.number, &bytes)
     }
 
-    /// Writes the sealed bytes of an inode to its place.
+    /// Writes an inode whose bytes already have their checksum.
     ///
     /// # Errors
     ///
@@ -427,15 +433,15 @@ impl Patient {
         self.write(DiskAddr(location.cluster.0 + offset), bytes)
     }
 
-    /// Marks a group: its space btrees and headers are rebuilt at the end of the round.
+    /// Marks a group, so that its space btrees and headers are rebuilt at the end of the round.
     pub(crate) fn mark_group(&mut self, group: AgNumber) {
         if self.marked.insert(group) {
             self.note_mark(group, false);
         }
     }
 
-    /// Takes the marks of a round: for each marked group, whether its inode btrees are rebuilt too.
-    /// The free blocks of the round are forgotten.
+    /// Returns the marked groups and clears their marks. Each is returned with whether its inode
+    /// btrees must be rebuilt too. Also forgets the free blocks of the round.
     pub(crate) fn take_marks(&mut self) -> Vec<(AgNumber, bool)> {
         self.free = None;
         let inodes = std::mem::take(&mut self.marked_inodes);
@@ -443,7 +449,8 @@ impl Patient {
         marked.into_iter().map(|group| (group, inodes.contains(&group))).collect()
     }
 
-    /// Forgets where the inode btrees of a group lie, after they were rebuilt.
+    /// Forgets the chunks of a group and the blocks of its inode btrees, after these btrees were
+    /// rebuilt.
     pub(crate) fn forget_chunks(&mut self, group: AgNumber) {
         self.chunks.remove(&group);
     }
@@ -464,7 +471,8 @@ impl Patient {
     }
 }
 
-/// Takes up to `count` blocks: a run that is long enough if there is one, else the first ones.
+/// Takes `count` blocks from `runs`, or all of them if they are fewer. Takes them from one run if
+/// one is long enough, and otherwise from the first runs.
 fn take_of(runs: &mut Vec<(u32, u32)>, count: u32) -> Vec<u32> {
     let mut taken = Vec::new();
     if let Some((start, _)) = runs.iter_mut().find(|(start, end)| end - start >= count) {

@@ -28,7 +28,7 @@ use crate::error::{RepairError, Result};
 
 /// The name and version of the format.
 pub const SCHEMA: &str = "ferroxfs.repair/1";
-/// The most bytes of one line of a plan that is read.
+/// The greatest length in bytes of a line of a plan that is read from a file.
 const MOST_LINE_BYTES: usize = 1 << 20;
 
 /// The state of the log when the plan was made.
@@ -38,14 +38,15 @@ pub enum LogOutcome {
     Clean,
     /// The log was replayed, and work that a crash left open was finished.
     Replayed,
-    /// The log was replayed. Open work could not be finished; the rules answer what it left.
+    /// The log was replayed, but interrupted operations could not be finished. Rules repair the
+    /// damage that they leave.
     ReplayedInPart,
     /// The log could not be used, and was made empty.
     Formatted,
 }
 
 impl LogOutcome {
-    /// Returns the word for plans.
+    /// Returns the word that stands for the outcome in plans.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -70,7 +71,7 @@ pub struct ChangedRun {
     pub after: Digest,
 }
 
-/// A finding that no rule answers.
+/// A finding of the checker that the plan does not repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftFinding {
     /// The code.
@@ -101,19 +102,19 @@ pub struct Plan {
     pub allow_loss: bool,
     /// The state of the log.
     pub log: LogOutcome,
-    /// The number of damage findings before the rounds, after the superblock and the log were
-    /// settled.
+    /// The number of findings of damage at the start of the first round, when the superblock and
+    /// the log are already repaired.
     pub findings: u64,
     /// The number of rounds of checking and repairing.
     pub rounds: u32,
-    /// The number of later rounds that were taken back: the volume was worse or no better after
-    /// them. Damage that only they changed is in `left`.
+    /// The number of rounds that were taken back, because the volume was worse or no better after
+    /// them. Damage that only these rounds would have changed is in `left`.
     pub withdrawn: u32,
     /// The actions, in the order in which they are done.
     pub actions: Vec<Action>,
     /// The changed runs, in the order of addresses.
     pub runs: Vec<ChangedRun>,
-    /// The damage that stays.
+    /// The damage that the plan does not repair.
     pub left: Vec<LeftFinding>,
     /// Parts of the volume that the check could not look at after the repair.
     pub unchecked: Vec<String>,
@@ -142,7 +143,7 @@ impl Plan {
         self.left.is_empty() && self.unchecked.is_empty() && self.unreadable.is_empty()
     }
 
-    /// Returns whether an action gives up anything.
+    /// Returns whether any action of the plan loses something.
     #[must_use]
     pub fn is_lossy(&self) -> bool {
         self.actions.iter().any(|action| !action.loses.is_empty())
@@ -271,8 +272,8 @@ pub fn place(place: &Place) -> Value {
     Value::Object(object)
 }
 
-/// The text of a plan that was read from a file. Only its outer form has been checked; an apply
-/// compares it with a plan that it makes itself.
+/// The text of a plan that was read from a file. Only its lines and its digest have been checked.
+/// An apply compares it with a plan that it makes itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanText {
     text: String,
@@ -337,7 +338,7 @@ impl PlanText {
     }
 }
 
-/// Returns the findings of a report that are damage, in the form of a plan.
+/// Returns those findings that are damage (more severe than `preen`).
 pub(crate) fn damage(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(|finding| finding.severity() > Severity::Preen)
 }

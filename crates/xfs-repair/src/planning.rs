@@ -37,7 +37,7 @@ const AGF_SECTOR: u32 = 1;
 /// The sector of the AGI, counted from the first one of its group.
 const AGI_SECTOR: u32 = 2;
 
-/// The usual bound of the memory of the overlay.
+/// The default for the memory of the overlay, in bytes.
 const MEMORY_BYTES: u64 = 256 << 20;
 
 /// Replays a dirty log onto a device that keeps all writes in memory.
@@ -54,11 +54,11 @@ pub trait LogReplay {
 pub struct PlanOptions<'a> {
     /// Whether rules that lose something may be used.
     pub allow_loss: bool,
-    /// Replays the log.
+    /// Replays the log if it is dirty.
     pub log: &'a dyn LogReplay,
-    /// The bound of the memory of the overlay, in bytes.
+    /// The greatest number of bytes that the overlay keeps in memory.
     pub memory_bytes: u64,
-    /// The file for writes of the overlay beyond the bound.
+    /// The file for writes of the overlay that exceed `memory_bytes`. `None` if such writes fail.
     pub spill: Option<File>,
 }
 
@@ -70,10 +70,11 @@ impl<'a> PlanOptions<'a> {
     }
 }
 
-/// The two parts of a repair that decide. A test has decisions of its own.
+/// The two steps of a repair that make decisions: finding the superblock, and the rounds. Tests
+/// replace them by steps of their own.
 pub(crate) trait Decide {
-    /// Finds a superblock if the one in its place is damaged, and writes it there. Returns the
-    /// superblock and the actions.
+    /// Finds a superblock if the first sector holds none, and writes it there. Returns the
+    /// superblock and the actions for the plan.
     fn superblock(&self, device: &SharedDevice) -> Result<(Superblock, Vec<Action>)>;
 
     /// Checks and repairs the volume in an overlay, until nothing changes any more.
@@ -86,7 +87,7 @@ pub(crate) trait Decide {
     ) -> Result<Rehearsed>;
 }
 
-/// The decisions of the crate's rules.
+/// The decisions that this crate's rules make.
 struct AllRules;
 
 impl Decide for AllRules {
@@ -110,7 +111,8 @@ pub struct Rehearsal {
     pub(crate) plan: Plan,
     overlay: Arc<RepairOverlay>,
     superblock: Superblock,
-    /// The byte of the log's head, if the log is in the volume.
+    /// The byte offset on the volume of the head of the log. `None` if the log is not in the
+    /// volume.
     log_head_byte: Option<u64>,
 }
 
@@ -139,10 +141,11 @@ impl Rehearsal {
         UndoFile::write(file, identity, &self.overlay, &self.witnesses())
     }
 
-    /// Returns the first bytes of the sectors that show a change by another program. Every mount
-    /// for writing changes the sector at the head of the log. Programs without a log change the
-    /// headers of a group with its space and its inodes. So the headers of each group in which the
-    /// repair changes something are witnesses.
+    /// Returns the byte offsets of the sectors by which an apply recognises that another program
+    /// has changed the volume since the plan was made. Every mount for writing changes the sector
+    /// at the head of the log. Programs that do not use the log change the headers of a group
+    /// together with its space and its inodes. So the headers of each group in which the repair
+    /// changes something are among these sectors.
     fn witnesses(&self) -> BTreeSet<u64> {
         let geometry = &self.superblock.geometry;
         let mut witnesses: BTreeSet<u64> = self.log_head_byte.into_iter().collect();
@@ -158,8 +161,8 @@ impl Rehearsal {
         witnesses
     }
 
-    /// Hands the old bytes of each changed run to `keep`, with the first byte of the run:
-    /// everything that the repair overwrites.
+    /// Calls `keep` with each range that the repair overwrites: its byte offset, and its bytes
+    /// before the repair.
     ///
     /// # Errors
     ///
@@ -184,7 +187,7 @@ impl Rehearsal {
 ///
 /// # Errors
 ///
-/// See [`RepairError`]. Damage that no rule answers is no error; the plan lists it.
+/// See [`RepairError`]. Damage that no rule repairs is not an error; the plan lists it.
 pub fn plan_repair(
     device: SharedDevice,
     options: PlanOptions<'_>,
@@ -215,10 +218,12 @@ pub(crate) fn plan_with(
     }
 }
 
-/// The most groups of a volume that is repaired. Each rule looks at each group.
+/// The greatest number of groups of a volume that can be repaired. Each rule looks at every group,
+/// so more groups would take too long.
 const MOST_GROUPS: u32 = 1 << 20;
 
-/// One pass over the volume: superblock, log, rounds.
+/// One pass of planning: superblock, log, and rounds. There is a second pass if the last rounds of
+/// the first one must be taken back.
 struct Pass<'a> {
     overlay: &'a Arc<RepairOverlay>,
     log: &'a dyn LogReplay,
@@ -229,16 +234,16 @@ struct Pass<'a> {
 /// The result of a pass.
 enum Passed {
     Done(Box<Rehearsal>),
-    /// The last rounds made the volume worse or no better.
+    /// The last rounds made the volume worse or no better, so a second pass must leave them out.
     TakeBack(TakeBack),
 }
 
-/// The rounds of the first pass that the second one does not repeat.
+/// How many rounds of the first pass the second pass repeats, and how many it leaves out.
 #[derive(Clone, Copy)]
 struct TakeBack {
-    /// The number of rounds after which the volume is best.
+    /// The number of rounds after which the volume was best. The second pass makes as many.
     best: u32,
-    /// The number of rounds after that.
+    /// The number of further rounds, which the second pass leaves out.
     withdrawn: u32,
 }
 
@@ -272,19 +277,19 @@ impl Pass<'_> {
 /// A rehearsal in progress.
 struct Rehearsing<'a> {
     overlay: Arc<RepairOverlay>,
-    /// The same overlay, as rules take it.
+    /// The same overlay, in the type that rules take.
     shared: SharedDevice,
-    /// The length of the superblock's sector.
+    /// The length in bytes of the sector of the superblock.
     superblock_bytes: usize,
     allow_loss: bool,
     progress: &'a dyn Progress,
 }
 
-/// The results of the steps before the first check.
+/// The results of the steps before the rounds: superblock and log.
 struct Start {
     log: LogOutcome,
     actions: Vec<Action>,
-    /// The rounds that are not repeated, in a second pass.
+    /// In a second pass, the rounds that it leaves out. `None` in the first pass.
     back: Option<TakeBack>,
 }
 
@@ -400,7 +405,7 @@ impl Rehearsing<'_> {
     }
 }
 
-/// Returns whether the mark NEEDSREPAIR is the only damage.
+/// Returns whether the mark NEEDSREPAIR in the superblock is the only damage of the volume.
 fn is_marked_only(report: &Report) -> bool {
     let mut damage = damage(&report.findings).peekable();
     report.is_complete()

@@ -1,7 +1,9 @@
-//! The blocks that are not given away while an inode of the volume cannot be read.
+//! The reserve of a group: blocks that may belong to an inode that cannot be read, so that a repair
+//! must not use them as free blocks.
 //!
-//! Owns: the blocks of a group that no owner claims, and that no record calls free. Does **not**
-//! own: claims (`claims`), or the decision to rebuild a group without this evidence (rule `space`).
+//! Owns: finding the blocks of a group that no owner claims, but that a btree of free space does
+//! not list as free. Does **not** own: claims (`claims`), or the decision to rebuild a group
+//! without this evidence (rule `space`).
 //!
 //! An inode that cannot be read has blocks that nobody claims for it, unless the reverse map has
 //! them. Without a whole reverse map, only the btrees of free space tell its blocks from free ones.
@@ -23,13 +25,13 @@ use crate::trees::{self, GroupTree};
 
 /// The blocks of a group that may belong to an inode that cannot be read.
 pub(crate) enum Reserve {
-    /// These blocks, in the form of claims. They stay out of the free space.
+    /// These blocks, in the form of claims. They do not count as free.
     Blocks(Vec<Rmap>),
-    /// Any block without a claim: no btree of free space is whole.
+    /// Any block that no owner claims may be such a block, because no btree of free space is whole.
     Unknown,
 }
 
-/// Returns the reserve of a group. `own` has the claims of all owners in it.
+/// Returns the reserve of a group. `own` has all claims in the group.
 pub(crate) fn of_group(
     patient: &mut Patient,
     model: &Model,
@@ -59,12 +61,12 @@ pub(crate) fn of_group(
     Reserve::Blocks(reserves.into_iter().flatten().collect())
 }
 
-/// Returns whether the reserve has one of these blocks.
+/// Returns whether any of these blocks is in the reserve.
 pub(crate) fn contains_any(reserve: &[Rmap], blocks: &Range<u32>) -> bool {
     reserve.iter().any(|claim| claim.start.0 < blocks.end && blocks.start < claim.end().0)
 }
 
-/// Returns the blocks that are neither claimed nor free.
+/// Returns the blocks of a group that are neither in a claim of `known` nor in `free`.
 fn without(known: &[Rmap], free: &[FreeSpace], length_blocks: u32) -> Vec<Rmap> {
     let mut known = known.to_vec();
     let free = free.iter().map(|free| claims::claim(free.start, free.count, RmapOwner::Volume));
@@ -75,7 +77,8 @@ fn without(known: &[Rmap], free: &[FreeSpace], length_blocks: u32) -> Vec<Rmap> 
         .collect()
 }
 
-/// Returns the blocks of the group's other btrees that are whole, and those of its free list.
+/// Returns the blocks of the group's undamaged btrees other than the btrees of free space, and the
+/// blocks of its free list.
 fn of_group_btrees(patient: &mut Patient, group: AgNumber, agf: &Agf) -> Vec<AgBlock> {
     let counts = agf.refcount.map(|root| trees::walk::<Refcounts>(patient, group, root));
     let mut blocks: Vec<AgBlock> = counts.iter().flat_map(blocks_if_whole).collect();
@@ -88,7 +91,7 @@ fn of_group_btrees(patient: &mut Patient, group: AgNumber, agf: &Agf) -> Vec<AgB
     blocks
 }
 
-/// Returns the blocks of the free list, or `None` if a check of it fails.
+/// Returns the blocks of the group's free list, or `None` if the list is damaged.
 fn free_list(patient: &Patient, group: AgNumber, agf: &Agf) -> Option<Vec<AgBlock>> {
     let at = patient.geometry().header_disk_addr(group, 3);
     let mut bytes = vec![0; patient.geometry().sector_size as usize];

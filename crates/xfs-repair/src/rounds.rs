@@ -1,4 +1,5 @@
-//! The rounds of a rehearsal: check, apply rules, check again.
+//! The rounds of a rehearsal (a repair in an overlay): check the volume, apply the rules, check
+//! again.
 //!
 //! Owns: the loop, its end, and the best round. Does **not** own: rules, taking rounds back
 //! (`planning`), or the writes of an apply.
@@ -19,13 +20,13 @@ use crate::rules;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rehearsed {
-    /// The changes, in order.
+    /// The changes, in the order in which they were made.
     pub actions: Vec<Action>,
     /// The superblock as the repaired volume has it.
     pub superblock: Superblock,
     /// The report of the last check: the findings that are left.
     pub report: Report,
-    /// The number of findings above `preen` before the first change.
+    /// The number of findings more severe than `preen` before the first change.
     pub findings: u64,
     /// The number of rounds that changed something.
     pub rounds: u32,
@@ -49,8 +50,8 @@ pub fn rehearse(
     run(overlay, superblock, options, &())
 }
 
-/// Works as [`rehearse`], and reports the progress of the checks. If `progress` asks for a stop,
-/// the report says so, and the overlay is not to be used.
+/// Works as [`rehearse`], and reports the progress of the checks. If `progress` requests a stop,
+/// the report says so, and the overlay must not be used.
 ///
 /// # Errors
 ///
@@ -90,15 +91,17 @@ pub(crate) fn run(
     Ok(Rehearsed { superblock, actions: patient.into_actions(), report, findings, rounds, best })
 }
 
-/// The most rounds. Three are usual: headers, inodes, names.
+/// The greatest number of rounds. Usually three suffice: one for headers, one for inodes, and one
+/// for names.
 const MOST_ROUNDS: u32 = 8;
 
 /// The damage before the first round.
 struct Before {
-    /// The number of findings and consequences with each code at each place.
+    /// For each code and place, the number of findings, with those that are only consequences of
+    /// others.
     known: BTreeMap<(Code, Place), u64>,
     unchecked: BTreeSet<String>,
-    /// The number of findings, with those that the check left out.
+    /// The number of findings of damage, including those for which the report had no room.
     count: u64,
     dropped: u64,
 }
@@ -106,7 +109,8 @@ struct Before {
 /// The state of a volume after a round. A lower score is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
-    /// Whether something is damaged or cannot be checked that was neither before.
+    /// Whether there is damage, or a part that cannot be checked, that was not there before the
+    /// first round.
     is_worse: bool,
     /// The number of findings and of parts that cannot be checked.
     damage: u64,
@@ -147,7 +151,8 @@ fn damage_of(report: &Report) -> u64 {
     damage.count() as u64 + report.dropped
 }
 
-/// The key of the checker's hashes, so that the same image always gives the same plan.
+/// The key of the checker's hash function. It is fixed, so that the same image always gives the
+/// same plan.
 const KEY: (u64, u64) = (0x6665_7272_6f78_6673, 0x7265_7061_6972_3031);
 
 fn checked(patient: &Patient, progress: &dyn Progress) -> Result<Report, RepairError> {

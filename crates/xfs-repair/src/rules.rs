@@ -1,4 +1,5 @@
-//! The rules: each rewrites one kind of object, from what else the volume says about it.
+//! The rules: each rewrites one kind of damaged object, from the other statements about it on the
+//! volume.
 //!
 //! Owns: the order of the rules. The order follows the dependencies: geometry, chunks, inodes,
 //! forks, contents of directories and attributes, names and links, and space last, because new
@@ -39,8 +40,8 @@ use crate::model::InodeState;
 use crate::patient::Patient;
 use crate::undo::read_device;
 
-/// Writes the superblock if its sector does not hold it. The checker takes the superblock from its
-/// caller, so it has no finding about that sector.
+/// Writes the superblock to the first sector if that sector holds none. The checker takes the
+/// superblock from its caller, so it reports nothing about that sector.
 ///
 /// # Errors
 ///
@@ -49,9 +50,9 @@ pub(crate) fn run_first(patient: &mut Patient) -> Result<(), RepairError> {
     superblock::run(patient, &Damage::default())
 }
 
-/// Groups the findings of a report. A finding in a btree block of a fork belongs to the inode whose
-/// fork points to the block, or else to the inode that the reverse map names: the damage may have
-/// destroyed one of the two.
+/// Groups the findings of a report by the object to which they belong. A finding in a block of a
+/// fork's btree belongs to the inode whose fork points to the block. If no fork does, it belongs to
+/// the inode that the reverse map names: the damage may have destroyed one of these two.
 pub(crate) fn group_findings(patient: &mut Patient, report: &Report) -> Damage {
     let mut owners = None;
     Damage::of(report, |at| {
@@ -62,7 +63,7 @@ pub(crate) fn group_findings(patient: &mut Patient, report: &Report) -> Damage {
     })
 }
 
-/// Returns the inode whose fork points to each block of a btree, for all sound inodes.
+/// Returns, for each btree block to which a fork of a sound inode points, that inode.
 fn owners_of_blocks(patient: &mut Patient) -> BTreeMap<FsBlock, InodeNumber> {
     let model = patient.model();
     let mut owners = BTreeMap::new();
@@ -77,7 +78,7 @@ fn owners_of_blocks(patient: &mut Patient) -> BTreeMap<FsBlock, InodeNumber> {
     owners
 }
 
-/// Returns the inode whose fork has this btree block, by the reverse map.
+/// Returns the inode to whose fork this btree block belongs according to the reverse map, if any.
 fn owner_by_map(patient: &Patient, group: AgNumber, block: AgBlock) -> Option<InodeNumber> {
     let map = patient.reverse_map(group);
     let covers = |record: &&Rmap| record.start <= block && block < record.end();
@@ -89,8 +90,8 @@ fn owner_by_map(patient: &Patient, group: AgNumber, block: AgBlock) -> Option<In
 
 /// Applies the rules to the damage of a round. Returns whether something was changed.
 ///
-/// After a change to chunks, inodes or maps, the findings about names are out of date: they wait
-/// for the next round.
+/// After a change to chunks, inodes or maps, the findings about names are out of date. The rules
+/// about names then wait for the next round.
 ///
 /// # Errors
 ///
@@ -124,8 +125,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
 /// # Errors
 ///
 /// [`RepairError::NoSuperblock`] if there is none. [`RepairError::OnlyGroupHeaders`] and
-/// [`RepairError::DoubtfulSuperblock`] if a repair by the found one could destroy the volume. The
-/// error of the device.
+/// [`RepairError::DoubtfulSuperblock`] if a repair with the superblock that was found could destroy
+/// the volume. The error of the device.
 pub(crate) fn find_superblock(
     device: &SharedDevice,
 ) -> Result<(Superblock, Vec<Action>), RepairError> {

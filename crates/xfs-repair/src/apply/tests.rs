@@ -13,7 +13,8 @@ use crate::error::RepairError;
 use crate::testing::{bytes, damaged, rehearse_copy, superblock_of};
 use crate::undo::UndoFile;
 
-/// A damaged volume, the undo file of its repair, and its bytes before and after.
+/// A damaged volume, the undo file of its repair, and the bytes of the volume before and after the
+/// repair.
 struct Case {
     device: Arc<CowDevice>,
     undo: UndoFile,
@@ -32,8 +33,8 @@ fn case() -> Case {
 }
 
 impl Case {
-    /// Resumes one copy of a volume that an apply or undo has left, and undoes another copy.
-    /// Compares them with the bytes after and before the repair.
+    /// Checks a volume on which an apply or an undo was interrupted. On one copy, `resume` must
+    /// give the volume after the repair; on another copy, `undo` must give the volume before it.
     fn check_both_ways(&self, left: &CowDevice, what: &dyn std::fmt::Display) {
         let forward = left.fork();
         resume(&self.undo, &forward, &()).unwrap();
@@ -44,8 +45,8 @@ impl Case {
     }
 }
 
-/// Compares a copy of the damaged golden image with another copy. All bytes that differ from the
-/// golden image lie in changed chunks of the first copy.
+/// Returns whether a copy of the damaged golden image is equal to another volume. Only the chunks
+/// that the copy has changed are compared: everything else is as in the golden image.
 fn is_equal(copy: &CowDevice, other: &dyn BlockDevice) -> bool {
     copy.changed_chunks().iter().all(|(at, chunk)| {
         let mut there = vec![0; chunk.len()];
@@ -108,8 +109,9 @@ fn needs_repair_is_durable_while_runs_are_written() {
     }
 }
 
-/// Lets the n-th request of a kind fail, for every n until an apply succeeds. Resumes and undoes
-/// each volume that a failed apply leaves.
+/// Makes the n-th request of this kind fail during an apply, for n = 1, 2, 3 and so on, until an
+/// apply has no failing request. Checks that `resume` and `undo` work on the volume after each
+/// failed apply.
 fn check_failures(kind: RequestKind, persistence: Persistence) {
     let case = case();
     for nth in 1.. {

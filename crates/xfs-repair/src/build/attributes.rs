@@ -43,7 +43,7 @@ impl NewAttribute {
         Self { namespace: Namespace::Parent, name: name.to_vec(), value: value.as_bytes().to_vec() }
     }
 
-    /// Returns the attribute with its value next to the name.
+    /// Returns the attribute in the form in which its value is stored beside its name.
     fn entry(&self) -> AttrEntry<'_> {
         AttrEntry {
             namespace: self.namespace,
@@ -52,7 +52,8 @@ impl NewAttribute {
         }
     }
 
-    /// Returns the attribute with its value in blocks of its own from `first_block` on.
+    /// Returns the attribute in the form in which its value is stored in other blocks of the fork,
+    /// from `first_block` on.
     fn remote_entry(&self, first_block: FileBlock) -> AttrEntry<'_> {
         let length_bytes = u32::try_from(self.value.len()).expect("a value has at most 64 KiB");
         let value = AttrValue::Remote { first_block, length_bytes };
@@ -74,14 +75,14 @@ impl NewAttribute {
 pub(crate) enum AttributeForm {
     /// The bytes of the short form, which lie in the inode.
     Short(Vec<u8>),
-    /// The blocks of the fork. Without attributes there are none.
+    /// The blocks of the fork. There are none if the fork has no attributes.
     Blocks(AttributeBlocks),
 }
 
 /// The blocks of an attribute fork.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AttributeBlocks {
-    /// Leaves and nodes.
+    /// The leaves of the fork, and the nodes above them.
     pub(crate) tree: Vec<NewBlock>,
     /// The blocks of remote values.
     pub(crate) values: Vec<RemotePart>,
@@ -90,11 +91,11 @@ pub(crate) struct AttributeBlocks {
 /// The part of a remote value that one block holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemotePart {
-    /// The block of the fork.
+    /// The block of the fork that holds the part.
     pub(crate) file_block: FileBlock,
     /// The offset of the part in its value, in bytes.
     pub(crate) offset: u32,
-    /// The part.
+    /// The bytes of the part.
     pub(crate) part: Vec<u8>,
 }
 
@@ -149,7 +150,8 @@ struct RemoteValues<'g> {
 }
 
 impl RemoteValues<'_> {
-    /// Gives a value its blocks. Returns the first of them.
+    /// Assigns blocks of the fork to a value, and stores its bytes. Returns the first of these
+    /// blocks.
     fn push(&mut self, value: &[u8]) -> FileBlock {
         let first = FileBlock(self.next);
         let capacity = RemoteBlock::capacity(self.geometry) as usize;
@@ -164,14 +166,15 @@ impl RemoteValues<'_> {
     }
 }
 
-/// The kernel does not put names or values of this many bytes into the short form.
+/// The length in bytes from which on the kernel stores no name and no value in the short form.
 const SHORT_FORM_LIMIT: usize = 255;
 
 fn fits_short_form(entry: &AttrEntry<'_>) -> bool {
     entry.name.len() < SHORT_FORM_LIMIT && (entry.value.length_bytes() as usize) < SHORT_FORM_LIMIT
 }
 
-/// Packs attributes, sorted by hash, into leaves. Returns `None` if one does not fit a leaf.
+/// Packs attributes, which must be sorted by hash, into leaves. Returns `None` if an attribute is
+/// too long for a leaf.
 fn leaves(
     sorted: &[&NewAttribute],
     tree: &TreeIdentity,
@@ -204,7 +207,7 @@ struct LeafBytes<'t> {
     entries: Vec<AttrLeafEntryDisk>,
     /// The names with their values, in the order of the entries.
     names: Vec<Vec<u8>>,
-    /// The start of the lowest name in the block.
+    /// The offset of the name that starts lowest in the block. Names fill the block from its end.
     first_used: usize,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct NewBlock {
     pub(crate) file_block: FileBlock,
     /// The kind of block.
     pub(crate) kind: BlockKind,
-    /// The bytes, without address and checksum.
+    /// The bytes of the block. Its address, LSN and checksum are still missing.
     pub(crate) bytes: Vec<u8>,
 }
 

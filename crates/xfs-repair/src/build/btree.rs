@@ -17,7 +17,7 @@ use xfs_format::{
     AgBlock, BlockKind, DiskAddr, FileBlock, FsBlock, Geometry, Group, InodeNumber, Lsn,
 };
 
-/// A sealed block and its place.
+/// A sealed block (with checksum) and its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BuiltBlock {
     /// The address of the block.
@@ -48,12 +48,13 @@ pub(crate) struct BuiltFork {
     pub(crate) blocks: Vec<BuiltBlock>,
 }
 
-/// Returns the number of blocks of a btree of `records` records whose root is a block.
+/// Returns the number of blocks of an allocation group's btree with `records` records. Its root is
+/// one of these blocks.
 pub(crate) fn count_blocks<F: BtreeFormat>(records: usize, geometry: &Geometry) -> usize {
     blocks_below::<F>(records, 1, geometry)
 }
 
-/// Returns the number of levels of a btree of `records` records whose root is a block.
+/// Returns the number of levels of an allocation group's btree with `records` records.
 pub(crate) fn count_levels<F: BtreeFormat>(records: usize, geometry: &Geometry) -> u32 {
     let layout = F::KIND.layout();
     let mut level_blocks = count_level(records, 0, layout, geometry);
@@ -65,8 +66,8 @@ pub(crate) fn count_levels<F: BtreeFormat>(records: usize, geometry: &Geometry) 
     levels
 }
 
-/// Returns the number of blocks of a fork's btree whose root in the inode holds `capacity`
-/// children.
+/// Returns the number of blocks of a fork's btree with `records` records. Its root lies in the
+/// inode, holds up to `capacity` children, and is not counted.
 pub(crate) fn count_fork_blocks(records: usize, capacity: usize, geometry: &Geometry) -> usize {
     blocks_below::<Extents>(records, capacity, geometry)
 }
@@ -143,36 +144,38 @@ pub(crate) fn build_fork(
     }
 }
 
-/// The identity of the blocks of a btree.
+/// The owner that the blocks of a btree state, and the LSN that they get.
 struct TreeOwner<'a> {
-    /// The group of the btree. For the btree of a fork only its geometry has a meaning.
+    /// The group of the btree. For the btree of a fork it is an arbitrary group, of which only the
+    /// geometry is used.
     group: Group<'a>,
     owner: u64,
     lsn: Lsn,
 }
 
-/// An entry of a block: a record of a leaf, or a finished child of a node.
+/// An entry of a block: in a leaf a record, and in a node a finished child.
 #[derive(Clone, Copy)]
 struct Entry<R> {
-    /// The first record of the entry; the record itself in a leaf.
+    /// The first record below the entry; in a leaf, the record itself.
     first: R,
-    /// The record with the highest high key of the entry; the record itself in a leaf.
+    /// The record with the highest high key below the entry; in a leaf, the record itself.
     highest: R,
-    /// The child. It has no meaning in a leaf.
+    /// The block number of the child. It has no meaning in a leaf.
     pointer: u64,
 }
 
 /// The finished levels of a btree.
 struct Levels<R> {
-    /// The blocks of the highest level.
+    /// An entry for each block of the highest level.
     top: Vec<Entry<R>>,
-    /// The last block that was taken: the root, if the highest level is one block.
+    /// The number of the last block that was used. It is the root if the highest level is one
+    /// block.
     last: u64,
     count: u32,
     blocks: Vec<BuiltBlock>,
 }
 
-/// A btree in the making.
+/// A btree that is being built.
 struct Loader<'a, F: BtreeFormat, I> {
     owner: TreeOwner<'a>,
     numbers: I,
@@ -186,7 +189,7 @@ impl<'a, F: BtreeFormat, I: Iterator<Item = u64>> Loader<'a, F, I> {
         Self { owner, numbers, last: 0, blocks: Vec::new(), format: PhantomData }
     }
 
-    /// Builds levels until one has at most `capacity` blocks.
+    /// Builds one level above another, until a level has at most `capacity` blocks.
     fn load(mut self, records: &[F::Record], capacity: usize) -> Levels<F::Record> {
         let entries: Vec<_> = records
             .iter()
@@ -223,7 +226,8 @@ impl<'a, F: BtreeFormat, I: Iterator<Item = u64>> Loader<'a, F, I> {
         }
     }
 
-    /// Builds one level of blocks over sorted entries. An empty btree has one empty leaf.
+    /// Builds one level of blocks from sorted entries. Returns an entry for each block. Without
+    /// entries, builds one empty leaf.
     fn level(&mut self, entries: &[Entry<F::Record>], level: u32) -> Vec<Entry<F::Record>> {
         let count = count_level(entries.len(), level, F::KIND.layout(), self.geometry());
         let numbers: Vec<u64> = (0..count).map(|_| self.next_number()).collect();
@@ -266,7 +270,7 @@ impl<'a, F: BtreeFormat, I: Iterator<Item = u64>> Loader<'a, F, I> {
     }
 }
 
-/// Returns the entry of a finished block for its parent, or `None` for an empty leaf.
+/// Returns the entry that the parent of a finished block gets for it, or `None` for an empty leaf.
 fn joined<F: BtreeFormat>(entries: &[Entry<F::Record>], pointer: u64) -> Option<Entry<F::Record>> {
     let first = entries.first()?.first;
     let highest = entries.iter().max_by_key(|entry| F::high_key(&entry.highest))?.highest;

@@ -46,7 +46,7 @@ impl TreeIdentity {
     }
 }
 
-/// A leaf or node, with the highest hash in it.
+/// A finished leaf or node, with the highest hash in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
     /// The bytes of the block.
@@ -61,8 +61,8 @@ pub(crate) fn spread<T>(items: &[T], capacity: usize) -> std::slice::Chunks<'_, 
     items.chunks(items.len().div_ceil(parts).max(1))
 }
 
-/// Builds the nodes above `leaves` and gives each block a place. Returns `None` if there are not
-/// enough places, or the tree would be too high.
+/// Builds the nodes above `leaves`. Gives each leaf and node the next block of the fork from
+/// `places`. Returns `None` if `places` has too few blocks, or if the tree would be too high.
 pub(crate) fn assemble(
     leaves: Vec<Branch>,
     tree: &TreeIdentity,
@@ -97,7 +97,7 @@ pub(crate) fn assemble(
     Some(blocks)
 }
 
-/// Stores the sibling pointers of one level.
+/// Stores in each block of one level the numbers of its left and right siblings.
 fn link(row: &mut [Branch], places: &[FileBlock]) -> Option<()> {
     let number =
         |place: Option<&FileBlock>| place.map_or(Some(0), |place| u32::try_from(place.0).ok());
@@ -109,7 +109,7 @@ fn link(row: &mut [Branch], places: &[FileBlock]) -> Option<()> {
     Some(())
 }
 
-/// Returns the entries that the level above has for the blocks of one level.
+/// Returns the entries that lead from the next higher level to the blocks of one level.
 fn children(row: &[Branch], places: &[FileBlock]) -> Option<Vec<NodeEntryDisk>> {
     let entry = |(branch, place): (&Branch, &FileBlock)| {
         let before = u32::try_from(place.0).ok()?;
@@ -142,9 +142,10 @@ mod tests {
 
     use super::{Branch, TreeIdentity, assemble};
 
-    /// Builds a tree of nine leaves with four entries a node, and reads the header of each node.
-    /// The root has the first place, then come the leaves and the nodes of level 1 (I1). The nine
-    /// entries of level 1 are spread over three nodes (I2).
+    /// Builds a tree over nine leaves, with four entries in a node, and reads the header of each
+    /// node. Checks that the root has the first place and is followed by the leaves and the nodes
+    /// of level 1 (I1). Checks that the entries for the nine leaves are spread over three nodes
+    /// (I2).
     #[test]
     fn tree_of_three_levels_has_its_places_in_order_and_even_nodes() {
         let tree = TreeIdentity {

@@ -42,7 +42,7 @@ pub(crate) struct NewEntry {
     pub(crate) entry_type: EntryType,
 }
 
-/// A directory to build. The names differ from each other.
+/// A directory to build. No two of its entries have the same name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewDirectory<'a> {
     /// The inode number of the directory.
@@ -159,7 +159,8 @@ impl Builder<'_> {
         NewEntry { name: name.to_vec(), child: inode, entry_type: EntryType::Directory }
     }
 
-    /// Returns block `number` of a section of the fork that starts at `section`.
+    /// Returns directory block number `number` of a section of the fork. `section` is the start of
+    /// the section: data, hash index or free-space index.
     fn new_block(
         &self,
         section: FileBlock,
@@ -203,7 +204,8 @@ impl Builder<'_> {
         DirectoryForm::Blocks { blocks: vec![block], size: self.block_bytes as u64 }
     }
 
-    /// Fills the rest of a data block up to `end` with one free record, and lists it in the header.
+    /// Fills a data block up to `end` with one free area, and lists the area in the header. Returns
+    /// the length of the area, or 0 if the block is full.
     fn close(&self, bytes: &mut Vec<u8>, end: usize) -> u16 {
         let offset = bytes.len();
         let length = end - offset;
@@ -222,7 +224,8 @@ impl Builder<'_> {
         field(length).get()
     }
 
-    /// Packs the entries into data blocks. Returns the blocks and the entries of the hash index.
+    /// Packs the entries into data blocks. Returns the blocks, and for each directory entry its
+    /// entry of the hash index.
     fn data_blocks(&self, all: &[&NewEntry]) -> Option<(Vec<DataBytes>, Vec<HashEntryDisk>)> {
         let mut blocks = Vec::new();
         let mut index = Vec::with_capacity(all.len());
@@ -267,7 +270,8 @@ impl Builder<'_> {
         bytes
     }
 
-    /// Returns the leaf of the leaf form, or `None` if one leaf does not hold the whole index.
+    /// Returns the only leaf of a directory in leaf form, or `None` if the whole index does not fit
+    /// in one leaf.
     fn single_leaf(&self, index: &[HashEntryDisk], best: &[U16]) -> Option<Vec<u8>> {
         let tail = size_of_val(best) + size_of::<u32>();
         if size_of::<LeafHeaderDisk>() + size_of_val(index) + tail > self.block_bytes {
@@ -281,7 +285,8 @@ impl Builder<'_> {
         Some(bytes)
     }
 
-    /// Returns the blocks of the name hash btree of the node form.
+    /// Returns the blocks of the name hash btree of a directory in node form. `None` if the section
+    /// for them is too short.
     fn index_tree(&self, index: &[HashEntryDisk]) -> Option<Vec<NewBlock>> {
         let capacity =
             (self.block_bytes - size_of::<LeafHeaderDisk>()) / size_of::<HashEntryDisk>();
@@ -302,7 +307,8 @@ impl Builder<'_> {
         dabtree::assemble(leaves, &self.tree(), &mut places)
     }
 
-    /// Returns the blocks of the free-space index.
+    /// Returns the blocks of the free-space index. `best` has the longest free area of each data
+    /// block.
     fn free_index(&self, best: &[U16]) -> Vec<NewBlock> {
         let capacity = (self.block_bytes - size_of::<FreeHeaderDisk>()) / size_of::<U16>();
         let mut blocks = Vec::new();

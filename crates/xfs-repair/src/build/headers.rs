@@ -1,6 +1,7 @@
 //! The header sectors of a group: AGF, AGI, AGFL.
 //!
-//! Owns: the sealed sectors. Does **not** own: the values, which rule `space` counts.
+//! Owns: encoding and sealing (checksumming) the sectors. Does **not** own: the values, which rule
+//! `space` counts.
 
 use xfs_format::agf::{AGF_SECTOR, Agf};
 use xfs_format::agfl::{self, AGFL_SECTOR};
@@ -9,7 +10,7 @@ use xfs_format::{AgBlock, AgNumber, BlockKind, Geometry, Lsn};
 
 use crate::build::btree::BuiltBlock;
 
-/// Returns the sealed sector of an AGF, with the LSN that it carries.
+/// Returns the sector of an AGF, with checksum. Its LSN is the one in `agf`.
 pub(crate) fn agf(agf: &Agf, geometry: &Geometry) -> BuiltBlock {
     let mut bytes = vec![0; geometry.sector_size as usize];
     agf.encode(geometry, &mut bytes);
@@ -17,7 +18,7 @@ pub(crate) fn agf(agf: &Agf, geometry: &Geometry) -> BuiltBlock {
     BuiltBlock { at: geometry.header_disk_addr(agf.group, AGF_SECTOR), bytes }
 }
 
-/// Returns the sealed sector of an AGI, with the LSN that it carries.
+/// Returns the sector of an AGI, with checksum. Its LSN is the one in `agi`.
 pub(crate) fn agi(agi: &Agi, geometry: &Geometry) -> BuiltBlock {
     let mut bytes = vec![0; geometry.sector_size as usize];
     agi.encode(geometry, &mut bytes);
@@ -25,7 +26,8 @@ pub(crate) fn agi(agi: &Agi, geometry: &Geometry) -> BuiltBlock {
     BuiltBlock { at: geometry.header_disk_addr(agi.group, AGI_SECTOR), bytes }
 }
 
-/// Returns the sealed sector of a free list with these blocks, from its first entry on.
+/// Returns the sector of a group's free list, with checksum. The list has these blocks, from its
+/// first entry on.
 pub(crate) fn agfl(group: AgNumber, blocks: &[AgBlock], geometry: &Geometry) -> BuiltBlock {
     let mut bytes = vec![0; geometry.sector_size as usize];
     agfl::encode(group, 0, blocks, geometry, &mut bytes);

@@ -11,7 +11,7 @@ use crate::plan::LogOutcome;
 use crate::planning::{PlanOptions, plan_repair};
 use crate::testing::{CleanLog, superblock_of};
 
-/// Returns the golden image with a byte repeated over its whole log.
+/// Returns the golden image with every byte of its log overwritten by `fill`.
 fn with_log_of(fill: u8) -> Arc<CowDevice> {
     let device = CowDevice::new(Arc::new(golden()));
     let mut sector = [0; 512];

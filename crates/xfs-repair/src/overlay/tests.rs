@@ -12,8 +12,9 @@ fn base() -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::from_bytes(&bytes).unwrap())
 }
 
-/// Applies random writes to an overlay with this memory bound and to an array. Compares both, and
-/// the changed runs with the difference between the array and the base.
+/// Applies the same random writes to an overlay with this memory bound and to an array. Checks that
+/// the overlay reads like the array, and that its changed runs are the differences between the
+/// array and the device below.
 fn check_random_writes(memory_bytes: u64, seed: u64) {
     let base = base();
     let spill = tempfile::tempfile().unwrap();

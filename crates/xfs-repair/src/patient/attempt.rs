@@ -15,11 +15,12 @@ use crate::error::RepairError;
 pub(super) struct Journal {
     /// Each write, with the bytes before it.
     writes: Vec<OldBytes>,
-    /// The blocks that were taken.
+    /// The blocks that the attempt has taken.
     taken: Vec<(AgNumber, u32)>,
-    /// The groups that were marked, and whether for their inode btrees.
+    /// The groups that the attempt has marked for a rebuild. `true` stands for a rebuild of the
+    /// inode btrees, `false` for one of the space btrees.
     marks: Vec<(AgNumber, bool)>,
-    /// The number of actions at the start.
+    /// The number of actions in the plan at the start of the attempt.
     actions: usize,
 }
 
@@ -31,7 +32,8 @@ struct OldBytes {
 
 impl Patient {
     /// Makes the changes of one object. If they need more blocks than are free, takes all of them
-    /// back and returns `false`. The changes take their blocks before they decide chunks.
+    /// back and returns `false`. `change` must take all its blocks before it sets the chunks of a
+    /// group.
     ///
     /// # Errors
     ///
@@ -83,7 +85,7 @@ impl Patient {
         Ok(())
     }
 
-    /// Notes the bytes before a write.
+    /// Records the bytes at `at` before a write, so that the attempt can be taken back.
     pub(super) fn note_write(&mut self, at: DiskAddr, length: usize) -> Result<(), RepairError> {
         if self.journal.is_none() {
             return Ok(());
@@ -95,14 +97,14 @@ impl Patient {
         Ok(())
     }
 
-    /// Notes a mark that a group did not have before.
+    /// Records that a group was marked for the first time.
     pub(super) fn note_mark(&mut self, group: AgNumber, is_inodes: bool) {
         if let Some(journal) = &mut self.journal {
             journal.marks.push((group, is_inodes));
         }
     }
 
-    /// Notes blocks that are no longer free.
+    /// Records that blocks of a group were taken.
     pub(super) fn note_taken(&mut self, group: AgNumber, blocks: &[u32]) {
         if let Some(journal) = &mut self.journal {
             journal.taken.extend(blocks.iter().map(|block| (group, *block)));

@@ -26,8 +26,8 @@ fn plan_of_a_clean_volume_is_empty() {
     assert!(device.changed_chunks().is_empty(), "planning wrote to the volume");
 }
 
-/// Returns the golden image with zeros in `count` sectors of each group, from sector `first` of the
-/// group on, and in the first sector of the volume.
+/// Returns the golden image with zeros in its first sector and in `count` sectors of each group,
+/// from the group's sector number `first` on.
 fn without_headers(first: u32, count: usize) -> Image {
     let mut image = golden();
     let geometry = image.geometry();
@@ -52,7 +52,8 @@ fn lone_copy_that_no_group_agrees_with_is_refused() {
     assert!(matches!(error, RepairError::DoubtfulSuperblock(_)), "{error}");
 }
 
-/// I1 of `patient`: all changes of the plan go to the overlay.
+/// Checks I1 of `patient` (every change goes to the overlay): planning the repair of a damaged
+/// volume does not change the volume.
 #[test]
 fn plan_writes_nothing_to_the_volume() {
     let device = damaged();
@@ -107,7 +108,8 @@ fn unreadable_sector_is_listed_and_nothing_is_changed() {
     assert!(plan.text().contains("medium error"));
 }
 
-/// Rules with one round, which zeroes the AGI of the first group of a volume whose AGF is zeroed.
+/// Decisions for a test, with a single round that makes the volume worse: it zeroes the AGI of the
+/// first group, while the damage is a zeroed AGF.
 struct MakesWorse;
 
 impl Decide for MakesWorse {

@@ -8,7 +8,7 @@ use super::{Before, check_device};
 use crate::options::RehearsalOptions;
 use crate::testing::superblock_of;
 
-/// Returns the report of the golden image with these sectors zeroed.
+/// Returns the checker's report on the golden image after these sectors were zeroed.
 fn report(zeroed: &[u64]) -> Report {
     let device = CowDevice::new(Arc::new(golden()));
     for sector in zeroed {

@@ -1,5 +1,5 @@
-//! Rules *attributes* and *parents*: writes an attribute fork again as a whole, with the parent
-//! pointers that the decided tree asks for.
+//! Rules *attributes* and *parents*: write a whole attribute fork again, with the parent pointers
+//! that it must have by the decided tree (the names that `resolve` has decided on).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
 
-/// Writes the attribute forks that are damaged or lack a parent pointer or have one too many.
+/// Writes again each attribute fork that is damaged, lacks a parent pointer, or has a pointer that
+/// does not belong there.
 ///
 /// # Errors
 ///
@@ -44,7 +45,7 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
     Ok(())
 }
 
-/// A parent pointer: directory, generation and name.
+/// A set of parent pointers. Each has the directory, the directory's generation and the name.
 type PointerSet = BTreeSet<(InodeNumber, u32, Box<[u8]>)>;
 
 fn wanted_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
@@ -58,7 +59,8 @@ fn wanted_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
     names.links_to(child).filter_map(pointer).collect()
 }
 
-/// Returns the pointers that the inode has now. They are collected inode by inode.
+/// Returns the parent pointers that the inode has on disk now. The list of all pointers is in the
+/// order of their inodes.
 fn stored_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
     let all = &names.facts.pointers;
     let start = all.partition_point(|pointer| pointer.child < child);
@@ -72,7 +74,7 @@ fn is_about_blocks(code: Code) -> bool {
     matches!(code.area(), Area::Attributes | Area::ParentPointers) && !is_about_pointers
 }
 
-/// The attributes that a fork keeps, and those that are lost.
+/// The attributes that a fork keeps, and descriptions of those that are lost.
 struct Kept {
     attributes: Vec<NewAttribute>,
     lost: Vec<String>,
@@ -105,8 +107,9 @@ fn kept(found: AttributeEvidence, inode: InodeNumber) -> Kept {
     kept
 }
 
-/// Returns whether the leaves of an attribute fork that are left form one whole chain. Then the
-/// blocks that hold nothing any more were nodes, which repeat the hashes of the leaves.
+/// Returns whether the readable leaves of an attribute fork form one complete chain. If so, its
+/// unreadable blocks were nodes, which only repeat the hashes of the leaves, and no attribute is
+/// lost.
 fn has_all_leaves(patient: &Patient, names: &Names<'_>, inode: InodeNumber) -> bool {
     let Some(known) = names.model.inodes.get(&inode) else { return false };
     let geometry = patient.geometry();

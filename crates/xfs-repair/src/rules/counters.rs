@@ -1,4 +1,5 @@
-//! Rule `counters`: the counters of the superblock, from the headers of all groups.
+//! Rule `counters`: the counters of the superblock (inodes, free inodes, free blocks), computed
+//! from the headers of all groups.
 //!
 //! Owns: these three counters. Does **not** own: the headers of groups, which rule `space` writes.
 
@@ -15,8 +16,9 @@ use crate::trees;
 /// The name of the rule.
 const RULE: &str = "counters";
 
-/// Counts again, and writes the superblock if a counter differs. A group without headers ends the
-/// rule: then the counters are not known.
+/// Computes the counters from the headers of all groups, and writes the superblock if a counter
+/// differs. If the headers of a group cannot be read, the counters are not known, and nothing is
+/// written.
 ///
 /// # Errors
 ///

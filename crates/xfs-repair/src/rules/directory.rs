@@ -1,8 +1,8 @@
-//! Rule *directory*: writes a directory again as a whole.
+//! Rule *directory*: writes a whole directory again.
 //!
 //! A directory is written if a finding says that its blocks are damaged, or if its entries, their
-//! types or `..` differ from the decided tree. A directory that would lose names is written only if
-//! losses are allowed.
+//! types or `..` differ from the decided tree (the names that `resolve` has decided on). A
+//! directory that would lose names is written only if losses are allowed.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
 
-/// Writes the directories that are damaged or differ.
+/// Writes the directories that are damaged or differ from the decided tree.
 ///
 /// # Errors
 ///
@@ -42,20 +42,21 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
     Ok(())
 }
 
-/// Returns whether a directory waits for the permission to lose names: it is made, its entries are
-/// lost, or a name of it would be given up.
+/// Returns whether a directory must not be written without the permission to lose contents. That is
+/// so if its inode is made again, if entries of it are lost, or if one of its names would be given
+/// up.
 fn waits(names: &Names<'_>, directory: InodeNumber) -> bool {
     let is_dropped = names.tree.dropped.iter().any(|dropped| dropped.link.directory == directory);
     let member = names.facts.members.get(&directory);
     is_dropped || member.is_none_or(|member| names.facts.loses_names(member))
 }
 
-/// The contents that a directory has after the repair.
+/// The contents that a directory must have after the repair.
 struct Wanted {
     directory: InodeNumber,
     parent: InodeNumber,
     entries: Vec<NewEntry>,
-    /// The index of each entry in the old directory.
+    /// For each entry, its index in the directory as it is now. `None` if the directory lacks it.
     positions: Vec<Option<usize>>,
 }
 
@@ -75,7 +76,7 @@ impl Wanted {
         }
     }
 
-    /// Returns whether the directory has exactly these contents already.
+    /// Returns whether the directory on disk has exactly these contents already.
     fn is_there(&self, names: &Names<'_>) -> bool {
         let Some(member) = names.facts.members.get(&self.directory) else { return false };
         let old = old_names(names, self.directory);
@@ -93,7 +94,8 @@ impl Wanted {
     }
 }
 
-/// Returns the entries that the directory has now. They are collected directory by directory.
+/// Returns the entries that the directory has on disk now. The list of all entries is in the order
+/// of their directories.
 fn old_names<'n>(names: &'n Names<'_>, directory: InodeNumber) -> &'n [Name] {
     let all = &names.facts.names;
     let start = all.partition_point(|name| name.directory < directory);
@@ -101,7 +103,8 @@ fn old_names<'n>(names: &'n Names<'_>, directory: InodeNumber) -> &'n [Name] {
     all.get(start..end).unwrap_or(&[])
 }
 
-/// Returns the directory that `..` names. A directory without a name keeps its own.
+/// Returns the directory to which `..` must lead. A directory to which no name leads keeps the `..`
+/// that it has.
 fn parent_of(names: &Names<'_>, directory: InodeNumber) -> InodeNumber {
     if directory == names.facts.root {
         return directory;
@@ -112,7 +115,7 @@ fn parent_of(names: &Names<'_>, directory: InodeNumber) -> InodeNumber {
 }
 
 /// Returns whether a finding says that the blocks of a directory are damaged. Findings about single
-/// names are left out: the decided tree answers them.
+/// names do not count: the decided tree already corrects these names.
 fn is_damaged(names: &Names<'_>, directory: InodeNumber) -> bool {
     names.damage.codes_of(directory).into_iter().any(is_about_blocks)
 }
@@ -156,16 +159,16 @@ fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<()
     Ok(())
 }
 
-/// The blocks of a directory whose entries are lost.
+/// The blocks of a directory whose entries cannot be read.
 struct Lost {
-    /// Whether nothing else states the names in these blocks.
+    /// Whether some names in these blocks are lost, because no parent pointer states them.
     is_loss: bool,
     /// The bytes of the blocks on the device.
     ranges: Vec<Range<u64>>,
 }
 
 impl Lost {
-    /// Finds the lost blocks of a directory as it is before it is written.
+    /// Finds these blocks in a directory on disk, before the directory is written again.
     fn of(patient: &Patient, names: &Names<'_>, directory: InodeNumber) -> Self {
         let member = names.facts.members.get(&directory);
         let is_loss = member.is_some_and(|member| names.facts.loses_names(member));

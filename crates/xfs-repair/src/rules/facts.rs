@@ -49,7 +49,7 @@ pub(crate) struct Pointer {
     pub(crate) is_sound: bool,
 }
 
-/// An inode in use.
+/// An inode in use that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     /// The type, as directory entries state it.
@@ -68,7 +68,7 @@ pub(crate) struct Member {
     pub(crate) has_all_pointers: bool,
     /// The `..` of a directory, as far as it can be read.
     pub(crate) dotdot: Option<InodeNumber>,
-    /// Whether a finding says that the contents are not those of the type.
+    /// Whether a finding says that the contents do not fit the inode's type.
     pub(crate) has_other_contents: bool,
 }
 
@@ -79,7 +79,7 @@ impl Member {
     }
 }
 
-/// The state of an inode number that is not in use.
+/// The state of an inode number that names or pointers mention, but that is not an inode in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// A chunk holds the inode, but the inode cannot be read.
@@ -92,24 +92,26 @@ pub(crate) enum Slot {
     Impossible,
 }
 
-/// All statements about names.
+/// Everything that the volume says about names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The root directory.
     pub(crate) root: InodeNumber,
     /// Whether the volume has parent pointers.
     pub(crate) has_parents: bool,
-    /// Inodes that the superblock names and no directory: the realtime and quota inodes.
+    /// Inodes that the superblock names and that are in no directory: the realtime and quota
+    /// inodes.
     pub(crate) reserved: BTreeSet<InodeNumber>,
-    /// Whether each inode in use can be read, and no chunk of inodes may be missing.
+    /// Whether every inode in use can be read, and no chunk of inodes can be missing.
     pub(crate) has_all_inodes: bool,
     /// The inodes in use.
     pub(crate) members: BTreeMap<InodeNumber, Member>,
     /// The state of the other inodes that names or pointers mention.
     pub(crate) slots: BTreeMap<InodeNumber, Slot>,
-    /// A free inode for a new directory `lost+found`, with the generation that it gets.
+    /// A free inode that a new directory `lost+found` can use, with the generation that it then
+    /// gets.
     pub(crate) spare: Option<(InodeNumber, u32)>,
-    /// Whether names may be given up together with inodes that are not in use.
+    /// Whether names of inodes that are not in use may be given up.
     pub(crate) allows_loss: bool,
     /// The entries of all directories.
     pub(crate) names: Vec<Name>,
@@ -128,14 +130,16 @@ impl Facts {
         self.spare.is_some_and(|(spare, _)| spare == inode)
     }
 
-    /// Returns whether the parent pointers state every name of the volume.
+    /// Returns whether parent pointers state every name of the volume, so that no name depends on
+    /// an entry alone.
     pub(crate) fn has_all_pointers(&self) -> bool {
         self.has_parents
             && self.has_all_inodes
             && self.members.values().all(|member| member.has_all_pointers)
     }
 
-    /// Returns whether entries of a directory are lost that no parent pointer can state again.
+    /// Returns whether a directory has lost entries that cannot all be restored from parent
+    /// pointers.
     pub(crate) fn loses_names(&self, directory: &Member) -> bool {
         !directory.has_all_entries && !self.has_all_pointers()
     }
@@ -227,8 +231,8 @@ impl Facts {
         self.slots = others.map(|inode| (inode, slot(evidence, model, damage, inode))).collect();
     }
 
-    /// Returns the first free inode of the volume that nothing mentions, and the generation that it
-    /// gets.
+    /// Returns the first free inode of the volume that no name or pointer mentions, and the
+    /// generation that it gets when it is used.
     fn find_spare(&self, evidence: &Evidence<'_>, model: &Model) -> Option<(InodeNumber, u32)> {
         let all = model.chunks.iter().flat_map(|(group, chunks)| {
             chunks.iter().flat_map(move |chunk| {
@@ -252,8 +256,8 @@ impl Facts {
     }
 }
 
-/// Returns whether a finding means that the entries of a directory cannot be believed as they are:
-/// the hash index knows other names.
+/// Returns whether a finding means that the entries of a directory are doubtful, because its hash
+/// index states other names.
 fn contradicts_entries(code: Code) -> bool {
     code == Code::DirIndex || code == Code::DirNameTwice
 }
@@ -284,7 +288,7 @@ fn slot(evidence: &Evidence<'_>, model: &Model, damage: &Damage, inode: InodeNum
     }
 }
 
-/// Returns whether each inode in use can be read, and the chunks of all groups are known for
+/// Returns whether every inode in use can be read, and the inode chunks of all groups are known for
 /// certain.
 fn has_all_inodes(model: &Model, damage: &Damage) -> bool {
     let is_certain =

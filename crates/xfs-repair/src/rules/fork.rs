@@ -27,8 +27,8 @@ use crate::trees;
 /// The name of the rule.
 const RULE: &str = "fork";
 
-/// Rewrites the forks that have findings, and those that disagree with the reverse map where the
-/// reverse map is right.
+/// Rewrites the forks that have findings. Also rewrites the forks that the reverse map contradicts,
+/// if the reverse map is right.
 ///
 /// # Errors
 ///
@@ -68,10 +68,11 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
     Ok(())
 }
 
-/// Rewrites each fork that the reverse map contradicts, where the reverse map is right.
+/// Rewrites each fork that the reverse map contradicts, if the reverse map is right about it.
 ///
 /// The reverse map is right if it agrees with the inode's count of blocks and the fork does not; or
-/// if the fork's blocks belong to another owner or to free space, and those of the map do not.
+/// if blocks in the fork belong to another owner or to free space, and the blocks that the reverse
+/// map states do not.
 fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let mut inodes = damage.disputed.clone();
     let has_wrong_count =
@@ -125,7 +126,8 @@ fn blocks_of(extents: &[Extent]) -> u64 {
     extents.iter().map(|extent| u64::from(extent.length_blocks)).sum()
 }
 
-/// The blocks that other owners than a disputed fork have: metadata, other inodes, free space.
+/// The blocks of all owners of the volume and of its free space, with which a disputed fork is
+/// compared.
 struct Owned {
     geometry: Geometry,
     claims: BTreeMap<AgNumber, Vec<Rmap>>,
@@ -149,8 +151,8 @@ impl Owned {
         Self { geometry: patient.geometry().clone(), claims }
     }
 
-    /// Returns whether one of the extents overlaps blocks of another owner that are not contents of
-    /// a file: those may be shared.
+    /// Returns whether one of the extents overlaps a block of another owner than `inode`, or of
+    /// free space. Contents of other files count too, although files may share them.
     fn contradicts(&self, inode: InodeNumber, extents: &[Extent]) -> bool {
         extents.iter().any(|extent| {
             let Some((group, start)) = self.geometry.split_block(extent.start) else { return true };
@@ -172,7 +174,8 @@ const fn is_of_fork(code: Code) -> bool {
         )
 }
 
-/// Corrects the count of blocks of an inode whose maps are whole.
+/// Corrects the number of blocks that an inode states. The extent maps of both its forks must be
+/// whole.
 pub(super) fn count_blocks(patient: &mut Patient, inode: InodeNumber) -> Result<(), RepairError> {
     let found = patient.evidence().inode(inode);
     let blocks: u64 = [ForkKind::Data, ForkKind::Attr]
@@ -196,7 +199,7 @@ pub(super) fn count_blocks(patient: &mut Patient, inode: InodeNumber) -> Result<
 ///
 /// # Errors
 ///
-/// [`RepairError::NoSpace`] if a new btree finds no room.
+/// [`RepairError::NoSpace`] if there are too few free blocks for a new btree.
 pub(super) fn rebuild(
     patient: &mut Patient,
     inode: InodeNumber,
@@ -236,8 +239,8 @@ pub(super) fn rebuild(
     Ok(true)
 }
 
-/// Returns whether the counters of an inode can hold this number of extents of a fork. A record of
-/// the reverse map may become several extents, which is left room for.
+/// Returns whether the counters of an inode can hold this number of extents of a fork. Leaves room
+/// for more extents, because a record of the reverse map may become several extents.
 pub(super) fn fits_count(core: &InodeCore, kind: ForkKind, count: usize) -> bool {
     let is_large = core.flags2.contains(InodeFlags2::NREXT64);
     let most = match (kind, is_large) {

@@ -1,7 +1,8 @@
 //! Rule `inode`: inodes whose own bytes are damaged.
 //!
-//! Owns: the order of attempts. Does **not** own: forks of inodes that decode (rule `fork`), or
-//! directories that are gone (rule `directory`), whose children know them.
+//! Owns: the order in which the ways to restore an inode are tried. Does **not** own: forks of
+//! inodes that decode (rule `fork`), or inodes of directories that are gone (rule
+//! `directory-inode`): their children still state them.
 //!
 //! ```text
 //!  checksum wrong ─→ one bit? ─→ restored
@@ -62,13 +63,14 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// The names of the volume before the rule changes an inode, and the inodes of the log.
+/// The names that lead to inodes before the rule changes an inode, and the copies of damaged inodes
+/// in the log.
 struct Known {
     /// The names that lead to each inode.
     names: BTreeMap<InodeNumber, Vec<ModelName>>,
     /// The directories to which a parent pointer or `..` leads.
     parents: BTreeSet<InodeNumber>,
-    /// The damaged inodes that the log has.
+    /// For each damaged inode of which the log has a copy, that copy.
     logged: BTreeMap<InodeNumber, LoggedInode>,
 }
 
@@ -174,7 +176,7 @@ fn repair(
     Ok(())
 }
 
-/// Writes an inode as the log has it. Returns whether the log has all of it.
+/// Restores an inode from its copy in the log. Returns whether the log has all of it.
 fn restore_logged(
     patient: &mut Patient,
     known: &Known,
@@ -187,8 +189,8 @@ fn restore_logged(
     }
 }
 
-/// Gives an inode without a mode its type again: the one that a name states, or else the one that
-/// its forks fit. Returns whether there is such a type.
+/// Restores the type of an inode whose mode is 0. It is the type that a name states, or else one
+/// that the contents of the inode's forks fit. Returns `false` if there is no such type.
 fn restore_mode(
     patient: &mut Patient,
     known: &Known,
@@ -206,8 +208,8 @@ fn restore_mode(
     Ok(true)
 }
 
-/// Frees an inode in use that has lost its mode, and to which no type fits. The quarantine gets its
-/// bytes and the blocks of its forks.
+/// Frees an inode that was in use, has lost its mode, and fits no type. The quarantine gets the
+/// bytes of the inode and the blocks of its forks.
 fn lose(patient: &mut Patient, found: &InodeEvidence, codes: Vec<Code>) -> Result<(), RepairError> {
     let place = Place::of_inode(found.number, patient.geometry());
     let action = Action::new(RULE, place, codes, "nothing: no type fits the inode");
@@ -224,7 +226,7 @@ fn lose(patient: &mut Patient, found: &InodeEvidence, codes: Vec<Code>) -> Resul
     Ok(())
 }
 
-/// Returns whether the inode btree counts an inode as free.
+/// Returns whether an inode is free according to its record in the inode btree.
 fn is_free(patient: &mut Patient, number: InodeNumber) -> bool {
     let Some((group, inode)) = patient.geometry().split_inode(number) else { return false };
     let chunks = &patient.chunks(group).chunks;
@@ -232,7 +234,7 @@ fn is_free(patient: &mut Patient, number: InodeNumber) -> bool {
     position.is_some_and(|(chunk, position)| chunk.free >> position & 1 != 0)
 }
 
-/// Writes a free inode.
+/// Overwrites an inode by a free inode with this generation.
 fn make_free(
     patient: &mut Patient,
     number: InodeNumber,
@@ -243,7 +245,7 @@ fn make_free(
     patient.write_raw_inode(number, &bytes)
 }
 
-/// Frees an inode of which nothing is left, in its chunk too.
+/// Frees an inode of which nothing is left, and marks it as free in its chunk.
 fn clear(patient: &mut Patient, number: InodeNumber) -> Result<(), RepairError> {
     make_free(patient, number, 0)?;
     let Some((group, inode)) = patient.geometry().split_inode(number) else { return Ok(()) };
@@ -265,8 +267,9 @@ fn free_position(chunk: &mut InodeChunk, inode: AgInode) {
     }
 }
 
-/// Makes an inode again that is gone, from the names that lead to it and from the reverse map.
-/// Clears it if neither knows a regular file. A directory is left to its own rule.
+/// Makes a new inode in place of a destroyed one, from the names that lead to it and from the
+/// reverse map. Clears the inode if neither of them knows a regular file of this number.
+/// Directories are left to rule `directory-inode`.
 fn recreate(
     patient: &mut Patient,
     known: &Known,
@@ -324,7 +327,7 @@ fn has_whole_maps(patient: &Patient) -> bool {
 }
 
 /// Returns the core of a regular file of which only contents and names are known. Its owner is
-/// root, and nobody else can read it.
+/// root, and no other user can read it.
 fn new_file(patient: &Patient, number: InodeNumber, links: u32, size: u64) -> InodeCore {
     let mut flags2 = InodeFlags2::empty();
     let has = |feature| patient.geometry().has_incompat(feature);

@@ -17,7 +17,8 @@ use crate::patient::Patient;
 /// The name of the rule.
 const RULE: &str = "inode-chunks";
 
-/// Decides the chunks of all groups with damage in their AGI or inode btrees. Returns these groups.
+/// Finds the inode chunks of all groups whose AGI or inode btrees are damaged, and marks these
+/// groups for a rebuild. Returns these groups.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> BTreeSet<AgNumber> {
     let mut damaged = BTreeSet::new();
     let groups: Vec<AgNumber> = patient.geometry().groups().collect();

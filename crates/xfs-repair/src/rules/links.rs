@@ -10,7 +10,8 @@ use crate::action::Action;
 use crate::error::RepairError;
 use crate::patient::Patient;
 
-/// The link count that means that the number of links is no longer kept.
+/// The link count with which XFS marks an inode that has too many links to count. It is never
+/// changed again.
 const PINNED: u32 = u32::MAX;
 
 /// Corrects the link counts that differ from the number of names. A directory has two links of its

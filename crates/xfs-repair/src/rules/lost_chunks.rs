@@ -21,13 +21,13 @@ use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
 
-/// The loss of a chunk that is recorded while nothing tells its blocks from those of an inode that
-/// cannot be read.
+/// Describes what may be lost when a chunk is recorded although its blocks cannot be told from
+/// those of an inode that cannot be read.
 const OVERWRITTEN: &str =
     "the bytes of the free inodes, if their blocks belong to an inode that cannot be read";
 
-/// Records the chunks again that names and parent pointers prove, in the groups `damaged` whose
-/// inode btrees are rebuilt.
+/// Records again the chunks whose existence names and parent pointers prove. Looks only at the
+/// groups in `damaged`, whose inode btrees are rebuilt.
 ///
 /// # Errors
 ///
@@ -66,15 +66,15 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// The place of a chunk.
+/// The group of a chunk, and its first inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ChunkPlace {
     group: AgNumber,
     start: AgInode,
 }
 
-/// Returns the chunks that names, parent pointers or the superblock mention and no group knows,
-/// with a mask of the mentioned inodes.
+/// Returns the chunks of damaged groups that are not known, although names, parent pointers or the
+/// superblock mention inodes in them. Each has a mask of the mentioned inodes.
 fn lost_chunks(patient: &mut Patient, damaged: &BTreeSet<AgNumber>) -> BTreeMap<ChunkPlace, u64> {
     let model = patient.model();
     let of_names = model.names.iter().map(|name| name.child);
@@ -100,7 +100,8 @@ fn lost_chunks(patient: &mut Patient, damaged: &BTreeSet<AgNumber>) -> BTreeMap<
     chunks
 }
 
-/// Records a chunk: the mentioned inodes as used, all others as free. Free inodes are written.
+/// Records a chunk, in which the inodes in the mask `mentioned` are in use and all others are free.
+/// Writes the free inodes; those in use are repaired later.
 fn record(patient: &mut Patient, place: ChunkPlace, mentioned: u64) -> Result<(), RepairError> {
     let geometry = patient.geometry().clone();
     for position in (0..INODES_PER_CHUNK).filter(|position| mentioned >> position & 1 == 0) {

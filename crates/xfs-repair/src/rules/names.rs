@@ -3,8 +3,9 @@
 //! Owns: the order in which the decided tree is written. The decision is in `resolve`. Does **not**
 //! own: how one directory or one attribute fork is written.
 //!
-//! These rules look at the whole volume, because a name has witnesses in two places. They write
-//! only objects that have findings or that differ from the decided tree.
+//! These rules look at the whole volume, because a name is stated in two places: the directory
+//! entry and the parent pointer. They write only objects that have findings or that differ from the
+//! decided tree.
 
 use std::collections::BTreeMap;
 
@@ -20,22 +21,22 @@ use crate::error::RepairError;
 use crate::model::Model;
 use crate::patient::Patient;
 
-/// The volume as the rules about names see it.
+/// All that the rules about names know about the volume.
 pub(crate) struct Names<'a> {
     /// The inodes and their forks.
     pub(crate) model: &'a Model,
     /// The statements about names.
     pub(crate) facts: &'a Facts,
-    /// The decided tree.
+    /// The tree of names that `resolve` has decided on.
     pub(crate) tree: &'a Tree,
     /// The findings of the round.
     pub(crate) damage: &'a Damage,
-    /// The links of each child.
+    /// For each child, the indexes in `tree` of the links that lead to it.
     links_of_child: BTreeMap<InodeNumber, Vec<usize>>,
 }
 
 impl Names<'_> {
-    /// Returns the indexes of the links of a child.
+    /// Returns the links of the decided tree that lead to a child.
     pub(crate) fn links_to(
         &self,
         child: InodeNumber,
@@ -87,7 +88,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// Returns whether a finding can have to do with names or attributes.
+/// Returns whether any finding is about directories, attributes, parent pointers or inodes, so that
+/// names may be affected.
 fn concerns_names(damage: &Damage) -> bool {
     let is_about_names = |code: Code| {
         matches!(
@@ -98,7 +100,8 @@ fn concerns_names(damage: &Damage) -> bool {
     damage.inodes.values().flatten().any(|finding| is_about_names(finding.code))
 }
 
-/// Corrects the types of inodes that their names contradict. Returns whether there are any.
+/// Corrects the types of inodes whose names state another type. Returns whether there are such
+/// inodes.
 fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairError> {
     for (inode, entry_type) in &names.tree.types {
         let Some(file_type) = entry_type.file_type() else { continue };
@@ -112,10 +115,11 @@ fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairErr
     Ok(!names.tree.types.is_empty())
 }
 
-/// The bits of a mode that are no type.
+/// The bits of a mode that do not belong to the file type.
 const PERMISSIONS: u16 = 0o7777;
 
-/// Corrects the generations of directories whose children agree on another one.
+/// Corrects the generation of each directory whose children state another one in their parent
+/// pointers.
 fn set_generations(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     for (directory, generation) in &names.tree.generations {
         patient.set_inode(*directory, |core| core.generation = *generation)?;
@@ -126,7 +130,7 @@ fn set_generations(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repai
     Ok(())
 }
 
-/// Reports the names that go because their inode is not in use.
+/// Adds an action for each name that is given up because its inode is not in use.
 fn report_dropped(patient: &mut Patient, names: &Names<'_>) {
     for dropped in names.tree.dropped.iter().filter(|dropped| dropped.is_loss) {
         let link = &dropped.link;

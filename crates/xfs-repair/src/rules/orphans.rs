@@ -1,6 +1,6 @@
-//! Rules *directory-inode* and *lost-and-found*: makes directories whose inode is gone again in
-//! their own place, and reports the inodes that move to `lost+found`. The first loses the fields of
-//! the inode, so it runs only if losses are allowed.
+//! Rules *directory-inode* and *lost-and-found*. The first makes the inodes of lost directories
+//! again, at their old numbers. The fields of such an inode are lost, so the rule runs only if
+//! losses are allowed. The second reports the inodes that move to `lost+found`.
 
 use xfs_check::Place;
 use xfs_format::directory::index_start;
@@ -17,11 +17,12 @@ use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
 
-/// The bytes of the data fork of a directory that is made: the same as in a new inode of the
-/// kernel's.
+/// The number of bytes that the data fork of a newly made directory has in its inode. It is the
+/// same as in a new inode that the kernel makes.
 const MADE_FORK_BYTES: usize = 192;
 
-/// Makes the inodes of directories that are gone, and reports the inodes without a name.
+/// Makes the inodes of lost directories again, and reports the inodes that move to `lost+found`
+/// because no name leads to them.
 ///
 /// # Errors
 ///
@@ -45,8 +46,9 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
     Ok(())
 }
 
-/// Makes the directories again whose blocks the reverse map still knows, with these blocks as their
-/// forks. Returns whether there are any: their entries and attributes are read in the next round.
+/// Makes again the inodes of those lost directories whose blocks the reverse map still knows. The
+/// new inodes get these blocks as their forks. Returns whether there are any; their entries and
+/// attributes are then read in the next round.
 ///
 /// # Errors
 ///
@@ -88,8 +90,8 @@ pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<
     Ok(is_restored)
 }
 
-/// Reports a directory that was made. All of them but a new `lost+found` existed before, so their
-/// fields are lost.
+/// Adds the action for a directory whose inode was made. The old fields of the inode are reported
+/// as lost, except for a new `lost+found`, which had none.
 fn report_made(patient: &mut Patient, names: &Names<'_>, core: &InodeCore, kept: &str) {
     let number = core.number;
     let place = Place::of_inode(number, patient.geometry());
@@ -108,8 +110,8 @@ fn report_made(patient: &mut Patient, names: &Names<'_>, core: &InodeCore, kept:
     });
 }
 
-/// Makes the realtime inodes again, which the superblock names. Without a realtime device they are
-/// empty files.
+/// Makes the realtime inodes again if they are lost; the superblock names them. On a volume without
+/// a realtime device they are empty files.
 ///
 /// # Errors
 ///
@@ -155,15 +157,15 @@ fn mark_used(patient: &mut Patient, number: InodeNumber) {
     }
 }
 
-/// The fields that a new inode takes from another one.
+/// The fields that a newly made inode copies from another inode.
 struct Template {
     time: Timestamp,
     flags2: InodeFlags2,
     lsn: Lsn,
 }
 
-/// Returns the fields that a new directory takes from its parent, else from any inode in use. If no
-/// inode can be read, the fields follow from the features of the volume.
+/// Returns the fields that a newly made directory copies: from its parent, or else from any inode
+/// in use. If no inode can be read, the fields follow from the features of the volume.
 fn template(patient: &Patient, names: &Names<'_>, directory: InodeNumber) -> Template {
     let parent = names.links_to(directory).find_map(|link| names.model.core(link.directory));
     let others = names.facts.members.keys().find_map(|number| names.model.core(*number));
@@ -178,7 +180,7 @@ fn template(patient: &Patient, names: &Names<'_>, directory: InodeNumber) -> Tem
     Template { time: Timestamp::default(), flags2, lsn: patient.lsn() }
 }
 
-/// A directory that is made: its number, its generation and its permissions.
+/// A directory whose inode is made: its number, its generation and its permissions.
 struct MadeInode {
     number: InodeNumber,
     generation: u32,
@@ -186,8 +188,9 @@ struct MadeInode {
 }
 
 impl MadeInode {
-    /// No structure states the permissions. The root gets those of a new volume, without which
-    /// nobody but root reaches any file. All others are for their owner only.
+    /// Chooses the permissions of the directory, which no structure states. The root directory gets
+    /// those of a new volume, without which only root could reach any file. All others are
+    /// accessible to their owner only.
     fn of(names: &Names<'_>, number: InodeNumber, generation: u32) -> Self {
         let permissions = if number == names.facts.root { 0o755 } else { 0o700 };
         Self { number, generation, permissions }

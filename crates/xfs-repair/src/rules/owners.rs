@@ -1,8 +1,8 @@
 //! Rule `owners`: blocks that two owners claim and that cannot be shared.
 //!
-//! Owns: the copies. Does **not** own: forks that the reverse map contradicts, which rule `fork`
-//! has rewritten before; or the contents of files on a volume with reference counts, which stay
-//! shared.
+//! Owns: the decision which owner keeps the blocks, and the copies for the others. Does **not**
+//! own: forks that the reverse map contradicts, which rule `fork` has rewritten before; or the
+//! contents of files on a volume with reference counts, which stay shared.
 //!
 //! The first owner keeps the blocks: metadata before contents, and the lower inode before the
 //! higher one. Each other owner gets a copy of them, so that no owner loses what it shows now.
@@ -25,17 +25,19 @@ use crate::patient::Patient;
 /// The name of the rule.
 const RULE: &str = "copy-for";
 
-/// The most steps of the search for conflicts in a group. A step is one segment of one claim.
+/// The greatest number of steps in the search for conflicts in a group. In each step, one claim is
+/// compared with one segment (a range of blocks that the same claims cover).
 const MOST_STEPS: u64 = 1 << 24;
 
-/// A fork of an inode that gets copies of blocks.
+/// A fork that must give up blocks to an owner with a better right, and gets copies of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Loser {
     inode: InodeNumber,
     is_attr: bool,
 }
 
-/// Gives each owner but the first its own copy of blocks that several owners claim.
+/// If several owners claim the same blocks, the owner with the best right keeps them, and each
+/// other owner gets a copy of its own.
 ///
 /// # Errors
 ///
@@ -83,8 +85,9 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// The right of an owner to blocks: the lowest goes first. The last number is the place of the
-/// claim in the order of starts, so no two claims have the same right.
+/// The right of a claim to its blocks. The claim with the lowest value keeps the blocks. The last
+/// number is the index of the claim in the order of the claims' starts, so that no two claims have
+/// the same right.
 type Right = (u8, u64, usize);
 
 fn right(claim: &Rmap, index: usize) -> Right {
@@ -97,18 +100,19 @@ fn right(claim: &Rmap, index: usize) -> Right {
     }
 }
 
-/// Blocks between two neighbouring starts or ends of claims, with the best rights to them.
+/// A range of blocks in which no claim starts or ends, with the best rights to these blocks.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     start: u32,
     end: u32,
-    /// The best right of all claims.
+    /// The best right of all claims that cover the range.
     best: Option<Right>,
-    /// The best right of the claims that may not share blocks.
+    /// The best right of those claims that cover the range and may not share blocks.
     best_alone: Option<Right>,
 }
 
-/// Returns the segments of several claims that may not all share the blocks, in order.
+/// Returns, in order, the segments that several claims cover and that not all of these claims may
+/// share.
 fn segments(claims: &[Rmap], may_share: &impl Fn(&Rmap) -> bool) -> Vec<Segment> {
     let mut edges: Vec<(u32, usize, bool)> = Vec::with_capacity(claims.len() * 2);
     for (index, claim) in claims.iter().enumerate() {
@@ -139,12 +143,13 @@ fn segments(claims: &[Rmap], may_share: &impl Fn(&Rmap) -> bool) -> Vec<Segment>
     segments
 }
 
-/// Blocks of one loser in a group: the first block and the block after the last.
+/// A fork that loses blocks of a group, and the range that it loses: the first block and the block
+/// after the last one.
 type Lost = (Loser, (u32, u32));
 
-/// Returns the forks whose extents overlap a claim of an owner with a better right, with the
-/// blocks. Claims that may share blocks have no conflict with each other. Returns `None` if looking
-/// for them takes more than [`MOST_STEPS`] steps.
+/// Returns the forks whose extents overlap a claim with a better right, each with the range of the
+/// overlap. Claims that may share blocks do not conflict with each other. Returns `None` if the
+/// search takes more than [`MOST_STEPS`] steps.
 fn conflicts(mut claims: Vec<Rmap>, may_share: impl Fn(&Rmap) -> bool) -> Option<Vec<Lost>> {
     let place = |claim: &Rmap| (claim.start, right(claim, 0), claim.offset);
     claims.sort_by_key(place);
@@ -181,7 +186,7 @@ fn conflicts(mut claims: Vec<Rmap>, may_share: impl Fn(&Rmap) -> bool) -> Option
     Some(found)
 }
 
-/// Copies the blocks of a fork that lie in these ranges, and maps the copies.
+/// Copies those blocks of a fork that lie in `ranges`, and makes the fork map the copies.
 fn copy(patient: &mut Patient, loser: Loser, ranges: &[(u64, u64)]) -> Result<(), RepairError> {
     let kind = if loser.is_attr { ForkKind::Attr } else { ForkKind::Data };
     let found = patient.evidence().inode(loser.inode);
@@ -213,7 +218,8 @@ fn copy(patient: &mut Patient, loser: Loser, ranges: &[(u64, u64)]) -> Result<()
     patient.set_fork(loser.inode, kind, ForkContents::Extents(super::fork::in_order(extents)))
 }
 
-/// Cuts an extent at the bounds of ranges. Returns its parts, each with whether it lies in a range.
+/// Cuts an extent at the bounds of `ranges`. Returns the parts, each with whether it lies in one of
+/// the ranges.
 fn parts(extent: &Extent, ranges: &[(u64, u64)]) -> Vec<(Extent, bool)> {
     let end = extent.start.0 + u64::from(extent.length_blocks);
     let inside = |edge: &u64| *edge > extent.start.0 && *edge < end;

@@ -1,7 +1,8 @@
 //! Writes the blocks of a rebuilt fork.
 //!
-//! Owns: the place of each block. A block of the fork that has a place keeps it, so that a fork
-//! whose map stays the same changes no space. Does **not** own: the contents of the blocks.
+//! Owns: the choice of a block on disk for each block of the fork. A block of the fork that has one
+//! keeps it, so that no space changes if the fork's map stays the same. Does **not** own: the
+//! contents of the blocks.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ use crate::patient::Patient;
 /// remote value.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
-    /// A block with address and checksum.
+    /// A block of a directory or of the attribute btree, which contains its own address and
+    /// checksum.
     Block(NewBlock),
     /// A part of a remote value.
     Value(RemotePart),
@@ -54,7 +56,7 @@ pub(crate) struct ForkPlace {
 }
 
 impl ForkPlace {
-    /// Returns the fork as the model has it.
+    /// Returns this fork of the inode in the model. `None` if the model lacks the inode.
     fn of_model(self, model: &Model) -> Option<&ModelFork> {
         let inode = model.inodes.get(&self.inode)?;
         Some(match self.kind {
@@ -64,8 +66,8 @@ impl ForkPlace {
     }
 }
 
-/// Gives a fork the contents `pieces`: takes blocks where needed, writes the pieces, and changes
-/// the map if it differs.
+/// Writes `pieces` as the new contents of a fork. Takes free blocks if the fork has too few, and
+/// changes the fork's extent map if it differs.
 ///
 /// # Errors
 ///
@@ -90,7 +92,8 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Returns the place of each block that the pieces fill.
+/// Returns the block on disk for each block of the fork that the pieces fill. A block that the fork
+/// already maps keeps its place; free blocks are taken for the others.
 fn places(
     patient: &mut Patient,
     old: &[Extent],
@@ -124,7 +127,8 @@ fn places(
     Ok(places)
 }
 
-/// Joins blocks to extents: neighbours in the fork and on the volume, inside of one group.
+/// Joins blocks to extents. Blocks of one extent are neighbours both in the fork and on the volume,
+/// and lie in one group.
 fn joined(places: &BTreeMap<FileBlock, FsBlock>, geometry: &Geometry) -> Vec<Extent> {
     let group = |block: FsBlock| geometry.split_block(block).map(|(group, _)| group);
     let mut extents: Vec<Extent> = Vec::new();

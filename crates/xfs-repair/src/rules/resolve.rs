@@ -44,17 +44,18 @@ pub(crate) struct Link {
     pub(crate) name: Box<[u8]>,
     /// The child.
     pub(crate) child: InodeNumber,
-    /// The type that the entry states, for a child that is not in use.
+    /// The type that the directory entry states. It is used if the child is not in use, so that its
+    /// inode does not state a type.
     stated_type: EntryType,
-    /// Whether a sound entry says so.
+    /// Whether an entry in a sound block states the link.
     is_sound: bool,
-    /// Whether a parent pointer says so.
+    /// Whether a parent pointer states the link.
     has_pointer: bool,
 }
 
 impl Link {
-    /// Returns how well the link is witnessed: 4 entry and pointer, 3 pointer, 2 entry, 1 entry in
-    /// a damaged block.
+    /// Returns how strong the evidence for the link is: 4 for an entry and a pointer, 3 for a
+    /// pointer, 2 for an entry, 1 for an entry in a damaged block.
     fn rank(&self) -> u8 {
         match (self.position.is_some(), self.has_pointer, self.is_sound) {
             (true, true, _) => 4,
@@ -70,24 +71,24 @@ impl Link {
 pub(crate) struct Dropped {
     /// The link.
     pub(crate) link: Link,
-    /// Whether the child is not in use, so that the name is lost with it.
+    /// Whether the name is lost with its child, because the child is not in use.
     pub(crate) is_loss: bool,
 }
 
-/// The tree of a volume.
+/// The tree of names that the volume gets: the decision of this module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     /// All links, sorted by directory, position and name.
     pub(crate) links: Vec<Link>,
-    /// The directories that are made again, with their generations.
+    /// The directories whose lost inodes are made again, each with its generation.
     pub(crate) made: BTreeMap<InodeNumber, u32>,
-    /// The generations of directories that differ from the stored ones.
+    /// The directories whose generation must change, each with the new generation.
     pub(crate) generations: BTreeMap<InodeNumber, u32>,
-    /// The inodes whose type differs from the stored one.
+    /// The inodes whose type must change, each with the new type.
     pub(crate) types: BTreeMap<InodeNumber, EntryType>,
     /// The links that are given up.
     pub(crate) dropped: Vec<Dropped>,
-    /// The inodes that go to `lost+found`.
+    /// The inodes that get a name in `lost+found`, because no other name leads to them.
     pub(crate) rescued: BTreeSet<InodeNumber>,
     /// Whether names or inodes of directories would be lost, and losses are not allowed. Then a
     /// directory that would lose names keeps its bytes, no link count changes, and no inode goes to
@@ -103,7 +104,7 @@ impl Tree {
         self.links.get(start..end).unwrap_or(&[])
     }
 
-    /// Returns the type of the entry for a link.
+    /// Returns the type that the directory entry of a link must state.
     pub(crate) fn entry_type(&self, facts: &Facts, link: &Link) -> EntryType {
         match facts.members.get(&link.child) {
             _ if self.made.contains_key(&link.child) => EntryType::Directory,
@@ -151,8 +152,9 @@ pub(crate) fn resolve(facts: &Facts) -> Tree {
     resolver.tree
 }
 
-/// Returns the directories whose children agree on another generation than the stored one. Two
-/// children are needed: the pointer of a single child may be wrong as well.
+/// Returns the directories whose children agree on another generation than the one that is stored
+/// in the directory's inode. At least two children must agree, because the pointer of a single
+/// child may be wrong as well.
 fn voted_generations(facts: &Facts) -> BTreeMap<InodeNumber, u32> {
     let named: BTreeSet<(InodeNumber, &[u8], InodeNumber)> = facts
         .names
@@ -175,8 +177,9 @@ fn voted_generations(facts: &Facts) -> BTreeMap<InodeNumber, u32> {
     votes.into_iter().filter_map(differs).collect()
 }
 
-/// Returns the inodes whose type is wrong: all entries state another type, and the contents of the
-/// inode are not those of its own type, or children know the inode as their directory.
+/// Returns the inodes whose stored type is wrong, each with its right type. All entries must state
+/// that other type. In addition, the contents must not fit the stored type, or children must state
+/// the inode as their directory.
 fn voted_types(facts: &Facts) -> BTreeMap<InodeNumber, EntryType> {
     let mut stated: BTreeMap<InodeNumber, BTreeSet<u8>> = BTreeMap::new();
     for name in &facts.names {
@@ -196,7 +199,7 @@ fn voted_types(facts: &Facts) -> BTreeMap<InodeNumber, EntryType> {
     facts.members.iter().filter_map(wrong).collect()
 }
 
-/// Returns the generation with the most votes, and their number.
+/// Returns the generation with the most votes, and the number of its votes.
 fn most_votes(votes: &BTreeMap<u32, u64>) -> Option<(u32, u64)> {
     votes.iter().map(|(generation, count)| (*generation, *count)).max_by_key(|(_, count)| *count)
 }
@@ -213,8 +216,8 @@ impl Resolver<'_> {
         changed.copied().or(member.map(|member| member.generation))
     }
 
-    /// Decides whether the names wait for the permission to lose some of them, or to lose the
-    /// fields of directories that are made again.
+    /// Sets `is_held` if names, or the fields of directories that are made again, would be lost and
+    /// losses are not allowed.
     fn hold(&mut self) {
         let facts = self.facts;
         let is_lossy = !self.tree.made.is_empty()
@@ -223,9 +226,9 @@ impl Resolver<'_> {
         self.tree.is_held = !facts.allows_loss && is_lossy;
     }
 
-    /// Finds the directories that are gone and can be made again in their own place: the root,
-    /// directories that an entry names, and directories that children need for their only
-    /// name.
+    /// Finds the lost directories whose inodes can be made again at their old numbers. These are
+    /// the root, directories that an entry names, and directories that hold the only name of some
+    /// child.
     fn make_directories(&mut self) {
         let mut votes: BTreeMap<InodeNumber, BTreeMap<u32, u64>> = BTreeMap::new();
         for pointer in &self.facts.pointers {
@@ -271,7 +274,7 @@ impl Resolver<'_> {
         pointers.map(|pointer| pointer.directory).collect()
     }
 
-    /// Returns all links that an entry or a pointer states and that are possible.
+    /// Returns all links that an entry or a parent pointer states. Impossible links are dropped.
     fn candidates(&mut self) -> Vec<Link> {
         let mut links: BTreeMap<(InodeNumber, Box<[u8]>, InodeNumber), Link> = BTreeMap::new();
         for name in &self.facts.names {
@@ -311,8 +314,8 @@ impl Resolver<'_> {
         possible
     }
 
-    /// Returns whether the child of a link exists or may exist. An entry whose inode is gone stays:
-    /// the inode is still to be repaired.
+    /// Returns whether the child of a link exists or may exist. A link to an inode that is gone is
+    /// possible, because that inode is still to be repaired.
     fn is_possible(&self, link: &Link) -> bool {
         let is_special = link.child == self.facts.root || self.facts.reserved.contains(&link.child);
         if is_special {
@@ -327,7 +330,7 @@ impl Resolver<'_> {
             }
     }
 
-    /// Leaves one child for each name of a directory.
+    /// Decides between several children with the same name in one directory: one keeps the name.
     fn one_child_for_each_name(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         links.sort_by(|a, b| {
             let place = |link: &Link| (std::cmp::Reverse(link.rank()), link.position, link.child);
@@ -350,15 +353,16 @@ impl Resolver<'_> {
         kept
     }
 
-    /// Gives up a link. The name is lost if the child may exist and cannot be read: an inode in use
-    /// keeps another name, or gets one in `lost+found`.
+    /// Gives up a link. The name counts as lost if its child may exist but cannot be read. It is
+    /// not lost if the child is in use: the child keeps another name, or gets one in `lost+found`.
     fn drop_link(&mut self, link: Link) {
         let is_kept = self.tree.made.contains_key(&link.child);
         let is_loss = !is_kept && matches!(self.facts.slot(link.child), Slot::Gone | Slot::Unknown);
         self.tree.dropped.push(Dropped { link, is_loss });
     }
 
-    /// Decides, for each child, which links with only one witness are believed.
+    /// Decides, for each child, which links are kept although only an entry or only a pointer
+    /// states them.
     fn believed(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         links.sort_by(|a, b| a.child.cmp(&b.child).then_with(|| self.order(a).cmp(&self.order(b))));
         let mut kept = Vec::with_capacity(links.len());
@@ -378,7 +382,8 @@ impl Resolver<'_> {
         kept
     }
 
-    /// Returns the order in which the links of one child are judged: the best witnessed first.
+    /// Returns the sort key by which the links of one child are judged one after another: links
+    /// with an entry and a pointer come first.
     fn order<'l>(&self, link: &'l Link) -> (u8, InodeNumber, &'l [u8]) {
         let class = match link.rank() {
             4 => 0,
@@ -395,7 +400,8 @@ impl Resolver<'_> {
             || self.facts.members.get(&directory).is_some_and(|member| !member.has_all_names)
     }
 
-    /// Returns whether a link is believed, if `others` links of the child are.
+    /// Returns whether a link is kept. `others` is the number of links of the same child that are
+    /// kept already.
     fn is_believed(&self, link: &Link, others: u32) -> bool {
         let Some(child) = self.facts.members.get(&link.child) else { return true };
         let wants_more = others < child.links && !child.is_directory();
@@ -411,7 +417,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Leaves one name for each directory.
+    /// Decides between several links to one directory: only one is kept.
     fn one_name_for_each_directory(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         let order = |link: &Link| {
             let dotdot = self.facts.members.get(&link.child).and_then(|member| member.dotdot);
@@ -432,7 +438,8 @@ impl Resolver<'_> {
         kept
     }
 
-    /// Cuts rings: directories that are below themselves.
+    /// Cuts rings, in which a directory is below itself: gives up the link with the weakest
+    /// evidence in each ring.
     fn without_rings(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         let mut cut = BTreeSet::new();
         let mut reached: BTreeSet<InodeNumber> = BTreeSet::from([self.facts.root]);

@@ -1,4 +1,4 @@
-//! Attribute forks of each form, built and decoded again.
+//! Tests of building attribute forks in each form: they are decoded again and compared.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,9 @@ fn attributes(count: usize) -> Vec<NewAttribute> {
     (0..count).map(attribute).chain([parent]).collect()
 }
 
-/// Builds a fork with `attributes`, verifies each block at an address of its own, and compares the
-/// attributes of all leaves with the list. Returns the blocks of the fork and how many are nodes.
+/// Builds a fork with `attributes`. Verifies each of its blocks at a disk address of its own, and
+/// compares the attributes in all leaves with `attributes`. Returns the block numbers of the fork,
+/// and how many of these blocks are nodes.
 fn check_fork(attributes: &[NewAttribute]) -> (Vec<u64>, usize) {
     let geometry = golden_geometry();
     let owner = AttributeOwner { number: InodeNumber(131), room: 100 };
@@ -92,7 +93,8 @@ fn long_value_has_blocks_between_the_root_and_the_leaves() {
     assert_eq!(blocks.values.first().map(|part| part.file_block), Some(FileBlock(1)));
 }
 
-/// I1: builds a fork from a list and from the reversed list, and compares the bytes.
+/// Checks I1 of `attributes` (the order in the list does not matter). Builds a fork from a list and
+/// from the reversed list, and compares the bytes.
 #[test]
 fn order_of_the_list_does_not_change_the_fork() {
     let owner = AttributeOwner { number: InodeNumber(131), room: 100 };

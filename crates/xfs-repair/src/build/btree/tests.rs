@@ -14,9 +14,9 @@ use xfs_testkit::golden;
 use super::{build, count_blocks, count_levels};
 
 /// Builds a btree of `records` in blocks from 100 on, and walks it from its root. Each block must
-/// pass its verifier, have at least half of its entries unless it is the root, and lead to its
-/// right neighbour. The leaves must hold all records in order. Each key of a node must be that of
-/// its child.
+/// pass its verifier, have at least half of the entries that fit unless it is the root, and lead to
+/// its right neighbour. The leaves must hold all records in order. Each key of a node must be that
+/// of its child.
 fn check_build<F: BtreeFormat>(geometry: &Geometry, records: &[F::Record]) {
     let group = Group::new(geometry, AgNumber(1)).expect("the image has two groups");
     let count = count_blocks::<F>(records.len(), geometry);
@@ -69,7 +69,8 @@ fn check_build<F: BtreeFormat>(geometry: &Geometry, records: &[F::Record]) {
     assert_eq!(found, records);
 }
 
-/// Compares the keys of a child in its node with the lowest and highest key that the child has.
+/// Checks that the keys which a node has for one of its children are the lowest and the highest key
+/// in that child.
 fn check_keys<F: BtreeFormat>(
     node: &BtreeBlock<'_>,
     index: usize,

@@ -1,4 +1,4 @@
-//! Directories of each form, built and decoded again.
+//! Tests of building directories in each form: they are decoded again and compared.
 
 use xfs_device::BlockDevice;
 use xfs_format::directory::{
@@ -26,9 +26,10 @@ fn entries(count: u64) -> Vec<NewEntry> {
     (0..count).map(entry).collect()
 }
 
-/// Builds a directory with `count` entries, verifies each block at an address of its own, and
-/// compares the names of the data blocks with the list, in order (I2). A second build must give
-/// the same bytes (I1). Returns the number of blocks of each kind: data, index, free space.
+/// Builds a directory with `count` entries, and verifies each block at a disk address of its own.
+/// Checks that the data blocks have the entries in the order of the list (I2), and that a second
+/// build gives the same bytes (I1). Returns the number of blocks of each kind: data, index, free
+/// space.
 fn check_blocks(count: u64) -> [usize; 3] {
     let geometry = golden_geometry();
     let entries = entries(count);

@@ -14,7 +14,7 @@ use crate::testing::{bytes, superblock_of};
 
 const GROUP: AgNumber = AgNumber(0);
 
-/// Returns a patient with the free blocks 10 to 14 of the first group, and its device.
+/// Returns a patient and its device. Only the blocks 10 to 14 of the first group are free.
 fn patient() -> (Patient, SharedDevice) {
     let device: SharedDevice = Arc::new(CowDevice::new(Arc::new(golden())));
     let mut sector = [0; 512];
@@ -25,7 +25,8 @@ fn patient() -> (Patient, SharedDevice) {
     (patient, device)
 }
 
-/// Takes `count` blocks for an object that has written some bytes before.
+/// Makes the changes of an attempt: writes some bytes, adds an action, and takes 2 and then `count`
+/// blocks.
 fn change(patient: &mut Patient, count: u32) -> Result<(), RepairError> {
     patient.write(DiskAddr(1), &[7; 512])?;
     patient.write(DiskAddr(1), &[8; 1024])?;

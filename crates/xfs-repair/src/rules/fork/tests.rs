@@ -1,4 +1,4 @@
-//! Tests of the choice between sound leaves and the reverse map.
+//! Tests of the choice between the sound leaves of a fork's btree and the reverse map.
 
 use xfs_evidence::{FileRange, ForkEvidence};
 use xfs_format::extent::Extent;
@@ -19,8 +19,8 @@ fn range(start: u64, end: u64) -> FileRange {
     FileRange { start: FileBlock(start), end: FileBlock(end) }
 }
 
-/// Fills the missing ranges of a fork with sound extents from a reverse map, and compares the
-/// result.
+/// Fills the ranges `missing` of a fork, whose other extents are `sound`, from the reverse map
+/// `map`. Checks that the fork then has the extents `expected`.
 fn check_filled(sound: &[Extent], missing: &[FileRange], map: &[Extent], expected: &[Extent]) {
     let fork = ForkEvidence {
         extents: sound.to_vec(),

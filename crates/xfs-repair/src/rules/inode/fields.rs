@@ -4,7 +4,8 @@
 //! the inode.
 //!
 //! A candidate is chosen if the inode then passes its checks and its forks can be read. The first
-//! candidate that does wins, and candidates are in the order of their evidence.
+//! such candidate is chosen; the candidates are tried in the order of the evidence for them, the
+//! strongest first.
 
 use xfs_evidence::{Evidence, InodeEvidence};
 use xfs_format::directory::EntryType;
@@ -22,14 +23,14 @@ use crate::patient::Patient;
 /// The version of all inodes of a v5 volume.
 const VERSION: u8 = 3;
 
-/// The bit of the first word of flags that no flag has.
+/// The one bit in the first word of an inode's flags that is not a flag.
 const UNKNOWN_FLAG: u16 = 1 << 15;
 
-/// The most fields of one inode that are set.
+/// The greatest number of fields that are corrected in one inode.
 const MOST_FIELDS: u32 = 24;
 
-/// Returns the bytes of an inode with one bit changed so that they pass all checks. Returns `None`
-/// if the checksum is right or no single bit is wrong.
+/// Searches for a single bit of an inode whose inversion makes the inode pass all checks. Returns
+/// the corrected bytes. `None` if the checksum is right already or there is no such bit.
 pub(super) fn one_bit(patient: &Patient, found: &InodeEvidence) -> Option<Vec<u8>> {
     let mut bytes = found.bytes.clone();
     if bytes.is_empty() || verify_checksum(&bytes).is_ok() {
@@ -49,7 +50,7 @@ pub(super) fn one_bit(patient: &Patient, found: &InodeEvidence) -> Option<Vec<u8
     None
 }
 
-/// Checks the bytes of an inode.
+/// Returns the first check that the bytes of an inode fail, or success if they pass all checks.
 pub(super) fn passes(patient: &Patient, number: InodeNumber, bytes: &[u8]) -> Result<(), Check> {
     let geometry = patient.geometry();
     let core = InodeCore::decode(bytes, number, geometry);
@@ -62,8 +63,8 @@ pub(super) fn is_readable(patient: &Patient, number: InodeNumber, bytes: &[u8]) 
     Work { patient, number, entry_type: None }.is_readable(bytes)
 }
 
-/// Returns whether the bytes are those of this inode: at least three of magic number, version,
-/// number and UUID are right.
+/// Returns whether the bytes belong to this inode number. At least three of magic number, version,
+/// inode number and UUID must be right.
 pub(super) fn is_this_inode(patient: &Patient, found: &InodeEvidence) -> bool {
     let Ok((disk, _)) = InodeDisk::ref_from_prefix(&found.bytes) else { return false };
     let right = [
@@ -119,8 +120,8 @@ pub(super) fn with_possible_flags(core: &InodeCore, superblock: &Superblock) -> 
     core
 }
 
-/// Sets the fields of an inode that fail a check. Returns the sealed bytes, or `None` if a field
-/// has no candidate.
+/// Corrects the fields of an inode that fail a check. Returns the bytes with a new checksum, or
+/// `None` if there is no candidate for the value of a field.
 pub(super) fn correct(
     patient: &Patient,
     names: &[ModelName],
@@ -140,9 +141,9 @@ pub(super) fn correct(
 }
 
 /// Returns an inode whose mode is 0 with the type that its names state. If no name states one, a
-/// directory, a symbolic link and a regular file are tried. A type whose contents can be read wins;
-/// a type that only passes the checks of the inode is taken if no other type can be meant. Returns
-/// `None` if there is no such type.
+/// directory, a symbolic link and a regular file are tried. The first type with which the contents
+/// can be read is taken. A type with which only the inode's own checks pass is taken if no other
+/// type is possible. Returns `None` if there is no such type.
 pub(super) fn with_mode(
     patient: &Patient,
     names: &[ModelName],
@@ -170,7 +171,8 @@ pub(super) fn with_mode(
     fitting.next().is_none().then_some(first)
 }
 
-/// Returns the type of an inode as the names that lead to it state, or the superblock.
+/// Returns the type of an inode according to the names that lead to it, or according to the
+/// superblock. `None` if they state none.
 fn entry_type(patient: &Patient, names: &[ModelName], number: InodeNumber) -> Option<FileType> {
     let superblock = patient.superblock();
     let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
@@ -182,18 +184,19 @@ fn entry_type(patient: &Patient, names: &[ModelName], number: InodeNumber) -> Op
     EntryType::from_disk(name.entry_type).and_then(EntryType::file_type)
 }
 
-/// The work on one inode.
+/// The correction of one inode.
 struct Work<'a> {
     patient: &'a Patient,
     number: InodeNumber,
     entry_type: Option<FileType>,
 }
 
-/// A change of the core.
+/// A function that changes a field of an inode's core to a candidate for its value.
 type Edit = Box<dyn Fn(&mut InodeDisk)>;
 
 impl Work<'_> {
-    /// Sets magic number, version, number and UUID, and seals.
+    /// Sets the magic number, version, inode number and UUID of an inode, and computes its
+    /// checksum.
     fn set_identity(&self, bytes: &mut [u8]) {
         let uuid = self.patient.geometry().meta_uuid.into_bytes();
         let number = self.number;
@@ -221,8 +224,9 @@ impl Work<'_> {
         bytes
     }
 
-    /// Sets the field that fails a check. The first candidate with which the inode passes its
-    /// checks and its forks can be read is taken, else the first one that removes the failed check.
+    /// Corrects the field that fails a check. Takes the first candidate with which the inode passes
+    /// its checks and its forks can be read. If there is none, takes the first one with which this
+    /// check no longer fails.
     fn set_field(&self, bytes: &[u8], failed: &Check) -> Option<Vec<u8>> {
         let Check::Inode(check) = failed else { return None };
         let candidates: Vec<Vec<u8>> =
@@ -305,7 +309,8 @@ impl Work<'_> {
         }
     }
 
-    /// Candidates for the type: that of the names, then all others.
+    /// Returns candidates for the type: the one that the names state, or all types if they state
+    /// none.
     fn modes(&self, mode: u16) -> Vec<Edit> {
         let all = [
             FileType::Regular,
@@ -327,7 +332,8 @@ impl Work<'_> {
             .collect()
     }
 
-    /// Candidates for the size: that of the contents in the inode, or the end of the last block.
+    /// Returns candidates for the size: lengths that contents inside the inode can have, or the end
+    /// of the last extent.
     fn sizes(&self, bytes: &[u8]) -> Vec<Edit> {
         let found = self.patient.evidence().judge_inode(self.number, bytes.to_vec());
         let fork = found.fork(ForkKind::Data);
@@ -360,7 +366,7 @@ impl Work<'_> {
             .collect()
     }
 
-    /// Removes the flags of features that the volume does not have.
+    /// Returns the candidate without the flags of features that the volume does not have.
     fn without_features(&self) -> Vec<Edit> {
         use xfs_format::{IncompatFeatures, RoCompatFeatures};
         let geometry = self.patient.geometry();
@@ -372,8 +378,8 @@ impl Work<'_> {
         one(move |disk| disk.flags2 = (disk.flags2.get() & !missing.bits()).into())
     }
 
-    /// Candidates for the counts: those of the forks as the records in the inode and the reverse
-    /// map give them.
+    /// Returns the candidate for the numbers of extents and blocks. It counts the extents of both
+    /// forks in the inode and its btrees, or those of the reverse map.
     fn counts(&self, bytes: &[u8]) -> Vec<Edit> {
         let mapped = self.patient.mapped();
         let found = self.patient.evidence().judge_inode(self.number, bytes.to_vec());
@@ -417,7 +423,7 @@ fn one(edit: impl Fn(&mut InodeDisk) + 'static) -> Vec<Edit> {
     vec![Box::new(edit)]
 }
 
-/// Candidates for the formats of both forks: each pair.
+/// Returns candidates for the formats of the two forks: every pair of formats.
 fn formats(bytes: &[u8]) -> Vec<Edit> {
     let forms = [ForkFormat::Local, ForkFormat::Extents, ForkFormat::Btree, ForkFormat::Device];
     let Ok((disk, _)) = InodeDisk::ref_from_prefix(bytes) else { return Vec::new() };
@@ -435,7 +441,7 @@ fn formats(bytes: &[u8]) -> Vec<Edit> {
     edits
 }
 
-/// Candidates for the start of the attribute fork.
+/// Returns candidates for the offset of the attribute fork: every possible offset.
 fn fork_offsets() -> Vec<Edit> {
     (0..=u8::MAX)
         .map(|offset| -> Edit { Box::new(move |disk| disk.fork_offset = offset) })

@@ -4,8 +4,8 @@
 //! log (`xfs-evidence`).
 //!
 //! Only the newest state of an inode is used. Its core is exact. A fork that the log lacks comes
-//! from the damaged inode if it can be read there, or else from the reverse map. If it has
-//! neither, the inode is left to the other attempts.
+//! from the damaged inode if it can be read there, or else from the reverse map. If a fork is in
+//! neither of them, the log does not help, and the inode is restored in another way.
 
 use xfs_check::{Code, Place};
 use xfs_evidence::{InodeEvidence, LoggedInode};
@@ -19,16 +19,17 @@ use crate::fork::ForkContents;
 use crate::patient::Patient;
 use crate::rules::fork::{fits_count, in_order};
 
-/// An inode whose core is known, with the forks that have to be rebuilt.
+/// An inode as it can be restored: its core is known, and the forks in `from_map` must be rebuilt.
 struct Candidate {
     core: InodeCore,
     bytes: Vec<u8>,
-    /// The forks of which the reverse map has the extents.
+    /// The forks that neither the log nor the damaged inode has, each with its extents from the
+    /// reverse map.
     from_map: Vec<(ForkKind, Vec<Extent>)>,
 }
 
-/// Writes an inode as the log has it. Returns `false`, and changes nothing, if the log does not
-/// state it completely.
+/// Restores an inode from the log. Returns `false`, and changes nothing, if the log does not have
+/// the newest core, or a fork is known nowhere.
 ///
 /// # Errors
 ///
@@ -61,8 +62,8 @@ pub(super) fn restore(
     Ok(true)
 }
 
-/// Returns the inode that the log states, or `None` if it is not the newest state, or if a fork is
-/// known nowhere.
+/// Returns the inode as the log allows to restore it. `None` if the log does not have its newest
+/// state, or if a fork is known nowhere.
 fn candidate(patient: &Patient, logged: &LoggedInode, found: &InodeEvidence) -> Option<Candidate> {
     let core = InodeCore::decode(&logged.bytes, found.number, patient.geometry()).ok()?;
     if !logged.is_newest || core.mode == 0 {
@@ -87,8 +88,8 @@ fn candidate(patient: &Patient, logged: &LoggedInode, found: &InodeEvidence) -> 
     has_all_blocks(patient, &candidate).then_some(candidate)
 }
 
-/// Returns the logged inode with the missing forks as the damaged inode has them, or `None` if that
-/// inode could not be read.
+/// Returns the bytes of the logged inode, in which the forks `missing` are taken from the damaged
+/// inode. `None` if the bytes of the damaged inode could not be read.
 fn with_forks_in_place(
     core: &InodeCore,
     logged: &LoggedInode,
@@ -110,8 +111,8 @@ fn with_forks_in_place(
     Some(bytes)
 }
 
-/// Returns the extents of a fork as the reverse map has them, or `None` if the fork has no extents,
-/// or has some that no fork of this kind can have.
+/// Returns the extents of a fork according to the reverse map. `None` if the fork's format has no
+/// extents, or if one of these extents is impossible in such a fork.
 fn mapped(patient: &Patient, core: &InodeCore, kind: ForkKind) -> Option<Vec<Extent>> {
     let has_extents =
         matches!(core.fork_format(kind), Some(ForkFormat::Extents | ForkFormat::Btree));
@@ -122,7 +123,8 @@ fn mapped(patient: &Patient, core: &InodeCore, kind: ForkKind) -> Option<Vec<Ext
 }
 
 /// Returns whether the extents of the reverse map add up to the number of blocks that the core
-/// states. An extent btree has blocks of its own, and then the reverse map must be whole.
+/// states. If a fork from the reverse map has an extent btree, whose own blocks would count too,
+/// returns whether the reverse maps are undamaged.
 fn has_all_blocks(patient: &Patient, candidate: &Candidate) -> bool {
     let core = &candidate.core;
     let evidence = patient.evidence();
