@@ -346,10 +346,10 @@ impl Log {
 /// of checkpoints that can begin in one block.
 const NUMBERS_PER_BLOCK: u32 = 64;
 
-/// Returns the number from which a session that begins at this head counts its checkpoints.
-/// Checkpoints that an earlier session left in the log have other numbers: that session began as
-/// many blocks earlier as it has written, and has not used up the numbers of these blocks. The
-/// whole log has fewer checkpoints than there are numbers.
+/// Returns the number from which a session (from opening the log to closing it) counts its
+/// checkpoints, if it begins at this head. Each block of each cycle has numbers of its own, and a
+/// session uses fewer numbers than the blocks that it writes have. So no checkpoint that an earlier
+/// session left in the log has the number of a new one.
 pub(crate) const fn first_number(head: Lsn, log_blocks: u32) -> u32 {
     head.cycle().wrapping_mul(log_blocks).wrapping_add(head.block()).wrapping_mul(NUMBERS_PER_BLOCK)
 }

@@ -5,7 +5,7 @@ use xfs_format::inode::InodeCore;
 
 use crate::names::Obfuscator;
 
-/// Which bytes of a block are replaced or zeroed.
+/// The choice which bytes of a block are replaced or zeroed.
 #[derive(Clone, Copy)]
 pub(crate) struct Cleaning<'a> {
     /// The obfuscator that replaces names. `None` if names stay as they are.

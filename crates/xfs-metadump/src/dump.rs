@@ -14,7 +14,7 @@ use crate::names::Obfuscator;
 use crate::sink::Sink;
 use crate::superblock::FoundSuperblock;
 
-/// Number of bytes that are read and written at once where nothing is cleaned.
+/// Number of bytes that are read and written at once when a range is copied without cleaning.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// The greatest number of omissions (damaged or missing parts) that a report lists. Further ones
 /// are only counted.
@@ -89,9 +89,9 @@ pub struct DumpReport {
     pub written_bytes: u64,
     /// Number of inodes in the image, including free ones.
     pub inodes: u64,
-    /// The first damaged or missing parts.
+    /// The damaged or missing parts of the volume, but no more than a fixed number of them.
     pub omissions: Vec<Omission>,
-    /// Number of damaged or missing parts.
+    /// Number of all damaged or missing parts, including those that `omissions` does not list.
     pub omission_count: u64,
     /// Whether the log in the image is dirty: it holds changes that wait for replay.
     pub has_dirty_log: bool,

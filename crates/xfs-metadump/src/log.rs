@@ -17,7 +17,8 @@ const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 /// Number of blocks that are read at once.
 const CHUNK_BLOCKS: u32 = 2048;
 
-/// The log of the volume, and the way in which it is copied.
+/// The log of the volume, with the decision whether the image gets it as it is or with new
+/// contents.
 pub(crate) struct LogCopy {
     log: Option<LogDevice>,
     /// The contents that the image gets in place of those of a clean log. `None` if the log is

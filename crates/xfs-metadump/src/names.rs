@@ -49,7 +49,8 @@ impl<B: BuildHasher> Obfuscator<B> {
         Self { key }
     }
 
-    /// Replaces a name in place (N1, N2, N3).
+    /// Replaces a name in place by another one with the same length and hash (N1, N2, N3 of this
+    /// module).
     pub fn replace(&self, name: &mut [u8]) {
         if name.len() < SHORTEST || name == PUBLIC_NAME {
             return;

@@ -16,7 +16,7 @@ const SEARCH_BYTES: u64 = 64 << 30;
 const UNIT: usize = 512;
 
 /// A superblock that was verified, and the sector with which the image begins: the volume's first
-/// sector, or a copy.
+/// sector, or the sector with the copy.
 pub(crate) struct FoundSuperblock {
     pub(crate) superblock: Superblock,
     pub(crate) first_sector: Vec<u8>,

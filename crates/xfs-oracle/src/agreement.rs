@@ -146,15 +146,15 @@ pub fn replay(
 }
 
 impl Disagreement {
-    /// Creates the disagreement for a volume that has a wrong tree after `history`. `what`
-    /// describes it.
+    /// Creates the disagreement for a history after which the tree of the volume differs from the
+    /// model. `what` describes the difference.
     pub fn of_trees(history: &[Operation], what: String) -> Self {
         Self { history: history.to_vec(), what }
     }
 
-    /// Searches for a shorter history that still fails and ends with the same operation, and
-    /// returns its disagreement. `trial` runs a history on an empty volume. It returns the
-    /// description of the difference, or `None` if there is none.
+    /// Searches for a shorter history that still fails and ends with the same operation. Returns
+    /// the disagreement of the shortest one found. `trial` runs a history on an empty volume, and
+    /// returns the description of the difference, or `None` if there is none.
     pub fn shortened(self, mut trial: impl FnMut(&[Operation]) -> Option<String>) -> Self {
         let Some((last, rest)) = self.history.split_last() else { return self };
         let whole = |rest: &[Operation]| -> Vec<_> { rest.iter().chain([last]).cloned().collect() };

@@ -89,7 +89,8 @@ pub struct Contents {
     pub ranges: Vec<(u64, u64)>,
     /// Digest of the bytes of all these ranges, in the order of the ranges.
     pub digest: Digest,
-    /// A digest that is the same whether zeros are written or a hole.
+    /// A digest of the sectors that are not zero. It does not depend on whether zeros are written
+    /// or a hole.
     pub sparse: SparseDigest,
 }
 

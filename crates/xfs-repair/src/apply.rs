@@ -152,20 +152,20 @@ pub fn volume_state(undo: &UndoFile, device: &dyn BlockDevice) -> Result<VolumeS
     })
 }
 
-/// Returns the sector of a run that starts `at` bytes after the start of the run.
+/// Returns one sector of a run: the one that starts `at` bytes after the start of the run.
 fn sector(run: &[u8], at: usize) -> &[u8] {
     let end = run.len().min(at + SECTOR_BYTES);
     run.get(at..end).expect("all states of a run have one length")
 }
 
-/// Returns a superblock's sector with NEEDSREPAIR set, and sealed.
+/// Returns the superblock's sector `sector` with NEEDSREPAIR set and a new checksum.
 fn with_needs_repair(sector: &[u8]) -> Result<Vec<u8>> {
     let mut sector = sector.to_vec();
     set_needs_repair(&mut sector, true)?;
     Ok(sector)
 }
 
-/// Sets or clears NEEDSREPAIR in a superblock's sector, and seals it.
+/// Sets or clears NEEDSREPAIR in the superblock's sector, and computes its checksum.
 pub(crate) fn set_needs_repair(sector: &mut [u8], is_set: bool) -> Result<()> {
     let field = offset_of!(SuperblockDisk, incompat);
     let word = sector.get_mut(field..field + size_of::<u32>()).ok_or_else(|| {

@@ -104,11 +104,11 @@ pub(crate) struct ModelName {
 pub(crate) struct ModelParent {
     /// The inode that has the pointer.
     pub(crate) child: InodeNumber,
-    /// The directory.
+    /// The directory to which the pointer leads.
     pub(crate) directory: InodeNumber,
-    /// The directory's generation, by the pointer.
+    /// The generation of that directory, as the pointer states it.
     pub(crate) generation: u32,
-    /// The name.
+    /// The name that the pointer states for the inode.
     pub(crate) name: Vec<u8>,
 }
 

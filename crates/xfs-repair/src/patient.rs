@@ -199,7 +199,7 @@ impl Patient {
         map
     }
 
-    /// Returns the forks of all inodes as the reverse maps of the damaged volume have them.
+    /// Returns the forks of all inodes, as the reverse maps of the damaged volume record them.
     pub(crate) fn mapped(&self) -> Rc<MappedExtents> {
         if let Some(mapped) = &*self.mapped.borrow() {
             return Rc::clone(mapped);
@@ -350,8 +350,9 @@ impl Patient {
         free
     }
 
-    /// Returns whether blocks were taken from the group although its free blocks could not be told
-    /// from those of an inode that cannot be read. Forgets this mark.
+    /// Clears the group's mark in `taken_blindly`, and returns whether it was set: whether blocks
+    /// were taken although free blocks could not be told from those of an inode that cannot be
+    /// read.
     pub(crate) fn take_blind(&mut self, group: AgNumber) -> bool {
         self.taken_blindly.remove(&group)
     }

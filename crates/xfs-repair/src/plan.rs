@@ -61,22 +61,22 @@ impl LogOutcome {
 /// A changed run of bytes, with its digests before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangedRun {
-    /// The first byte on the volume.
+    /// The offset of the run on the volume, in bytes.
     pub offset: u64,
     /// The number of bytes.
     pub length: u32,
-    /// The digest of the bytes before the repair.
+    /// The digest of the run's bytes before the repair.
     pub before: Digest,
-    /// The digest of the bytes after the repair.
+    /// The digest of the run's bytes after the repair.
     pub after: Digest,
 }
 
 /// A finding of the checker that the plan does not repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftFinding {
-    /// The code.
+    /// The code of the finding.
     pub code: Code,
-    /// The place.
+    /// The object that the finding is about.
     pub place: Place,
     /// The value that was found, in words.
     pub found: String,
@@ -112,7 +112,7 @@ pub struct Plan {
     pub withdrawn: u32,
     /// The actions, in the order in which they are done.
     pub actions: Vec<Action>,
-    /// The changed runs, in the order of addresses.
+    /// The runs of bytes that the plan changes, in the order of addresses.
     pub runs: Vec<ChangedRun>,
     /// The damage that the plan does not repair.
     pub left: Vec<LeftFinding>,
@@ -251,7 +251,8 @@ impl Plan {
     }
 }
 
-/// Returns the known parts of a place as a JSON object.
+/// Returns a place as a JSON object with the parts that are known: group, block, byte offset, inode
+/// and file block.
 #[must_use]
 pub fn place(place: &Place) -> Value {
     let mut object = Map::new();

@@ -20,7 +20,7 @@ use xfs_trans::testing::{JournalParts, parts};
 use super::{create, failed, folder, judge};
 
 const FILE_BLOCKS: usize = 9;
-/// The blocks in the middle of the file whose extent changes between written and unwritten.
+/// The blocks in the middle of the file that are converted between written and unwritten.
 const MIDDLE: BlockRange = BlockRange { start: FileBlock(3), length_blocks: 2 };
 
 /// The state of the blocks in `MIDDLE` after the conversion.

@@ -50,11 +50,12 @@ fn neighbours_of_one_mode_are_joined() {
     assert!(!locks.unlock(Owner::Process(2), LockRange::WHOLE));
 }
 
-/// The lock of each owner on each byte.
+/// A simple model of `RecordLocks`: for each owner and each byte, the mode of the owner's lock on
+/// the byte.
 type Model = [[Option<LockMode>; BYTES as usize]; OWNERS.len()];
 
-/// Checks that random calls of `RecordLocks` leave the same locks as a table that has the lock of
-/// each owner on each byte.
+/// Applies the same random calls to `RecordLocks` and to a table with the lock of each owner on
+/// each byte. Checks that both have the same locks.
 #[test]
 fn random_locks_equal_a_table_of_bytes() {
     let mut random = Prng::new(0x10c4);

@@ -13,7 +13,7 @@
 )]
 mod opens;
 
-/// The atomics of loom, with the interface of those of `xfs-sync`.
+/// The atomics of loom, under the names that `xfs-sync` gives to its own.
 mod sync {
     use core::marker::PhantomData;
 
@@ -87,7 +87,8 @@ fn open_against_lease(barrier: fn()) {
     });
 }
 
-/// Checks I1 of `xfs_locks::opens`: at least one of the two threads sees the other.
+/// Checks I1 of `xfs_locks::opens`: at least one of the two threads sees the other thread's write
+/// (the open or the lease).
 #[test]
 fn open_and_lease_with_fences_see_each_other() {
     open_against_lease(full_fence);

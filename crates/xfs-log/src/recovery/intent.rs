@@ -12,8 +12,8 @@ use crate::head::corrupt;
 use crate::reader::Transaction;
 use crate::state::LogState;
 
-/// An intent in the log whose completion is not in the log: its work was perhaps not done before
-/// the crash.
+/// An intent whose completion is not in the log. The work that it announces was perhaps not done
+/// before the crash.
 #[derive(Clone, Debug)]
 pub struct Intent {
     kind: ItemKind,

@@ -33,7 +33,8 @@ const LOG_BLOCKS: u32 = 2048;
 const CYCLE: u32 = 50;
 const ORDER: HostOrder = HostOrder::Little;
 
-/// The golden image of a volume, and a separate log that the tests write.
+/// The golden image of a volume, and a log that the tests write and that lies on a device of its
+/// own.
 struct Bench {
     data: SharedDevice,
     superblock: Superblock,
@@ -103,7 +104,7 @@ impl Bench {
         InodeCore::decode(&bytes, number, &self.superblock.geometry).unwrap()
     }
 
-    /// Returns the format of an inode item that logs the core and these fields.
+    /// Returns the format (the first region) of an inode item that logs the core and these fields.
     fn inode_format(&self, number: InodeNumber, fields: LoggedFields) -> InodeFormat {
         let place = self.superblock.geometry.inode_location(number).unwrap();
         InodeFormat {

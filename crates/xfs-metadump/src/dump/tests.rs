@@ -25,7 +25,7 @@ const SECRETS: [&[u8]; 7] = [
     b"xxxxxxxx",
 ];
 
-/// A progress that is ignored and never stops a dump or a check.
+/// A progress that ignores all reports, and never requests a dump or a check to stop.
 struct Silent;
 
 impl DumpProgress for Silent {

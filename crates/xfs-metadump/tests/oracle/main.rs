@@ -54,7 +54,7 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// A progress that is ignored and never stops the dump.
+/// A progress that ignores all reports, and never requests the dump to stop.
 struct Silent;
 
 impl DumpProgress for Silent {

@@ -132,8 +132,8 @@ fn failed_operation_may_be_present_or_absent() {
     }
 }
 
-/// Checks that a name may refer to its earlier file, of the same mode and owner. Only the contents
-/// show to which of the two files the name refers.
+/// Checks that a name may refer to the file that it referred to earlier, if both files have the
+/// same mode and owner: only their contents tell them apart.
 #[test]
 fn name_may_refer_to_its_earlier_file() {
     let history = [create("a"), write("a", 7), create("b"), rename("b", "a")];

@@ -48,7 +48,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// A prepared volume on which one pair of operation and sync is tried.
+/// A prepared volume on which one operation followed by one sync is tried.
 struct PairTrial<'a> {
     image: &'a Image,
     folder: &'a Path,

@@ -161,8 +161,8 @@ impl ThreadHistory {
         Ok(())
     }
 
-    /// Recovers a device after a power cut at `point` requests, and judges the result. With
-    /// `witnesses`, xfs_repair and the kernel judge it, too.
+    /// Recovers a device after a power cut at `point` requests, and judges the result. If
+    /// `witnesses` is given, xfs_repair and the kernel judge it too.
     fn recovers(
         &self,
         crashed: &CowDevice,

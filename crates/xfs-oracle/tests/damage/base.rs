@@ -63,8 +63,8 @@ pub(crate) struct Base {
     pub(crate) contents: Contents,
     /// The contents after the first of the two steps in which the volume is filled.
     pub(crate) earlier: Contents,
-    /// The numbers of the inodes whose structures are damaged. The key names the form of the inode,
-    /// such as a directory with leaves.
+    /// The inodes whose structures the tests damage. The key describes the inode, for example as a
+    /// directory with leaves; the value is the inode number.
     pub(crate) inodes: BTreeMap<&'static str, u64>,
     /// Offset and length of the log in bytes.
     pub(crate) log: (u64, u64),
@@ -98,8 +98,9 @@ impl Base {
     }
 }
 
-/// Puts inodes on the unlinked lists of a volume, so that one list has three members. Returns
-/// `inodes`, the inodes that the tests damage, with the first and the last of these added.
+/// Makes inodes that are in the unlinked lists of the volume, so that one list has three members.
+/// Adds the first and the last of them to `inodes`, the inodes that the tests damage, and returns
+/// `inodes`.
 fn with_unlinked(
     mut inodes: BTreeMap<&'static str, u64>,
     image: &Image,
@@ -287,7 +288,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Returns the numbers of the inodes whose structures are damaged.
+    /// Returns the inodes whose structures the tests damage, by a description of each.
     fn inodes(&self) -> std::io::Result<BTreeMap<&'static str, u64>> {
         let names = [
             "short",

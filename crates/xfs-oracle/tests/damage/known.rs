@@ -5,9 +5,9 @@ use crate::damage::Damage;
 /// A class of damages that only xfs_repair notices: changes of certain fields of certain
 /// structures.
 struct Known {
-    /// A part of the name of the structure.
+    /// Text that occurs in the names of the structures concerned.
     structure: &'static str,
-    /// A part of the name of the field.
+    /// Text that occurs in the names of the fields concerned.
     field: &'static str,
     #[allow(dead_code, reason = "the reason is for readers of the list")]
     reason: &'static str,

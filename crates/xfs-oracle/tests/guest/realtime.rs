@@ -47,8 +47,8 @@ enum Section {
 }
 
 impl Section {
-    /// Returns the sections of the volumes with this seed. Odd seeds give classic sections larger
-    /// extents.
+    /// Returns the kinds of realtime sections for the volumes of a seed. The extents of the classic
+    /// section are large if the seed is odd.
     fn of(seed: u64) -> [Self; 4] {
         let classic = if seed % 2 == 1 { Self::ClassicLargeExtents } else { Self::Classic };
         [classic, Self::Groups, Self::ZonedDevice, Self::ZonedInternal]
@@ -151,7 +151,7 @@ fn with_drives(guest: &Guest, volumes: &[Filled]) -> Result<(Guest, Vec<String>)
 }
 
 impl Filled {
-    /// Copies the images of the volume. Returns the same volume in the copies.
+    /// Copies the image files of the volume. Returns the volume in the copies.
     fn copied(&self) -> Result<Self, String> {
         let copy = |path: &PathBuf| {
             let to = path.with_extension(format!(

@@ -51,8 +51,8 @@ pub(crate) struct Base {
     /// The contents before the last files were created. A lost write leaves a block with these
     /// contents.
     pub(crate) earlier: Contents,
-    /// The numbers of the inodes whose structures are damaged. The key names the form of the inode,
-    /// such as a directory with leaves.
+    /// The inodes whose structures the tests damage. The key describes the inode, for example as a
+    /// directory with leaves; the value is the inode number.
     pub(crate) inodes: BTreeMap<&'static str, u64>,
     /// Offset and length of the log in bytes.
     pub(crate) log: (u64, u64),
@@ -205,7 +205,7 @@ impl Filler {
         second.sync_all()
     }
 
-    /// Returns the numbers of the inodes whose structures are damaged.
+    /// Returns the inodes whose structures the tests damage, by a description of each.
     fn inodes(&self) -> std::io::Result<BTreeMap<&'static str, u64>> {
         let names = [
             "short",

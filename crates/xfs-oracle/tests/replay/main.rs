@@ -64,7 +64,7 @@ const INTENTS: [&str; 12] = [
 ];
 /// Options of mkfs for a volume on which every kind of intent can occur.
 const EVERY_FEATURE: &str = "-l size=16m -n parent=1 -i exchange=1 -m rmapbt=1,reflink=1";
-/// The most attempts to bring every kind of intent into the log.
+/// The greatest number of attempts of a test that must bring every kind of intent into the log.
 const MOST_ROUNDS: u32 = 40;
 
 /// The layouts of the volumes, each with its name and its mkfs options.
@@ -276,8 +276,8 @@ fn check_repair(image: &Image, after: &str) -> Result<(), TrialError> {
     }
 }
 
-/// Checks that the names of a recovered volume are those after operation number `least` or a later
-/// one.
+/// Checks that the names of a recovered volume are those after some operation of the history, whose
+/// number must be at least `least`.
 fn check_prefix(
     history: &ReplayHistory,
     least: usize,

@@ -1,4 +1,5 @@
-//! Attempts: the changes of one object, which are taken back together if there is no room for them.
+//! Attempts: the changes of one object, which are taken back together if the volume has too few
+//! free blocks for them.
 //!
 //! Owns: the journal of an attempt. Does **not** own: which changes belong together (the rules).
 //!

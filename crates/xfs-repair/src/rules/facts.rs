@@ -39,11 +39,11 @@ pub(crate) struct Name {
 pub(crate) struct Pointer {
     /// The inode that has the pointer.
     pub(crate) child: InodeNumber,
-    /// The directory.
+    /// The directory to which the pointer leads.
     pub(crate) directory: InodeNumber,
-    /// The generation of the directory, by the pointer.
+    /// The generation of that directory, as the pointer states it.
     pub(crate) generation: u32,
-    /// The name.
+    /// The name that the pointer states for the inode.
     pub(crate) name: Box<[u8]>,
     /// Whether the block with the pointer is sound.
     pub(crate) is_sound: bool,
@@ -106,7 +106,7 @@ pub(crate) struct Facts {
     pub(crate) has_all_inodes: bool,
     /// The inodes in use.
     pub(crate) members: BTreeMap<InodeNumber, Member>,
-    /// The state of the other inodes that names or pointers mention.
+    /// The state of each inode that names or pointers mention and that is not in `members`.
     pub(crate) slots: BTreeMap<InodeNumber, Slot>,
     /// A free inode that a new directory `lost+found` can use, with the generation that it then
     /// gets.
@@ -297,7 +297,7 @@ fn has_all_inodes(model: &Model, damage: &Damage) -> bool {
         && damage.groups.keys().all(is_certain)
 }
 
-/// Returns whether a finding of a group means that its chunks may not all be known.
+/// Returns whether a finding about a group means that some of the group's chunks may be unknown.
 fn is_about_chunks(code: Code) -> bool {
     matches!(code.area(), Area::Agi | Area::InodeBtree | Area::Btree)
 }

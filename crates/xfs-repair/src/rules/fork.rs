@@ -70,9 +70,9 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 
 /// Rewrites each fork that the reverse map contradicts, if the reverse map is right about it.
 ///
-/// The reverse map is right if it agrees with the inode's count of blocks and the fork does not; or
-/// if blocks in the fork belong to another owner or to free space, and the blocks that the reverse
-/// map states do not.
+/// The reverse map is right if it agrees with the inode's count of blocks and the fork does not. It
+/// is also right if blocks in the fork belong to another owner or to free space, and the blocks
+/// that the reverse map states do not.
 fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let mut inodes = damage.disputed.clone();
     let has_wrong_count =
@@ -194,8 +194,8 @@ pub(super) fn count_blocks(patient: &mut Patient, inode: InodeNumber) -> Result<
     }
 }
 
-/// Rebuilds a fork of an inode that can be decoded. Returns `false` if ranges of the fork are lost
-/// and losses are not allowed; then nothing is changed.
+/// Rebuilds a fork of an inode that can be decoded. Returns `false`, and changes nothing, if ranges
+/// of the fork are lost and losses are not allowed, or if the inode cannot count that many extents.
 ///
 /// # Errors
 ///
@@ -305,7 +305,8 @@ fn continues(first: &Extent, second: &Extent) -> bool {
         && first.length_blocks.checked_add(second.length_blocks).is_some()
 }
 
-/// Returns extents in the order of the file, joined and without overlap.
+/// Returns the extents in the order of the file. Adjacent ones are joined, and overlaps are cut
+/// off.
 pub(super) fn in_order(extents: Vec<Extent>) -> Vec<Extent> {
     let fork = ForkEvidence { extents, ..ForkEvidence::default() };
     filled(&fork, &[], true)

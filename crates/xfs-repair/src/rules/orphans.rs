@@ -143,7 +143,7 @@ pub(crate) fn make_reserved(patient: &mut Patient, names: &Names<'_>) -> Result<
     Ok(())
 }
 
-/// Records in the chunk of an inode that the inode is in use.
+/// Marks the inode as used in its chunk.
 fn mark_used(patient: &mut Patient, number: InodeNumber) {
     let (group, in_group) = patient.geometry().split_inode(number).expect("the slot was found");
     let mut chunks = patient.chunks(group).chunks.clone();
@@ -197,8 +197,8 @@ impl MadeInode {
     }
 }
 
-/// Returns the core of a directory that is made again. Each field that no structure repeats has a
-/// fixed value, so that the same image gives the same plan.
+/// Returns the core of the inode of a directory that is made again. Each field that no other
+/// structure repeats gets a fixed value, so that the same image gives the same plan.
 fn made_core(template: &Template, made: MadeInode) -> InodeCore {
     let MadeInode { number, generation, permissions } = made;
     let time = template.time;

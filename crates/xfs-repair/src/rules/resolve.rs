@@ -36,13 +36,13 @@ use super::facts::{Facts, Member, Slot};
 /// A name of a child in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// The directory.
+    /// The directory that has the name.
     pub(crate) directory: InodeNumber,
     /// The index of the entry in its directory; `None` if there is no entry.
     pub(crate) position: Option<usize>,
     /// The name.
     pub(crate) name: Box<[u8]>,
-    /// The child.
+    /// The inode to which the name leads.
     pub(crate) child: InodeNumber,
     /// The type that the directory entry states. It is used if the child is not in use, so that its
     /// inode does not state a type.

@@ -30,7 +30,8 @@ struct Call {
     ended: u64,
 }
 
-/// The lock of each thread on each byte: 0 for none, 1 for shared, 2 for exclusive.
+/// The table with which the search replays the calls: the lock of each thread on each byte, as 0
+/// for none, 1 for shared, 2 for exclusive.
 type Table = [[u8; BYTES as usize]; THREADS as usize];
 
 /// Applies a call to the table. Returns the next table, or `None` if the call had the wrong result.

@@ -60,8 +60,8 @@ fn every_waiter_is_woken() {
     });
 }
 
-/// Checks two processes that lock two bytes in opposite order. At most one of them gets
-/// `LockError::Deadlock`, and they never both sleep.
+/// Two processes lock two bytes in opposite order. Checks that at most one of them gets
+/// `LockError::Deadlock`, and that they never both sleep.
 #[test]
 fn deadlock_is_reported_to_one_process_at_most() {
     explore(|| {
@@ -86,8 +86,8 @@ fn deadlock_is_reported_to_one_process_at_most() {
     });
 }
 
-/// Checks that a wait that is cancelled while it is woken neither keeps the lock nor stays in the
-/// list of waiters.
+/// Cancels a wait at the same time as it is woken. Checks that the wait neither keeps the lock nor
+/// stays in the list of waiters.
 #[test]
 fn cancelled_wait_ends_without_a_trace() {
     explore(|| {

@@ -115,8 +115,8 @@ fn one_of_two_processes_in_a_cycle_is_refused() {
     });
 }
 
-/// Checks that a released lock causes no false deadlock. Process 1 waits for a lock of process 2.
-/// After process 2 has released the lock, it may wait for process 1.
+/// Process 1 waits for a lock of process 2, which then releases the lock and requests one that
+/// process 1 holds. Checks that this is not taken for a deadlock.
 #[test]
 fn released_lock_removes_its_edge_from_the_graph() {
     let file = File::default();
@@ -229,7 +229,7 @@ fn file_opened_by_many_threads_is_counted_per_slot() {
     assert!(file.locks().was_sharded());
 }
 
-/// Checks many threads that lock random ranges: two of them never hold the same byte exclusively.
+/// Many threads lock random ranges. Checks that two of them never hold the same byte exclusively.
 #[test]
 fn exclusive_locks_exclude_other_threads() {
     const BYTES: usize = 8;

@@ -63,7 +63,8 @@ impl History {
         self.shared.pins() == 0 && self.own.iter().all(|own| own.pins() == 0)
     }
 
-    /// Commits this thread's item with the number that the shared item has now.
+    /// Commits the item of the thread with the index `thread`, which gets the number that the
+    /// shared item has now.
     pub(super) fn look(&self, log: &Log, thread: usize) -> Result<Committed> {
         let lock = self.shared.lock();
         let own = &self.own[thread];

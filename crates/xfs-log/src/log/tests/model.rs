@@ -63,7 +63,7 @@ fn open(mutant: ActiveMutant) -> (Rig, Log) {
     (rig, log)
 }
 
-/// Runs each of these functions in a thread of its own, and waits for all threads.
+/// Runs each function in `threads` in a thread of its own, and waits until all threads have ended.
 fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     let handles: Vec<_> = threads.into_iter().map(thread::spawn).collect();
     for handle in handles {
@@ -330,8 +330,8 @@ fn grant_before_head_is_found() {
     check_found("SpaceUse", || grant(ActiveMutant::with(Mutant::GrantBeforeHead), 2, u64::MAX));
 }
 
-/// Runs a chain of transactions that always has an intent open. The chain logs the intent again
-/// when `Log::relog_before` requires it.
+/// Performs a chain of transactions that has an open intent all the time. The chain logs the intent
+/// again when `Log::relog_before` requires it.
 fn chain(log: &Log, number: u64, device: &SharedDevice) {
     /// The length in bytes of the item that each transaction logs: a sixteenth of the log.
     const STEP_BYTES: usize = 16 << 10;
@@ -362,8 +362,8 @@ fn chain(log: &Log, number: u64, device: &SharedDevice) {
     log.release(ticket);
 }
 
-/// Runs several chains with more transactions than they reserved space for. Together they use up
-/// the log. Checks that all of them end, and that no space stays granted.
+/// Runs several chains, each with more transactions than it reserved space for, which together need
+/// more than the whole log. Checks that all chains end, and that no space stays granted.
 fn roll(mutant: ActiveMutant) {
     let (_, log) = open(mutant);
     let log = Arc::new(log);

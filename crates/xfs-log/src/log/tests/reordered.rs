@@ -143,7 +143,7 @@ fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<(), String> {
     power_cuts_with(seed, mutant, |usual| usual)
 }
 
-/// Does the same as `power_cuts`, with this configuration of the log.
+/// Does the same as `power_cuts`, with a configuration of the log that `run` has changed.
 fn power_cuts_with(
     seed: u64,
     mutant: ActiveMutant,

@@ -50,7 +50,7 @@ impl Rig {
         Self { device, geometry }
     }
 
-    /// Returns a rig whose device is `device`, with the same location of the log.
+    /// Returns a rig on another device, whose log lies in the same place.
     pub(crate) fn on(&self, device: SharedDevice) -> Self {
         Self { device, geometry: self.geometry }
     }

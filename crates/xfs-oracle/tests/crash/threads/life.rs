@@ -26,7 +26,8 @@ const FILES: u32 = 1 << 20;
 /// The names of each file. A removed file has an empty set.
 type FileNames = BTreeMap<FileIdentity, BTreeSet<String>>;
 
-/// The steps of a thread and the promises of its syncs.
+/// The changes (steps) that a thread has made to its files, in order, and the promises of its
+/// syncs.
 #[derive(Debug)]
 pub(super) struct ThreadLife {
     /// The identity of the thread's first file.
@@ -40,7 +41,7 @@ pub(super) struct ThreadLife {
 pub(super) struct ThreadStep {
     /// Number of requests that the device had recorded when the step began.
     pub(super) began: usize,
-    /// The time, as a count of events, after the step had returned.
+    /// The time at which the step had returned, as a count of events.
     pub(super) returned: u64,
     /// The changed files, each with all of its paths after the step.
     pub(super) changes: Vec<(FileIdentity, Vec<String>)>,
