@@ -27,7 +27,7 @@ pub(crate) enum Cleaned {
 }
 
 impl Cleaned {
-    /// Returns [`Whole`](Self::Whole) if `is_whole`, else [`Partly`](Self::Partly).
+    /// Returns [`Whole`](Self::Whole) if `is_whole` is `true`, and `Partly` otherwise.
     pub(crate) const fn whole_if(is_whole: bool) -> Self {
         if is_whole { Self::Whole } else { Self::Partly }
     }

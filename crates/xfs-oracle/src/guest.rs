@@ -51,7 +51,7 @@ impl GuestKernel {
     }
 }
 
-/// A virtual machine that will boot when [`run`](Self::run) is called.
+/// The description of a virtual machine, which boots when `run` is called.
 #[derive(Debug, Clone)]
 pub struct Guest {
     /// The folder of the unpacked oracles.

@@ -133,8 +133,8 @@ impl Record {
         (!left.is_empty()).then_some(left)
     }
 
-    /// Fixes the length of the record, which closes it. Returns the LSN of the next record. The
-    /// caller must still [fill](Self::fill) in `more` bytes.
+    /// Fixes the length of the record, which closes it. Returns the LSN of the next record. `more`
+    /// bytes must still be [filled](Self::fill) in.
     pub(super) fn close(&mut self, more: usize, layout: &RecordLayout, log_blocks: u32) -> Lsn {
         let length = self.bytes.len() + more;
         self.length = length.next_multiple_of(layout.roundoff_bytes as usize);

@@ -1,12 +1,9 @@
 //! Compares metadata images of ferroxfs with those of xfs_metadump, and the volumes that ferroxfs
-//! and xfs_mdrestore restore from them. Each trial makes a volume of one geometry and fills it
-//! through the kernel. Names, attribute values and link targets contain [`MARKER`]; some of these
-//! files are removed again. Then images are written with each set of options, restored by both
-//! tools, and compared.
+//! and xfs_mdrestore restore from them.
 //!
-//! Each trial makes a volume of one geometry and fills it through the kernel. Names, attributes,
-//! values and link targets hold [`MARKER`]; some of these files are removed again. Then each kind
-//! of image is written, restored by both tools, and compared.
+//! Each trial makes a volume of one geometry and fills it through the kernel. Names, attribute
+//! values and link targets contain [`MARKER`]; some of these files are removed again. Then images
+//! are written with each set of options, restored by both tools, and compared.
 
 mod files;
 
