@@ -186,9 +186,9 @@ fn take(
     }
 }
 
-/// The locks, leases and opens of one file: a word, which every thread reads, and the state, which
-/// few threads use. They are separate so that the word can lie on another cache line than the
-/// state.
+/// The locks, leases and opens of one file: the word, which every thread reads, and the state,
+/// which few threads use. The word and the state are separate so that they can lie on different
+/// cache lines.
 #[derive(Clone, Copy, Debug)]
 pub struct FileLocks<'a> {
     /// The bits that announce which locks and leases the state may have.
@@ -202,8 +202,8 @@ impl<'a> FileLocks<'a> {
         self.state.context.value_or_init(Box::default)
     }
 
-    /// Returns whether the file has a context. A benchmark uses it to measure how much time the
-    /// word saves.
+    /// Returns whether the file has a `LockContext`. A benchmark calls this to find out how much
+    /// time the word saves.
     #[must_use]
     pub fn has_context(self) -> bool {
         self.state.context.value().is_some()

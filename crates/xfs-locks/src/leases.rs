@@ -26,8 +26,8 @@ pub enum LeaseKind {
     Lease,
     /// A lease of a file server for its client. Changes of names and attributes also break it.
     Delegation,
-    /// A lease on the location of file data on the device, which its holder knows. Only operations
-    /// that use or move the blocks break this lease.
+    /// A lease on the location of a file's data on the device, for a holder that accesses the
+    /// device directly. Only operations that use or move the blocks break this lease.
     Layout,
 }
 

@@ -302,7 +302,7 @@ impl Writer {
     }
 
     /// Writes the unmount record, which says that nothing before it has to be replayed. Returns the
-    /// LSNs of the record and of its end.
+    /// LSN of the record and the LSN of its end.
     ///
     /// # Errors
     ///

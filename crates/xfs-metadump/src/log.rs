@@ -36,8 +36,8 @@ struct CleanLog {
 }
 
 impl LogCopy {
-    /// Finds the state of the log. A log that cannot be read counts as dirty. A log that does not
-    /// lie inside the device is left out.
+    /// Opens the log and finds its state. A log that cannot be read counts as dirty. If the log
+    /// does not lie inside the device, the image gets none.
     pub(crate) fn open(device: &SharedDevice, superblock: &Superblock) -> Self {
         let log = match LogDevice::new(device.clone(), superblock) {
             Ok(log) => log,

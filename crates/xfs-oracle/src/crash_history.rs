@@ -56,8 +56,8 @@ struct SyncPromise {
     position: usize,
     /// Index of the oldest state whose names the volume may show.
     names: usize,
-    /// Index of the oldest state whose contents `file` may have. If `file` is `None`, this holds
-    /// for all files.
+    /// Index of the oldest state whose contents the file `file` may have. If `file` is `None`, the
+    /// index is for all files.
     contents: usize,
     file: Option<NodeId>,
 }
@@ -120,8 +120,9 @@ impl CrashHistory {
         }
     }
 
-    /// Adds an operation that promises nothing, with the state to which it leads. An operation that
-    /// failed because of its device may have been performed or not.
+    /// Adds an operation that promises nothing, with the state that it leads to if it was
+    /// performed. After a failure of the device it is not known whether the operation was
+    /// performed.
     pub fn note_attempt(&mut self, operation: &Operation, model: &Model, began: usize) {
         let moved = moved(operation, model);
         self.states.push(HistoryState { model: model.clone(), began, moved });
@@ -293,7 +294,7 @@ fn holds(version: &Bytes, offset: u64, sector: &[u8]) -> bool {
     bytes == sector
 }
 
-/// Returns the files whose contents an operation moved.
+/// Returns the files whose contents the operation has moved to other offsets or other files.
 fn moved(operation: &Operation, model: &Model) -> Vec<NodeId> {
     let targets = match operation {
         Operation::Allocate {

@@ -90,7 +90,7 @@ pub fn ready() -> Result<(), OracleError> {
 }
 
 /// Returns an error if this process cannot mount volumes, or if the newer xfs_repair is missing.
-/// Tests that check many images call this function first. Otherwise they would report the missing
+/// Tests that check many images call this function first, so that they do not report the missing
 /// program as a failure of one image.
 pub fn ready_with_programs() -> Result<(), OracleError> {
     ready()?;

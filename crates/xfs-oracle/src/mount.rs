@@ -31,7 +31,7 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     /// Detaches the device and waits until no process has it open. Only then does the kernel
-    /// release the image. Otherwise the next open of the image would find it in use.
+    /// release the image. Without the wait, the next open of the image would find it in use.
     fn drop(&mut self) {
         report(run(Command::new("losetup").arg("--detach").arg(&self.path)));
         let name = self.path.file_name().unwrap_or_default();

@@ -106,7 +106,7 @@ pub(crate) fn with_masks_of_inodes(
     InodeChunk { free, free_count, ..*chunk }
 }
 
-/// The search for chunks of a group whose inode btree is damaged.
+/// The search for the inode chunks of a group whose inode btree is damaged.
 struct Search<'a> {
     patient: &'a Patient,
     group: Group<'a>,

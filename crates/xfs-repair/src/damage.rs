@@ -15,7 +15,7 @@ pub(crate) struct Damage {
     pub(crate) inodes: BTreeMap<InodeNumber, Vec<Finding>>,
     /// The findings that name a group and no inode.
     pub(crate) groups: BTreeMap<AgNumber, Vec<Finding>>,
-    /// The inodes whose forks and reverse mappings differ.
+    /// The inodes for which the fork and the reverse map state different extents.
     pub(crate) disputed: BTreeSet<InodeNumber>,
     /// The findings that name neither an inode nor a group.
     pub(crate) volume: Vec<Finding>,

@@ -45,8 +45,8 @@ impl MappedExtents {
         mapped
     }
 
-    /// Returns the extents of a fork, in the order of the file. They may overlap if a map is out of
-    /// date.
+    /// Returns the extents that the reverse maps record for a fork, in the order of the file. They
+    /// may overlap if a reverse map is out of date.
     pub(crate) fn fork(&self, inode: InodeNumber, kind: ForkKind) -> Vec<Extent> {
         let all = self.by_inode.get(&inode).into_iter().flatten();
         all.filter(|(own, _)| *own == kind).map(|(_, extent)| *extent).collect()

@@ -241,7 +241,8 @@ impl Patient {
         self.mark_group(group);
     }
 
-    /// Returns the model of the volume. It is built on demand and dropped after a change.
+    /// Returns the model of the volume. The model is read when it is first needed, and again after
+    /// a change.
     pub(crate) fn model(&mut self) -> Rc<Model> {
         if let Some(model) = &self.model {
             return Rc::clone(model);

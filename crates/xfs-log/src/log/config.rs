@@ -53,8 +53,8 @@ pub struct LogConfig {
     pub threads: usize,
     /// Whether all bytes that are written follow from the commits and their order alone, and not
     /// from thread scheduling. At most one thread then writes checkpoints, whatever `threads` says,
-    /// and commits make all decisions (docs/internals/log.md, "By count"). This holds for commits
-    /// that come one after another, with one slot.
+    /// and commits make all decisions (docs/internals/log.md, "By count"). The bytes follow from
+    /// the commits only if commits come one after another and the log has one slot.
     pub by_count: bool,
 }
 

@@ -12,15 +12,18 @@ use xfs_format::{BASIC_BLOCK_BYTES, VerifyContext};
 use super::refusal::RecoveryError;
 use super::store::Store;
 
-/// The length in bytes of the header of a btree block, which a root in the kernel's memory has.
+/// The length in bytes of the header of a btree block. In the kernel's memory, and so in the log, a
+/// root begins with such a header.
 const MEMORY_ROOT_BYTES: usize = 72;
-/// The length in bytes of the header of a root in a fork: level and number of records.
+/// The length in bytes of the header of a root in a fork on disk. It has the level and the number
+/// of records.
 const DISK_ROOT_BYTES: usize = 4;
 const POINTER_BYTES: usize = 8;
 
-/// The value of the field `di_metatype` of a reverse map.
+/// The value of `di_metatype` in the inode that holds the reverse map of a realtime group.
 const RMAP_METATYPE: u16 = 7;
-/// The value of the field `di_metatype` of a btree of reference counts.
+/// The value of `di_metatype` in the inode that holds the reference count btree of a realtime
+/// group.
 const REFCOUNT_METATYPE: u16 = 8;
 
 /// Replays a buffer if it belongs to the realtime section. Returns whether it was changed, or

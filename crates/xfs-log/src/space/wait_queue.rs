@@ -164,8 +164,8 @@ impl WaitQueue {
         }
     }
 
-    /// Sorts new transactions by the size of their requests, the smallest first. This is the wrong
-    /// order, for the mutant (deliberate bug) `SmallestFirst`.
+    /// Sorts the waiting new transactions by the size of their requests, the smallest first. That
+    /// order is wrong; it is the mutant (deliberate bug) `SmallestFirst`.
     #[cfg(test)]
     pub(super) fn sort_by_size(&mut self) {
         self.begins.make_contiguous().sort_by_key(|waiter| waiter.bytes);

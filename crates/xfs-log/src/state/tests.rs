@@ -169,8 +169,8 @@ fn torn_record_becomes_the_head() {
     }
 }
 
-/// Returns a log whose records each hold one whole transaction of these numbers, and the block
-/// numbers of the records.
+/// Returns a log with one record for each of `numbers`, and the block numbers of these records.
+/// Each record holds one whole transaction with that number.
 fn committed(numbers: impl IntoIterator<Item = u32>) -> (LogImage, Vec<u32>) {
     let mut log = LogImage::fresh(BLOCKS);
     log.fill(2, 30);

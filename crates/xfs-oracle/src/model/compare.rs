@@ -17,8 +17,8 @@ enum ComparedPart {
         /// The earliest time that an operation may have taken from the clock.
         since: Time,
     },
-    /// Attributes and names, but neither contents nor times, which may be older than names after a
-    /// crash.
+    /// Only names and attributes are compared. Contents and times are not, because after a crash
+    /// they may be older than the names.
     Names,
 }
 

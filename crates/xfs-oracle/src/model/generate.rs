@@ -89,8 +89,8 @@ impl Generator {
         Self { random, weights, names, number: seed << 20, has_default_lists: true }
     }
 
-    /// Returns the generator, which now makes no default access control lists. After a crash, a
-    /// file may lack a long access control list that it was to inherit.
+    /// Returns the generator with a change: it makes no default access control lists from now on.
+    /// After a crash, a file may lack a long access control list that it should have inherited.
     #[must_use]
     pub fn without_default_lists(mut self) -> Self {
         self.has_default_lists = false;

@@ -114,7 +114,8 @@ fn names(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Creates attributes of inodes other than regular files, which cannot have the namespace `user`.
+/// Creates attributes of a directory and of symbolic links. Symbolic links cannot have attributes
+/// in the namespace `user`, so they get some in `trusted`.
 fn on_others(here: &mut Populate) -> Result<(), OracleError> {
     let folder = here.inside("folder")?;
     add(&folder.folder, 100, 60)?;

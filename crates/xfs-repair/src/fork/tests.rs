@@ -1,4 +1,4 @@
-//! Tests of the records of a fork.
+//! Tests of cutting long extents into several records.
 
 use xfs_format::extent::{Extent, MAX_EXTENT_BLOCKS};
 use xfs_format::{FileBlock, FsBlock};

@@ -17,7 +17,7 @@ use crate::testing::decode::{self, Transaction};
 use crate::testing::item::TestItem;
 use crate::testing::{LogImage, UUID};
 
-/// Number of bytes on the device after the log, which hold the home locations of items.
+/// Length in bytes of the part of the device after the log. It holds the home locations of items.
 const PLACE_BYTES: u64 = 1 << 20;
 
 /// A device in memory that holds a log as mkfs writes it.

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::{Bench, read};
 
-/// The ID of the dquot that the tests change: the third one of its block.
+/// The ID of the dquot that the tests change. It is the third dquot of its block.
 const INDEX: u32 = 2;
 /// The quota flags in the superblock of the test volume: users and projects are accounted and
 /// checked.

@@ -60,7 +60,7 @@ impl LogItem for TestIntent {
     }
 }
 
-/// A volume whose log can be replayed and opened again and again.
+/// A volume in memory whose log can be replayed and opened many times.
 struct TestVolume {
     bench: Bench,
     device: SharedDevice,

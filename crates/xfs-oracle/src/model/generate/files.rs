@@ -8,8 +8,8 @@ use crate::model::operation::{
 
 /// The size in bytes below which most files stay.
 const USUAL_BYTES: u64 = 1 << 20;
-/// The longest range of an operation in bytes. It is small because the model stores shared data
-/// twice.
+/// The longest range of an operation in bytes. It is short because the model stores the data of
+/// shared blocks twice.
 const RANGE_MAX: u64 = 4 << 20;
 
 impl Generator {

@@ -11,10 +11,11 @@ use xfs_testkit::Prng;
 
 use super::{NARROW, WIDE};
 
-/// Number of names per directory.
+/// Number of names that are used in each directory with many names. It is small, so that threads
+/// often use the same name.
 const NAMES: usize = 16;
-/// Number of names per directory with few names. Its entries usually fit in its inode, so that one
-/// log item contains all of them.
+/// Number of names that are used in each directory with few names. The entries usually fit in the
+/// directory's inode, so that one log item contains all of them.
 const NARROW_NAMES: usize = 6;
 /// Length of long names in bytes. Directories with such names need blocks outside of their inodes.
 const LONG_NAME_BYTES: usize = 180;
