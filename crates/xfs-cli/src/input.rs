@@ -30,7 +30,7 @@ pub(crate) struct Spool {
 /// The storage of input that has been read to its end.
 enum SpoolStorage {
     Memory(Vec<u8>),
-    /// A file, in which the input starts at this byte.
+    /// A file, and the offset in bytes at which the input starts in it.
     File(File, u64),
 }
 

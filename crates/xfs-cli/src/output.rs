@@ -361,7 +361,7 @@ pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
     Err(failure.hint(place_in(path)))
 }
 
-/// Returns the hint to write a path in an image as an address.
+/// Returns the hint that a path in an image is written `IMAGE:/path`, with `image` as the example.
 pub(crate) fn place_in(image: &Path) -> String {
     let shown = names::in_message(image.as_os_str().as_bytes());
     format!("a path in an image is written IMAGE:/path, such as {shown}:/")

@@ -2,10 +2,10 @@
 //! image.
 //!
 //! Owns: the list of these rights. An image may come from an attacker, so a bug in a parser must
-//! not give access to the machine beyond the image. Namespaces take away the names of the host,
-//! Landlock its files and network, and a seccomp filter the remaining system calls. Root loses its
-//! capabilities. None of this can be undone. Does **not** own: the rights that a command still
-//! needs, which the command itself names ([`Reach`]).
+//! not give access to the machine beyond the image. Namespaces hide the file names of the host,
+//! Landlock denies access to its files and network, and a seccomp filter denies the remaining
+//! system calls. Root loses its capabilities. None of this can be undone. Does **not** own: the
+//! rights that a command still needs, which the command itself names ([`Reach`]).
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod calls;
@@ -128,7 +128,8 @@ pub(crate) fn enter_thread(
     }
 }
 
-/// Turns `EPERM` into success: a user who is not root may not be allowed to enter namespaces.
+/// Turns `EPERM` from entering namespaces into success: a user who is not root may lack the right
+/// to enter them.
 fn unless_root(errno: Errno) -> Result<(), Errno> {
     if errno == Errno::PERM { Ok(()) } else { Err(errno) }
 }

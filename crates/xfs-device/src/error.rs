@@ -83,7 +83,8 @@ pub enum DeviceFailure {
     Busy,
     /// The device is a disk image in a format that cannot be opened with this access.
     ForeignImage(Contents, DeviceAccess),
-    /// The device is a disk image or a remote disk that another crate opens, and was not opened.
+    /// The device is a disk image or a remote disk. The crate that opens such devices failed to
+    /// open it.
     Source(Box<dyn SourceError>),
     /// The device is a metadata image that cannot be read.
     Metadump(MetadumpError),

@@ -86,8 +86,9 @@ pub(crate) struct ArrayData {
     pub(crate) notes: Vec<VolumeNote>,
 }
 
-/// Opens the data of the array whose members are `first`, with this superblock, and those of the
-/// devices `others` that have one. The member with the highest event count is read.
+/// Opens the data of the array. Its members are `first`, which has this superblock, and those
+/// devices among `others` that have a superblock of the same array. The member with the highest
+/// event count is read.
 pub(crate) fn open(
     first: SharedDevice,
     superblock: MemberSuperblock,

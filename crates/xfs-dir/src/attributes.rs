@@ -1,7 +1,7 @@
 //! Extended attributes.
 //!
 //! Owns: lookup of a value and iteration over the names, in every form of the attribute fork, and
-//! the names that Linux uses. Does **not** own the permission to see a namespace.
+//! the names that Linux uses. Does **not** own the check that a caller may see a namespace.
 
 mod change;
 mod linux;

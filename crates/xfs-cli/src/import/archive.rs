@@ -12,8 +12,8 @@
 //! # Invariants
 //!
 //! - An archive is read once, from beginning to end, so that it may come from a pipe.
-//! - **I2** A member loses metadata that is invalid, but never its contents. An invalid size is the
-//!   exception and ends the archive. The member reports the loss ([`Member::problems`]).
+//! - **I2** Invalid metadata of a member is not used, and the member reports this
+//!   ([`Member::problems`]). Its contents are never lost. Only an invalid size ends the archive.
 //! - [`MAX_RECORDS_BYTES`] limits each header of extended records, and the map of a sparse file.
 
 pub(crate) mod foreign;

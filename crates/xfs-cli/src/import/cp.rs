@@ -45,7 +45,8 @@ const SAME: InodeSpace = InodeSpace(1);
 
 struct CpInto {
     pieces: Vec<CopySource>,
-    /// The sources in the image that is written to, and last the destination.
+    /// Paths in the image that is written to: first the sources in this image, last the
+    /// destination.
     targets: ImagePaths,
     is_recursive: bool,
     writer_options: WriterOptions,
@@ -173,8 +174,8 @@ impl<'a> CopyDestination<'a> {
         path.as_os_str().as_bytes().to_vec()
     }
 
-    /// Checks that the file `from` of the same image can be copied here. Fails if `from` is the
-    /// file at the destination, or if the destination is inside `from`.
+    /// Checks that the file `from` of the same image can be copied to this destination. Fails if
+    /// `from` is the file at the destination, or if the destination is inside `from`.
     fn check_other(&self, from: &ImagePath) -> Result<(), Failure> {
         // A missing source is reported when it is copied.
         let Ok(node) = from.node(false) else { return Ok(()) };

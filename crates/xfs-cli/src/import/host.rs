@@ -120,8 +120,8 @@ impl HostSource {
         Ok(NamedValue { name: name.to_vec(), value })
     }
 
-    /// Finds the next byte of data, or the next byte of a hole, with lseek(2). Returns its offset;
-    /// `None` if there is none up to the end of the file.
+    /// Finds with lseek(2) the next byte of data (`SeekFrom::Data`) or of a hole
+    /// (`SeekFrom::Hole`). Returns its offset; `None` if there is none up to the end of the file.
     fn seek(&self, file: &File, to: SeekFrom) -> Result<Option<u64>, Failure> {
         match seek(file, to) {
             Ok(offset) => Ok(Some(offset)),
@@ -193,7 +193,7 @@ impl Source for HostSource {
         Ok(target.as_os_str().as_bytes().to_vec())
     }
 
-    /// Returns the attributes of the file that a copy gets. Left out are the names
+    /// Returns those attributes of the file that its copy gets. Two kinds are left out: the names
     /// `trusted.SGI_ACL_*`, under which Linux shows access control lists a second time, and the
     /// properties of a whole volume.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {

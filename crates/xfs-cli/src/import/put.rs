@@ -69,7 +69,7 @@ impl Run for Put {
     }
 }
 
-/// Refuses to replace contents with empty input, because most often a command before the pipe has
+/// Refuses to replace contents with empty input: most often the command that writes the pipe has
 /// failed.
 fn check_not_emptied(node: &Node, contents: &Spool, target: &ImagePath) -> Result<(), Failure> {
     let size = node.metadata().size;

@@ -13,9 +13,9 @@
 //! - **I3** The same sources give the same calls in the same order.
 //! - **I4** Properties that would prevent further names are set after the file has all its names:
 //!   the flags immutable and append-only, and the project.
-//! - **I5** With a latest time, the volume depends only on names, metadata and contents of the
-//!   sources. A copy of a host file then has its modification time also as its access time, and
-//!   holes in place of blocks of zeros.
+//! - **I5** With a latest time (an option of the writer), the volume depends only on names,
+//!   metadata and contents of the sources. A copy of a host file then has its modification time
+//!   also as its access time, and holes in place of blocks of zeros.
 
 mod contents;
 mod failure;

@@ -28,12 +28,12 @@ const MOST_SHOWN: usize = 5;
 
 struct Check {
     image: Image,
-    /// The damage of the first superblock, if a copy stands for it.
+    /// The damage of the first superblock, if a copy of it is used in its place.
     damage: Option<Finding>,
     arguments: CheckArguments,
 }
 
-/// Opens the image.
+/// Opens the image and returns the command, ready to run.
 pub(crate) fn open(
     arguments: CheckArguments,
     options: &GlobalOptions,
@@ -105,7 +105,7 @@ impl Check {
     }
 
     /// Returns the note about whole records after the end of the log, or `None` if there are none.
-    /// It is no damage: a power failure leaves such records too.
+    /// Such records are no damage: a power failure can leave them too.
     fn cut_log(&self, state: &LogState) -> Result<Option<Finding>, Failure> {
         let records = count_records_after_head(&self.image.log()?, state);
         let records = records.map_err(|error| self.image.failure(error))?;
@@ -217,8 +217,8 @@ fn totals(report: &Report) -> Object {
     object
 }
 
-/// Returns the findings that are listed, in the order of their numbers: with `--all`, the
-/// consequences follow.
+/// Returns the findings to list, each with its number. With `--all`, the consequences of the
+/// findings follow after them.
 fn listed(report: &Report, shows_all: bool) -> impl Iterator<Item = (usize, &Finding)> {
     let consequences = report.consequences.iter().filter(move |_| shows_all);
     report.findings.iter().chain(consequences).enumerate()
@@ -232,7 +232,7 @@ fn document(report: &Report, shows_all: bool) -> Object {
     object
 }
 
-/// Writes each finding as a line, and the totals as the last one.
+/// Writes one JSON line for each finding, and the totals as the last line.
 fn lines(report: &Report, shows_all: bool, console: &mut Console) -> io::Result<()> {
     for (id, finding) in listed(report, shows_all) {
         let mut object = Object::new();
@@ -245,7 +245,7 @@ fn lines(report: &Report, shows_all: bool, console: &mut Console) -> io::Result<
     console.out().write_all(b"\n")
 }
 
-/// The report as text: each finding, and under it the differences that follow from it.
+/// The report as text: each finding, and under it the findings that are only its consequences.
 struct Text<'a> {
     report: &'a Report,
     shows_all: bool,
@@ -284,7 +284,8 @@ impl Text<'_> {
         )
     }
 
-    /// Prints the findings of one code. `first` is the number of the first of them.
+    /// Prints a group of findings that all have the same code. `first` is the number of the first
+    /// one.
     fn code(&self, out: &mut dyn Write, findings: &[Finding], first: usize) -> io::Result<()> {
         let Some(one) = findings.first() else { return Ok(()) };
         let (severity, code, count) = (one.severity(), one.code, findings.len());

@@ -31,7 +31,7 @@ struct Du {
     targets: ImagePaths,
 }
 
-/// Opens the images.
+/// Opens the images and returns the command, ready to run.
 pub(crate) fn open(
     arguments: DuArguments,
     options: &GlobalOptions,
@@ -108,7 +108,7 @@ struct CountedSpace {
     ranges: RangeSet,
 }
 
-/// The count of everything below one address of the command line.
+/// The count of everything below one address (`IMAGE:/path`) of the command line.
 struct Count<'a> {
     arguments: &'a DuArguments,
     target: &'a ImagePath,

@@ -51,7 +51,7 @@ struct Dump {
     is_json: bool,
 }
 
-/// Opens the image.
+/// Opens the image and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &DumpArguments,
     options: &GlobalOptions,

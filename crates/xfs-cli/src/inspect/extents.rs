@@ -21,7 +21,7 @@ struct Extents {
     targets: ImagePaths,
 }
 
-/// Opens the image.
+/// Opens the image and returns the command, ready to run.
 pub(crate) fn open(
     arguments: ExtentsArguments,
     options: &GlobalOptions,

@@ -66,7 +66,8 @@ pub(crate) fn open(
 }
 
 /// Returns the words after the options of find(1) that concern symbolic links. These options come
-/// before the first address. Only -P is supported, with which no links are followed.
+/// before the first address (`IMAGE:/path`). Only -P is supported, with which no links are
+/// followed.
 fn without_link_options(mut words: &[OsString]) -> Result<&[OsString], Failure> {
     while let [first, rest @ ..] = words {
         match first.as_bytes() {
@@ -126,7 +127,7 @@ impl Run for Find {
     }
 }
 
-/// The search from one address of the command line.
+/// The search below one address (`IMAGE:/path`) of the command line.
 struct Search<'a> {
     program: &'a Program,
     target: &'a ImagePath,

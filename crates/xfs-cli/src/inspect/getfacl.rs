@@ -25,7 +25,7 @@ struct Getfacl {
     targets: ImagePaths,
 }
 
-/// Opens the images.
+/// Opens the images and returns the command, ready to run.
 pub(crate) fn open(
     arguments: GetfaclArguments,
     options: &GlobalOptions,

@@ -28,7 +28,7 @@ struct Info {
     log_device: Option<PathBuf>,
 }
 
-/// Opens the image.
+/// Opens the image and returns the command, ready to run.
 pub(crate) fn open(
     arguments: InfoArguments,
     options: &GlobalOptions,
@@ -70,8 +70,8 @@ impl Run for Info {
 }
 
 impl Info {
-    /// Counts the free space of the allocation groups. Returns `None` if the volume is refused, or
-    /// if the count fails, which is reported.
+    /// Counts the free space of the allocation groups. Returns `None` if ferroxfs refuses to read
+    /// the files of the volume, or if the count fails; a failed count is reported.
     fn space(&self, description: &Description, console: &mut Console) -> Option<Space> {
         if description.refusal.is_some() {
             return None;

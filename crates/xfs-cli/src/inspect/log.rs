@@ -31,7 +31,7 @@ struct Log {
     is_json: bool,
 }
 
-/// Opens the image.
+/// Opens the image and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &LogArguments,
     options: &GlobalOptions,

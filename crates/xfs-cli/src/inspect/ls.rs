@@ -31,7 +31,7 @@ struct Ls {
     clock: Clock,
 }
 
-/// Opens the images.
+/// Opens the images and returns the command, ready to run.
 pub(crate) fn open(
     mut arguments: LsArguments,
     options: &GlobalOptions,
@@ -404,7 +404,7 @@ impl Widths {
 }
 
 /// Returns whether a file has an access control list that its mode cannot express. A list that
-/// cannot be read counts as none, and getfacl reports the failure.
+/// cannot be read counts as missing here: the command `getfacl` reports the failure.
 fn has_list(node: &Node) -> bool {
     let is_there = |kind| matches!(node.acl(kind), Ok(Some(_)));
     is_there(AclKind::Access) || (is_directory(node) && is_there(AclKind::Default))

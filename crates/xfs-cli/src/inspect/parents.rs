@@ -20,7 +20,7 @@ struct Parents {
     list: ListOptions,
 }
 
-/// Opens the image.
+/// Opens the image and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &ParentsArguments,
     options: &GlobalOptions,

@@ -81,7 +81,7 @@ pub(crate) struct Program {
 /// A file that `-newer` or a similar test refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reference {
-    /// The address of the file.
+    /// The address of the file: `IMAGE:/path`.
     pub(crate) address: OsString,
     /// The one of the file's four times that is compared.
     pub(crate) stamp: Stamp,

@@ -19,7 +19,7 @@ struct Readlink {
     list: ListOptions,
 }
 
-/// Opens the images.
+/// Opens the images and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &ReadlinkArguments,
     options: &GlobalOptions,

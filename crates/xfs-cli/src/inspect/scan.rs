@@ -39,10 +39,10 @@ struct Scan {
     began: i64,
 }
 
-/// The images, in the way in which they are read.
+/// The open images. The variant says how they are read.
 enum Images {
     Sound(Vec<Image>),
-    /// With `--damaged`.
+    /// Images of damaged volumes, from which everything readable is read (`--damaged`).
     Damaged(Vec<DamagedImage>),
 }
 

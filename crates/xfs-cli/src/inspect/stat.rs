@@ -20,7 +20,7 @@ struct Stat {
     clock: Clock,
 }
 
-/// Opens the images.
+/// Opens the images and returns the command, ready to run.
 pub(crate) fn open(
     arguments: StatArguments,
     options: &GlobalOptions,

@@ -25,7 +25,7 @@ struct Tree {
     targets: ImagePaths,
 }
 
-/// Opens the image.
+/// Opens the image and returns the command, ready to run.
 pub(crate) fn open(
     arguments: TreeArguments,
     options: &GlobalOptions,

@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::file::facts::Time;
 use crate::file::source::{NamedValue, Source, is_safe_name};
 
-/// The time between two looks for a signal during the survey.
+/// The time between two checks for a signal during the survey.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Length of the longest name that the kernel takes, in bytes.
@@ -52,7 +52,7 @@ pub(super) struct SurveyReport {
     space: TreeSpace,
 }
 
-/// Ends a survey when the receiver of its result has gone away.
+/// The progress of a survey, which ends the survey when a message arrives on this channel.
 struct UntilStopped<'a>(&'a Receiver<()>);
 
 impl SurveyProgress for UntilStopped<'_> {
@@ -65,8 +65,8 @@ impl SurveyProgress for UntilStopped<'_> {
 }
 
 impl DamagedTree {
-    /// Starts the thread, and waits until it has surveyed the volume. `is_stopped` is asked in
-    /// between whether a signal has arrived.
+    /// Starts the thread, and waits until it has surveyed the volume. During the wait, the function
+    /// calls `is_stopped` regularly, and gives up if that returns true: a signal has arrived.
     pub(super) fn start(
         image: DamagedImage,
         mut is_stopped: impl FnMut() -> bool,
@@ -96,7 +96,8 @@ impl DamagedTree {
         }
     }
 
-    /// Asks the thread, and waits for the answer. EIO if the thread has ended.
+    /// Sends a question to the thread that reads the volume, and waits for the answer. Fails with
+    /// EIO if that thread has ended.
     fn ask<R: Send + 'static>(
         &self,
         question: impl for<'a> FnOnce(&Surveyed<'a>) -> Result<R, Errno> + Send + 'static,
@@ -111,7 +112,8 @@ impl DamagedTree {
     }
 }
 
-/// Surveys the volume, tells the result, and answers questions until nobody can ask any more.
+/// Surveys the volume, sends the result to `tell`, and then answers the questions that arrive in
+/// `asked`, until their sender has been dropped.
 fn read(
     image: DamagedImage,
     tell: &Sender<Result<SurveyReport, Failure>>,
@@ -160,7 +162,7 @@ fn is_shown(name: &[u8]) -> bool {
     is_safe_name(name) && name.len() <= MOST_NAME_BYTES
 }
 
-/// A surveyed volume in its thread.
+/// A surveyed volume, owned by the thread that reads it.
 struct Surveyed<'a> {
     survey: &'a Salvage<'a>,
     tree: NameTree,
@@ -227,7 +229,8 @@ impl<'a> Surveyed<'a> {
         Ok(listed.map(entry).collect())
     }
 
-    /// Reads contents. EIO if one of the bytes is missing: a hole would be taken for contents.
+    /// Reads contents. Fails with EIO if one of the bytes is lost: zeros in its place would be
+    /// taken for contents.
     fn read(&self, node: u64, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let file = self.tree.node(self.survey, self.id(node)?);
         let mut bytes = vec![0; length];

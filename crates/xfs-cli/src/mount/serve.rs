@@ -31,7 +31,7 @@ use crate::sandbox::{self, Namespaces, Reach};
 use crate::terminal::console::Console;
 use crate::terminal::names;
 
-/// How long programs may continue to use the mount after it has to end.
+/// How long programs may continue to use the mount after a signal or a failure has ended it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The command in the process that serves the mount.

@@ -5,7 +5,8 @@
 //! choice of messages.
 //!
 //! The crates for syslog bring clocks, host names and transports of their own, so this module does
-//! without them. The socket is connected while this process may still open one.
+//! without them. The socket is connected before the process enters the sandbox, in which it can
+//! open none.
 
 use std::fs::File;
 use std::io::Write;

@@ -16,9 +16,9 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::terminal::names;
 
-/// Starts logging for this number of `-v`. Without it, only failures are logged; with one, the
-/// phases of the mount; with two, each request; with three, also transactions and log forces. Each
-/// phase, request or transaction is logged when it ends, with its duration.
+/// Starts logging with this number of `-v` options. Without `-v`, only failures are logged; with
+/// one, the phases of the mount; with two, each request; with three, also transactions and log
+/// forces. Each phase, request or transaction is logged when it ends, with its duration.
 pub(crate) fn begin(verbosity: u8) {
     let level = match verbosity {
         0 => LevelFilter::WARN,

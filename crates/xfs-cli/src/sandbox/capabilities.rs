@@ -1,8 +1,8 @@
 //! The capabilities of root that a command keeps inside the sandbox.
 //!
 //! Owns: the list of these capabilities. A command that works only on open files needs none,
-//! because the kernel checks rights when a file is opened. Does **not** own: the time at which the
-//! others are dropped ([`give_up`](super::give_up)).
+//! because the kernel checks rights when a file is opened. Does **not** own: the time at which all
+//! other capabilities are dropped ([`give_up`](super::give_up)).
 
 use rustix::io::Errno;
 use rustix::thread::{

@@ -37,8 +37,9 @@ use crate::cli::options::SandboxWhen;
 type Kind = (&'static str, UnshareFlags, LinkNameSpaceType);
 
 const MOUNT: Kind = ("mnt", UnshareFlags::NEWNS, LinkNameSpaceType::Mount);
-/// Namespaces that only repeat what the filter of system calls does. The last one takes five times
-/// as long to create as the others together, and processes that create one wait for each other.
+/// Namespaces that only repeat what the filter of system calls does. The last one, for the network,
+/// takes five times as long to create as the others together, and processes that create one wait
+/// for each other.
 const SECONDARY: [Kind; 4] = [
     ("ipc", UnshareFlags::NEWIPC, LinkNameSpaceType::InterProcessCommunication),
     ("uts", UnshareFlags::NEWUTS, LinkNameSpaceType::HostNameAndNISDomainName),

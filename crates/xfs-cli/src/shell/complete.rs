@@ -28,11 +28,11 @@ struct Complete {
     words: Option<Vec<Vec<u8>>>,
 }
 
-/// An incomplete command line, whose last word is completed.
-/// The options with a value that say where the volume is.
+/// The options with a value that say where the volume is. Completion reads the image at that place.
 const OPTIONS: [&str; 7] =
     ["--image", "--log-device", "--rt-device", "--partition", "--offset", "--volume", "--member"];
 
+/// An incomplete command line, whose last word is completed.
 #[derive(Default)]
 struct CompletionLine {
     image: Option<PathBuf>,

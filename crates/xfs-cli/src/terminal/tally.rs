@@ -49,7 +49,8 @@ impl Counter {
 /// The counts of the work that has been done.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// The number of files that have been processed, by their names. Directories are not counted.
+    /// The number of files that have been processed; a file with several names counts once for each
+    /// name. Directories are not counted.
     files: Counter,
     directories: Counter,
     /// The number of bytes of contents that have been processed, without holes.

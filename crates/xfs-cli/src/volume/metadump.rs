@@ -135,7 +135,8 @@ fn write(
     })
 }
 
-/// Reports what is damaged or missing, and that the image holds readable names.
+/// Reports damaged and missing structures. Also notes that names are readable if the log was dirty,
+/// because a dirty log is copied without obfuscation.
 fn note(image: &Image, arguments: &MetadumpArguments, report: &DumpReport, console: &mut Console) {
     let shown = names::in_message(image.path().as_os_str().as_bytes()).into_owned();
     if report.has_dirty_log && !arguments.no_obfuscate {

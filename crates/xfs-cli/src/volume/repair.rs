@@ -5,7 +5,7 @@
 //! how a plan is shown ([`report`]).
 //!
 //! A signal before the first write to the volume leaves no file, and at most the empty directory of
-//! the quarantine. After it, the apply is finished.
+//! the quarantine. After the first write, a signal no longer stops the repair.
 
 mod log;
 mod quarantine;
@@ -42,7 +42,8 @@ const MOST_PLAN_BYTES: u64 = 1 << 30;
 struct Repair {
     image: Image,
     mode: Mode,
-    /// The file for the part of the rehearsal that does not fit the memory.
+    /// The file for that part of the rehearsal (the repair tried out on an overlay) that does not
+    /// fit in memory.
     spill: File,
     is_json: bool,
 }
@@ -55,7 +56,7 @@ enum Mode {
     Resume(File),
 }
 
-/// The files of an apply.
+/// The files and options with which a plan is applied.
 struct Apply {
     /// The text of the plan to compare with; `None` with `--yes`.
     plan: Option<String>,
@@ -200,7 +201,7 @@ impl Job<'_> {
         }
     }
 
-    /// Returns the failure of an apply or an undo that may have written something.
+    /// Returns the failure of an apply or an undo that may already have written to the volume.
     fn interrupted(&self, error: RepairError) -> Failure {
         let is_refused = matches!(error, RepairError::Refused(_));
         let failure = self.failure(error);
@@ -290,7 +291,8 @@ impl Job<'_> {
         }
     }
 
-    /// Checks that the plan is the given one, and that the device can be repaired.
+    /// Checks that `plan` is the same as the plan that the user gave, and that all of the device
+    /// can be read.
     fn check_plan(&self, plan: &Plan, apply: &Apply) -> Result<(), Failure> {
         if let Some(text) = &apply.plan {
             let given = PlanText::parse(text).and_then(|given| {
@@ -340,7 +342,7 @@ impl Job<'_> {
         Ok(path)
     }
 
-    /// Says what an undo or a resume has done.
+    /// Prints the result of an undo or a resume.
     fn say(&self, undo: &UndoFile, state: &str, console: &mut Console) -> Result<(), Failure> {
         if self.is_json {
             let mut object = Object::new();

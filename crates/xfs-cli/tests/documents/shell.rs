@@ -124,7 +124,8 @@ pub(crate) fn cannot_mount(user: User) -> Option<String> {
     (user == User::Ordinary && !has_helper).then(|| "fusermount3 is not installed".to_owned())
 }
 
-/// Returns the reason why disk images cannot be made and served on this machine. `None`: they can.
+/// Returns the reason why disk images cannot be made and served on this machine; `None` if they
+/// can.
 pub(crate) fn cannot_serve() -> Option<String> {
     let programs = ["qemu-img", "qemu-nbd"];
     let missing =

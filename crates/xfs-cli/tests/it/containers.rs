@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::{GoldenDir, transcript};
 
-/// Runs qemu-img in the directory. Returns `false`, and says so, if it is not installed.
+/// Runs qemu-img in the directory. If qemu-img is not installed, prints that the test is skipped
+/// and returns `false`.
 fn qemu_img(place: &GoldenDir, arguments: &[&str]) -> bool {
     match Command::new("qemu-img").current_dir(place.path()).args(arguments).output() {
         Ok(output) => {
@@ -103,8 +104,8 @@ impl Drop for Server {
     }
 }
 
-/// Serves the golden image as the export "disk". Returns `None`, and says so, if qemu-nbd is not
-/// installed.
+/// Serves the golden image as the export "disk". If qemu-nbd is not installed, prints that the test
+/// is skipped and returns `None`.
 fn serve(place: &GoldenDir) -> Option<Server> {
     let socket = place.path().join("socket");
     let spawned = Command::new("qemu-nbd")

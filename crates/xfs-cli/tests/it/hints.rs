@@ -189,8 +189,8 @@ fn figures_are_served_or_watched() {
     place.check_failure(&["stats", "--prometheus", "--watch", "/proc"], 2, words);
 }
 
-/// Checks that the only hint for the log of another volume is to name the right one. To mount and
-/// unmount the volume, or to repair it, would not help.
+/// Checks the hint for a volume that is opened with the external log of another volume: it only
+/// says to name the right log. To mount and unmount the volume, or to repair it, would not help.
 #[test]
 fn log_of_another_volume_is_refused() {
     let place = VolumeDir::new();

@@ -84,8 +84,8 @@ fn run(directory: impl AsRef<Path>, program: &Path, script: &str) {
     assert!(output.status.success(), "{script}: {}: {said}", output.status);
 }
 
-/// Makes the files that an example takes from an earlier one: a metadata image, a plan, or an undo
-/// file and the volume that it takes back.
+/// Makes the files that an example expects an earlier example to have made: a metadata image, a
+/// plan, or an undo file and the volume that it restores.
 fn prepare(folder: impl AsRef<Path>, program: &Path, line: &str) {
     if line.contains("mdrestore") {
         let script = "ferroxfs metadump -q disk.img disk.metadump && zstd -q disk.metadump -o disk.metadump.zst";

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{GoldenDir, transcript};
 
-/// A name in the golden image, and the text of one of its files.
+/// The name of a file in the golden image. The tests look for it in metadata images.
 const NAME: &[u8] = b"a-longer-node-entry";
 
 fn contains(path: &std::path::Path, part: &[u8]) -> bool {

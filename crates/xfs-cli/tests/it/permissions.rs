@@ -18,7 +18,8 @@ fn check_lists(commands: &[&[&str]], expected: &str) {
     assert_eq!(entries.join(" "), expected, "{commands:?}");
 }
 
-/// Compares the mask after changes of a list with the results of setfacl(1) 2.3.1.
+/// Changes access control lists, and compares the masks of the results with those that setfacl(1)
+/// 2.3.1 sets.
 #[test]
 fn mask_is_recomputed_for_the_changed_list() {
     let masked: [&[&str]; 2] = [&["setfacl", "-m", "u:1:rwx"], &["chmod", "700"]];

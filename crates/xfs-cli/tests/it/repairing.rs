@@ -259,8 +259,8 @@ fn logged() -> VolumeDir {
     place
 }
 
-/// Overwrites inodes and compares the bytes of the repaired image with those before the damage. No
-/// loss is allowed.
+/// Overwrites inodes, repairs the volume without allowing any loss, and checks that the image has
+/// the same bytes as before the damage.
 #[test]
 fn overwritten_inode_is_restored_from_the_log_byte_for_byte() {
     let place = logged();

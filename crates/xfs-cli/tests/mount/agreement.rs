@@ -74,8 +74,8 @@ fn check(seed: u64, options: &str) -> Result<(), TrialError> {
 }
 
 /// Returns whether the kernel's FUSE passes the operation to its server (docs/mount-differences.md
-/// has the list). Operations that set the flags immutable or append-only are left out too: FUSE
-/// does not know these flags, and so finds other errors first.
+/// has the list). Returns false also for operations that set the flags immutable or append-only:
+/// FUSE does not know these flags, and so finds other errors first.
 fn is_carried(operation: &Operation) -> bool {
     use AllocationMode::{Collapse, Insert, Unshare};
     if let Operation::SetFlags { settings, .. } = operation {
@@ -90,8 +90,8 @@ fn is_carried(operation: &Operation) -> bool {
     )
 }
 
-/// Returns whether the model knows what a mount answers to the operation. The rules for the
-/// operations left out have been compared only with the library and the kernel's XFS so far.
+/// Returns whether the model knows the answer of a mount to the operation. The model's rules for
+/// the other operations have been compared only with the library and the kernel's XFS so far.
 fn is_judged(operation: &Operation) -> bool {
     if let Operation::SetFlags { settings, .. } = operation {
         let flags = FileFlags::SYNC | FileFlags::NOSYMLINKS | FileFlags::EXTENT_SIZE;

@@ -116,7 +116,8 @@ fn damaged() -> Vec<Trial> {
     ]
 }
 
-/// Trials of mounts that another program prepares, or is notified of.
+/// Trials of mounts together with another program: one that opens /dev/fuse or mounts for the
+/// server, or a service manager that is told when the mount is ready.
 fn prepared() -> Vec<Trial> {
     vec![
         Trial::new("mount_passes_on_suid_and_dev", work::mount_passes_on_suid_and_dev),
@@ -138,8 +139,8 @@ fn prepared() -> Vec<Trial> {
     ]
 }
 
-/// Trials of system calls that fail halfway, of events without a request, and of mounts that such
-/// events end or that cannot be closed.
+/// Trials of system calls that fail halfway, of changes that the server makes without a request,
+/// and of mounts that cannot be closed or that end without being unmounted.
 fn cut() -> Vec<Trial> {
     let mut trials = closing::trials();
     trials.extend([

@@ -59,9 +59,9 @@ impl Finder<'_> {
         }
     }
 
-    /// Enters the mirror or the physical volume that `found` is, if it is one, and fails if the
-    /// result does not contain XFS. A volume of which only the first sector is damaged is accepted,
-    /// because opening it reports the damage.
+    /// If `found` is a mirror or a physical volume, returns the volume inside; otherwise returns
+    /// `found`. Fails if the result does not contain XFS. A volume of which only the first sector
+    /// is damaged is accepted, because opening it reports the damage.
     pub(super) fn enter(&self, found: LocatedVolume) -> Result<LocatedVolume, FindError> {
         let outer = Arc::clone(&found.device);
         let found = self.enter_mirror(found)?;
@@ -76,7 +76,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns the data of the mirror that `found` is. Returns `found` if it is no mirror.
+    /// If `found` is a mirror, returns the data of the mirror; otherwise returns `found`.
     fn enter_mirror(&self, found: LocatedVolume) -> Result<LocatedVolume, FindError> {
         let device = &found.device;
         let superblock = match signature::detect(&**device, 0)? {
@@ -98,8 +98,8 @@ impl Finder<'_> {
         Ok(LocatedVolume { device: data.device, start, notes: data.notes, ..found })
     }
 
-    /// Finds the only logical volume with XFS in the volume groups of the physical volume that
-    /// `found` is.
+    /// Finds the only logical volume with XFS in the volume group of `found`, which is a physical
+    /// volume, and in the groups of the other members.
     fn enter_group(&self, found: LocatedVolume) -> Result<LocatedVolume, FindError> {
         let mut groups = VolumeGroups::default();
         groups.add(Arc::clone(&found.device))?;
@@ -139,7 +139,8 @@ impl Finder<'_> {
         self.take(whole, volume)
     }
 
-    /// Returns the logical volume as the result of the search, if its access suffices.
+    /// Returns `volume` as the result of the search. Fails if the disk is open for writing and the
+    /// logical volume is read-only.
     fn take(
         &self,
         found: LocatedVolume,
@@ -164,8 +165,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Adds the physical volume that is the whole device, or the data of a mirror. Returns whether
-    /// the device is one or the other.
+    /// Adds the physical volume on the device: it is the whole device, or the data of a mirror.
+    /// Returns whether the device is a physical volume or a mirror.
     fn add_whole(
         &self,
         groups: &mut VolumeGroups,
@@ -184,7 +185,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds the physical volumes in the partitions of a device. Returns whether there is one.
+    /// Adds the physical volumes in the partitions of a device. Returns whether at least one
+    /// partition is a physical volume or a mirror.
     fn add_partitions(
         &self,
         groups: &mut VolumeGroups,

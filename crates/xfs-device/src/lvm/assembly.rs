@@ -167,8 +167,9 @@ impl VolumeGroups {
         Ok(AssembledVolume { name, device: Arc::new(device), contents })
     }
 
-    /// Returns the piece of a segment. Returns `None` for impossible numbers, and if a physical
-    /// volume is missing, whose UUID it adds to `missing`.
+    /// Converts a segment to a piece of the logical volume: finds its physical volumes, and
+    /// converts extents to bytes. Returns `None` for impossible numbers, and if a physical volume
+    /// is missing; its UUID is then added to `missing`.
     fn piece(
         &self,
         group: &VolumeGroup,

@@ -52,7 +52,8 @@ impl LogicalDevice {
         Self { pieces, length_bytes, is_read_only }
     }
 
-    /// Returns the place of the byte at `offset`, and how many bytes follow it there.
+    /// Returns the place of the byte at `offset` on a physical volume, and the number of bytes from
+    /// there on that are contiguous.
     fn run(&self, offset: u64) -> io::Result<Run<'_>> {
         let past_end = || io::Error::from(io::ErrorKind::UnexpectedEof);
         let after = self.pieces.partition_point(|piece| piece.start <= offset);

@@ -70,7 +70,7 @@ pub(crate) struct Segment {
 /// The layout of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentLayout {
-    /// One stripe is the layout "linear".
+    /// Extents on one physical volume ("linear"), or striped over several.
     Striped { stripes: Vec<Stripe>, stripe_bytes: u64 },
     /// A layout of this name, which ferroxfs does not read.
     Other(String),

@@ -80,7 +80,8 @@ fn disk() -> MemoryDevice {
     MemoryDevice::new(64 << 20)
 }
 
-/// Returns the name and the contiguous start of each logical volume.
+/// Returns the name of each logical volume, and its offset on the physical volume if it is
+/// contiguous there.
 fn starts(volume: &PhysicalVolume) -> Vec<(String, Option<u64>)> {
     let Some(group) = &volume.group else { return Vec::new() };
     let start = |inner| group.contiguous_start(inner, &volume.id);

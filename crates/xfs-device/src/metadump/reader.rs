@@ -205,7 +205,7 @@ impl<S: MetadumpSource> MetadumpReader<S> {
         MetadumpExtent { start, length_bytes: self.left, place: self.place }
     }
 
-    /// Reads the index after the first bytes of it, which are `read`.
+    /// Reads the rest of an index. `read` holds its first bytes, which have been read already.
     fn read_index(&mut self, read: &[u8]) -> Result<(), MetadumpError> {
         let at = self.place - read.len() as u64;
         let mut bytes = [0; INDEX_BYTES];

@@ -18,7 +18,8 @@ fn superblock() -> Vec<u8> {
     sector
 }
 
-/// Returns the contents of the block at this address: the superblock, or bytes of that number.
+/// Returns the contents of the block at this address: the superblock for address 0; otherwise 512
+/// bytes that are all the low byte of the address.
 fn block(address: u64) -> Vec<u8> {
     if address == 0 { superblock() } else { vec![address as u8; 512] }
 }

@@ -116,7 +116,8 @@ impl Member {
     }
 }
 
-/// Returns the sum of a superblock without a sum: of its words, folded to 4 bytes.
+/// Returns the checksum of a superblock whose checksum field is still 0: the sum of its words,
+/// folded to 4 bytes.
 fn sum_of(bytes: &[u8]) -> u32 {
     let words = bytes.as_chunks::<4>().0.iter();
     let sum: u64 = words.map(|word| u64::from(u32::from_le_bytes(*word))).sum();

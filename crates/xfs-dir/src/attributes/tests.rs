@@ -98,7 +98,7 @@ fn visit_ends_when_the_visitor_breaks() {
     }
 }
 
-/// Checks I3 of the crate: an iteration does not end at damage.
+/// Checks I3 of `xfs_dir`: an iteration does not end at damage.
 #[test]
 fn damaged_leaf_hides_only_its_own_attributes() {
     let mut image = golden();
@@ -114,7 +114,7 @@ fn damaged_leaf_hides_only_its_own_attributes() {
     }
 }
 
-/// Checks I2 of the crate: a search ends, because levels fall by one.
+/// Checks I2 of `xfs_dir`: a search ends, because levels fall by one.
 #[test]
 fn nodes_with_wrong_pointers_are_refused() {
     let check_children = |child: u32| {
@@ -138,7 +138,7 @@ fn nodes_with_wrong_pointers_are_refused() {
     assert!(names.is_empty() && !errors.is_empty());
 }
 
-/// Checks I2 of the crate: an iteration ends, because no leaf is walked twice.
+/// Checks I2 of `xfs_dir`: an iteration ends, because no leaf is walked twice.
 #[test]
 fn leaves_in_a_cycle_are_refused() {
     let mut image = golden();
@@ -241,7 +241,7 @@ fn read_of_a_mutated_block_does_not_panic() {
     }
 }
 
-/// Checks I4 of the crate: a leaf is accepted only with the hashes that its parent names.
+/// Checks I4 of `xfs_dir`: a leaf is accepted only with the hashes that its parent names.
 #[test]
 fn exchanged_leaves_are_corruption_and_not_a_missing_attribute() {
     let mut image = golden();

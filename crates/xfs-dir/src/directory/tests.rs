@@ -105,7 +105,7 @@ fn visit_ends_when_the_visitor_breaks() {
     }
 }
 
-/// Checks I3 of the crate: an iteration does not end at damage.
+/// Checks I3 of `xfs_dir`: an iteration does not end at damage.
 #[test]
 fn damaged_block_hides_only_its_own_entries() {
     let mut image = golden();
@@ -136,7 +136,7 @@ fn damaged_index_hides_no_entry_from_a_listing() {
     assert!(matches!(found, Err(Error::Corrupt(_))));
 }
 
-/// Checks I1 of the crate: a block of another inode is an error.
+/// Checks I1 of `xfs_dir`: a block of another inode is an error.
 #[test]
 fn blocks_of_another_directory_are_refused() {
     let mut image = golden();
@@ -161,7 +161,7 @@ fn blocks_of_another_form_are_refused() {
     assert_eq!(list(&image, "leaf").1.len(), 1);
 }
 
-/// Checks I2 of the crate: a search ends, because levels fall by one.
+/// Checks I2 of `xfs_dir`: a search ends, because levels fall by one.
 #[test]
 fn nodes_with_wrong_pointers_are_refused() {
     let name = b"a-longer-node-entry-1";
@@ -184,7 +184,7 @@ fn nodes_with_wrong_pointers_are_refused() {
     check_children(u32::MAX, None);
 }
 
-/// Checks I2 of the crate: an iteration ends, because no leaf is walked twice.
+/// Checks I2 of `xfs_dir`: an iteration ends, because no leaf is walked twice.
 #[test]
 fn leaves_in_a_cycle_are_refused() {
     let mut image = golden();
@@ -326,7 +326,7 @@ fn audit_of_a_sound_directory_finds_nothing() {
     }
 }
 
-/// Checks I4 of the crate: a leaf is accepted only with the hashes that its parent names.
+/// Checks I4 of `xfs_dir`: a leaf is accepted only with the hashes that its parent names.
 #[test]
 fn exchanged_index_leaves_are_corruption_and_not_a_missing_name() {
     let mut image = golden();
@@ -353,7 +353,7 @@ fn exchanged_index_leaves_are_corruption_and_not_a_missing_name() {
     assert_eq!(list(&image, "node").0, all);
 }
 
-/// Checks I4 of the crate: a leaf is accepted only if it names the next leaf that the parents name.
+/// Checks I4 of `xfs_dir`: a leaf is accepted only if it names the next leaf that the parents name.
 #[test]
 fn leaves_that_name_a_wrong_next_leaf_are_refused() {
     for (next, is_last) in [(0, false), (1, false), (7, true)] {

@@ -59,8 +59,8 @@ impl ArchiveInput {
         self.is_broken
     }
 
-    /// Replaces the input by the reader that `by` returns. `by` gets the unread input and its
-    /// offset.
+    /// Replaces the input with a reader of it, such as a decompressor. `by` creates that reader
+    /// from the unread input and the offset of its next byte.
     pub(in crate::import) fn replace(
         &mut self,
         by: impl FnOnce(Input, u64) -> io::Result<Input>,

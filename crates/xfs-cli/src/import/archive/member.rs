@@ -1,4 +1,4 @@
-//! One member of an archive, in the form of a source of an import.
+//! One member of an archive, which is a source of files for the import.
 
 use std::cell::RefCell;
 use std::iter::Empty;
@@ -14,8 +14,8 @@ use crate::file::source::{NamedValue, Source};
 pub(crate) enum MemberKind {
     /// A directory. Its entries are separate members.
     Directory,
-    /// Another name for the file of the member at this path. If the archive has contents for this
-    /// name, they replace the contents of that file.
+    /// A further name of a file: the file of the earlier member at this path. If the archive has
+    /// contents for the further name too, they replace the contents of that file.
     HardLink(Vec<u8>),
     /// A file of any other type.
     File,
@@ -79,8 +79,8 @@ impl<'a> Member<'a> {
         !self.ranges.is_empty()
     }
 
-    /// Takes the problems of the member: invalid metadata that is not used (I2), and notes that are
-    /// no failures.
+    /// Takes the problems of the member: invalid metadata that is not used (I2 of `archive`), and
+    /// notes that are no failures.
     pub(crate) fn take_problems(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.problems)
     }

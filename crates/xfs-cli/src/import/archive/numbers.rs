@@ -21,7 +21,8 @@ pub(in crate::import) fn number(field: &[u8]) -> Option<i128> {
     }
 }
 
-/// Returns the number in a field as text for messages; if the field holds no number, its bytes.
+/// Returns the number in a field as text for messages. If the field holds no number, returns the
+/// bytes of the field.
 pub(in crate::import) fn shown(field: &[u8]) -> Vec<u8> {
     number(field).map_or_else(|| text(field).to_vec(), |number| number.to_string().into_bytes())
 }

@@ -28,7 +28,8 @@ fn record(keyword: &str, value: &str) -> String {
     format!("{} {keyword}={value}\n", length.unwrap())
 }
 
-/// Returns the bytes of a regular file that has these extended records in front.
+/// Returns the bytes of an archive member: a regular file, with these extended records before its
+/// header.
 fn extended(records: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let records: String = records.iter().map(|(keyword, value)| record(keyword, value)).collect();
     let head = member(EntryType::XHeader, "PaxHeaders/f", records.as_bytes());
@@ -150,7 +151,7 @@ fn problems(member: &mut Member<'_>) -> Vec<String> {
     problems.iter().map(|problem| problem.to_string().replace("ferroxfs: ", "")).collect()
 }
 
-/// Checks that the first member has this one problem but still is a file, and that the second
+/// Checks that the first member is read as a file with the one problem `said`, and that the second
 /// member has no problem.
 #[track_caller]
 fn check_said(bytes: &[u8], said: &str) {
@@ -542,7 +543,7 @@ fn inconsistent_archives_are_refused() {
     assert!(refusal(&huge).contains("16 MiB"));
 }
 
-/// Checks that reading an archive with any bytes ends and does not panic.
+/// Checks that reading arbitrary bytes as an archive comes to an end and does not panic.
 #[test]
 fn any_bytes_end_without_panic() {
     let map = b"1\n0\n5\n".iter().copied().chain([0; 506]).chain(*b"abcde").collect::<Vec<_>>();

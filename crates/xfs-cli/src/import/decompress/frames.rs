@@ -1,4 +1,5 @@
-//! The frames of a compressed stream, one after another, as the programs themselves read them.
+//! The frames of a compressed stream, one after another, read as gzip(1), xz(1) and similar
+//! programs read them.
 //!
 //! Each format lets frames (members, streams) follow each other. Zeros may follow each frame: tapes
 //! and xz pad with zeros. Any other bytes after a frame are an error, so that no appended archive

@@ -142,7 +142,8 @@ fn damaged_data_is_an_error() {
     }
 }
 
-/// Checks that decompressing any bytes after a magic number ends and does not panic.
+/// Checks that decompressing arbitrary bytes after a magic number comes to an end and does not
+/// panic.
 #[test]
 fn any_bytes_end_without_panic() {
     let mut prng = xfs_testkit::Prng::new(0xa11);

@@ -79,8 +79,8 @@ fn put(found: &mut Vec<NamedValue>, name: Vec<u8>, value: Vec<u8>) {
 }
 
 /// Parses an access control list. Entries for users and groups that this host does not know are
-/// left out. The other entries stay. Without any list, the group would get the permissions of the
-/// mask, because the mode has them in the place of the group's.
+/// left out, and the rest of the list is kept. Without any list, the group would get the
+/// permissions of the mask, because the group bits of the mode then hold the mask.
 fn list(text: &[u8], problems: &mut Vec<String>) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(text);
     let (value, wrong) = acl::archived_value(&text);

@@ -5,7 +5,7 @@ use ferroxfs::{Error, PosixError};
 
 use crate::failure::Failure;
 
-/// A failure of writing a file, by the files that it concerns.
+/// A failure to write a file. The variant says which files it concerns.
 pub(crate) enum WriteFailure {
     /// The failure concerns one file.
     One(Failure),
@@ -16,7 +16,7 @@ pub(crate) enum WriteFailure {
 }
 
 impl WriteFailure {
-    /// Adds the number of bytes that were to be written, if the volume was full.
+    /// If the volume was full, adds to the message the number of bytes that were to be written.
     pub(super) fn needing(self, bytes: Option<u64>) -> Self {
         match self {
             Self::One(failure) => Self::One(failure.needing(bytes)),

@@ -27,7 +27,7 @@ impl WriterOptions {
     }
 
     /// Returns whether the copy must not depend on the filesystem of the host, or on earlier reads
-    /// of the source (I5).
+    /// of the source (I5 of `writer`).
     pub(super) fn is_by_contents<S: Source>(&self, source: &S) -> bool {
         self.latest.is_some() && source.lies_on_host()
     }

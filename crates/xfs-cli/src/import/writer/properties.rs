@@ -26,7 +26,7 @@ const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::
 
 impl ImageWriter<'_> {
     /// Returns the facts of a source for its copy. If the copy must not depend on earlier reads of
-    /// the source, the access time is replaced by the modification time (I5).
+    /// the source, the access time is replaced by the modification time (I5 of `writer`).
     pub(super) fn facts<S: Source>(&self, source: &S) -> Facts {
         let facts = source.facts();
         let is_by_contents = self.writer_options.is_by_contents(source);
@@ -128,7 +128,7 @@ impl ImageWriter<'_> {
     }
 
     /// Returns the changes that would prevent further names of a file, or further entries of a
-    /// directory (I4).
+    /// directory (I4 of `writer`).
     pub(super) fn late_changes(&self, facts: &Facts) -> SetAttributes {
         if !self.writer_options.is_archive {
             return SetAttributes::default();

@@ -27,12 +27,12 @@ use crate::text::time::Clock;
 
 struct DamagedLs {
     arguments: LsArguments,
-    /// The images, each once, with the paths in it that are listed.
+    /// Each image once, with the paths in it that are listed.
     images: Vec<(DamagedImage, Vec<Vec<u8>>)>,
     clock: Clock,
 }
 
-/// Opens the damaged images of the addresses.
+/// Opens the damaged images of the addresses (`IMAGE:/path`).
 pub(super) fn open(
     arguments: LsArguments,
     options: &GlobalOptions,
@@ -111,7 +111,7 @@ fn concerns(report: &FileReport, path: &[u8], arguments: &LsArguments) -> bool {
     }
 }
 
-/// A surveyed volume with its names.
+/// A damaged volume: its survey, the tree of its names, and the parts that are not whole.
 struct SurveyedVolume<'a> {
     survey: &'a Salvage<'a>,
     tree: &'a NameTree,

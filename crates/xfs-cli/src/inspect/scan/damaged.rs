@@ -100,7 +100,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Adds the rows of these inodes; each group has the names of one inode.
+    /// Adds to `piece` the rows of the inodes in `groups`. Each group holds all names of one inode.
     fn rows(&self, groups: &[&[(u64, NameId)]], piece: &mut RowPiece<'_>) -> Result<(), ScanError> {
         let geometry = self.survey.evidence().geometry();
         let (mut paths, mut xattrs) = (ByteList::default(), ByteList::default());

@@ -11,8 +11,9 @@
 //!
 //! - **I1** Only one thread asks the mount for figures. If the mount never answers, that thread
 //!   waits, and clients get an error that says so.
-//! - **I2** A request that names another host is refused. Otherwise a web page could make a browser
-//!   on this machine send a request under a name of the page's own, and would read the answer.
+//! - **I2** A request that names another host is refused. Otherwise a web page could read the
+//!   figures: its own host name may resolve to this machine, and a browser on this machine would
+//!   give it the answer.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -241,8 +242,7 @@ fn answer(head: &[u8]) -> Answer {
     }
 }
 
-/// Returns whether a host, with or without a port, is a name by which this machine calls itself
-/// (I2).
+/// Returns whether a host, with or without a port, is `localhost` or a loopback address (I2).
 fn is_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

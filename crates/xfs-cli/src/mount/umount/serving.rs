@@ -60,7 +60,7 @@ pub(super) struct Serving {
 #[derive(Debug)]
 pub(super) enum Ending {
     Well,
-    /// The server process ended with this exit status.
+    /// The server process ended with this exit status, which is that of a failure.
     Badly(ExitStatus),
     /// The image is closed, but its log is dirty.
     LogDirty,
@@ -68,7 +68,8 @@ pub(super) enum Ending {
     NotYet,
     /// The server has ended, but how is unknown.
     Unknown,
-    /// It is unknown whether the server has ended, because neither process nor image is visible.
+    /// It is unknown whether the server has ended, because neither its process nor the image is
+    /// visible.
     Unseen,
 }
 

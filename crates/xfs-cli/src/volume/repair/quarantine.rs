@@ -73,7 +73,8 @@ impl Quarantine {
         self.manifest.directory()
     }
 
-    /// Copies the losses of a repair and the old bytes of every run that it changes.
+    /// Copies all bytes that the repair loses, and the old bytes of every run (a contiguous byte
+    /// range) that the repair overwrites.
     pub(super) fn fill(self, rehearsal: &Rehearsal) -> Result<FilledQuarantine> {
         let (manifest, blocks) = (self.manifest.file(), self.blocks.file());
         let mut copy = Copy {
@@ -133,7 +134,7 @@ impl FilledQuarantine {
 struct Copy<'a> {
     manifest: BufWriter<&'a File>,
     blocks: BufWriter<&'a File>,
-    /// The end of the file `blocks`.
+    /// The length in bytes of the file `blocks` so far, where the next run of bytes is appended.
     position: u64,
 }
 

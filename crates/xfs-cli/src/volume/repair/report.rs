@@ -7,7 +7,7 @@ use xfs_repair::{LogOutcome, Plan};
 use crate::terminal::console::Console;
 use crate::terminal::plural::counted;
 
-/// The number of findings that stay and are shown.
+/// The most findings that are printed of those that remain after the repair.
 const MOST_LEFT: usize = 20;
 
 /// Prints what a repair would change.
@@ -61,7 +61,7 @@ pub(super) fn print_nothing_applied(
     }
 }
 
-/// Prints how a repair is taken back.
+/// Prints the command that undoes the repair.
 pub(super) fn print_undo(file: &str, image: &str, console: &mut Console) -> io::Result<()> {
     if console.is_quiet() {
         return Ok(());
@@ -84,7 +84,7 @@ fn totals(plan: &Plan) -> String {
     )
 }
 
-/// Prints the actions and what stays damaged.
+/// Prints the actions of a plan, and the damage that would remain after them.
 fn print_body(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     match plan.log {
         LogOutcome::Clean | LogOutcome::Formatted => {}

@@ -62,8 +62,8 @@ impl UndoPlace {
         self.staged.file().try_clone().map_err(|error| Failure::host(self.path.as_os_str(), &error))
     }
 
-    /// Gives the file its name, and makes the name durable. Returns the path. The name is looked at
-    /// again: another repair may have taken it during the rehearsal.
+    /// Gives the file its name, and makes the name durable. Returns the path. Fails if the name is
+    /// no longer free: another repair may have taken it during the rehearsal.
     pub(super) fn publish(self) -> Result<PathBuf, Failure> {
         let Self { path, staged, folder } = self;
         let published = staged.publish_new().and_then(|()| folder.sync_all());

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use ferroxfs::{FileType, Node};
 
-/// The first time, in seconds since 1970, that the test run itself may have set. Times from then on
-/// are not compared, up to twice this number: later ones come from an archive.
+/// Times from this one up to twice this number (in seconds since 1970) are not compared, because
+/// the test run itself may have set them. Later times come from an archive and are compared.
 const NOW_SECONDS: i64 = 1_690_000_000;
 
 /// A file with the properties that are compared, from the host or from an image.

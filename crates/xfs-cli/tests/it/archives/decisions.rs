@@ -193,8 +193,8 @@ fn odd_archives_differ_from_tar_and_bsdtar_as_decided() {
     drop(volume);
 }
 
-/// Returns the kind of oddity that a path belongs to: its first component. A file outside of the
-/// directory of its kind would give another name.
+/// Returns the kind of oddity that a path belongs to: its first component. If a file was extracted
+/// outside of the directory of its kind, this name is no known kind, and the test fails.
 fn kind_of(path: &[u8]) -> String {
     let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
     String::from_utf8_lossy(first).into_owned()
