@@ -12,7 +12,7 @@ use crate::partition::PartitionTable;
 use crate::signature::{self, Contents};
 use crate::text::printable;
 
-/// The most volumes of a container that a message names.
+/// The largest number of volumes that a message about a container names.
 const MAX_NAMED: usize = 16;
 
 /// A container of volumes that ferroxfs cannot open by itself.

@@ -115,7 +115,7 @@ pub trait BlockDevice: Send + Sync {
     fn invalidate(&self, _offset: u64, _length: u64) {}
 }
 
-/// The most zeros that one request writes, in bytes.
+/// The largest number of zeros, in bytes, that one request writes.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 
 /// Writes zeros as ordinary bytes, for devices that have no special request for zeros.

@@ -13,7 +13,7 @@ use crate::file::DeviceAccess;
 use crate::text::printable;
 use crate::usage::unescape;
 
-/// The most characters of a command line that are shown.
+/// The largest number of characters of a command line that are shown.
 const MAX_COMMAND: usize = 80;
 
 /// A process that has a device open.

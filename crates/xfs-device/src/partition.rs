@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::device::BlockDevice;
 use crate::signature::{self, Contents};
 
-/// The most partitions that are read from a table. Later partitions are ignored.
+/// The largest number of partitions that are read from a table. Later partitions are ignored.
 pub const MAX_PARTITIONS: usize = 1024;
 
 /// The division of a disk into partitions.

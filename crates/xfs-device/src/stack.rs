@@ -34,7 +34,7 @@ use rustix::fs::OFlags;
 pub(crate) use loops::LoopDevice;
 pub(crate) use sysfs::{device_name, partitions_of, read_line};
 
-/// The most levels that are followed below a device. Real devices have fewer than ten.
+/// The largest number of levels that are followed below a device. Real devices have fewer than ten.
 const MAX_LEVELS: usize = 64;
 
 /// A range of bytes. `end` is the first byte after the range, or `u64::MAX` if the range has no

@@ -94,7 +94,7 @@ pub(crate) trait ForkStore {
         StructureAddress::Inode(self.number())
     }
 
-    /// Reads a block and checks I1 of the crate: a block of another inode is an error.
+    /// Reads a block and checks I1 of `xfs_dir`: a block of another inode is an error.
     fn read_owned(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block> {
         let block = self.read(at, kind)?;
         let owner = self.view(&block, |bytes| owner(bytes, kind));

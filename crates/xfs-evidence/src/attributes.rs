@@ -21,11 +21,11 @@ use crate::inode::InodeEvidence;
 use crate::sweep::BlockIdentity;
 use crate::volume::{Damage, Evidence, Trust};
 
-/// The most blocks of one attribute fork that are read.
+/// The largest number of blocks of one attribute fork that are read.
 const MOST_BLOCKS: u64 = 1 << 20;
-/// The most bytes of values that one inode returns.
+/// The largest number of bytes of attribute values that are returned for one inode.
 const MOST_VALUE_BYTES: usize = 64 << 20;
-/// The most damages that one attribute fork reports.
+/// The largest number of damages that are reported for one attribute fork.
 const MOST_DAMAGES: usize = 1 << 10;
 
 /// An attribute that was found.
@@ -125,8 +125,9 @@ impl Evidence<'_> {
 
     /// Returns the parent pointers that are left in the bytes of a free inode.
     ///
-    /// A free inode does not say where its attribute fork began, so every place is tried. A short
-    /// form counts only if all of it passes its checks and has a parent pointer.
+    /// A free inode does not say where its attribute fork began, so every offset at which it can
+    /// begin is tried. A short form counts only if all of it passes its checks and has a parent
+    /// pointer.
     #[must_use]
     pub fn parents_left(&self, inode: &InodeEvidence) -> Vec<FoundParent> {
         let literal = inode.bytes.get(CORE_BYTES..).unwrap_or_default();
@@ -309,8 +310,9 @@ impl Evidence<'_> {
         FoundValue::Whole(bytes)
     }
 
-    /// Reads the block of a value whose part begins at `offset` of the value. A part is never
-    /// empty.
+    /// Reads the block of a remote value in which the part from byte `offset` of the value on is
+    /// stored. Returns the part, which is never empty; `None` if the block is damaged or holds
+    /// another part.
     fn value_part(
         &self,
         owner: InodeNumber,
@@ -335,7 +337,7 @@ impl Evidence<'_> {
     }
 }
 
-/// The address of a leaf and the judgement on it.
+/// The address of a leaf, and how far the contents of the leaf can be believed.
 #[derive(Clone, Copy)]
 struct LeafPlace {
     address: StructureAddress,

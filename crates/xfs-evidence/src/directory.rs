@@ -1,8 +1,8 @@
 //! The names of a damaged directory.
 //!
-//! Owns: names in all four forms, the parent, and the search for entries in blocks whose records do
-//! not tile any more. Does **not** own: the hash index and the free index, which only repeat the
-//! entries.
+//! Owns: names in all four forms, the parent, and the search for entries in blocks whose records no
+//! longer follow each other without gaps. Does **not** own: the hash index and the free index,
+//! which only repeat facts about the entries.
 
 use xfs_format::directory::data::{
     BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DATA_MAGIC, FREE_TAG, entry_length,
@@ -21,9 +21,9 @@ use crate::fork::{FileRange, ForkEvidence};
 use crate::inode::InodeEvidence;
 use crate::volume::{Damage, Evidence, Trust};
 
-/// The most names that one directory returns.
+/// The largest number of names that are returned for one directory.
 const MOST_NAMES: usize = 1 << 26;
-/// The most damages that one directory reports.
+/// The largest number of damages that are reported for one directory.
 const MOST_DAMAGES: usize = 1 << 10;
 
 /// A name that was found in a directory.
@@ -44,7 +44,8 @@ pub struct FoundName {
 /// The names of a directory, as far as they could be read.
 #[derive(Clone, Debug, Default)]
 pub struct DirectoryEvidence {
-    /// The parent by the entry `..`, or by the header of the short form.
+    /// The parent, as the entry `..` or the header of the short form names it. `None` if it could
+    /// not be read.
     pub parent: Option<InodeNumber>,
     /// The names, without `.` and `..`, in the order of their cookies.
     pub names: Vec<FoundName>,
@@ -96,7 +97,8 @@ impl DirectoryEvidence {
 }
 
 impl Evidence<'_> {
-    /// Reads the names of a directory in any form. Only the data blocks are read.
+    /// Reads the names of a directory in any form, from the inode or from the data blocks. The hash
+    /// index is not read.
     #[must_use]
     pub fn entries(&self, inode: &InodeEvidence) -> DirectoryEvidence {
         let mut found = DirectoryEvidence::default();
@@ -150,7 +152,8 @@ impl Evidence<'_> {
         found
     }
 
-    /// Notes the data blocks that the map lacks although the size of the directory covers them.
+    /// Notes the data blocks of a gap between extents as missing, up to the size of the directory.
+    /// A gap of which the whole map could be read is a hole, and not noted.
     fn lose_gap(&self, gap: FileRange, inode: &InodeEvidence, found: &mut DirectoryEvidence) {
         let size = inode.any_core().map_or(0, |core| core.size);
         let end = FileBlock(size.div_ceil(u64::from(self.geometry().block_size)).min(gap.end.0));
@@ -263,8 +266,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Reads a directory data block at a place that a sweep has named. Returns the directory that
-    /// the block names as its owner, and the names.
+    /// Reads a directory data block at an address where a sweep has found one. Returns the
+    /// directory that the block names as its owner, and the names.
     ///
     /// The block does not say where in the directory it belongs, so the cookies of the names count
     /// from the start of the block.
@@ -349,9 +352,9 @@ impl Evidence<'_> {
         is_entry.then_some((name, length))
     }
 
-    /// Searches a block for entries. A record is believed if its tag is its own offset, its name
-    /// is legal and its inode lies inside the volume. The search continues 8 bytes after a record
-    /// that is not.
+    /// Searches a block for entries, in steps of 8 bytes. A record is believed if its tag is its
+    /// own offset, its name is legal and its inode lies inside the volume. After such a record, the
+    /// search continues at its end.
     fn search(&self, bytes: &[u8], start: u64, mut on_entry: impl FnMut(&Entry<'_>)) {
         let end = records_end(bytes);
         let mut copy = bytes.get(..end).unwrap_or(bytes).to_vec();

@@ -1,7 +1,7 @@
 //! The map of a fork: its extents, in the inode or in a btree that may be damaged.
 //!
-//! Owns: following the map without stopping, the ranges that are missing, and extent records that
-//! are left in free inodes. Does **not** own: what the blocks hold.
+//! Owns: following the map without stopping at damage, the ranges that are missing, and extent
+//! records that are left in free inodes. Does **not** own: what the blocks hold.
 //!
 //! The walk ignores sibling pointers. A block of the tree is believed if its parent points to it
 //! and it carries the inode as its owner, whatever its neighbours say.
@@ -25,9 +25,9 @@ use crate::volume::{Damage, Evidence, Trust};
 /// The most extents that one [`ForkEvidence`] holds. A fork with more is cut there, which is a
 /// damage of the kind [`Damage::OverBudget`].
 pub const MOST_EXTENTS: usize = 1 << 22;
-/// The most blocks of one extent btree that are read.
+/// The largest number of blocks of one extent btree that are read.
 const MOST_TREE_BLOCKS: u64 = 1 << 18;
-/// The most damages that one fork reports.
+/// The largest number of damages that are reported for one fork.
 const MOST_DAMAGES: usize = 1 << 10;
 
 /// A range of blocks of a fork.
@@ -76,7 +76,7 @@ impl ForkEvidence {
         }
     }
 
-    /// Sorts the extents, and moves those that overlap an earlier one to the doubtful ones.
+    /// Sorts the extents, and moves each extent that overlaps an earlier one to `doubtful`.
     fn settle(&mut self, owner: InodeNumber) {
         self.extents.sort_by_key(|extent| (extent.file_block, extent.start));
         let mut end = FileBlock(0);
@@ -108,7 +108,8 @@ pub struct FoundLeaf {
     pub trust: Trust,
 }
 
-/// A pointer of the walk: a block, its level, and the range of the fork that it should map.
+/// A pointer that the walk still has to follow: the block, its expected level, and the range of the
+/// fork that it should map.
 #[derive(Clone, Copy)]
 struct Child {
     block: FsBlock,
@@ -232,7 +233,8 @@ impl Evidence<'_> {
         children_of(&children, block.level().saturating_sub(1), child.range)
     }
 
-    /// Reads a leaf of an extent btree at a place that a sweep or the reverse map has named.
+    /// Reads a leaf of an extent btree at a block that a sweep or the reverse map has named.
+    /// Returns `None` if the block is not such a leaf.
     #[must_use]
     pub fn extent_leaf(&self, block: FsBlock) -> Option<FoundLeaf> {
         let (bytes, at) = self.read_block(block).ok()?;
@@ -244,8 +246,8 @@ impl Evidence<'_> {
         block.is_leaf().then_some(FoundLeaf { owner, extents, trust })
     }
 
-    /// Returns the extents that are left in the fork of an inode whose counters say nothing, as in
-    /// a free inode. Records are taken from the start of the fork as long as they follow each
+    /// Returns the extents that are left in the fork of an inode whose extent counts are lost, such
+    /// as a free inode. Records are taken from the start of the fork as long as they follow each
     /// other and pass the checks of one extent.
     ///
     /// If the fork holds the root of a btree, the extents come from those of its leaves that still
@@ -312,7 +314,8 @@ impl ForkEvidence {
     }
 }
 
-/// Takes the extents that lie in the inode.
+/// Adds the extents in the inode's own fork area to the map. Extents that fail a check are noted as
+/// missing.
 fn inline_extents(
     inode: &InodeEvidence,
     kind: ForkKind,

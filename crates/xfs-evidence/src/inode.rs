@@ -1,24 +1,24 @@
 //! One inode of a damaged volume.
 //!
-//! Owns: reading an inode from its place and judging it. Does **not** own: the forks.
+//! Owns: reading an inode and checking it. Does **not** own: the forks.
 
 use xfs_format::inode::{self, CORE_BYTES, ForkKind, InodeCore};
 use xfs_format::{Corruption, DiskAddr, InodeNumber};
 
 use crate::volume::{Damage, Evidence};
 
-/// An inode as it was found: its raw bytes, and the judgement on them.
+/// An inode as it was found: its raw bytes, and the result of the checks.
 #[derive(Clone, Debug)]
 pub struct InodeEvidence {
     /// The number under which the inode was read.
     pub number: InodeNumber,
     /// The raw bytes of the inode; empty if they could not be read.
     pub bytes: Vec<u8>,
-    /// The judgement.
+    /// The result of the checks: whether the inode is sound, doubtful, free or gone.
     pub state: InodeState,
 }
 
-/// The judgement on an inode.
+/// The result of the checks of an inode.
 #[derive(Clone, Debug)]
 pub enum InodeState {
     /// The inode is in use and passed all checks of one inode.
@@ -80,7 +80,7 @@ impl InodeEvidence {
 }
 
 impl Evidence<'_> {
-    /// Reads and judges one inode.
+    /// Reads and checks one inode.
     #[must_use]
     pub fn inode(&self, number: InodeNumber) -> InodeEvidence {
         let geometry = self.geometry();
@@ -98,7 +98,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// Judges the bytes of an inode that the caller has read.
+    /// Checks the bytes of an inode, which the caller has read. Returns the bytes with the result.
     #[must_use]
     pub fn judge_inode(&self, number: InodeNumber, bytes: Vec<u8>) -> InodeEvidence {
         let state = match InodeCore::decode(&bytes, number, self.geometry()) {

@@ -10,10 +10,10 @@
 //! # Why a state is the newest one
 //!
 //! Each change of an inode logs its whole core, and the parts of its forks that changed. Records
-//! are overwritten in the order in which they were written. So if all records from the one with
-//! the state up to the head can be read, and no later one has the inode, its core on disk is that
-//! core. This does not hold for programs that change a volume without its log, such as `xfs_repair`
-//! and `xfs_db`.
+//! are overwritten in the order in which they were written. Assume that all records can be read
+//! from the one with the state up to the head of the log, and that no later record has the inode.
+//! Then the core on disk is the one in the state. This does not hold for programs that change a
+//! volume without its log, such as `xfs_repair` and `xfs_db`.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +25,10 @@ use xfs_log::{LogDevice, LogEntry, LogReader, LogState, Transaction, apply_inode
 
 use crate::volume::Evidence;
 
-/// The most inodes that are kept: some 700 bytes each.
+/// The largest number of inodes that are kept. Each takes some 700 bytes.
 const MOST_INODES: usize = 1 << 19;
 
-/// The most blocks of records that are read for each block of the log.
+/// The limit on the blocks of records that are read, for each block of the log.
 const READS_PER_BLOCK: u64 = 8;
 
 /// An inode as the log has it, in the last state in which it had a name.
@@ -93,7 +93,8 @@ impl Evidence<'_> {
             .collect()
     }
 
-    /// Takes the inodes of one transaction.
+    /// Applies the inode items of one transaction to `found`, for the inodes for which `wanted`
+    /// holds.
     fn take_inodes(
         &self,
         transaction: &Transaction,
@@ -151,7 +152,8 @@ fn read_runs(log: &LogDevice, mut take: impl FnMut(&Transaction)) -> Option<Lsn>
     unbroken.filter(|_| head.is_some())
 }
 
-/// Returns the state of a log that makes a reader read from a record up to the block `end`.
+/// Returns a made-up state of the log, with which a reader reads from the record with this header
+/// up to block `end`.
 fn run_of(log: &LogDevice, header: &xfs_format::log_record::LogRecordHeader, end: u32) -> LogState {
     // A run that begins at `end` would be empty, so it ends at the end of the log.
     let end = if header.lsn.block() == end { log.length_blocks() } else { end };

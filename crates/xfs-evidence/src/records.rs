@@ -1,7 +1,7 @@
 //! The records of a group's btrees, as far as they can be read.
 //!
-//! Owns: following one btree from its root without stopping, and the records of leaves that were
-//! found without a pointer. Does **not** own: the meaning of records.
+//! Owns: following one btree from its root without stopping at damage, and the records of leaves
+//! that were found without a pointer. Does **not** own: the meaning of records.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use xfs_format::{
 
 use crate::volume::{Damage, Evidence, Trust};
 
-/// The most damages that one btree reports.
+/// The largest number of damages that are reported for one btree.
 const MOST_DAMAGES: usize = 1 << 10;
 
 /// The outcome of reading the records of a btree.
@@ -168,7 +168,7 @@ impl Evidence<'_> {
     /// such a leaf.
     ///
     /// A leaf that the btree has freed keeps its checksum, so the records may be stale. The caller
-    /// decides.
+    /// decides whether to use them.
     pub fn leaf_records<F: BtreeFormat>(
         &self,
         group: AgNumber,

@@ -28,10 +28,10 @@ use witnesses::Witnesses;
 
 /// The longest sector, in bytes.
 const MAX_SECTOR_BYTES: usize = 32 << 10;
-/// The most copies that are read.
+/// The largest number of copies that are read.
 const MOST_COPIES: u32 = 4096;
-/// The most copies with different sizes that take part in a vote. Copies that differ are few,
-/// because a copy is read only if its checksum is right.
+/// The largest number of copies with different sizes that take part in a vote. Copies that differ
+/// are few, because a copy is read only if its checksum is right.
 const MOST_VERSIONS: usize = 64;
 
 /// A superblock, and where it comes from.
@@ -39,12 +39,13 @@ const MOST_VERSIONS: usize = 64;
 pub struct SuperblockEvidence {
     /// The superblock, which passed all checks.
     pub superblock: Superblock,
-    /// The superblock in its disk form, sealed. It is as long as a sector.
+    /// The superblock in its disk form, with its checksum. It is as long as a sector.
     pub sector: Vec<u8>,
     /// The source of the sizes.
     pub source: SuperblockSource,
-    /// The reason why the superblock may not belong to this volume. A program that only reads can
-    /// use it; one that writes by it can destroy a volume.
+    /// The reason why the superblock may not belong to this volume; `None` without doubt. A program
+    /// that only reads can use a doubtful superblock; a program that writes by it can destroy a
+    /// volume.
     pub doubt: Option<SuperblockDoubt>,
 }
 
@@ -58,7 +59,8 @@ pub enum SuperblockDoubt {
         /// Number of groups whose headers were read.
         of: u32,
     },
-    /// Copies of another volume agree with the groups as well, and the first group names neither.
+    /// The copies of a second volume agree with at least half of their groups too, and the first
+    /// group agrees with neither volume.
     Rival,
 }
 
@@ -110,9 +112,9 @@ impl Copy {
 
 /// Finds the superblock of the volume on `device`.
 ///
-/// The search for copies can read the whole device: if the primary is damaged, and no copy lies
-/// where mkfs.xfs would have put it or the headers of the first group are damaged too. Returns
-/// `None` if there is no superblock that passes its checks.
+/// The search for copies reads the whole device only if the primary is damaged, and in addition no
+/// copy lies where mkfs.xfs would have put it, or the headers of the first group are damaged.
+/// Returns `None` if there is no superblock that passes its checks.
 ///
 /// A copy counts only at a group start by its own sizes, because a file can hold a whole volume.
 /// Sizes that more groups state win over those that more copies state, because a growth that was
@@ -146,8 +148,8 @@ pub fn find_superblock(
     Ok(by_copies(device, primary))
 }
 
-/// Builds the superblock from the copies, or from `primary`, which no copy agrees with, or from the
-/// headers of groups.
+/// Builds the superblock from the copies; from `primary`, if more of the groups agree with it than
+/// with any copy; or from the headers of groups. No copy agrees with `primary`.
 fn by_copies(device: &dyn BlockDevice, primary: Option<Copy>) -> Option<SuperblockEvidence> {
     let (copies, has_rival) = search(device, primary.as_ref());
     let best = vote(device, &copies);
@@ -184,7 +186,8 @@ fn by_copies(device: &dyn BlockDevice, primary: Option<Copy>) -> Option<Superblo
     Some(SuperblockEvidence { doubt, ..built })
 }
 
-/// Returns whether no copy can be expected: there is one group, or the device is cut short.
+/// Returns whether the device can hold no copy: the volume has only one group, or the device is cut
+/// short.
 fn is_only_one(device: &dyn BlockDevice, superblock: &Superblock) -> bool {
     superblock.geometry.ag_count == 1 || superblock.geometry.data_bytes() > device.length_bytes()
 }
@@ -223,8 +226,9 @@ fn copies_of(device: &dyn BlockDevice, superblock: &Superblock) -> Vec<Copy> {
         .collect()
 }
 
-/// Finds the copies of one volume on the device: where the primary's sizes put them, and else by a
-/// search. Returns them, and whether another volume has as good a claim.
+/// Finds the copies of one volume on the device. Looks for them where the sizes in the primary put
+/// them, and if none is there, searches for them. Returns the copies, and whether another volume
+/// has an equal claim to the device.
 fn search(device: &dyn BlockDevice, primary: Option<&Copy>) -> (Vec<Copy>, bool) {
     let by_primary = primary.map(|copy| copies_of(device, &copy.superblock));
     if let Some(copies) = by_primary.filter(|copies| !copies.is_empty()) {

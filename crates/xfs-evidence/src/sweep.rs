@@ -1,5 +1,5 @@
 //! The sweep: reads a part of the device in order, and reports every block and inode that names
-//! itself.
+//! itself, that is, states its own address or number.
 //!
 //! Owns: recognising blocks by magic number, UUID and own address. Does **not** own: the decision
 //! whether a block is still in use. A block that was freed keeps its bytes and its checksum.
@@ -55,14 +55,15 @@ pub enum FoundBlock {
     Symlink,
 }
 
-/// A structure that names itself, found at its own address with the volume's UUID.
+/// A structure that was found at the address that it states itself, with the volume's UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// The address of the block or of the inode.
     pub at: DiskAddr,
     /// The kind of the structure.
     pub what: FoundBlock,
-    /// The owner: an inode number, the number of a group, or the inode's own number.
+    /// The owner that the structure states: an inode number, or the number of a group. For an
+    /// inode, its own number.
     pub owner: u64,
     /// The LSN of the last logged change. Remote values have none.
     pub lsn: Lsn,
@@ -93,8 +94,8 @@ pub struct Sweep {
     pub is_stopped: bool,
 }
 
-/// Reads all blocks of the groups `groups` in order, and passes every structure that names itself
-/// to `on_sighting`, together with the bytes from its start to the end of its block.
+/// Reads all blocks of the groups `groups` in order, and passes every structure that states its own
+/// address to `on_sighting`, together with the bytes from its start to the end of its block.
 ///
 /// Headers of groups are not reported: their places are known.
 pub fn sweep(
@@ -133,7 +134,8 @@ pub fn sweep(
     outcome
 }
 
-/// Reads a piece sector by sector. Sectors that cannot be read become zeros, which name nothing.
+/// Reads a piece sector by sector. Sectors that cannot be read become zeros, in which no structure
+/// is recognised.
 fn read_blocks(evidence: &Evidence<'_>, start: u64, piece: &mut [u8]) {
     for (sector, at) in piece.chunks_mut(512).zip((start / 512)..) {
         if evidence.read(DiskAddr(at), sector).is_err() {
@@ -169,7 +171,7 @@ fn scan(
     }
 }
 
-/// The fields by which a block names itself.
+/// The header fields that identify a block: kind, owner, own address, UUID and LSN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockIdentity {
     what: FoundBlock,
@@ -242,8 +244,8 @@ impl BlockIdentity {
         self.owner
     }
 
-    /// Returns whether the block carries its own address or the volume's UUID. A block that was
-    /// damaged in one of the two is still itself.
+    /// Returns whether the block states its own address or the volume's UUID. One of the two is
+    /// enough, because damage may have changed the other.
     pub(crate) fn is_plausible(&self, at: DiskAddr, uuid: Uuid) -> bool {
         self.at == at || self.uuid == uuid
     }
@@ -291,7 +293,8 @@ fn identify(evidence: &Evidence<'_>, block: &[u8], at: DiskAddr) -> Option<Sight
     })
 }
 
-/// Identifies inode `index` of the block at `at`. Its number must be that of its place.
+/// Identifies inode `index` of the block at `at`. Returns `None` if the inode states another number
+/// than that of its place, or another UUID.
 fn identify_inode(
     evidence: &Evidence<'_>,
     bytes: &[u8],

@@ -1,4 +1,5 @@
-//! The damaged volume, and reads of it that never end the run.
+//! The damaged volume, and reads of it. A read that fails is noted as a damage and does not end the
+//! run.
 //!
 //! Owns: the device, the superblock, the list of ranges that could not be read, and the type of a
 //! damage.
@@ -14,7 +15,8 @@ use xfs_format::{
 use crate::sweep::BlockIdentity;
 use crate::waste::{ForkReads, WasteBudget};
 
-/// The most unread ranges that are kept. Later ranges are still damages of what needed them.
+/// The most unread ranges that are kept. Later ones are still reported as damages of the structures
+/// that need them.
 const MOST_UNREAD: usize = 1 << 16;
 
 /// A range of bytes on the device.
@@ -114,7 +116,7 @@ impl<'a> Evidence<'a> {
         &self.superblock.geometry
     }
 
-    /// Starts the reads of one fork, which share the budget for wasted reads with all forks.
+    /// Starts the reads of one fork. All forks share one budget for wasted reads.
     pub(crate) fn fork_reads(&self) -> ForkReads<'_> {
         self.waste.fork()
     }

@@ -7,8 +7,8 @@
 //! the useful reads of all forks. Damaged forks can map the same blocks many times: one million
 //! directories the same thousand blocks, or one directory one block a million times. A read that
 //! finds no sound block of its owner, or a block that the fork has read before, is wasted. The run
-//! has a budget for those. Once it is spent, each fork ends after [`FREE_WASTE`] of them, so a
-//! sound fork is still read whole.
+//! has a budget for wasted reads. Once it is spent, each fork ends after [`FREE_WASTE`] wasted
+//! reads, so a sound fork is still read whole.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -18,7 +18,8 @@ use xfs_format::{FsBlock, Geometry};
 /// The number of times that a run may read each block of the volume for nothing, on average. A
 /// program reads a damaged directory several times.
 const FACTOR: u64 = 16;
-/// The most wasted reads of a run. A sparse image can have any number of blocks.
+/// The limit on the wasted reads of a run, however large the volume is: a sparse image can have any
+/// number of blocks.
 const MOST_WASTED: u64 = 1 << 26;
 /// The wasted reads that each fork may do when the budget of the run is spent.
 const FREE_WASTE: u64 = 64;

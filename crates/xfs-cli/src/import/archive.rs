@@ -36,8 +36,8 @@ pub(crate) use member::{Member, MemberKind};
 
 /// The size in bytes of a block of a tar archive. Headers and contents fill whole blocks.
 pub(super) const BLOCK_BYTES: usize = 512;
-/// The limit, in bytes, on the extended records of one member, on the map of one sparse file, and
-/// on all global records that are kept.
+/// The limit, in bytes, on three things: the extended records of one member, the map of one sparse
+/// file, and all global records (those for all later members) that are kept.
 pub(super) const MAX_RECORDS_BYTES: u64 = 16 << 20;
 /// The message for extended records that are longer than `MAX_RECORDS_BYTES`.
 pub(super) const TOO_MANY_RECORDS: &str = "has extended records of more than 16 MiB";

@@ -52,7 +52,7 @@ struct CpInto {
     writer_options: WriterOptions,
 }
 
-/// Opens the sources and the image that is written to.
+/// Opens the sources and the image that is written to. Returns the command, ready to run.
 pub(crate) fn open(
     sources: &[OsString],
     destination: &OsStr,

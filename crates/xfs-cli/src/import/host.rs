@@ -60,8 +60,8 @@ impl HostSource {
         Self::with(path.to_owned(), follows, numbers.clone(), Rc::new([]))
     }
 
-    /// Leaves out these images, to which the command writes, if they are below this directory. They
-    /// would grow while they are read.
+    /// Leaves out the images `images`, to which the command writes, if they are below this
+    /// directory. An image would grow while the command reads it.
     pub(crate) fn without<'a>(mut self, images: impl IntoIterator<Item = &'a Path>) -> Self {
         let identities = images.into_iter().filter_map(|image| fs::metadata(image).ok());
         self.left_out = identities.map(|image| identity(&image)).collect();

@@ -23,8 +23,8 @@ struct Import {
     writer_options: WriterOptions,
 }
 
-/// Opens the source, and then the image for writing. Input from a pipe is read to its end before
-/// the image is opened.
+/// Opens the source, then the image for writing, and returns the command, ready to run. Input from
+/// a pipe is read to its end before the image is opened.
 pub(crate) fn open(
     arguments: &ImportArguments,
     options: &GlobalOptions,

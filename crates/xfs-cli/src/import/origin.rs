@@ -32,10 +32,11 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// How an archive is read from a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PipeReading {
-    /// Piece by piece, during the import. The program that writes the pipe must not use the image.
+    /// The pipe is read piece by piece, during the import. The program that writes the pipe must
+    /// not use the image.
     Stream,
-    /// To its end, before the image is locked. So the program that writes the pipe may read the
-    /// same image.
+    /// The pipe is read to its end before the image is locked. So the program that writes the pipe
+    /// may read the same image.
     Whole,
 }
 
@@ -57,7 +58,7 @@ pub(crate) enum ImportOrigin {
     Tree(HostSource),
     /// An archive. The gauge shows the position in it, if its length is known.
     Archive(Box<ArchiveReader>, ArchiveOptions, Option<Gauge>),
-    /// The tree that a prototype file describes.
+    /// An archive. The gauge shows how much of the archive has been read, if its length is known.
     Prototype(PrototypeSource),
 }
 
@@ -129,8 +130,8 @@ impl ImportOrigin {
         }
     }
 
-    /// Leaves out these images, to which the command writes, if they are below the directory that
-    /// is read.
+    /// Leaves out the images `images`, to which the command writes, if they are below the directory
+    /// that is read.
     pub(crate) fn without<'a>(self, images: impl IntoIterator<Item = &'a Path>) -> Self {
         match self {
             Self::Tree(source) => Self::Tree(source.without(images)),

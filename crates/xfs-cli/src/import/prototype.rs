@@ -260,7 +260,7 @@ impl Source for PrototypeSource {
         }
     }
 
-    /// Returns the attributes of the host file that has the contents.
+    /// Returns the attributes of the host file from which the contents come.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
         self.contents.as_ref().map_or_else(Vec::new, HostSource::attributes)
     }

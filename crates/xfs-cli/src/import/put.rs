@@ -35,7 +35,8 @@ struct Put {
     takes_nothing: bool,
 }
 
-/// Reads standard input to its end, and then opens the image for writing.
+/// Reads standard input to its end, then opens the image for writing and returns the command, ready
+/// to run.
 pub(crate) fn open(
     arguments: &PutArguments,
     options: &GlobalOptions,

@@ -53,7 +53,8 @@ pub(crate) use options::WriterOptions;
 /// One run of writing files into a volume.
 pub(crate) struct ImageWriter<'a> {
     writer_options: WriterOptions,
-    /// The inode space of the current source.
+    /// The inode space of the current source. An inode number identifies a file only within its
+    /// space.
     origin: InodeSpace,
     /// The location of the current source, for messages; `None` if the source is not in an image.
     location: Option<SourceLocation>,

@@ -25,7 +25,8 @@ struct Getfattr {
     targets: ImagePaths,
 }
 
-/// Opens the images, and parses the pattern for the names of attributes.
+/// Opens the images, and parses the pattern for the names of attributes. Returns the command, ready
+/// to run.
 pub(crate) fn open(
     arguments: GetfattrArguments,
     options: &GlobalOptions,
@@ -162,8 +163,8 @@ fn encode(value: &[u8], encoding: Option<ValueEncoding>) -> Vec<u8> {
     }
 }
 
-/// Returns whether a value is mostly text. A zero at the end does not count, and one byte in eight
-/// may be unprintable.
+/// Returns whether a value is mostly text. A zero byte at the end does not count, and one byte in
+/// eight may be unprintable.
 fn is_text(value: &[u8]) -> bool {
     let value = value.strip_suffix(b"\0").unwrap_or(value);
     let odd = value.iter().filter(|byte| !matches!(byte, b' '..=b'~')).count();

@@ -57,7 +57,8 @@ impl Images {
     }
 }
 
-/// Opens the images, and the outputs for rows and facts.
+/// Opens the images, and the outputs for the rows and for the facts about the volumes. Returns the
+/// command, ready to run.
 pub(crate) fn open(
     arguments: &ScanArguments,
     options: &GlobalOptions,
@@ -218,7 +219,8 @@ struct RowFormat {
     began: i64,
 }
 
-/// The files for rows and facts; `None` for standard output and standard error.
+/// The output files for the rows and for the facts about the volumes. `None` stands for standard
+/// output and standard error.
 struct Outputs<'a> {
     rows: Option<&'a Output>,
     facts: Option<&'a Output>,

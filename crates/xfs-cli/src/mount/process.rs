@@ -25,7 +25,7 @@ pub(crate) fn all() -> impl Iterator<Item = (String, OwnedFd)> {
 }
 
 /// Waits for an event of a process, at most as long as `patience`. The end of the process is always
-/// an event. Returns false if the time is over.
+/// an event. Returns false if no event has happened in that time.
 pub(crate) fn wait_for(
     process: &OwnedFd,
     wanted: PollFlags,

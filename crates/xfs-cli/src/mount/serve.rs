@@ -47,7 +47,7 @@ pub(super) struct ServeVolume {
 /// The names of a damaged volume.
 struct SurveyedTree {
     tree: DamagedTree,
-    /// Whether a file is not whole.
+    /// Whether parts of the volume cannot be read.
     is_partial: bool,
 }
 

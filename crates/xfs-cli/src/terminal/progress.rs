@@ -37,8 +37,8 @@ impl Progress {
         io::stderr().is_terminal()
     }
 
-    /// Shows a bar with the line that `view` returns, from [`SILENCE`] on. The thread that draws
-    /// the bar is in the sandbox if the caller is.
+    /// Shows a bar once [`SILENCE`] has passed. Its text is the line that `view` returns. The
+    /// thread that draws the bar is in the sandbox if the caller is.
     pub(crate) fn begin(view: impl Fn() -> ProgressLine + Send + 'static) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         let (stop, stopped) = channel();

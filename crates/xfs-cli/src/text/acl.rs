@@ -295,7 +295,8 @@ fn is_extended(tag: AclTag) -> bool {
     matches!(tag, AclTag::User(_) | AclTag::Group(_) | AclTag::Mask)
 }
 
-/// Returns the rank of an entry by which the entries of a list are sorted.
+/// Returns the key by which the entries of a list are sorted: the kind of the entry, and the number
+/// of its user or group.
 fn rank(tag: AclTag) -> (u8, u32) {
     match tag {
         AclTag::Owner => (0, 0),

@@ -47,8 +47,8 @@ impl Clock {
         self.now
     }
 
-    /// Formats a time by a strftime(3) format. A time outside the calendar is shown as `@` and
-    /// seconds since 1970.
+    /// Formats a time by a strftime(3) format. A time that the calendar functions cannot represent
+    /// is shown as `@` and seconds since 1970.
     pub(crate) fn format(&self, format: &str, time: Time) -> String {
         match self.zoned(time) {
             Some(zoned) => zoned.strftime(format).to_string(),

@@ -22,7 +22,7 @@ struct Fstrim {
     is_json: bool,
 }
 
-/// Opens the image for writing, with an exclusive lock.
+/// Opens the image for writing, with an exclusive lock, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &FstrimArguments,
     options: &GlobalOptions,

@@ -38,7 +38,8 @@ impl Drop for Lengthened {
     }
 }
 
-/// Extends the image file if the new size needs it, and opens the image for writing.
+/// Extends the image file if the new size needs it, and opens the image for writing. Returns the
+/// command, ready to run.
 pub(crate) fn open(
     arguments: &GrowfsArguments,
     options: &GlobalOptions,

@@ -20,7 +20,8 @@ struct SetLabel {
     label: Label,
 }
 
-/// Opens the image; for writing, if the command line gives a new label.
+/// Opens the image and returns the command, ready to run. The image is opened for writing only if
+/// the command line gives a new label.
 pub(crate) fn open(
     arguments: &LabelArguments,
     options: &GlobalOptions,

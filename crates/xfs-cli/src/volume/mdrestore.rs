@@ -32,7 +32,7 @@ struct Mdrestore {
     output: Output,
 }
 
-/// Opens the metadata image and the output.
+/// Opens the metadata image and the output, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &MdrestoreArguments,
     options: &GlobalOptions,

@@ -28,7 +28,7 @@ struct Metadump {
     output: Option<Output>,
 }
 
-/// Opens the image and the output.
+/// Opens the image and the output, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: MetadumpArguments,
     options: &GlobalOptions,

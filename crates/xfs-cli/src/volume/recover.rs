@@ -19,7 +19,7 @@ struct Recover {
     is_json: bool,
 }
 
-/// Opens the image for writing, with an exclusive lock.
+/// Opens the image for writing, with an exclusive lock, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &RecoverArguments,
     options: &GlobalOptions,

@@ -36,7 +36,7 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
 
-/// The most bytes of a plan that is read.
+/// The size limit, in bytes, of a plan that is read.
 const MOST_PLAN_BYTES: u64 = 1 << 30;
 
 struct Repair {
@@ -67,7 +67,7 @@ struct Apply {
     quarantine: Option<Quarantine>,
 }
 
-/// Opens the image and the other files.
+/// Opens the image and the files that the options name, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: RepairArguments,
     options: &GlobalOptions,

@@ -19,7 +19,8 @@ struct SetUuid {
     change: UuidChange,
 }
 
-/// Opens the image; for writing, if the command line asks for a change.
+/// Opens the image and returns the command, ready to run. The image is opened for writing only if
+/// the command line asks for a change.
 pub(crate) fn open(
     arguments: &UuidArguments,
     options: &GlobalOptions,

@@ -79,7 +79,7 @@ fn findings_are_read_by_programs() {
     assert_eq!(lines.last().unwrap()["clean"], false);
 }
 
-/// Overwrites bytes of the image from the start on.
+/// Overwrites the first `length` bytes of the image with zeros.
 fn zero(place: &VolumeDir, length: usize) {
     let image = File::options().write(true).open(place.path("image")).unwrap();
     image.write_all_at(&vec![0; length], 0).unwrap();

@@ -201,8 +201,8 @@ fn image_in_use_is_refused() {
     assert!(!place.path("image.undo").exists());
 }
 
-/// Returns a volume with a damaged copy of the superblock, which is repaired, and an overwritten
-/// inode, which stays damaged without a loss; and the contents of the damaged image.
+/// Returns a volume with two damages, and the contents of the damaged image. A copy of the
+/// superblock can be repaired; an overwritten inode cannot be repaired without a loss.
 fn partly_repairable() -> (VolumeDir, Image) {
     let place = filled();
     let sound = image(&place);

@@ -6,9 +6,9 @@
 use super::SECTOR;
 use super::text::{MetadataValue, Parser, find};
 
-/// The most logical volumes that are read from the metadata of a volume group.
+/// The largest number of logical volumes that are read from the metadata of a volume group.
 const MAX_VOLUMES: usize = 256;
-/// The most segments of a logical volume, and the most stripes of a segment.
+/// The limit on the segments of a logical volume, and on the stripes of a segment.
 const MAX_SEGMENTS: usize = 65536;
 const MAX_STRIPES: usize = 128;
 

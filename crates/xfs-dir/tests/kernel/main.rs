@@ -29,7 +29,7 @@ use names::{Model, Names, Shown};
 /// Number of operations for each geometry and seed.
 const STEPS: usize = 2500;
 
-/// Number of chains that are cut between their steps, for each geometry.
+/// Number of transaction chains between whose steps the image is copied, for each geometry.
 const CHAINS: usize = 12;
 
 fn main() -> ExitCode {

@@ -1,4 +1,5 @@
-//! The sizes of a volume of which no superblock is left, from what names itself.
+//! The sizes of a volume of which no superblock is left, computed from structures that state their
+//! own number or address.
 //!
 //! Owns: finding the headers of groups, and the sizes that follow from them. Does **not** own: the
 //! log, whose place nothing else states. A volume found this way can be read, and its log cannot be
@@ -28,19 +29,21 @@ const SEARCH_BYTES: usize = 1 << 20;
 const STEP: usize = 512;
 /// Offset of the checksum in an AGF.
 const AGF_CRC: usize = 216;
-/// The most bytes of a group that are searched for inodes.
+/// The largest number of bytes of a group that are searched for inodes.
 const INODE_SEARCH_BYTES: u64 = 256 << 20;
-/// The most headers that are used.
+/// The largest number of groups whose headers are used.
 const MOST_HEADERS: usize = 4096;
-/// The most headers whose volume is tried.
+/// The most headers that are tried, one after another, as headers of the volume.
 const MOST_TRIED: usize = 64;
-/// The shortest log, in blocks. The place of the log is not known.
+/// The length of the log, in blocks, that the superblock states: that of the shortest log, because
+/// the true place and length of the log are not known.
 const LOG_BLOCKS: u32 = 512;
 /// The size of an extent of the realtime device that mkfs.xfs chooses, in bytes.
 const REALTIME_EXTENT_BYTES: u32 = 4096;
 /// The version of the superblock.
 const VERSION_5: u16 = 5;
-/// The size of a directory block that mkfs.xfs makes on volumes with smaller blocks, in bytes.
+/// Base-2 logarithm of the size in bytes of a directory block that mkfs.xfs makes on volumes with
+/// smaller blocks.
 const DIRECTORY_BLOCK_LOG: u32 = 12;
 
 /// The headers of a group that were found.
@@ -142,8 +145,8 @@ fn sizes(device: &dyn BlockDevice, headers: &[&Headers]) -> Option<Sizes> {
     Some(Sizes { block_bytes, ag_blocks, ag_count, data_blocks, inode_bytes })
 }
 
-/// Returns the size of a block: with the right one, the root of the free space lies where the AGF
-/// points, and states that address.
+/// Returns the size of a block in bytes. With the right size, the root of the free-space btree lies
+/// where the AGF points, and states that address as its own.
 fn block_bytes(device: &dyn BlockDevice, group: &Headers) -> Option<u32> {
     (10..=16).map(|log| 1_u32 << log).find(|size| {
         let roots = [group.agf.by_block_root.get(), group.agf.by_size_root.get()];
@@ -161,7 +164,8 @@ fn block_bytes(device: &dyn BlockDevice, group: &Headers) -> Option<u32> {
     })
 }
 
-/// Returns the size of an inode: the distance of two whose numbers follow each other.
+/// Returns the size of an inode in bytes: the distance of two inodes whose numbers follow each
+/// other.
 fn inode_bytes(device: &dyn BlockDevice, group: &Headers) -> Option<u32> {
     let mut buffer = vec![0; SEARCH_BYTES];
     let mut at = group.start;
@@ -244,7 +248,8 @@ fn build(group: &Headers, sizes: &Sizes) -> SuperblockDisk {
     }
 }
 
-/// Returns the features whose btrees the headers have.
+/// Returns the read-only compatible features that the headers show to be in use, such as an
+/// optional btree.
 fn ro_compat(group: &Headers) -> RoCompatFeatures {
     let (agf, agi) = (&group.agf, &group.agi);
     let mut features = RoCompatFeatures::empty();

@@ -20,16 +20,17 @@ use zerocopy::IntoBytes;
 
 /// The shortest group, in bytes.
 const MIN_GROUP_BYTES: u64 = 16 << 20;
-/// The most groups that are tried as the number of groups of the device.
+/// The largest number of equal groups into which the search divides the device, to guess where the
+/// second group starts.
 const MOST_DIVISIONS: u64 = 2048;
 /// Length of one read of the search, in bytes.
 const SEARCH_BYTES: usize = 1 << 20;
-/// Groups start at multiples of the smallest block, in bytes.
+/// The size of the smallest block, in bytes. Groups start at multiples of it.
 const SEARCH_STEP: usize = 1024;
-/// The most copies with different contents whose groups are read.
+/// The largest number of copies with different contents whose groups are read.
 const MOST_CANDIDATES: usize = 64;
 
-/// The result of the search: a copy, and whether another volume has as good a claim.
+/// The result of the search: a copy, and whether another volume has an equal claim to the device.
 pub(super) struct Found {
     pub(super) copy: Copy,
     pub(super) has_rival: bool,
@@ -46,8 +47,9 @@ struct Candidate {
 struct Candidates(Vec<Candidate>);
 
 impl Candidates {
-    /// Takes the copy at byte `at`, if there is one that states a group at this place. Returns
-    /// whether it belongs to the volume without doubt, so that the search can end.
+    /// Adds the copy at byte `at` to the candidates, if there is one and its own sizes put the
+    /// start of a group there. Returns whether the copy belongs to the volume without doubt, so
+    /// that the search can end.
     fn take(&mut self, device: &dyn BlockDevice, at: u64) -> bool {
         let Ok(copy) = read_copy(device, at) else { return false };
         if !copy.is_in_its_place(at) || self.0.len() >= MOST_CANDIDATES {
@@ -63,7 +65,7 @@ impl Candidates {
         is_certain
     }
 
-    /// Returns the copy that the groups support most.
+    /// Returns the best copy, by the groups that agree with each (see `Witnesses::compare`).
     fn best(mut self) -> Option<Found> {
         // The sort is stable, so the first of two equal copies stays the first.
         self.0.sort_by(|one, other| other.witnesses.compare(&one.witnesses));
@@ -78,7 +80,7 @@ impl Candidates {
     }
 }
 
-/// Finds the copy that the groups on the device support most.
+/// Finds the copy on the device with which the most groups agree.
 pub(super) fn find(device: &dyn BlockDevice) -> Option<Found> {
     let mut candidates = Candidates::default();
     let is_certain = likely_places(device).any(|at| candidates.take(device, at))

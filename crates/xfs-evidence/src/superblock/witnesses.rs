@@ -20,13 +20,15 @@ use zerocopy::FromBytes;
 const AGF_CRC: usize = 216;
 /// Offset of the checksum in an AGI.
 const AGI_CRC: usize = 312;
-/// The most groups whose headers are read. Of more groups, each second, third, … is read.
+/// The largest number of groups whose headers are read. On a volume with more groups, only each
+/// second, third, … group is read.
 const MOST_GROUPS: u32 = 4096;
 
 /// The groups whose headers agree with a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Witnesses {
-    /// Whether the first group agrees. Nothing but the last mkfs.xfs of a volume writes it.
+    /// Whether the first group agrees. The headers at the start of the device belong to the volume
+    /// that mkfs.xfs made last.
     pub(super) has_first: bool,
     /// Number of groups that agree.
     pub(super) agreeing: u32,
@@ -63,8 +65,8 @@ impl Witnesses {
         self.agreeing > 0 && self.agreeing as u64 * 2 >= self.of as u64
     }
 
-    /// Compares two superblocks: the one that the first group agrees with is greater, and else the
-    /// one with more bytes in groups that agree.
+    /// Compares two superblocks. If the first group agrees with only one of them, that one is
+    /// greater; otherwise, the one with more bytes in groups that agree.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         (self.has_first, self.bytes).cmp(&(other.has_first, other.bytes))
     }

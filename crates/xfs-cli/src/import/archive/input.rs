@@ -10,7 +10,7 @@ use crate::import::decompress::Input;
 /// The bytes of an archive as a stream, with the state of the current member.
 pub(crate) struct ArchiveInput {
     input: Input,
-    /// Bytes that were read ahead. They come before those of the input.
+    /// Bytes that were read ahead. They come before the unread bytes of the input.
     ahead: Cursor<Vec<u8>>,
     /// The name of the archive in messages.
     name: String,

@@ -34,7 +34,7 @@ pub(crate) struct Member<'a> {
     attributes: Vec<NamedValue>,
     /// The ranges of the file that hold data, in the order in which the archive has them.
     ranges: Vec<Range<u64>>,
-    /// Messages about invalid metadata, and notes.
+    /// Messages about invalid metadata that is not used, and notes that are no failures.
     problems: Vec<Failure>,
 }
 

@@ -5,7 +5,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `manifest` | JSON lines: the losses of each action, and the place of each run in `blocks` |
-//! | `blocks` | the bytes of all runs, one after the other |
+//! | `blocks` | the bytes of all runs (contiguous byte ranges), one after the other |
 //!
 //! The files have no names before [`publish`](FilledQuarantine::publish), so a run that writes
 //! nothing leaves at most an empty directory, which a later run accepts. Both files, their names
@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::output::{self, StagedFile};
 use crate::terminal::names;
 
-/// The most bytes that are read at once.
+/// The largest number of bytes that one read takes.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// The mode of a new directory.
 const FOLDER_MODE: u32 = 0o700;
