@@ -189,7 +189,7 @@ impl Output {
         }
     }
 
-    /// Converts an error in writing this output to a failure that names it.
+    /// Converts an error in writing this output to a failure whose message names the output.
     pub(crate) fn failure(&self, error: &io::Error) -> Failure {
         let failure = failure(&self.path, error);
         match &self.to {

@@ -214,7 +214,7 @@ pub fn share_bytes(one: &Path, other: &Path) -> bool {
     one.iter().any(|part| other.iter().any(|other| overlap(part, other)))
 }
 
-/// The bytes of one file or device to which a path leads.
+/// A range of bytes of one file or device. A path may lead to several such ranges.
 struct Part {
     identity: FileIdentity,
     span: Span,

@@ -108,7 +108,7 @@ pub(crate) trait ForkStore {
     }
 }
 
-/// The offset of the owner in data blocks and blocks of the free index.
+/// The offset of the owner in data blocks and blocks of the free-space index.
 /// [`xfs_format::dabtree::owner`] finds the owner in other blocks.
 const DATA_OWNER: usize = std::mem::offset_of!(xfs_format::directory::data::DataHeaderDisk, owner);
 

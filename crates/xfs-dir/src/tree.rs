@@ -154,8 +154,8 @@ impl<B: Clone> TreePath<B> {
         Ok(true)
     }
 
-    /// Returns the node `height` levels above the leaf's parent; `None` if that would be above the
-    /// root.
+    /// Returns the node at `height` on the path. Height 0 is the parent of the leaf. `None` if the
+    /// height is above the root.
     fn step(&self, height: usize) -> Option<&PathNode<B>> {
         self.nodes.len().checked_sub(height + 1).and_then(|index| self.nodes.get(index))
     }
@@ -225,7 +225,8 @@ impl<B: Clone> TreePath<B> {
         self.leaf = block;
     }
 
-    /// Inserts a new child into the node at `height`, after the child that the path goes through.
+    /// Inserts a new child into the node at `height` (0 is the parent of the leaf), after the child
+    /// that the path goes through.
     fn insert_child<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -247,8 +248,8 @@ impl<B: Clone> TreePath<B> {
         Ok(())
     }
 
-    /// Splits the node at `height`. The path then goes through the half that contains the path's
-    /// entry.
+    /// Splits the node at `height` (0 is the parent of the leaf). The path then goes through the
+    /// half that contains the path's entry.
     fn split_node<S: ForkStore<Block = B>>(&mut self, store: &mut S, height: usize) -> Result<()> {
         if height + 1 == self.nodes.len() {
             self.deepen(store)?;

@@ -1,8 +1,8 @@
 //! The names of a damaged directory.
 //!
 //! Owns: names in all four forms, the parent, and the search for entries in blocks whose records no
-//! longer follow each other without gaps. Does **not** own: the hash index and the free index,
-//! which only repeat facts about the entries.
+//! longer follow each other without gaps. Does **not** own: the hash index and the free-space
+//! index, which only repeat facts about the entries.
 
 use xfs_format::directory::data::{
     BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DATA_MAGIC, FREE_TAG, entry_length,

@@ -112,9 +112,9 @@ impl Copy {
 
 /// Finds the superblock of the volume on `device`.
 ///
-/// The search for copies reads the whole device only if the primary is damaged, and in addition no
-/// copy lies where mkfs.xfs would have put it, or the headers of the first group are damaged.
-/// Returns `None` if there is no superblock that passes its checks.
+/// The search for copies can read the whole device. It does so if the primary leads to no copy, and
+/// either no copy lies where mkfs.xfs would have put it, or the headers of the first group are
+/// damaged. Returns `None` if there is no superblock that passes its checks.
 ///
 /// A copy counts only at a group start by its own sizes, because a file can hold a whole volume.
 /// Sizes that more groups state win over those that more copies state, because a growth that was

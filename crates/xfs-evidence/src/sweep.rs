@@ -43,7 +43,7 @@ pub enum FoundBlock {
     DirectoryData,
     /// A leaf of a directory's hash index.
     DirectoryLeaf,
-    /// A block of a directory's free index.
+    /// A block of a directory's free-space index.
     DirectoryFree,
     /// A node of a directory's or attribute fork's btree.
     Node,

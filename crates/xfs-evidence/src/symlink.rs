@@ -8,8 +8,8 @@ use xfs_format::{Check, Corruption, Structure, StructureAddress};
 use crate::inode::InodeEvidence;
 use crate::volume::{Damage, Evidence};
 
-/// The largest number of blocks of one part of a link target. The longest target, of 1024 bytes, fits
-/// in three blocks of the smallest size.
+/// The largest number of blocks of one part of a link target. The longest target, of 1024 bytes,
+/// fits in three blocks of the smallest size.
 const MOST_BLOCKS: u32 = 3;
 
 /// The target of a symbolic link, as far as it could be read.

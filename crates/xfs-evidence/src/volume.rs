@@ -15,8 +15,8 @@ use xfs_format::{
 use crate::sweep::BlockIdentity;
 use crate::waste::{ForkReads, WasteBudget};
 
-/// The most unread ranges that are kept. Later ones are still reported as damages of the structures
-/// that need them.
+/// The largest number of unread ranges that are kept. Later ones are still reported as damages of
+/// the structures that need them.
 const MOST_UNREAD: usize = 1 << 16;
 
 /// A range of bytes on the device.
@@ -56,7 +56,7 @@ pub enum Damage {
     },
     /// A structure has more blocks or entries than its budget allows. The rest was not read.
     OverBudget {
-        /// The budget, in units of the structure.
+        /// The budget: a number of blocks or entries of the structure.
         budget: u64,
     },
 }

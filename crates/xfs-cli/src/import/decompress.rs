@@ -44,7 +44,7 @@ pub(crate) enum Compression {
     Zstd,
     /// bzip2(1).
     Bzip2,
-    /// lz4(1), with both kinds of frames.
+    /// lz4(1), with frames of the current format or of the older one ("legacy").
     Lz4,
     /// Skippable frames, which zstd and lz4 share. The frame after them says which of the two it
     /// is.

@@ -56,9 +56,9 @@ impl PipeReading {
 pub(crate) enum ImportOrigin {
     /// A directory of the host, whose contents are imported.
     Tree(HostSource),
-    /// An archive. The gauge shows the position in it, if its length is known.
-    Archive(Box<ArchiveReader>, ArchiveOptions, Option<Gauge>),
     /// An archive. The gauge shows how much of the archive has been read, if its length is known.
+    Archive(Box<ArchiveReader>, ArchiveOptions, Option<Gauge>),
+    /// The tree that a prototype file describes.
     Prototype(PrototypeSource),
 }
 

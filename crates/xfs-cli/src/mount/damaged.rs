@@ -3,8 +3,9 @@
 //! Owns: the thread that reads the volume, and the questions to it. Does **not** own: what can be
 //! read (`xfs-salvage`), or the requests of the kernel (`xfs-fuse`).
 //!
-//! A survey belongs to one thread. That thread surveys the volume, keeps its names, and answers the
-//! questions of the workers one after the other. It ends when the mount ends.
+//! A survey, which finds everything that can still be read, belongs to one thread. That thread
+//! surveys the volume, keeps its names, and answers the questions of the workers one after the
+//! other. It ends when the mount ends.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -3,10 +3,10 @@
 //! Owns: creating and entering these namespaces, also for users who are not root. Does **not** own:
 //! the choice of the threads that enter them.
 //!
-//! A mount namespace with an empty root takes away names. Landlock alone would not be enough: it
-//! lets a process look at a file by its name, and change the file's mode, owner, attributes and
-//! times. The other namespaces hide things that the filter allows no system call for; they are a
-//! second line of defence behind that filter.
+//! A mount namespace with an empty root hides the file names of the host. Landlock alone would not
+//! be enough: it lets a process look at a file by its name, and change the file's mode, owner,
+//! attributes and times. The other namespaces are a second line of defence: they hide things that
+//! the filter of system calls already makes unreachable.
 
 #![allow(
     unsafe_code,

@@ -1,8 +1,8 @@
 //! `completions`: prints the script with which a shell completes a command line, including paths in
 //! images.
 //!
-//! Options and commands come from the definitions. For a path in an image the scripts call the
-//! hidden command `complete`.
+//! Options and commands come from the definitions of the command line in `cli`. For a path in an
+//! image the scripts call the hidden command `complete`.
 
 use std::io::Write;
 

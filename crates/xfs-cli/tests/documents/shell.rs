@@ -107,7 +107,7 @@ impl Shell {
     }
 }
 
-/// Checks that this process can act as `user`. Otherwise the trial is skipped.
+/// Returns an error, with which the trial is skipped, if this process cannot act as `user`.
 pub(crate) fn can_be(user: User) -> Result<(), OracleError> {
     if user == User::Root && !is_root() {
         return Err(OracleError::Unavailable("not root".to_owned()));

@@ -5,7 +5,8 @@ use std::fs;
 
 use crate::changing::VolumeDir;
 
-/// Returns the options of mkfs that give the geometry in a report of xfs_info(8).
+/// Returns options with which mkfs makes a volume of the geometry that a report of xfs_info(8)
+/// shows.
 fn options_of(report: &str) -> Vec<String> {
     let mut section = "";
     let mut options = Vec::new();

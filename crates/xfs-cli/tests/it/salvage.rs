@@ -387,7 +387,8 @@ fn file_that_the_host_refuses_is_not_copied_in_the_manifest() {
     assert_eq!(lines.last().unwrap()["not_copied"], u64::from(!is_there));
 }
 
-/// Checks the manifest of an archive whose reader closes the pipe.
+/// Checks the manifest of a run that writes an archive to a pipe whose reader closes it before the
+/// end.
 #[test]
 fn manifest_of_a_stopped_run_ends_with_the_reason() {
     let place = GoldenDir::new();

@@ -167,8 +167,8 @@ fn mask_nothing() {
     rustix::process::umask(rustix::fs::Mode::empty());
 }
 
-/// Checks permissions on a read-only mount. Its workers are in a sandbox, so another thread looks
-/// up the callers for them.
+/// Checks permissions on a read-only mount. Its workers are in a sandbox, so another thread reads
+/// the groups and capabilities of callers in /proc for them.
 fn server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
     mask_nothing();
     let cases: Vec<_> = cases().into_iter().filter(Case::only_looks).collect();

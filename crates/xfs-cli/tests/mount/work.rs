@@ -377,8 +377,9 @@ pub(crate) fn verbose_mount_logs_its_work() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that a mount serves with as many threads as it gets. Each thread takes a GiB of address
-/// space for its stack, and the test raises the limit on address space from mount to mount.
+/// Checks that a mount serves with fewer threads if the system refuses to start more. Each thread
+/// takes a GiB of address space for its stack, and the test raises the limit on address space from
+/// mount to mount.
 pub(crate) fn mount_serves_with_the_available_threads() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::write(volume.at("file"), "contents").unwrap();

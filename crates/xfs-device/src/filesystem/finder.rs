@@ -98,8 +98,8 @@ impl Finder<'_> {
         Ok(LocatedVolume { device: data.device, start, notes: data.notes, ..found })
     }
 
-    /// Finds the only logical volume with XFS in the volume group of `found`, which is a physical
-    /// volume, and in the groups of the other members.
+    /// Finds the only logical volume with XFS in the volume groups of `found`, which is a physical
+    /// volume, and of the other physical volumes at hand.
     fn enter_group(&self, found: LocatedVolume) -> Result<LocatedVolume, FindError> {
         let mut groups = VolumeGroups::default();
         groups.add(Arc::clone(&found.device))?;

@@ -246,7 +246,8 @@ impl AttributeWork {
         Ok(self.again(stage))
     }
 
-    /// Frees blocks of a value that no attribute names any more (I2 of `attributes::change`).
+    /// Frees blocks of a value that no attribute names any more (I2 of `attributes::change`: blocks
+    /// are freed after the attribute is gone).
     fn release(self: Box<Self>, tx: &mut Transaction<'_>, range: BlockRange) -> Result<Finish> {
         // I2 of `xfs_dir::attributes::change`: the attribute is gone, and the blocks follow.
         if let Some(rest) = self.file.unmap(tx, ForkKind::Attr, range)? {

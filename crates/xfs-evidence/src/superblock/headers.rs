@@ -33,7 +33,7 @@ const AGF_CRC: usize = 216;
 const INODE_SEARCH_BYTES: u64 = 256 << 20;
 /// The largest number of groups whose headers are used.
 const MOST_HEADERS: usize = 4096;
-/// The most headers that are tried, one after another, as headers of the volume.
+/// The largest number of headers that are tried, one after another, as headers of the volume.
 const MOST_TRIED: usize = 64;
 /// The length of the log, in blocks, that the superblock states: that of the shortest log, because
 /// the true place and length of the log are not known.

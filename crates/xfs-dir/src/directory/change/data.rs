@@ -170,7 +170,7 @@ pub(super) struct BlockIdentity {
 }
 
 impl BlockIdentity {
-    /// Writes the fields to a data block or a block of the free index.
+    /// Writes the fields to a data block or a block of the free-space index.
     pub(super) fn store(&self, edit: &mut BlockEdit<'_>) {
         edit.put_u64(offset_of!(DataHeaderDisk, block), self.address.0);
         edit.put(offset_of!(DataHeaderDisk, uuid), &self.uuid);
