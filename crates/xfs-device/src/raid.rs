@@ -16,8 +16,8 @@
 //! 992 this disk
 //! ```
 //!
-//! Members with a superblock at the end start with the data itself. So the superblock is looked for
-//! there too: a write to one member alone would make the mirrors differ.
+//! Members with a superblock at the end start with the data itself. So the superblock is also
+//! looked for at the end: a write to one member alone would make the mirrors differ.
 
 mod superblock;
 

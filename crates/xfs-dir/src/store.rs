@@ -71,8 +71,8 @@ pub(crate) trait ForkStore {
     /// Returns the lowest file block at or after `from` where a hole of at least `blocks`
     /// filesystem blocks starts.
     fn first_unused(&mut self, from: FileBlock, blocks: u32) -> Result<FileBlock>;
-    /// Returns the file block after the last mapped block below `limit`; 0 if nothing is mapped
-    /// there.
+    /// Returns the file block after the last mapped block below `limit`; 0 if no block below
+    /// `limit` is mapped.
     fn last_before(&mut self, limit: FileBlock) -> Result<FileBlock>;
     /// Returns the disk address of a block.
     fn address(&self, block: &Self::Block) -> DiskAddr;

@@ -22,8 +22,8 @@ use xfs_format::{
 use crate::inode::InodeEvidence;
 use crate::volume::{Damage, Evidence, Trust};
 
-/// The most extents that one [`ForkEvidence`] holds. A fork with more is cut there, which is a
-/// damage of the kind [`Damage::OverBudget`].
+/// The largest number of extents that one [`ForkEvidence`] holds. A fork with more extents is cut
+/// off after them, which is a damage of the kind [`Damage::OverBudget`].
 pub const MOST_EXTENTS: usize = 1 << 22;
 /// The largest number of blocks of one extent btree that are read.
 const MOST_TREE_BLOCKS: u64 = 1 << 18;

@@ -58,7 +58,8 @@ struct Replay {
 }
 
 impl Evidence<'_> {
-    /// Returns the inodes for which `wanted` holds and that the log has in a state with a name.
+    /// Returns the inodes for which `wanted` holds. Each is in the last state in the log in which
+    /// it had a name; inodes without such a state are left out.
     ///
     /// Damaged records are passed over. Volumes of version 4 give no inodes. `log` is the device of
     /// the log, which is the data device of a volume with an internal log.

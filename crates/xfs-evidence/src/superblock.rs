@@ -299,8 +299,8 @@ fn vote<'a>(device: &dyn BlockDevice, copies: &'a [Copy]) -> Option<Elected<'a>>
     })
 }
 
-/// Returns the root inode that most superblocks state. mkfs.xfs writes it into few copies, and all
-/// ones into the others.
+/// Returns the number of the root inode that most superblocks state. mkfs.xfs writes this number
+/// into few copies, and a number of all ones into the others.
 fn root_of(copies: &[Copy], primary: Option<&Copy>) -> u64 {
     let roots: Vec<u64> = copies
         .iter()

@@ -37,7 +37,7 @@ pub(crate) struct HostSource {
     metadata: Metadata,
     number: u64,
     file: Option<File>,
-    /// The length of the contents in bytes; `None` if the size of the file does not tell it.
+    /// The length of the contents in bytes; `None` if it cannot be taken from the size of the file.
     length: Option<u64>,
     numbers: Numbers,
     left_out: Rc<[FileIdentity]>,
@@ -229,9 +229,9 @@ impl Source for HostSource {
     }
 }
 
-/// Returns the length of a file in bytes; `None` if its size does not tell it, because the kernel
-/// may generate the contents. A generated file in /proc has size 0. A generated file in /sys may
-/// have any size, but it has data without blocks, or does not support seeking for data.
+/// Returns the length of a file in bytes. `None` if its size may not be the length, because the
+/// kernel may generate the contents. A generated file in /proc has size 0. A generated file in /sys
+/// may have any size, but it has data without blocks, or does not support seeking for data.
 fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
     let is_made_up = |file: &File| {
         metadata.size() == 0

@@ -146,8 +146,8 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
     replaced.and_then(|()| file.close()).map_err(failed)
 }
 
-/// Returns the changes that give a file with the metadata `present` the extent size hints in
-/// `wanted`.
+/// Returns the changes with which a file gets the extent size hints in `wanted`. `present` is the
+/// metadata that the file has now.
 fn hints(wanted: &Metadata, present: &Metadata) -> SetAttributes {
     let change =
         |hint: fn(&Metadata) -> u64| (hint(wanted) != hint(present)).then_some(hint(wanted));

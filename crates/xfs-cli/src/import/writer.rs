@@ -10,7 +10,7 @@
 //!   be completed is removed, also after a signal.
 //! - **I2** A file gets its times and permissions after its contents, a directory after everything
 //!   below it.
-//! - **I3** The same sources give the same calls in the same order.
+//! - **I3** The same sources lead to the same calls of the library, in the same order.
 //! - **I4** Properties that would prevent further names are set after the file has all its names:
 //!   the flags immutable and append-only, and the project.
 //! - **I5** With a latest time (an option of the writer), the volume depends only on names,

@@ -40,7 +40,7 @@ pub(crate) fn open(
 
 impl Run for Info {
     /// Shows the facts of any volume whose superblock can be read. If ferroxfs refuses to read the
-    /// files of the volume, a line and the exit code say so.
+    /// files of the volume, a printed line and the exit code report the refusal.
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let description = self.image.describe()?;
         if self.arguments.xfs_info {

@@ -176,7 +176,7 @@ impl ServeVolume {
         Ok(server.mounted_at(folder.canonicalize().ok()).in_image(device))
     }
 
-    /// Surveys a damaged volume, and names everything that is not whole on standard error.
+    /// Surveys a damaged volume, and reports on standard error each part of it that cannot be read.
     fn read_damaged(
         &self,
         sandbox: SandboxWhen,

@@ -79,7 +79,7 @@ impl Glob {
     }
 
     /// Returns how many bytes at the start of `text` one part of the pattern matches; `None` if the
-    /// part does not match there.
+    /// part does not match the start.
     fn matched_bytes(&self, part: &Part, text: &[u8]) -> Option<usize> {
         let &first = text.first()?;
         match part {

@@ -13,8 +13,8 @@ pub(crate) fn group(name: &[u8]) -> Option<u32> {
     find(name, "/etc/group")
 }
 
-/// Looks up a name in a table of the host, such as /etc/passwd. If it is not there, parses it as a
-/// number.
+/// Looks up a name in a table of the host, such as /etc/passwd. If the table does not have the
+/// name, parses the name as a number.
 fn find(name: &[u8], table: &str) -> Option<u32> {
     let named = fs::read(table).ok().and_then(|table| find_id(&table, name));
     let number = || std::str::from_utf8(name).ok()?.parse().ok();
@@ -22,7 +22,7 @@ fn find(name: &[u8], table: &str) -> Option<u32> {
 }
 
 /// Returns the id of a name in a table like /etc/passwd, with lines `name:password:id:…`. `None` if
-/// the name is not there.
+/// the table does not have the name.
 pub(crate) fn find_id(table: &[u8], name: &[u8]) -> Option<u64> {
     table.split(|&byte| byte == b'\n').find_map(|line| {
         let mut fields = line.split(|&byte| byte == b':');

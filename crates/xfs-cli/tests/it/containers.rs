@@ -59,7 +59,7 @@ fn disk_image_that_grows_is_not_written() {
 }
 
 /// Writes files through qemu-nbd, one command after the other, and kills the server in the middle.
-/// Each file whose command succeeded must be in the image then.
+/// Afterwards the image must hold each file whose command succeeded.
 #[test]
 fn files_written_through_a_killed_nbd_server_are_in_the_image() {
     let place = GoldenDir::new();

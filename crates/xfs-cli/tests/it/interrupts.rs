@@ -130,8 +130,8 @@ impl Bench {
         child.wait().unwrap()
     }
 
-    /// Stops runs that write the file `out`. Before one half of the runs `out` exists, and before
-    /// the other half it does not. After each run, `out` must be complete or as before.
+    /// Stops runs that write the file `out`. The file exists before one half of the runs, and does
+    /// not exist before the other half. After each run, `out` must be complete or as before.
     fn stop_output(&self, arguments: &[&str], is_whole: impl Fn(&[u8]) -> bool) {
         let out = self.path("out");
         let before = b"what was there before";

@@ -374,7 +374,7 @@ fn deleted_files_come_back() {
 }
 
 /// Checks the manifest of a volume with a file of seven exbibytes, which many filesystems of the
-/// host refuse. The manifest must say so.
+/// host refuse. The manifest must report that the file is not copied.
 #[test]
 fn file_that_the_host_refuses_is_not_copied_in_the_manifest() {
     let place = GoldenDir::new();

@@ -70,7 +70,7 @@ pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialErro
 }
 
 /// Checks that root of a user namespace has the rights of root on its mount. Root of a nested
-/// namespace gains no rights there.
+/// namespace gains no rights on that mount.
 pub(crate) fn server_in_a_user_namespace_checks() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let mount = volume.image.mount(&[])?;

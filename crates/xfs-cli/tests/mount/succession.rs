@@ -98,7 +98,7 @@ fn check_waiting(volume: &mut Mounted) {
     assert_eq!(fs::read(volume.at("file")).unwrap(), b"contents");
 }
 
-/// Checks that the process is named that has not closed the image in time. This takes half a
+/// Checks that a mount names the process that has not closed the image in time. This takes half a
 /// minute, so it runs only with `FERROXFS_LONG`.
 fn process_that_does_not_close_is_named() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;

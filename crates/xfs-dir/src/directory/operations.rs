@@ -85,7 +85,7 @@ impl EntryLocation<'_> {
 }
 
 /// Searches for a name that the same transaction may add or remove next. No other code may change
-/// the directory in between.
+/// the directory between the search and that change.
 ///
 /// # Errors
 ///

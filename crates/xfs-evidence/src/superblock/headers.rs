@@ -99,7 +99,7 @@ fn search(device: &dyn BlockDevice) -> Vec<Headers> {
 }
 
 /// Reads the headers of the group whose AGF lies at byte `at`. The AGI must follow in the next
-/// sector, whose size the distance gives.
+/// sector, so the distance between the two gives the size of a sector.
 fn headers_at(device: &dyn BlockDevice, at: u64) -> Option<Headers> {
     [512_u32, 1024, 2048, 4096, 8192, 16384, 32768].into_iter().find_map(|sector_bytes| {
         let mut bytes = vec![0; 2 * sector_bytes as usize];

@@ -68,8 +68,8 @@ impl<R: Read> CountingReader<R> {
         Ok(true)
     }
 
-    /// Reads more bytes into the buffer, after those that are there. Returns their number; 0 at the
-    /// end of the input.
+    /// Reads more bytes into the buffer, after the bytes that it already holds. Returns the number
+    /// of bytes read; 0 at the end of the input.
     fn read_more(&mut self) -> io::Result<usize> {
         loop {
             match self.input.read(self.buffer.get_mut(self.filled..).unwrap_or_default()) {

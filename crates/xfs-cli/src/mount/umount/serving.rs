@@ -44,7 +44,7 @@ pub(super) enum MountAccess {
     Writes,
     /// The volume was shut down on request, so there is nothing to make durable.
     Down,
-    /// The access is unknown, because the mount does not let this process ask.
+    /// The access is unknown, because this process may not read it from the mount.
     Unknown,
 }
 

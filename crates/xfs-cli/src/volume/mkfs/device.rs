@@ -95,7 +95,7 @@ fn has_loop_device(file: &Metadata) -> bool {
     )
 }
 
-/// A device as the command line asks for it.
+/// The device that the command line asks for. It is not opened yet.
 pub(super) struct DeviceRequest<'a> {
     pub(super) path: &'a Path,
     /// The length in bytes that the options ask for; `None` if they ask for none.
