@@ -53,8 +53,8 @@ pub struct LocatedVolume {
 }
 
 impl LocatedVolume {
-    /// Returns the volume that is this whole device, which starts at byte `start` of the searched
-    /// device.
+    /// Returns the volume that fills all of `device`. This device starts at byte `start` of the
+    /// searched device.
     #[must_use]
     pub fn whole(device: SharedDevice, start: u64) -> Self {
         Self { device, start, partition: None, logical_volume: None, notes: Vec::new() }

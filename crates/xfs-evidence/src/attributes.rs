@@ -46,8 +46,8 @@ pub struct FoundAttribute {
 pub enum FoundValue {
     /// All bytes of the value.
     Whole(Vec<u8>),
-    /// A value that has its own blocks, of which at least one could not be read or does not belong
-    /// to the attribute.
+    /// A value in blocks of its own. At least one of these blocks could not be read, or does not
+    /// belong to the attribute.
     Lost {
         /// The first of the value's blocks in the attribute fork.
         first_block: FileBlock,

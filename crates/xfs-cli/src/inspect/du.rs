@@ -99,7 +99,8 @@ impl Run for Du {
     }
 }
 
-/// The space of one volume that has been counted, so that it is not counted again.
+/// The inodes and the shared space of one volume that have been counted, so that they are not
+/// counted again.
 #[derive(Default)]
 struct CountedSpace {
     /// Inodes with several names that have been counted.

@@ -4,8 +4,8 @@
 //! with EPERM: starting processes and programs, using the network, looking into other processes,
 //! and the kernel's newer and larger interfaces. Landlock decides which files can be opened. It
 //! does not stop a process from changing mode, owner, attributes and times of a file by its name.
-//! So a command that needs no files of the host gets no system call for names except those that
-//! look at them.
+//! So if a command needs no files of the host, the only system calls with file names that it may
+//! make are those that read the facts of a file.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;

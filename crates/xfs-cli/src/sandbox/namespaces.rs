@@ -212,8 +212,8 @@ fn change_root(root: BorrowedFd<'_>) -> Result<(), Errno> {
     chdir("/")
 }
 
-/// Makes the descriptor of the directory that is now the root lead to that root, instead of to the
-/// place where the directory was mounted before.
+/// Makes the descriptor of the directory that is now the root lead to that root. Until this call,
+/// it leads to the place where the directory was mounted before.
 fn point_to_root(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty())?;

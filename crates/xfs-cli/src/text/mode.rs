@@ -19,8 +19,8 @@ const EXECUTE: u32 = 0o111;
 const SET_IDS: u32 = 0o6000;
 const STICKY: u32 = 0o1000;
 const ALL: u32 = 0o7777;
-/// The largest number of digits with which an octal mode changes only the set-ID bits that it
-/// contains, if the file is a directory. A longer one sets or clears all of them (**I1**).
+/// If an octal mode for a directory has at most this many digits, it changes only the set-ID bits
+/// that it contains. A longer one sets or clears all of them (**I1**).
 const FEW_DIGITS: usize = 4;
 
 /// A change of a mode, as a list of operations.

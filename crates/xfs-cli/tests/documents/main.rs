@@ -149,8 +149,8 @@ fn is_untried(line: &&str) -> bool {
     !command.is_empty() && TRIED_ELSEWHERE.iter().all(|(tried, _)| *tried != command)
 }
 
-/// Checks that a command that fails in the middle of a block is reported as a failure, with its
-/// text.
+/// Checks that a command that fails in the middle of a block makes the block fail, and that the
+/// message contains this command.
 fn failing_command_is_reported(shell: &Arc<Shell>) -> Trial {
     let shell = Arc::clone(shell);
     Trial::new("failing_command_is_reported", move || {

@@ -46,8 +46,8 @@ fn filled() -> VolumeDir {
     place
 }
 
-/// Returns a directory with a volume `image` that has some files, and whose first AGF is zeroed,
-/// and the contents of the damaged image.
+/// Returns a directory whose file `image` holds a volume with some files, and the contents of that
+/// image. The first AGF of the volume is zeroed.
 fn damaged() -> (VolumeDir, Image) {
     let place = filled();
     let file = File::options().write(true).open(place.path("image")).unwrap();

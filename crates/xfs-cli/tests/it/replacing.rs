@@ -244,7 +244,8 @@ fn copy_replaced_in_the_same_run_is_not_linked() {
     assert_eq!(place.check(&["cat", "image:/f", "image:/g"]), "twoone");
 }
 
-/// Checks that a file gets its flags only after all arguments, which may have further names of it.
+/// Checks that a file gets its flags only after all arguments have been copied: later arguments may
+/// have further names of the file.
 #[test]
 fn flags_come_when_all_arguments_are_done() {
     let place = flagged();

@@ -41,8 +41,8 @@ enum Source<'a> {
     Archive { files: usize },
 }
 
-/// A writer that passes its data on in short writes, whose lengths a generator of random numbers
-/// chooses.
+/// A writer that passes its data on in short writes. A generator of random numbers chooses their
+/// lengths.
 struct Pieces<W> {
     inner: W,
     random: Option<Prng>,

@@ -168,8 +168,8 @@ fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that a server that a signal ends writes its failure to the system log, because no process
-/// waits for it.
+/// Checks that a server that is ended by a signal writes a failure to close the volume to the
+/// system log, because no process waits for the server.
 fn bad_end_is_logged() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Inside)?;
     let log = UnixDatagram::bind(tight.at("log")).unwrap();

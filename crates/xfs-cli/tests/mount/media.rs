@@ -85,8 +85,8 @@ fn image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that fsync fails on a shrunk image even for a clean file, for which it has nothing to
-/// flush.
+/// Checks that fsync fails on a shrunk image even for a clean file, although nothing of such a file
+/// has to be flushed.
 fn shrunk_image_fails_fsync_of_a_clean_file() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");

@@ -248,8 +248,8 @@ fn facts(root: &Path, cases: &[Case]) -> Vec<String> {
     cases.iter().map(|case| comparison::facts(&root.join(case.folder())).unwrap()).collect()
 }
 
-/// Makes a mount with a directory `d` of another user, which only that user and a group may enter,
-/// and a file in it.
+/// Makes a mount with a directory `d`, which belongs to another user, and a file in it. Only that
+/// user and a group may enter the directory.
 fn guarded(options: &str) -> Result<Mounted, TrialError> {
     let mount = mounted(options)?;
     fs::create_dir(mount.at("d")).unwrap();

@@ -116,7 +116,7 @@ pub(crate) fn dead_mount_is_cleared_away() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that umount removes a mount whose server is being killed, at whatever moment it runs.
+/// Checks that umount removes a mount whose server is being killed, at whatever moment umount runs.
 pub(crate) fn dying_mount_is_cleared_away() -> Result<(), TrialError> {
     const ROUNDS: usize = 10;
     let mut volume = mounted("rw")?;
@@ -238,8 +238,8 @@ pub(crate) fn await_sandbox(server: &str) {
     panic!("a worker does not enter the sandbox");
 }
 
-/// Checks that a worker has namespaces of its own, in which no name of the host exists. The thread
-/// that unmounts at the end stays in the namespaces of the host.
+/// Checks that a worker has namespaces of its own, in which no file name of the host exists. The
+/// thread that unmounts at the end stays in the namespaces of the host.
 fn check_namespaces(worker: &Path) {
     let server = worker.parent().and_then(Path::parent).unwrap();
     for kind in ["mnt", "ipc", "uts", "cgroup"] {

@@ -63,8 +63,8 @@ fn pipes_of(pid: &str) -> usize {
     ends.collect::<HashSet<_>>().len()
 }
 
-/// Checks that the server opens only a few pipes. They count towards the limit of the user who has
-/// mounted the volume, which all processes of that user share.
+/// Checks that the server opens only a few pipes. All processes of the user who has mounted the
+/// volume share one limit on pipes.
 pub(crate) fn pipes_are_few() -> Result<(), TrialError> {
     const READERS: usize = 12;
     let mut volume = mounted("rw")?;

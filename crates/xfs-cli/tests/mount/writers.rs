@@ -134,8 +134,8 @@ impl Drop for MountPoint {
     }
 }
 
-/// The number of ways in which a second program has tried to open an image, and those ways that
-/// were not refused.
+/// Counts the ways in which a second program has tried to open an image, and collects those ways
+/// that were not refused.
 #[derive(Default)]
 struct Ways {
     tried: usize,

@@ -194,8 +194,8 @@ fn members_that_do_not_help_are_refused_by_name() {
     assert!(refused.hint().unwrap().contains("mdadm --assemble"), "{refused}");
 }
 
-/// Checks that bytes at the end of a volume that look like a superblock, as in a file with an image
-/// of a member, do not cut the volume off.
+/// Checks a volume whose last bytes look like the superblock of a RAID member, because they belong
+/// to a file that holds such a member. The volume must keep its full length.
 #[test]
 fn superblock_inside_of_a_volume_is_the_contents_of_a_file() {
     let file = Member::new(0).write(b"data");

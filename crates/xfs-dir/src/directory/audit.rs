@@ -155,9 +155,9 @@ impl Directory<'_> {
         Ok(())
     }
 
-    /// Finds names that occur more than once among the entries of `run`, which have one hash, and
-    /// empties the run. Damaged blocks are skipped: the listing, or the comparison of sums, reports
-    /// them.
+    /// Finds names that occur more than once among the entries of `run`, which all have the same
+    /// hash, and empties the run. Damaged blocks are skipped: the listing, or the comparison of
+    /// sums, reports them.
     fn compare_names(&self, run: &mut SameHash, audit: &mut Audit) -> Result<()> {
         let mut cookies = std::mem::take(&mut run.cookies);
         if cookies.len() < 2 {

@@ -83,7 +83,8 @@ pub(crate) enum EntrySearch<B> {
     Short(Short, Option<usize>),
     Block(B, Option<FoundEntry<B>>),
     Leaf(B, Option<FoundEntry<B>>),
-    /// The path to the leaf that contains the entry, or in which the entry belongs, and the entry.
+    /// The path to the leaf that contains the entry, or to the leaf in which the entry belongs; and
+    /// the entry, if it exists.
     Node(TreePath<B>, Option<FoundEntry<B>>),
 }
 

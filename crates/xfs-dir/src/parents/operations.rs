@@ -80,9 +80,9 @@ pub fn replace_parent(
     change(tx, child, Some(old), Some(new), path)
 }
 
-/// Encodes the attributes of a new file whose only attribute is this parent pointer, in short form,
-/// so that the file is created with it in one step. Returns `None` if they are longer than `room`
-/// bytes.
+/// Encodes this parent pointer, as the only attribute of a new file, in short form, so that the
+/// file is created with it in one step. Returns `None` if the encoded attribute is longer than
+/// `room` bytes.
 #[must_use]
 pub fn first_parent(
     directory: InodeNumber,

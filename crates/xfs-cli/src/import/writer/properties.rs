@@ -17,8 +17,8 @@ use crate::terminal::names;
 /// The permission bits of a mode.
 const PERMISSION_BITS: u32 = 0o7777;
 
-/// The attribute that holds the access control list of a file, which includes the permissions of
-/// its mode.
+/// The attribute that holds the access control list of a file. The list includes the permissions in
+/// the mode of the file.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
 /// Flags with which a file can no longer be renamed or linked.

@@ -10,7 +10,7 @@
 //! # Invariants
 //!
 //! - **I1** Only one thread asks the mount for figures. If the mount never answers, that thread
-//!   waits, and clients get an error that says so.
+//!   waits, and clients get an error that reports this.
 //! - **I2** A request that names another host is refused. Otherwise a web page could read the
 //!   figures: its own host name may resolve to this machine, and a browser on this machine would
 //!   give it the answer.
