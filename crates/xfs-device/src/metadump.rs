@@ -158,7 +158,7 @@ pub enum MetadumpError {
 }
 
 /// Returns the length in bytes of the volume whose superblock starts with `sector`. Returns `None`
-/// if the fields are no superblock's.
+/// if `sector` does not hold a superblock.
 #[must_use]
 pub fn volume_length(sector: &[u8]) -> Option<u64> {
     let magic: &[u8; 4] = sector.first_chunk()?;

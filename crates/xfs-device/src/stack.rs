@@ -240,8 +240,8 @@ fn parts_at(path: &Path) -> Vec<Part> {
     std::iter::once(own).chain(levels.into_iter().map(of_level)).collect()
 }
 
-/// A loop device, or one of its partitions, made of a file or disk of which another device is made,
-/// too. It is a second way to the same bytes.
+/// A loop device, or one of its partitions, that is made of the same file or disk as another
+/// device. It is a second way to the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Twin {
     /// The path of the device node, which is to be locked or claimed.

@@ -15,8 +15,8 @@ use std::collections::HashSet;
 
 use xfs_format::{FsBlock, Geometry};
 
-/// The number of times that a run may read each block of the volume for nothing, on average. A
-/// program reads a damaged directory several times.
+/// The number of times that a run may read each block of the volume for nothing, on average. It is
+/// more than 1, because a program reads a damaged directory several times.
 const FACTOR: u64 = 16;
 /// The limit on the wasted reads of a run, however large the volume is: a sparse image can have any
 /// number of blocks.

@@ -120,8 +120,8 @@ pub struct Agf {
     pub refcount: Option<BtreeRoot>,
     /// The entries of the free list that are in use.
     pub free_list: FreeListRange,
-    /// Number of blocks in the records of the free-space btrees. Blocks on the free list are not
-    /// included.
+    /// Number of free blocks that the records of the free-space btrees describe. Blocks on the free
+    /// list are not included.
     #[doc(alias = "freeblks")]
     pub free_blocks: u32,
     /// Length of the longest free extent, in blocks.

@@ -38,8 +38,8 @@ const TRAILER: &[u8] = b"TRAILER!!!";
 const MAX_NAME_BYTES: u64 = 64 << 10;
 /// The largest size of the target of a symbolic link, in bytes.
 const MAX_TARGET_BYTES: u64 = 64 << 10;
-/// The limit, in bytes, on all file names that are kept so that later names of the same files
-/// become hard links to them.
+/// The limit, in bytes, on the file names that are kept in memory. They are kept so that later
+/// names of the same files become hard links to them.
 const MAX_LINK_BYTES: usize = 64 << 20;
 /// The size in bytes of one read after the end of an archive, where another archive may follow.
 const STEP_BYTES: usize = 512;

@@ -323,8 +323,8 @@ impl Text<'_> {
         writeln!(out)
     }
 
-    /// Prints the number of consequences of the finding `id` by their codes, and with `--all` each
-    /// of them.
+    /// Prints how many consequences of each code the finding `id` has. With `--all`, also prints
+    /// each consequence.
     fn consequences(&self, out: &mut dyn Write, cause: &Finding, id: usize) -> io::Result<()> {
         if cause.consequences == 0 {
             return Ok(());

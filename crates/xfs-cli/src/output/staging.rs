@@ -41,7 +41,8 @@ const PRIVATE_MODE: Mode = Mode::from_raw_mode(0o600);
 /// The number of temporary names to try, because some names may be taken.
 const MOST_NAMES: u32 = 1000;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Attributes that depend on the contents or give them rights. They are not copied to new contents.
+/// Attributes that are computed from the contents or give rights to a program in the contents. They
+/// are not copied to new contents.
 const OF_CONTENTS: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
 /// The largest size in bytes of the list of attribute names, and of one value, as in Linux.
 const ATTRIBUTE_BYTES: usize = 64 << 10;

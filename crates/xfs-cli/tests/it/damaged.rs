@@ -43,7 +43,7 @@ fn check_damaged(place: &GoldenDir, arguments: &[&str], code: i32, said: &str) -
 }
 
 /// Returns an image with a short form directory that has the name `dup1` twice: for a symbolic
-/// link, and for the directory that was `dup2`.
+/// link, and for the directory whose name was `dup2`.
 fn doubled_in_short_form() -> GoldenDir {
     let place = GoldenDir::new();
     double_in_short_form(&place);

@@ -185,7 +185,7 @@ fn properties_stay_with_their_volume() {
 }
 
 /// Checks that the image that an import writes to is left out if it lies in the imported directory.
-/// It would grow by its own contents.
+/// The image would grow by its own contents.
 #[test]
 fn image_is_not_imported_into_itself() {
     let place = VolumeDir::new();

@@ -169,6 +169,7 @@ impl Bench {
     }
 }
 
+/// Stops runs of `get` at random points.
 /// Checks I2 of `xfs_cli::output::staging`: a staged file that is dropped is removed.
 /// Checks I3 of `xfs_cli::interrupt`: a stopped run ends by the signal.
 #[test]
@@ -239,6 +240,7 @@ fn stopped_mkfs_leaves_no_half_filled_volume() {
     assert!(bench.stop(&arguments, prepare, verify) > 0);
 }
 
+/// Stops runs of `import` at random points.
 /// Checks I1 of `xfs_cli::import::writer`: a file that cannot be completed is removed.
 #[test]
 fn stopped_import_leaves_whole_files_in_a_closed_volume() {
@@ -281,6 +283,7 @@ fn stopped_cp_leaves_whole_files() {
     assert!(bench.stop(&["cp", "-r", "image:/", "out"], prepare, verify) > 0);
 }
 
+/// Stops runs of `cp` into an image at random points.
 /// Checks I1 of `xfs_cli::import::writer::staging`: a file has its name only when it is complete.
 #[test]
 fn stopped_cp_into_an_image_leaves_whole_files_in_a_closed_volume() {

@@ -116,6 +116,7 @@ fn two_outputs_of_a_run_are_two_files() {
     assert!(!place.path("-").exists() && !place.path("new").exists());
 }
 
+/// Runs commands that fail, with an existing file as their output.
 /// Checks I2 of `xfs_cli::output`: a regular file gets its new contents in one step.
 /// Checks I1 of `xfs_cli::output::staging`: nothing changes before the file is published.
 #[test]

@@ -281,6 +281,7 @@ fn make_tree(top: &Path, files: usize, turn: u64) {
     }
 }
 
+/// Imports two trees that differ only in access times and holes.
 /// Checks I5 of `xfs_cli::import::writer`: the volume depends only on names, metadata and contents.
 /// Checks I2 of `xfs_cli::import::writer::contents`: the chunks depend only on the contents.
 #[test]

@@ -124,8 +124,8 @@ fn output_is_written_to_a_directory_of_another_user() {
     }
 }
 
-/// Checks that a process still gets an empty root and its other namespaces if the kernel refuses it
-/// one of them.
+/// Checks that a process still gets an empty root and its other namespaces if the kernel refuses to
+/// create one of them.
 #[test]
 fn root_is_empty_without_an_optional_namespace() {
     const PROGRAM: &str = "echo 0 > /proc/sys/user/max_ipc_namespaces && exec \"$0\" \"$@\"";

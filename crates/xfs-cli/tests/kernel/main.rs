@@ -93,7 +93,7 @@ fn benchmark(arguments: &[&str], directory: &Path) -> Result<Output, TrialError>
 }
 
 /// Checks that a benchmark on a mount of the kernel leaves no files. The program itself compares
-/// the results of both sides, and fails if they differ.
+/// the results of the kernel and of ferroxfs, and fails if they differ.
 fn benchmark_leaves_nothing() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let shape = shape(&image.data);

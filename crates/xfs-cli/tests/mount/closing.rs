@@ -150,7 +150,7 @@ fn failure_to_sync_is_reported_by_umount() -> Result<(), TrialError> {
 }
 
 /// Checks that `umount` reports a volume that cannot be closed. The log has space, but its changes
-/// cannot be written to their places.
+/// cannot be written to their places on the volume.
 fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Outside)?;
     tight.mount();

@@ -75,8 +75,8 @@ struct Case {
 }
 
 impl Case {
-    /// Creates the case for a seed. Returns `None` if the kernel's FUSE does not pass its operation
-    /// on.
+    /// Creates the case for a seed. Returns `None` if the kernel's FUSE does not pass the operation
+    /// of the case to its server.
     fn new(seed: u64) -> Option<Self> {
         let mut random = Random::new(seed);
         let operation = Operation::random(seed, &mut random);

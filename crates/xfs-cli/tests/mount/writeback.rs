@@ -22,8 +22,8 @@ const LONG_BYTES: usize = 24 << 20;
 const MOMENT: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sets an inode flag as chattr(1) does. Starting that program would close inherited descriptors,
-/// and so write their files.
+/// Sets an inode flag as chattr(1) does. The program chattr itself would inherit descriptors, and
+/// closing those would write their files.
 fn set_flag(path: &Path, flag: IFlags) {
     let file = File::open(path).unwrap();
     let flags = ioctl_getflags(&file).unwrap();

@@ -114,9 +114,9 @@ impl VolumeGroup {
         })
     }
 
-    /// Returns the offset in bytes of a logical volume that is one contiguous piece of the physical
-    /// volume with this UUID, from the start of the physical volume. Returns `None` for other
-    /// logical volumes.
+    /// Returns the offset in bytes of a logical volume from the start of the physical volume with
+    /// this UUID. Returns `None` if the logical volume is not one contiguous piece of that physical
+    /// volume.
     pub(crate) fn contiguous_start(&self, volume: &LogicalVolume, member_id: &str) -> Option<u64> {
         let member = self.members.iter().find(|member| member.id == member_id)?;
         let mut next: Option<u64> = None;

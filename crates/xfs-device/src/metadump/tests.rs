@@ -60,7 +60,7 @@ fn open(image: Vec<u8>) -> Result<super::MetadumpDevice, MetadumpError> {
 }
 
 /// Opens the image and compares each block of its volume: those in `present` with their contents,
-/// and the others with zeros. Each block is read alone, and all of them at once.
+/// and the others with zeros. Reads each block by itself, and then all blocks at once.
 fn check_blocks(image: Vec<u8>, present: &[u64]) {
     let device = open(image).unwrap();
     assert_eq!(device.length_bytes(), VOLUME_BLOCKS * 512);

@@ -62,8 +62,8 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     checked.check(&cache_of(&device));
 }
 
-/// Checks that an attribute with too many extents for the inode's count is refused at once (I5 of
-/// `xfs_dir`). The chain of transactions that sets an attribute cannot be undone once it has begun.
+/// Checks I5 of `xfs_dir`: an attribute with too many extents for the inode's count is refused at
+/// once. The chain of transactions that sets an attribute cannot be undone once it has begun.
 #[test]
 fn attribute_with_uncountable_extents_is_refused_before_any_change() {
     const MOST: u32 = (1 << 15) - 1;

@@ -239,8 +239,8 @@ impl Lister<'_> {
     }
 }
 
-/// Returns the row of a name in the directory at `directory` whose file is gone. `None` for other
-/// reports.
+/// If the report is about a name in `directory` whose file is gone, returns the row of that name;
+/// otherwise returns `None`.
 fn lost_row(report: &FileReport, directory: &[u8]) -> Option<ListingRow> {
     let slash = report.path.iter().rposition(|byte| *byte == b'/');
     let (parent, name) = match slash {

@@ -143,8 +143,8 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Returns the error rows: one for each inode that is not whole, and for each name of an inode
-    /// that is gone, in the order of the inodes.
+    /// Returns the error rows, in the order of the inodes: one for each inode that is not whole,
+    /// and one for each name whose inode is gone.
     fn findings(&self, shortfalls: &Shortfalls) -> Vec<Finding> {
         let mut findings: BTreeMap<(u64, Vec<u8>), Finding> = BTreeMap::new();
         for report in shortfalls.reports() {

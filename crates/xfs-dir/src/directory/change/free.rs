@@ -133,8 +133,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Sets the length of a data block's longest free record in `block`, the block of the
-    /// free-space index for it.
+    /// Sets the length of a data block's longest free record in `block`, which must be the block of
+    /// the free-space index that stores this length.
     pub(super) fn set_free_in(&mut self, block: &S::Block, data_block: u64, length: u16) {
         let index = self.slot(data_block).index;
         self.store.edit(block, |edit| set_length(edit, index, length));
@@ -156,8 +156,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Creates the first block of the free-space index, with the lengths that the leaf of a leaf
-    /// form held.
+    /// Creates the first block of the free-space index, with the lengths that the only leaf held
+    /// while the directory was in leaf form.
     pub(super) fn make_free(&mut self, lengths: &[u16]) -> Result<()> {
         self.ensure_free(0)?;
         let block = self.store.read_owned(self.free_block_at(0), BlockKind::DirectoryFree)?;
