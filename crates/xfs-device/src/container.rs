@@ -81,7 +81,7 @@ impl Container {
         Ok(Some(container))
     }
 
-    /// Returns the volumes that contain XFS and are contiguous, each with its start.
+    /// Returns the volumes that contain XFS and are contiguous, each with its offset in bytes.
     fn xfs(&self) -> impl Iterator<Item = (&InnerVolume, u64)> {
         let is_xfs = self.volumes.iter().filter(|volume| volume.contents == Contents::Xfs);
         is_xfs.filter_map(|volume| Some((volume, volume.start?)))

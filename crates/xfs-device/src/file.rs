@@ -57,13 +57,14 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Opens for reading, shared with other readers.
+    /// Returns options that open a device for reading, shared with other readers.
     #[must_use]
     pub const fn read_only() -> Self {
         Self { access: DeviceAccess::ReadOnly, live: false }
     }
 
-    /// Opens for reading and writing. No other program may have the device open.
+    /// Returns options that open a device for reading and writing. No other program may have the
+    /// device open.
     #[must_use]
     pub const fn read_write() -> Self {
         Self { access: DeviceAccess::ReadWrite, live: false }

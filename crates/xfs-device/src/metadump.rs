@@ -34,7 +34,7 @@ pub const METADUMP_MAGIC_1: [u8; 4] = *b"XFSM";
 pub const METADUMP_MAGIC_2: [u8; 4] = *b"XMD2";
 /// Number of addresses in an index of version 1.
 pub const METADUMP_INDEX_ADDRESSES: usize = 63;
-/// The bit of a version 2 address from which on it names the device.
+/// The lowest bit of those in a version 2 address that name the device.
 pub const METADUMP_DEVICE_SHIFT: u32 = 54;
 /// The largest number of separate extents of an image that is opened as a device.
 pub const MAX_EXTENTS: usize = 1 << 22;

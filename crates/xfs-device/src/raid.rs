@@ -37,7 +37,7 @@ pub enum VolumeNote {
     OneMirror {
         /// The number of mirrors of the array.
         mirrors: u32,
-        /// The number of mirrors that were in the array at the last update of this one.
+        /// The number of mirrors that were in the array at the last update of this mirror.
         active: u32,
         /// The event count of the mirror.
         events: u64,

@@ -141,7 +141,7 @@ impl Run for CpInto {
     }
 }
 
-/// The place in the image where copies go.
+/// The destination of the copies in the image: a directory, and the name of a single copy.
 struct CopyDestination<'a> {
     target: &'a ImagePath,
     directory: Node,

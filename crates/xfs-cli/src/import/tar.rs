@@ -32,7 +32,7 @@ const MOST_NAMED_KEYWORDS: usize = 100;
 /// A tar archive that is being read.
 pub(crate) struct TarReader {
     pub(super) input: ArchiveInput,
-    /// Extended records that hold for all members to come.
+    /// Extended records that apply to all later members.
     global: ExtendedRecords,
     /// Unknown keywords that have been reported.
     named_keywords: HashSet<Vec<u8>>,

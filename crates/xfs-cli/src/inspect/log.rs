@@ -178,7 +178,8 @@ fn summary(log: &LogDevice, state: &LogState) -> Fields {
     fields
 }
 
-/// Returns the text that follows a number of the summary: its unit, or nothing.
+/// Returns the unit that is printed after a number of the summary, or an empty text if the number
+/// has no unit.
 fn unit(name: &str) -> &'static str {
     match name {
         "start" => " (in units of 512 bytes, on the device of the log)",

@@ -51,7 +51,7 @@ struct SurveyedTree {
     is_partial: bool,
 }
 
-/// The state of the serving process when it mounts.
+/// Facts from before the mount: the caught signals, and whether parts of the volume cannot be read.
 struct MountStart {
     signals: Signals,
     is_partial: bool,

@@ -182,7 +182,8 @@ const CONTENTS: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// System calls that look at names, and that open files where Landlock allows it.
+/// System calls that read facts of files by their names, and that open files where Landlock allows
+/// it.
 const LOOKS: &[c_long] = &[
     libc::SYS_faccessat,
     libc::SYS_faccessat2,

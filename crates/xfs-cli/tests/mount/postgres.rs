@@ -106,7 +106,7 @@ fn work_until_killed(cluster: &Cluster, volume: &mut Mounted, round: usize, unti
 }
 
 impl Cluster {
-    /// Returns a command that runs a program of the database as nobody.
+    /// Returns a command that runs a program of the database as the user `nobody`.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new("setpriv");
         let id = NOBODY.to_string();
@@ -115,7 +115,7 @@ impl Cluster {
         command
     }
 
-    /// Returns a command that runs a client of the database as nobody.
+    /// Returns a command that runs a client of the database as the user `nobody`.
     fn client(&self, name: &str) -> Command {
         let mut command = self.program(name);
         command.arg("-h").arg(&self.sockets).args(["-U", "postgres"]);

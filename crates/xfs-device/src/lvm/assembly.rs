@@ -15,7 +15,8 @@ use crate::device::SharedDevice;
 use crate::signature::{self, Contents};
 use crate::text::printable;
 
-/// A physical volume that is at hand. Its device starts with its first sector.
+/// A physical volume that is at hand. The first sector of the device is that of the physical
+/// volume.
 struct PhysicalDevice {
     id: String,
     device: SharedDevice,
@@ -30,7 +31,7 @@ pub(crate) struct VolumeGroups {
 
 /// A logical volume that can be read.
 pub(crate) struct AssembledVolume {
-    /// The name with that of its group: `VG/LV`.
+    /// The name of the volume group and the name of the logical volume: `VG/LV`.
     pub(crate) name: String,
     pub(crate) device: SharedDevice,
     pub(crate) contents: Contents,
@@ -99,7 +100,7 @@ impl VolumeGroups {
         &self.groups
     }
 
-    /// Returns every visible logical volume that can be read, with its contents.
+    /// Returns every visible logical volume that can be read, with the kind of data in it.
     pub(crate) fn readable(&self) -> io::Result<Vec<AssembledVolume>> {
         let mut volumes = Vec::new();
         for group in &self.groups {

@@ -75,7 +75,8 @@ impl LogicalDevice {
         Ok(Run { device: &column.device, offset, length_bytes })
     }
 
-    /// Calls `work` for each run of a range, with the length of the run.
+    /// Splits a range of the logical volume into runs, each contiguous on one physical volume.
+    /// Calls `work` for each run, with its length.
     fn each_run(
         &self,
         offset: u64,

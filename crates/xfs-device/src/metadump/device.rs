@@ -31,7 +31,7 @@ struct StoredRange {
 }
 
 impl ExtentIndex {
-    /// Adds a range. Bytes of earlier ranges under it are replaced, as a restore would do.
+    /// Adds a range. It replaces the parts of earlier ranges that it covers, as a restore would do.
     fn insert(&mut self, start: u64, range: StoredRange) {
         let end = start + range.length_bytes;
         while let Some((at, old)) =

@@ -6,7 +6,7 @@ use crate::device::BlockDevice;
 
 const SECTOR: u64 = 512;
 const MAGIC: u64 = 0xa92b_4efc;
-/// Bytes of a version 1 superblock before its roles.
+/// Number of bytes of a version 1 superblock before its table of roles.
 const FIXED_BYTES: usize = 256;
 const MAX_ROLES: usize = 1920;
 const BLOCK_BYTES: usize = 4096;
@@ -18,7 +18,8 @@ const IN_SYNC: u64 = u64::MAX;
 /// Feature bits of version 1.
 const RECOVERY_OFFSET: u64 = 1 << 1;
 const RESHAPE: u64 = 1 << 2;
-/// The first role that is no place in the array: a journal, a failed member or a spare.
+/// The lowest number of a role that is no place in the array: a journal, a failed member or a
+/// spare.
 const FIRST_ODD_ROLE: u64 = 0xfffd;
 /// State bits of a disk of version 0.90.
 const OLD_FAULTY: u64 = 1 << 0;

@@ -171,7 +171,8 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         self.add_at(search, entry)
     }
 
-    /// Adds an entry where `search`, a search for its name, says that it belongs.
+    /// Adds an entry at the place that `search` has found. `search` is a search for the name of the
+    /// entry.
     pub(crate) fn add_at(
         &mut self,
         search: EntrySearch<S::Block>,

@@ -16,7 +16,7 @@ pub(crate) struct ArchiveInput {
     name: String,
     /// The offset of the next byte in the decompressed archive.
     offset: u64,
-    /// The number of unread bytes of the current member, with its padding to a block.
+    /// The number of unread bytes of the current member, including the padding after its contents.
     pub(in crate::import) left: u64,
     /// Whether the contents of the current member are added to the checksum.
     pub(in crate::import) is_summed: bool,

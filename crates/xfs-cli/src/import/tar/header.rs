@@ -151,7 +151,7 @@ pub(in crate::import) fn owner(number: i128) -> Option<u32> {
     u32::try_from(number).ok().filter(|id| *id != u32::MAX)
 }
 
-/// The header of a member with its extended records, and the problems that they have.
+/// The header and the extended records of a member, with the problems found in them so far.
 struct HeaderReading<'a> {
     header: &'a Header,
     records: &'a ExtendedRecords,

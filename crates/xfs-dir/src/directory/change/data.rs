@@ -273,7 +273,8 @@ fn put_free(edit: &mut BlockEdit<'_>, free: &Free) {
     edit.put_u16(free.end - 2, free.start as u16);
 }
 
-/// Writes `entries`, sorted by offset, to a block that has only one free record, up to `end`.
+/// Writes `entries`, sorted by offset, to a block whose only record is a free one that ends at
+/// `end`.
 pub(super) fn put_all<'e>(
     edit: &mut BlockEdit<'_>,
     entries: impl Iterator<Item = (usize, NewEntry<'e>)>,
