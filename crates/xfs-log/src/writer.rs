@@ -1,7 +1,7 @@
 //! Writing records: from operations to the device.
 //!
 //! Owns: the in-core log buffers, the position of the next record, record headers, padding, flushes
-//! and their order. Does **not** own what the operations say, the order of checkpoints
+//! and their order ([`closed`]). Does **not** own what the operations say, the order of checkpoints
 //! ([`cil`](crate::cil)), or the tail ([`ail`](crate::ail)).
 //!
 //! ```text
@@ -31,22 +31,30 @@
 //!   record. The format does not require it, but readers are simpler than writers. `xfs_logprint`
 //!   fails if three records hold the pieces of a region and records of another checkpoint lie
 //!   between them.
+//! - **I6** No block of cycle 2 is written before every block of cycle 1 is durable. The kernel and
+//!   xfs_repair refuse a log that starts with cycle 2 and ends with zeros. So the last record of
+//!   cycle 1 is written like one with COMMIT, and records of cycle 2 wait until it is written.
 //!
 //! # Crash argument
 //!
 //! Records without COMMIT may land in any order, with holes: recovery ends at the first hole, and
 //! nothing after it was promised. A torn record with COMMIT fails its checksum and does not count.
+//!
+//! Holes around the end of the log keep the cycle before, so the head is found among them. The
+//! first cycle has no cycle before it: the log is zero there. I6 orders its end. A log that a tool
+//! begins in a later cycle needs no such order, because the tool writes the cycle before into all
+//! other blocks.
 
+mod closed;
 mod record;
 mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xfs_buffer::{Error, IoError, Result};
-use xfs_device::Durability;
+use xfs_buffer::Result;
 use xfs_format::log_record::{LogOperation, OperationFlags, unmount_operation};
-use xfs_format::{DiskAddr, Lsn, Uuid};
+use xfs_format::{Lsn, Uuid};
 use xfs_sync::{Condvar, Mutex, MutexGuard, Volume};
 
 use crate::ail::{Ail, CommitRecord};
@@ -55,6 +63,7 @@ use crate::health::Health;
 use crate::mutant::{ActiveMutant, mutate};
 use crate::unit::RecordLayout;
 use crate::vector::first_region;
+use closed::ClosedRecord;
 use record::{Record, operation};
 use stream::VectorStream;
 
@@ -102,28 +111,6 @@ pub(crate) struct WriterCounts {
     pub(crate) bytes: u64,
     /// Number of times that a thread waited to open a record.
     pub(crate) waits: u64,
-}
-
-/// A closed record. The thread that closed it must write it.
-#[must_use = "a record that is never written stops all later ones"]
-pub(crate) struct ClosedRecord {
-    number: u64,
-    record: Record,
-    tail: Lsn,
-    end: Lsn,
-    previous_block: u32,
-    uuid: Uuid,
-    durable: bool,
-    /// Whether the devices must be flushed before the record is written. The flush makes the
-    /// records before a COMMIT durable, or the items that the tail has passed.
-    must_flush: bool,
-}
-
-impl ClosedRecord {
-    /// Returns the LSN at which the record starts, and the LSN at which the next record starts.
-    pub(crate) const fn span(&self) -> CommitRecord {
-        CommitRecord { start: self.record.lsn, end: self.end }
-    }
 }
 
 /// Records that are closed already and must still be filled with bytes of one checkpoint. The
@@ -369,105 +356,9 @@ impl Writer {
         state.active = Some(Record::open(bytes, &self.layout, state.next));
     }
 
-    /// Closes a record: fixes its length, and with it the LSN of the next record. If `more` bytes
-    /// of the record are still missing, the calling thread must fill them in before it writes the
-    /// record.
-    fn close(
-        &self,
-        state: &mut WriterState,
-        mut record: Record,
-        more: usize,
-        durable: bool,
-    ) -> ClosedRecord {
-        let end = record.close(more, &self.layout, self.log.length_blocks());
-        let (number, previous_block, uuid) = (state.number, state.previous_block, state.uuid);
-        state.number += 1;
-        state.next = end;
-        state.previous_block = record.lsn.block();
-        state.closed.insert(number, record.lsn);
-        let tail = self.ail.tail();
-        debug_assert!(tail >= state.flushed_tail, "the tail {tail} has moved back (I3)");
-        let must_flush = durable || tail > state.flushed_tail;
-        ClosedRecord { number, record, tail, end, previous_block, uuid, durable, must_flush }
-    }
-
-    /// Writes a closed record. When this function returns, a record with COMMIT is durable, and so
-    /// are all earlier records (I1).
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`append`](Self::append).
-    pub(crate) fn write(&self, closed: ClosedRecord) -> Result<()> {
-        self.write_and_lock(closed).1
-    }
-
-    /// Writes a closed record as [`write`](Self::write) does. Returns the locked state and the
-    /// result.
-    fn write_and_lock(
-        &self,
-        mut closed: ClosedRecord,
-    ) -> (MutexGuard<'_, WriterState>, Result<()>) {
-        let result = self.write_in_turn(&mut closed);
-        if result.is_err() {
-            // Later records find the log down and are not written (I4).
-            self.health.set_down();
-        }
-        let mut state = self.state.lock();
-        let removed = state.closed.remove(&closed.number);
-        assert!(removed.is_some(), "record {} was written twice", closed.number);
-        let bytes = closed.record.into_bytes();
-        state.written.records += 1;
-        state.written.bytes += bytes.len() as u64;
-        state.free.push(bytes);
-        self.changed.notify_all();
-        (state, result)
-    }
-
-    fn write_in_turn(&self, closed: &mut ClosedRecord) -> Result<()> {
-        if mutate!(self.mutant, Mutant::CommitBeforeRecords, closed.durable, false) {
-            let mut state = self.state.lock();
-            while state.closed.range(..closed.number).next().is_some() {
-                self.health.check()?;
-                self.changed.wait(&mut state);
-            }
-        }
-        self.health.check()?;
-        if mutate!(self.mutant, Mutant::NoPreflush, closed.must_flush, false) {
-            self.flush(closed.record.lsn)?;
-            let mut state = self.state.lock();
-            state.flushed_tail = state.flushed_tail.max(closed.tail);
-        }
-        closed.record.pad(&self.layout);
-        let header = closed.record.header(closed.uuid, closed.tail, closed.previous_block);
-        let bytes = closed.record.bytes_mut();
-        header.encode(bytes, self.log.length_blocks());
-        let durability = if closed.durable { Durability::Durable } else { Durability::Cached };
-        self.log.write_blocks(header.lsn.block(), bytes, durability)
-    }
-
-    /// Makes all earlier writes durable, on the device of metadata and file data and on the log
-    /// device. If a flush fails, the error names the LSN `at`.
-    fn flush(&self, at: Lsn) -> Result<()> {
-        let at = DiskAddr(self.log.geometry().start.0 + u64::from(at.block()));
-        if let Some(data) = &self.data {
-            data.flush().map_err(|source| flush_failed(at, source))?;
-        }
-        self.log.flush().map_err(|source| flush_failed(at, source))
-    }
-
-    /// Makes all earlier writes to the device of metadata and file data durable.
-    pub(crate) fn flush_device(&self) -> Result<()> {
-        let flushed = self.data.as_ref().map_or_else(|| self.log.flush(), |data| data.flush());
-        flushed.map_err(|source| flush_failed(DiskAddr(0), source))
-    }
-
     /// Wakes all threads that wait in the writer, after a shutdown.
     pub(crate) fn wake_all(&self) {
         let _state = self.state.lock();
         self.changed.notify_all();
     }
-}
-
-fn flush_failed(at: DiskAddr, source: std::io::Error) -> Error {
-    Error::Io(IoError::new("flush", at, 0, source))
 }

@@ -8,6 +8,7 @@ mod concurrent;
 mod counting;
 #[cfg(not(shuttle))]
 mod durability;
+mod first_cycle;
 #[cfg(not(shuttle))]
 mod group;
 mod history;
@@ -28,3 +29,5 @@ mod shutdown;
 mod single;
 #[cfg(not(shuttle))]
 mod threads;
+#[cfg(not(shuttle))]
+mod wrap;

@@ -39,7 +39,9 @@ pub(super) fn begin(log: &LogDevice) -> Result<()> {
 
 fn write_unmount(log: &LogDevice, at: Lsn) -> Result<()> {
     let record = unmount_record(log.geometry(), at);
-    log.write_blocks(at.block(), &record.encode(log.length_blocks()), Durability::Cached)?;
+    // A record around the end of the log is written in two parts, the part at the end first (I6 of
+    // `xfs_log::writer`).
+    log.write_blocks(at.block(), &record.encode(log.length_blocks()), Durability::Durable)?;
     flush(log)
 }
 

@@ -17,7 +17,9 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 use xfs_buffer::Error;
 use xfs_device::{MemoryDevice, SharedDevice};
+use xfs_testkit::RecordingDevice;
 
+use super::first_cycle::check_first_cycle;
 use super::history::{History, check};
 use super::rig::{Rig, UNIT_BYTES, commit_number};
 use crate::health::Health;
@@ -231,26 +233,33 @@ fn tail_past_start_is_found() {
     });
 }
 
+/// The length in bytes of an item that is longer than a record.
+const LONG_BYTES: usize = 36 << 10;
+
+/// Sets the number of an item of [`LONG_BYTES`] bytes and commits the item. Returns the sequence
+/// number of its checkpoint.
+fn commit_long(log: &Log, item: &Arc<TestItem>, number: u64) -> u64 {
+    let mut ticket = log.reserve(LONG_BYTES as u64 + UNIT_BYTES, 1).unwrap();
+    let lock = item.lock();
+    item.set(0, number);
+    let committed = log.commit(&mut ticket, &[Arc::clone(item) as Arc<dyn LogItem>]).unwrap();
+    drop(lock);
+    log.release(ticket);
+    committed.sequence
+}
+
 /// Two threads each write a checkpoint that is longer than a record. One thread may still fill its
 /// record while the other thread has closed a later record. Checks that a forced commit is in the
 /// log even if the other checkpoint is not completely written.
 fn fill_at_once(mutant: ActiveMutant) {
-    const BYTES: usize = 36 << 10;
     let (rig, log) = open(mutant);
     let log = Arc::new(log);
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for thread in 1..=2 {
         let (log, rig) = (Arc::clone(&log), rig.clone());
         threads.push(Box::new(move || {
-            let item = TestItem::with_length(128 * thread, BYTES);
-            let mut ticket = log.reserve(BYTES as u64 + UNIT_BYTES, 1).unwrap();
-            let lock = item.lock();
-            item.set(0, thread);
-            let items = [item.clone() as Arc<dyn LogItem>];
-            let committed = log.commit(&mut ticket, &items).unwrap();
-            drop(lock);
-            log.release(ticket);
-            push(&log, committed.sequence).unwrap();
+            let item = TestItem::with_length(128 * thread, LONG_BYTES);
+            push(&log, commit_long(&log, &item, thread)).unwrap();
             let found = decode::transactions(&rig.snapshot().log_device());
             let numbers: Vec<_> = found.iter().flat_map(|found| found.numbers()).collect();
             let is_there = numbers.contains(&(128 * thread, thread));
@@ -276,6 +285,46 @@ fn commit_before_records_is_found() {
 #[test]
 fn pieces_apart_is_found() {
     check_found("the rest of a region", || fill_at_once(ActiveMutant::with(Mutant::PiecesApart)));
+}
+
+/// Two threads each write a checkpoint that is longer than a record, around the end of a new log.
+/// One thread may write the last record of cycle 1 while the other thread has closed a record of
+/// cycle 2. Checks that all of cycle 1 is durable before cycle 2 begins.
+fn wrap_at_once(mutant: ActiveMutant) {
+    const LOG_BLOCKS: u32 = 512;
+    let start = Rig::new(LOG_BLOCKS);
+    let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
+    let log = Arc::new(start.on(device.clone()).open_with(&start.config(), mutant));
+    while LOG_BLOCKS - log.ail().head().block() > 80 {
+        let item = TestItem::with_length(1024, LONG_BYTES);
+        push(&log, commit_long(&log, &item, 1)).unwrap();
+        log.quiesce().unwrap();
+    }
+    let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+    for thread in 1..=2 {
+        let log = Arc::clone(&log);
+        threads.push(Box::new(move || {
+            let item = TestItem::with_length(128 * thread, LONG_BYTES);
+            push(&log, commit_long(&log, &item, thread)).unwrap();
+        }));
+    }
+    run(threads);
+    assert_eq!(check_first_cycle(&device.recording(), LOG_BLOCKS), Ok(true));
+}
+
+#[test]
+fn first_cycle_is_durable_before_another_thread_begins_the_second() {
+    explore(SCHEDULES, || wrap_at_once(ActiveMutant::default()));
+}
+
+#[test]
+fn first_cycle_cached_is_found() {
+    check_found("is not durable", || wrap_at_once(ActiveMutant::with(Mutant::FirstCycleCached)));
+}
+
+#[test]
+fn second_cycle_early_is_found() {
+    check_found("(I6)", || wrap_at_once(ActiveMutant::with(Mutant::SecondCycleEarly)));
 }
 
 /// Requests log space from several threads, some of which must wait, while head and tail move.

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice, RequestKind, ScheduledDevice, Scheduler};
+use xfs_testkit::{
+    Atomicity, PowerCuts, Recording, RecordingDevice, RequestKind, ScheduledDevice, Scheduler,
+};
 
 use super::durability::commit_large;
+use super::first_cycle::check_first_cycle;
 use super::rig::Rig;
 use crate::log::{Log, LogConfig};
 use crate::mutant::{ActiveMutant, Mutant};
@@ -138,8 +141,8 @@ fn promises(
 }
 
 /// Cuts the power at sampled moments. Returns an error that names a forced commit if one is missing
-/// after recovery.
-fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<(), String> {
+/// after recovery, and the recording of the device otherwise.
+fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<Recording, String> {
     power_cuts_with(seed, mutant, |usual| usual)
 }
 
@@ -148,7 +151,7 @@ fn power_cuts_with(
     seed: u64,
     mutant: ActiveMutant,
     run: impl Fn(LogConfig) -> LogConfig,
-) -> Result<(), String> {
+) -> Result<Recording, String> {
     let start = Rig::new(LOG_BLOCKS);
     let recorder = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
     let config = run(start.config());
@@ -169,13 +172,14 @@ fn power_cuts_with(
             }
         }
     }
-    Ok(())
+    Ok(recording)
 }
 
 #[test]
 fn forced_commits_survive_a_power_cut_on_a_reordering_device() {
     for seed in 0..6 {
-        power_cuts(seed, ActiveMutant::default()).unwrap();
+        let recording = power_cuts(seed, ActiveMutant::default()).unwrap();
+        check_first_cycle(&recording, LOG_BLOCKS).unwrap();
     }
 }
 
@@ -183,7 +187,8 @@ fn forced_commits_survive_a_power_cut_on_a_reordering_device() {
 fn log_by_count_keeps_forced_commits_on_a_reordering_device() {
     for seed in 0..4 {
         let by_count = |usual| LogConfig { by_count: true, slots: 1, ..usual };
-        power_cuts_with(seed, ActiveMutant::default(), by_count).unwrap();
+        let recording = power_cuts_with(seed, ActiveMutant::default(), by_count).unwrap();
+        check_first_cycle(&recording, LOG_BLOCKS).unwrap();
     }
 }
 
