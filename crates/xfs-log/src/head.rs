@@ -4,6 +4,19 @@
 //! blocks before the result one by one: several records may have been in flight at a crash and
 //! landed in any order, with holes. Finally it moves the head back to the start of a record that
 //! did not get all its blocks.
+//!
+//! ```text
+//!                block 0                                  last block
+//!  cycle n       n n n n n n n n n n n n n │ n-1 n-1 n-1 n-1 n-1 n-1
+//!  holes         n+1 n+1 n+1 n n n n n n n n n n n n │ n-1 n n n-1 n-1    records around the end
+//!  first cycle   1 1 1 1 1 1 1 1 1 1 1 1 1 │ 0 0 0 0 0 0 0 0 0 0 0 0 0
+//! ```
+//!
+//! A hole has the cycle before, so the head is the first hole even if later records lie around the
+//! end of the log. In the first cycle a hole is zero, and blocks of a damaged log are often zero as
+//! well. So records of cycle 2 in a log that ends with zeros count as records in flight only where
+//! they can have been in flight. ferroxfs leaves no such log (I6 of [`writer`](crate::writer)), and
+//! the kernel refuses it.
 
 use std::cmp::Ordering;
 
@@ -38,11 +51,13 @@ pub(crate) fn find(log: &LogDevice) -> Result<u32> {
         return Err(corrupt(0, LogRecordCheck::Zeroed));
     }
     let head = match last {
-        0 if first != 1 => return Err(corrupt(0, LogRecordCheck::Cycles { first, last })),
+        0 if first > 2 => return Err(corrupt(0, LogRecordCheck::Cycles { first, last })),
         0 => {
             // The first cycle has not reached the end of the log yet.
-            let head = bisect(log, |cycle| cycle == 0)?;
-            let head = skip_holes(log, head, 0)?;
+            let head = skip_holes(log, bisect(log, |cycle| cycle == 0)?, 0)?;
+            if first == 2 && !is_in_flight(log, head, first)? {
+                return Err(corrupt(0, LogRecordCheck::Cycles { first, last }));
+            }
             return end_of_records(log, head, MAX_BLOCKS_IN_FLIGHT);
         }
         _ if first == last => skip_holes(log, length, last.wrapping_sub(1))?,
@@ -65,6 +80,17 @@ fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
         }
     }
     Ok(past)
+}
+
+/// Returns whether the first cycle ends at `head` and blocks of cycle `newer`, the second one, may
+/// have been in flight together with the block at `head`. After as many blocks as can be in flight
+/// comes an older block.
+fn is_in_flight(log: &LogDevice, head: u32, newer: u32) -> Result<bool> {
+    if log.read_cycle(head - 1)? == newer {
+        return Ok(false);
+    }
+    let past = MAX_BLOCKS_IN_FLIGHT.saturating_sub(log.length_blocks() - head);
+    Ok(past >= head || log.read_cycle(past)? != newer)
 }
 
 /// Returns the first hole among the blocks before the head that may have been in flight, or the

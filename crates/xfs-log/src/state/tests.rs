@@ -156,6 +156,78 @@ fn hole_cuts_off_the_records_after_it() {
     assert_eq!((found.head.block(), found.last_record), (records[2], records[1]));
 }
 
+/// Loses a block of the log image, as if its last write had not reached the medium.
+fn lose(log: &mut LogImage, block: u32) {
+    log.make_stale(block);
+    if xfs_format::log_record::block_cycle(log.block_mut(block)) == 0 {
+        log.block_mut(block).fill(0);
+    }
+}
+
+/// Returns a log of this length in which two durable records and then six records that were in
+/// flight together lie around the end of the log, for the time number `wrap` that the log wraps.
+/// Also returns the block numbers of the six records.
+fn wrapping(length_blocks: u32, wrap: u32) -> (LogImage, Vec<u32>) {
+    let mut log = LogImage::fresh(length_blocks);
+    log.fill(wrap - 1, 30);
+    while length_blocks - log.head.block() > 120 {
+        log.tail = log.head;
+        log.append(20);
+    }
+    log.tail = log.head;
+    log.append(20);
+    log.append(20);
+    let records = (0..6).map(|_| log.append(20)).collect();
+    assert_eq!(log.head.cycle(), wrap + 1);
+    (log, records)
+}
+
+/// Checks every subset of six records in flight around the end of the log. The records of the
+/// subset are lost as a whole, or in their first or second half. The first of them is the head.
+#[test]
+fn head_of_a_wrapping_log_is_the_first_record_that_was_lost() {
+    for wrap in 1..=3 {
+        let (log, records) = wrapping(4400, wrap);
+        for (subset, blocks) in (1..64_u32).zip([0..21, 0..10, 10..21].into_iter().cycle()) {
+            let mut log = log.clone();
+            let lost: Vec<usize> = (0..6).filter(|record| subset & 1 << record != 0).collect();
+            for record in &lost {
+                blocks.clone().for_each(|block| lose(&mut log, records[*record] + block));
+            }
+            let found = state(&log);
+            let expected = Lsn::new(wrap + u32::from(records[lost[0]] < 2000), records[lost[0]]);
+            assert_eq!(found.head, expected, "wrap {wrap}, {lost:?} lost, blocks {blocks:?}");
+            assert_eq!(found.tail, log.tail);
+        }
+    }
+}
+
+/// Checks a log whose last block is zero although the second cycle has begun. That is a record in
+/// flight as long as the second cycle is shorter than all that can be in flight. Longer, it is
+/// damage.
+#[test]
+fn zeros_at_the_end_are_refused_if_the_second_cycle_is_too_long_for_records_in_flight() {
+    let (mut log, records) = wrapping(BLOCKS, 1);
+    let end = loop {
+        let mut zeroed = log.clone();
+        zeroed.block_mut(BLOCKS - 1).fill(0);
+        match find_head_and_tail(&zeroed.device()) {
+            Ok(found) => assert!(records.contains(&found.head.block()), "{}", found.head),
+            Err(_) => break check(&zeroed),
+        }
+        log.append(20);
+    };
+    assert_eq!(end, LogRecordCheck::Cycles { first: 2, last: 0 }.into());
+    assert!((4000..4200).contains(&log.head.block()), "{}", log.head);
+}
+
+#[test]
+fn zeros_that_follow_the_second_cycle_are_refused() {
+    let (mut log, _) = wrapping(1024, 1);
+    (log.head.block()..1024).for_each(|block| log.block_mut(block).fill(0));
+    assert_eq!(check(&log), LogRecordCheck::Cycles { first: 2, last: 0 }.into());
+}
+
 #[test]
 fn torn_record_becomes_the_head() {
     for torn in [11, 9, 4] {
