@@ -107,9 +107,10 @@ fn metadata_blocks_are_allocated_and_freed() {
     volume.unmount();
 }
 
-/// Frees a directory block and maps its file block to another disk block. Checks I1 of
-/// `xfs_inode::live::recent_buffers`: the remembered buffer is forgotten with the change of the
-/// extent map.
+/// Frees a directory block and maps its file block to another disk block.
+///
+/// Checks I1 of `xfs_inode::live::recent_buffers`: the remembered buffer is forgotten with the
+/// change of the extent map.
 #[test]
 fn remembered_block_is_looked_up_again_after_it_has_moved() {
     let volume = Volume::new("-l size=16m");
