@@ -242,6 +242,17 @@ impl<'a> AttrLeaf<'a> {
         self.select(start..end)
     }
 
+    /// Returns the attribute to which an entry of the table leads. The entry may be a corrected copy
+    /// of one in the table.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the entry's flags or the attribute are invalid.
+    pub fn attribute(&self, entry: &AttrLeafEntryDisk) -> Result<AttrEntry<'a>, Corruption> {
+        let parsed = self.parse_entry(0, entry).map(|(attribute, _)| attribute);
+        parsed.map_err(|check| Corruption::new(Structure::Attr, self.place, check))
+    }
+
     /// Returns the length of the header in bytes.
     #[must_use]
     pub const fn header_bytes(&self) -> usize {
