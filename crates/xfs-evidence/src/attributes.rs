@@ -2,16 +2,20 @@
 //!
 //! Owns: attributes from the short form and from every leaf of the attribute fork, and the values
 //! in blocks of their own. Does **not** own: the nodes, which only lead to leaves. All mapped
-//! blocks of the fork are read, so a damaged node loses nothing.
+//! blocks of the fork are read, so a damaged node loses nothing. A damaged entry costs no other
+//! entry.
+
+mod leaf_entry;
+mod namespace;
+mod short_form;
 
 use xfs_format::attr::{
-    AttrEntry, AttrFlags, AttrLeaf, AttrShortForm, AttrValue, MAX_VALUE, Namespace, RemoteBlock,
+    AttrEntry, AttrLeaf, AttrShortForm, AttrValue, MAX_VALUE, Namespace, RemoteBlock,
 };
 use xfs_format::dabtree;
-use xfs_format::directory::name_hash;
 use xfs_format::extent::FILE_BLOCK_LIMIT;
 use xfs_format::inode::{CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind};
-use xfs_format::parent::Parent;
+use xfs_format::parent::{Parent, ParentDisk};
 use xfs_format::{
     BlockKind, Check, Corruption, FileBlock, FsBlock, InodeNumber, Structure, StructureAddress,
 };
@@ -37,8 +41,19 @@ pub struct FoundAttribute {
     pub name: Box<[u8]>,
     /// The value, as far as it could be read.
     pub value: FoundValue,
+    /// The part of the attribute that the damage leaves uncertain.
+    pub doubt: Option<AttributeDoubt>,
     /// Whether the leaf passed all checks.
     pub trust: Trust,
+}
+
+/// The part of an attribute that a damage leaves uncertain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttributeDoubt {
+    /// The flags are damaged, and several namespaces can be meant.
+    Namespace,
+    /// The length of the value, or the end of the short form, is damaged.
+    ValueLength,
 }
 
 /// The value of an attribute, as far as it could be read.
@@ -76,6 +91,9 @@ pub struct AttributeEvidence {
     pub attributes: Vec<FoundAttribute>,
     /// The parent pointers.
     pub parents: Vec<FoundParent>,
+    /// The number of further entries of which name or value is lost. Each was an attribute or a
+    /// parent pointer.
+    pub unreadable: u64,
     /// The blocks of the fork that could not be read.
     pub missing: Vec<FileRange>,
     /// The map of the attribute fork. It is empty in the short form.
@@ -89,7 +107,10 @@ impl AttributeEvidence {
     /// Returns whether all attributes were read and none of them is doubtful.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.damages.is_empty() && self.missing.is_empty() && self.map.is_whole()
+        self.unreadable == 0
+            && self.damages.is_empty()
+            && self.missing.is_empty()
+            && self.map.is_whole()
     }
 
     /// Notes a range that is missing. A range that continues the last one is joined to it.
@@ -140,7 +161,7 @@ impl Evidence<'_> {
             }
             let mut found = AttributeEvidence::default();
             for entry in form.entries().map_while(Result::ok) {
-                self.take(inode.number, &entry, Trust::Doubtful, &mut found);
+                self.take(inode.number, &entry, Quality::DOUBTFUL, &mut found);
             }
             let is_inode =
                 |found: &FoundParent| self.geometry().split_inode(found.parent).is_some();
@@ -154,18 +175,58 @@ impl Evidence<'_> {
 
     fn attribute_short_form(&self, inode: &InodeEvidence, found: &mut AttributeEvidence) {
         let address = StructureAddress::Inode(inode.number);
-        let form = match AttrShortForm::decode(inode.fork(ForkKind::Attr), address) {
-            Ok(form) => form,
-            Err(corruption) => return found.damage(corruption),
-        };
-        if let Err(corruption) = form.verify() {
+        let fork = inode.fork(ForkKind::Attr);
+        let form = AttrShortForm::decode(fork, address);
+        if let Err(corruption) = form.and_then(|form| form.verify()) {
             found.damage(corruption);
         }
         let is_sound = inode.is_sound() && found.damages.is_empty();
         let trust = if is_sound { Trust::Sound } else { Trust::Doubtful };
-        for entry in form.entries().map_while(Result::ok) {
-            self.take(inode.number, &entry, trust, found);
+        let read = short_form::records(fork);
+        found.unreadable = read.unreadable;
+        let last = read.records.len().saturating_sub(1);
+        for (index, record) in read.records.iter().enumerate() {
+            match self.entry_of(record) {
+                Some((entry, mut doubt)) => {
+                    if read.has_doubtful_end && index == last {
+                        doubt = doubt.or(Some(AttributeDoubt::ValueLength));
+                    }
+                    self.take(inode.number, &entry, Quality { trust, doubt }, found);
+                }
+                None => found.unreadable += 1,
+            }
         }
+    }
+
+    /// Returns the attribute of a record, and what is uncertain about it. Returns `None` if its
+    /// name is damaged.
+    fn entry_of<'a>(
+        &self,
+        record: &short_form::Record<'a>,
+    ) -> Option<(AttrEntry<'a>, Option<AttributeDoubt>)> {
+        let (name, value) = (record.name, AttrValue::Local(record.value));
+        let entry = |namespace| AttrEntry { namespace, name, value };
+        let address = StructureAddress::Inode(InodeNumber(0));
+        let is_pointer = || match Parent::decode(&entry(Namespace::Parent), address) {
+            Ok(Some(parent)) => self.geometry().split_inode(parent.inode).is_some(),
+            _ => false,
+        };
+        let stated = namespace::of_short_flags(record.flags);
+        if name.contains(&0) {
+            return None;
+        }
+        if let Some(namespace) = stated.filter(|stated| *stated != Namespace::Parent) {
+            return Some((entry(namespace), None));
+        }
+        // The number of a directory that does not exist is a damage of the pointer alone.
+        let is_length_of_pointer = record.value.len() == size_of::<ParentDisk>();
+        if stated == Some(Namespace::Parent) && is_length_of_pointer {
+            return Some((entry(Namespace::Parent), None));
+        }
+        let meant = namespace::meant(record.flags, name, |namespace| {
+            namespace != Namespace::Parent || is_pointer()
+        })?;
+        Some((entry(meant.namespace), meant.doubt()))
     }
 
     fn leaves(&self, inode: &InodeEvidence, found: &mut AttributeEvidence) {
@@ -242,16 +303,12 @@ impl Evidence<'_> {
             let check = Check::ForeignOwner { found: other.0, expected: owner.0 };
             return found.damage(Corruption::new(Structure::Attr, address, check));
         }
-        let is_live = |flags: u8| flags & AttrFlags::INCOMPLETE.bits() == 0;
-        let hashes = leaf.table().iter().filter(|entry| is_live(entry.flags));
-        for (entry, stored) in leaf.entries().zip(hashes) {
-            match entry {
-                // In a damaged leaf the hash is the proof that the name is whole.
-                Ok(entry) if trust == Trust::Sound || has_hash(&entry, stored.hash.get()) => {
-                    self.take(owner, &entry, trust, found);
+        for read in leaf_entry::entries(&leaf, trust) {
+            match read {
+                Some(leaf_entry::LeafEntry { entry, doubt }) => {
+                    self.take(owner, &entry, Quality { trust, doubt }, found);
                 }
-                Ok(_) => {}
-                Err(corruption) => found.damage(corruption),
+                None => found.unreadable += 1,
             }
         }
     }
@@ -260,9 +317,10 @@ impl Evidence<'_> {
         &self,
         owner: InodeNumber,
         entry: &AttrEntry<'_>,
-        trust: Trust,
+        quality: Quality,
         found: &mut AttributeEvidence,
     ) {
+        let Quality { trust, doubt } = quality;
         let address = StructureAddress::Inode(owner);
         match Parent::decode(entry, address) {
             Ok(Some(parent)) => found.parents.push(FoundParent {
@@ -274,9 +332,12 @@ impl Evidence<'_> {
             Ok(None) => {
                 let value = self.value(owner, entry.value, found);
                 let (namespace, name) = (entry.namespace, entry.name.into());
-                found.attributes.push(FoundAttribute { namespace, name, value, trust });
+                found.attributes.push(FoundAttribute { namespace, name, value, doubt, trust });
             }
-            Err(corruption) => found.damage(corruption),
+            Err(corruption) => {
+                found.unreadable += 1;
+                found.damage(corruption);
+            }
         }
     }
 
@@ -337,6 +398,18 @@ impl Evidence<'_> {
     }
 }
 
+/// How far an entry can be believed.
+#[derive(Clone, Copy)]
+struct Quality {
+    trust: Trust,
+    doubt: Option<AttributeDoubt>,
+}
+
+impl Quality {
+    /// The quality of an entry that nothing protects.
+    const DOUBTFUL: Self = Self { trust: Trust::Doubtful, doubt: None };
+}
+
 /// The address of a leaf, and how far the contents of the leaf can be believed.
 #[derive(Clone, Copy)]
 struct LeafPlace {
@@ -349,14 +422,4 @@ fn is_known(bytes: &[u8]) -> bool {
     let remote = bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic));
     dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC)
         || remote == Some(xfs_format::attr::remote::REMOTE_MAGIC)
-}
-
-/// Returns whether an entry has the hash of its name.
-fn has_hash(entry: &AttrEntry<'_>, stored: u32) -> bool {
-    let address = StructureAddress::Inode(InodeNumber(0));
-    match Parent::decode(entry, address) {
-        Ok(Some(parent)) => parent.hash() == stored,
-        Ok(None) => name_hash(entry.name) == stored,
-        Err(_) => false,
-    }
 }

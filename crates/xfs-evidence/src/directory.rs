@@ -13,7 +13,7 @@ use xfs_format::directory::{
 };
 use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_format::{
-    BlockKind, Check, Corruption, DiskAddr, FileBlock, FsBlock, InodeNumber, Structure,
+    BlockKind, Check, Corruption, DiskAddr, FileBlock, FsBlock, InodeNumber, Lsn, Structure,
     StructureAddress,
 };
 
@@ -37,6 +37,9 @@ pub struct FoundName {
     pub entry_type: EntryType,
     /// The position of the entry in the directory.
     pub cookie: Cookie,
+    /// The LSN of the block or the inode that holds the entry, which is that of its last change.
+    /// `None` if it was never logged.
+    pub lsn: Option<Lsn>,
     /// Whether the entry's block passed all checks.
     pub trust: Trust,
 }
@@ -80,7 +83,8 @@ impl DirectoryEvidence {
         }
     }
 
-    fn take(&mut self, entry: &Entry<'_>, trust: Trust) {
+    fn take(&mut self, entry: &Entry<'_>, quality: EntryQuality) {
+        let EntryQuality { lsn, trust } = quality;
         match entry.name {
             b"." => {}
             b".." => self.parent = self.parent.or(Some(entry.inode)),
@@ -89,6 +93,7 @@ impl DirectoryEvidence {
                 child: entry.inode,
                 entry_type: entry.entry_type,
                 cookie: entry.cookie,
+                lsn,
                 trust,
             }),
             _ => self.damage(Damage::OverBudget { budget: MOST_NAMES as u64 }),
@@ -184,9 +189,10 @@ impl Evidence<'_> {
         }
         // A form that fails its check as a whole can still have good entries before the damage.
         let trust = if found.damages.is_empty() { trust } else { Trust::Doubtful };
+        let lsn = inode.any_core().and_then(|core| logged(core.lsn));
         for entry in form.entries().map_while(Result::ok) {
             if is_inode(entry.inode) {
-                found.take(&entry, trust);
+                found.take(&entry, EntryQuality { lsn, trust });
             }
         }
     }
@@ -248,10 +254,11 @@ impl Evidence<'_> {
             found.miss(whole);
             return false;
         }
+        let lsn = xfs_format::kind::find_lsn(bytes, self.geometry());
         match (trust, decoded) {
             (Some(Trust::Sound), Some(data)) => {
                 for entry in data.entries().map_while(Result::ok) {
-                    found.take(&entry, Trust::Sound);
+                    found.take(&entry, EntryQuality { lsn, trust: Trust::Sound });
                 }
                 true
             }
@@ -259,7 +266,8 @@ impl Evidence<'_> {
                 damages.into_iter().for_each(|damage| found.damage(damage));
                 found.miss(whole);
                 if let Some(Trust::Doubtful) = trust {
-                    self.search(bytes, start, |entry| found.take(entry, Trust::Doubtful));
+                    let quality = EntryQuality { lsn, trust: Trust::Doubtful };
+                    self.search(bytes, start, |entry| found.take(entry, quality));
                 }
                 false
             }
@@ -348,7 +356,7 @@ impl Evidence<'_> {
             && self.geometry().split_inode(child).is_some();
         let cookie = Cookie::from_offset(offset as u64)?;
         let trust = Trust::Doubtful;
-        let name = FoundName { name: name.into(), child, entry_type, cookie, trust };
+        let name = FoundName { name: name.into(), child, entry_type, cookie, lsn: None, trust };
         is_entry.then_some((name, length))
     }
 
@@ -386,6 +394,18 @@ fn free_length(record: &[u8]) -> Option<usize> {
     let length = usize::from(u16::from_be_bytes([first, second]));
     let is_free = u16::from_be_bytes([high, low]) == FREE_TAG;
     (is_free && length >= ALIGNMENT && length <= record.len()).then_some(length)
+}
+
+/// The age of an entry, and how far it can be believed.
+#[derive(Clone, Copy)]
+struct EntryQuality {
+    lsn: Option<Lsn>,
+    trust: Trust,
+}
+
+/// Returns an LSN, or `None` if it says that a structure was never logged.
+fn logged(lsn: Lsn) -> Option<Lsn> {
+    (lsn.0 != 0 && !lsn.is_null()).then_some(lsn)
 }
 
 /// The bytes of a directory block and the address from which they were read.

@@ -29,7 +29,9 @@ mod symlink;
 mod volume;
 mod waste;
 
-pub use attributes::{AttributeEvidence, FoundAttribute, FoundParent, FoundValue};
+pub use attributes::{
+    AttributeDoubt, AttributeEvidence, FoundAttribute, FoundParent, FoundValue,
+};
 pub use directory::{DirectoryEvidence, FoundName};
 pub use fork::{FileRange, ForkEvidence, FoundLeaf, MOST_EXTENTS};
 pub use inode::{Absence, InodeEvidence, InodeState};
