@@ -12,7 +12,7 @@ use xfs_format::directory::EntryType;
 use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::{FileType, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
-use xfs_format::{AgInode, AgNumber, IncompatFeatures, InodeNumber, Superblock};
+use xfs_format::{AgInode, AgNumber, IncompatFeatures, InodeNumber, Lsn, Superblock};
 
 use crate::damage::Damage;
 use crate::model::{InodeState, Model};
@@ -32,6 +32,8 @@ pub(crate) struct Name {
     pub(crate) position: usize,
     /// Whether the entry's block is sound and the index of the directory agrees with the entries.
     pub(crate) is_sound: bool,
+    /// The LSN of the block or the inode that holds the entry.
+    pub(crate) lsn: Option<Lsn>,
 }
 
 /// A parent pointer of an inode.
@@ -70,6 +72,12 @@ pub(crate) struct Member {
     pub(crate) dotdot: Option<InodeNumber>,
     /// Whether a finding says that the contents do not fit the inode's type.
     pub(crate) has_other_contents: bool,
+    /// The LSN of the last change of the inode that reached the disk. `None` if it was never
+    /// logged.
+    pub(crate) lsn: Option<Lsn>,
+    /// The LSN of the only data block of a directory, or of the inode that holds its short form.
+    /// `None` for larger directories, and for those without an entry.
+    pub(crate) names_lsn: Option<Lsn>,
 }
 
 impl Member {
@@ -188,6 +196,8 @@ impl Facts {
             has_all_pointers: true,
             dotdot: None,
             has_other_contents: false,
+            lsn: Some(core.lsn).filter(|lsn| lsn.0 != 0 && !lsn.is_null()),
+            names_lsn: None,
         };
         let codes = damage.codes_of(number);
         let is_about_contents =
@@ -200,6 +210,10 @@ impl Facts {
             member.has_other_contents &= found.names.is_empty();
             member.has_all_entries = found.is_whole();
             member.has_all_names = found.is_whole() && agrees;
+            let first = found.names.first().and_then(|name| name.lsn);
+            let block_bytes = u64::from(evidence.geometry().directory_block_size());
+            // The short form and one data block are written as a whole.
+            member.names_lsn = first.filter(|_| core.size <= block_bytes);
             self.names.extend(found.names.into_iter().enumerate().map(|(position, name)| Name {
                 directory: number,
                 is_sound: name.trust == Trust::Sound && agrees,
@@ -207,6 +221,7 @@ impl Facts {
                 child: name.child,
                 entry_type: name.entry_type,
                 position,
+                lsn: name.lsn,
             }));
         }
         let found = evidence.attributes(&inode);

@@ -11,12 +11,21 @@
 //! 2. Several children have one name: the child with both witnesses has it, then the one with a
 //!    pointer, then the first entry.
 //! 3. An entry without a pointer: the link is kept, unless the child has other names and the block
-//!    is damaged or the link count does not ask for it.
+//!    is damaged, or the block is older than the inode and the link count does not ask for it.
 //! 4. A pointer without an entry: the link is kept if entries of the directory are lost, if the
-//!    child has no other name, or if the link count asks for it.
+//!    child has no other name, or if the link count asks for it. An inode that is older than the
+//!    entries of the directory asks for nothing.
 //! 5. Several names of a directory: the one with both witnesses, then the one that `..` confirms.
 //! 6. A ring of directories: the link with fewer witnesses is cut.
 //! 7. An inode without a name: `lost+found`, under its last known name.
+//!
+//! # Age
+//!
+//! A lost write leaves an older state of a block or an inode, with a right checksum. A transaction
+//! that makes or removes a name changes the entry, the pointer and the link count, and all blocks
+//! and inodes of the transaction get its LSN. So if only one side of a name has the change, then
+//! that side has the higher LSN, and the other side is the older state. Equal or unknown LSNs prove
+//! nothing.
 //!
 //! # Invariants
 //!
@@ -28,8 +37,8 @@ mod lost_found;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
+use xfs_format::{InodeNumber, Lsn};
 
 use super::facts::{Facts, Member, Slot};
 
@@ -47,6 +56,8 @@ pub(crate) struct Link {
     /// The type that the directory entry states. It is used if the child is not in use, so that its
     /// inode does not state a type.
     stated_type: EntryType,
+    /// The LSN of the entry's block.
+    entry_lsn: Option<Lsn>,
     /// Whether an entry in a sound block states the link.
     is_sound: bool,
     /// Whether a parent pointer states the link.
@@ -150,6 +161,11 @@ pub(crate) fn resolve(facts: &Facts) -> Tree {
     });
     resolver.tree.links = links;
     resolver.tree
+}
+
+/// Returns whether both LSNs are known and the first is lower.
+fn is_before(first: Option<Lsn>, second: Option<Lsn>) -> bool {
+    first.zip(second).is_some_and(|(first, second)| first < second)
 }
 
 /// Returns the directories whose children agree on another generation than the one that is stored
@@ -284,6 +300,7 @@ impl Resolver<'_> {
                 name: name.name.clone(),
                 child: name.child,
                 stated_type: name.entry_type,
+                entry_lsn: name.lsn,
                 is_sound: name.is_sound,
                 has_pointer: false,
             };
@@ -299,6 +316,7 @@ impl Resolver<'_> {
                 name: pointer.name.clone(),
                 child: pointer.child,
                 stated_type: EntryType::Unknown,
+                entry_lsn: None,
                 is_sound: false,
                 has_pointer: false,
             };
@@ -407,14 +425,25 @@ impl Resolver<'_> {
         let wants_more = others < child.links && !child.is_directory();
         match link.rank() {
             4 => true,
-            // A block of an older state has entries that neither a pointer nor the count knows.
+            // A block of an older state has entries that neither a pointer nor the count knows. An
+            // inode of an older state does not know entries that were made since.
             2 if self.facts.has_parents && child.has_all_pointers && !child.is_directory() => {
-                others == 0 || wants_more
+                others == 0 || wants_more || !is_before(link.entry_lsn, child.lsn)
             }
             2 => true,
-            3 => self.has_lost_names(link.directory) || others == 0 || wants_more,
+            3 => {
+                let is_removed_since = is_before(child.lsn, self.names_lsn(link.directory));
+                self.has_lost_names(link.directory)
+                    || others == 0
+                    || (wants_more && !is_removed_since)
+            }
             _ => others == 0 || !child.has_all_pointers || !self.facts.has_parents,
         }
+    }
+
+    /// Returns the LSN of all entries of a directory, if they were written as a whole.
+    fn names_lsn(&self, directory: InodeNumber) -> Option<Lsn> {
+        self.facts.members.get(&directory).and_then(|member| member.names_lsn)
     }
 
     /// Decides between several links to one directory: only one is kept.

@@ -104,6 +104,7 @@ fn new_link(directory: InodeNumber, name: Box<[u8]>, child: InodeNumber) -> Link
         name,
         child,
         stated_type: EntryType::Unknown,
+        entry_lsn: None,
         is_sound: false,
         has_pointer: false,
     }

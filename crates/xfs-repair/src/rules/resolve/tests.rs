@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
+use xfs_format::{InodeNumber, Lsn};
 
 use super::super::facts::{Facts, Member, Name, Pointer, Slot};
 use super::lost_found::LOST_AND_FOUND;
@@ -36,6 +36,8 @@ impl Case {
             has_all_pointers: true,
             dotdot: Some(InodeNumber(dotdot)),
             has_other_contents: false,
+            lsn: None,
+            names_lsn: None,
         };
         let file = Member {
             entry_type: EntryType::Regular,
@@ -46,6 +48,8 @@ impl Case {
             has_all_pointers: true,
             dotdot: None,
             has_other_contents: false,
+            lsn: None,
+            names_lsn: None,
         };
         facts.members.insert(InodeNumber(ROOT), directory(ROOT));
         facts.members.insert(InodeNumber(131), directory(ROOT));
@@ -70,6 +74,7 @@ impl Case {
             entry_type: if is_directory { EntryType::Directory } else { EntryType::Regular },
             position,
             is_sound: true,
+            lsn: None,
         });
         self.0.names.last_mut().unwrap()
     }
@@ -291,10 +296,36 @@ fn type_that_the_contents_contradict_is_that_of_the_entries() {
 #[test]
 fn entry_of_an_older_state_to_a_file_with_its_own_name_goes() {
     let mut case = Case::new();
-    case.name(ROOT, "older", 141);
+    case.name(ROOT, "older", 141).lsn = Some(Lsn(5));
+    case.member(141).lsn = Some(Lsn(6));
     case.check(&WHOLE);
     case.member(141).links = 2;
     case.check(&[WHOLE.as_slice(), &[(ROOT, "older", 141)]].concat());
+}
+
+#[test]
+fn entries_that_an_inode_of_an_older_state_does_not_know_stay() {
+    let mut case = Case::new();
+    for name in ["second", "third"] {
+        case.name(ROOT, name, 141).lsn = Some(Lsn(6));
+    }
+    let all = [WHOLE.as_slice(), &[(ROOT, "second", 141), (ROOT, "third", 141)]].concat();
+    for lsn in [None, Some(Lsn(5)), Some(Lsn(6))] {
+        case.member(141).lsn = lsn;
+        case.check(&all);
+    }
+}
+
+#[test]
+fn pointer_of_an_older_state_to_a_removed_entry_goes() {
+    let mut case = Case::new();
+    case.pointer(ROOT, "removed", 141);
+    case.member(141).links = 2;
+    case.member(141).lsn = Some(Lsn(5));
+    case.member(ROOT).names_lsn = Some(Lsn(6));
+    case.check(&WHOLE);
+    case.member(ROOT).names_lsn = Some(Lsn(5));
+    case.check(&[WHOLE.as_slice(), &[(ROOT, "removed", 141)]].concat());
 }
 
 /// Without parent pointers, the name of an inode without an entry may have stood in a lost
