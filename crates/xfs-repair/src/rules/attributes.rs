@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_check::{Area, Code, Place};
-use xfs_evidence::{AttributeEvidence, FoundValue};
+use xfs_evidence::{AttributeDoubt, AttributeEvidence, FoundAttribute, FoundValue};
 use xfs_format::attr::Namespace;
 use xfs_format::attr::leaf::LEAF_MAGIC;
 use xfs_format::dabtree;
@@ -80,31 +80,81 @@ struct Kept {
     lost: Vec<String>,
 }
 
-fn kept(found: AttributeEvidence, inode: InodeNumber) -> Kept {
+/// Returns the attributes of a fork that are kept. `absent` are the parent pointers of the decided
+/// tree that were not found in the fork.
+fn kept(found: AttributeEvidence, absent: &PointerSet, inode: InodeNumber) -> Kept {
     let mut kept = Kept { attributes: Vec::new(), lost: Vec::new() };
-    let mut seen = BTreeSet::new();
+    let mut seen: BTreeMap<(Namespace, Box<[u8]>), FoundValue> = BTreeMap::new();
+    let pointers: BTreeSet<(Vec<u8>, Vec<u8>)> = absent
+        .iter()
+        .map(|(directory, generation, name)| NewAttribute::parent(name, *directory, *generation))
+        .map(|pointer| (pointer.name, pointer.value))
+        .collect();
+    let mut misfiled = 0;
     for attribute in found.attributes {
-        if !seen.insert((attribute.namespace, attribute.name.clone())) {
+        // Damaged flags have made an attribute of another namespace out of a parent pointer.
+        if let FoundValue::Whole(value) = &attribute.value
+            && pointers.contains(&(attribute.name.to_vec(), value.clone()))
+        {
+            misfiled += 1;
             continue;
         }
         let shown = attribute.name.escape_ascii().to_string();
+        let key = (attribute.namespace, attribute.name.clone());
+        match seen.get(&key) {
+            Some(first) if *first == attribute.value => continue,
+            Some(_) => {
+                kept.lost.push(format!("a second value of attribute {shown}"));
+                continue;
+            }
+            None => seen.insert(key, attribute.value.clone()),
+        };
+        kept.lost.extend(attribute.doubt.map(|doubt| doubt_text(doubt, &attribute, &shown)));
+        kept.take(attribute, &shown, inode);
+    }
+    // Each entry that cannot be read was an attribute, or a parent pointer that is missing now.
+    let absent = absent.len() as u64 - misfiled;
+    if let Some(count) = found.unreadable.checked_sub(absent).filter(|count| *count > 0) {
+        kept.lost.push(format!("{count} attributes of which name or value cannot be read"));
+    }
+    kept
+}
+
+impl Kept {
+    /// Keeps an attribute, or lists it as lost if its value is.
+    fn take(&mut self, attribute: FoundAttribute, shown: &str, inode: InodeNumber) {
         let is_list = attribute.namespace == Namespace::Trusted
             && (&*attribute.name == acl::ACCESS_NAME || &*attribute.name == acl::DEFAULT_NAME);
         match attribute.value {
             FoundValue::Whole(value) if is_list && acl::decode(&value, inode).is_err() => {
-                kept.lost.push(format!("the access control list {shown}, which is impossible"));
+                self.lost.push(format!("the access control list {shown}, which is impossible"));
             }
-            FoundValue::Whole(value) => kept.attributes.push(NewAttribute {
+            FoundValue::Whole(value) => self.attributes.push(NewAttribute {
                 namespace: attribute.namespace,
                 name: attribute.name.into_vec(),
                 value,
             }),
             FoundValue::Lost { length_bytes, .. } => {
-                kept.lost.push(format!("the value of {length_bytes} bytes of attribute {shown}"));
+                self.lost.push(format!("the value of {length_bytes} bytes of attribute {shown}"));
             }
         }
     }
-    kept
+}
+
+/// Returns the part of a kept attribute that may be lost, in words.
+fn doubt_text(doubt: AttributeDoubt, attribute: &FoundAttribute, shown: &str) -> String {
+    match doubt {
+        AttributeDoubt::Namespace => format!(
+            "the namespace of attribute {shown}, which is {} now",
+            match attribute.namespace {
+                Namespace::User => "\"user\"",
+                Namespace::Trusted => "\"trusted\"",
+                Namespace::Security => "\"security\"",
+                Namespace::Parent => "that of parent pointers",
+            }
+        ),
+        AttributeDoubt::ValueLength => format!("the end of the value of attribute {shown}"),
+    }
 }
 
 /// Returns whether the readable leaves of an attribute fork form one complete chain. If so, its
@@ -153,7 +203,11 @@ fn write(
         evidence.attributes(&evidence.inode(inode))
     };
     let missing = found.missing.len();
-    let Kept { mut attributes, mut lost } = kept(found, inode);
+    let parents = found.parents.iter();
+    let stored: PointerSet =
+        parents.map(|parent| (parent.parent, parent.generation, parent.name.clone())).collect();
+    let absent: PointerSet = wanted.difference(&stored).cloned().collect();
+    let Kept { mut attributes, mut lost } = kept(found, &absent, inode);
     if missing > 0 && !has_all_leaves(patient, names, inode) {
         lost.push(format!(
             "the attributes in {missing} ranges of the fork that hold none any more"

@@ -6,11 +6,14 @@
     reason = "a test fails by panicking"
 )]
 
+mod attributes;
 mod inodes;
 mod logical;
+mod losses;
 mod physical;
 mod quota;
 mod reserved;
 mod seeded;
+mod stale;
 mod trial;
 mod volume;

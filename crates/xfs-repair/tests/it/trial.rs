@@ -73,6 +73,11 @@ impl Shape {
         self.paths.iter().map(link).collect()
     }
 
+    /// Returns the number of attributes of an inode, without parent pointers.
+    pub(crate) fn count_attributes(&self, inode: InodeNumber) -> usize {
+        self.inodes.get(&inode.0).map_or(0, |seen| seen.attributes.len())
+    }
+
     pub(crate) fn see(&mut self, evidence: &Evidence<'_>, number: InodeNumber) {
         let inode = evidence.inode(number);
         let Some(core) = inode.core() else { return };

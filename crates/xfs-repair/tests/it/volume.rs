@@ -1,5 +1,6 @@
 //! A volume in memory that a test damages and repairs.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use xfs_check::{CheckOptions, Report, check};
@@ -130,6 +131,12 @@ impl Repaired {
         let losses: Vec<_> =
             self.rehearsed.actions.iter().flat_map(|action| &action.loses).collect();
         assert!(losses.is_empty(), "{losses:#?}");
+    }
+
+    /// Returns the inodes that the losses of the plan name.
+    pub(crate) fn inodes_with_losses(&self) -> BTreeSet<InodeNumber> {
+        let losses = self.rehearsed.actions.iter().flat_map(|action| &action.loses);
+        losses.filter_map(|loss| loss.inode).collect()
     }
 
     /// Returns the names of the rules that changed something, in order.
