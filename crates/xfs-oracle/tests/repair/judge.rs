@@ -15,6 +15,7 @@ use xfs_repair::{LogOutcome, LogReplay, PlanOptions, plan_repair};
 use crate::base::Base;
 use crate::contents::Patch;
 use crate::damage::Damage;
+use crate::kernel;
 use crate::kinds::Case;
 use crate::salvage::{self, DamageFacts, SalvageOutcome};
 use crate::text;
@@ -50,6 +51,9 @@ pub(crate) struct Outcome {
     /// The lines that `xfs_repair -n` prints for the repaired volume, and the parts that could not
     /// be read. Empty if there are none.
     complaints: Vec<String>,
+    /// The differences that the kernel's mount shows. Empty if there are none, or if the kernel was
+    /// not asked.
+    kernel: Vec<String>,
     /// The reason why the repair failed. `None` if it succeeded.
     failure: Option<String>,
     /// The number of repair actions that lose data. It is always 0 for xfs_repair.
@@ -60,10 +64,12 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns whether the repair succeeded, and neither our checker nor `xfs_repair -n` finds
-    /// anything in the repaired volume.
+    /// Returns whether the repair succeeded, and no judge finds anything in the repaired volume.
     pub(crate) fn is_clean(&self) -> bool {
-        self.findings.is_empty() && self.complaints.is_empty() && self.failure.is_none()
+        self.findings.is_empty()
+            && self.complaints.is_empty()
+            && self.kernel.is_empty()
+            && self.failure.is_none()
     }
 }
 
@@ -93,6 +99,9 @@ pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
     }
     if !ours.complaints.is_empty() {
         failures.push(format!("not clean by xfs_repair -n: {}", ours.complaints.join("; ")));
+    }
+    if !ours.kernel.is_empty() {
+        failures.push(format!("not clean by the kernel: {}", ours.kernel.join("; ")));
     }
     failures
 }
@@ -138,7 +147,10 @@ impl<'a> Judge<'a> {
             Ok(Err(error)) => (Some(format!("the repair fails: {error}")), 0),
             Err(panic) => (Some(format!("the repair panics: {panic}")), 0),
         };
-        let ours = Outcome { failure, losses, ..self.look_at(&self.ours, &patches)? };
+        let mut ours = Outcome { failure, losses, ..self.look_at(&self.ours, &patches)? };
+        if kernel::is_asked(case.number) && ours.is_clean() {
+            ours.kernel = kernel::complaints(&self.ours, &ours.names)?;
+        }
         let damage = DamageFacts { class: &case.class, patches: &patches };
         let salvaged = guarded(|| salvage::judge(&self.theirs, &self.names, &ours.names, &damage));
         let salvage = match salvaged {
@@ -181,6 +193,7 @@ impl<'a> Judge<'a> {
             differences: self.names.differences(&found, MOST_LINES),
             findings: findings(image)?,
             complaints,
+            kernel: Vec::new(),
             failure: None,
             losses: 0,
             displaced: self

@@ -12,6 +12,8 @@ use crate::structures::DiskStructure;
 
 /// A damage, and the name of the class by which reports count it.
 pub(crate) struct Case {
+    /// The number of the damage among those of its seed.
+    pub(crate) number: u64,
     pub(crate) class: String,
     pub(crate) damage: Damage,
 }
@@ -57,7 +59,7 @@ impl<'a> Kinds<'a> {
                 self.fields.get(index).expect("an index of a field").clone()
             }
         };
-        Case { class: damage.class().to_owned(), damage }
+        Case { number, class: damage.class().to_owned(), damage }
     }
 
     /// Returns the damage of fixed place number `number`: the place is overwritten with zeros.
@@ -75,7 +77,7 @@ impl<'a> Kinds<'a> {
         let bytes = vec![0; length as usize];
         let patch = Patch { offset, bytes };
         let damage = Damage::Bytes { kind: "zeroed", what: class.to_owned(), patch };
-        Case { class: class.to_owned(), damage }
+        Case { number, class: class.to_owned(), damage }
     }
 
     fn root_offset(&self) -> u64 {

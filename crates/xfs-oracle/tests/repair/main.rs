@@ -7,11 +7,16 @@
 //! its place if its inode and those of the directories above it, with their parent pointers,
 //! survive the damage.
 //!
+//! Some of our clean copies are mounted by the kernel, which must list the same names and accept a
+//! new file. `FERROXFS_MOUNT=1` mounts each of them.
+//!
 //! A salvage of the damaged copy must deliver at least the names and contents that our repair
 //! leaves in their place, and its reports must be true.
 //!
 //! A usual run has a few damages of each kind on a small volume. `FERROXFS_LONG=1` has more on a
-//! volume of some 46,000 names. `FERROXFS_SEED=N` selects other damages.
+//! volume of some 46,000 names. `FERROXFS_SEED=N` selects other damages. `FERROXFS_TRIALS=N` or
+//! `FERROXFS_TRIALS=N..M` repeats single trials of a seed, and `FERROXFS_SHOW=1` prints each damage
+//! and the actions of each repair.
 
 mod base;
 #[path = "../damage/contents.rs"]
@@ -20,6 +25,7 @@ mod contents;
 #[allow(dead_code, reason = "the trials of the checker use the rest")]
 mod damage;
 mod judge;
+mod kernel;
 mod kinds;
 mod salvage;
 #[path = "../damage/structures.rs"]
@@ -30,7 +36,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::process::ExitCode;
 
-use xfs_oracle::harness::{Trial, TrialError, run, seeds};
+use xfs_oracle::harness::{Trial, TrialError, run, seeds, trial_numbers};
 use xfs_oracle::ready_with_programs;
 
 use base::{Base, BaseKind};
@@ -141,8 +147,17 @@ fn check_repairs(seed: u64) -> Result<(), TrialError> {
     let mut kinds = Kinds::new(&base, &structures, seed);
     let mut sums: BTreeMap<String, ClassSums> = BTreeMap::new();
     let mut failed = 0;
-    for number in 0..count {
+    let numbers = trial_numbers(count);
+    for number in 0..numbers.end {
+        // The damages of a seed come from one random sequence, so those before the first trial are
+        // made up too.
         let damage = kinds.next(number);
+        if !numbers.contains(&number) {
+            continue;
+        }
+        if std::env::var_os("FERROXFS_SHOW").is_some() {
+            println!("trial {number}: {damage}");
+        }
         let Some(outcomes) = judge.judge(&damage)? else { continue };
         let TrialOutcomes { ours, theirs, salvage } = outcomes;
         for class in [damage.class.clone(), "all".to_owned()] {
@@ -168,6 +183,9 @@ fn check_repairs(seed: u64) -> Result<(), TrialError> {
     }
     match failed {
         0 => Ok(()),
-        failed => Err(text(format!("{failed} of {count} trials are worse or not clean"))),
+        failed => {
+            let judged = numbers.end - numbers.start;
+            Err(text(format!("{failed} of {judged} trials are worse or not clean")))
+        }
     }
 }
