@@ -67,6 +67,7 @@ mod dquot;
 mod finish;
 mod inode;
 mod intent;
+mod pass;
 mod pieces;
 mod realtime;
 mod refusal;
@@ -83,17 +84,18 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{OverlayDevice, SharedDevice};
+use xfs_format::DiskAddr;
 use xfs_format::dquot::QuotaFlags;
-use xfs_format::log_item::{BufferFlags, LogItem};
+use xfs_format::log_item::LogItem;
 use xfs_format::superblock::{Superblock, VolumeAccess};
-use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr};
 
 use crate::device::LogDevice;
-use crate::reader::{LogReader, Transaction};
+use crate::reader::LogReader;
 use crate::state::{LogState, find_head_and_tail};
 use cancel::CancelTable;
 use dquot::DquotReplay;
 use intent::OpenIntents;
+use pass::SecondPass;
 use store::Store;
 
 /// The greatest amount of memory in bytes that a replay keeps. The largest log has 2 GiB, but an
@@ -393,13 +395,7 @@ fn replay_items(
     }
     let mut store = Store::new(replayed.device.clone(), &replayed.superblock, log.geometry());
     store.targets = targets;
-    let mut pass = SecondPass {
-        store,
-        cancelled,
-        dquots,
-        intents: OpenIntents::default(),
-        summary: Summary::default(),
-    };
+    let mut pass = SecondPass::new(store, cancelled, dquots);
     let mut reader = LogReader::new(log, &replayed.state);
     while let Some(transaction) = reader.next_transaction()? {
         pass.replay(&transaction)?;
@@ -414,107 +410,6 @@ fn replay_items(
     (replayed.superblock, replayed.buffers) = store.into_parts();
     replayed.summary = summary;
     Ok(intents)
-}
-
-/// The second pass over the log, which replays the items.
-struct SecondPass {
-    store: Store,
-    cancelled: CancelTable,
-    dquots: DquotReplay,
-    intents: OpenIntents,
-    summary: Summary,
-}
-
-/// The phases in which the items of one transaction are replayed, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ReplayPhase {
-    /// Buffers and inode creations. A new inode cluster must exist before an inode in it.
-    Buffers,
-    /// All other items.
-    Items,
-    /// Buffers that hold links of unlinked lists. These links lie in inodes, whose cores an inode
-    /// item may have rewritten in the phase before.
-    InodeBuffers,
-    /// Cancellations of buffers. They come last, so that a buffer that this transaction cancels
-    /// counts as cancelled for the transaction's other items too.
-    Cancellations,
-}
-
-impl ReplayPhase {
-    #[doc(alias = "xlog_recover_reorder_trans")]
-    fn of(item: &LogItem<'_>) -> Self {
-        match item {
-            LogItem::Buffer(item) if item.is_cancel() => Self::Cancellations,
-            LogItem::Buffer(item) if item.format.flags.contains(BufferFlags::INODES) => {
-                Self::InodeBuffers
-            }
-            LogItem::Buffer(_) | LogItem::InodeCreate(_) => Self::Buffers,
-            _ => Self::Items,
-        }
-    }
-}
-
-impl SecondPass {
-    fn replay(&mut self, transaction: &Transaction) -> Result<(), RecoveryError> {
-        self.store.begin(transaction)?;
-        self.summary.transactions += 1;
-        let mut items = transaction.items()?.collect::<Result<Vec<_>, _>>()?;
-        // A stable sort: within a phase the order of the log stays.
-        items.sort_by_key(ReplayPhase::of);
-        for item in &items {
-            self.summary.items += 1;
-            if !self.replay_item(item, transaction)? {
-                self.summary.skipped += 1;
-            }
-        }
-        self.store.pieces.end();
-        Ok(())
-    }
-
-    /// Replays one item. Returns whether anything was replayed; `false` means that the item was
-    /// skipped.
-    fn replay_item(
-        &mut self,
-        item: &LogItem<'_>,
-        transaction: &Transaction,
-    ) -> Result<bool, RecoveryError> {
-        match item {
-            LogItem::Buffer(item) if item.is_cancel() => {
-                self.cancelled.end(item);
-                Ok(true)
-            }
-            LogItem::Buffer(item) => {
-                if self.cancelled.contains(item.format.at, item.format.blocks.into()) {
-                    return Ok(false);
-                }
-                buffer::replay(&mut self.store, &mut self.dquots, item)
-            }
-            LogItem::InodeCreate(create) => {
-                create::replay(&mut self.store, create, &self.cancelled)
-            }
-            LogItem::Inode(item) => {
-                let (cluster, blocks) = (item.format.cluster, item.format.cluster_blocks);
-                if self.cancelled.contains(cluster, blocks) {
-                    return Ok(false);
-                }
-                self.store.pieces.note_inode(item.format.inode);
-                inode::replay(&mut self.store, item, transaction.order())
-            }
-            LogItem::Dquot(item) => {
-                let blocks = self.store.geometry().block_size / BASIC_BLOCK_BYTES;
-                if self.cancelled.contains(item.format.at, blocks) {
-                    return Ok(false);
-                }
-                self.dquots.replay(&mut self.store, item)
-            }
-            // The first pass has noted it.
-            LogItem::QuotaOff(_) => Ok(true),
-            intent_or_done => {
-                self.intents.note(intent_or_done, transaction);
-                Ok(true)
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,129 @@
+//! The second pass of a replay: the items of one transaction after the other.
+//!
+//! Owns: the order of the items of a transaction, and which items are skipped because their buffer
+//! is cancelled later. Does **not** own how an item of a kind is replayed, or reading the log.
+
+use xfs_buffer::Result;
+use xfs_format::BASIC_BLOCK_BYTES;
+use xfs_format::log_item::{BufferFlags, LogItem};
+
+use super::cancel::CancelTable;
+use super::dquot::DquotReplay;
+use super::intent::OpenIntents;
+use super::refusal::RecoveryError;
+use super::store::Store;
+use super::{Summary, buffer, create, inode};
+use crate::reader::Transaction;
+
+/// The phases in which the items of one transaction are replayed, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ReplayPhase {
+    /// Buffers and inode creations. A new inode cluster must exist before an inode in it.
+    Buffers,
+    /// All other items.
+    Items,
+    /// Buffers that hold links of unlinked lists. These links lie in inodes, whose cores an inode
+    /// item may have rewritten in the phase before.
+    InodeBuffers,
+    /// Cancellations of buffers. They come last, so that a buffer that this transaction cancels
+    /// counts as cancelled for the transaction's other items too.
+    Cancellations,
+}
+
+impl ReplayPhase {
+    #[doc(alias = "xlog_recover_reorder_trans")]
+    fn of(item: &LogItem<'_>) -> Self {
+        match item {
+            LogItem::Buffer(item) if item.is_cancel() => Self::Cancellations,
+            LogItem::Buffer(item) if item.format.flags.contains(BufferFlags::INODES) => {
+                Self::InodeBuffers
+            }
+            LogItem::Buffer(_) | LogItem::InodeCreate(_) => Self::Buffers,
+            _ => Self::Items,
+        }
+    }
+}
+
+/// The second pass over the log, which replays the items.
+pub(super) struct SecondPass {
+    pub(super) store: Store,
+    cancelled: CancelTable,
+    pub(super) dquots: DquotReplay,
+    pub(super) intents: OpenIntents,
+    pub(super) summary: Summary,
+}
+
+impl SecondPass {
+    /// Creates a pass that replays onto `store`. The first pass has filled the other two.
+    pub(super) fn new(store: Store, cancelled: CancelTable, dquots: DquotReplay) -> Self {
+        let (intents, summary) = (OpenIntents::default(), Summary::default());
+        Self { store, cancelled, dquots, intents, summary }
+    }
+
+    /// Replays the items of a transaction.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`RecoveryError`] if the transaction is damaged, or has an item that is refused or
+    /// does not fit the volume.
+    pub(super) fn replay(&mut self, transaction: &Transaction) -> Result<(), RecoveryError> {
+        self.store.begin(transaction)?;
+        self.summary.transactions += 1;
+        let mut items = transaction.items()?.collect::<Result<Vec<_>, _>>()?;
+        // A stable sort: within a phase the order of the log stays.
+        items.sort_by_key(ReplayPhase::of);
+        for item in &items {
+            self.summary.items += 1;
+            if !self.replay_item(item, transaction)? {
+                self.summary.skipped += 1;
+            }
+        }
+        self.store.pieces.end();
+        Ok(())
+    }
+
+    /// Replays one item. Returns whether anything was replayed; `false` means that the item was
+    /// skipped.
+    fn replay_item(
+        &mut self,
+        item: &LogItem<'_>,
+        transaction: &Transaction,
+    ) -> Result<bool, RecoveryError> {
+        match item {
+            LogItem::Buffer(item) if item.is_cancel() => {
+                self.cancelled.end(item);
+                Ok(true)
+            }
+            LogItem::Buffer(item) => {
+                if self.cancelled.contains(item.format.at, item.format.blocks.into()) {
+                    return Ok(false);
+                }
+                buffer::replay(&mut self.store, &mut self.dquots, item)
+            }
+            LogItem::InodeCreate(create) => {
+                create::replay(&mut self.store, create, &self.cancelled)
+            }
+            LogItem::Inode(item) => {
+                let (cluster, blocks) = (item.format.cluster, item.format.cluster_blocks);
+                if self.cancelled.contains(cluster, blocks) {
+                    return Ok(false);
+                }
+                self.store.pieces.note_inode(item.format.inode);
+                inode::replay(&mut self.store, item, transaction.order())
+            }
+            LogItem::Dquot(item) => {
+                let blocks = self.store.geometry().block_size / BASIC_BLOCK_BYTES;
+                if self.cancelled.contains(item.format.at, blocks) {
+                    return Ok(false);
+                }
+                self.dquots.replay(&mut self.store, item)
+            }
+            // The first pass has noted it.
+            LogItem::QuotaOff(_) => Ok(true),
+            intent_or_done => {
+                self.intents.note(intent_or_done, transaction);
+                Ok(true)
+            }
+        }
+    }
+}
