@@ -7,6 +7,7 @@ mod damaged;
 mod error;
 mod identity;
 mod quota;
+mod reading;
 mod realtime;
 mod writable;
 
@@ -15,22 +16,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use xfs_buffer::{BufferCache, IoError, Liveness};
-use xfs_device::{LocatedVolume, OverlayDevice, Selection, SharedDevice, VolumeNote};
+use xfs_buffer::{BufferCache, IoError};
+use xfs_device::{LocatedVolume, Selection, SharedDevice, VolumeNote};
 use xfs_dir::ParentPath;
 use xfs_format::superblock::{
     Superblock, SuperblockCheck, SuperblockError, Unsupported, VolumeAccess,
 };
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{Corruption, DiskAddr, FormatVersion, Structure, StructureAddress};
+use xfs_format::{Corruption, DiskAddr, Structure, StructureAddress};
 use xfs_icache::{DEFAULT_INODES, InodeIndex};
-use xfs_log::{LogDevice, LogState, RecoveryError, Replayed};
+use xfs_log::{LogDevice, LogState};
 use xfs_trans::Upkeep;
 use xfs_vfs::{Clock, LockCheck, MountOptions};
 
 use crate::Error;
 use crate::volume::Volume;
-use crate::volume_ref::{Staleness, VolumeInner};
 
 pub use damaged::DamagedStart;
 pub use error::OpenError;
@@ -403,48 +403,6 @@ impl Devices {
         if self.options.writes { self.open_to_write() } else { self.open_to_read() }
     }
 
-    fn open_to_read(&self) -> Result<Volume, OpenError> {
-        let Description { superblock, refusal, log, .. } = self.description()?;
-        let as_it_is = self.options.no_recovery || self.options.live;
-        match refusal {
-            Some(Unsupported::NeedsRepair) if self.options.no_recovery => {}
-            Some(reason) => return Err(OpenError::Volume(reason.into())),
-            None => {}
-        }
-        let cut_short = self.cut_short(&superblock).filter(|_| !as_it_is);
-        let mut findings: Vec<Error> = cut_short.map(Error::from).into_iter().collect();
-        findings.extend(self.realtime_damage(&superblock)?);
-        let log = match log {
-            Some(Ok(state)) if as_it_is => Some(state),
-            Some(Ok(state)) if state.clean => {
-                check_age(&superblock, &state)?;
-                Some(state)
-            }
-            Some(Ok(_)) => return self.replayed_volume(&superblock, findings),
-            Some(Err(_)) | None if as_it_is => None,
-            // The missing part may be the log; the rest is shown nevertheless.
-            Some(Err(source)) if !findings.is_empty() => {
-                findings.push(source);
-                None
-            }
-            Some(Err(source)) => return Err(OpenError::Log(source)),
-            None => return Err(OpenError::LogDeviceMissing),
-        };
-        let staleness = if self.options.live {
-            Some(Staleness::Live)
-        } else if log.as_ref().is_none_or(|state| !state.clean) {
-            Some(Staleness::LogNotRecovered)
-        } else {
-            None
-        };
-        let liveness = if self.options.live { Liveness::Live } else { Liveness::Quiet };
-        let cache = self.cache(self.data.clone(), &superblock).with_liveness(liveness);
-        if let Some(state) = log.as_ref().filter(|_| staleness.is_none() && !as_it_is) {
-            cache.set_log_head(state.head);
-        }
-        Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), log, staleness), findings))
-    }
-
     /// Returns the corruption to report if the volume is longer than its device. `None`: the device
     /// is long enough.
     fn cut_short(&self, superblock: &Superblock) -> Option<Corruption> {
@@ -456,67 +414,10 @@ impl Devices {
         })
     }
 
-    /// Replays the log in memory, and opens the volume for reading with the result. If the log has
-    /// work that a replay does not finish, calls `recovered_volume`.
-    fn replayed_volume(
-        &self,
-        superblock: &Superblock,
-        findings: Vec<Error>,
-    ) -> Result<Volume, OpenError> {
-        let replayed = match self.replay(superblock) {
-            Err(OpenError::DirtyLog(_)) => return self.recovered_volume(findings),
-            replayed => replayed?,
-        };
-        check_age(superblock, replayed.log_state())?;
-        let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
-        let cache = self.cache(replayed.device(), &superblock);
-        cache.set_log_head(state.head);
-        Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), Some(state), None), findings))
-    }
-
-    /// Recovers the volume completely, with writes into memory only, and opens it for reading. This
-    /// is needed if the crash left intents open, because a replay of the log does not finish them.
-    fn recovered_volume(&self, findings: Vec<Error>) -> Result<Volume, OpenError> {
-        let over = |device: &SharedDevice| -> SharedDevice {
-            Arc::new(OverlayDevice::new(Arc::clone(device), xfs_log::MAX_REPLAY_BYTES))
-        };
-        let recovered = Self {
-            data: over(&self.data),
-            start: self.start,
-            log: self.log.as_ref().map(over),
-            realtime: self.realtime.clone(),
-            notes: Vec::new(),
-            options: self.options.clone(),
-            is_in_memory: true,
-        };
-        recovered.recover()?;
-        let Description { superblock, log, .. } = recovered.description()?;
-        let state = log.ok_or(OpenError::LogDeviceMissing)?.map_err(OpenError::Log)?;
-        let cache = recovered.cache(recovered.data.clone(), &superblock);
-        cache.set_log_head(state.head);
-        Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), Some(state), None), findings))
-    }
-
     fn cache(&self, device: SharedDevice, superblock: &Superblock) -> BufferCache {
         let geometry = Arc::new(superblock.geometry.clone());
         BufferCache::new(device, geometry, self.options.cache_bytes)
             .with_realtime_device(self.realtime.clone())
-    }
-
-    fn replay(&self, superblock: &Superblock) -> Result<Replayed, OpenError> {
-        let log = self.log_of(superblock).ok_or(OpenError::LogDeviceMissing)?;
-        let log = log.map_err(OpenError::Log)?;
-        let _span = tracing::info_span!("replay").entered();
-        // A reader of a v4 volume needs no more than the replayed blocks: only a writer can finish
-        // what the crash left open, and no reader sees it.
-        let replay = match superblock.geometry.version {
-            FormatVersion::V4 => xfs_log::replay_all,
-            FormatVersion::V5 => xfs_log::replay,
-        };
-        replay(self.data.clone(), &log, superblock).map_err(|error| match error {
-            RecoveryError::Refused(refusal) => OpenError::DirtyLog(refusal),
-            RecoveryError::Failed(source) => OpenError::Recovery(source),
-        })
     }
 
     /// Returns the log of the volume with this superblock, for reading. `None`: the log is external
