@@ -17,6 +17,9 @@ type Image = BTreeMap<u64, Vec<u8>>;
 
 const BLOCK: usize = 4096;
 
+/// Offset in the superblock of the count of free blocks, eight bytes.
+const FREE_BLOCKS: usize = 144;
+
 /// Reads the image of a directory.
 fn image(place: &VolumeDir) -> Image {
     let file = File::open(place.path("image")).unwrap();
@@ -145,6 +148,20 @@ fn undo_after_another_change_is_refused() {
     let said = check_code(&place, &["--undo", "image.undo", "image"], 8);
     assert!(said.contains("another program has changed the volume"), "{said}");
     assert!(image(&place) == changed);
+}
+
+/// The wrong count is in the superblock, so the action and its finding concern the whole volume.
+#[test]
+fn action_on_the_whole_volume_prints_no_place() {
+    let place = filled();
+    let file = File::options().read(true).write(true).open(place.path("image")).unwrap();
+    let mut sector = vec![0; 512];
+    file.read_exact_at(&mut sector, 0).unwrap();
+    sector[FREE_BLOCKS + 7] ^= 1;
+    xfs_format::superblock::seal(&mut sector);
+    file.write_all_at(&sector, 0).unwrap();
+    let said = check_code(&place, &["--plan", "image"], 4);
+    assert!(said.lines().any(|line| line.starts_with("counters (sb.")), "{said}");
 }
 
 #[test]

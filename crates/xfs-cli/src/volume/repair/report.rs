@@ -94,7 +94,12 @@ fn print_body(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     for action in &plan.actions {
-        write!(out, "{}: {}", action.rule, action.place)?;
+        write!(out, "{}", action.rule)?;
+        let place = action.place.to_string();
+        // An action on the whole volume has no place.
+        if !place.is_empty() {
+            write!(out, ": {place}")?;
+        }
         let codes: Vec<&str> = action.codes.iter().map(|code| code.word()).collect();
         if !codes.is_empty() {
             write!(out, " ({})", codes.join(", "))?;
