@@ -79,8 +79,8 @@ impl Node {
     ///   immutable; if the caller is refused further names
     ///   ([`protect_hard_links`](crate::Credentials::protect_hard_links)).
     /// - EMLINK if the file has the largest number of names.
-    /// - EXDEV if this directory passes on another project than that of `file`, or `file` is of
-    ///   another volume.
+    /// - EXDEV if new files of this directory inherit a project ID and `file` has a different one,
+    ///   or if `file` is of another volume.
     /// - ENOSPC, and those of [every change](crate#errors).
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
         let (context, directory) = self.op_context()?;
@@ -169,8 +169,8 @@ impl Node {
     /// - EPERM as [`remove_file`](Self::remove_file), for the source and for the target; if
     ///   `directory` is immutable.
     /// - EMLINK for a directory, if the one that it moves to has the largest number of links.
-    /// - EXDEV if `directory` passes on another project than that of the file, or is of another
-    ///   volume.
+    /// - EXDEV if new files of `directory` inherit a project ID and the moved file has a different
+    ///   one, or if `directory` is of another volume.
     /// - ENOSPC, and those of [every change](crate#errors).
     pub fn rename(
         &self,
@@ -329,8 +329,8 @@ impl Node {
     }
 
     /// Removes the capabilities of the file, and with `set_ids` also its set-ID bits, as Linux does
-    /// before a write by another user: they let a program run with its owner's power. Append-only
-    /// files lose them too. Returns whether the file had any of them.
+    /// before a write by another user. Both let a program run with rights that its caller lacks.
+    /// Append-only files lose them too. Returns whether the file had any of them.
     ///
     /// # Errors
     ///

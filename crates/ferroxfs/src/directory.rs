@@ -124,7 +124,8 @@ impl ReadDir {
         ListingProgress(self.audit)
     }
 
-    /// Reads the index before the first entries, and begins the comparison.
+    /// Reads the index of the directory before the first entries, and begins the comparison of the
+    /// entries with it.
     fn begin_audit(&mut self) {
         let mut findings = Vec::new();
         let audit = self.node.in_directory(|directory| Ok(directory.audit(&mut findings)));
@@ -174,7 +175,7 @@ impl ReadDir {
         Corruption::new(Structure::Directory, place, check).into()
     }
 
-    /// Reads the entries of the next block. `None`: there are no more blocks.
+    /// Reads the entries of the next block. `None`: the directory has no more blocks.
     fn refill(&mut self) -> Option<()> {
         let position = self.position.take()?;
         self.node.note(Activity::Listing);

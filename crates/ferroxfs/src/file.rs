@@ -72,8 +72,8 @@ pub use ranges::{AllocateMode, RangeMode};
 /// before they belonged to the file. Each operation that changes a range or the length documents
 /// what a crash leaves. The rest is as for [every change](crate#changes).
 ///
-/// Before a caller other than root changes contents, the file loses what lets programs run with its
-/// owner's power, as by [`Node::drop_privileges`], in a change of its own.
+/// Before a caller other than root changes contents, the file loses its set-ID bits and
+/// capabilities in a separate change, as by [`Node::drop_privileges`].
 #[derive(Debug)]
 pub struct File {
     node: Node,

@@ -139,7 +139,7 @@ impl Node {
     }
 
     /// Checks the caller's access to the file, by its owner, permission bits and access control
-    /// list. No access at all is always granted.
+    /// list. A request for no access at all always succeeds.
     ///
     /// # Errors
     ///
@@ -265,7 +265,8 @@ impl Node {
         self.view().core().flags2.contains(InodeFlags2::METADATA)
     }
 
-    /// Checks that the inode belongs to the metadata directory, or that it does not.
+    /// Checks that the inode belongs to the metadata directory if `expected` is true, and that it
+    /// does not if `expected` is false.
     pub(crate) fn check_metadata(&self, expected: bool) -> Result<()> {
         if self.is_metadata() == expected {
             return Ok(());

@@ -303,7 +303,8 @@ impl OpenOptions {
         }
     }
 
-    /// Opens the other devices of a volume whose data device was opened.
+    /// Opens the log device and the realtime device that the options name, and combines them with
+    /// the opened data device.
     fn located_devices(&self, found: LocatedVolume) -> Result<Devices, OpenError> {
         let open = |path: &Option<PathBuf>| match path {
             Some(path) => self.open_file(path).map(Some),
@@ -315,7 +316,8 @@ impl OpenOptions {
         Ok(Devices { data, start, log, realtime, notes, options, is_in_memory: false })
     }
 
-    /// Opens the other devices of the volume group or software RAID.
+    /// Opens the other devices of the volume group or software RAID, as the option `member` names
+    /// them.
     fn open_members(&self) -> Result<Vec<SharedDevice>, OpenError> {
         self.members.iter().map(|path| self.open_file(path)).collect()
     }
@@ -435,8 +437,8 @@ impl Devices {
     }
 }
 
-/// Checks that the log is not older than the superblock. An older log was zeroed, or belongs to
-/// another volume.
+/// Checks that the LSN in the superblock is not past the head of the log. If it is, the log was
+/// zeroed, or belongs to another volume.
 fn check_age(superblock: &Superblock, state: &LogState) -> Result<(), OpenError> {
     superblock.verify_lsn(state.head).map_err(|corruption| OpenError::Log(corruption.into()))
 }

@@ -107,7 +107,7 @@ impl Volume {
     /// need [`Capabilities::SYS_ADMIN`]. This separates the users of a program; it does not confine
     /// the program itself, which can use the [`device`](Self::device).
     ///
-    /// It uses some memory for each processor: keep it as long as it is needed.
+    /// The returned volume uses some memory for each processor, so keep it as long as it is needed.
     #[must_use]
     pub fn as_user(&self, credentials: Credentials) -> Self {
         Self(Arc::new(self.0.acting_as(credentials)))

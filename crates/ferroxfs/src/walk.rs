@@ -127,8 +127,8 @@ impl Walk {
         self.pending = None;
     }
 
-    /// Returns an entry to be returned by the walk now. `None`: the entry is a directory whose
-    /// contents come first, and `visit` has opened it.
+    /// Returns `entry`, or the error of opening it, if the walk returns it now. `None`: the entry
+    /// is a directory whose contents come first, and `visit` has opened it.
     fn visit(&mut self, entry: WalkEntry) -> Option<Result<WalkEntry, WalkError>> {
         if entry.node.file_type() != FileType::Directory {
             return Some(Ok(entry));

@@ -166,8 +166,8 @@ impl GroupState {
         self.lock().reserves.account(account).draw(blocks)
     }
 
-    /// Puts blocks back into an account of the group. Returns the number of blocks that never
-    /// belonged to the account.
+    /// Puts blocks back into an account of the group. Returns the number of blocks that exceed
+    /// those drawn from the account; it does not take them.
     pub(crate) fn refill(&self, account: Account, blocks: u32) -> u32 {
         self.lock().reserves.account(account).refill(blocks)
     }

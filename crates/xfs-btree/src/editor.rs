@@ -43,8 +43,7 @@ use crate::store::Store;
 use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
-/// The invariant that a failed `expect` names: the leaf has a record at the index of each neighbour
-/// of a record.
+/// The message of a panic if a leaf has no record at the index of a record's neighbour.
 const IN_LEAF: &str = "the index is below the leaf's count of records";
 
 /// An editor that stands on one record of a btree and can change the btree.

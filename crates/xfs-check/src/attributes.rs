@@ -16,8 +16,8 @@ use crate::finding::Finding;
 use crate::fork::{BlockRun, ForkMap, OpenFork};
 use crate::inode::{Inode, Pass};
 
-/// Checks the attributes of an inode and reports its parent pointers. `map` is `None` if the map of
-/// the fork cannot be read.
+/// Checks the attributes of an inode, and reports its parent pointers as facts. `map` is `None` if
+/// the map of the fork cannot be read.
 pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: Option<&ForkMap>) {
     match (inode.core.fork_format(ForkKind::Attr), map) {
         (None, _) => {}
@@ -71,7 +71,7 @@ fn twice<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, name: &[u8]) {
     pass.findings.push(Finding::new(Code::AttrTwice, place, found));
 }
 
-/// Checks one attribute, and reports it if it is a parent pointer.
+/// Checks one attribute. If it is a parent pointer, reports it as a fact.
 fn attribute<T: Facts>(
     pass: &mut Pass<'_, T>,
     inode: &Inode<'_>,

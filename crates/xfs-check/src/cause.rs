@@ -135,7 +135,7 @@ struct Causes {
     /// For each gap that was looked up, the first finding that can have opened it; `None` if no
     /// finding can.
     of_gaps: BTreeMap<Gap, Option<usize>>,
-    /// For each inode, the first finding that it could not be read.
+    /// For each inode that could not be read, the first finding that says so.
     of_inodes: BTreeMap<InodeNumber, usize>,
 }
 

@@ -91,7 +91,7 @@ impl CheckOptions {
     }
 }
 
-/// The default of the most bytes that one round collects.
+/// The default limit, in bytes, of the facts that one round collects to explain differences.
 const ROUND_BYTES: u64 = 128 << 20;
 
 /// A receiver of the progress of a check.
@@ -178,7 +178,7 @@ struct Run<'a> {
     round_bytes: u64,
 }
 
-/// The facts and findings of one thread.
+/// The facts and findings that one thread has collected.
 struct Share<T> {
     facts: T,
     findings: Findings,
@@ -255,8 +255,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reads the volume again in each round, and collects the facts of the balances that do not
-    /// hold. Returns the differences between these facts.
+    /// Explains each balance (comparison of two structures by sums) that does not hold. Each round
+    /// reads the volume again and collects the facts of some of these balances. Returns findings
+    /// about the facts that only one structure has.
     fn explain(&self, rounds: &Rounds, gaps: &Gaps, consequences: &mut Consequences) -> Findings {
         let mut explained = Findings::default();
         for differing in &rounds.list {
@@ -275,8 +276,8 @@ impl<'a> Run<'a> {
         explained
     }
 
-    /// Describes the parts of the volume that were not checked, with the groups past the end of the
-    /// device and the differences that were not explained because no round was left.
+    /// Describes everything that was not checked: because of gaps, because a group lies past the
+    /// end of the device, or because no round was left to explain a difference.
     fn unchecked(&self, gaps: &Gaps, rounds: &Rounds) -> Vec<Unchecked> {
         let mut what = unchecked(gaps);
         if rounds.left > 0 {
@@ -417,10 +418,10 @@ fn sort(list: &mut Vec<Finding>) {
     list.iter_mut().for_each(evidence::complete);
 }
 
-/// The most gaps of groups that the report names. Further gaps are only counted.
+/// The most unreadable parts of groups (gaps) that the report names. Further ones are only counted.
 const MOST_NAMED: usize = 1 << 16;
 
-/// Describes the parts of the volume that were not checked because of gaps.
+/// Describes the checks that were not possible because of gaps: structures that could not be read.
 fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
     let mut what: Vec<String> = Vec::new();
     if gaps.claims {

@@ -13,18 +13,18 @@ use crate::group::GroupSummary;
 use crate::reach;
 use crate::sums::Sums;
 
-/// The most rounds that collect the facts of balances that do not hold. Each round reads the volume
-/// again.
+/// The most rounds of a check. A round reads the volume again and collects the facts of balances
+/// (comparisons of two structures by sums) that do not hold.
 const MOST_ROUNDS: usize = 64;
 
-/// The balances that do not hold, divided into rounds. The facts of one round fit into
-/// `limit_bytes`.
+/// The balances (comparisons of two structures by sums) that do not hold, divided into rounds. The
+/// facts that one round collects fit into `limit_bytes`.
 pub(crate) struct Rounds {
     limit_bytes: u64,
     used_bytes: u64,
     pub(crate) list: Vec<Differing>,
-    /// Number of groups and of buckets of inodes that got no round, because there are
-    /// `MOST_ROUNDS`.
+    /// Number of groups and of buckets of inodes that got no round, because `MOST_ROUNDS` rounds
+    /// are in use.
     pub(crate) left: u64,
 }
 

@@ -48,7 +48,7 @@ impl DaFork<'_> {
         }
     }
 
-    /// Returns the place of a block of the fork.
+    /// Returns the place of a block of the fork, for findings.
     pub(crate) fn place<T: Facts>(&self, pass: &Pass<'_, T>, block: FileBlock) -> Place {
         let place = self.inode.place(pass.geometry());
         let mut place = place.at_file_block(block, self.kind == ForkKind::Attr);
@@ -56,7 +56,7 @@ impl DaFork<'_> {
         place
     }
 
-    /// Reads a block of the btree and checks its owner.
+    /// Reads a block of the btree and checks its owner. `None` if the block cannot be read.
     pub(crate) fn read<T: Facts>(
         &self,
         pass: &mut Pass<'_, T>,
@@ -90,7 +90,7 @@ pub(crate) struct DaWalk<'w, 'a, V> {
     visitor: &'a mut V,
     /// For each level, the block that was visited last, and its forward pointer.
     neighbours: [Option<(FileBlock, Option<FileBlock>)>; MAX_DEPTH as usize + 1],
-    /// The highest hash so far.
+    /// The highest hash of the leaves that were visited so far.
     highest: u32,
     visited: u64,
     budget: u64,
@@ -144,7 +144,8 @@ impl<V> DaWalk<'_, '_, V> {
         self.neighbours = [None; MAX_DEPTH as usize + 1];
     }
 
-    /// Visits a block and all blocks below it. Returns the highest hash.
+    /// Visits a block and all blocks below it. Returns the highest hash below the block; `None` if
+    /// it is not known, or if there is no entry.
     fn visit<T: Facts>(
         &mut self,
         pass: &mut Pass<'_, T>,

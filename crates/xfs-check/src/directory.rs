@@ -20,7 +20,7 @@ use crate::fork::{BlockRun, ForkMap, OpenFork};
 use crate::hash::{Keyed, Tag};
 use crate::inode::{Inode, Pass};
 
-/// Checks a directory and reports its names.
+/// Checks a directory, and reports its names as facts.
 pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &ForkMap) {
     if inode.core.data_format == ForkFormat::Local {
         short_form(pass, inode);

@@ -1,5 +1,6 @@
-//! The second pass: collects the members of the balances that do not hold, and reports by which
-//! members the two sides differ. A member is one fact, such as a claim, a link or a name.
+//! The second pass: collects the members of the balances (comparisons of two structures by sums)
+//! that do not hold, and reports by which members the two sides differ. A member is one fact, such
+//! as a claim, a link or a name.
 //!
 //! Owns: collecting the facts of the balances that do not hold, sorting both sides, and the
 //! findings that follow. A side that has a gap cannot be judged: a member that seems to be missing
@@ -32,8 +33,8 @@ pub(crate) struct Differing {
     pub(crate) parents: HashSet<usize>,
 }
 
-/// The balances that do not hold: for each kind of balance, the numbers of the groups or of the
-/// buckets of inodes.
+/// A claim of blocks, and the number of owners that it adds to each of them. The number is negative
+/// for a record that says how many owners the blocks should have.
 #[derive(Clone, Copy, Debug)]
 struct Weighted {
     claim: Claim,
@@ -63,7 +64,7 @@ pub(crate) const fn parenthood_bytes(name: &[u8]) -> u64 {
     size_of::<Parenthood>() as u64 + name.len() as u64 + ROUNDED_BYTES
 }
 
-/// The members of the balances that do not hold.
+/// The collected members of the balances that do not hold, a list for each kind of fact.
 pub(crate) struct Lists<'a> {
     differing: &'a Differing,
     coverage: Vec<Weighted>,
@@ -102,7 +103,7 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// Adds the members that another thread has collected.
+    /// Adds the lists of members that another thread has collected.
     pub(crate) fn merge(&mut self, other: Self) {
         self.coverage.extend(other.coverage);
         self.owned.extend(other.owned);

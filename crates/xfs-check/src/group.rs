@@ -91,7 +91,8 @@ impl<T: Facts> GroupCheck<'_, T> {
         }
     }
 
-    /// Reads a header sector.
+    /// Reads a header sector of the group. Returns its bytes and address; `None` if it cannot be
+    /// used.
     fn header(&mut self, index: u32, kind: BlockKind) -> Option<(Vec<u8>, xfs_format::DiskAddr)> {
         let geometry = self.volume.geometry();
         let at = geometry.header_disk_addr(self.number(), index);
@@ -148,7 +149,8 @@ impl<T: Facts> GroupCheck<'_, T> {
         self.findings.push(Finding::new(Code::BtJoinable, place, found));
     }
 
-    /// Compares a count in a header with the counted number, if that is known.
+    /// Compares a count in a header with the counted number, if that is known. If they differ, adds
+    /// a finding with this code.
     fn count(&mut self, code: Code, stored: u64, counted: Option<u64>) {
         if let Some(counted) = counted
             && stored != counted
@@ -423,7 +425,7 @@ impl<T: Facts> GroupCheck<'_, T> {
     }
 }
 
-/// Counts over the records of the inode btree.
+/// The totals over the records of the inode btree.
 #[derive(Default)]
 struct ChunkCounts {
     inodes: u64,

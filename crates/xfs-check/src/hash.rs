@@ -9,9 +9,11 @@ use siphasher::sip128::SipHasher13;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Tag {
-    /// A boundary of an extent (its first block, or the block after it) in the coverage balance.
+    /// A boundary of an extent: its first block, or the block after it. In the coverage balance,
+    /// which compares the number of owners of each block.
     Coverage = 1,
-    /// A boundary of an extent of one owner, in the reverse map balance.
+    /// A boundary of an extent with its owner, in the balance that compares owners with the reverse
+    /// map.
     Owner,
     /// A record of free space.
     FreeSpace,
@@ -43,7 +45,7 @@ impl Keyed {
         Self(SipHasher13::new_with_keys(first, second))
     }
 
-    /// Hashes some numbers.
+    /// Hashes the numbers of a fact, for the balance `tag`.
     pub(crate) fn numbers<const N: usize>(&self, tag: Tag, numbers: [u64; N]) -> u128 {
         const { assert!(N <= MAX_NUMBERS, "the numbers fit the buffer") };
         let mut bytes = [0; (MAX_NUMBERS + 1) * 8];
@@ -55,7 +57,7 @@ impl Keyed {
         self.0.hash(used).as_u128()
     }
 
-    /// Hashes some numbers and a name.
+    /// Hashes the numbers and the name of a fact, for the balance `tag`.
     pub(crate) fn named(&self, tag: Tag, numbers: [u64; 3], name: &[u8]) -> u128 {
         let mut bytes = [0; 4 * 8 + MAX_NAME];
         let words = std::iter::once(tag as u64).chain(numbers);
@@ -69,7 +71,7 @@ impl Keyed {
     }
 }
 
-/// The most numbers that are hashed together.
+/// The most numbers that one fact has.
 const MAX_NUMBERS: usize = 5;
 /// The most bytes of a name.
 const MAX_NAME: usize = 255;

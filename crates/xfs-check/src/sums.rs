@@ -146,8 +146,8 @@ impl Sums {
         }
     }
 
-    /// Subtracts one owner for each block of a group from the coverage balance, which holds when
-    /// the claims have added them.
+    /// Subtracts one owner for each block of a group from the coverage balance. Each claim adds one
+    /// owner for its blocks, so the balance holds if each block has one owner.
     pub(crate) fn expect_group(&mut self, group: AgNumber, blocks: u32) {
         let whole = self.span(0, blocks);
         self.group(group, |sums| sums.coverage = sums.coverage.wrapping_sub(whole));
@@ -232,7 +232,7 @@ impl Sums {
     }
 }
 
-/// The optional structures of a volume that feed balances.
+/// The optional structures of a volume whose facts belong to balances.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Features {
     pub(crate) reverse_map: bool,

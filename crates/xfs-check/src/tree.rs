@@ -163,7 +163,8 @@ impl<'w, F: BtreeFormat, V: TreeVisitor<F>> TreeWalk<'w, F, V> {
         }
     }
 
-    /// Visits a block and all below it. Returns its lowest and highest key.
+    /// Visits a block and all blocks below it. Returns the lowest and highest key of its records;
+    /// `None` if they are not known, or if there is no record.
     fn visit(&mut self, child: &Child<F::Key>) -> Option<(F::Key, F::Key)> {
         // A graph that is no tree would have more blocks than its space (I2).
         if self.blocks >= self.space.budget {

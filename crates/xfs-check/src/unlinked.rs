@@ -51,7 +51,8 @@ pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, number: AgNumber) {
     }
 }
 
-/// Reads the link to the next member. The inode pass reports an inode that cannot be read.
+/// Returns the next member of an unlinked list, read from `inode`; `None` at the end of the list,
+/// or if the inode cannot be read. The pass over the inodes reports that.
 fn next_of<T: Facts>(pass: &Pass<'_, T>, group: &Group<'_>, inode: AgInode) -> Option<AgInode> {
     let geometry = pass.volume.geometry();
     let block = geometry.ag_block_disk_addr(group.number(), geometry.ag_inode_block(inode));

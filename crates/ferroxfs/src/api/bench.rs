@@ -25,14 +25,15 @@ impl Node {
 }
 
 impl OpenOptions {
-    /// Sets how parent pointers are written.
+    /// Sets whether a parent pointer is written in the inode if possible, or always by an intent.
     #[must_use]
     pub fn parent_path(mut self, path: ParentPath) -> Self {
         self.options.parents = path;
         self
     }
 
-    /// Sets whether the mount keeps a list of all cached inodes.
+    /// Sets whether the mount keeps one list of all cached inodes, beside the indexes of the
+    /// allocation groups.
     #[must_use]
     pub fn inode_index(mut self, index: InodeIndex) -> Self {
         self.inode_index = index;
@@ -53,7 +54,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets how an open and a close learn whether a file has locks.
+    /// Sets whether an open and a close read only a flag, or also a pointer, to learn whether a
+    /// file has locks.
     #[must_use]
     pub fn lock_check(mut self, check: LockCheck) -> Self {
         self.options.lock_check = check;

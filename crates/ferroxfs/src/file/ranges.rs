@@ -312,9 +312,9 @@ fn check_exchangeable(mount: &Mount) -> Result<()> {
     }
 }
 
-/// Checks that there is space for the steps of a move of extents. A move cannot be repeated as a
-/// whole: each step reserves the same number of blocks, and gives back the blocks that it has not
-/// used.
+/// Checks, before the first step of a move of extents, that there is space for a step. A move
+/// cannot be repeated as a whole, so it must not begin if its steps would fail with ENOSPC. Each
+/// step reserves the same number of blocks, and gives back those that it has not used.
 fn make_room_to_move(mount: &Mount) -> Result<()> {
     let blocks = LiveInode::grow_blocks(mount.geometry(), ForkKind::Data, 2);
     mount.begin(TransactionKind::Write, blocks)?.cancel();

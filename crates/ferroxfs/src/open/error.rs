@@ -38,6 +38,7 @@ pub enum OpenError {
     #[error("the log is on a device of its own, which was not named")]
     LogDeviceMissing,
     /// A realtime device was named, but the volume has no realtime section on a device of its own.
+    /// The text says which section it has instead: none, or an internal one.
     #[error("a realtime device was named, but the volume has {0}")]
     RealtimeDevice(&'static str),
     /// The system cannot start the threads of a volume that is open for writing.

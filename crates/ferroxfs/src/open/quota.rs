@@ -9,8 +9,9 @@
 //! A log holds transactions in their order: after a crash either no change is there, or the flags
 //! are cleared too. The kernel does the same at a mount without quota.
 //!
-//! A recovery alone replays the counts with the changes that they count. It clears the flags only
-//! before work that changes counts: an unlinked inode or an unfinished change of a file's blocks.
+//! A recovery of a volume that is not opened for writing replays logged dquots together with the
+//! changes that they count. It clears the flags only if it must then finish work that changes
+//! counts: freeing an unlinked inode, or an unfinished change of a file's blocks.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -58,7 +59,8 @@ pub(super) fn stop_counting(
 /// Offset of the quota flags in the superblock, in bytes.
 const FLAGS: usize = offset_of!(SuperblockDisk, quota_flags);
 
-/// Returns whether a crash left work that changes the number of inodes or blocks of an owner.
+/// Returns whether a crash left work that changes the number of inodes or blocks that a user, group
+/// or project owns.
 fn leaves_work_to_count(journal: &Arc<Journal>, replayed: &Replayed) -> Result<bool> {
     if replayed.intents().iter().any(changes_files) {
         return Ok(true);
@@ -71,8 +73,9 @@ fn leaves_work_to_count(journal: &Arc<Journal>, replayed: &Replayed) -> Result<b
     Ok(false)
 }
 
-/// Returns whether finishing an intent can change the number of blocks of a file. Intents of all
-/// other kinds change records of blocks that their owner has given up already.
+/// Returns whether finishing an intent can change the number of blocks of a file. Only an intent
+/// about an extent map, an attribute or an exchange of contents can. All other intents concern
+/// blocks that their owner has given up already.
 fn changes_files(intent: &Intent) -> bool {
     matches!(intent.kind(), ItemKind::Map | ItemKind::Attr | ItemKind::Exchange)
 }

@@ -246,7 +246,7 @@ impl Finisher<'_> {
     }
 }
 
-/// Returns the deferred work that finishes one intent.
+/// Returns the deferred work that finishes one intent, an item for each change in the intent.
 fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn Deferred>>> {
     let mut works: Vec<Box<dyn Deferred>> = Vec::new();
     for payload in open.payloads() {

@@ -10,7 +10,7 @@ use super::everything::{Shown, read_everything};
 
 const EIO: i32 = 5;
 
-/// Number of threads. Each of them makes different reads fail.
+/// Number of threads of a test. Each thread lets other reads of the device fail.
 const THREADS: u64 = 4;
 
 /// Returns the golden image on a device whose `nth` read fails.
@@ -29,15 +29,17 @@ fn check_eio(error: &Error) {
     assert_eq!(error.errno(), EIO, "{error}");
 }
 
-/// Checks that each file that could be read has the same fingerprint as in the intact volume.
+/// Checks that each file in `shown` has the same fingerprint as in `whole`, the intact volume.
+/// `nth` is the read that failed, for the message.
 fn check_true(shown: &Shown, whole: &Shown, nth: u64) {
     for (path, print) in &shown.files {
         assert_eq!(whole.files.get(path), Some(print), "read {nth}: {}", path.display());
     }
 }
 
-/// Opens the volume and reads everything while reads fail. Checks that each failure is reported as
-/// EIO. `None`: opening failed.
+/// Opens the volume on a device whose `nth` read fails, and reads everything. Checks that the
+/// failure is reported as EIO, and that all files that could be read are as in `whole`. `None`:
+/// opening the volume failed.
 fn check_failing(device: &Arc<FailingDevice>, whole: &Shown, nth: u64) -> Option<Volume> {
     let volume = match open(device) {
         Ok(volume) => volume,

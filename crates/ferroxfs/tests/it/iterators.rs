@@ -100,7 +100,8 @@ fn watch(volume: &Volume, prng: &mut Prng) {
     assert!(!watch.is_closed());
 }
 
-/// Runs all work on one volume from opening to closing, with inodes that are held all the time.
+/// Runs all walks and changes in parallel on one opened volume, then closes the volume. Handles and
+/// watches hold 20 inodes meanwhile, and the walks must find these.
 fn check_round(volume: Volume, duration: Duration) {
     let kept: BTreeSet<_> = (0..KEPT).map(|file| kept_number(&volume, file)).collect();
     let nodes: Vec<_> =

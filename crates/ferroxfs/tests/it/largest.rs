@@ -72,7 +72,8 @@ fn scatter(volume: &Volume) {
     volume.sync().unwrap();
 }
 
-/// Makes files of all kinds in a directory with the longest default list, and checks their lists.
+/// Makes files of all kinds in a directory with the longest default list. Checks that they inherit
+/// it, except symbolic links.
 fn check_heirs(top: &Node, list: &Acl) {
     top.set_acl(AclKind::Default, Some(list)).unwrap();
     let made = top.create(long('d'), &NewKind::Directory, &PLAIN).unwrap();
@@ -180,7 +181,8 @@ fn check(features: &str) {
 }
 
 /// Runs the test with this block size on three volumes: without parent pointers, with them, and
-/// without the btrees that make logs large.
+/// without the btrees of reverse mappings, reference counts and free inodes. These btrees make
+/// transactions larger, and so the smallest log.
 fn check_block_size(size: &str) {
     for features in ["-n parent=0", "-n parent=1 -i exchange=1", "-m rmapbt=0,reflink=0,finobt=0"] {
         check(&format!("-b size={size} {features}"));

@@ -42,8 +42,9 @@ fn rights(node: &Node) -> (u16, Option<Acl>) {
     (node.metadata().mode & 0o777, node.acl(AclKind::Access).unwrap())
 }
 
-/// Runs `change` on each file while another thread forces the log. Cuts the power at many points,
-/// and checks that each file is then in the state before or after the change.
+/// Makes files, and calls `prepare` on each of them. Then calls `change` on each file while another
+/// thread forces the log. Cuts the power at many points, and checks that each file then has the
+/// permission bits and access list from before the change, or both from after it.
 fn check(prepare: impl Fn(&Node), change: impl Fn(&Node)) {
     let device = make_with("-b size=1k -l size=16m");
     let volume = open(&device);

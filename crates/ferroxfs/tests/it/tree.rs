@@ -147,8 +147,8 @@ fn untrusted_number_is_checked_first() {
     }
 }
 
-/// A walk has one path that grows and shrinks. Checks that this path is right for every entry, also
-/// after the end of each directory.
+/// A walk has one path that grows and shrinks. Checks that the path of every entry leads to the
+/// node of the entry, also after the end of a directory.
 #[test]
 fn paths_of_a_walk_lead_to_its_nodes() {
     let volume = volume();

@@ -105,8 +105,8 @@ fn cut(image: &Image) -> Result<(), TrialError> {
     judge(image, &[], "uuid").map(drop)
 }
 
-/// Sets the UUID on a device whose write `nth`, and all later writes, fail. It is the device that
-/// holds the log. The inner result is that of the change.
+/// Changes the UUID while write `nth` to the device with the log, and all later writes to it, fail.
+/// The inner result is that of the change; the outer one is an error of the test itself.
 fn set_failing(image: &Image, nth: u64) -> Result<Result<Uuid, OpenError>, TrialError> {
     let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
         let opened =

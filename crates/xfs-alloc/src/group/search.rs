@@ -197,7 +197,8 @@ impl GroupSpace {
     /// # Errors
     ///
     /// Returns a corruption if the counters of the AGF contradict each other: there are free
-    /// blocks, but no free extent. Such a group has promised blocks that a step relies on.
+    /// blocks, but no free extent. A transaction step may rely on the free blocks that such a
+    /// header counts.
     pub(super) fn nothing(&self) -> Result<SearchResult> {
         let (free, longest) = (self.agf.free_blocks, self.agf.longest_free_blocks);
         if free > 0 && longest == 0 {

@@ -50,7 +50,8 @@ impl Reserve {
         blocks - drawn
     }
 
-    /// Puts blocks back into the account. Returns the number of blocks that never belonged to it.
+    /// Puts blocks back into the account. Returns the number of blocks that exceed those drawn from
+    /// the account; it does not take them.
     pub(crate) fn refill(&mut self, blocks: u32) -> u32 {
         let returned = blocks.min(self.asked - self.left);
         self.left += returned;

@@ -11,9 +11,9 @@ use crate::store::Store;
 
 /// The largest number of bytes of a record, or of the keys that a node holds for one child.
 pub(super) const MAX_ENTRY_BYTES: usize = 40;
-/// The invariant of every range of entries in this file: the range lies inside its block. The
-/// verifier of a block limits the block's count of entries, and the editor checks that there is
-/// room before it adds one.
+/// The message of a panic if a range of entries does not lie inside its block. The verifier of a
+/// block limits the block's count of entries, and the editor checks that there is room before it
+/// adds one.
 const IN_BLOCK: &str = "the entries that a block counts lie inside it";
 /// The largest number of bytes that a pointer takes.
 const MAX_POINTER_BYTES: usize = 8;

@@ -19,8 +19,8 @@ use crate::store::Store;
 /// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. With less free
 /// space, the same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
-/// The invariant of a root whose children are moved into a new block: the root has children,
-/// because its children are moved only if they are too many.
+/// The message of a panic if a root whose children are moved into a new block has none. Children
+/// are moved only if they are too many for the root.
 const HAS_CHILDREN: &str = "a root that is moved down has children";
 /// Bytes of the longer of the two header formats.
 const MAX_HEADER_BYTES: usize = 72;
@@ -144,9 +144,9 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.path.read_child(&self.store, depth, &child, Towards::First)
     }
 
-    /// Splits the full block at `depth`, and inserts `entry` before its entry `index`. Returns the
-    /// entry of the new block for the parent, which belongs directly after the entry of the old
-    /// block.
+    /// Splits the full block at `depth`, and inserts `entry` before entry `index` of that block.
+    /// Returns the entry of the new block for the parent, which belongs directly after the entry of
+    /// the old block.
     fn split(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<Entry> {
         let level = self.level(depth);
         let shape = self.shape(level);

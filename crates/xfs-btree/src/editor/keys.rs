@@ -11,11 +11,10 @@ use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// The reason why a walk upwards never asks for the parent of a root in a block: that root has no
-/// parent.
+/// The message of a panic if a walk upwards asks for the parent of a root that is in a block. Such
+/// a root has no parent.
 const NO_PARENT: &str = "a root in a block has no parent";
-/// The invariant of the index of a child of the root: the index is below the root's number of
-/// children.
+/// The message of a panic if the index of a child is not below the number of the root's children.
 const IS_CHILD: &str = "the index is that of a child of the root";
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {

@@ -465,8 +465,9 @@ fn small_btrees_pass_the_check_after_every_edit() {
     }
 }
 
-/// Edits a damaged btree until an edit meets the damage. The edit may return anything, but it must
-/// return: it must neither panic nor loop for ever.
+/// Makes a btree, damages one block, and edits the btree at random until an edit returns an error,
+/// at most 200 times. Returns the number of edits before the error. No edit may panic or loop for
+/// ever.
 fn edit_damaged<F: Sample>(seed: u64) -> usize {
     let store = MemoryStore::new(geometry(9), F::KIND);
     let mut btree = CheckedBtree::new(editor_of::<F>(store), seed, false);

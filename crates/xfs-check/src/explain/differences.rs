@@ -12,7 +12,7 @@ use crate::facts::{Claim, Gap, Owner, UsedInode};
 use crate::finding::{Finding, Place};
 use crate::sums::{PINNED_LINKS, link_type};
 
-/// The comparison of the collected lists.
+/// The comparison of the lists of facts that the second pass has collected.
 pub(super) struct Explain<'a> {
     pub(super) geometry: &'a Geometry,
     pub(super) judge: Judge<'a>,
@@ -47,9 +47,9 @@ impl Explain<'_> {
         self.judge.judge(finding, doubt);
     }
 
-    /// Goes through the blocks of each group, and reports blocks with a wrong number of owners. The
-    /// weights of the parts that cover a block add up to 0 if the block has as many owners as it
-    /// should.
+    /// Goes through the blocks of each group, and reports blocks with a wrong number of owners.
+    /// Each of `parts` adds its weight to every block that it covers. The weights of a block add up
+    /// to 0 if it has as many owners as it should.
     pub(super) fn coverage(&mut self, mut parts: Vec<Weighted>) {
         parts.sort_by_key(|part| (part.claim.group, part.claim.start, part.claim.end()));
         for group in parts.chunk_by(|a, b| a.claim.group == b.claim.group) {

@@ -92,8 +92,9 @@ fn finding_of_two_structures_says_what_each_of_them_states() {
     assert_eq!(says, [finding.found.as_str(), finding.expected.as_str()]);
 }
 
-/// Lets the first directory of the image that has blocks map the blocks from 64 on of the first
-/// group repeatedly, so that it has more blocks than a check reads.
+/// Changes the map of the first directory that has blocks: the map names the blocks of the first
+/// group, from block 64 on, again and again. So the directory has more blocks than a check reads.
+/// Returns the address of its inode.
 fn alias_a_directory(image: &mut Image) -> DiskAddr {
     let geometry = image.geometry();
     let is_directory = |at: &DiskAddr| {

@@ -13,7 +13,8 @@ use crate::{Error, OpenOptions, SetAttributes};
 
 const ROUNDS: usize = 200;
 
-/// Runs a pass of the flusher in another thread, and calls `act` as soon as nothing is buffered.
+/// Runs a pass of the flusher in another thread, and calls `act` as soon as no bytes of the file
+/// are buffered. Returns the result of `act`.
 fn flush_beside<T>(contents: &OpenContents<'_>, act: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         scope.spawn(|| contents.flush_pass(u64::MAX, TryOrWait::Try));

@@ -39,7 +39,8 @@ pub(super) struct Found {
     pub(super) mode: u16,
     pub(super) uid: u32,
     pub(super) gid: u32,
-    /// Access list and default list, in the format of `system.posix_acl_access`.
+    /// The access list, and in the next field the default list, both in the format of
+    /// `system.posix_acl_access`.
     pub(super) access: Option<Vec<u8>>,
     pub(super) default: Option<Vec<u8>>,
     pub(super) guard: Guard,
