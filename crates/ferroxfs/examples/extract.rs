@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if problems.is_empty() { Ok(()) } else { Err("not everything was extracted".into()) }
 }
 
-/// Returns a message for each file that could not be extracted. All other files were extracted.
+/// Extracts the tree at `path` of the image into the new directory `target`. Returns a message for
+/// each file that could not be extracted.
 pub(crate) fn run(image: &Path, path: &Path, target: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let volume = Volume::open(image)?;
     let mut problems = Vec::new();

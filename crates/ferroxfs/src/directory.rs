@@ -83,8 +83,8 @@ impl Node {
 
 /// Whether a listing compares the entries of a directory with its index.
 enum Auditing {
-    /// The listing does not compare entries and index: from the start, or because an error has left
-    /// entries out.
+    /// The listing does not compare entries and index: it was made so, or it has given up because
+    /// an error has left entries out.
     Off,
     /// The listing will compare the entries with the index. It reads the index before the first
     /// entries.
@@ -153,8 +153,8 @@ impl ReadDir {
         }
     }
 
-    /// Ends the comparison of entries and index. Returns damage of the directory as a whole, if
-    /// there is any.
+    /// Ends the comparison of entries and index. Returns an error if they differ; `None` if they
+    /// agree or were not compared.
     fn end_audit(&mut self) -> Option<Result<DirEntry>> {
         match std::mem::replace(&mut self.audit, Auditing::Off) {
             Auditing::On(audit) => audit.finish().map(|check| Err(self.finding(check))),

@@ -11,7 +11,7 @@ use xfs_format::{FileBlock, FsBlock, Geometry, RoCompatFeatures};
 use crate::Result;
 use crate::node::Node;
 
-/// A contiguous part of a file.
+/// A part of a file whose blocks are contiguous, in the file and on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileExtent {
@@ -92,7 +92,7 @@ impl<'a> FileExtents<'a> {
     }
 
     /// Returns the longest part at the start of `extent` that is shared as a whole or not at all,
-    /// and keeps the part after it.
+    /// and keeps the rest of `extent` for the next call.
     fn cut(&mut self, extent: Extent) -> Result<FileExtent> {
         let cache = self.node.cache();
         let SharingRun { shared, length_blocks } = if self.may_share && !self.is_realtime {

@@ -115,7 +115,8 @@ impl Node {
         }
     }
 
-    /// Returns a handle on the same inode that uses the reference `volume` to its volume.
+    /// Returns a handle on the same inode that acts through `volume`, another reference to the
+    /// volume.
     pub(crate) fn through(&self, volume: Arc<VolumeRef>) -> Self {
         match &self.inode {
             NodeInode::Still(_, inode) => Self::still(volume, Arc::clone(inode)),

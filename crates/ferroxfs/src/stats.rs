@@ -102,7 +102,7 @@ pub struct DirectoryStats {
     /// Number of names removed from directories, also by renames.
     #[doc(alias = "xs_dir_remove")]
     pub removed: u64,
-    /// Number of parts of directories that were listed, each of about a block.
+    /// Number of parts in which directories were listed. A part is about one block of a directory.
     #[doc(alias = "xs_dir_getdents")]
     pub listings: u64,
 }
@@ -137,7 +137,7 @@ pub struct ExtentMapStats {
     /// Number of allocations, and of conversions from or to unwritten extents.
     #[doc(alias = "xs_blk_mapw")]
     pub writes: u64,
-    /// Number of steps that unmapped blocks. A range may take several steps.
+    /// Number of steps that unmapped blocks. Unmapping a long range of a file takes several steps.
     #[doc(alias = "xs_blk_unmap")]
     pub unmaps: u64,
     /// Number of extents that were added to a map.
@@ -161,10 +161,11 @@ pub struct InodeLookupStats {
     /// Number of lookups that found the inode in the cache without a reference.
     #[doc(alias = "xs_ig_frecycle")]
     pub recycled: u64,
-    /// Number of lookups that read the inode.
+    /// Number of lookups that read the inode from disk.
     #[doc(alias = "xs_ig_missed")]
     pub missed: u64,
-    /// Number of lookups that read the inode while another thread inserted it.
+    /// Number of lookups that read the inode from disk, while another thread inserted it into the
+    /// cache.
     #[doc(alias = "xs_ig_dup")]
     pub duplicates: u64,
     /// Number of inodes that were evicted: to make room, by dropping caches, or because they were

@@ -128,7 +128,8 @@ impl VolumeRef {
         InodeRef::of_cached(MountedVolume(Arc::clone(self)), entry)
     }
 
-    /// Takes another reference to an inode of this volume, through this reference to the volume.
+    /// Takes another reference to a cached inode of this volume. The new reference holds this
+    /// reference to the volume.
     pub(crate) fn share_inode(self: &Arc<Self>, inode: &InodeRef) -> InodeRef {
         inode.share_with(MountedVolume(Arc::clone(self)))
     }
@@ -182,7 +183,7 @@ impl VolumeShards {
         Self::over(Arc::new(VolumeInner { findings, ..inner }), None)
     }
 
-    /// Makes references to the same volume on behalf of another user.
+    /// Makes references to the same volume, whose operations act on behalf of another user.
     pub(crate) fn acting_as(&self, credentials: Credentials) -> Self {
         Self::over(Arc::clone(&self.here().inner), Some(credentials))
     }

@@ -142,7 +142,8 @@ impl Walk {
         Some(Ok(entry))
     }
 
-    /// Opens a directory, once in a walk (I1). Returns the error of listing it, if there is one.
+    /// Opens a directory for listing. Returns an error if this fails, or if the walk has entered
+    /// the directory before (I1); `None` if it is open.
     fn enter(&mut self, directory: WalkEntry) -> Option<WalkError> {
         if !self.entered.insert(directory.node.number()) {
             return Some(WalkError {

@@ -106,8 +106,8 @@ impl SpaceRequest {
         self
     }
 
-    /// Sets the account that the blocks are taken from: the transaction's reservation, or a reserve
-    /// of the group.
+    /// Sets the account that the blocks are taken from: the transaction's reservation, or the
+    /// reserve that the group keeps for its btrees.
     #[must_use]
     pub const fn with_purpose(mut self, purpose: BlockPurpose) -> Self {
         self.wanted.purpose = Some(purpose);
@@ -136,8 +136,8 @@ impl SpaceRequest {
     }
 
     /// Declares that the transaction step allocates in no other group after this request, which
-    /// must name a group. The rest of the step needs no more blocks, so no blocks have to be
-    /// secured for it (I2).
+    /// must name a group. The rest of the step needs no more blocks, so the step need not latch
+    /// further groups for it (I2).
     #[must_use]
     pub(crate) const fn at_end_of_step(mut self) -> Self {
         self.is_last = true;
@@ -354,8 +354,8 @@ fn allocate_in(
     }
 }
 
-/// Allocates in a latched group. If the group has only busy blocks, forces the log and searches
-/// once more.
+/// Allocates in a latched group. If it finds only busy blocks, which a transaction has freed and
+/// whose free is not durable yet, forces the log and searches once more.
 fn take(
     tx: &mut Transaction<'_>,
     mut group: GroupSpace,

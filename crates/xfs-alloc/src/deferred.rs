@@ -107,14 +107,15 @@ enum FreedOwner {
 pub(crate) struct FreeWork {
     extent: BlockExtent,
     owner: FreedOwner,
-    /// The account to which the freed blocks are added: the volume's free blocks, or a reserve of
-    /// the group. `None` for a block of the free list, because that block already counts as free.
+    /// The account to which the freed blocks are added: the volume's free blocks, or the reserve
+    /// that the group keeps for its btrees. `None` for a block of the free list, because that block
+    /// already counts as free.
     purpose: Option<BlockPurpose>,
 }
 
 impl FreeWork {
-    /// Creates the work of freeing a block of a btree. The group has a reserve for the blocks of
-    /// this btree.
+    /// Creates the work of freeing a block of a btree for which the group keeps a reserve of
+    /// blocks.
     pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner) -> Self {
         let extent = BlockExtent { start: block, length_blocks: 1 };
         Self { extent, owner: FreedOwner::Of(Some(owner)), purpose: Some(BlockPurpose::Metadata) }

@@ -124,7 +124,8 @@ impl GroupSpace {
     }
 
     /// Fills the free list, then allocates the blocks of `wanted`. If nothing is allocated, the
-    /// result says whether the group has no suitable blocks, or only busy ones.
+    /// result says whether the group has no suitable blocks, or only busy ones, whose free is not
+    /// durable yet.
     pub(crate) fn allocate(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -228,7 +229,7 @@ impl GroupSpace {
         Ok(true)
     }
 
-    /// Removes the extents that are no longer busy from the list of busy extents, and discards them
+    /// Removes from the list of busy extents those whose free is durable by now, and discards them
     /// if discards are enabled.
     fn expire_busy(&self, tx: &Transaction<'_>) {
         let mut inner = self.state.lock();
@@ -287,8 +288,8 @@ impl GroupSpace {
     }
 
     /// Subtracts blocks from the volume's count of free blocks. No transaction has reserved these
-    /// blocks, but the group has them. If the count is too small, because other transactions have
-    /// reserved too much, records the debt in `unpaid_blocks`.
+    /// blocks, but the group has them free. If the count is too small, because other transactions
+    /// have reserved too much, records the debt in `unpaid_blocks`.
     fn count_unreserved(&self, tx: &Transaction<'_>, blocks: u64) {
         if blocks != 0 && tx.journal().count_free_blocks(-blocks.cast_signed()).is_err() {
             self.state.lock().unpaid_blocks += blocks;

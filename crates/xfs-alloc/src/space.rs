@@ -63,7 +63,7 @@ pub(crate) struct GroupState {
 pub(crate) struct Inner {
     /// Extents that were freed or unshared, but not durably yet.
     pub(crate) busy: BusyExtents,
-    /// The accounts of blocks that are reserved for btrees.
+    /// The accounts of the blocks that the group reserves for its btrees.
     pub(crate) reserves: Reserves,
     /// The debt in blocks: blocks that a btree has taken although the volume's count of free blocks
     /// had none left.
@@ -71,7 +71,8 @@ pub(crate) struct Inner {
 }
 
 impl AllocatorState {
-    /// Creates the state of a volume whose groups have these free blocks and reserves.
+    /// Creates the state of a volume from the header of each group and the blocks that it reserves
+    /// for its btrees.
     pub(crate) fn new(
         geometry: &Geometry,
         groups: impl IntoIterator<Item = (Agf, Reserves)>,
@@ -109,8 +110,8 @@ impl AllocatorState {
     }
 
     /// Takes over `fresh`, the state of a volume that has grown. `fresh` was counted while no
-    /// operation was in progress. Existing groups get the reserves of `fresh`, and its new groups
-    /// are added.
+    /// operation was in progress. Each existing group gets its reserves from `fresh`, and the new
+    /// groups of `fresh` are added.
     pub(crate) fn refresh(&self, fresh: Self) {
         let known = self.groups.len();
         for (state, fresh) in self.groups.iter().zip(fresh.groups.iter()) {

@@ -50,7 +50,7 @@ pub(crate) struct BufferCore {
     /// Whether the bytes are loaded and verified (I1). Set once, by the thread that read the bytes,
     /// before it releases the lock on the bytes.
     loaded: AtomicBool<Object>,
-    /// Whether the buffer was requested since the clock hand of its shard last passed it.
+    /// Whether the buffer was requested since the eviction clock of its shard last passed it.
     referenced: AtomicBool<Object>,
     latch: Latch<Object>,
     attachment: SetOnce<Attachment, Object>,
@@ -115,16 +115,16 @@ impl BufferCore {
         self.loaded.load(Ordering::Acquire)
     }
 
-    /// Marks the buffer as requested, so that the clock hand spares it once. The flag is written
-    /// only if it is clear: readers of a busy buffer then do not take the cache line of the flag
-    /// from each other.
+    /// Marks the buffer as requested, so that the eviction clock spares it once. The flag is
+    /// written only if it is clear: readers of a buffer in frequent use then do not take the cache
+    /// line of the flag from each other.
     pub(crate) fn note_reference(&self) {
         if !self.referenced.load(Ordering::Relaxed) {
             self.referenced.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Clears the mark of `note_reference`. Returns whether the buffer had the mark.
+    /// Clears the mark that `note_reference` sets. Returns whether the buffer had the mark.
     pub(crate) fn take_reference(&self) -> bool {
         let referenced = self.referenced.load(Ordering::Relaxed);
         if referenced {
@@ -264,7 +264,7 @@ pub struct WeakBuffer(Weak<BufferCore>);
 
 impl WeakBuffer {
     /// Returns the buffer, or `None` if it is no longer in memory. The call counts as a request for
-    /// the buffer, which the clock hand then spares once.
+    /// the buffer, which the eviction clock then spares once.
     #[must_use]
     pub fn upgrade(&self) -> Option<Buffer> {
         let core = self.0.upgrade()?;

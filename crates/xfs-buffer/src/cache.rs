@@ -36,7 +36,8 @@ use crate::hash::AddressHash;
 use crate::map::{BufferExtent, BufferMap};
 use crate::shard::{Entered, Shard, ShardStatistics};
 
-/// The least capacity of a shard in bytes. With less, each shard would hold too few buffers.
+/// The least capacity in bytes of a shard, an independent part of the cache. With less, each shard
+/// would hold too few buffers.
 const SHARD_BYTES: usize = 512 << 10;
 
 /// The greatest number of shards. More shards gain nothing: with 64, two concurrent misses rarely
@@ -381,8 +382,8 @@ impl BufferCache {
     }
 }
 
-/// The outcome of `load`, unless it failed: the buffer that this thread loaded, or the core that
-/// another thread had entered first.
+/// The outcome of `load`, unless it failed: the buffer that this thread loaded, or the core (shared
+/// state) that another thread had entered into the table first.
 enum Loaded {
     Here(Buffer),
     Elsewhere(Arc<BufferCore>),

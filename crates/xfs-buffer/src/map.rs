@@ -61,7 +61,7 @@ impl BufferMap {
     }
 
     /// Returns the corruption to report when another pointer claims this buffer's address with
-    /// another map or kind.
+    /// other extents or another kind.
     #[cold]
     pub(crate) fn conflict(&self, kind: BlockKind, other: &Self, wanted: BlockKind) -> Corruption {
         let differs = self.extents().zip(other.extents()).find(|(mine, other)| mine != other);

@@ -26,8 +26,8 @@ use xfs_sync::{Group, Mutex};
 use crate::buffer::BufferCore;
 use crate::hash::AddressHash;
 
-/// Memory in bytes that a buffer costs in addition to its contents: its core, its entries in the
-/// ring and in the table.
+/// Memory in bytes that a buffer costs in addition to its contents: its core (shared state), and
+/// its entries in the ring of the clock and in the table.
 const OVERHEAD_BYTES: usize = 256;
 
 /// Number of buffers that the clock's hand examines when a buffer arrives. The limit bounds the
@@ -46,7 +46,7 @@ pub struct ShardStatistics {
     pub failures: u64,
     /// Number of buffers that were evicted to make room.
     pub evictions: u64,
-    /// Number of buffers that the ring of the shard keeps in memory.
+    /// Number of buffers that the ring of the shard's eviction clock keeps in memory.
     pub buffers: usize,
     /// Memory that the buffers of the shard take, in bytes, overhead included.
     pub memory_bytes: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Shard {
     capacity_bytes: usize,
 }
 
-/// The outcome of entering a new core into the table.
+/// The outcome of entering the core (shared state) of a new buffer into the table.
 pub(crate) enum Entered {
     /// The new core is in the table now: the caller must load it.
     New,
@@ -75,20 +75,21 @@ impl Shard {
         }
     }
 
-    /// Returns the core at `at`, which may still be loading, or `None` if the table has no live
-    /// core for it.
+    /// Returns the core (shared state) of the buffer at `at`, which may still be loading, or `None`
+    /// if the table has no live core for it.
     pub(crate) fn find(&self, at: DiskAddr) -> Option<Arc<BufferCore>> {
         self.table.pin().get(&at).and_then(Weak::upgrade)
     }
 
-    /// Returns whether the table has exactly this core.
+    /// Returns whether the table has exactly this core (shared state of a buffer), and no other
+    /// core for its address.
     pub(crate) fn holds(&self, core: &Arc<BufferCore>) -> bool {
         let entry = |entry: &Weak<BufferCore>| std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core));
         self.table.pin().get(&core.map().at()).is_some_and(entry)
     }
 
-    /// Enters a core into the table, unless the table has a live core for its address (I1: at most
-    /// one live core per address).
+    /// Enters the core (shared state) of a new buffer into the table, unless the table has a live
+    /// core for its address (I1: at most one live core per address).
     pub(crate) fn enter(&self, core: &Arc<BufferCore>) -> Entered {
         let table = self.table.pin();
         let outcome = table.compute(core.map().at(), |entry| {
@@ -103,8 +104,8 @@ impl Shard {
         }
     }
 
-    /// Replaces `present` by `core`. Returns `false`, and changes nothing, if the table no longer
-    /// has `present`.
+    /// Replaces the core `present` in the table by `core`, the core of another buffer at the same
+    /// address. Returns `false`, and changes nothing, if the table no longer has `present`.
     pub(crate) fn supersede(&self, present: &Arc<BufferCore>, core: &Arc<BufferCore>) -> bool {
         let table = self.table.pin();
         let outcome = table.compute(core.map().at(), |entry| match entry {
@@ -116,7 +117,8 @@ impl Shard {
         !matches!(outcome, Compute::Aborted(()))
     }
 
-    /// Removes a core from the table: it could not be loaded, or its blocks have been freed.
+    /// Removes the core (shared state) of a buffer from the table, because it could not be loaded
+    /// or its blocks have been freed.
     pub(crate) fn forget(&self, core: &Arc<BufferCore>) {
         let same = |_: &DiskAddr, entry: &Weak<BufferCore>| {
             std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core))
@@ -125,7 +127,8 @@ impl Shard {
         let _ = self.table.pin().remove_if(&core.map().at(), same);
     }
 
-    /// Keeps a loaded core in memory, and evicts other cores if the shard is too full.
+    /// Keeps the core (shared state) of a loaded buffer in memory, and evicts other buffers if the
+    /// shard is too full.
     pub(crate) fn keep(&self, core: Arc<BufferCore>) {
         let victims = {
             let mut clock = self.clock.lock();

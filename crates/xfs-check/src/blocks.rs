@@ -21,7 +21,7 @@ use crate::hash::Keyed;
 pub(crate) struct Volume<'a> {
     pub(crate) device: &'a dyn BlockDevice,
     pub(crate) superblock: &'a Superblock,
-    /// The end of the log, unless the log could not be read.
+    /// The LSN of the end of the log; `None` if the log could not be read.
     pub(crate) log_head: Option<Lsn>,
     /// The keyed hash function for facts. The sums of such hashes show whether two structures hold
     /// the same facts (`sums.rs`).

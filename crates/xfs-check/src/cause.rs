@@ -27,14 +27,16 @@ const MOST_KEPT: usize = 1 << 17;
 /// damage of its own.
 #[derive(Clone, Copy)]
 pub(crate) struct Doubt<'a> {
-    /// The gaps that would explain the difference. The most precise one is first.
+    /// The gaps (structures that could not be read) that would explain the difference. The most
+    /// precise one is first.
     pub(crate) gaps: &'a [Gap],
     /// The inode whose damage would explain the difference.
     pub(crate) near: Option<InodeNumber>,
 }
 
 impl<'a> Doubt<'a> {
-    /// Returns the doubt about a difference that any of these gaps would explain.
+    /// Returns the doubt about a difference that any of these gaps (structures that could not be
+    /// read) would explain.
     pub(crate) const fn of(gaps: &'a [Gap]) -> Self {
         Self { gaps, near: None }
     }
@@ -46,7 +48,7 @@ impl<'a> Doubt<'a> {
     }
 }
 
-/// A difference that a gap may explain.
+/// A difference between structures that a gap (a structure that could not be read) may explain.
 struct Consequence {
     finding: Finding,
     gap: Gap,
@@ -113,8 +115,8 @@ impl Consequences {
     }
 }
 
-/// Decides for each difference between two structures whether it is a finding or a consequence: one
-/// of the structures may have a gap.
+/// Decides for each difference between two structures whether it is a finding or a consequence: a
+/// part of one of the structures may not have been read.
 pub(crate) struct Judge<'a> {
     pub(crate) gaps: &'a Gaps,
     pub(crate) findings: &'a mut Findings,
@@ -130,7 +132,7 @@ impl Judge<'_> {
     }
 }
 
-/// The findings that can be causes, by their indexes.
+/// The findings that can be the cause of a difference, by their indexes in the list of findings.
 struct Causes {
     /// For each gap that was looked up, the first finding that can have opened it; `None` if no
     /// finding can.
@@ -196,7 +198,7 @@ fn is_source(code: Code) -> bool {
     !is_comparison && code.area() != Area::Space && code.severity() > Severity::Counter
 }
 
-/// Returns whether the damage that a finding reports can have opened a gap.
+/// Returns whether the damage that a finding reports can be the reason for a gap.
 fn opens(finding: &Finding, gap: Gap) -> bool {
     if !is_source(finding.code) {
         return false;

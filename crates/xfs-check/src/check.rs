@@ -44,7 +44,8 @@ pub struct CheckOptions {
     log_head: Option<Lsn>,
     /// The number of threads; 0 means one for each processor.
     threads: usize,
-    /// The key of the hash function for facts. `None` for a random key.
+    /// The key of the hash function by which facts of different structures are compared. `None` for
+    /// a random key.
     key: Option<(u64, u64)>,
     /// Findings that the caller has made before the check.
     earlier: Vec<Finding>,
@@ -184,7 +185,7 @@ struct Share<T> {
     findings: Findings,
 }
 
-/// A unit of work of the inode pass: one leaf of a group's inode btree.
+/// A unit of work of the pass over inodes: the inodes of one leaf of a group's inode btree.
 #[derive(Clone, Copy)]
 struct Unit {
     group: AgNumber,

@@ -178,7 +178,7 @@ impl Directory<'_> {
         blocks
     }
 
-    /// Reads the data blocks: names, and the longest free record of each.
+    /// Reads the data blocks: their names, and the length of the longest free record of each block.
     fn data<T: Facts>(&mut self, pass: &mut Pass<'_, T>) {
         let geometry = pass.volume.geometry();
         let log = geometry.directory_block_log;
@@ -207,7 +207,8 @@ impl Directory<'_> {
         }
     }
 
-    /// Reads one data block. Returns its longest free record.
+    /// Reads one data block. Returns the length of its longest free record; `None` if the block
+    /// cannot be used.
     fn data_block<T: Facts>(&mut self, pass: &mut Pass<'_, T>, block: FileBlock) -> Option<u16> {
         let geometry = pass.volume.geometry();
         let count = 1 << geometry.directory_block_log;

@@ -47,13 +47,13 @@ pub(crate) struct ForkMap {
 }
 
 impl ForkMap {
-    /// Returns the extent that holds a block of the fork.
+    /// Returns the extent that holds a block of the fork; `None` for a hole.
     pub(crate) fn find(&self, block: FileBlock) -> Option<&Extent> {
         let next = self.extents.partition_point(|extent| extent.end() <= block);
         self.extents.get(next).filter(|extent| extent.file_block <= block)
     }
 
-    /// Returns the disk address of a block of the fork.
+    /// Returns the disk address of a block of the fork; `None` for a hole.
     pub(crate) fn address<T: Facts>(
         &self,
         pass: &Pass<'_, T>,
@@ -251,7 +251,8 @@ impl<T: Facts> Collected<'_, '_, '_, T> {
         self.map.is_whole &= is_whole;
     }
 
-    /// Puts the findings of a walk before the findings that its visitor has made during the walk.
+    /// Puts `findings`, those of the walk itself, before those that the visitor of the walk has
+    /// made.
     fn put_back(&mut self, mut findings: Findings) {
         findings.append(self.pass.findings.take());
         *self.pass.findings = findings;

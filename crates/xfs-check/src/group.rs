@@ -26,7 +26,8 @@ use chunk_place::{claim_chunk, is_aligned};
 /// The facts of a group that the next passes need.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupSummary {
-    /// The leaves of the inode btree: the units of the next pass.
+    /// The leaves of the inode btree. The next pass checks the inodes of each leaf as one unit of
+    /// work.
     pub(crate) leaves: Vec<AgBlock>,
     /// Extents that are recorded as shared, in order: first block and the block after the last.
     pub(crate) shared: Vec<(u32, u32)>,
@@ -76,7 +77,7 @@ impl<T: Facts> GroupCheck<'_, T> {
         self.group.number()
     }
 
-    /// Claims the blocks of the headers, and those of the log if it is in this group.
+    /// Reports the owners of the blocks of the headers, and of the log if it is in this group.
     fn fixed_claims(&mut self) {
         let number = self.number();
         let headers = self.volume.geometry().header_blocks();
@@ -205,7 +206,7 @@ impl<T: Facts> GroupCheck<'_, T> {
         listed && btree_blocks.is_some()
     }
 
-    /// Claims the blocks of the free list. Returns whether all of them are known.
+    /// Reports the owner of the blocks of the free list. Returns whether all of them are known.
     fn free_list(&mut self, agf: &Agf) -> bool {
         let number = self.number();
         let owner = Owner::Used(RmapOwner::Group);

@@ -61,7 +61,7 @@ impl Report {
         self.unchecked.is_empty() && !self.is_stopped
     }
 
-    /// Returns the worst severity of all findings.
+    /// Returns the worst severity of all findings; `None` if there is no finding.
     #[must_use]
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(Finding::severity).max()

@@ -14,8 +14,8 @@ use crate::volume_ref::InodeRef;
 impl Node {
     /// Returns the address in memory of the inode's cache line that each open and close reads.
     /// Benchmarks of opens report it, because another thread that writes a neighbouring line may
-    /// slow an open down. `None` on a volume that is open for reading, where opens write nothing
-    /// there.
+    /// slow an open down. `None` on a volume that is open for reading, because opens of such a
+    /// volume write to no inode.
     #[must_use]
     pub fn memory_address(&self) -> Option<usize> {
         let line =
@@ -42,7 +42,7 @@ impl OpenOptions {
 
     /// Sets the number of lists (slots) in which the log gathers commits until it writes them: by
     /// default two for each processor. With 1, all threads share one list. With a
-    /// [`fixed_time`](Self::fixed_time) there is one.
+    /// [`fixed_time`](Self::fixed_time) there is always one list.
     ///
     /// # Panics
     ///

@@ -49,8 +49,8 @@ impl Description {
         self.mode
     }
 
-    /// Returns the identity of this description as an owner of locks. No other description has the
-    /// same identity at the same time.
+    /// Returns the identity of this description as an owner of locks. No two descriptions that
+    /// exist at the same time have the same identity.
     pub(super) fn id(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }

@@ -11,8 +11,8 @@ use xfs_inode::Inode;
 use super::File;
 use crate::Result;
 
-/// Contiguous bytes of a file, as a range of the device. While the loan exists, the file is not
-/// written, and its blocks do not pass to another file.
+/// Bytes of a file that are contiguous on the device, as a range of the device. While the loan
+/// exists, the file is not written, and its blocks do not pass to another file.
 pub struct ExtentLoan<'a> {
     device: &'a dyn BlockDevice,
     offset: u64,

@@ -17,7 +17,7 @@ use xfs_vfs::{
 use super::File;
 use crate::Result;
 
-/// Number of bytes of each range that a deduplication compares at a time.
+/// Number of bytes that a deduplication reads from each of its two ranges, and compares, at a time.
 const COMPARE_BYTES: usize = 256 << 10;
 
 /// Whether an allocation past the end extends the file.

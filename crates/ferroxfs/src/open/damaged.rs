@@ -104,7 +104,8 @@ impl OpenOptions {
         }
     }
 
-    /// Returns the part of a device that the options name, whatever it contains.
+    /// Returns the part of a device that the options name (a partition, or everything from an
+    /// offset on), whatever it contains.
     fn place_of(&self, data: SharedDevice) -> Result<LocatedVolume, FindError> {
         let (start, length) = match &self.selection {
             Selection::Auto => (0, data.length_bytes()),

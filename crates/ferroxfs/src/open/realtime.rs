@@ -12,8 +12,9 @@ use super::{Devices, OpenError};
 use crate::Error;
 
 impl Devices {
-    /// Checks the realtime device, if one was given or is part of the data device. Returns the
-    /// damage that leaves the rest of the volume readable: a section that ends after its device.
+    /// Checks the realtime device, if one was given or is part of the data device. If the realtime
+    /// section is longer than its device, returns that as damage: the rest of the volume can still
+    /// be read.
     ///
     /// # Errors
     ///

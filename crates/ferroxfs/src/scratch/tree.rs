@@ -198,8 +198,8 @@ fn check_replaceable(node: &Node) -> Result<()> {
     }
 }
 
-/// Returns whether `directory` is `top`, or is below `top`. The caller keeps names from changing
-/// meanwhile.
+/// Returns whether `directory` is `top`, or is below `top`. The caller holds the lock that keeps
+/// names from changing (I2).
 fn is_below(top: &Node, directory: &Node) -> bool {
     let mut pending = vec![Arc::clone(top)];
     while let Some(node) = pending.pop() {

@@ -16,8 +16,8 @@ fn volume() -> Volume {
     devices.open().unwrap()
 }
 
-/// Runs an operation twice. Returns the number of writes to memory of the second run, which finds
-/// everything cached.
+/// Runs an operation twice. Counts the writes to memory that threads share in the second run, which
+/// finds everything cached.
 fn count(operation: impl Fn(&Volume)) -> Counts {
     let volume = volume();
     operation(&volume);
@@ -40,8 +40,8 @@ fn lookup_writes_nothing_shared() {
     check_shares_nothing(|volume| drop(volume.lookup("/node/a-longer-node-entry-77").unwrap()));
 }
 
-/// A user's permissions along a path are read from the cached inodes. Checks that such a lookup
-/// writes no more memory than a lookup by root.
+/// A user's permissions along a path are read from the cached inodes. Checks that a lookup by the
+/// user writes no more shared memory than a lookup by root.
 #[test]
 fn cached_path_costs_a_user_no_more_than_root() {
     let options = OpenOptions::new().write(true);
@@ -62,7 +62,7 @@ fn cached_path_costs_a_user_no_more_than_root() {
 }
 
 /// A lookup that does not follow the last symbolic link uses the dentry cache too. Checks that it
-/// writes no more memory than a lookup of a file.
+/// writes no more shared memory than a lookup of a file.
 #[test]
 fn lookup_of_a_link_itself_costs_no_more_than_a_file() {
     let options = OpenOptions::new().write(true);

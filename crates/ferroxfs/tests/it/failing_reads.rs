@@ -37,9 +37,9 @@ fn check_true(shown: &Shown, whole: &Shown, nth: u64) {
     }
 }
 
-/// Opens the volume on a device whose `nth` read fails, and reads everything. Checks that the
-/// failure is reported as EIO, and that all files that could be read are as in `whole`. `None`:
-/// opening the volume failed.
+/// Opens the volume on a device that fails its `nth` read, or all reads from then on, and reads
+/// everything. Checks that each failure is reported as EIO, and that all files that could be read
+/// are as in `whole`. `None`: opening the volume failed.
 fn check_failing(device: &Arc<FailingDevice>, whole: &Shown, nth: u64) -> Option<Volume> {
     let volume = match open(device) {
         Ok(volume) => volume,
@@ -67,9 +67,9 @@ fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &
     assert_eq!(again.files, whole.files);
 }
 
-/// Makes the first read fail, then the one that is `step` reads later, and so on, each on a new
-/// device, until no reads are left. Checks the errors, and that everything can be read again
-/// afterwards.
+/// Reads the golden image again and again, each time on a new device. The first read of the first
+/// device fails, then the one that is `step` reads later, until no read is left to fail. Checks the
+/// errors, and that everything can be read when reads no longer fail.
 fn check_every(step: u64, persistence: Persistence) {
     let whole = read_everything(&super::volume());
     assert!(whole.errors.is_empty(), "{:?}", whole.errors);

@@ -139,7 +139,7 @@ fn immutable_file_changes_only_its_settings() {
 }
 
 /// On a volume without a realtime device, a directory can have the flag that gives new files the
-/// realtime flag. No file gets the realtime flag there.
+/// realtime flag. On such a volume, no file gets the realtime flag.
 #[test]
 fn directory_may_inherit_realtime_without_the_device() {
     let volume = open();
@@ -230,9 +230,10 @@ fn realtime_hint_must_be_aligned_without_the_device() {
     }
 }
 
+/// A clone takes over the copy-on-write hint only if the whole source becomes the whole target.
 /// Each case has five numbers of bytes: the lengths of source and target, the start and length of
-/// the cloned range, and its start in the target. The last field says whether the whole source
-/// becomes the whole target.
+/// the cloned range, and its start in the target. The last field says whether the target takes the
+/// hint over.
 #[test]
 fn clone_of_a_whole_file_takes_its_cow_hint() {
     const HINT: u64 = 16 * BLOCK;

@@ -112,7 +112,7 @@ fn full_volume_refuses_and_can_be_emptied() {
 
 type Act = fn(&File, &File) -> Result<(), Error>;
 
-/// Operations that need space. Each gets two files with the same contents.
+/// Operations that need space. Each is called with two files that have the same contents.
 const ACTS: [Act; 10] = [
     |file, _| file.write_at(&[3; 1 << 20], 0).map(|written| assert!(written > 0)),
     |file, _| file.change_range(0..VOLUME_BYTES / 2, RangeMode::Allocate(AllocateMode::Extend)),

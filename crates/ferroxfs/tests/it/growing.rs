@@ -26,8 +26,8 @@ fn make() -> SharedDevice {
     make_sized(DEVICE_BYTES, "-d size=300m -d agsize=80m -l size=16m")
 }
 
-/// Opens the volume again, and checks that it has as many blocks and inodes as `space`, the counts
-/// of the volume before it was closed.
+/// Opens the closed volume again, and checks that it has the same counts of blocks and inodes as in
+/// `space`, which were read before the close.
 fn check_counts(device: &SharedDevice, space: ferroxfs::Space) {
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();
     let fresh = volume.space().unwrap();

@@ -30,8 +30,8 @@ fn duration() -> Duration {
     if is_long { Duration::from_secs(60) } else { Duration::from_millis(900) }
 }
 
-/// Runs each closure of `work` in a thread of its own, again and again until `duration` is over,
-/// and at least once.
+/// Runs each closure of `work` in a thread of its own. A thread calls its closure again and again
+/// until `duration` is over, and at least once.
 fn at_once(duration: Duration, work: &[&(dyn Fn(&mut Prng) + Sync)]) {
     let (is_over, end) = (AtomicBool::new(false), Instant::now() + duration);
     thread::scope(|scope| {

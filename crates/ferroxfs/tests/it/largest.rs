@@ -20,8 +20,8 @@ const PLAIN: CreateOptions = CreateOptions::new(0o777);
 const LIST_ENTRIES: u32 = 5461;
 /// The longest value of an attribute, in bytes.
 const VALUE_BYTES: usize = 64 << 10;
-/// Number of free blocks without a free neighbour that `scatter` leaves, in addition to those of
-/// [`SCATTERED_BYTES`].
+/// Number of single free blocks (neither neighbour is free) that `scatter` leaves, in addition to
+/// those of [`SCATTERED_BYTES`].
 const SCATTERED_BLOCKS: u64 = 700;
 const SCATTERED_BYTES: u64 = 2 << 20;
 

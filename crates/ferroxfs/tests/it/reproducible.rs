@@ -15,7 +15,8 @@ const VOLUME_BYTES: u64 = 160 << 20;
 /// Number of operations, enough to wrap the log several times.
 const OPERATIONS: usize = 2000;
 const FILES: usize = 300;
-/// Number of handles that are open at the same time. Their files may be removed meanwhile.
+/// Number of handles that are open at the same time. Their files may be removed while they are
+/// open.
 const OPEN: usize = 8;
 
 const CREATION: CreateOptions = CreateOptions::new(0o644).uid(1).gid(2);

@@ -14,7 +14,7 @@ use xfs_trans::testing::{log_device, make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
-/// Number of steps that a thread makes between two checks of the log.
+/// Number of steps that a thread makes before it checks again how often the log has wrapped.
 const STEPS: u32 = 50;
 const PLAIN: CreateOptions = CreateOptions::new(0o644);
 

@@ -174,7 +174,8 @@ fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
     done.map_or_else(|error| error.errno(), |()| 0)
 }
 
-/// Adds a line for every file below a directory: path, mode, and both lists.
+/// Adds to `lines` one line for every file below the directory `below`: path, mode, access list and
+/// default list.
 fn facts(root: &Path, below: &Path, lines: &mut Vec<String>) -> io::Result<()> {
     let mut names = fs::read_dir(root.join(below))?.map(|entry| Ok(entry?.file_name()));
     let mut names = names.by_ref().collect::<io::Result<Vec<_>>>()?;

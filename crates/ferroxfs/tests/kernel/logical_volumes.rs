@@ -15,7 +15,7 @@ use crate::failed;
 const DISK_BYTES: u64 = 256 << 20;
 const EXTENT_BYTES: u64 = 1 << 20;
 const STRIPE_BYTES: u64 = 64 << 10;
-/// Where LVM puts the first extent of a physical volume.
+/// Offset in bytes at which LVM puts the first extent of a physical volume.
 const FIRST_EXTENT: u64 = 1 << 20;
 
 /// The number of a disk, the first LVM extent on that disk, and the number of extents.
@@ -78,7 +78,8 @@ impl Group {
         self.directory.path().join(name)
     }
 
-    /// Runs a tool of LVM that sees the loop devices only and does not use device mapper.
+    /// Runs a tool of LVM, set up so that it sees only the loop devices and does not use device
+    /// mapper.
     fn lvm(&self, tool: &str, arguments: &[&str]) -> Result<String, TrialError> {
         let devices: Vec<_> =
             self.loops.iter().map(|device| format!("\"a|^{device}$|\"")).collect();

@@ -113,7 +113,7 @@ fn on_ours(volume: &Volume, case: &Case, umask: u16) -> Result<Answer, TrialErro
     Ok(answer.map_err(|error| error.errno()))
 }
 
-/// Returns the state of all cases as the kernel shows it, one string for each.
+/// Returns, for each case, the attributes of all its files as the kernel shows them, in one string.
 fn facts(root: &Path, cases: &[Case]) -> Result<Vec<String>, TrialError> {
     let facts_of = |case: &Case| comparison::facts(&root.join(case.folder())).map_err(failed);
     cases.iter().map(facts_of).collect()

@@ -15,7 +15,8 @@ use xfs_oracle::{Image, Xfsprogs, ready};
 
 use crate::{CREATION, failed};
 
-/// Size in bytes of the extents in which free space is left. A directory block has 64 KiB.
+/// Size in bytes of the largest free extents that the test leaves on the volume. A directory block
+/// has 64 KiB.
 const PIECE_BYTES: u64 = 16 << 10;
 const BLOCK_BYTES: u64 = 64 << 10;
 const VOLUME_BYTES: u64 = 320 << 20;

@@ -104,7 +104,8 @@ impl GroupRequest {
 pub(crate) enum SearchResult {
     /// A range of blocks, and the free extent that contains it.
     Extent { from: FreeSpace, range: Range<u32> },
-    /// Nothing at present: suitable blocks exist, but they are busy.
+    /// Nothing at present: suitable blocks exist, but they are busy, that is, their free is not
+    /// durable yet.
     Busy,
     /// The group has no suitable blocks.
     Nothing,
@@ -215,7 +216,7 @@ impl GroupSpace {
 pub(super) struct Search<'s> {
     cache: &'s BufferCache,
     group: &'s GroupSpace,
-    /// Whether the search has left out busy blocks.
+    /// Whether the search has left out busy blocks: free blocks whose free is not durable yet.
     met_busy: Cell<bool>,
 }
 
@@ -243,7 +244,8 @@ impl<'s> Search<'s> {
     }
 
     /// Finds blocks for the free list: at most `missing` blocks of one free extent. Prefers blocks
-    /// that are not busy. Returns `None` if the group has no free extent.
+    /// that are not busy, that is, whose free is durable. Returns `None` if the group has no free
+    /// extent.
     pub(super) fn for_free_list(&self, missing: u32) -> Result<Option<Candidate>> {
         let wanted = GroupRequest { purpose: None, ..GroupRequest::blocks(1, missing) };
         if let Some(found) = self.long_enough(&wanted)? {

@@ -108,8 +108,8 @@ impl<'journal> GroupInodes<'journal> {
         self.state.publish(&self.agi);
     }
 
-    /// Writes the changed fields back to the buffer of the AGI, and saves the paths in the btrees
-    /// for the next operation. The transaction keeps the latch.
+    /// Writes the changed fields back to the buffer of the AGI, and saves the editors' paths in
+    /// both inode btrees for the next operation. The transaction keeps the latch.
     pub(super) fn close(mut self, tx: &mut Transaction<'_>) {
         self.store(tx);
         self.state.keep_paths(self.paths);

@@ -47,8 +47,8 @@ pub fn latched_inode_state(journal: &Journal, inode: InodeNumber) -> Result<Inod
     Ok(found?.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
 }
 
-/// Finds the chunk of an inode of a group, starting at the saved path in the btree. Returns `None`
-/// if the inode lies in no chunk.
+/// Finds the chunk of an inode of a group, starting at the path that the last operation on the
+/// btree has saved. Returns `None` if the inode lies in no chunk.
 fn find_latched(
     journal: &Journal,
     header: &Buffer,

@@ -13,7 +13,7 @@ use xfs_sync::{
 };
 use xfs_trans::Journal;
 
-/// The value of `free_count` while the number of free inodes is not known.
+/// The value of `free_count` while the number of free inodes of the group is not known.
 const UNKNOWN: u32 = u32::MAX;
 
 /// The estimated number of blocks that the saved paths of one group keep in memory.
@@ -55,8 +55,8 @@ pub(super) struct InodeGroupState {
     before: Mutex<HashMap<AgInode, AgInode>, Group>,
     /// The AGI's buffer, once it has been read. The volume keeps it until it is unmounted.
     header: SetOnce<Buffer, Group>,
-    /// The saved paths. They are used only by the holder of the latch of the AGI, which protects
-    /// all blocks on these paths.
+    /// The saved paths in the inode btrees. They are used only by the holder of the latch of the
+    /// AGI, which protects all blocks on these paths.
     paths: Mutex<SavedPaths, Group>,
     /// Whether `header` and `paths` are kept: not if all saved paths would take too much memory.
     keeps_buffers: bool,
@@ -140,7 +140,8 @@ impl InodeGroupState {
         })
     }
 
-    /// Takes the saved paths out. The caller holds the latch of the AGI.
+    /// Takes the saved paths in the inode btrees out of the state. The caller holds the latch of
+    /// the AGI.
     pub(super) fn take_paths(&self) -> SavedPaths {
         std::mem::take(&mut *self.paths.lock())
     }

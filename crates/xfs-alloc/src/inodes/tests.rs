@@ -472,8 +472,9 @@ fn make_many(journal: &Arc<Journal>, count: u32, made: &mut BTreeSet<InodeNumber
     }
 }
 
-/// Takes all space of the group in extents of 4 blocks, including the group's reserve. Then frees
-/// every second one of the first 400 extents. Returns the 200 extents between them.
+/// Takes all space of the group in extents of 4 blocks, including the blocks that the group
+/// reserves for its btrees. Then frees every second one of the first 400 extents. Returns the 200
+/// extents between them.
 fn fill_but_for_parts(journal: &Arc<Journal>) -> Vec<BlockExtent> {
     let mut extents = Vec::new();
     for (purpose, blocks) in [(BlockPurpose::File, 4), (BlockPurpose::Metadata, 0)] {
@@ -523,7 +524,7 @@ fn inode_btree_that_cannot_grow_is_a_shutdown_and_not_no_space() {
     assert!(journal.is_shut_down());
 }
 
-/// Takes all space of the group, including the group's reserve.
+/// Takes all space of the group, including the blocks that the group reserves for its btrees.
 fn fill(journal: &Arc<Journal>) {
     for (purpose, reserved, most) in
         [(BlockPurpose::File, 64, 64), (BlockPurpose::File, 1, 1), (BlockPurpose::Metadata, 0, 1)]

@@ -26,7 +26,7 @@ pub(crate) enum Account {
     ReverseMap,
 }
 
-/// Blocks reserved for one account of a group.
+/// One account of a group: the blocks that are reserved for some of its btrees.
 #[doc(alias = "xfs_ag_resv")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserve {

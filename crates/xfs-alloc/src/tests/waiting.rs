@@ -317,7 +317,7 @@ impl Worker {
 
     /// Takes `count` single blocks, each from a random group or, if that group has none, from the
     /// groups after it. The transaction has reserved the blocks. Only the first allocation may find
-    /// none: after it, the step has secured all blocks that it may need.
+    /// none. From then on, the step keeps the groups that have all blocks that it may need.
     fn take_blocks(&mut self, tx: &mut Transaction<'_>, count: u64) {
         for index in 0..count {
             let target = AllocationTarget::FromGroup(self.group());

@@ -29,7 +29,7 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// The facts that a parent gives about a child.
+/// A child block, with the properties that its parent block says it must have.
 #[derive(Debug)]
 pub(crate) struct Child<K> {
     block: u64,
@@ -145,7 +145,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(())
     }
 
-    /// Returns the facts that the block above `depth` gives about its child `index`.
+    /// Returns child `index` of the block above `depth`, with the properties that the child must
+    /// have.
     pub(crate) fn child(&self, depth: usize, index: usize) -> Result<Child<F::Key>> {
         let Some(parent) = depth.checked_sub(1).and_then(|above| self.steps.get(above)) else {
             return Ok(self.top_child(index));
@@ -184,8 +185,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         }
     }
 
-    /// Reads a child and checks it against the facts that its parent gives: its level must be one
-    /// lower (I1), and its keys must lie within the parent's limits (I2).
+    /// Reads a child and checks that it has the properties that follow from its parent: its level
+    /// must be one lower (I1), and its keys must lie within the parent's limits (I2).
     pub(crate) fn read_child(
         &self,
         source: &impl Source<Block = B>,

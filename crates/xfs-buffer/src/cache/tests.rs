@@ -9,8 +9,8 @@ use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
 use crate::testing::{BLOCK, BLOCKS, TARGET, TestDevice, address, geometry, mark};
 
-/// A device that takes the clock's lock of every shard of the cache during each read. A thread that
-/// read with such a lock held would wait for itself.
+/// A device that, during each read, takes the lock of the eviction clock of every shard of the
+/// cache. A thread that read with such a lock held would wait for itself.
 struct LookingDevice {
     device: Arc<TestDevice>,
     cache: SetOnce<Weak<BufferCache>, Volume>,
@@ -190,7 +190,8 @@ fn damaged_block_fails_on_read_and_is_not_cached() {
     assert_eq!(device.reads(), 2);
 }
 
-/// Checks I1 of `xfs_buffer::shard`: there is one live core per address.
+/// Checks I1 of `xfs_buffer::shard`: there is one live core (shared state of a buffer) per address.
+/// Threads read one buffer at the same time, and the device must be read once.
 #[test]
 fn concurrent_reads_of_one_buffer_read_the_device_once() {
     let device = TestDevice::new();

@@ -130,7 +130,7 @@ impl BufferCache {
     }
 }
 
-/// Creates a latched core whose bytes are all zero.
+/// Creates the core (shared state) of a new buffer, latched, with bytes that are all zero.
 fn empty_core(map: &[BufferExtent], kind: BlockKind) -> Result<Arc<BufferCore>> {
     let core = BufferCore::new(buffer_map(map)?, kind);
     core.latch().lock_exclusive();

@@ -134,7 +134,7 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
 }
 
 /// Returns the word of a command line that names the command: the first one that is no option and
-/// no value of an option. The command line may be invalid.
+/// no value of an option. The command line may be invalid. `None`: it has no such word.
 pub(crate) fn command_word(words: &[OsString]) -> Option<&OsString> {
     let command = Cli::command();
     let takes_value = |word: &OsString| {

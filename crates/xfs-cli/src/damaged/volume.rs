@@ -87,7 +87,8 @@ impl DamagedImage {
         names::in_message(self.path.as_os_str().as_encoded_bytes()).into_owned()
     }
 
-    /// Finds the superblock and replays the log. Everything worth knowing goes to `note`.
+    /// Finds the superblock and replays the log. Remarks for the user, such as a damaged
+    /// superblock, go to `note`.
     pub(crate) fn read(self, mut note: impl FnMut(String)) -> Result<DamagedVolume, Failure> {
         let failure = |failure: Failure| about_image(failure, &self.path);
         let found = find_superblock(&*self.device)
@@ -140,7 +141,7 @@ impl DamagedImage {
         }
     }
 
-    /// Returns the device that holds the log, as it is on disk.
+    /// Returns the device that holds the log; `None` if the log is external and was not named.
     fn log_of(&self, superblock: &Superblock) -> Option<SharedDevice> {
         match superblock.has_external_log() {
             true => self.log.clone(),

@@ -58,7 +58,8 @@ const FLAGGED_LIMIT: usize = 256;
 pub(crate) struct HostWriter<'a> {
     fidelity: Fidelity,
     root: &'a Directory,
-    /// The inode space of the current source.
+    /// The inode space of the current source, which tells its inode numbers from those of other
+    /// images.
     origin: InodeSpace,
     location: Option<SourceLocation>,
     /// The length in bytes of the host path of the current source. The rest of a longer path is the

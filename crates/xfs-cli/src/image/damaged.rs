@@ -68,7 +68,7 @@ impl Image {
         Ok(Self::open_unrecognised(&open, path, DamagedStart::Overwritten)?.0)
     }
 
-    /// Opens the image, and returns why no volume was recognised in it.
+    /// Opens the image. If no volume was recognised in it, also returns why; `None` if one was.
     fn open_unrecognised(
         open: &OpenOptions,
         path: &Path,

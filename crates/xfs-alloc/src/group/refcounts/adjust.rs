@@ -26,9 +26,10 @@ pub(crate) enum CountChange {
     Increase,
     /// One file fewer contains the blocks.
     Decrease,
-    /// The blocks are staged for copy-on-write.
+    /// The blocks become staged for copy-on-write: allocated for a file, but not mapped into it
+    /// yet.
     Stage,
-    /// The blocks are no longer staged.
+    /// The blocks are no longer staged for copy-on-write.
     Unstage,
 }
 
@@ -69,7 +70,7 @@ pub(super) struct Adjusted {
     pub(super) unreferenced: Vec<Range<u32>>,
 }
 
-/// A block whose count does not allow the change.
+/// The error for a block whose count does not allow the change.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InvalidChange {
     pub(super) start: u32,

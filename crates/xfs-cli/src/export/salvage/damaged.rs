@@ -106,7 +106,8 @@ impl Run for Damaged {
     }
 }
 
-/// Finds the file at a path. Symbolic links are not followed.
+/// Finds the file at a path in the damaged volume; `None` if there is none. Symbolic links are not
+/// followed.
 fn find<'a>(survey: &'a Survey<'a>, path: &[u8]) -> Option<Node<'a>> {
     let mut node = survey.top();
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
