@@ -1,7 +1,8 @@
 //! Volumes inside containers that are not partitions: LVM, software RAID, bcache.
 //!
-//! Owns: the names of these volumes, and the advice how to open them. ferroxfs does not open these
-//! volumes on its own: only the kernel knows how a logical volume of several pieces is assembled.
+//! Owns: the names of these volumes, and the advice how to open them. This module is for volumes
+//! that ferroxfs cannot open by itself. It does open linear and striped logical volumes of LVM
+//! (`lvm`), and RAID members that hold all data of their array.
 
 use std::fmt;
 use std::io;
@@ -36,10 +37,9 @@ pub struct Container {
 pub struct InnerVolume {
     /// The name of the volume.
     pub name: String,
-    /// Offset in bytes of the volume on the device. `None` if the volume is not one contiguous
-    /// piece.
+    /// Offset in bytes of the volume on the device. `None` if the volume is not contiguous there.
     pub start: Option<u64>,
-    /// The kind of data in the volume, if the volume is one contiguous piece.
+    /// The kind of data in the volume; only known for a volume that is contiguous on the device.
     pub contents: Contents,
 }
 

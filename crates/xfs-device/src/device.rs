@@ -12,8 +12,8 @@ pub type SharedDevice = Arc<dyn BlockDevice>;
 pub enum Durability {
     /// The write need not be durable before the next flush.
     Cached,
-    /// The written bytes are on stable storage when the write returns ("FUA"). Earlier writes need
-    /// not be.
+    /// The written bytes are on stable storage when the write returns ("FUA"). Earlier writes may
+    /// still be in a cache.
     Durable,
 }
 

@@ -79,7 +79,7 @@ pub enum DeviceFailure {
     Lock(io::Error),
     /// The device is mounted, or another device is made of it.
     InUse(Usage, DeviceAccess),
-    /// The kernel refuses exclusive access. It does not say which user has the device.
+    /// The kernel refuses exclusive access. It does not say which program or mount uses the device.
     Busy,
     /// The device is a disk image in a format that cannot be opened with this access.
     ForeignImage(Contents, DeviceAccess),

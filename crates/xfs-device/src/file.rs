@@ -441,8 +441,8 @@ impl Stack {
         Ok(claims)
     }
 
-    /// Returns an error if another device made of the same file has a writer. Checks only where the
-    /// file itself cannot be locked.
+    /// Returns an error if another device made of the same file has a writer. Checks only those
+    /// devices whose common file this process cannot open and lock.
     fn look_at_twins(&self, options: OpenOptions) -> Result<(), DeviceFailure> {
         for twin in self.twins.iter().filter(|twin| twin.is_meeting_place) {
             let Ok(file) = File::open(&twin.node) else { continue };

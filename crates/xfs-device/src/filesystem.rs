@@ -1,4 +1,5 @@
-//! Finds the XFS volume on a device: the whole device, a partition, a logical volume, or a mirror.
+//! Finds the XFS volume on a device: the whole device, a partition, a logical volume of LVM, or a
+//! mirror (a member of a RAID 1 array).
 //!
 //! Owns: the choice and its errors. Does **not** own: looking through the device ([`finder`]).
 
@@ -42,7 +43,7 @@ pub struct LocatedVolume {
     /// The device that contains exactly the bytes of the volume.
     pub device: SharedDevice,
     /// The offset of the volume on the searched device in bytes. 0 for a logical volume, which need
-    /// not be one piece.
+    /// not be contiguous.
     pub start: u64,
     /// The partition that contains the volume, or `None`.
     pub partition: Option<Partition>,

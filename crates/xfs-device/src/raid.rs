@@ -16,8 +16,9 @@
 //! 992 this disk
 //! ```
 //!
-//! Members with a superblock at the end start with the data itself. So the superblock is also
-//! looked for at the end: a write to one member alone would make the mirrors differ.
+//! A member whose superblock is at its end starts with the data itself, so it looks like a plain
+//! volume. The superblock is therefore also looked for at the end. If it were missed, a write could
+//! reach one member alone and make the mirrors differ.
 
 mod superblock;
 
@@ -59,12 +60,13 @@ pub enum VolumeNote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RaidError {
-    /// Writing to one member would make the mirrors differ.
+    /// The array was opened for writing. That is refused, because a write to one member would make
+    /// the mirrors differ.
     #[error(
         "is a member of a software RAID, whose mirrors a write to one of them would make differ"
     )]
     Write,
-    /// Each member is a spare, or had failed.
+    /// No member that was given is usable: each is a spare or had failed.
     #[error("is a spare or failed member of a software RAID")]
     NotActive,
     /// The data of the member was being rebuilt or reshaped.

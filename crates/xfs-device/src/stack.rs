@@ -99,7 +99,7 @@ pub(crate) struct Level {
     /// cannot be determined.
     pub(crate) is_shared: bool,
     /// Whether this level is a block device below a loop device. A loop device does not claim its
-    /// block device, so others could still mount it.
+    /// block device, so the kernel could still mount that block device.
     pub(crate) is_unclaimed: bool,
     /// The length of the file in bytes when it was opened. `None` for a block device.
     length_bytes: Option<u64>,

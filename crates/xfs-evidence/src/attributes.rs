@@ -43,7 +43,7 @@ pub struct FoundAttribute {
     pub value: FoundValue,
     /// The part of the attribute that the damage leaves uncertain.
     pub doubt: Option<AttributeDoubt>,
-    /// Whether the leaf passed all checks.
+    /// Whether the leaf that holds the attribute passed all checks; in the short form, the inode.
     pub trust: Trust,
 }
 
@@ -80,7 +80,8 @@ pub struct FoundParent {
     pub generation: u32,
     /// The name of the file in that directory.
     pub name: Box<[u8]>,
-    /// Whether the leaf passed all checks.
+    /// Whether the leaf that holds the parent pointer passed all checks; in the short form, the
+    /// inode.
     pub trust: Trust,
 }
 
@@ -113,7 +114,8 @@ impl AttributeEvidence {
             && self.map.is_whole()
     }
 
-    /// Notes a range that is missing. A range that continues the last one is joined to it.
+    /// Adds a range of the fork to `missing`. A range that continues the last one there is joined
+    /// to it.
     fn miss(&mut self, range: FileRange) {
         match self.missing.last_mut() {
             Some(last) if last.start <= range.start && range.start <= last.end => {
@@ -417,7 +419,8 @@ struct LeafPlace {
     trust: Option<Trust>,
 }
 
-/// Returns whether the block has the magic number of a node or of a remote value.
+/// Returns whether a block that is no leaf has its place in an attribute fork: whether its magic
+/// number is that of a node or of a remote value.
 fn is_known(bytes: &[u8]) -> bool {
     let remote = bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic));
     dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC)

@@ -73,7 +73,8 @@ impl DirectoryEvidence {
         }
     }
 
-    /// Notes a range that is missing. A range that continues the last one is joined to it.
+    /// Adds a range of the fork to `missing`. A range that continues the last one there is joined
+    /// to it.
     fn miss(&mut self, range: FileRange) {
         match self.missing.last_mut() {
             Some(last) if last.start <= range.start && range.start <= last.end => {

@@ -63,7 +63,8 @@ impl ForkEvidence {
         self.damages.is_empty() && self.missing.is_empty() && self.doubtful.is_empty()
     }
 
-    /// Returns the sound extent that holds a block of the fork.
+    /// Returns the extent that maps a block of the fork; doubtful extents do not count. `None` if
+    /// no extent maps it.
     #[must_use]
     pub fn find(&self, block: FileBlock) -> Option<&Extent> {
         let next = self.extents.partition_point(|extent| extent.end() <= block);
@@ -184,7 +185,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Reads one block of an extent btree. Returns the children of a node, last first.
+    /// Reads one block of an extent btree. Returns the children of a node, last first; none for a
+    /// leaf, whose extents are added to `found`.
     fn tree_block(
         &self,
         owner: InodeNumber,
@@ -233,8 +235,8 @@ impl Evidence<'_> {
         children_of(&children, block.level().saturating_sub(1), child.range)
     }
 
-    /// Reads a leaf of an extent btree at a block that a sweep or the reverse map has named.
-    /// Returns `None` if the block is not such a leaf.
+    /// Reads a leaf of an extent btree at a block that a sweep of the device or the reverse map has
+    /// named. Returns `None` if the block is not such a leaf.
     #[must_use]
     pub fn extent_leaf(&self, block: FsBlock) -> Option<FoundLeaf> {
         let (bytes, at) = self.read_block(block).ok()?;
@@ -280,7 +282,7 @@ impl Evidence<'_> {
 }
 
 impl ForkEvidence {
-    /// Notes that the blocks of an extent that cannot be believed are missing.
+    /// Adds the blocks of an extent that fails a check to `missing`.
     fn lose(&mut self, extent: &Extent) {
         if extent.length_blocks != 0 && extent.end().0 <= FILE_BLOCK_LIMIT {
             self.missing.push(FileRange { start: extent.file_block, end: extent.end() });

@@ -28,7 +28,8 @@ use crate::volume::Evidence;
 /// The largest number of inodes that are kept. Each takes some 700 bytes.
 const MOST_INODES: usize = 1 << 19;
 
-/// The limit on the blocks of records that are read, for each block of the log.
+/// The number of times that each block of the log is read, on average, before the reading of
+/// records gives up. The records of a damaged log can overlap.
 const READS_PER_BLOCK: u64 = 8;
 
 /// An inode as the log has it, in the last state in which it had a name.
@@ -118,7 +119,8 @@ impl Evidence<'_> {
 
 /// Passes the transactions of all runs of records to `take`, the oldest run first. A run is a
 /// sequence of whole records without a gap. Returns the LSN of the first record of the run that
-/// ends at the head, or `None` if head and tail are unknown or the newest record is damaged.
+/// ends at the head. Returns `None` if head and tail are unknown, if the newest record is damaged,
+/// or if too many blocks were read (`READS_PER_BLOCK`).
 fn read_runs(log: &LogDevice, mut take: impl FnMut(&Transaction)) -> Option<Lsn> {
     let head = xfs_log::find_head_and_tail(log).ok().map(|state| state.head.block());
     // Without a head the records are read in the order of their places.
@@ -153,8 +155,8 @@ fn read_runs(log: &LogDevice, mut take: impl FnMut(&Transaction)) -> Option<Lsn>
     unbroken.filter(|_| head.is_some())
 }
 
-/// Returns a made-up state of the log, with which a reader reads from the record with this header
-/// up to block `end`.
+/// Returns a made-up state of the log. It makes a reader start at the record with this header and
+/// end at block `end`.
 fn run_of(log: &LogDevice, header: &xfs_format::log_record::LogRecordHeader, end: u32) -> LogState {
     // A run that begins at `end` would be empty, so it ends at the end of the log.
     let end = if header.lsn.block() == end { log.length_blocks() } else { end };
@@ -181,7 +183,8 @@ impl Replay {
         }
     }
 
-    /// Applies the next state, if the inode has a name in it.
+    /// Applies an inode item of the next transaction in the log. The result is kept if the inode
+    /// has a name in it.
     fn apply(&mut self, evidence: &Evidence<'_>, transaction: &Transaction, item: &InodeItem<'_>) {
         let (lsn, order) = (transaction.lsn(), transaction.order());
         if lsn < self.newest {

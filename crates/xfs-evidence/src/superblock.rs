@@ -43,9 +43,9 @@ pub struct SuperblockEvidence {
     pub sector: Vec<u8>,
     /// The source of the sizes.
     pub source: SuperblockSource,
-    /// The reason why the superblock may not belong to this volume; `None` without doubt. A program
-    /// that only reads can use a doubtful superblock; a program that writes by it can destroy a
-    /// volume.
+    /// The reason why the superblock may not belong to this volume; `None` if nothing speaks
+    /// against it. A program that only reads can use a doubtful superblock; a program that writes
+    /// by it can destroy a volume.
     pub doubt: Option<SuperblockDoubt>,
 }
 
@@ -59,8 +59,8 @@ pub enum SuperblockDoubt {
         /// Number of groups whose headers were read.
         of: u32,
     },
-    /// The copies of a second volume agree with at least half of their groups too, and the first
-    /// group agrees with neither volume.
+    /// The device has copies of two volumes. For each volume at least half of the groups agree, and
+    /// the first group of the device agrees with neither.
     Rival,
 }
 
@@ -92,7 +92,7 @@ pub enum SuperblockSource {
     GroupHeaders,
 }
 
-/// A superblock that was read from some place.
+/// A superblock that was read from the device, in its disk form and decoded.
 #[derive(Clone)]
 struct Copy {
     disk: SuperblockDisk,
@@ -100,7 +100,8 @@ struct Copy {
 }
 
 impl Copy {
-    /// Returns whether byte `at` is the start of a later group by the sizes of the copy itself.
+    /// Returns whether, by the sizes in the copy itself, a group other than the first starts at
+    /// byte `at`.
     fn is_in_its_place(&self, at: u64) -> bool {
         let geometry = &self.superblock.geometry;
         let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
@@ -116,9 +117,9 @@ impl Copy {
 /// either no copy lies where mkfs.xfs would have put it, or the headers of the first group are
 /// damaged. Returns `None` if there is no superblock that passes its checks.
 ///
-/// A copy counts only at a group start by its own sizes, because a file can hold a whole volume.
-/// Sizes that more groups state win over those that more copies state, because a growth that was
-/// cut off leaves old copies.
+/// A copy counts only if, by its own sizes, a group starts where it lies, because a file can hold a
+/// whole volume. Sizes that more groups state win over those that more copies state, because a
+/// growth that was cut off leaves old copies.
 ///
 /// # Errors
 ///
@@ -148,8 +149,9 @@ pub fn find_superblock(
     Ok(by_copies(device, primary))
 }
 
-/// Builds the superblock from the copies; from `primary`, if more of the groups agree with it than
-/// with any copy; or from the headers of groups. No copy agrees with `primary`.
+/// Builds the superblock when no copy agrees with `primary`, the one in the first sector. The
+/// source is the copies, or `primary` if more groups agree with it than with any copy. If there is
+/// no copy, or no group agrees with one, it is the headers of groups.
 fn by_copies(device: &dyn BlockDevice, primary: Option<Copy>) -> Option<SuperblockEvidence> {
     let (copies, has_rival) = search(device, primary.as_ref());
     let best = vote(device, &copies);
@@ -214,7 +216,7 @@ fn read_copy(device: &dyn BlockDevice, at: u64) -> Result<Copy, SuperblockError>
     Ok(Copy { disk, superblock })
 }
 
-/// Reads the copies where `superblock` says that groups begin, without the primary.
+/// Reads the copies of `superblock` at the starts of groups other than the first.
 fn copies_of(device: &dyn BlockDevice, superblock: &Superblock) -> Vec<Copy> {
     let geometry = &superblock.geometry;
     let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;

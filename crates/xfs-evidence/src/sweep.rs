@@ -134,8 +134,8 @@ pub fn sweep(
     outcome
 }
 
-/// Reads a piece sector by sector. Sectors that cannot be read become zeros, in which no structure
-/// is recognised.
+/// Fills `piece` with the bytes of the device from byte `start` on, sector by sector. Sectors that
+/// cannot be read become zeros, in which no structure is recognised.
 fn read_blocks(evidence: &Evidence<'_>, start: u64, piece: &mut [u8]) {
     for (sector, at) in piece.chunks_mut(512).zip((start / 512)..) {
         if evidence.read(DiskAddr(at), sector).is_err() {

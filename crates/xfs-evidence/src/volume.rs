@@ -116,7 +116,8 @@ impl<'a> Evidence<'a> {
         &self.superblock.geometry
     }
 
-    /// Starts the reads of one fork. All forks share one budget for wasted reads.
+    /// Starts the reads of one fork. All forks share one budget for reads of blocks that turn out
+    /// useless.
     pub(crate) fn fork_reads(&self) -> ForkReads<'_> {
         self.waste.fork()
     }

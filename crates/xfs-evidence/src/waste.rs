@@ -50,7 +50,7 @@ pub(crate) struct ForkReads<'a> {
 }
 
 impl ForkReads<'_> {
-    /// Returns whether the fork may read nothing more.
+    /// Returns whether the fork must not read any further blocks.
     pub(crate) const fn is_over(&self) -> bool {
         self.wasted >= FREE_WASTE && self.budget.left.get() == 0
     }
@@ -60,7 +60,8 @@ impl ForkReads<'_> {
         self.wasted
     }
 
-    /// Returns whether the fork reads a block for the first time. A second time is wasted.
+    /// Returns whether the fork reads a block for the first time. A second read of it counts as
+    /// wasted.
     pub(crate) fn is_first(&mut self, block: FsBlock) -> bool {
         let is_first = self.seen.insert(block);
         if !is_first {

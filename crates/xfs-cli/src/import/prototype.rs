@@ -53,7 +53,8 @@ struct PrototypeFile {
     what: PrototypeKind,
 }
 
-/// The type of a file, with the data that is not in its facts.
+/// The type of a file, with the data of that type: entries, the host file with the contents, or a
+/// link target.
 #[derive(Debug)]
 enum PrototypeKind {
     /// The names in a directory, each with the index of its file in `Prototype::files`.

@@ -187,8 +187,8 @@ impl TarReader {
         }
     }
 
-    /// Returns whether the next block is a header or marks the end of the archive. In both cases
-    /// the current member has no contents.
+    /// Returns whether a header or the end of the archive comes next, so that the current member
+    /// has no contents.
     pub(super) fn is_at_header(&mut self) -> Result<bool, Failure> {
         let bytes = self.input.peek(BLOCK_BYTES)?;
         Ok(bytes.is_empty() || is_header(&bytes) || foreign::is_zero(&bytes))

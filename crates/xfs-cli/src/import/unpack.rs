@@ -228,8 +228,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         self.arrive(way, makes)
     }
 
-    /// Returns the directory at the end of the resolved path `way`. With `makes`, missing
-    /// directories are created.
+    /// Returns the directory at the end of the resolved path `way`: each component with its node,
+    /// or `None` if it does not exist. With `makes`, missing directories are created.
     fn arrive(
         &self,
         way: Vec<(Vec<u8>, Option<Node>)>,
@@ -247,8 +247,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         Ok(directory)
     }
 
-    /// Returns whether the image has a symbolic link to a directory under the name of a directory
-    /// of the archive.
+    /// Returns whether `name` in `directory` is a symbolic link to a directory of the image.
+    /// `parts` is the whole path of that name.
     fn is_link_to_directory(
         &self,
         directory: &Node,

@@ -96,8 +96,8 @@ impl<'a> ImageWriter<'a> {
         self
     }
 
-    /// Sets the origin and the location of the sources that follow. If several names in sources of
-    /// one `origin` have the same inode, their copies are names of one file.
+    /// Sets the inode space (`origin`) and the location of the sources that follow. Names with the
+    /// same inode number in one inode space become names of one file.
     pub(crate) fn start_source(&mut self, origin: InodeSpace, location: Option<SourceLocation>) {
         self.origin = origin;
         self.location = location;

@@ -93,7 +93,8 @@ impl Run for Check {
 }
 
 impl Check {
-    /// Returns the notes about the log: that it was dirty, and that whole records follow its end.
+    /// Returns the notes about the log: that it was dirty, and that it has whole records after its
+    /// head.
     fn notes_of_log(&self) -> Result<Vec<Finding>, Failure> {
         let Some(Ok(state)) = self.image.describe()?.log else { return Ok(Vec::new()) };
         let mut notes = Vec::from_iter(self.cut_log(&state)?);
@@ -104,8 +105,9 @@ impl Check {
         Ok(notes)
     }
 
-    /// Returns the note about whole records after the end of the log, or `None` if there are none.
-    /// Such records are no damage: a power failure can leave them too.
+    /// Returns the note about whole records after the head of the log, where the replay ends;
+    /// `None` if there are none. Such records need not be damage: a power failure can leave them
+    /// too.
     fn cut_log(&self, state: &LogState) -> Result<Option<Finding>, Failure> {
         let records = count_records_after_head(&self.image.log()?, state);
         let records = records.map_err(|error| self.image.failure(error))?;

@@ -171,7 +171,7 @@ fn is_text(value: &[u8]) -> bool {
     odd * 8 <= value.len()
 }
 
-/// Replaces these bytes in a name by octal escapes, as getfattr(1) does.
+/// Replaces the bytes `special` in a name with octal escapes, as getfattr(1) does.
 fn escape(name: &[u8], special: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(name.len());
     for &byte in name {

@@ -65,9 +65,9 @@ pub(crate) trait ExaminedFile {
 pub(crate) struct Program {
     /// The expression that is evaluated for every file.
     pub(crate) expression: Expression,
-    /// The maximum depth of the walk below each start.
+    /// The maximum depth of the walk below each argument of the command.
     pub(crate) max_depth: usize,
-    /// The minimum depth below each start at which files are evaluated.
+    /// The minimum depth, below each argument of the command, at which files are evaluated.
     pub(crate) min_depth: usize,
     /// Whether a directory is evaluated after its entries.
     pub(crate) is_depth_first: bool,

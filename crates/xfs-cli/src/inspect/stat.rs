@@ -129,7 +129,7 @@ fn print(target: &ImagePath, node: &Node, clock: &Clock, console: &mut Console) 
     print_own(out, &metadata)
 }
 
-/// Prints the facts of an inode that only XFS has.
+/// Prints those facts of an inode that stat(1) does not show, because only XFS has them.
 fn print_own(out: &mut impl Write, metadata: &Metadata) -> io::Result<()> {
     writeln!(
         out,

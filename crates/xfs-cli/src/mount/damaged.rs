@@ -44,7 +44,8 @@ pub(super) struct DamagedTree {
     space: TreeSpace,
 }
 
-/// The result of a survey: everything that the user must know.
+/// The result of a survey: the notes and the losses that the user must know, and the space of the
+/// volume.
 pub(super) struct SurveyReport {
     pub(super) notes: Vec<String>,
     pub(super) shortfalls: Shortfalls,
@@ -53,7 +54,8 @@ pub(super) struct SurveyReport {
     space: TreeSpace,
 }
 
-/// The progress of a survey, which ends the survey when a message arrives on this channel.
+/// A receiver of the progress of a survey. It ends the survey when a message arrives on this
+/// channel.
 struct UntilStopped<'a>(&'a Receiver<()>);
 
 impl SurveyProgress for UntilStopped<'_> {
@@ -172,7 +174,8 @@ struct Surveyed<'a> {
 }
 
 impl<'a> Surveyed<'a> {
-    /// Returns the name for which the kernel's number `node` stands.
+    /// Returns the name in the tree for which the FUSE node number `node` stands. ENOENT if there
+    /// is none.
     fn id(&self, node: u64) -> Result<NameId, Errno> {
         let index = node.checked_sub(ROOT_NODE).and_then(|index| usize::try_from(index).ok());
         let index = index.filter(|index| *index < self.tree.count());

@@ -46,16 +46,17 @@ struct Predecessor {
 enum ImageUser {
     /// The previous server, which is about to end.
     Predecessor(Predecessor),
-    /// Another process, even if a previous server has the image locked too.
+    /// A process that is no previous server, alone or beside a previous server.
     Other,
-    /// No process that is visible.
+    /// No process, or none that is visible to this process.
     Nobody,
 }
 
 /// The reason why an image cannot be opened.
 pub(crate) struct Refusal {
     pub(super) error: OpenError,
-    /// The PID of a previous server that should have closed the image by now.
+    /// The PID of a previous server that has not closed the image in time; `None` if that is not
+    /// the reason.
     pub(super) predecessor: Option<String>,
 }
 

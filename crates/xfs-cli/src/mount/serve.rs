@@ -44,7 +44,7 @@ pub(super) struct ServeVolume {
     pub(super) sandbox: SandboxWhen,
 }
 
-/// The names of a damaged volume.
+/// The result of the survey of a damaged volume.
 struct SurveyedTree {
     tree: DamagedTree,
     /// Whether parts of the volume cannot be read.

@@ -23,7 +23,8 @@ use crate::terminal::names;
 use crate::terminal::screen::Screen;
 use listen::Listener;
 
-/// The limit, in bytes, on the value of an attribute through which a mount reports about itself.
+/// The limit, in bytes, on the value of an extended attribute in which a mount reports about
+/// itself.
 const MOST_BYTES: usize = 64 << 10;
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 const MICROSECONDS_PER_SECOND: f64 = 1e6;
@@ -139,7 +140,7 @@ impl Run for ServeFigures {
     }
 }
 
-/// Reads the attribute `name` of the root of a ferroxfs mount.
+/// Reads the extended attribute `name` of `folder`, the root of a ferroxfs mount.
 pub(crate) fn read_attribute(folder: &Path, name: &str) -> Result<Vec<u8>, Failure> {
     let mut value = vec![0; MOST_BYTES];
     match rustix::fs::getxattr(folder, name, value.as_mut_slice()) {

@@ -133,7 +133,7 @@ impl StagedFile {
         }
     }
 
-    /// Returns whether publishing both files needs the rights to only one directory.
+    /// Returns whether both files can be published by a process that may change only one directory.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         let is_copied = |staged: &Self| matches!(staged.replaces, Replaces::Contents(_));
         let identity = |staged: &Self| {

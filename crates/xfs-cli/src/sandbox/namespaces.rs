@@ -52,8 +52,8 @@ const SECONDARY: [Kind; 4] = [
 pub(super) enum Root<'a> {
     /// An empty, read-only directory.
     Empty,
-    /// This directory and the mounts beneath it. Afterwards its descriptor leads to nothing above
-    /// it.
+    /// This directory and the mounts beneath it. After the change of the root, its descriptor no
+    /// longer leads to directories above it.
     Directory(BorrowedFd<'a>),
     /// The root of the host, unchanged.
     Same,

@@ -6,7 +6,7 @@
 /// A fenced block that a reader types into a shell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// The line of the first command in the document, counted from 1.
+    /// The line, in the document, of the block's first command, counted from 1.
     pub(crate) line: usize,
     pub(crate) needs: Needs,
     pub(crate) commands: String,

@@ -284,7 +284,7 @@ fn compressed_archives_are_recognised_by_their_contents() {
 }
 
 /// Checks the import of an archive that is cut off. The members before the cut exist, directories
-/// have their metadata, and one line is printed.
+/// have their metadata, and one line on standard error reports the cut.
 #[test]
 fn cut_archives_leave_complete_members_and_directories() {
     let place = VolumeDir::new();

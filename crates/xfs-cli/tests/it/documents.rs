@@ -17,7 +17,7 @@ fn document(place: &VolumeDir, arguments: &[&str]) -> Value {
     document
 }
 
-/// Checks that the document of a command has these numbers, no failures, and a duration.
+/// Checks that the JSON document of a command has these numbers, no failures, and a duration.
 #[track_caller]
 fn check_numbers(place: &VolumeDir, arguments: &[&str], expected: &[(&str, u64)]) {
     let document = document(place, arguments);

@@ -12,7 +12,7 @@ use crate::changing::VolumeDir;
 /// The offset in bytes of the second sector of the image, which holds the first AGF.
 const AGF: u64 = 512;
 
-/// The blocks of an image that are not zero, by number.
+/// The blocks of an image that are not all zeros, by block number.
 type Image = BTreeMap<u64, Vec<u8>>;
 
 const BLOCK: usize = 4096;
@@ -20,7 +20,7 @@ const BLOCK: usize = 4096;
 /// Offset in the superblock of the count of free blocks, eight bytes.
 const FREE_BLOCKS: usize = 144;
 
-/// Reads the image of a directory.
+/// Reads the file `image` in the directory of a test.
 fn image(place: &VolumeDir) -> Image {
     let file = File::open(place.path("image")).unwrap();
     let (mut blocks, mut at) = (Image::new(), 0);
@@ -293,8 +293,8 @@ fn overwritten_inode_is_restored_from_the_log_byte_for_byte() {
     }
 }
 
-/// Damages the newest record of the log, so that no earlier record is known to have the newest
-/// state of an inode.
+/// Damages the newest record of the log. It may have held newer states of inodes, so a state in an
+/// earlier record is no longer known to be the newest.
 fn damage_newest_record(place: &VolumeDir) {
     let log = json(place, &["log", "image"]);
     let head = log["head"].as_str().and_then(|lsn| lsn.split(':').nth(1));

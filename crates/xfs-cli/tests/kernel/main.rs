@@ -326,7 +326,8 @@ fn volume_under_load_is_read() -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// Returns the state of an image file that a write would change.
+/// Returns the state of an image file that a write would change: contents, modification time, and
+/// allocated blocks.
 fn state(image: &Path) -> (Vec<u8>, i64, i64, u64) {
     let metadata = fs::metadata(image).unwrap();
     let bytes = fs::read(image).unwrap();

@@ -1,6 +1,7 @@
 //! Looks through a disk and the other members of its volume group or array.
 //!
-//! A mirror is entered first, then a logical volume in it. There is no deeper nesting.
+//! If the disk or a partition is a mirror (a member of a RAID 1 array), the search continues in its
+//! data, and then in a logical volume in that data. There is no deeper nesting.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::partition::{Partition, partitions};
 use crate::raid::{self, RaidError};
 use crate::signature::{self, Contents};
 
-/// A search on a disk.
+/// The search for a volume on a disk.
 pub(super) struct Finder<'a> {
     pub(super) disk: SharedDevice,
     /// The other devices of the volume group or of the array.
@@ -139,8 +140,8 @@ impl Finder<'_> {
         self.take(whole, volume)
     }
 
-    /// Returns `volume` as the result of the search. Fails if the disk is open for writing and the
-    /// logical volume is read-only.
+    /// Returns the logical volume `volume` as the result of the search, with the partition and the
+    /// notes of `found`. Fails if the disk is open for writing and the logical volume is read-only.
     fn take(
         &self,
         found: LocatedVolume,
@@ -165,8 +166,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Adds the physical volume on the device: it is the whole device, or the data of a mirror.
-    /// Returns whether the device is a physical volume or a mirror.
+    /// Adds the physical volume that fills the device, or the data of the device if that is a
+    /// mirror. Returns whether the device is a physical volume or a RAID member.
     fn add_whole(
         &self,
         groups: &mut VolumeGroups,
@@ -186,7 +187,7 @@ impl Finder<'_> {
     }
 
     /// Adds the physical volumes in the partitions of a device. Returns whether at least one
-    /// partition is a physical volume or a mirror.
+    /// partition is a physical volume or a RAID member.
     fn add_partitions(
         &self,
         groups: &mut VolumeGroups,

@@ -12,23 +12,23 @@ use std::io;
 
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read, check_write};
 
-/// A range of a logical volume.
+/// A segment of a logical volume: contiguous on one physical volume, or striped over several.
 pub(super) struct Piece {
     pub(super) start: u64,
     pub(super) length_bytes: u64,
-    /// The size of a stripe in bytes. It has no meaning for one column.
+    /// The size of a stripe in bytes. It has no meaning for a segment with only one column.
     pub(super) stripe_bytes: u64,
     pub(super) columns: Vec<Column>,
 }
 
-/// The part of a piece on one physical volume.
+/// The part of a segment on one physical volume.
 pub(super) struct Column {
     pub(super) device: SharedDevice,
     /// The byte of the device at which the column starts.
     pub(super) start: u64,
 }
 
-/// A range of a physical volume.
+/// The part of a request that is contiguous on one physical volume.
 struct Run<'a> {
     device: &'a SharedDevice,
     offset: u64,
@@ -52,8 +52,8 @@ impl LogicalDevice {
         Self { pieces, length_bytes, is_read_only }
     }
 
-    /// Returns the place of the byte at `offset` on a physical volume, and the number of bytes from
-    /// there on that are contiguous.
+    /// Returns the location, on a physical volume, of the byte at `offset` of the logical volume,
+    /// and the number of bytes from there on that are contiguous.
     fn run(&self, offset: u64) -> io::Result<Run<'_>> {
         let past_end = || io::Error::from(io::ErrorKind::UnexpectedEof);
         let after = self.pieces.partition_point(|piece| piece.start <= offset);

@@ -60,7 +60,7 @@ pub struct MetadumpExtent {
 pub struct MetadumpReader<S> {
     source: S,
     header: MetadumpHeader,
-    /// The number of bytes read so far.
+    /// The number of bytes of the image that have been read or skipped so far.
     place: u64,
     /// The bytes of the current extent that were not read yet.
     left: u64,

@@ -44,9 +44,9 @@ pub struct NewAttribute<'a> {
 /// level.
 const TREE_BLOCKS: u64 = 5;
 
-/// Sets an attribute. If the attribute fits in the inode or in a leaf with room, this step does all
-/// of the work. Otherwise further steps of this transaction's chain do the rest, at the latest when
-/// the transaction commits.
+/// Sets an attribute. If the attribute fits in the inode or in a leaf with room, this transaction
+/// does all of the work. Otherwise further transactions of its chain (a series of rolled
+/// transactions, each one a step) do the rest, at the latest when the transaction commits.
 ///
 /// The transaction must be of the kind
 /// [`SetAttr`](xfs_format::reservation::TransactionKind::SetAttr), or come from
@@ -73,8 +73,8 @@ pub fn set_attribute(
 }
 
 /// Sets an attribute as [`set_attribute`] does, and applies `change` to the inode's core in the
-/// same step. After a crash either both changes are present or neither is. `change` must not touch
-/// the fields that depend on the forks ([`LiveInode::change`]).
+/// transaction that changes the attribute. After a crash either both changes are present or neither
+/// is. `change` must not touch the fields that depend on the forks ([`LiveInode::change`]).
 ///
 /// # Errors
 ///
@@ -105,10 +105,10 @@ pub fn set_attribute_along(
     AttributeWork::new(file, old, Some(new)).along(Box::new(change)).begin(tx)
 }
 
-/// Sets an attribute of a file that is created in this step and has no attribute of this name. If
-/// the attribute does not fit in the inode, further steps of the chain do all of the work, because
-/// this step has reserved only for creating the file. A crash may then leave the file without the
-/// attribute.
+/// Sets an attribute of a file that this transaction creates and that has no attribute of this
+/// name. If the attribute does not fit in the inode, later transactions of the chain do all of the
+/// work, because this one has reserved only for creating the file. A crash may then leave the file
+/// without the attribute.
 ///
 /// # Errors
 ///
@@ -127,8 +127,8 @@ pub fn set_attribute_on_new(
     AttributeWork::new(file, None, Some(new)).begin_on_new(tx)
 }
 
-/// Removes an attribute. The blocks of a long value are freed in further steps of this
-/// transaction's chain.
+/// Removes an attribute. The blocks of a long value are freed in later transactions of the same
+/// chain (a series of rolled transactions).
 ///
 /// # Errors
 ///

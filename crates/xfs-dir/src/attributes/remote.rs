@@ -39,8 +39,8 @@ impl Attributes<'_> {
         Ok(value)
     }
 
-    /// Reads `count` blocks that are contiguous on disk, and appends the bytes of the remote value
-    /// in them to `value`.
+    /// Reads `count` blocks that are contiguous on disk, from file block `first` on. Appends the
+    /// bytes of the remote value in them to `value`, of which the whole length is `length` bytes.
     fn read_pieces(
         &self,
         first: FileBlock,

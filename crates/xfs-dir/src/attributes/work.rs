@@ -1,4 +1,5 @@
-//! A change of an attribute in several steps. Each step is a transaction of one chain.
+//! A change of an attribute in several steps. Each step is one transaction in a chain of rolled
+//! transactions.
 //!
 //! Owns: the steps, and the contents of a parent pointer's intent. Does **not** own the edits of a
 //! step ([`AttributeChange`]).

@@ -4,8 +4,8 @@
 //! in the inode at once. The inode is logged with the change of the directory anyway. So there are
 //! as many transactions as on a volume without parent pointers.
 //!
-//! **The long way**, if the attributes have blocks of their own or the inode has no room: an intent
-//! in this transaction, and further steps of the chain.
+//! **The long way**, if the attributes have blocks of their own or the inode has no room: this
+//! transaction logs an intent, and later transactions of its chain change the attributes.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ pub enum ParentPath {
     /// The short way if possible: by a change in the inode.
     #[default]
     Direct,
-    /// Always the long way: by an intent and a step of its own. For benchmarks and tests only.
+    /// Always the long way: by an intent and a transaction of its own. For benchmarks and tests
+    /// only.
     Intents,
 }
 

@@ -46,11 +46,11 @@ pub(crate) struct Names {
     model: Model,
     random: Prng,
     path: ParentPath,
-    /// Whether `between_steps` is also called in chains that change attributes. These chains have
-    /// no intents, so a crash may leave the old attribute.
+    /// Whether `between_steps` is also called in chains of transactions that change attributes.
+    /// These chains have no intents, so a crash may leave the old attribute.
     pub(crate) cuts_values: bool,
-    /// A function that is called between two steps of a chain. At that moment the intent of the
-    /// chain is durable, but the deferred work is not done.
+    /// A function that is called between two transactions of a chain. At that moment the intent of
+    /// the chain is durable, but the deferred work is not done.
     pub(crate) between_steps: Option<Box<dyn FnMut()>>,
 }
 

@@ -14,8 +14,9 @@ use xfs_format::{FileBlock, FsBlock};
 use super::{FileRange, ForkEvidence};
 
 impl ForkEvidence {
-    /// Adds extents from another source, as far as they map blocks that no extent maps yet. The
-    /// blocks that they map are no longer missing. Of two new extents that overlap, the first wins.
+    /// Adds extents from another source, such as the reverse map, as far as they map blocks that no
+    /// extent maps yet. The blocks that they map are no longer missing. Of two new extents that
+    /// overlap, the first wins.
     pub fn fill(&mut self, more: &[Extent]) {
         let extents = std::mem::take(&mut self.extents).into_iter();
         let mut map: BTreeMap<FileBlock, Extent> =

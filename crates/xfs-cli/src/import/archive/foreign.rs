@@ -5,10 +5,12 @@ use super::BLOCK_BYTES;
 use crate::import::decompress::Compression;
 use crate::import::tar::is_header;
 
-/// The number of bytes that are read to tell formats apart: the magic of ISO 9660 is at byte 32769.
+/// The number of bytes that are read to tell formats apart. They include the farthest magic, that
+/// of ISO 9660 at byte 32769.
 pub(in crate::import) const LOOKED_AT_BYTES: usize = 32_774;
 
-/// A known format: an offset, the bytes at that offset, the name of the format, and a hint.
+/// A known format: the offset of its magic, the magic, the name of the format, and a hint for the
+/// user.
 type Known = (usize, &'static [u8], &'static str, &'static str);
 
 const BY_BSDTAR: &str = "bsdtar -cf - --format=pax @FILE | ferroxfs import - IMAGE";

@@ -25,8 +25,9 @@ const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::APPEND);
 
 impl ImageWriter<'_> {
-    /// Returns the facts of a source for its copy. If the copy must not depend on earlier reads of
-    /// the source, the access time is replaced by the modification time (I5 of `writer`).
+    /// Returns the facts (mode, owner, times, …) that the copy of a source gets. If the copy must
+    /// not depend on earlier reads of the source, the access time is replaced by the modification
+    /// time (I5 of `writer`).
     pub(super) fn facts<S: Source>(&self, source: &S) -> Facts {
         let facts = source.facts();
         let is_by_contents = self.writer_options.is_by_contents(source);

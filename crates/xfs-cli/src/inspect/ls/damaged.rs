@@ -95,7 +95,8 @@ impl Run for DamagedLs {
     }
 }
 
-/// Returns whether a report is about something that the listing of `path` shows.
+/// Returns whether a report about a damaged file is about `path`, or about a file below it that the
+/// listing of `path` shows.
 fn concerns(report: &FileReport, path: &[u8], arguments: &LsArguments) -> bool {
     let parts = |path: &[u8]| -> Vec<Vec<u8>> {
         let names = path.split(|byte| *byte == b'/');
@@ -111,7 +112,8 @@ fn concerns(report: &FileReport, path: &[u8], arguments: &LsArguments) -> bool {
     }
 }
 
-/// A damaged volume: its survey, the tree of its names, and the parts that are not whole.
+/// A damaged volume: its survey (everything that can still be read), the tree of its names, and the
+/// reports of the files that are not whole.
 struct SurveyedVolume<'a> {
     survey: &'a Salvage<'a>,
     tree: &'a NameTree,
@@ -122,7 +124,7 @@ struct SurveyedVolume<'a> {
 struct Lister<'a> {
     listing: Listing<'a>,
     volume: SurveyedVolume<'a>,
-    /// The text in front of printed paths.
+    /// The text in front of printed paths: the image, if several images are listed.
     prefix: Vec<u8>,
 }
 

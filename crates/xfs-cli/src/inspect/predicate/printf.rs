@@ -36,11 +36,11 @@ struct Layout {
 
 #[derive(Clone, Copy, Debug)]
 enum Directive {
-    /// A property of the file, by its letter.
+    /// A property of the file, by the letter of the directive.
     Letter(u8),
     /// A time in the form of ctime(3).
     Time(Stamp),
-    /// One field of a time, such as the year or the hour, by its letter.
+    /// One field of a time, such as the year or the hour, by its letter in the directive.
     TimePart(Stamp, u8),
 }
 

@@ -62,8 +62,8 @@ impl ExaminedFile for HostEntry {
     }
 }
 
-/// A walk of a host directory in the order of the directory, as in find(1), so that `-quit` can be
-/// compared.
+/// A walk of a tree on the host. It visits files in the order of find(1), that of the directories,
+/// so that `-quit` stops both at the same file.
 struct Walk<'a> {
     program: &'a Program,
     clock: &'a Clock,

@@ -61,7 +61,8 @@ fn label(superblock: &Superblock) -> VolumeLabel {
     VolumeLabel { uuid: superblock.uuid, label: superblock.label.as_bytes().to_vec() }
 }
 
-/// The inodes of a volume and their names.
+/// The source of the rows of one volume: its survey, which reads the inodes, and the tree of their
+/// names.
 struct Rows<'a> {
     survey: &'a Salvage<'a>,
     tree: &'a NameTree,

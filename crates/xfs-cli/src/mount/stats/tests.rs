@@ -14,7 +14,7 @@ ferroxfs_commits_total 17
 ferroxfs_buffer_bytes 4096
 ";
 
-/// Prints the figures and returns the words of each line.
+/// Prints the figures and their growth since `before`. Returns the words of each printed line.
 fn lines(figures: &Figures, before: &Figures) -> Vec<Vec<String>> {
     let mut out = Vec::new();
     print(figures, before, &mut out).expect("printed");

@@ -164,20 +164,21 @@ impl Serving {
     }
 }
 
-/// Returns the identity of an image, in the form in which a mount reports it as an attribute:
-/// device and inode number.
+/// Returns the identity of an image (device and inode number) in the form in which a mount reports
+/// it, in an extended attribute.
 fn image_identity(image: &Metadata) -> String {
     format!("{}:{}", image.dev(), image.ino())
 }
 
-/// Reads an attribute of the mount that is a number; `None` if its value is no number.
+/// Reads the extended attribute `name` of the mount at `folder` as a number. `None` if its value is
+/// no number.
 fn attribute_number<T: std::str::FromStr>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
     let value = read_attribute(folder, name)?;
     Ok(std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok()))
 }
 
-/// Returns whether the server of a mount is gone. The check reads an attribute, because stat(2) may
-/// still return cached values.
+/// Returns whether the server of a mount is gone. The check reads an extended attribute, because
+/// stat(2) may still return cached values.
 fn is_dead(folder: &Path) -> bool {
     rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) == Err(Errno::NOTCONN)
 }

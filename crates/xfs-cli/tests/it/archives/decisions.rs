@@ -19,7 +19,8 @@ const SEED: u64 = 0x0dd_a2c4;
 const GNU: &str = "GNU tar";
 const BSD: &str = "bsdtar";
 
-/// An intended difference: the kind of oddity, the other program, the property, and the reason.
+/// An intended difference of `import` from GNU tar or bsdtar: the kind of oddity, that program, the
+/// property that differs, and the reason.
 type Decision = (&'static str, &'static str, &'static str, &'static str);
 
 const DECISIONS: &[Decision] = &[

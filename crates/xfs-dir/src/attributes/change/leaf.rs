@@ -5,7 +5,8 @@
 //!
 //! Where a name between other names is removed, its space is lost until the leaf is packed. The
 //! leaf header describes only one free range, the gap between table and names. Its flag for holes
-//! is set if the range of the names is longer than the names themselves.
+//! is set if the bytes from the lowest name to the end of the block are more than the names
+//! themselves.
 
 use std::mem::offset_of;
 

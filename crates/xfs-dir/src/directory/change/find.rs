@@ -10,7 +10,7 @@ use super::DirectoryChange;
 use crate::store::ForkStore;
 use crate::tree::TreePath;
 
-/// An entry that was found.
+/// A directory entry that a search has found.
 pub(crate) struct FoundEntry<B> {
     pub(super) hash: u32,
     pub(super) cookie: Cookie,
@@ -20,8 +20,8 @@ pub(crate) struct FoundEntry<B> {
     pub(super) data: B,
 }
 
-/// The entry, or `None` if it does not exist, and the path to the leaf in which the index has or
-/// would have it.
+/// The result of a search in the node form: the entry, or `None` if it does not exist, and the path
+/// to the leaf of the index in which it is or belongs.
 pub(super) type InTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
 
 /// The entries of a leaf with one hash: candidates for the name that is searched for.

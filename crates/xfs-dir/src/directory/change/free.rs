@@ -22,7 +22,7 @@ const COUNT: usize = offset_of!(FreeHeaderDisk, count);
 const USED: usize = offset_of!(FreeHeaderDisk, used);
 
 /// Where the free-space index stores the length of a data block's longest free record: a block of
-/// the index, and the number of the length in this block.
+/// the index, and the position of the length among those in this block.
 #[derive(Clone, Copy, Debug)]
 struct FreeSlot {
     at: FileBlock,

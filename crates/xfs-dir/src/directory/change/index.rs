@@ -13,7 +13,8 @@ use crate::edit::{BlockEdit, u32_at};
 /// Number of bytes in an index entry.
 pub(super) const ENTRY: usize = size_of::<HashEntryDisk>();
 
-/// The place of the entries in their block: the offset of the first one, and their number.
+/// A sorted run of hash index entries in its block: the offset in bytes of the first entry, and the
+/// number of entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HashRun {
     pub(super) base: usize,
