@@ -160,7 +160,7 @@ impl Output {
             .map_err(|error| self.failure(&error))
     }
 
-    /// Writes the ranges of the file that hold data, each at its offset.
+    /// Copies the ranges of `source` that hold data into `to`, each at its offset.
     fn write_data(
         &self,
         to: &File,

@@ -34,7 +34,8 @@ use crate::lock;
 use crate::stack::{self, FileIdentity, Level, Shortened, Span, Twin};
 use crate::usage::{self, Usage};
 
-/// Sector size of an image file in bytes. The host guarantees no atomic unit of a write to a file.
+/// The sector size that is assumed for an image file, in bytes. It is the smallest one, because the
+/// host guarantees no atomic unit for a write to a file.
 const IMAGE_SECTOR_BYTES: u32 = 512;
 
 /// The largest page size of any host in bytes. All other page sizes divide it.
@@ -362,8 +363,10 @@ fn open_host(path: &Path, access: DeviceAccess, is_block: bool) -> Result<File, 
     })
 }
 
-/// Locks the file for the access with flock(2). The kernel's own users of the file, such as a
-/// mount, take no such lock. So the lock neither disturbs them nor is refused because of them.
+/// Locks the file with flock(2), shared for a reader and exclusively for a writer, and announces
+/// the use of all its bytes (`lock`). A live reader needs neither to succeed. The kernel's own
+/// users of the file, such as a mount, take no such lock. So the lock neither disturbs them nor is
+/// refused because of them.
 fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
     let operation = match options.access {
         DeviceAccess::ReadOnly => FlockOperation::NonBlockingLockShared,

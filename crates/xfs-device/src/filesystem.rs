@@ -99,7 +99,8 @@ pub enum FindError {
     /// The device has neither a partition table nor XFS.
     #[error("is not an XFS volume: {}", holds(.0))]
     NotXfs(Contents),
-    /// The device is or has a container of volumes, which ferroxfs cannot open by itself.
+    /// The device or a partition is a container of volumes (LVM, RAID, bcache), and ferroxfs cannot
+    /// open a volume in it by itself.
     #[error("{0}")]
     Container(Box<Container>),
     /// The device has a partition table, but no partition contains XFS.

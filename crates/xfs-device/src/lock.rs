@@ -135,8 +135,9 @@ fn is_free(file: &File, span: Span) -> bool {
     asked.is_err() || i32::from(lock.l_type) == libc::F_UNLCK
 }
 
-/// Returns the argument of fcntl(2) for a lock over a span. Returns `None` for an empty span,
-/// because fcntl(2) interprets the length 0 as "to the end".
+/// Returns the argument of fcntl(2) for a lock over a span; `kind` is `F_RDLCK`, `F_WRLCK` or
+/// `F_UNLCK`. Returns `None` for an empty span, because fcntl(2) interprets the length 0 as "to the
+/// end".
 fn lock_over(kind: i32, span: Span) -> Option<libc::flock> {
     let length = span.end.checked_sub(span.start).filter(|length| *length > 0)?;
     Some(lock_of(kind, i64::try_from(span.start).ok()?, i64::try_from(length).ok()?))

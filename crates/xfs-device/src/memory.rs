@@ -60,8 +60,8 @@ impl MemoryDevice {
     }
 }
 
-/// Splits a range at the boundaries of chunks. Each piece has the index of the chunk, the first
-/// byte in the chunk, and the number of bytes.
+/// Splits a range at the boundaries of chunks. Returns for each part the index of its chunk, its
+/// first byte in the chunk, and its number of bytes.
 fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)> {
     let mut at = offset;
     let end = offset + length;

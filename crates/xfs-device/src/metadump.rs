@@ -34,7 +34,7 @@ pub const METADUMP_MAGIC_1: [u8; 4] = *b"XFSM";
 pub const METADUMP_MAGIC_2: [u8; 4] = *b"XMD2";
 /// Number of addresses in an index of version 1.
 pub const METADUMP_INDEX_ADDRESSES: usize = 63;
-/// The lowest bit of those in a version 2 address that name the device.
+/// The number of the lowest of the bits that name the device in an address of version 2.
 pub const METADUMP_DEVICE_SHIFT: u32 = 54;
 /// The largest number of separate extents of an image that is opened as a device.
 pub const MAX_EXTENTS: usize = 1 << 22;
@@ -109,12 +109,12 @@ pub enum MetadumpError {
     /// The header has flags that change how the image must be read.
     #[error("the metadata image has unknown incompatible features {0:#x}")]
     Incompatible(u32),
-    /// An index of version 1 has another unit than 512 bytes.
+    /// An index of version 1 states another block size than 512 bytes.
     #[error("the index at byte {at} has blocks of 2^{log} bytes, not of 512")]
     BlockLog {
         /// The byte of the image where the index lies.
         at: u64,
-        /// The logarithm that the index names.
+        /// The base-2 logarithm of the block size that the index states.
         log: u8,
     },
     /// An index of version 1 has no magic number, or too many addresses.

@@ -75,7 +75,7 @@ pub enum RaidError {
     /// A device that was given as another member is not one of this array.
     #[error("device {member} of the members is no member of the same array")]
     Stranger {
-        /// The number of the device among those given, counted from 1.
+        /// The number of the device among the other devices that were given, counted from 1.
         member: usize,
     },
 }

@@ -85,7 +85,8 @@ impl<B: Clone> TreePath<B> {
     }
 
     /// Continues the path from its last block down to a leaf. The last block must have level
-    /// `level`; `None` allows any level.
+    /// `level`; `None` allows any level. In each node, `choose` returns the index of the entry to
+    /// follow.
     fn continue_down<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,

@@ -95,11 +95,11 @@ pub struct AttributeEvidence {
     /// The number of further entries of which name or value is lost. Each was an attribute or a
     /// parent pointer.
     pub unreadable: u64,
-    /// The blocks of the fork that could not be read.
+    /// The ranges of the fork whose blocks could not be read, or are no attribute blocks.
     pub missing: Vec<FileRange>,
     /// The map of the attribute fork. It is empty in the short form.
     pub map: ForkEvidence,
-    /// The damages that were met.
+    /// The damages that were found while the attributes were read.
     pub damages: Vec<Damage>,
     value_bytes: usize,
 }
@@ -425,4 +425,14 @@ fn is_known(bytes: &[u8]) -> bool {
     let remote = bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic));
     dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC)
         || remote == Some(xfs_format::attr::remote::REMOTE_MAGIC)
+}
+
+/// Returns whether `stored`, the hash of an entry in its leaf, is the hash of the entry's name.
+fn has_hash(entry: &AttrEntry<'_>, stored: u32) -> bool {
+    let address = StructureAddress::Inode(InodeNumber(0));
+    match Parent::decode(entry, address) {
+        Ok(Some(parent)) => parent.hash() == stored,
+        Ok(None) => name_hash(entry.name) == stored,
+        Err(_) => false,
+    }
 }

@@ -52,11 +52,12 @@ pub struct DirectoryEvidence {
     pub parent: Option<InodeNumber>,
     /// The names, without `.` and `..`, in the order of their cookies.
     pub names: Vec<FoundName>,
-    /// The ranges of data blocks that could not be read or hold no evidence.
+    /// The ranges of data blocks that could not be read or failed a check. Doubtful names from such
+    /// blocks are in `names`.
     pub missing: Vec<FileRange>,
     /// The map of the data fork. It is empty in the short form.
     pub map: ForkEvidence,
-    /// The damages that were met.
+    /// The damages that were found while the directory was read.
     pub damages: Vec<Damage>,
 }
 
@@ -199,7 +200,7 @@ impl Evidence<'_> {
     }
 
     /// Reads one directory block, which may consist of several filesystem blocks. Returns whether
-    /// it is a sound block of the directory.
+    /// the block belongs to the directory and passed all checks.
     fn data_block(
         &self,
         owner: InodeNumber,
@@ -275,8 +276,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Reads a directory data block at an address where a sweep has found one. Returns the
-    /// directory that the block names as its owner, and the names.
+    /// Reads a directory data block at an address where a sweep of the device has found one.
+    /// Returns the directory that the block names as its owner, and the names.
     ///
     /// The block does not say where in the directory it belongs, so the cookies of the names count
     /// from the start of the block.

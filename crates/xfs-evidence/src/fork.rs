@@ -48,11 +48,11 @@ pub struct ForkEvidence {
     /// Extents from damaged leaves, and extents that overlap an earlier one. Each passes the checks
     /// of one extent.
     pub doubtful: Vec<Extent>,
-    /// The ranges of the fork whose map could not be read. The other gaps are holes.
+    /// The ranges of the fork whose map could not be read. Any other gap between extents is a hole.
     pub missing: Vec<FileRange>,
     /// The blocks of the fork's btree that carry the right magic number and owner.
     pub tree_blocks: Vec<FsBlock>,
-    /// The damages that were met.
+    /// The damages that were found while the map was read.
     pub damages: Vec<Damage>,
 }
 
@@ -77,7 +77,8 @@ impl ForkEvidence {
         }
     }
 
-    /// Sorts the extents, and moves each extent that overlaps an earlier one to `doubtful`.
+    /// Sorts the extents of the inode `owner`, and moves each extent that overlaps an earlier one
+    /// to `doubtful`.
     fn settle(&mut self, owner: InodeNumber) {
         self.extents.sort_by_key(|extent| (extent.file_block, extent.start));
         let mut end = FileBlock(0);
@@ -109,8 +110,8 @@ pub struct FoundLeaf {
     pub trust: Trust,
 }
 
-/// A pointer that the walk still has to follow: the block, its expected level, and the range of the
-/// fork that it should map.
+/// A pointer to a block of the extent btree that is still to be read: the block, its expected
+/// level, and the range of the fork that it should map.
 #[derive(Clone, Copy)]
 struct Child {
     block: FsBlock,

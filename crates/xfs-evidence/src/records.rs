@@ -24,7 +24,7 @@ pub struct GroupRecords {
     pub is_whole: bool,
     /// The blocks of the btree that were read, from the root.
     pub blocks: Vec<AgBlock>,
-    /// The damages that were met.
+    /// The damages that were found while the btree was read.
     pub damages: Vec<Damage>,
 }
 
@@ -164,8 +164,8 @@ impl Evidence<'_> {
             .collect()
     }
 
-    /// Passes the records of a leaf that a sweep has found to `on_record`. Returns whether there is
-    /// such a leaf.
+    /// Passes the records of a leaf that a sweep of the device has found to `on_record`. Returns
+    /// whether there is such a leaf.
     ///
     /// A leaf that the btree has freed keeps its checksum, so the records may be stale. The caller
     /// decides whether to use them.

@@ -326,8 +326,8 @@ fn place_realtime_inodes(disk: &mut SuperblockDisk, root: u64) {
     }
 }
 
-/// Builds the superblock. Fields that only the primary has are taken from the first sector if it
-/// still names this volume.
+/// Builds the superblock from `copy`. Fields that only the primary has are taken from the first
+/// sector if that sector still names this volume.
 fn build(
     device: &dyn BlockDevice,
     copy: &Copy,

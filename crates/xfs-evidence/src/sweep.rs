@@ -88,7 +88,7 @@ impl SweepProgress for () {
 pub struct Sweep {
     /// Number of bytes that were read.
     pub read_bytes: u64,
-    /// Number of sightings.
+    /// Number of structures that were found and reported.
     pub sightings: u64,
     /// Whether the progress receiver ended the sweep.
     pub is_stopped: bool,

@@ -17,9 +17,9 @@ const MOST_BLOCKS: u32 = 3;
 pub struct LinkEvidence {
     /// The bytes up to the first part that is missing or damaged.
     pub target: Vec<u8>,
-    /// Whether these are all bytes.
+    /// Whether `target` holds the whole target.
     pub is_whole: bool,
-    /// The damages that were met.
+    /// The damages that were found while the target was read.
     pub damages: Vec<Damage>,
 }
 

@@ -146,8 +146,8 @@ impl<'a> Agfl<'a> {
         Ok(Self { header, entries, at })
     }
 
-    /// Returns the number of the group to which the list belongs. The list of a v4 volume does not
-    /// say it.
+    /// Returns the number of the group to which the list belongs. `None` on a v4 volume, whose list
+    /// does not state it.
     #[must_use]
     pub fn group(&self) -> Option<AgNumber> {
         self.header.map(|header| AgNumber(header.group.get()))

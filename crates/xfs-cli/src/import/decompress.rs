@@ -46,8 +46,8 @@ pub(crate) enum Compression {
     Bzip2,
     /// lz4(1), with frames of the current format or of the older one ("legacy").
     Lz4,
-    /// Skippable frames, which zstd and lz4 share. The frame after them says which of the two it
-    /// is.
+    /// A skippable frame, which both zstd and lz4 have. The frame after it shows which of the two
+    /// compressed the stream.
     Skippable,
 }
 

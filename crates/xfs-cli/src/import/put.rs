@@ -83,7 +83,8 @@ fn check_not_emptied(node: &Node, contents: &Spool, target: &ImagePath) -> Resul
         .hint("use --allow-empty to empty the file"))
 }
 
-/// Creates a file with these contents. A file that cannot be completed is removed.
+/// Creates the file `target` with these contents and this mode. A file that cannot be completed is
+/// removed.
 pub(crate) fn make(contents: &Spool, mode: u16, target: &ImagePath) -> Result<(), Failure> {
     let failed = |error| target.failure(error);
     let (directory, name) = target.place_to_make()?;
@@ -177,8 +178,8 @@ fn succeed(
     }
 }
 
-/// Copies new contents over the old ones, for a volume that cannot exchange contents. All space is
-/// reserved before any old contents are lost.
+/// Copies the first `length` bytes of `staged` over the contents of `file`, for a volume that
+/// cannot exchange contents. All space is reserved before any old contents are lost.
 fn overwrite(file: &File, staged: &File, length: u64) -> ferroxfs::Result<()> {
     let before = file.metadata().size;
     file.change_range(0..length, RangeMode::Unshare(AllocateMode::KeepSize))

@@ -132,7 +132,7 @@ impl<'a> ImageWriter<'a> {
         self.fill(level)
     }
 
-    /// Writes the contents of a directory into another directory.
+    /// Writes everything in the directory `source` into the directory `directory`.
     ///
     /// # Errors
     ///
@@ -197,8 +197,8 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Writes one file or directory, and reports a failure. Returns the new directory, whose
-    /// entries are still to be written; `None` for any other file.
+    /// Writes one file or directory, and reports a failure for `path`. Returns the new directory,
+    /// whose entries are still to be written; `None` for any other file.
     fn put_one<S: Source>(
         &mut self,
         directory: &Node,
@@ -272,7 +272,8 @@ impl<'a> ImageWriter<'a> {
         Ok(node.set_attributes(&self.times(&source.facts()))?)
     }
 
-    /// Creates a symbolic link in place of an existing file of that name.
+    /// Creates the symbolic link `name` with the target `says`, in place of an existing file of
+    /// that name.
     pub(crate) fn put_symlink(
         directory: &Node,
         name: &OsStr,

@@ -285,7 +285,8 @@ impl Dumper<'_> {
         self.show(shown, console)
     }
 
-    /// Shows a btree level by level. Each block is shown once, so that a cycle of blocks ends.
+    /// Shows a btree level by level; `of` is its allocation group, or the inode whose fork it maps.
+    /// Each block is shown once, so that a cycle of blocks ends.
     fn btree(&self, kind: DumpBtree, of: u64, console: &mut Console) -> Result<(), Failure> {
         let mut list = match self.is_json {
             true => Some(List::begin(console.out(), "blocks")?),

@@ -270,7 +270,8 @@ impl Map<'_> {
     }
 
     /// Returns the flags that xfs_bmap(8) shows for an extent: shared, unwritten, and a start or an
-    /// end that is not aligned to a stripe.
+    /// end that is not aligned to a stripe. The extent has the basic blocks `first` to `last` of
+    /// its device.
     fn bmap_flags(&self, extent: &FileExtent, first: u64, last: u64) -> u32 {
         let superblock = self.target.volume.inner().superblock();
         let basic_blocks = u64::from(self.geometry().block_basic_blocks());

@@ -178,7 +178,7 @@ fn summary(log: &LogDevice, state: &LogState) -> Fields {
     fields
 }
 
-/// Returns the unit that is printed after a number of the summary, or an empty text if the number
+/// Returns the unit that is printed after the number `name` of the summary, or an empty text if it
 /// has no unit.
 fn unit(name: &str) -> &'static str {
     match name {

@@ -71,7 +71,7 @@ pub(crate) struct Program {
     pub(crate) min_depth: usize,
     /// Whether a directory is evaluated after its entries.
     pub(crate) is_depth_first: bool,
-    /// Whether the user gave an action. Otherwise the parser adds one that prints the path.
+    /// Whether the user gave an action. If not, the parser has added one that prints the path.
     pub(crate) has_action: bool,
     /// The files to which the expression refers. The caller must look up their times before an
     /// evaluation.

@@ -200,7 +200,7 @@ impl Run for Scan {
     }
 }
 
-/// Reads the volumes of the images.
+/// Opens the volume of each image, and returns the volumes as sources of the scan.
 fn sources(images: &[Image], console: &mut Console) -> Result<Vec<ScanSource>, Failure> {
     let mut sources = Vec::new();
     for image in images {

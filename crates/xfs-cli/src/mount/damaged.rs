@@ -116,7 +116,7 @@ impl DamagedTree {
 }
 
 /// Surveys the volume, sends the result to `tell`, and then answers the questions that arrive in
-/// `asked`, until their sender has been dropped.
+/// `asked`, until their sender has been dropped. A message in `stopped` ends the survey.
 fn read(
     image: DamagedImage,
     tell: &Sender<Result<SurveyReport, Failure>>,

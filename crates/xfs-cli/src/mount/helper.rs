@@ -10,8 +10,8 @@ use std::path::Path;
 /// The prefix of the program's name when mount(8) calls it.
 const PREFIX: &[u8] = b"mount.";
 
-/// Returns the arguments of the program. If mount(8) has called it, they are converted to those of
-/// the command `mount`.
+/// Returns the arguments of the program. If mount(8) has called the program, the arguments are
+/// converted to those of the command `mount`.
 pub(crate) fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let given: Vec<_> = given.into_iter().collect();
     let name = given.first().and_then(|program| Path::new(program).file_name());

@@ -157,7 +157,8 @@ impl Run for ServeVolume {
 }
 
 impl ServeVolume {
-    /// Opens the volume.
+    /// Opens the volume and creates its FUSE server. For a read-only mount, the volume is opened
+    /// inside the sandbox.
     fn open_server(
         &self,
         sandbox: SandboxWhen,

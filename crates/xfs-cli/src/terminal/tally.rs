@@ -285,7 +285,7 @@ impl Work {
         self
     }
 
-    /// Returns whether the work writes a summary if it took this time.
+    /// Returns whether the work writes a summary line if it took this time.
     pub(crate) fn has_summary(&self, elapsed: Duration) -> bool {
         match self.summary {
             SummaryWhen::Always => true,
@@ -303,7 +303,7 @@ pub(crate) struct ProgressLine {
 }
 
 impl Work {
-    /// Returns the text and position of the bar after this time.
+    /// Returns the text and the position of the bar when the work has taken this time.
     pub(crate) fn line(&self, tally: &Tally, elapsed: Duration) -> ProgressLine {
         let counts = tally.counts();
         let fraction = self.measure.fraction(counts, tally.expected.value());

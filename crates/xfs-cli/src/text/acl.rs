@@ -194,7 +194,7 @@ impl AclBuilder {
         Self { entries, has_given_mask: false }
     }
 
-    /// Creates a list of only these entries.
+    /// Creates a list of only these entries. For a directory, `X` means execute permission.
     pub(crate) fn given(entries: &[GivenEntry], is_directory: bool) -> Self {
         let mut builder = Self::default();
         builder.modify(entries, is_directory);
@@ -211,8 +211,8 @@ impl AclBuilder {
         self.entries.iter().any(|entry| entry.permissions & EXECUTE != 0)
     }
 
-    /// Sets entries: changes those that exist and adds the others. The meaning of `X` in an entry
-    /// also depends on the entries that were set before it.
+    /// Sets entries: changes those that exist and adds the others. `X` means execute permission for
+    /// a directory, or if an entry that is in the list by then has that permission.
     pub(crate) fn modify(&mut self, given: &[GivenEntry], is_directory: bool) {
         for given in given {
             let can_execute = is_directory || self.can_execute();

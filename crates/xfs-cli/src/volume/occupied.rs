@@ -30,8 +30,9 @@ fn contents_of(path: &Path) -> Result<Option<Occupied>, Failure> {
 }
 
 /// Fails if the output of `metadump` holds contents of a known kind, such as a volume. An older
-/// metadata image at the output may be overwritten. If the source is a metadata image itself, no
-/// other file may be overwritten, because the arguments may be in the wrong order.
+/// metadata image at the output may be overwritten. If the source is a metadata image itself, a
+/// file with contents of no known kind is refused too, because the arguments may be in the wrong
+/// order.
 pub(super) fn check_dump_output(
     source: &Path,
     output: &Path,

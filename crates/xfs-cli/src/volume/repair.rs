@@ -342,7 +342,8 @@ impl Job<'_> {
         Ok(path)
     }
 
-    /// Prints the result of an undo or a resume.
+    /// Prints the result of an undo or a resume: `state`, the word for the state of the repair, and
+    /// the amount that was written.
     fn say(&self, undo: &UndoFile, state: &str, console: &mut Console) -> Result<(), Failure> {
         if self.is_json {
             let mut object = Object::new();

@@ -46,9 +46,9 @@ impl Load {
         Self { shared, threads }
     }
 
-    /// Makes the kernel write its changes to their places on disk, again and again. Otherwise the
-    /// kernel may keep its changes in the log until the end, and a reader of the device would not
-    /// see them in their places.
+    /// Makes the kernel write its changes to their places on disk, again and again. Without this,
+    /// the kernel may keep its changes in the log until the end, and a reader of the device would
+    /// not see them in their places.
     pub(crate) fn keep_settling(&mut self, mount: &Path) {
         let (shared, mount) = (Arc::clone(&self.shared), mount.to_owned());
         self.threads.push(thread::spawn(move || {

@@ -154,7 +154,8 @@ impl Finder<'_> {
         Ok(LocatedVolume { device: volume.device, start: 0, logical_volume, ..found })
     }
 
-    /// Adds the physical volumes in the partitions of the disk, and those of the other members.
+    /// Adds the physical volumes in the partitions of the disk, and those on the other devices in
+    /// `members`. Fails if one of these devices has none.
     fn add_all(&self, groups: &mut VolumeGroups) -> Result<(), FindError> {
         self.add_partitions(groups, &self.disk)?;
         for (index, member) in self.members.iter().enumerate() {

@@ -145,7 +145,8 @@ impl GroupMember {
 }
 
 impl LogicalVolume {
-    /// Reads a logical volume. Returns `None` for one that is hidden.
+    /// Reads the logical volume `name` from its section of the metadata. Returns `None` for a
+    /// hidden one.
     fn read(name: &str, volume: &Section, snapshots: &Snapshots) -> Option<Self> {
         let status = find(volume, "status")?.list()?;
         let has = |flag| status.iter().any(|value| value.text() == Some(flag));

@@ -47,8 +47,9 @@ pub(super) struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Parses the values up to the end of a section, or of the text on the outermost level. Returns
-    /// `None` if the text is invalid or nested too deeply.
+    /// Parses the values up to the end of a section that is nested in `depth` others. At depth 0,
+    /// parses them up to the end of the text. Returns `None` if the text is invalid or nested too
+    /// deeply.
     pub(super) fn section(&mut self, depth: usize) -> Option<Vec<(String, MetadataValue)>> {
         if depth > MAX_DEPTH {
             return None;

@@ -198,7 +198,8 @@ impl<S: MetadumpSource> MetadumpReader<S> {
         Ok(Some(self.begin(address, length.into())))
     }
 
-    /// Begins an extent of `count` units at `address`, which is below 2^54.
+    /// Begins to read an extent. `address` and `count` (its length) are in units of 512 bytes.
+    /// `address` is below 2^54, so it has no bits that name a device.
     fn begin(&mut self, address: u64, count: u64) -> MetadumpExtent {
         self.left = count * METADUMP_UNIT;
         let start = address * METADUMP_UNIT;

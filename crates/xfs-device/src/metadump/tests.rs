@@ -43,6 +43,7 @@ fn version_1(addresses: &[u64], flags: u8) -> Vec<u8> {
 }
 
 /// Returns an image of version 2 with these extents, each an address and a number of blocks.
+/// `words` are the version, the flags and the incompatible flags in its header.
 fn version_2(extents: &[(u64, u32)], words: [u32; 3]) -> Vec<u8> {
     let mut image = b"XMD2".to_vec();
     image.extend(words.iter().flat_map(|word| word.to_be_bytes()));

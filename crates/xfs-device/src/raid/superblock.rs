@@ -114,7 +114,7 @@ impl Raw<'_> {
     }
 }
 
-/// Decodes a superblock of version 1 that was found at `sector` of the device.
+/// Decodes a superblock of version 1.`minor` that was found at `sector` of the device.
 fn version_1(
     bytes: &[u8],
     device: &dyn BlockDevice,

@@ -43,8 +43,8 @@ pub(super) fn number_in(directory: &Path) -> Option<u64> {
     parse_device_name(&read_line(&directory.join("dev"))?)
 }
 
-/// Returns the path of the device's node in /dev. Returns `None` if the node there is another
-/// device.
+/// Returns the path of the device's node in /dev. Returns `None` if the node of that name belongs
+/// to another device.
 pub(super) fn node_of(number: u64) -> Option<PathBuf> {
     let facts = fs::read_to_string(directory_of(number).join("uevent")).ok()?;
     let name = facts.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;

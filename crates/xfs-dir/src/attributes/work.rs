@@ -231,8 +231,8 @@ impl AttributeWork {
         }
     }
 
-    /// Maps the next extent of the value's blocks at the start of `hole`. The blocks of the value
-    /// start at file block `first`.
+    /// Allocates and maps the next extent of the value's blocks, at the start of `hole`. The blocks
+    /// of the value start at file block `first`.
     fn map(
         self: Box<Self>,
         store: &mut LiveFork<'_, '_>,

@@ -156,8 +156,8 @@ impl Directory<'_> {
     }
 
     /// Finds names that occur more than once among the entries of `run`, which all have the same
-    /// hash, and empties the run. Damaged blocks are skipped: the listing, or the comparison of
-    /// sums, reports them.
+    /// hash, and empties the run. Damaged blocks are skipped: the listing reports them, or the
+    /// comparison of the listing with the index does.
     fn compare_names(&self, run: &mut SameHash, audit: &mut Audit) -> Result<()> {
         let mut cookies = std::mem::take(&mut run.cookies);
         if cookies.len() < 2 {

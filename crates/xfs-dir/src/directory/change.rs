@@ -127,7 +127,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Self { store, block_bytes, blocks }
     }
 
-    /// Initializes the empty directory of a new inode.
+    /// Initializes the empty directory of a new inode, whose parent directory is `parent`.
     pub(crate) fn initialise(&mut self, parent: InodeNumber) -> Result<()> {
         let short = Short { parent, entries: Vec::new() };
         self.store.set_local(&short.encode())

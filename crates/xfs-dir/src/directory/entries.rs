@@ -93,8 +93,8 @@ impl Directory<'_> {
         }
     }
 
-    /// Performs one step of an iteration. Returns the next step; `None` at the end of the
-    /// directory.
+    /// Performs one step of an iteration: passes the entries of one block, from cookie `from` on,
+    /// to `visit`. Returns the next step; `None` at the end of the directory.
     pub(super) fn visit_step(
         &self,
         step: ListingStep,

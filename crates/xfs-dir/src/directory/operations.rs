@@ -70,8 +70,8 @@ pub fn remove_entry(
 pub struct EntryLocation<'n> {
     name: &'n [u8],
     meaning: Option<(InodeNumber, EntryType)>,
-    /// The step of the transaction in which the search was made. The blocks that the search has
-    /// read are released when that step ends.
+    /// The number of the transaction in its chain (a series of rolled transactions) when the search
+    /// was made. A roll releases the blocks that the search has read.
     step: u64,
     search: EntrySearch<Buffer>,
 }

@@ -43,7 +43,8 @@ pub(crate) struct MemoryFork {
     edits: u64,
 }
 
-/// Returns the geometry of the golden image with another block size and directory block size.
+/// Returns the geometry of the golden image with other sizes of blocks and directory blocks, which
+/// are given as base-2 logarithms of bytes and of blocks.
 pub(crate) fn geometry(block_log: u8, directory_block_log: u8) -> Geometry {
     let mut geometry = golden().geometry();
     geometry.block_size = 1 << block_log;

@@ -29,7 +29,7 @@ use names::{Model, Names, Shown};
 /// Number of operations for each geometry and seed.
 const STEPS: usize = 2500;
 
-/// Number of transaction chains between whose steps the image is copied, for each geometry.
+/// Number of chains of transactions during which the image is copied, for each geometry.
 const CHAINS: usize = 12;
 
 fn main() -> ExitCode {
@@ -99,8 +99,8 @@ fn check(geometry: &Geometry, seed: u64, path: ParentPath, cut: bool) -> Result<
     judge(&image, &model, cut)
 }
 
-/// Copies the image between the steps of chains, while intents of parent pointers are open. The
-/// kernel must finish the intents of each copy.
+/// Copies the image between two transactions of a chain, while intents of parent pointers are open.
+/// The kernel must finish the intents of each copy.
 fn check_promises(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = folder()?;

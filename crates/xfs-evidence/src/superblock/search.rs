@@ -103,7 +103,8 @@ pub(super) fn likely_places(device: &dyn BlockDevice) -> impl Iterator<Item = u6
     })
 }
 
-/// Reads the device in order, up to the first copy that is certain. Returns whether there is one.
+/// Reads the device in order, up to the first copy that belongs to the volume without doubt.
+/// Returns whether there is such a copy.
 fn search_device(device: &dyn BlockDevice, candidates: &mut Candidates) -> bool {
     let mut buffer = vec![0; SEARCH_BYTES];
     let mut at = MIN_GROUP_BYTES;

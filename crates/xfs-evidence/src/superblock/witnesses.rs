@@ -72,7 +72,8 @@ impl Witnesses {
     }
 }
 
-/// Returns whether the AGF or the AGI of a group states the same sizes as the superblock.
+/// Returns whether the AGF or the AGI of a group agrees with the superblock of this geometry: in
+/// UUID, group number and length.
 pub(super) fn agrees(device: &dyn BlockDevice, geometry: &Geometry, group: AgNumber) -> bool {
     let expected = (group.0, geometry.ag_length(group), geometry.meta_uuid);
     let read = |index: u32, crc_offset: usize| {

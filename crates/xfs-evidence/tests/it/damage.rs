@@ -57,13 +57,13 @@ impl BlockDevice for Unreadable<'_> {
     }
 }
 
-/// Zeros `count` blocks of the volume.
+/// Zeros `count` blocks of the volume, from block `start` on.
 fn zero(image: &mut Image, start: FsBlock, count: usize) {
     let at = image.geometry().block_disk_addr(start).unwrap();
     image.replace(at, &vec![0; count * BLOCK]);
 }
 
-/// Changes one byte of a block and leaves the checksum wrong.
+/// Changes the byte at `offset` of the block at `at`, so that its checksum is wrong.
 fn flip(image: &mut Image, at: DiskAddr, offset: usize) {
     image.edit_with(at, BLOCK, |bytes| bytes[offset] ^= 1);
 }

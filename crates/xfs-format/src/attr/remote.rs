@@ -64,8 +64,8 @@ pub struct RemoteBlock<'a> {
 }
 
 impl<'a> RemoteBlock<'a> {
-    /// Returns the number of bytes of a value that a filesystem block holds. On a v4 volume, values
-    /// fill their blocks.
+    /// Returns the number of bytes of a value that a filesystem block holds. On a v4 volume that is
+    /// the whole block, because there is no header.
     #[must_use]
     pub const fn capacity(geometry: &Geometry) -> u32 {
         match geometry.version {

@@ -18,7 +18,8 @@ pub(crate) struct ArchiveInput {
     offset: u64,
     /// The number of unread bytes of the current member, including the padding after its contents.
     pub(in crate::import) left: u64,
-    /// Whether the contents of the current member are added to the checksum.
+    /// Whether a checksum of the contents of the current member is computed, because its header has
+    /// one.
     pub(in crate::import) is_summed: bool,
     /// The checksum of the contents of the current member, as far as they have been read.
     pub(in crate::import) sum: u32,

@@ -90,8 +90,8 @@ fn skip_frame(input: &mut CountingReader<Input>) -> Result<(), String> {
     }
 }
 
-/// Decompresses one frame, and sends its contents to the reader. Returns false if the reader has
-/// stopped.
+/// Decompresses one frame, and sends its contents to the reader. `is_legacy` is set for a frame in
+/// the older format of lz4. Returns false if the reader has stopped.
 fn frame(
     compression: Compression,
     is_legacy: bool,

@@ -41,7 +41,8 @@ pub(super) enum Holes {
     OfZeros,
 }
 
-/// Copies the contents of `source` into `file`.
+/// Copies the contents of `source` into `file`. `holes` says which ranges become holes, and `tally`
+/// counts the copied bytes.
 pub(super) fn copy<S: Source>(
     file: &File,
     source: &S,

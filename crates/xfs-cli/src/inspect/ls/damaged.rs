@@ -129,7 +129,8 @@ struct Lister<'a> {
 }
 
 impl Lister<'_> {
-    /// Lists the file or directory at `path`. `heading` is as for [`Listing::tree`].
+    /// Lists the file or directory at `path` of the image that messages call `shown`. `heading` is
+    /// as for [`Listing::tree`].
     fn list(
         &mut self,
         path: &[u8],

@@ -1,7 +1,8 @@
 //! `scan --damaged`: the rows of damaged volumes, as far as they can be read.
 //!
 //! Owns: the rows of inodes that a survey finds, in the order of their numbers, and the error rows
-//! for the rest. Does **not** own: the formats (`xfs-scan`), or the names (`xfs-salvage`).
+//! for inodes that are not whole and names whose inode is gone. Does **not** own: the formats
+//! (`xfs-scan`), or the names (`xfs-salvage`).
 
 use std::collections::BTreeMap;
 

@@ -32,8 +32,8 @@ fn key<'a>(namespace: Namespace, name: &'a [u8], value: &'a [u8]) -> AttributeKe
     AttributeKey { namespace, name, value }
 }
 
-/// Sets an attribute through all steps of a change, without transactions. A remote value gets a
-/// block number but no blocks in this test.
+/// Inserts the attribute `new` in place of `old` (if given) through all steps of a change, without
+/// transactions. A remote value gets a block number but no blocks in this test.
 fn set(
     fork: &mut MemoryFork,
     old: Option<&AttributeKey<'_>>,

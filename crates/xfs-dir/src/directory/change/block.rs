@@ -114,8 +114,8 @@ fn compact(edit: &mut BlockEdit<'_>) -> BlockLayout {
     layout
 }
 
-/// Removes the entry at `cookie`. Returns `false`, with nothing changed, if the index does not
-/// contain that entry.
+/// Removes the entry at `cookie`; `hash` is the hash of its name. Returns `false`, with nothing
+/// changed, if the index does not contain that entry.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
     let mut layout = BlockLayout::of(edit.bytes());
     let Some(index) = layout.run.find(edit.bytes(), hash, cookie) else { return false };
@@ -127,7 +127,7 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> boo
     true
 }
 
-/// Initializes a new block in block form.
+/// Initializes a new block in block form with these entries, each at its byte offset in the block.
 pub(super) fn initialise(
     edit: &mut BlockEdit<'_>,
     identity: &data::BlockIdentity,
@@ -169,7 +169,8 @@ pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> boo
     true
 }
 
-/// Converts a block in block form to a data block. The space of its index becomes a free record.
+/// Converts a block in block form to a data block with this magic number. The space of its index
+/// becomes a free record.
 pub(super) fn into_data(edit: &mut BlockEdit<'_>, magic: u32) {
     let (base, end) = (BlockLayout::of(edit.bytes()).run.base, edit.length());
     edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);

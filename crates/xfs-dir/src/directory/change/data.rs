@@ -178,13 +178,15 @@ impl BlockIdentity {
     }
 }
 
-/// Writes an entry at the start of a free record, which must be long enough.
+/// Writes an entry at the start of a free record, which must be long enough. The records of the
+/// block end at `end`.
 pub(super) fn put_entry(edit: &mut BlockEdit<'_>, free: Free, entry: &NewEntry<'_>, end: usize) {
     let used = free.start..free.start + length_of(entry.name);
     put_used(edit, free, used, entry, end);
 }
 
-/// Writes an entry to the byte range `used`, which lies in the free record `free`.
+/// Writes an entry to the byte range `used`, which lies in the free record `free`. The records of
+/// the block end at `end`.
 pub(super) fn put_used(
     edit: &mut BlockEdit<'_>,
     free: Free,
@@ -289,7 +291,7 @@ pub(super) fn put_all<'e>(
     }
 }
 
-/// Whether the block contains no entries: one free record fills it.
+/// Whether the block contains no entries: one free record fills it up to byte `end`.
 pub(super) fn is_all_free(bytes: &[u8], end: usize) -> bool {
     longest(bytes) == (DATA_HEADER..end)
 }

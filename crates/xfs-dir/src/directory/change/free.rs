@@ -50,7 +50,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(end.0.saturating_sub(start.0) / u64::from(self.blocks))
     }
 
-    /// Reads a block of the free-space index; returns `None` if the block is not allocated.
+    /// Reads block `number` of the free-space index; returns `None` if the block is not allocated.
     fn read_free(&mut self, number: u64) -> Result<Option<S::Block>> {
         let at = self.free_block_at(number);
         if self.store.first_unused(at, 1)? == at {

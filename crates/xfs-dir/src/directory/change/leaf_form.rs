@@ -136,8 +136,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.store.view(block, |bytes| data::is_all_free(bytes, self.block_bytes))
     }
 
-    /// Frees a data block. If it was the last block, reduces the size of the directory to end with
-    /// the previous data block.
+    /// Frees data block `index`. If it was the last block, reduces the size of the directory to end
+    /// with the previous data block.
     pub(super) fn shrink_data(&mut self, index: u64, block: &S::Block) -> Result<()> {
         self.store.shrink(self.data_at(index), block)?;
         if self.store.size() == (index + 1) * self.block_bytes as u64 {

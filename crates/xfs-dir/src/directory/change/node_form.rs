@@ -78,7 +78,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Removes an entry from a directory in node form, and converts the directory to a smaller form
-    /// if possible.
+    /// if possible. The path leads to the leaf of the index that has the entry.
     pub(super) fn remove_from_tree(
         &mut self,
         path: TreePath<S::Block>,

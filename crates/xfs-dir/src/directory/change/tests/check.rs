@@ -90,7 +90,8 @@ pub(super) fn directory(fork: &mut MemoryFork, model: &Model, parent: InodeNumbe
     assert!(nodes == 0 || leaves.len() > 1, "a node with one leaf below it");
 }
 
-/// Checks the nodes and leaves below file block `at`; returns the highest hash below it.
+/// Checks the nodes and leaves from file block `at` down, and appends the leaves to `leaves`.
+/// Returns the highest hash in them.
 fn walk(
     blocks: &BTreeMap<FileBlock, Vec<u8>>,
     at: FileBlock,
