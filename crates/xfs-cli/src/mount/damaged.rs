@@ -29,7 +29,8 @@ use crate::failure::Failure;
 use crate::file::facts::Time;
 use crate::file::source::{NamedValue, Source, is_safe_name};
 
-/// The time between two checks for a signal during the survey.
+/// The time between two checks for a signal during the survey, which finds everything that can
+/// still be read.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Length of the longest name that the kernel takes, in bytes.

@@ -94,7 +94,8 @@ fn inside() {
 }
 
 /// Checks that all operations outside the reached directory fail. Runs in a thread that was started
-/// inside the sandbox, so that the threads of a process are checked too.
+/// inside the sandbox, so that the threads of a process are checked too. `has_root` says that the
+/// process has the rights of root, and so an empty root directory.
 fn deny_all(directory: &Path, reached: &File, has_root: bool) {
     is_denied(fs::read(directory.join("secret")));
     is_denied(fs::write(directory.join("other"), ""));

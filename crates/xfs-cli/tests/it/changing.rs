@@ -398,7 +398,8 @@ pub(crate) fn tree(at: &Path) {
 }
 
 /// Appends a line for each file of a tree: path, mode, number of links, owner, device number,
-/// attribute, and the link target or the length and CRC of the contents.
+/// attribute, and the link target or the length and CRC of the contents. The paths in the lines
+/// start with `below`.
 fn digest(at: &Path, lines: &mut Vec<String>, below: &str) {
     let mut names: Vec<_> =
         fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name()).collect();

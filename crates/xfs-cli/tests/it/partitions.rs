@@ -59,7 +59,8 @@ fn write_mbr(disk: &File, entries: impl IntoIterator<Item = (u8, u64, u64)>) {
     disk.write_all_at(&record, 0).unwrap();
 }
 
-/// Writes the first copy of a GPT, after a protective master boot record.
+/// Writes the first copy of a GPT, after a protective master boot record. A partition starts at
+/// each of the bytes `starts`; `sector` is the sector size.
 fn write_gpt(disk: &File, sector: u64, starts: [u64; 3]) {
     write_mbr(disk, [(0xee, 1, u64::from(u32::MAX))]);
     let mut table = vec![0; 128 * 128];
@@ -83,8 +84,8 @@ fn write_gpt(disk: &File, sector: u64, starts: [u64; 3]) {
     disk.write_all_at(&table, 2 * sector).unwrap();
 }
 
-/// Checks that a command shows the same for a partition of the disk and for the image of the volume
-/// alone.
+/// Checks that a command shows the same for the path `address` in a partition of the disk, and for
+/// that path in the image of the volume alone.
 #[track_caller]
 fn check_same(place: &GoldenDir, options: &[&str], command: &[&str], address: &str) {
     let run = |place: &GoldenDir, options: &[&str], address: &str| {

@@ -265,7 +265,8 @@ fn frozen_volume_is_shown_as_it_is() -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// Collects the paths of everything below a directory of the kernel's mount.
+/// Adds the paths of everything below a directory of the kernel's mount to `paths`, with `prefix`
+/// for the path of that directory.
 fn list(directory: &Path, prefix: &str, paths: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         let path = format!("{prefix}/{}", entry.file_name().to_str().unwrap());

@@ -81,8 +81,8 @@ pub(crate) fn written_through_data_survives_a_kill() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Creates, syncs, renames and removes files until the mount is gone. Returns the names of the
-/// files that were synced.
+/// Creates, syncs and renames files until an operation fails because the mount is gone, or until
+/// `stop` is set. Returns the names of the files that were synced.
 fn storm(folder: &std::path::Path, stop: &AtomicBool) -> Vec<String> {
     let mut synced = Vec::new();
     let mut work = |index: usize| -> std::io::Result<()> {

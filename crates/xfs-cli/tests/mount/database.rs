@@ -57,7 +57,8 @@ fn check(options: &str) -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Makes transactions until the server is killed. Returns the number of acknowledged transactions.
+/// Makes transactions, and kills the server when `until` of them are acknowledged. Returns the
+/// number of acknowledged transactions.
 fn work_until_killed(volume: &mut Mounted, path: &Path, (journal, until): (&str, u64)) -> u64 {
     // stdbuf makes it print each line at once.
     let mut shell = Command::new("stdbuf");

@@ -89,7 +89,8 @@ fn await_unmounted(folder: &Path) {
     }
 }
 
-/// Asks the mount for its free space. Returns whether the caller gets an error in time.
+/// Asks the mount for its free space. Returns true if that fails within ten seconds, and does not
+/// hang.
 fn ask(folder: &Path) -> bool {
     let mut stat = Command::new("timeout");
     stat.args(["--signal=KILL", "10", "stat", "--file-system"]).arg(folder);
@@ -126,7 +127,8 @@ pub(crate) fn panic_leaves_no_mount() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Aborts the connection of a mount, as the user who has mounted it may.
+/// Aborts the FUSE connection of a mount through a fusectl filesystem, which is mounted on
+/// `control` for this.
 fn abort(folder: &Path, control: &Path) {
     fs::create_dir(control).unwrap();
     run(Command::new("mount").args(["-t", "fusectl", "none"]).arg(control));

@@ -243,7 +243,7 @@ fn said_before(operation: &Operation) -> &'static [Errno] {
     }
 }
 
-/// Returns the facts that the kernel shows about the files of each case.
+/// Returns the facts that the kernel shows about the files of each case, which are below `root`.
 fn facts(root: &Path, cases: &[Case]) -> Vec<String> {
     cases.iter().map(|case| comparison::facts(&root.join(case.folder())).unwrap()).collect()
 }

@@ -73,8 +73,8 @@ pub(crate) fn postgres_keeps_what_it_acknowledged() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Adds rows one by one, while pgbench runs, until the server is killed. Returns the number of
-/// acknowledged rows.
+/// Adds rows one by one, while pgbench runs, and kills the server when `until` of them are
+/// acknowledged. Returns the number of acknowledged rows.
 fn work_until_killed(cluster: &Cluster, volume: &mut Mounted, round: usize, until: u64) -> u64 {
     let mut bench = cluster.client("pgbench");
     bench.args(["-n", "-c", "4", "-j", "2", "-T", "600", "postgres"]);

@@ -52,8 +52,8 @@ pub(crate) fn repository_keeps_its_commits() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Kills the server while a repository is cloned. Checks that an earlier, complete clone is still
-/// intact, and that a new clone succeeds.
+/// Kills the server while the repository `source` is cloned to the mount. Checks that an earlier,
+/// complete clone is still intact, and that a new clone succeeds.
 fn kill_a_clone(volume: &mut Mounted, source: &Path) {
     let half = volume.at("half");
     let mut command = git(source);
@@ -69,7 +69,8 @@ fn kill_a_clone(volume: &mut Mounted, source: &Path) {
     run(git(&half).args(["fsck", "--strict"]));
 }
 
-/// Makes commits until the server is killed. Returns the number of acknowledged commits.
+/// Makes commits, and kills the server when `until` of them are acknowledged. Returns the number of
+/// acknowledged commits.
 fn commit_until_killed(volume: &mut Mounted, clone: &Path, until: u64) -> u64 {
     const SCRIPT: &str = "number=0; while number=$((number + 1)); do
         echo $number >> file$((number % 7)) && \"$@\" add . &&

@@ -293,8 +293,8 @@ fn read_of_a_mutated_block_does_not_panic() {
     }
 }
 
-/// Exchanges the contents of two index blocks, but not their headers. The checksums of the blocks
-/// are then correct.
+/// Exchanges the contents of two index blocks, but not their first `header` bytes. The checksums of
+/// the blocks are then correct.
 fn exchange(image: &mut Image, path: &str, (one, other): (u64, u64), header: usize) {
     let blocks = [one, other].map(|block| ForkBlock::find(image, path, INDEX, block));
     let contents = [0, 1].map(|index| blocks[index].bytes(image)[header..].to_vec());

@@ -63,7 +63,7 @@ impl UndoPlace {
     }
 
     /// Gives the file its name, and makes the name durable. Returns the path. Fails if the name is
-    /// no longer free: another repair may have taken it during the rehearsal.
+    /// no longer free: another repair may have taken it while this one was tried out on an overlay.
     pub(super) fn publish(self) -> Result<PathBuf, Failure> {
         let Self { path, staged, folder } = self;
         let published = staged.publish_new().and_then(|()| folder.sync_all());

@@ -27,7 +27,8 @@ pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - BASE) / ENTRY
 }
 
-/// Whether the only leaf of a leaf form has room for this number of entries and best free lengths.
+/// Whether the only leaf of a leaf form has room for this number of entries and of best free
+/// lengths, one for each data block.
 pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: usize) -> bool {
     BASE + ENTRY * entries + size_of::<u16>() * lengths + TAIL <= block_bytes
 }
@@ -37,7 +38,7 @@ pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: 
 pub(super) struct LeafCounts {
     pub(super) run: HashRun,
     pub(super) stale: usize,
-    /// Number of best free lengths in an only leaf.
+    /// Number of best free lengths in an only leaf: one for each data block.
     pub(super) lengths: usize,
     is_only: bool,
     block_bytes: usize,
@@ -161,13 +162,15 @@ pub(super) fn live_entries(bytes: &[u8]) -> Vec<(u32, u32)> {
     index::live(LeafCounts::of(bytes).run.entries(bytes)).collect()
 }
 
-/// Returns the best free length of each data block. The leaf must be an only leaf.
+/// Returns the best free length of each data block, that of its longest free record. The leaf must
+/// be an only leaf.
 pub(super) fn lengths(bytes: &[u8]) -> impl Iterator<Item = u16> {
     let counts = LeafCounts::of(bytes);
     (0..counts.lengths).map(move |index| u16_at(bytes, counts.length_at(index)))
 }
 
-/// Sets the best free length of data block `index`. The leaf must be an only leaf.
+/// Sets the best free length of data block `index`, that of its longest free record. The leaf must
+/// be an only leaf.
 pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     let at = LeafCounts::of(edit.bytes()).length_at(index);
     if edit.u16_at(at) != length {
