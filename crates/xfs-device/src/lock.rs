@@ -45,8 +45,9 @@ const QEMU_READS: Span = Span { start: 100, end: 101 };
 const QEMU_WRITES: Span = Span { start: 101, end: 102 };
 const QEMU_FORBIDS_WRITERS: Span = Span { start: 201, end: 202 };
 
-/// Announces that this process uses this span of an open file or device. Returns `false` if another
-/// user conflicts. Returns `true` if no user conflicts, and also if the host has no OFD locks.
+/// Announces, with shared OFD locks, that this process uses this span of an open file or device.
+/// Returns `false` if another user conflicts. Returns `true` if no user conflicts, and also if the
+/// host has no OFD locks.
 pub(crate) fn announce(file: &File, span: Span, access: DeviceAccess) -> bool {
     let (readers, writers) = (sectors(READERS, span), sectors(WRITERS, span));
     let qemu_locks: &[Span] = match (access, span.is_whole()) {

@@ -43,8 +43,8 @@ pub(crate) struct MemoryFork {
     edits: u64,
 }
 
-/// Returns the geometry of the golden image with other sizes of blocks and directory blocks, which
-/// are given as base-2 logarithms of bytes and of blocks.
+/// Returns a geometry like that of the golden image, but with many large groups and with these
+/// sizes: base-2 logarithms of the bytes in a block, and of the blocks in a directory block.
 pub(crate) fn geometry(block_log: u8, directory_block_log: u8) -> Geometry {
     let mut geometry = golden().geometry();
     geometry.block_size = 1 << block_log;
