@@ -53,8 +53,8 @@ pub trait BtreeFormat {
     /// record that keeps its key changes no key in the nodes above.
     const KEY_TELLS_ALL: bool = false;
 
-    /// Decodes a record of this btree and checks it. `group` is the group of the btree; it has no
-    /// meaning for the extents of a fork.
+    /// Decodes a record of this btree and checks it. `group` is the allocation group of the btree.
+    /// The btree of a fork's extents ignores it.
     ///
     /// # Errors
     ///
@@ -100,8 +100,8 @@ pub trait BtreeFormat {
     /// Panics if `into` does not have the length of the keys of one child.
     fn encode_key(record: &Self::Record, into: &mut [u8]);
 
-    /// Returns whether `record` may directly follow `previous`. Its key must be higher, and the two
-    /// must not overlap if this kind of btree forbids that.
+    /// Returns whether `record` may directly follow `previous` in a leaf. The key of `record` must
+    /// be higher. The two must not overlap, except in a kind of btree that allows overlaps.
     fn may_follow(record: &Self::Record, previous: &Self::Record) -> bool;
 }
 

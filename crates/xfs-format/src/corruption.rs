@@ -33,7 +33,7 @@ use crate::checks::rmap::RmapCheck;
 use crate::checks::superblock::SuperblockCheck;
 use crate::checks::symlink::SymlinkCheck;
 
-/// A kind of on-disk structure, as findings name it.
+/// A kind of on-disk structure, as reports of corruption name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Structure {
@@ -174,7 +174,7 @@ pub enum Check {
     /// The block has the form of a volume of another version.
     #[error("has the form of a version {version} volume")]
     OtherVersion {
-        /// The version whose blocks have this magic number.
+        /// The version whose blocks have the magic number that was found.
         version: u16,
     },
     /// The structure contains the UUID of another volume.

@@ -1,7 +1,7 @@
 //! Checksums: CRC-32C over a structure with its checksum field taken as zero.
 //!
-//! This is one of the two modules that read little-endian numbers: XFS stores checksums in that
-//! order, although all other fields are big-endian.
+//! This is one of the two modules that read little-endian numbers from the disk; the other is
+//! `log_item`. XFS stores checksums in that order, although all other fields are big-endian.
 #![allow(clippy::little_endian_bytes, reason = "checksums are little-endian on disk")]
 
 /// Length of a stored checksum in bytes.

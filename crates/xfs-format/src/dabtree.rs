@@ -117,13 +117,14 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
     uuid: offset_of!(DaHeaderDisk, uuid),
 };
 
-/// Returns the magic number of any block of the tree, or `None` if there are too few bytes.
+/// Returns the magic number in the header of a block of the tree, node or leaf. Returns `None` if
+/// there are too few bytes.
 #[must_use]
 pub fn magic(bytes: &[u8]) -> Option<u16> {
     links(bytes).map(|links| links.magic.get())
 }
 
-/// Returns whether any block of the tree is a node, and not a leaf.
+/// Returns whether a block of the tree is a node and not a leaf, by its magic number.
 #[must_use]
 pub fn is_node(bytes: &[u8]) -> bool {
     matches!(magic(bytes), Some(NODE_MAGIC | NODE_MAGIC_V4))

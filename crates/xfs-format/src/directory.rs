@@ -74,7 +74,7 @@ pub const fn free_start(geometry: &Geometry) -> FileBlock {
     geometry.file_block(FREE_OFFSET)
 }
 
-/// The position of an entry in its directory: the byte offset in the data section, in units of 8
+/// The position of an entry in its directory: the byte offset among the data blocks, in units of 8
 /// bytes.
 ///
 /// An entry keeps its cookie for its whole life, also when the directory changes form. An iteration
@@ -88,13 +88,14 @@ impl Cookie {
     /// The cookie at which an iteration starts. It is lower than the cookies of all entries.
     pub const START: Self = Self(0);
 
-    /// Returns the cookie of byte `offset`, or `None` past the end of the data section.
+    /// Returns the cookie of an entry at byte `offset`. Returns `None` from 32 GiB on, where no
+    /// data blocks lie.
     #[must_use]
     pub fn from_offset(offset: u64) -> Option<Self> {
         if offset >= INDEX_OFFSET { None } else { u32::try_from(offset >> 3).ok().map(Self) }
     }
 
-    /// Returns the byte offset of the entry in the data section.
+    /// Returns the byte offset of the entry among the data blocks of the directory.
     #[must_use]
     pub const fn offset(self) -> u64 {
         (self.0 as u64) << 3

@@ -94,8 +94,9 @@ impl BlockKind {
         }
     }
 
-    /// Returns the offsets of the common fields. Returns `None` for buffers that hold several
-    /// structures, such as inodes, and for the superblock, whose UUID field depends on a feature.
+    /// Returns the offsets of the fields that most blocks have: checksum, own address, UUID and
+    /// LSN. Returns `None` for buffers that hold several structures, such as inodes, and for the
+    /// superblock, whose UUID field depends on a feature.
     fn envelope(self) -> Option<&'static Envelope> {
         match self {
             Self::Superblock | Self::InodeCluster | Self::AttrRemote | Self::Dquots => None,

@@ -34,7 +34,7 @@ mod encode;
 pub use byte_order::ByteOrder;
 pub use encode::{OPERATION_BYTES, next_cycle, unmount_operation};
 
-/// The first word of a record.
+/// Magic number: the first word of a record.
 #[doc(alias = "XLOG_HEADER_MAGIC_NUM")]
 pub const LOG_RECORD_MAGIC: u32 = 0xfeed_babe;
 
@@ -130,11 +130,11 @@ bitflags::bitflags! {
     }
 }
 
-/// The client that writes the operations of transactions.
+/// The client number in each operation of a transaction.
 #[doc(alias = "XFS_TRANSACTION")]
 pub const CLIENT_TRANSACTION: u8 = 0x69;
 
-/// The client that writes the unmount record.
+/// The client number in the operation of an unmount record.
 #[doc(alias = "XFS_LOG")]
 pub const CLIENT_LOG: u8 = 0xaa;
 
@@ -147,7 +147,7 @@ pub struct LogOperation {
     /// Number of bytes of the operation after its header.
     #[doc(alias = "oh_len")]
     pub length: u32,
-    /// The client that wrote the operation.
+    /// The number of the client, the part of XFS that wrote the operation.
     pub client: u8,
     /// The effect of the operation on its transaction.
     pub flags: OperationFlags,

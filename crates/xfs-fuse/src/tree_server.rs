@@ -67,7 +67,7 @@ pub trait FileTree: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// EIO if one of these bytes is missing.
+    /// EIO if one of these bytes belongs to the contents but is lost.
     fn read(&self, node: u64, offset: u64, length: usize) -> Result<Vec<u8>, Errno>;
 
     /// Returns the target of a symbolic link.

@@ -159,8 +159,8 @@ impl<'a> Block<'a> {
         Self { index, ..self }
     }
 
-    /// Returns the same block with another kind, by which a change of the block recomputes its
-    /// checksum.
+    /// Returns this block as a block of `kind`. After a change, the checksum is recomputed as for
+    /// that kind.
     pub(crate) const fn of(self, kind: BlockKind) -> Self {
         Self { kind, ..self }
     }

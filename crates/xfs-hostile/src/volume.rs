@@ -43,7 +43,7 @@ pub struct Survey {
     pub files: usize,
     /// Number of inodes found in the inode btrees.
     pub inodes: usize,
-    /// Number of records found in all other btrees.
+    /// Number of records found in all btrees of groups other than the inode btrees.
     pub records: usize,
     /// Number of extents of all forks.
     pub extents: usize,

@@ -79,12 +79,12 @@ pub enum Keep {
 
 struct State {
     users: u32,
-    /// The number of references in `users` that marks hold. The marks are removed once nothing else
-    /// can reach the inode.
+    /// The number of references in `users` that marks hold. A mark is a watch or a keeper. The
+    /// marks are removed once nothing else can reach the inode.
     marks: u32,
     phase: Phase,
     keep: Keep,
-    /// Whether a lookup took the inode since the last sweep over it.
+    /// Whether a lookup took the inode since reclaim last swept over it.
     referenced: bool,
     /// Whether the inode was made without a name, and has never had a name.
     awaits_name: bool,
@@ -410,8 +410,8 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
         self.find_and(journal, name, |_| ())
     }
 
-    /// As [`find`](Self::find), and calls `note` with the result while nothing can change it.
-    /// `note` gets `None` for a name that does not exist.
+    /// As [`find`](Self::find), and calls `note` with the result while no thread can change the
+    /// name. `note` gets `None` for a name that does not exist.
     ///
     /// # Errors
     ///

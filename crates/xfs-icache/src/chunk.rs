@@ -1,5 +1,5 @@
-//! A chunk of the inode cache: 64 neighbouring inodes, and tags that say something about each of
-//! them.
+//! A chunk of the inode cache: 64 neighbouring inodes, and their tags, by which walks select
+//! inodes.
 //!
 //! # Invariants
 //!
@@ -61,7 +61,8 @@ impl<K: InodeKind> Chunk<K> {
         }
     }
 
-    /// Calls `look` with the inode in a slot. `None`: the slot is empty.
+    /// Calls `look` with the inode in slot `place`, and returns its result. `None`: the slot is
+    /// empty.
     pub(crate) fn look<R>(
         &self,
         collector: &Collector,
@@ -79,8 +80,8 @@ impl<K: InodeKind> Chunk<K> {
     }
 
     /// Marks the chunk as having left the index, if no inode and no holder keeps it there. Returns
-    /// whether it has left. The caller then removes the chunk from the index, and holds the lock
-    /// until that is done.
+    /// whether it has left. The caller then removes the chunk from the index, and holds the lock of
+    /// the chunk until that is done.
     pub(crate) fn leave_index(&self, stay: &mut Residency) -> bool {
         stay.gone = stay.holders == 0 && self.present.load(Ordering::Acquire) == 0;
         stay.gone
@@ -101,13 +102,14 @@ impl Residency {
 }
 
 impl<K: InodeKind> Chunk<K> {
-    /// Puts an inode into its slot, and sets its bit in `present` (I1). The caller holds the lock.
+    /// Puts an inode into its slot, and sets its bit in `present` (I1). The caller holds the lock
+    /// of the chunk.
     pub(crate) fn enter(&self, collector: &Collector, place: u32, entry: Arc<CachedInode<K>>) {
         self.entries.put(collector, place as usize, Some(entry));
         self.present.fetch_or(1 << place, Ordering::AcqRel);
     }
 
-    /// Removes an inode and its tags. The caller holds the lock.
+    /// Removes the inode in slot `place`, and its tags. The caller holds the lock of the chunk.
     pub(crate) fn leave(&self, collector: &Collector, place: u32) {
         let bit = 1 << place;
         // The tags go with the inode (I2). Most inodes have nothing to write.
@@ -121,7 +123,7 @@ impl<K: InodeKind> Chunk<K> {
         self.entries.put(collector, place as usize, None);
     }
 
-    /// Puts inodes into their slots, which are free. The caller holds the lock.
+    /// Puts inodes into their slots, which are free. The caller holds the lock of the chunk.
     pub(crate) fn enter_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) {
         let mut came = 0;
         for entry in entries {
@@ -133,7 +135,7 @@ impl<K: InodeKind> Chunk<K> {
     }
 
     /// Removes those inodes of `entries` that still have their slots in the chunk. Returns these
-    /// slots, one bit each. The caller holds the lock.
+    /// slots, one bit each. The caller holds the lock of the chunk.
     pub(crate) fn leave_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) -> u64 {
         let mut going = 0;
         for entry in entries {

@@ -131,7 +131,8 @@ pub fn evict_all(filesystem: &impl InodeWalk) -> u64 {
     }
 }
 
-/// Removes the marks for which `is_wanted` returns `true`, by a walk over referenced inodes.
+/// Removes the marks (watches and keepers) for which `is_wanted` returns `true`, and releases their
+/// references. Finds the marks by a walk over referenced inodes.
 fn release_marks<F: InodeWalk>(
     filesystem: &F,
     is_wanted: impl Fn(&Mark<<F::Kind as InodeKind>::Watch>) -> bool,

@@ -95,7 +95,7 @@ impl<K: InodeKind> Order<K> {
     }
 }
 
-/// Whether another inode was in the slot of an inode to insert, and whether it was replaced.
+/// The outcome of an insertion: whether another inode was in the slot, and whether it was replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupancy {
     Vacant,
@@ -226,8 +226,9 @@ impl<K: InodeKind> Group<K> {
         order.chunks.remove(&key);
     }
 
-    /// Makes one step of a walk: calls `visit` with the inodes of one chunk, under one guard. The
-    /// cursor comes from the key of the chunk, never from a number that an inode holds.
+    /// Makes one step of a walk: calls `visit` with the inodes of one chunk that have the tag,
+    /// under one epoch guard. The next cursor comes from the key of the chunk, never from a number
+    /// that an inode holds.
     pub(crate) fn visit(&self, cursor: u64, tag: Tag, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let Ok(from) = u32::try_from(cursor / u64::from(CHUNK_INODES)) else {
             return WalkStep::End;
@@ -252,7 +253,7 @@ impl<K: InodeKind> Group<K> {
         self.show(next, Tag::Idle, visit)
     }
 
-    /// Calls `visit` with the inodes of a chunk that have the tag, under one guard.
+    /// Calls `visit` with those inodes of a chunk that have the tag, under one epoch guard.
     fn show(&self, next: NextChunk<K>, tag: Tag, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let behind = |key: u32| (u64::from(key) + 1) * u64::from(CHUNK_INODES);
         let (key, chunk) = match next {

@@ -44,7 +44,7 @@ const PLACES: usize = 64;
 /// One reference to an inode, shared by all handles that were made on one processor slot.
 pub struct PerCpuRef<K: InodeKind> {
     entry: Arc<CachedInode<K>>,
-    /// Tally of the open files among the handles.
+    /// Counts the open files among the handles that share this reference.
     tally: Arc<SlotTally>,
 }
 
@@ -55,7 +55,7 @@ impl<K: InodeKind> PerCpuRef<K> {
         &self.entry
     }
 
-    /// Returns the tally of the open files among the handles that share this reference.
+    /// Returns the count of the open files among the handles that share this reference.
     #[inline]
     pub fn tally(&self) -> &SlotTally {
         &self.tally

@@ -71,9 +71,10 @@ impl Inode for FakeInode {
 pub(crate) enum Mutant {
     #[default]
     None,
-    /// An inode is read without its latch.
+    /// The store reads an inode without holding the inode's latch.
     Unlatched,
-    /// Inodes of a bulk visit are inserted after their latches were unlocked.
+    /// When the store reads the inodes of a chunk together (a bulk visit), it unlocks their latches
+    /// before it passes the inodes on for insertion into the cache.
     PassedLate,
 }
 

@@ -228,9 +228,10 @@ impl MapChange {
         steps
     }
 
-    /// Pairs each old extent whose record is updated with the new extent that the record becomes.
-    /// If there are as many old as new extents and each only gets shorter or longer, they are
-    /// paired in order. Otherwise only extents that start at the same file block are paired.
+    /// Pairs each old extent whose btree record is changed in place with the new extent that the
+    /// record then holds. If there are as many old as new extents and each only gets shorter or
+    /// longer, they are paired in order. Otherwise only extents that start at the same file block
+    /// are paired.
     fn pairs(&self) -> Vec<(Extent, Extent)> {
         let in_order = self.old.iter().copied().zip(self.new.iter().copied());
         let fits = |(old, new): (Extent, Extent)| contains(&old, &new) || contains(&new, &old);

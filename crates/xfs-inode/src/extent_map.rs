@@ -228,8 +228,8 @@ impl ExtentMap {
         }
     }
 
-    /// Moves extents from the start of the next chunk to the end of the chunk of `at`. `at` is that
-    /// end.
+    /// Moves extents from the start of the next chunk to the end of the chunk of `at`. `at` must be
+    /// the position after the last extent of its chunk.
     fn rotate(&mut self, at: MapPosition) {
         let Some((chunk, [next, ..])) =
             self.chunks.get_mut(at.chunk..).and_then(<[_]>::split_first_mut)

@@ -27,7 +27,8 @@ const ATTR_ROOT_CHILDREN: usize = 2;
 /// The default size of the data fork in an inode that has an attribute fork, as the number of
 /// children that a btree root in the data fork can have.
 const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
-/// The inode size in bytes below which the attribute fork starts with the smallest size.
+/// In inodes shorter than this number of bytes, a new attribute fork is as small as possible: a
+/// root of two children.
 const SMALL_INODE_BYTES: u32 = 512;
 /// The offset, in units of 8 bytes, of the attribute fork of a device file. Its data fork is only a
 /// device number.

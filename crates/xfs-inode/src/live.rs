@@ -81,8 +81,8 @@ pub struct LiveInode {
     recent: RecentBuffers,
     /// The sequence number of the checkpoint with the last change that a reader of the contents
     /// needs, or of a later checkpoint. Each such change sets this field to [`NOT_LOOKED_UP`]. The
-    /// next query, or the next change of times alone, looks the number up. Written by the holder of
-    /// the record's latch.
+    /// next call of `sync_contents`, or the next change of times alone, looks the number up in the
+    /// log record. Written by the holder of the record's latch.
     needed_sequence: AtomicU64<Object>,
 }
 

@@ -214,8 +214,9 @@ impl<'a> BtreeBlock<'a> {
         exists.then(|| self.layout.header_bytes() + index * self.layout.node_key_bytes())
     }
 
-    /// Returns the block of child `index` of a node, or `None` if there is no such child. The block
-    /// is counted inside the group or the volume, depending on the form of the btree.
+    /// Returns the block of child `index` of a node, or `None` if there is no such child. The
+    /// number counts blocks of the allocation group in a short btree, and blocks of the volume in a
+    /// long one.
     #[must_use]
     pub fn pointer(&self, index: usize) -> Option<u64> {
         if self.is_leaf() || index >= self.count {
@@ -226,8 +227,8 @@ impl<'a> BtreeBlock<'a> {
     }
 }
 
-/// Returns the layout of a v4 block with this magic number. Returns the error for a magic number
-/// that neither version has.
+/// Returns the layout of a v4 block of this kind of btree, if `magic` is its magic number. Returns
+/// an error for any other number: the caller has compared it with the magic number of v5 blocks.
 #[cold]
 fn layout_of_version_4(kind: BtreeKind, magic: u32) -> Result<&'static BtreeLayout, Check> {
     let layout = kind.layout_in(FormatVersion::V4);

@@ -13,8 +13,8 @@ use crate::group::Group;
 
 /// The btree of a fork's extents.
 ///
-/// The checks of a record here do not know its fork. The inode decides where its extents may lie
-/// and whether they may be unwritten.
+/// The checks here do not know to which fork a record belongs. The inode decides where its extents
+/// may lie and whether they may be unwritten.
 #[doc(alias = "bmbt")]
 #[derive(Clone, Copy, Debug)]
 pub enum Extents {}

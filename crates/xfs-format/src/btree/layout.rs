@@ -45,7 +45,7 @@ pub enum PointerForm {
 pub struct BtreeLayout {
     /// The magic number at the start of each block.
     pub magic: u32,
-    /// The version of the volumes with such blocks.
+    /// The version of the volumes whose btree blocks have this layout.
     pub version: FormatVersion,
     /// The form of block headers and pointers.
     pub form: PointerForm,
@@ -173,7 +173,7 @@ impl BtreeLayout {
     pub const COUNT_RANGE: Range<usize> = 6..8;
     const SIBLINGS_OFFSET: usize = 8;
 
-    /// Returns the layout of the same btree on a v4 volume.
+    /// Returns the layout of the same kind of btree on a v4 volume, with the magic number `magic`.
     const fn in_version_4(&self, magic: &[u8; 4]) -> Self {
         Self { magic: u32::from_be_bytes(*magic), version: FormatVersion::V4, ..*self }
     }

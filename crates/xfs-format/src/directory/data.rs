@@ -137,7 +137,8 @@ pub struct DataBlock<'a> {
     best_free: &'a [BestFreeDisk; 3],
     owner: Option<InodeNumber>,
     form: DirectoryForm,
-    /// The index and its tail, or `None` if the block is not in block form.
+    /// The hash index of the block and the tail after it, or `None` if the block is not in block
+    /// form.
     index: Option<(&'a [HashEntryDisk], &'a BlockTailDisk)>,
     place: StructureAddress,
     /// Byte offset of the block in the directory.
@@ -205,7 +206,8 @@ impl<'a> DataBlock<'a> {
         self.index.is_some()
     }
 
-    /// Returns the index of a block in block form. The result is empty for a block of another form.
+    /// Returns the hash index of a block in block form. The result is empty for a block of another
+    /// form.
     #[must_use]
     pub fn index(&self) -> &'a [HashEntryDisk] {
         self.index.map_or(&[], |(index, _)| index)
@@ -271,7 +273,7 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// Returns the entry at the position that an index entry gives.
+    /// Returns the entry at `cookie`, the position that an entry of the hash index gives.
     ///
     /// # Errors
     ///
@@ -427,8 +429,8 @@ fn split_header(bytes: &[u8], version: FormatVersion) -> Result<SplitHeader<'_>,
     }
 }
 
-/// Splits off the index at the end of a block in block form. Returns the index and the tail after
-/// it.
+/// Splits off the hash index at the end of a block in block form. Returns the index and the tail
+/// after it.
 fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Check> {
     let needed = size_of::<BlockTailDisk>();
     let truncated = Check::Truncated { available: records.len(), needed };
@@ -443,8 +445,8 @@ fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Che
     }
 }
 
-/// Checks the tag in the last two bytes of a record (I1). Returns `None` if those bytes do not lie
-/// inside `rest`.
+/// Checks the tag in the last two bytes of a record (I1). `rest` is the block from the record on,
+/// which lies at `offset`. Returns `None` if `rest` is shorter than the record.
 fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), DirectoryCheck>> {
     let (tag, _) = U16::ref_from_prefix(rest.get(length.checked_sub(2)?..)?).ok()?;
     let tag = tag.get();

@@ -47,7 +47,8 @@ pub struct FreeHeaderDisk {
     pub pad: U32,
 }
 
-/// The fields of both headers that describe the best free lengths.
+/// The fields that describe the best free lengths, which the headers of v4 and v5 blocks have in
+/// common.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct FreeFieldsDisk {

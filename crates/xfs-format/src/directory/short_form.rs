@@ -35,8 +35,8 @@ use crate::geometry::Geometry;
 /// Length of the two counts before the parent, in bytes.
 const COUNTS: usize = 2;
 
-/// The lowest offset in a data block for which an entry in short form reserves its place, on a v5
-/// volume.
+/// The lowest offset that an entry in short form can store on a v5 volume: the offset that the
+/// entry would have in a data block.
 pub const FIRST_OFFSET: usize = DirectoryForm::V5.first_offset();
 
 /// The fields of an entry before its name.

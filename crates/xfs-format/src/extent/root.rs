@@ -112,7 +112,8 @@ impl<'a> ExtentRoot<'a> {
         self.keys.len()
     }
 
-    /// Returns, for each child, the first file block in it and the block that holds it.
+    /// Returns, for each child, the first file block that it maps and the block of the volume that
+    /// holds the child.
     pub fn iter(
         &self,
     ) -> impl ExactSizeIterator<Item = (FileBlock, FsBlock)> + DoubleEndedIterator + use<'a> {

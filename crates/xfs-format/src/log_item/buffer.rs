@@ -109,7 +109,7 @@ impl BufferType {
         Self::ALL.get(usize::from(flags.bits() >> TYPE_SHIFT)).copied()
     }
 
-    /// Returns the bits of the flags for this type.
+    /// Returns the bits that stand for this type in the flags of a logged buffer.
     #[must_use]
     pub const fn flags(self) -> BufferFlags {
         BufferFlags::from_bits_retain((self as u16) << TYPE_SHIFT)

@@ -40,9 +40,9 @@ pub struct ExchangeIntent {
     pub inodes: [InodeNumber; 2],
     /// The generations of the two inodes.
     pub generations: [u32; 2],
-    /// The first block of the range in each file.
+    /// The first block of the exchanged range in each file.
     pub starts: [FileBlock; 2],
-    /// Number of blocks of the range.
+    /// Number of blocks that are exchanged.
     pub length_blocks: u64,
     /// The options of the exchange.
     pub flags: ExchangeFlags,

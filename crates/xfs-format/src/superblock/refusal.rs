@@ -34,8 +34,9 @@ pub enum Unsupported {
     /// cannot be changed.
     #[error("XFS version 4 volumes (-m crc=0) can only be read")]
     Version4Write,
-    /// The volume has version 4. Its blocks do not name their owner or their volume, so nothing
-    /// says to which file a damaged structure belongs.
+    /// The volume has version 4, and the operation must work on damaged volumes. Blocks of version
+    /// 4 do not name their owner or their volume, so nothing says to which file a damaged structure
+    /// belongs.
     #[error(
         "XFS version 4 volumes (-m crc=0) can be read and checked, but not repaired, salvaged \
              or dumped as metadata"

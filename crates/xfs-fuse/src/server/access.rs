@@ -82,8 +82,8 @@ impl LazyTimes {
 }
 
 impl Server {
-    /// Updates the access time of a node that is read, if the settings and its times require an
-    /// update.
+    /// Updates the access time of a node that is read, if the settings of the mount and the times
+    /// of the node require an update.
     pub(super) fn note_access(&self, node: &Node, flags: OFlags) {
         if flags.contains(OFlags::NOATIME) {
             return;

@@ -10,7 +10,8 @@
 //!
 //! - **I1** The thread of a checked request waits for the answer, and nothing wakes it once the
 //!   request has been read. While it waits, its ID belongs to no other thread and its credentials
-//!   do not change. The reader never becomes the last holder of that thread's memory.
+//!   do not change. It keeps its own memory meanwhile, so the thread that reads /proc never becomes
+//!   the last holder of that memory.
 //! - **I2** Unknown rights count as none: no groups, no capabilities. This applies to a caller of
 //!   another process namespace (whose thread ID is 0), and to a thread that /proc does not show.
 //! - **I3** A thread's rights count only if /proc shows the user and group that the request names.

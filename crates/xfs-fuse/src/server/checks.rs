@@ -30,8 +30,8 @@ use super::{Server, VALID, errno};
 use crate::transport::wire::{AccessIn, OpenOut};
 use crate::transport::{Reply, Request};
 
-/// The most users for whom views of the volume are cached, for each per-CPU slot. Most mounts have
-/// one user.
+/// The most users whose views of the volume a per-CPU slot caches. A view is the volume with the
+/// permissions of one user. Most mounts have one user.
 const MOST_USERS: usize = 4;
 /// Flag of OPEN: the caller is about to execute the file.
 #[doc(alias = "__FMODE_EXEC")]
@@ -177,8 +177,8 @@ impl Server {
         CheckedCaller { volume: checker.volume_as(&self.volume, credentials), capabilities }
     }
 
-    /// Returns the same file with all rights, for a handle or for a node that the server keeps
-    /// (I3).
+    /// Returns the file of `node` with all rights, for a handle or for an unlinked node that the
+    /// server keeps (I3).
     pub(super) fn with_all_rights(&self, node: Node) -> Result<Node, Errno> {
         // I3: handles act with all rights.
         if self.is_checking() { node.acting_as(&self.volume).map_err(errno) } else { Ok(node) }

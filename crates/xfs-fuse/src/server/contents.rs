@@ -297,8 +297,8 @@ struct FilePosition<'a> {
 }
 
 /// Copies a range by sharing its blocks, or else copies some of its bytes. Returns the number of
-/// bytes copied. Calls `note_part` if more bytes may have been copied than the answer says, because
-/// the kernel drops only as many cached pages as the answer says.
+/// bytes copied. Calls `note_part` if sharing has failed half way, so that more bytes may have
+/// changed than this number. The kernel drops its cached pages only for this number of bytes.
 fn copy(
     from: FilePosition<'_>,
     to: FilePosition<'_>,
@@ -345,8 +345,8 @@ fn send_from_image(
     file.lend_at(offset, most, send).map(Option::flatten).map_err(errno)
 }
 
-/// Copies bytes from file to file, at most as many as fit in memory. Returns the number of bytes
-/// copied.
+/// Copies up to `length` bytes from file to file, through one buffer in memory. Returns the number
+/// of bytes copied.
 fn copy_bytes(from: FilePosition<'_>, to: FilePosition<'_>, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length as usize];
     let read = from.file.read_at(&mut bytes, from.offset).map_err(errno)?;

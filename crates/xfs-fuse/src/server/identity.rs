@@ -42,8 +42,8 @@ impl Identity {
         Self { image, ..self }
     }
 
-    /// Returns the value of an attribute that names the serving process or the file. `None` if
-    /// `name` is not one.
+    /// Returns the value of the attribute `name`, which identifies the serving process or the file.
+    /// Returns `None` for any other attribute.
     pub(crate) fn attribute(self, name: &str) -> Option<Vec<u8>> {
         let Self { namespace, image } = self;
         let value = match name {
@@ -59,8 +59,8 @@ impl Identity {
 }
 
 impl Server {
-    /// Returns the value of an attribute with which the mount describes itself. `None` if `name` is
-    /// not one.
+    /// Returns the value of the attribute `name`, with which the mount describes itself. Returns
+    /// `None` for any other attribute.
     pub(super) fn own_attribute(&self, name: &str) -> Option<Vec<u8>> {
         let value = match name {
             FIGURES_ATTRIBUTE => self.figures(),

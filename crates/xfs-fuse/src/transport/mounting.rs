@@ -120,8 +120,8 @@ impl MountPoint {
         self.mounted.as_ref().is_some_and(is_ours)
     }
 
-    /// Returns a function that starts another process to unmount, for the case that this process
-    /// ends at once.
+    /// Returns a function that starts another process to unmount. It is called before this process
+    /// aborts.
     pub(crate) fn cleaner(&self) -> Box<dyn Fn() + Send> {
         let mounted = self.mounted.clone();
         Box::new(move || {

@@ -184,7 +184,9 @@ impl Ring {
         self.push(ring::ANSWER, header.entry.commit, None)
     }
 
-    /// Puts a command into the ring. The kernel sees the command at the next submission.
+    /// Puts a command into the ring, which the kernel sees at the next submission. `commit`
+    /// identifies the answered request. `places` is the address of the list of memory areas, which
+    /// only the command `REGISTER` has.
     fn push(&mut self, command: u32, commit: u64, places: Option<u64>) -> io::Result<()> {
         let mut bytes = [0; 80];
         let command_for_queue = RingCommand { commit, queue: self.queue, ..RingCommand::default() };

@@ -306,8 +306,8 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// Handles an event. Returns the result of `wait` if the event ends it, and
-    /// otherwise `None`.
+    /// Handles an event. Returns the result of `wait` if the event ends the wait, and otherwise
+    /// `None`.
     fn note(&self, notice: SessionEvent) -> Option<WaitOutcome> {
         match notice {
             // The thread is still about to exit when it sends this event, but its slot is already

@@ -44,8 +44,9 @@ impl RestoreTarget for Nowhere {
     }
 }
 
-/// Dumps the image of an attack and restores the dump. Returns a description of the failure, or
-/// `None` if dump and restore are right or the volume is refused.
+/// Dumps the image of an attack and restores the dump. Returns a description of the failure: the
+/// dump takes too long or has too many bytes, or cannot be restored. Returns `None` if there is no
+/// failure, or if the dump refuses the volume.
 fn problem_with(attack: &Attack, obfuscates: bool) -> Option<String> {
     let device: SharedDevice = Arc::new(attack.image());
     let start = Instant::now();

@@ -22,8 +22,8 @@ fn golden_image_has_no_findings() {
     });
 }
 
-/// Runs a target for whole images on `rounds` mutated images, in a process with limits. The test
-/// `test` is the one that calls this function.
+/// Runs a target for whole images on `rounds` mutated images, in a process with limits. `test` is
+/// the name of the calling test.
 fn mutated(test: &str, rounds: u64, run: fn(&[u8])) {
     run_limited(test, crate::LIMITS, || {
         for round in 0..rounds {

@@ -15,8 +15,9 @@
 //!               +--------------------------------------------------------------------------+
 //! ```
 //!
-//! A caller that sends waits for no reply, so some other caller always empties the connection, and
-//! a server that is busy sending cannot block both sides.
+//! A caller that sends a request does not have the role of the receiver, so the role is left to the
+//! callers that wait for replies. They receive meanwhile, so a server that is busy sending does not
+//! block both sides.
 //!
 //! Lock order: `sending`, then `state`. Neither is held while a reply is received.
 

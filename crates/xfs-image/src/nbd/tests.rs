@@ -224,8 +224,8 @@ fn server_without_flush_is_read_only() {
     server.open(OpenOptions::read_only()).unwrap();
 }
 
-/// Servers that do not follow the protocol: each gives the client an error, without a long wait and
-/// without an allocation of a size that the server states.
+/// Connects to servers that do not follow the protocol. Checks that the client gets an error from
+/// each, without a long wait and without allocating a size that the server states.
 #[test]
 fn wrong_servers_give_errors() {
     let hello = b"NBDMAGICIHAVEOPT\0\x03".to_vec();

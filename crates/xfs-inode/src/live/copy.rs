@@ -30,9 +30,8 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
 impl LiveInode {
-    /// Returns whether the first blocks of an extent are shared, and the run of blocks from the
-    /// start of the extent that are all shared or all unshared. An unshared run may be overwritten
-    /// without a copy.
+    /// Returns the first part of an extent whose blocks are all shared or all unshared, and `true`
+    /// if they are shared. Unshared blocks may be overwritten without a copy.
     pub(super) fn sharing(&self, journal: &Journal, extent: Extent) -> Result<(bool, Extent)> {
         if !self.shares(ForkKind::Data) {
             return Ok((false, extent));
@@ -43,8 +42,8 @@ impl LiveInode {
 }
 
 impl Writer<'_> {
-    /// Writes the first bytes of `piece` to a copy of shared blocks. `shared` starts at the block
-    /// of the piece or before it. Returns the number of bytes of the piece that were written.
+    /// Writes the first bytes of `piece` to a copy of shared blocks. `shared` starts at the first
+    /// block of the piece or before it. Returns the number of bytes of the piece that were written.
     pub(super) fn write_copy(
         &mut self,
         shared: Extent,
@@ -111,7 +110,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Fills the blocks of a copy: with the contents of `old`, and with the new bytes of a piece.
+    /// Fills the blocks of a copy: with the new bytes where the piece has bytes, and elsewhere with
+    /// the contents of `old`.
     fn fill_copy(&self, old: &Extent, copy: &Extent, piece: FileBytes<'_>) -> Result<()> {
         let (cache, geometry) = (self.journal.cache(), self.journal.geometry());
         let written = match piece.bytes.is_empty() {

@@ -68,7 +68,7 @@ fn pass(cache: &FakeCache) {
     }
 }
 
-/// Walks over all inodes many times. Checks that each walk shows all held inodes.
+/// Walks over all inodes many times. Checks that each walk shows all inodes that stay referenced.
 fn walk(cache: &FakeCache, which: WalkFilter) {
     for _ in 0..WALKS {
         let mut held = 0;

@@ -22,8 +22,8 @@ fn try_image(bytes: &[u8]) {
     }
 }
 
-/// Calls `try_image` on changed copies of an image. Some bytes of `ranges` get three values each,
-/// one byte at a time, and the image is truncated at many places.
+/// Calls `try_image` on changed copies of an image. Every `step`-th byte of `ranges` gets three
+/// values, one byte at a time. The image is also truncated at many places.
 fn check_hostile(bytes: &[u8], ranges: &[std::ops::Range<usize>], step: usize) {
     let mut changed = bytes.to_vec();
     for at in ranges.iter().cloned().flatten().step_by(step) {
