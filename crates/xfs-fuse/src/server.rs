@@ -119,8 +119,8 @@ pub struct Server {
     /// unknown.
     read_only_probe: Option<ReadOnlyProbe>,
     identity: Identity,
-    /// Set when a program has shut the volume down. The shutdown first writes all changes to the
-    /// log.
+    /// Set when a program has shut the volume down with an ioctl. The shutdown first writes all
+    /// changes to the log.
     shut_down: SetOnce<(), VolumeScope>,
     unlinked: UnlinkedNodes,
     handles: Handles,

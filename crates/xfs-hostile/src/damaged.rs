@@ -139,7 +139,7 @@ pub fn plan(image: Image, allow_loss: bool) -> Result<String, String> {
 }
 
 /// Fuzzes the planning of a repair with a whole image. The rules that discard something are
-/// permitted if the number of changes is odd.
+/// permitted if the number of changes is odd, so that both cases occur.
 pub fn repair(input: &[u8]) {
     let allow_loss = input.as_chunks::<12>().0.len() % 2 == 1;
     drop(black_box(plan(changed(input), allow_loss)));

@@ -14,12 +14,12 @@
 //! # Invariants
 //!
 //! - **I1** An inode has references exactly while it is new or live.
-//! - **I2** No way leads back from reclaiming and needs-inactivation. A thread that meets such an
-//!   inode looks it up again, or gets ENOENT. So exactly one thread removes an inode, and one frees
-//!   it.
+//! - **I2** No path leads back from the phases reclaiming and needs-inactivation. A thread that
+//!   meets such an inode looks it up again, or gets ENOENT. So exactly one thread removes an inode,
+//!   and one frees it.
 //! - **I3** A reclaimable inode has the idle tag. A thread that found an inode, but does not know
-//!   whether the inode is still in its slot, must not touch the tag once the inode is gone (I2). By
-//!   then the slot may hold another file.
+//!   whether the inode is still in its slot, must not touch the tag once the inode is in one of the
+//!   phases of I2. By then the slot may hold another file.
 
 use std::sync::Arc;
 
@@ -40,7 +40,8 @@ use crate::kind::{Inode, InodeKind};
 use crate::marks::{Mark, Marks};
 use crate::rights::Rights;
 
-/// An inode in the inode cache, with its references, locks, contents and marks.
+/// An inode in the inode cache, with its references, file locks, contents and marks (watches and
+/// keepers).
 pub struct CachedInode<K: InodeKind> {
     /// The fields that every lookup reads and few threads write. They have a cache line of their
     /// own.
@@ -55,11 +56,11 @@ pub struct CachedInode<K: InodeKind> {
 /// The phase of a cached inode's life. The figure at the head of this module shows all phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The inode is under construction. Walks skip it.
+    /// The inode is under construction. Walks over the cache skip it.
     New,
     /// The inode has references.
     Live,
-    /// The inode has no reference. A lookup takes it again.
+    /// The inode has no reference, but stays cached. A lookup takes a reference to it again.
     Reclaimable,
     /// The inode is being evicted from the cache.
     Reclaiming,
@@ -106,7 +107,8 @@ pub enum TakeOutcome {
     Recycled,
     /// The reference was refused, because the inode is being freed.
     NeedsInactivation,
-    /// The reference was refused, because the inode is about to leave the index.
+    /// The reference was refused, because the inode is being evicted and is about to leave the
+    /// index of the cache.
     Evicted,
 }
 
@@ -124,12 +126,12 @@ pub enum ReleaseOutcome {
     InUse,
     /// The inode has no reference now, and stays cached.
     Idle,
-    /// The releasing thread must remove the inode from the index.
+    /// The inode is being evicted: the releasing thread must remove it from the index of the cache.
     Evicted,
     /// The releasing thread must have the inode freed on disk.
     NeedsInactivation,
-    /// The inode has no name, and no references except those of marks. The releasing thread must
-    /// remove the marks.
+    /// The inode has no name, and no references except those of marks (watches and keepers). The
+    /// releasing thread must remove the marks.
     Abandoned,
 }
 
@@ -139,12 +141,12 @@ pub enum SweepOutcome {
     /// The inode stays: it is referenced, was taken since the last sweep, or is being evicted or
     /// freed.
     Stays,
-    /// The sweeping thread must remove the inode from the index.
+    /// The inode is being evicted: the sweeping thread must remove it from the index of the cache.
     Evicted,
 }
 
 impl<K: InodeKind> CachedInode<K> {
-    /// Makes an inode with one reference, which the caller has.
+    /// Makes the cached inode for `live`, with one reference, which the caller has.
     pub(crate) fn new(
         live: Arc<K::Inode>,
         phase: Phase,
@@ -202,7 +204,7 @@ impl<K: InodeKind> CachedInode<K> {
         self.contents.value().map(|contents| &**contents)
     }
 
-    /// Returns the locks that programs hold on the file, and its opens.
+    /// Returns the locks and leases that programs hold on the file, and the counts of its opens.
     pub fn locks(&self) -> FileLocks<'_> {
         FileLocks { word: self.hints.word(), state: &self.locks }
     }
@@ -345,13 +347,14 @@ impl<K: InodeKind> CachedInode<K> {
         true
     }
 
-    /// Starts the eviction of the inode, if it has no reference.
+    /// Starts the eviction of the inode, if it has no reference. Returns whether the eviction was
+    /// started.
     pub(crate) fn evict(&self) -> SweepOutcome {
         self.leave(&mut self.state.lock())
     }
 
-    /// As [`evict`](Self::evict), except that an inode which was taken since the last sweep stays
-    /// until the next one.
+    /// As [`evict`](Self::evict), except that an inode which a lookup took since the last sweep
+    /// stays until the next sweep.
     pub(crate) fn sweep(&self) -> SweepOutcome {
         let mut state = self.state.lock();
         if state.phase == Phase::Reclaimable && std::mem::take(&mut state.referenced) {
@@ -439,7 +442,8 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
 }
 
 impl<K: InodeKind> CachedInode<K> {
-    /// Adds a mark, which takes a reference. The caller holds a reference already.
+    /// Adds a mark (a watch or a keeper), which takes a reference. The caller holds a reference
+    /// already.
     pub fn mark(&self, mark: Mark<K::Watch>) {
         if mark.is_watch() {
             self.share_as_mark();

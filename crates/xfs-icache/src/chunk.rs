@@ -32,7 +32,7 @@ pub(crate) struct Chunk<K: InodeKind> {
     entries: EpochArray<CachedInode<K>, Object, { CHUNK_INODES as usize }>,
 }
 
-/// The reasons for which a chunk stays in the index.
+/// The reasons for which a chunk stays in the index of its group.
 #[derive(Default)]
 pub(crate) struct Residency {
     /// Whether the chunk has left the index (I3).

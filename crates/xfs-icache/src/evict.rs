@@ -72,8 +72,8 @@ pub(crate) fn evict_step<F: InodeWalk>(
     (step, dispose.len() as u64)
 }
 
-/// Evicts all inodes without a reference in one part of the filesystem. Returns the number of
-/// evicted inodes.
+/// Evicts all inodes without a reference in one part of the filesystem, such as an allocation
+/// group. Returns the number of evicted inodes.
 fn evict_part<F: InodeWalk>(filesystem: &F, part: usize) -> u64 {
     let (mut cursor, mut evicted) = (0, 0);
     loop {

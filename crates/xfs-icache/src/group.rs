@@ -41,13 +41,14 @@ pub(crate) struct Group<K: InodeKind> {
 /// The chunks in the order of their numbers, and the clock hand.
 struct Order<K: InodeKind> {
     chunks: BTreeMap<u32, Arc<Chunk<K>>>,
-    /// Key of the chunk that the hand visits next.
+    /// Key (inode number / 64) of the chunk that the clock hand visits next.
     hand: u32,
     /// Number of times that the hand has passed the last chunk of the group.
     round: ClockRound,
 }
 
-/// Number of a round of a group's clock hand.
+/// Number of a round of a group's clock hand. In a round, the hand passes each chunk of the group
+/// once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockRound(u32);
 
@@ -66,9 +67,9 @@ impl<K: InodeKind> Default for Order<K> {
 }
 
 impl<K: InodeKind> Order<K> {
-    /// Returns the first chunk from `from` on in which an inode has the tag. The search ends after
-    /// a bounded number of chunks. If no inode in these chunks has the tag, returns where to
-    /// continue.
+    /// Returns the first chunk from key `from` on in which an inode has the tag. The search ends
+    /// after a bounded number of chunks. If no inode in these chunks has the tag, returns the key
+    /// after which to continue.
     fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk<K> {
         let mut last = None;
         for (key, chunk) in self.chunks.range(from..).take(STEP_CHUNKS) {
@@ -196,7 +197,8 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Calls `look` with an inode, without a reference. `None`: the inode is not cached.
+    /// Calls `look` with an inode, without taking a reference to it. `None`: the inode is not
+    /// cached.
     pub(crate) fn peek<R>(
         &self,
         inode: u32,
@@ -275,8 +277,8 @@ impl<K: InodeKind> Group<K> {
         WalkStep::Next(behind(key))
     }
 
-    /// Keeps the chunk of an inode in the index, for a caller that inserts and removes many of its
-    /// inodes.
+    /// Keeps the chunk of an inode in the index of the group, also while the chunk is empty, for a
+    /// caller that inserts and removes many of its inodes.
     pub(crate) fn hold(&self, inode: u32) -> HeldChunk<'_, K> {
         let key = inode / CHUNK_INODES;
         loop {
@@ -330,7 +332,7 @@ impl<K: InodeKind> Group<K> {
 
 enum NextChunk<K: InodeKind> {
     Found(u32, Arc<Chunk<K>>),
-    /// No chunk up to this key has the tag. The walk continues after it.
+    /// No inode in the chunks up to this key has the tag. The walk continues after this key.
     Passed(u32),
     End,
 }

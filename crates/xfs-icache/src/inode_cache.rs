@@ -196,8 +196,9 @@ impl<S: Store> InodeCache<S> {
         self.place(first).map_or(0, |(group, inode)| group.present(inode))
     }
 
-    /// Keeps the chunk of an inode in the index, for a caller that inserts and removes many of its
-    /// inodes. `None`: the volume cannot have an inode of this number.
+    /// Keeps the chunk of an inode in the index of its group, also while the chunk is empty, for a
+    /// caller that inserts and removes many of its inodes. `None`: the volume cannot have an inode
+    /// of this number.
     pub fn hold(&self, number: InodeNumber) -> Option<HeldChunk<'_, S::Kind>> {
         self.place(number).ok().map(|(group, inode)| group.hold(inode))
     }

@@ -25,7 +25,8 @@ struct Listed<K: InodeKind> {
 }
 
 impl<K: InodeKind> Listed<K> {
-    /// Returns the inodes of one step: the first ones from number `cursor` on.
+    /// Returns the inodes that one step of a walk shows: the first `STEP_INODES` from inode number
+    /// `cursor` on.
     fn from(&self, cursor: u64) -> Vec<(u64, Arc<CachedInode<K>>)> {
         let rest = self.inodes.range(cursor..).take(STEP_INODES);
         rest.map(|(number, entry)| (*number, Arc::clone(entry))).collect()
@@ -62,7 +63,8 @@ impl<K: InodeKind> InodeList<K> {
         Self::show(&found, visit)
     }
 
-    /// Makes one step of the clock hand. At the end of the list the hand starts again.
+    /// Makes one step of reclaim's clock hand: calls `visit` with the next inodes of the list. At
+    /// the end of the list the hand returns to the start.
     pub(crate) fn visit_at_hand(&self, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let found = {
             let mut list = self.0.lock();

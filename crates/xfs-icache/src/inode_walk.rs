@@ -35,7 +35,8 @@ pub trait InodeWalk: Sync {
     /// The types of the filesystem's cached inodes.
     type Kind: InodeKind;
 
-    /// Returns the number of parts that can be walked in parallel.
+    /// Returns the number of parts of the filesystem (such as its groups) that can be walked in
+    /// parallel.
     fn parts(&self) -> usize {
         1
     }
@@ -43,8 +44,9 @@ pub trait InodeWalk: Sync {
     /// Returns the list of all inodes. `None`: the filesystem has an index instead.
     fn list(&self) -> Option<&InodeList<Self::Kind>>;
 
-    /// Makes one step of a walk over a part, under one epoch guard. The next cursor lies past the
-    /// keys that were looked up (I1). A filesystem without a list must implement this itself.
+    /// Makes one step of a walk over a part of the filesystem, under one epoch guard. The next
+    /// cursor lies past the keys that were looked up (I1). A filesystem without a list of all
+    /// inodes must implement this method itself.
     #[doc(alias = "iter_vfs_inodes")]
     fn visit(
         &self,
@@ -79,8 +81,8 @@ pub trait InodeWalk: Sync {
         (0..self.parts()).try_for_each(|part| iter_part(self, part, which, &mut f))
     }
 
-    /// Calls `f` with each inode of a part that has the tag. `f` must not block, and may only rely
-    /// on the existence of the inode.
+    /// Calls `f` with each inode in a part of the filesystem that has the tag, without taking
+    /// references. `f` must not block, and may only rely on the existence of the inode.
     #[doc(alias = "super_iter_inodes_unsafe")]
     fn iter_inodes_unsafe(
         &self,

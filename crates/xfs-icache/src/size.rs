@@ -19,10 +19,11 @@ const MOST_AT_ONCE: u64 = 512;
 
 #[derive(Default)]
 struct Pending {
-    /// Insertions minus removals that are not in the sum yet, modulo 2^64.
+    /// The number of insertions minus the number of removals that the slot has not added to the sum
+    /// of the volume yet, modulo 2^64.
     change: AtomicU64<Slot>,
     /// Number of inodes that the processor slot still has to evict. The field is set when the slot
-    /// adds a batch to a sum above the limit.
+    /// has added a batch to the sum of the volume, and the sum is above the limit.
     owed: AtomicU64<Slot>,
 }
 
@@ -43,22 +44,22 @@ impl Size {
         Self { most, batch, pending, total: AtomicU64::new(0) }
     }
 
-    /// Counts an insertion.
+    /// Counts the insertion of one inode.
     pub(crate) fn add(&self) {
         self.add_many(1);
     }
 
-    /// Counts a removal.
+    /// Counts the removal of one inode.
     pub(crate) fn subtract(&self) {
         self.subtract_many(1);
     }
 
-    /// Counts insertions.
+    /// Counts the insertions of `count` inodes.
     pub(crate) fn add_many(&self, count: u64) {
         self.change(count);
     }
 
-    /// Counts removals.
+    /// Counts the removals of `count` inodes.
     pub(crate) fn subtract_many(&self, count: u64) {
         self.change(count.wrapping_neg());
     }
@@ -89,7 +90,7 @@ impl Size {
         due
     }
 
-    /// Returns by how many inodes the sum is above the limit.
+    /// Returns by how many inodes the sum of the volume is above the limit, or 0.
     pub(crate) fn excess(&self) -> u64 {
         let total = self.total.load(Ordering::Relaxed).cast_signed();
         (total - self.most.cast_signed()).max(0).cast_unsigned()

@@ -1,4 +1,4 @@
-//! A filesystem in memory without an index, over the generic walk.
+//! A filesystem in memory with one list of its inodes and no index; cache walks use the list.
 //!
 //! Owns: its inodes, and how much memory they use. Does **not** own the tree of names
 //! (`ScratchVolume` of `ferroxfs`). A directory entry is a reference to its inode, so that an inode

@@ -53,9 +53,10 @@ pub trait Store: Send + Sync {
         put: impl FnOnce(Arc<InodeOf<Self>>) -> R,
     ) -> Result<Option<R>>;
 
-    /// Of the wanted inodes, reads those whose latch can be shared at once, and passes them to
-    /// `put` together, while no thread makes or frees an inode of those numbers. Damaged and freed
-    /// inodes are left out too. `None`: a chunk of their group was freed after `wanted` was made.
+    /// Of the wanted inodes, reads those whose latch can be acquired in shared mode without
+    /// waiting, and passes them to `put` together. Meanwhile no thread makes or frees an inode of
+    /// those numbers. Damaged and freed inodes are left out. `None`: a chunk of the group was freed
+    /// after `wanted` was made.
     fn load_together<R>(
         &self,
         wanted: BulkRequest,

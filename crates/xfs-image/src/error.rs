@@ -50,7 +50,7 @@ pub enum ImageRefusal {
     ExternalData,
     /// The contents are encrypted.
     Encrypted,
-    /// The clusters are compressed by this method.
+    /// The clusters are compressed with the method of this number, which ferroxfs does not know.
     Compression(u8),
     /// The program that wrote the image has marked it as corrupt.
     MarkedCorrupt,
@@ -61,9 +61,9 @@ pub enum ImageRefusal {
     Differencing,
     /// The image is one part of a disk that is split over several files.
     PartOfSplit,
-    /// The image has extents of this kind.
+    /// The image has extents of this kind, which ferroxfs does not support.
     ExtentKind(String),
-    /// The image has a log that is longer than ferroxfs replays, in bytes.
+    /// The image has a log of this length in bytes, which is longer than ferroxfs replays.
     LongLog(u64),
 }
 

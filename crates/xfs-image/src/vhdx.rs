@@ -71,7 +71,7 @@ impl BlockTable {
         block + block / self.chunk_blocks()
     }
 
-    /// Returns whether the table covers the disk, and is in the file.
+    /// Returns whether the table has an entry for each block of the disk and lies inside the file.
     fn is_possible(&self) -> bool {
         let layout = &self.layout;
         let Some(last) = layout.size_bytes.div_ceil(layout.block_bytes).checked_sub(1) else {

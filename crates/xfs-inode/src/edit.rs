@@ -125,8 +125,8 @@ pub(crate) enum RecordEdit {
     Insert(Extent),
 }
 
-/// Plans the change that gives `range` the mapping `target`. If a neighbour is contiguous with the
-/// range after the change, the two become one extent.
+/// Plans the change that gives `range` the mapping `target`. If a neighbouring extent is contiguous
+/// with the range after the change, the two become one extent.
 pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: NewMapping) -> MapChange {
     let (start, end) = (range.start, range.end());
     // One more block on each side, for the neighbours.

@@ -157,8 +157,8 @@ fn write_word(block: &mut [u8], offset: usize, word: u32) {
     *field.expect("the word lies in its block") = word.to_be_bytes();
 }
 
-/// Returns the offset of the cycle data inside a header of a record: the record header if `header`
-/// is 0, else an extended header.
+/// Returns the offset of the cycle data inside one header of a record. Header 0 is the record
+/// header, and the others are extended headers.
 pub(super) const fn cycle_data_offset(header: usize) -> usize {
     if header == 0 {
         offset_of!(LogRecordHeaderDisk, cycle_data)

@@ -165,8 +165,8 @@ impl Server {
         self.entry_of(&node.metadata())
     }
 
-    /// Returns the answer that gives the kernel a node and its attributes, from metadata that is
-    /// known.
+    /// Returns the answer that gives the kernel a node and its attributes. The caller has read the
+    /// node's `metadata` before.
     pub(super) fn entry_of(&self, metadata: &Metadata) -> EntryOut {
         EntryOut {
             node: self.node_of(metadata.number),

@@ -24,15 +24,17 @@ impl UnlinkedNodes {
     }
 
     /// Drops the reference to a file, because the kernel has forgotten the file's node, or because
-    /// the file has a name again. One FORGET ends all lookups of a node.
+    /// the file has a name again. A FORGET states a number of lookups, but here it ends all lookups
+    /// of its node.
     ///
     /// A FORGET may also be for a lookup whose result the kernel dropped at once, or it may be
     /// late, for an earlier inode with the same number. Such a FORGET affects only a file that was
     /// looked up just before it lost its last name. A program that refers to this file without
     /// having it open then loses it.
     ///
-    /// A small file is freed before this function returns if `room` is greater than 0, which then
-    /// decreases by 1.
+    /// `room` is the number of files that the caller still lets this function free. If it is
+    /// greater than 0, a small file is freed before this function returns, and `room` decreases by
+    /// 1.
     pub(super) fn forget(&self, id: u64, room: &mut usize) {
         // Freeing the file takes a transaction, so not under the lock.
         let Some(node) = self.0.of(id).lock().remove(&id) else { return };

@@ -11,7 +11,8 @@ use xfs_testkit::run_limited;
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Plans the repair of the image of an attack, with and without rules that discard something.
-/// Returns a description of the failure, or `None` if both plans are in time and have a text.
+/// Returns a description of the failure, or `None` if both calls end in time and return a text: a
+/// plan or the reason for a refusal.
 fn problem_with(attack: &Attack) -> Option<String> {
     println!("{}", attack.name);
     for allow_loss in [false, true] {

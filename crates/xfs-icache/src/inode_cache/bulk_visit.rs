@@ -13,9 +13,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The latches are shared from before an inode is read until it is inserted, as I1 of the
-//!   [cache](super) requires, and while it is shown. So no thread changes an inode between reading
-//!   and showing it.
+//! - **I1** The latch of an inode is held in shared mode from before the inode is read until it is
+//!   inserted, as I1 of the [cache](super) requires, and while it is shown. So no thread changes an
+//!   inode between reading and showing it.
 //! - While a thread holds a latch, it waits here only for the lock of a chunk, which is
 //!   never held over a wait.
 //! - **I3** An inode that another thread has taken meanwhile stays, or is freed, as by

@@ -68,7 +68,7 @@ impl<S: Store> InodeCache<S> {
     }
 
     /// Visits the inodes of the group of `hand`, and evicts unused ones, until the round of the
-    /// group ends or no work is due.
+    /// group's hand ends or nothing is left in `due`.
     fn sweep(&self, hand: &mut ClockHand, due: &mut Due) {
         while due.inodes > 0 && due.steps > 0 {
             due.steps -= 1;

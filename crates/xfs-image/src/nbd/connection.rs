@@ -37,7 +37,7 @@ const REQUEST_MAGIC: u32 = 0x2560_9513;
 const REPLY_MAGIC: u64 = 0x6744_6698;
 /// The longest time that the server may take for a reply.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Errors that a server may return, as in Linux. Others count as EIO.
+/// The error numbers of the protocol, which are those of Linux. Any other number counts as EIO.
 const KNOWN_ERRORS: [i32; 8] = [1, 5, 12, 22, 28, 75, 95, 108];
 const EIO: i32 = 5;
 

@@ -137,7 +137,8 @@ impl NbdDevice {
         sent.into_iter().map(finish).fold(result, io::Result::and)
     }
 
-    /// Writes a range whose first or last block is covered in part.
+    /// Writes a range that covers only a part of its first or last block: reads the blocks,
+    /// replaces the bytes of the range and writes the blocks.
     fn write_edges(&self, bytes: &[u8], offset: u64, is_durable: bool) -> io::Result<()> {
         let Blocks { start, end } = self.around(offset, bytes.len());
         let _guard = self.edges.lock();

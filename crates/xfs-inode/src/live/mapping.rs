@@ -218,7 +218,8 @@ impl LiveInode {
         Ok((Some(anchor.root.unwrap_or(root)), anchor.blocks))
     }
 
-    /// Moves the children of the data fork's root from the inode into a new block.
+    /// Moves the children of the data fork's root from the inode into a new block, so that the root
+    /// has one child. `capacity` is the number of children for which the root has room.
     pub(super) fn push_root_down(
         &self,
         tx: &mut Transaction<'_>,

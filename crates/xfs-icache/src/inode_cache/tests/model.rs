@@ -103,7 +103,8 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     handles.into_iter().for_each(|handle| handle.join().expect("a thread of the model"));
 }
 
-/// Takes the cache down, and checks that no inode is left and that the counters agree.
+/// Takes the cache down. Checks that no inode is left, and that as many inodes were counted leaving
+/// the cache as entering it.
 fn close(cache: &FakeCache) {
     cache.deactivate();
     cache.drain();
