@@ -49,8 +49,8 @@ pub trait BtreeFormat {
     /// The key by which records are ordered.
     type Key: Copy + Debug + Ord;
 
-    /// Whether two records with the same key always cover the same range. If `true`, a change of a
-    /// record that keeps its key changes no key in the nodes above.
+    /// Whether the key of a record determines everything that the record covers. If `true`, a
+    /// change of a record that keeps its key changes no key in the nodes above.
     const KEY_TELLS_ALL: bool = false;
 
     /// Decodes a record of this btree and checks it. `group` is the allocation group of the btree.
@@ -92,7 +92,7 @@ pub trait BtreeFormat {
     /// Panics if `into` does not have the length of a record, or a value does not fit its field.
     fn encode_record(record: &Self::Record, geometry: &Geometry, into: &mut [u8]);
 
-    /// Writes the keys of a record in the form of a node: the low key, and then the high key if
+    /// Writes the keys of a record as a node stores them: the low key, and then the high key if
     /// this kind of btree has one.
     ///
     /// # Panics

@@ -67,8 +67,8 @@ pub struct Geometry {
     /// Alignment of sparse inode chunks in blocks; 0 if the volume has no sparse chunks.
     pub sparse_alignment_blocks: u32,
     /// Number of blocks in an extent of the realtime device. A volume without a realtime device has
-    /// this number too, because extent size hints of directories must be multiples of it. On a
-    /// volume without a realtime device it may be 0.
+    /// this number too, because extent size hints of directories must be multiples of it. Such a
+    /// volume may have 0, which counts as 1.
     #[doc(alias = "sb_rextsize")]
     pub realtime_extent_blocks: u32,
     /// Sizes of the realtime section.

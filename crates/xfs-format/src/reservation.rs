@@ -345,8 +345,9 @@ impl<'a> Reservations<'a> {
         self.map_blocks(1 << self.geometry.directory_block_log, self.heights.data_extents)
     }
 
-    /// Returns the number of blocks of an extent btree of `levels` levels that mapping `count` new
-    /// blocks may take. Each leaf that the new records fill costs one split up to the root.
+    /// Returns the number of blocks by which an extent btree of `levels` levels may grow when
+    /// `count` new blocks are mapped. Each leaf that the new records fill costs one split up to the
+    /// root.
     #[doc(alias = "XFS_NEXTENTADD_SPACE_RES")]
     fn map_blocks(&self, count: u64, levels: u32) -> u64 {
         let layout = crate::btree::BtreeKind::FreeSpaceByBlock.layout();

@@ -52,8 +52,8 @@ use transport::MountPoint;
 /// The number of threads that serve a mount, and the kind of channel that they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// Number of workers that wait for requests. With io_uring there is at least one per queue of
-    /// the kernel.
+    /// Number of workers that wait for requests. With io_uring there is at least one worker per
+    /// queue of the kernel.
     pub threads: usize,
     /// Number of additional workers. They take requests while other workers wait for the volume's
     /// device.

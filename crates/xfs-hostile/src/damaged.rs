@@ -25,8 +25,8 @@ use crate::volume::{MAX_CHANGES, MAX_GROUPS, apply};
 
 /// The most files that are salvaged from one image.
 const MAX_FILES: usize = 1000;
-/// The attributes of a file are read again for each of its names. So those of a file with this many
-/// names or more are not read.
+/// The attributes of a file are read again for each of its names. So the attributes are not read
+/// for a file with this many names or more.
 const MAX_LINKS: u32 = 50;
 /// The bound of the changes that a planned repair keeps in memory, in bytes.
 const OVERLAY_BYTES: u64 = 64 << 20;

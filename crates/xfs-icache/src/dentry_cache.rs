@@ -42,7 +42,8 @@ const MAX_DENTRIES: usize = 1 << 16;
 /// Number of hashes that each processor slot remembers. Each is the hash of a name that was looked
 /// up for the first time. A name is cached at its second lookup.
 const SEEN_ONCE: usize = 1 << 10;
-/// Number of dentries that an insertion visits to find one that was not used.
+/// Number of dentries that an insertion into a full ring visits to find one that was not used. The
+/// insertion evicts that dentry.
 const SWEEP_STEPS: usize = 8;
 
 /// A name in a directory.
@@ -126,8 +127,8 @@ impl Dentry {
 type Map = HashMap<Arc<DentryKey>, Dentry, AddressHash>;
 type PinnedMap<'a> = HashMapRef<'a, Arc<DentryKey>, Dentry, AddressHash, LocalGuard<'a>>;
 
-/// A view of the cache for lookups. It pins an epoch: dentries that it finds stay readable while it
-/// exists.
+/// A view of the cache for lookups. The view pins an epoch, so the dentries that it finds stay
+/// readable while the view exists.
 pub struct DentryReader<'a>(PinnedMap<'a>);
 
 impl DentryReader<'_> {
@@ -178,7 +179,7 @@ impl DentryCache {
     }
 
     /// Caches the result of looking a name up, if the per-CPU slot of this thread remembers an
-    /// earlier lookup of it. The caller holds the latch of the directory, shared (I1).
+    /// earlier lookup of the name. The caller holds the latch of the directory in shared mode (I1).
     pub fn note_lookup(&self, directory: InodeNumber, name: &[u8], inode: Option<InodeNumber>) {
         let hash = self.hasher.hash_one(DentryKeyRef { directory, name }) | 1;
         let Some(seen_once) = self.seen_once.mine().get(hash as usize / 2 % SEEN_ONCE) else {
@@ -248,8 +249,8 @@ impl DentryCache {
     }
 }
 
-/// Marks the dentry of a name dead, and removes it (I2). Both happen to the same dentry, even if
-/// another thread replaces it.
+/// Marks the dentry of a name dead, and removes it (I2). The removed dentry is always the one that
+/// was marked, even if another thread replaces the dentry of that name meanwhile.
 fn remove(dentries: &PinnedMap<'_>, key: &DentryKeyRef<'_>) {
     let _ = dentries.remove_if(key, |_, dentry| {
         dentry.kill();

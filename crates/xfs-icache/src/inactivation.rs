@@ -17,8 +17,8 @@ use crate::kind::InodeKind;
 /// Queue length, in inodes, above which an operation that begins shortens the queue.
 const THROTTLE: usize = 256;
 /// The most inodes that one operation frees. A caller that releases many inodes at once leaves them
-/// to the background thread, so that no later operation waits for all of them. An operation queues
-/// fewer than this, so that the queue still shrinks.
+/// to the background thread, so that no later operation waits for all of them. An operation adds
+/// fewer inodes than this to the queue, so that the queue still shrinks.
 const MOST_AT_ONCE: usize = 16;
 
 /// The queue of one processor slot.

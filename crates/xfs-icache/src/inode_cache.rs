@@ -58,7 +58,8 @@ pub enum InodeIndex {
     /// The cache has only the indexes of the groups.
     #[default]
     ByGroup,
-    /// The cache has a list of all inodes under one lock, and walks use it. For benchmarks only.
+    /// The cache has a list of all inodes under one lock, and walks over the cache use that list.
+    /// For benchmarks only.
     OneList,
 }
 

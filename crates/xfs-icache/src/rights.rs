@@ -57,8 +57,9 @@ pub(crate) struct RightsHint {
 }
 
 impl RightsHint {
-    /// Returns the current rights. While a change is being made, they may be those before the
-    /// change, of which no caller has learnt yet. `None`: the rights are not known.
+    /// Returns the current owner, group and mode. While a thread is changing them, the result may
+    /// be the values before the change, of which no caller has learnt yet. `None`: the values are
+    /// not known.
     pub(crate) fn rights(&self) -> Option<Rights> {
         let before = self.word.load(Ordering::Acquire);
         if before & KNOWN == 0 {
@@ -71,7 +72,8 @@ impl RightsHint {
         Some(Rights { uid: ids as u32, gid: (ids >> 32) as u32, mode: before as u16 })
     }
 
-    /// Stores the rights that the caller read under the shared latch of the directory (I1).
+    /// Stores the owner, group and mode that the caller read under the shared latch of the
+    /// directory (I1).
     pub(crate) fn note(&self, rights: Rights) {
         let word = self.word.load(Ordering::Relaxed);
         // I1: rights that are known already are the same.
@@ -83,7 +85,7 @@ impl RightsHint {
         self.word.store(changes | KNOWN | u64::from(rights.mode), Ordering::Release);
     }
 
-    /// Clears the rights. The caller holds the exclusive latch of the directory.
+    /// Makes owner, group and mode unknown. The caller holds the exclusive latch of the directory.
     pub(crate) fn forget(&self) {
         let word = self.word.load(Ordering::Relaxed);
         let changes = word & !(ONE_CHANGE - 1);

@@ -22,7 +22,8 @@ const SECTOR_BYTES: u32 = 512;
 pub(crate) enum Location<'a> {
     /// The range is not stored, and reads as zeros.
     Zeros,
-    /// The range is not stored in this image. The disk below the image has it, at the same offset.
+    /// The range is not stored in this image. The disk below the image (its backing file) has the
+    /// range, at the same offset.
     Below(&'a SharedDevice),
     /// The range is stored in the file from this byte on.
     Stored(&'a SharedDevice, u64),

@@ -262,7 +262,7 @@ impl LiveInode {
     }
 
     /// Loads an inode from the image that came with its log record. The caller must have held the
-    /// record's latch shared since it got the image.
+    /// record's latch in shared mode since it got the image.
     ///
     /// # Errors
     ///

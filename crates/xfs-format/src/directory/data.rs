@@ -293,8 +293,8 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// Finds the entry with this name through the index of the block form. The result is `None` if
-    /// there is no such entry.
+    /// Finds the entry with this name through the hash index at the end of a block in block form.
+    /// The result is `None` if there is no such entry.
     ///
     /// # Errors
     ///

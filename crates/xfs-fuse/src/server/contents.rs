@@ -44,8 +44,8 @@ fn flags_of(flags: u32) -> OFlags {
 }
 
 /// Returns whether the file is also open for writing through another handle. That handle's program
-/// may have mapped the file, and the kernel sends changes of a mapped page only when it writes the
-/// page. Until then, a range that is a hole on the volume may have data.
+/// may have mapped the file, and the kernel sends changes of a mapped page to the server only when
+/// it writes the page back. Until then, a range that is a hole on the volume may have data.
 fn others_write(file: &File) -> bool {
     file.opens().is_ok_and(|opens| opens.writes > u64::from(file.is_writable()))
 }

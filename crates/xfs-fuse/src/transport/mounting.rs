@@ -29,7 +29,7 @@ const SUBTYPE: &str = "ferroxfs";
 const FUSERMOUNT: &str = "fusermount3";
 /// Environment variable that names the socket over which fusermount3 must send the connection.
 const FUSERMOUNT_SOCKET: &str = "_FUSE_COMMFD";
-/// Start of a mount point that is not a path: it names the descriptor of a connection that another
+/// Prefix of a mount point that names no folder, but the descriptor of a connection that another
 /// program has opened and mounted.
 const DESCRIPTOR_PREFIX: &str = "/dev/fd/";
 

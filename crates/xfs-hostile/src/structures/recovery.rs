@@ -118,8 +118,8 @@ pub(super) fn inputs() -> Vec<Vec<u8>> {
 }
 
 /// Returns transactions that add a block of dquots to a quota inode and change a dquot in it. The
-/// last one also ends the accounting. The block lies where the golden image has its log, which is
-/// not used.
+/// last one also ends the accounting. The block lies in the golden image's own log, which this
+/// target does not use.
 fn quota_inputs() -> Vec<Vec<u8>> {
     let geometry = seeds::geometry();
     let block = build_block(QuotaKind::User);

@@ -27,8 +27,8 @@ use crate::inode_walk::InodeWalk;
 use crate::store::Store;
 use crate::walk_step::{WalkStep, WalkVisitor};
 
-/// Number of steps that may be made for each inode to evict. A used inode that is alone in its
-/// chunk is evicted at the second step.
+/// Number of steps of the clock hand that reclaim may make for each inode that it must evict. Even
+/// a used inode that is alone in its chunk is evicted at the second step.
 const STEPS: u64 = 4;
 
 /// The work that one call of reclaim still has to do.

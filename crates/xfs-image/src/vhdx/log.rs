@@ -33,7 +33,7 @@ const MAX_LOG_BYTES: u64 = 64 << 20;
 /// The most bytes that a replay writes into memory.
 const MAX_REPLAY_BYTES: u64 = 256 << 20;
 
-/// The entries of a log.
+/// The bytes of a log, and the GUID that its entries must carry.
 struct Log {
     bytes: Vec<u8>,
     id: [u8; 16],
@@ -180,8 +180,8 @@ fn write_zeros(file: &OverlayDevice, place: u64, length: u64) -> Result<(), Imag
     file.write_zeros(place, length).map_err(ImageError::Io)
 }
 
-/// Writes bytes into memory. The part past the end of the file is dropped: an entry can describe a
-/// file that was about to grow, and nothing reads there.
+/// Writes bytes over those of the file, in memory. Bytes past the end of the file are dropped: a
+/// log entry can describe a file that was about to grow, and nothing reads there.
 fn write(file: &OverlayDevice, bytes: &[u8], place: u64) -> Result<(), ImageError> {
     let there = file.length_bytes().saturating_sub(place).min(bytes.len() as u64);
     let bytes = part(bytes, 0, there as usize);

@@ -219,7 +219,7 @@ impl LiveInode {
     }
 
     /// Moves the children of the data fork's root from the inode into a new block, so that the root
-    /// has one child. `capacity` is the number of children for which the root has room.
+    /// has one child. `capacity` is the number of children for which the root has room afterwards.
     pub(super) fn push_root_down(
         &self,
         tx: &mut Transaction<'_>,

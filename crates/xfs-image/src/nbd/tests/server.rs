@@ -11,7 +11,8 @@ use crate::bytes::big;
 use crate::nbd::address::Server;
 use crate::nbd::{Address, NbdDevice, NbdError};
 
-/// The behaviour of a server.
+/// The features of a test server: the flags FUA and FLUSH, the option GO, and the size of a block
+/// in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Behaviour {
     pub(super) has_fua: bool,
@@ -26,7 +27,8 @@ impl Default for Behaviour {
     }
 }
 
-/// The bytes as a reader sees them, and as they would be after a crash.
+/// The bytes of the served disk: as a reader sees them, and as they would be after a crash of the
+/// server.
 struct Disk {
     cached: Vec<u8>,
     stable: Vec<u8>,
@@ -37,7 +39,8 @@ pub(super) struct TestServer {
     disk: Arc<Mutex<Disk>>,
 }
 
-/// Starts a server that sends `bytes` to its first client and ends the stream. Returns its address.
+/// Starts a server that sends only `bytes` to its first client, whatever the client requests.
+/// Returns its address.
 pub(super) fn serve_bytes(bytes: Vec<u8>) -> Address {
     let (listener, address) = listen();
     std::thread::spawn(move || {
