@@ -52,7 +52,7 @@ impl ForkRoot {
 
     /// Moves the children of the root into one new block, which becomes the only child of the root.
     /// Afterwards the root needs room for only one child. `capacity` is the number of children that
-    /// the root has room for before the call.
+    /// the root has room for after the call.
     ///
     /// # Errors
     ///
