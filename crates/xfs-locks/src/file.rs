@@ -213,8 +213,9 @@ impl<'a> FileLocks<'a> {
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] for a request that does not wait. [`LockError::Deadlock`] if the
-    /// processes that block the lock wait for its owner. The error with which the wait ended.
+    /// [`LockError::WouldBlock`] if another lock conflicts and the request does not wait.
+    /// [`LockError::Deadlock`] if the processes that hold such locks wait for the owner of `wanted`.
+    /// Otherwise the error with which the wait ended.
     pub fn lock(
         self,
         wanted: HeldLock,
@@ -232,7 +233,8 @@ impl<'a> FileLocks<'a> {
         context.records.lock().unlock(owner, range, graph);
     }
 
-    /// Returns the first lock in the file that conflicts with `wanted`, or `None`.
+    /// Returns the lowest lock in the file that conflicts with `wanted`, or `None` if no lock
+    /// conflicts.
     #[must_use]
     pub fn conflict(self, wanted: HeldLock) -> Option<HeldLock> {
         self.locked()?.records.lock().locks.conflict(wanted)
@@ -244,8 +246,8 @@ impl<'a> FileLocks<'a> {
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] for a request that does not wait. The error with which the wait
-    /// ended.
+    /// [`LockError::WouldBlock`] if another lock conflicts and the request does not wait. Otherwise
+    /// the error with which the wait ended.
     pub fn flock(
         self,
         description: u64,

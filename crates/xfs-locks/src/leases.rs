@@ -52,8 +52,8 @@ pub enum Breaker {
 }
 
 impl Breaker {
-    /// Returns the downgrade of a lease of this kind and mode, or `None` if the operation does not
-    /// break the lease.
+    /// Returns the downgrade that the operation forces on a lease of this kind and mode. `None` if
+    /// the operation does not break the lease.
     fn leaves(self, kind: LeaseKind, mode: LeaseMode) -> Option<Downgrade> {
         let access = match (self, kind) {
             (Self::Open(access), LeaseKind::Lease | LeaseKind::Delegation)

@@ -55,7 +55,7 @@ pub struct Opens {
     pub writes: u64,
 }
 
-/// The number of opens of a file that are counted in one per-CPU slot, or in no slot.
+/// Counts opens of a file: those that belong to one per-CPU slot, or those that belong to no slot.
 #[derive(Debug, Default)]
 pub struct OpenTally {
     /// The number of opens for writing in the upper 32 bits, and of opens for reading only in the
@@ -134,7 +134,8 @@ pub(crate) fn full_fence() {
     fence(Ordering::SeqCst);
 }
 
-/// Counts an open, then reads the word with a fence between. Returns whether there may be leases.
+/// Counts an open, calls the fence `barrier`, and reads the word. Returns whether the file may have
+/// leases, which the caller must then check.
 pub(crate) fn count_then_look(
     tally: &OpenTally,
     word: &LockWord,
@@ -146,8 +147,8 @@ pub(crate) fn count_then_look(
     word.has(LockWord::LEASED)
 }
 
-/// Subtracts an open of this mode, followed by a fence. After an open for writing, the caller may
-/// then check whether a writer is left (I3: the last thread to close finds none).
+/// Subtracts an open of this mode, then calls the fence `barrier`. After an open for writing, the
+/// caller may then check whether a writer is left (I3: the last thread to close finds none).
 pub(crate) fn leave_before_look(tally: &OpenTally, mode: OpenMode, barrier: impl Fn()) {
     tally.leave(mode);
     if mode == OpenMode::Write {
@@ -155,8 +156,8 @@ pub(crate) fn leave_before_look(tally: &OpenTally, mode: OpenMode, barrier: impl
     }
 }
 
-/// Announces a lease in `word`, and calls `sum` after a fence. `sum` reads the tallies, and its
-/// result is returned.
+/// Announces a lease in `word`, calls the fence `barrier`, and returns the result of `sum`, which
+/// reads the tallies.
 pub(crate) fn announce_then_sum<T>(
     word: &LockWord,
     barrier: impl Fn(),

@@ -94,8 +94,8 @@ struct Committing {
     checkpoints: BTreeMap<u64, WriteProgress>,
 }
 
-/// The condition variables of the list. Each kind of waiter has its own, so that a wakeup reaches
-/// no other kind. All conditions change under the lock of `committing`.
+/// The condition variables of the committed item list. Each kind of waiter has its own, so that a
+/// wakeup reaches no other kind. All conditions change under the lock of `committing`.
 #[derive(Default)]
 struct CilCondvars {
     /// Threads that write checkpoints wait here until a checkpoint must be written.
@@ -339,7 +339,8 @@ impl Cil {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Wakes all threads that wait in the list, so that they check the state of the log again.
+    /// Wakes all threads that wait for a checkpoint of this list, so that they check the state of
+    /// the log again.
     pub(crate) fn wake_all(&self) {
         let _committing = self.committing.lock();
         self.condvars.notify_all();

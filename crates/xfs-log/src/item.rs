@@ -111,7 +111,7 @@ pub struct ItemState {
     /// The sequence number of the last checkpoint to which the item was committed; 0 before the
     /// first commit.
     sequence: AtomicU64<Object>,
-    /// The order number of the last commit that held the item.
+    /// The order number of the last commit that contained the item.
     order: AtomicU64<Object>,
     /// The reference to the item's member in the checkpoint `sequence`.
     member_ref: AtomicU64<Object>,

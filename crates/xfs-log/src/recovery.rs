@@ -128,7 +128,7 @@ enum Leftovers {
     Kept,
 }
 
-/// The state of the structures onto which items are replayed.
+/// Whether the structures onto which items are replayed may be damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Targets {
     /// Every target must be sound: a damaged structure ends the replay.
@@ -157,8 +157,8 @@ pub struct Summary {
     pub unlinked_damaged: u64,
 }
 
-/// Length of the range of intent IDs for new intents that `first_intent_id` looks for. No open
-/// intent has an ID in that range.
+/// Number of consecutive IDs for new intents that `first_intent_id` looks for. No open intent has
+/// one of these IDs.
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {

@@ -278,7 +278,7 @@ enum Tear {
 }
 
 impl Tear {
-    /// Returns whether a tear of this kind explains that a record failed the check.
+    /// Returns whether a tear of this kind can be the cause of `corruption`.
     fn explains(self, corruption: &Corruption) -> bool {
         match corruption.check() {
             Check::Checksum { .. } => true,

@@ -1,4 +1,5 @@
-//! Cleans extended attributes: names, values, and the bytes that no attribute uses.
+//! Cleans extended attributes before they go into an image: obfuscates names, and zeros values and
+//! the bytes that no attribute uses.
 //!
 //! If names are obfuscated, values become zeros, except the values of parent pointers. These are
 //! the inode number and the generation of the directory that has the name, and must match it.
@@ -25,16 +26,16 @@ const COUNT: usize = 56;
 const ENTRY: usize = 8;
 /// Length of the header of a block that holds part of a remote value, in bytes.
 const REMOTE_HEADER: usize = 56;
-/// Offset of the checksum in that header, in bytes.
+/// Offset of the checksum in the header of a block of a remote value, in bytes.
 const REMOTE_CRC: usize = 12;
-/// Number of bytes before the name of an attribute in a leaf, if the value is stored in the leaf.
+/// Number of bytes before the name in the record of an attribute, if the value is in the same leaf.
 const LOCAL_HEAD: usize = 3;
-/// Number of bytes before the name of an attribute in a leaf, if the value is stored in other
-/// blocks.
+/// Number of bytes before the name in the record of an attribute in a leaf, if the value is remote
+/// (in other blocks).
 const REMOTE_HEAD: usize = 9;
 /// Length of the header of an attribute fork in short form (inside the inode), in bytes.
 const SHORT_HEADER: usize = 4;
-/// Number of bytes before the name of an attribute in short form.
+/// Number of bytes before the name in the record of an attribute in short form.
 const SHORT_HEAD: usize = 3;
 
 /// Cleans a block of an attribute fork. The magic number in the block shows which kind of block it
@@ -109,7 +110,7 @@ fn clean_leaf(bytes: &mut [u8], cleaning: Cleaning<'_>) -> Option<Cleaned> {
     Some(Cleaned::whole_if(is_whole))
 }
 
-/// Returns the range of the attribute at `offset` in a leaf, without padding. `None` if the
+/// Returns the byte range of the attribute at `offset` in a leaf, without padding. `None` if the
 /// attribute is damaged.
 fn leaf_range(bytes: &[u8], offset: usize, flags: AttrFlags) -> Option<Range<usize>> {
     if offset == 0 || !offset.is_multiple_of(ALIGNMENT) {
@@ -153,8 +154,8 @@ pub(crate) fn clean_short_form(fork: &mut [u8], cleaning: Cleaning<'_>) -> Clean
     }
 }
 
-/// Cleans the attributes in `used`, from offset `at` on. Returns `None` at the first damaged
-/// attribute; `at` is then its offset.
+/// Cleans the attributes in `used`, the used bytes of a fork in short form, from offset `at` on.
+/// Returns `None` at the first damaged attribute; `at` is then its offset.
 fn clean_short_entries(used: &mut [u8], at: &mut usize, cleaning: Cleaning<'_>) -> Option<()> {
     for _ in 0..*used.get(2)? {
         let name_length = usize::from(*used.get(*at)?);

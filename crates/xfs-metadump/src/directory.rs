@@ -1,4 +1,5 @@
-//! Cleans directories: their names, and the bytes that no entry uses.
+//! Cleans directories before they go into an image: obfuscates names, and zeros the bytes that no
+//! entry uses.
 
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ const DATA_CRC: usize = 4;
 pub(crate) const INDEX_CRC: usize = 12;
 /// Length of the header of a block of the hash index, in bytes.
 const INDEX_HEADER: usize = 64;
-/// Offset of the number of entries in that header, in bytes.
+/// Offset of the number of entries in the header of a block of the hash index, in bytes.
 const INDEX_COUNT: usize = 56;
 /// Length of an entry of the hash index, in bytes.
 const INDEX_ENTRY: usize = 8;
@@ -27,7 +28,7 @@ const BLOCK_TAIL: usize = 8;
 const LEAF_TAIL: usize = 4;
 /// Length of the header of a block of the free-space index, in bytes.
 const FREE_HEADER: usize = 64;
-/// Offset of the number of values in that header, in bytes.
+/// Offset of the number of values in the header of a block of the free-space index, in bytes.
 const FREE_COUNT: usize = 52;
 /// Offset of the name's length in a directory entry, in bytes.
 const NAME_LENGTH: usize = 8;
@@ -155,8 +156,8 @@ pub(crate) fn clean_short_form(fork: &mut [u8], size: u64, cleaning: Cleaning<'_
     }
 }
 
-/// Cleans the entries in `used`, from offset `at` on. Returns `None` at the first damaged entry;
-/// `at` is then its offset.
+/// Cleans the entries in `used`, the used bytes of a directory in short form, from offset `at` on.
+/// Returns `None` at the first damaged entry; `at` is then its offset.
 fn clean_short_entries(used: &mut [u8], at: &mut usize, cleaning: Cleaning<'_>) -> Option<()> {
     let (count, wide) = (*used.first()?, *used.get(1)?);
     let inode_bytes = if wide == 0 { 4 } else { 8 };

@@ -41,7 +41,7 @@ impl FileLocks<'_> {
     }
 
     /// Returns whether opens were ever counted in per-CPU slots. If so, a thread that has called
-    /// `drain` must visit the slots.
+    /// `drain` must also remove the file from the slots.
     #[must_use]
     pub fn was_sharded(self) -> bool {
         self.word.has(LockWord::SHARDED)

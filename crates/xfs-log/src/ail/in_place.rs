@@ -60,8 +60,8 @@ impl InPlace {
         self.positions.extend(item.leave_from(lsn, self.mutant));
     }
 
-    /// Notes that an item will never be written to its home location: the object that it was part
-    /// of is gone.
+    /// Notes that an item will never be written to its home location, because the inode cluster
+    /// that contained it has been freed.
     pub fn note_gone(&mut self, item: &ItemState) {
         if let Some(lsn) = item.lsn() {
             self.note(item, lsn);

@@ -41,8 +41,8 @@ pub(super) enum Disposition {
 /// An item's entry in one slot's part of a checkpoint.
 pub(super) struct Member {
     pub(super) item: Arc<dyn LogItem>,
-    /// The order number of the last commit that held the item. A push writes members in ascending
-    /// order of these numbers.
+    /// The order number of the last commit that contained the item. A push writes members in
+    /// ascending order of these numbers.
     pub(super) order: u64,
     pub(super) location: VectorLocation,
     pub(super) disposition: Disposition,
@@ -70,8 +70,8 @@ pub(super) struct CilMembership {
     pub(super) unfolded: i64,
     /// Number of bytes that commits through this slot have added to the checkpoint.
     pub(super) grown: u64,
-    /// Number of log records for whose overhead commits through this slot have granted log space to
-    /// the checkpoint.
+    /// Number of log records whose overhead is covered by the log space that commits through this
+    /// slot have granted to the checkpoint.
     pub(super) records: u64,
     /// Number of bytes of log space that commits through this slot have granted to the checkpoint.
     pub(super) granted: u64,
@@ -177,8 +177,8 @@ impl CilMembership {
     }
 
     /// Returns a new shared vector for an item that another slot committed to this checkpoint
-    /// before. The item's vector of the previous checkpoint may still wait to be [taken
-    /// over](Member::take_shared_vector), so it is replaced.
+    /// before. The item's shared vector of the previous checkpoint is not reused: its bytes may not
+    /// be [in that checkpoint's arena](Member::take_shared_vector) yet.
     fn new_vector(&self, state: &ItemState) -> Arc<SharedVector> {
         let mut shared = state.shared();
         let vector = mutate!(

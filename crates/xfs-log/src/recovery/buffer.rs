@@ -191,7 +191,8 @@ fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
     u64::from(child) << geometry.block_log >= INDEX_OFFSET
 }
 
-/// Checks that a buffer has all the bytes that its checksum covers, so that it can be stamped.
+/// Checks that a buffer has all the bytes that its checksum covers, so that the checksum can be
+/// computed after the replay.
 fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), RecoveryError> {
     let geometry = store.geometry();
     let needed = match kind {

@@ -61,8 +61,8 @@ pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
 }
 
 /// Overwrites a whole log with an empty one, which begins in cycle `cycle`. All its changes are
-/// lost. This is for a repair of a log that cannot be replayed, or that is older than the volume.
-/// Every LSN of the volume must be of an earlier cycle.
+/// lost. This is for a repair, if the log cannot be replayed, or if metadata has LSNs beyond its
+/// head. Every LSN of the volume must be of an earlier cycle than `cycle`.
 ///
 /// # Errors
 ///

@@ -77,7 +77,8 @@ impl DirectoryPieces {
         }
     }
 
-    /// Notes that the transaction changes this inode. The inode's cluster is not cancelled later.
+    /// Notes that the transaction changes this inode. The caller has checked that no later item of
+    /// the log cancels the inode's cluster.
     pub(super) fn note_inode(&mut self, inode: InodeNumber) {
         self.inodes.push(inode);
     }

@@ -70,8 +70,8 @@ pub(super) fn replay(
 struct RootLayout {
     record_bytes: usize,
     key_bytes: usize,
-    /// The room that a root in a fork has for each child. The root of a reference count btree has
-    /// room for twice the size of its keys.
+    /// The room in bytes that a root in a fork has for each child: a key and a pointer. The root of
+    /// a reference count btree has room for twice the size of its keys.
     disk_child_bytes: usize,
 }
 

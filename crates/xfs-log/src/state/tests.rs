@@ -164,9 +164,9 @@ fn lose(log: &mut LogImage, block: u32) {
     }
 }
 
-/// Returns a log of this length in which two durable records and then six records that were in
-/// flight together lie around the end of the log, for the time number `wrap` that the log wraps.
-/// Also returns the block numbers of the six records.
+/// Returns a log of this length that wraps for the `wrap`-th time. Around its end lie two durable
+/// records, and then six records that were in flight together. Also returns the block numbers of
+/// the six records.
 fn wrapping(length_blocks: u32, wrap: u32) -> (LogImage, Vec<u32>) {
     let mut log = LogImage::fresh(length_blocks);
     log.fill(wrap - 1, 30);
@@ -202,9 +202,9 @@ fn head_of_a_wrapping_log_is_the_first_record_that_was_lost() {
     }
 }
 
-/// Checks a log whose last block is zero although the second cycle has begun. That is a record in
-/// flight as long as the second cycle is shorter than all that can be in flight. Longer, it is
-/// damage.
+/// Checks a log whose last block is zero although the second cycle has begun. The zeros count as a
+/// lost record in flight if the second cycle is shorter than the records that can be in flight. If
+/// it is longer, the zeros count as damage.
 #[test]
 fn zeros_at_the_end_are_refused_if_the_second_cycle_is_too_long_for_records_in_flight() {
     let (mut log, records) = wrapping(BLOCKS, 1);

@@ -90,8 +90,9 @@ fn smallest_log_wraps_twenty_times() {
     assert!(rig.state().clean);
 }
 
-/// Several threads write checkpoints at the same time, with items of up to 64 KiB, so that one
-/// region takes several records. Checks that the records of a region follow one another directly.
+/// Several threads write checkpoints at the same time, to a log with this many in-core log buffers.
+/// Items have up to 64 KiB, so that one region takes several records. Checks that the records of a
+/// region follow one another directly.
 fn check_pieces(buffers: usize) {
     let rig = Rig::new(32 << 10);
     let config = LogConfig { threads: 2, buffers, largest_bytes: 200 << 10, ..rig.config() };

@@ -81,7 +81,8 @@ fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
 }
 
 /// Runs three kinds of work at the same time: commits that relog a shared item, commits that log
-/// the number of the shared item in another item, and pushes.
+/// the number of the shared item in another item, and pushes. Checks the order of the transactions
+/// in the log, and that no item stays pinned.
 fn commit_push_relog(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
@@ -109,7 +110,8 @@ fn commit_push_relog(mutant: ActiveMutant) {
 }
 
 /// Several threads commit one item one after another, and so through several slots, while
-/// checkpoints are switched.
+/// checkpoints are switched. Checks the order of the transactions in the log, and that no item
+/// stays pinned.
 fn share_through_switches(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(0)));

@@ -6,8 +6,8 @@ use super::history::{History, check};
 use super::rig::Rig;
 use crate::mutant::{ActiveMutant, Mutant};
 
-/// Several threads, one after another, commit to the same checkpoint. Then writes the checkpoint,
-/// and returns an error if its items are in the wrong order.
+/// Commits to the same checkpoint from several threads, one after another, and writes the
+/// checkpoint. Returns an error if the items are in the wrong order in the log.
 fn history(mutant: ActiveMutant) -> Result<(), String> {
     let rig = Rig::new(4096);
     let log = rig.open_with(&rig.config(), mutant);
