@@ -214,7 +214,7 @@ impl<'a> FileLocks<'a> {
     /// # Errors
     ///
     /// [`LockError::WouldBlock`] if another lock conflicts and the request does not wait.
-    /// [`LockError::Deadlock`] if the processes that hold such locks wait for the owner of `wanted`.
+    /// [`LockError::Deadlock`] if the holders of such locks wait for the owner of `wanted`.
     /// Otherwise the error with which the wait ended.
     pub fn lock(
         self,

@@ -263,8 +263,8 @@ impl Dump<'_> {
     }
 }
 
-/// The greatest number of extents of a symbolic link's target, and of blocks in one of these
-/// extents. A target of 1024 bytes takes no more, even in the smallest blocks with their headers.
+/// The greatest number of blocks that hold a symbolic link's target, and so also the greatest
+/// number of their extents. A target has at most 1024 bytes, and each block also has a header.
 const MOST_LINK_EXTENTS: usize = 3;
 
 /// Returns the sizes of bitmap and summary of the realtime device, in bytes. `None` if the volume

@@ -13,7 +13,7 @@ use crate::dump::{Dump, DumpError, Spot};
 
 /// Number of inodes that one bit stands for in the bitmap of holes of a sparse inode chunk.
 const INODES_PER_HOLE: u32 = 4;
-/// Number of bits in the bitmap of holes.
+/// Number of bits in the bitmap of holes of a sparse inode chunk.
 const HOLES: u32 = 16;
 /// The index of a group's sector that holds the AGF.
 const AGF_SECTOR: u32 = 1;

@@ -16,7 +16,7 @@ use crate::{attributes, directory, symlink};
 const EXTENT_BYTES: usize = 16;
 /// Length of the header of an extent btree's root in an inode, in bytes. Keys follow the header.
 const ROOT_HEADER: usize = 4;
-/// Length of a key or a pointer in that root, in bytes.
+/// Length of a key or a pointer in an extent btree's root, in bytes.
 const ROOT_WORD: usize = 8;
 /// Number of bytes of a data fork that holds a device number or a UUID. It is the length of the
 /// longer one, the UUID.
@@ -71,7 +71,8 @@ impl Dump<'_> {
     }
 }
 
-/// Cleans an inode. Free inodes keep their core.
+/// Obfuscates the names in an inode, and zeros the bytes that nothing uses. Of a free inode, only
+/// the core is kept. The core itself is never changed, except for its checksum.
 fn clean_inode(bytes: &mut [u8], number: InodeNumber, dump: &Dump<'_>) -> Cleaned {
     let cleaning = dump.cleaning();
     if number_16(bytes, 0) != Some(INODE_MAGIC) {

@@ -29,7 +29,7 @@ pub(crate) struct LogCopy {
 }
 
 struct CleanLog {
-    /// The cycle number of the blocks after the record.
+    /// The cycle number of the blocks after the unmount record.
     cycle: u32,
     /// The unmount record, or no bytes if the log was never written.
     record: Vec<u8>,
@@ -64,7 +64,7 @@ impl LogCopy {
         }
     }
 
-    /// Writes the log.
+    /// Writes the log to the image.
     pub(crate) fn dump(&self, dump: &mut Dump<'_>) -> Result<(), DumpError> {
         let Some(log) = &self.log else {
             let reason = self.unknown.as_deref().expect("a log without a device has a reason");

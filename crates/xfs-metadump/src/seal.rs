@@ -2,7 +2,7 @@
 
 use xfs_format::crc;
 
-/// A block's checksum before the block is changed.
+/// Whether the checksum of a block was right before the block was changed.
 #[derive(Clone, Copy)]
 pub(crate) struct Seal {
     field: usize,

@@ -60,7 +60,7 @@ pub(crate) struct Sink<'a> {
     /// Version 1 of the format puts an index of addresses before the blocks. These are the
     /// addresses for the next index, which is not written yet.
     addresses: Vec<u64>,
-    /// The contents of the blocks at these addresses.
+    /// The contents of the blocks at `addresses`.
     blocks: Vec<u8>,
     written: RangeSet,
     written_bytes: u64,

@@ -85,8 +85,8 @@ fn decode(sector: &[u8], at: u64) -> Result<Superblock, SuperblockError> {
     Superblock::decode(sector, StructureAddress::Disk(DiskAddr(at / UNIT as u64)))
 }
 
-/// Returns the superblock at byte `at`, with `at`, if it is the copy of a group at that place, on a
-/// volume that starts at byte 0 of the device.
+/// Returns `at` and the superblock at that byte of the device, if a volume that starts at byte 0
+/// has a group whose superblock copy lies there.
 fn copy_at(device: &dyn BlockDevice, at: u64) -> Option<(u64, Superblock)> {
     let superblock = decode(&read(device, at), at).ok()?;
     let geometry = &superblock.geometry;

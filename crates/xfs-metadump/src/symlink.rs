@@ -1,4 +1,5 @@
-//! Cleans the targets of symbolic links.
+//! Cleans the targets of symbolic links before they go into an image: obfuscates the names in them,
+//! and zeros the bytes after them.
 
 use xfs_format::DiskAddr;
 use xfs_format::symlink::{SYMLINK_HEADER_BYTES, SymlinkBlock};

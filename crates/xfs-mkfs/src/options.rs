@@ -69,7 +69,7 @@ pub struct DataOptions {
     pub file: bool,
     /// The path of the data device.
     pub name: Option<PathBuf>,
-    /// The number of threads that will write in parallel. The number of groups is chosen for it.
+    /// The number of threads that will write in parallel. It determines the number of groups.
     pub concurrency: Option<u64>,
     /// Settings of the root directory that new files inherit.
     pub inherited: InheritedOptions,

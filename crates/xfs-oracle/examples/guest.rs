@@ -1,4 +1,5 @@
-//! Runs a script in a guest with images, for recipes of images and for experiments.
+//! Runs a script in a guest (another kernel in a virtual machine) that has images as its disks. For
+//! experiments, and for making the images that are stored with the tests.
 //!
 //! `FERROXFS_ORACLES=target/oracles cargo run -p xfs-oracle --example guest -- KERNEL SCRIPT
 //! IMAGE...`, where KERNEL is `new` or `v4`. The script's output goes to standard output, the

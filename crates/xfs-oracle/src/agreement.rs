@@ -1,5 +1,5 @@
-//! Performs the operations of a history on a model and on a subject, and checks that model and
-//! subject give the same answer to each operation.
+//! Performs the operations of a history on a model and on a subject (a filesystem under test), and
+//! checks that model and subject give the same answer to each operation.
 //!
 //! Owns: running histories, and reporting the shortest one that fails. Does **not** own: comparing
 //! the resulting volume ([`Model::differences`]).

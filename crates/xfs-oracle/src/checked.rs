@@ -9,7 +9,7 @@ use xfs_log::{LogDevice, find_head_and_tail};
 
 /// Length in bytes of the largest possible sector.
 const SECTOR_BYTES: usize = 32 << 10;
-/// The most findings of the checker that are kept.
+/// The most findings of the checker that a verdict contains.
 const MOST_FINDINGS: usize = 20;
 
 /// The verdict of our checker on a volume.

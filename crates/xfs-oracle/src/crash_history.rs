@@ -46,7 +46,8 @@ struct HistoryState {
     /// Number of requests that the device had recorded at the start of the operation that led to
     /// this state.
     began: usize,
-    /// The files whose contents that operation moved to other offsets or other files.
+    /// The files whose contents the operation that led to this state moved to other offsets or
+    /// other files.
     moved: Vec<NodeId>,
 }
 
@@ -54,10 +55,10 @@ struct HistoryState {
 struct SyncPromise {
     /// Number of requests that the device had recorded when the sync returned.
     position: usize,
-    /// Index of the oldest state whose names the volume may show.
+    /// Index of the oldest state whose names the volume may show after a later power cut.
     names: usize,
-    /// Index of the oldest state whose contents the file `file` may have. If `file` is `None`, the
-    /// index is for all files.
+    /// Index of the oldest state whose contents the file `file` may have after a later power cut.
+    /// If `file` is `None`, the index is for all files.
     contents: usize,
     file: Option<NodeId>,
 }
@@ -179,6 +180,8 @@ impl CrashHistory {
     }
 
     /// Judges the contents of all files that have a name in the state with the number `names`.
+    /// `begun` is the number of the newest possible state, and `kept` returns the promises of the
+    /// syncs that returned before the power cut.
     fn judge_contents<'a, P: Iterator<Item = &'a SyncPromise>>(
         &self,
         names: usize,
@@ -201,8 +204,9 @@ impl CrashHistory {
         Ok(())
     }
 
-    /// Returns the indexes of the states whose names are those of `tree`, the latest first. If
-    /// adjacent states have the same names for the same files, only one of them is returned.
+    /// Returns the indexes of the states from `floor` to `begun` whose names are those of `tree`,
+    /// the latest first. If adjacent states have the same names for the same files, only one of
+    /// them is returned.
     fn names(&self, tree: &Tree, floor: usize, begun: usize) -> Result<Vec<usize>, String> {
         let states = self.states.iter().enumerate().take(begun + 1).skip(floor);
         let matches = |model: &Model| model.differences_of_names(tree).into_result();
@@ -226,8 +230,8 @@ impl CrashHistory {
         Err(format!("found no state from {floor} to {begun}; the closest has {report}"))
     }
 
-    /// Checks the size and the sectors of a file against the states of the file since the last sync
-    /// (I3).
+    /// Checks the size and the sectors of a file against the states of the file from number `since`
+    /// (at its last sync) to number `begun` (I3).
     fn check_contents(
         &self,
         id: NodeId,

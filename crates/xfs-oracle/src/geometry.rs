@@ -203,8 +203,8 @@ impl Image {
         Ok(Self { data: copy(&self.data)?, log })
     }
 
-    /// Returns the complaints of the newer `xfs_repair -n` and of our own checker, or `None` if
-    /// they have none.
+    /// Returns the complaints of `xfs_repair -n` and of our own checker, or `None` if they have
+    /// none. The xfs_repair is that of [`Xfsprogs::newer`].
     ///
     /// # Errors
     ///
@@ -239,7 +239,8 @@ impl Image {
         })
     }
 
-    /// Returns the complaints of the newer `xfs_repair -n`, or `None` if it has none.
+    /// Returns the complaints of `xfs_repair -n`, in the version that `cargo xtask oracles` has
+    /// unpacked, or `None` if it has none.
     fn findings_of_repair(&self) -> Result<Option<String>, OracleError> {
         let mut repair = Xfsprogs::newer()?.command("xfs_repair");
         repair.arg("-n");
@@ -252,8 +253,8 @@ impl Image {
         Ok((!output.status.success()).then_some(said))
     }
 
-    /// Returns the number of transactions and the number of their items that the newer xfs_logprint
-    /// finds in the log.
+    /// Returns the number of transactions and the number of their items that xfs_logprint finds in
+    /// the log, in the version that `cargo xtask oracles` has unpacked.
     pub fn logged(&self) -> Result<(usize, usize), OracleError> {
         let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
         logprint.args(["-t", "-i"]);
@@ -266,7 +267,8 @@ impl Image {
         Ok((transactions.count(), items.count()))
     }
 
-    /// Returns the output of the newer xfs_logprint, called with `options`.
+    /// Returns the output of xfs_logprint, called with `options`, in the version that `cargo xtask
+    /// oracles` has unpacked.
     ///
     /// # Errors
     ///

@@ -54,7 +54,7 @@ impl GuestKernel {
 /// The description of a virtual machine, which boots when `run` is called.
 #[derive(Debug, Clone)]
 pub struct Guest {
-    /// The folder of the unpacked oracles.
+    /// The folder with the kernels and programs that `cargo xtask oracles` has unpacked.
     oracles: PathBuf,
     kernel: GuestKernel,
     /// The options of each drive for qemu: those of the image file, and those of the block device
@@ -273,7 +273,8 @@ fn has_begun(folder: &Path) -> Result<bool, OracleError> {
     Ok(control.starts_with(b"begun\n"))
 }
 
-/// Reads the results of a guest from the folder to which qemu wrote them.
+/// Reads the results of a guest from the folder to which qemu wrote them. `ended` tells whether
+/// qemu ended before the limit.
 fn read_output(folder: &Path, ended: bool) -> Result<GuestOutput, OracleError> {
     let read = |name: &str| {
         let bytes = fs::read(folder.join(name)).context(|| format!("{name} of a guest"))?;

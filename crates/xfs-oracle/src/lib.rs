@@ -89,9 +89,9 @@ pub fn ready() -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Returns an error if this process cannot mount volumes, or if the newer xfs_repair is missing.
-/// Tests that check many images call this function first, so that they do not report the missing
-/// program as a failure of one image.
+/// Returns an error if this process cannot mount volumes, or if the xfs_repair that `cargo xtask
+/// oracles` unpacks is missing. Tests that check many images call this function first, so that they
+/// do not report the missing program as a failure of one image.
 pub fn ready_with_programs() -> Result<(), OracleError> {
     ready()?;
     Xfsprogs::newer().map(drop)

@@ -96,7 +96,7 @@ pub struct Node {
     pub modified: Stamp,
     /// Flags and hints.
     pub settings: NodeSettings,
-    /// Extended attributes with their namespaces.
+    /// The values of extended attributes, by name. A name begins with its namespace.
     pub attributes: BTreeMap<String, Arc<Vec<u8>>>,
     /// The contents.
     pub body: Body,
@@ -212,7 +212,7 @@ impl Model {
         self.nodes.iter().map(|(id, node)| (*id, &**node))
     }
 
-    /// Returns the ID of the file that is open in a slot, or `None`.
+    /// Returns the ID of the file that is open in a slot, or `None` if no file is.
     pub fn slot(&self, slot: usize) -> Option<NodeId> {
         self.slots.get(slot).copied().flatten()
     }
@@ -275,7 +275,7 @@ impl Model {
         }
     }
 
-    /// Removes a node to which neither a name nor a slot refers (I2).
+    /// Removes the node if neither a name nor a slot refers to it any more (I2).
     fn settle(&mut self, id: NodeId) {
         let is_gone = self.nodes.get(&id).is_some_and(|node| node.links == 0);
         // I2: neither a name nor a slot refers to the node.

@@ -56,7 +56,7 @@ pub struct InodeView {
     pub contents: Option<Contents>,
     /// Entries of a directory without `.` and `..`, by name.
     pub entries: BTreeMap<Vec<u8>, DirectoryEntry>,
-    /// Extended attributes with their namespaces, by name.
+    /// The values of extended attributes, by name. A name begins with its namespace.
     pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Target of a symbolic link. `None` for other types.
     pub target: Option<Vec<u8>>,

@@ -3,7 +3,8 @@
 //! Owns: the claims, and the gaps between them. Does **not** own: decisions between two owners of
 //! one block.
 //!
-//! A claim has the form of a record of the reverse map.
+//! A claim says that an owner uses a range of blocks. It has the form of a record of the reverse
+//! map.
 
 use std::collections::{BTreeMap, BTreeSet};
 

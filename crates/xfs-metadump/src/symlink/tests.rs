@@ -8,7 +8,7 @@ use crate::cleaning::{Cleaned, Cleaning};
 use crate::names::Obfuscator;
 
 /// Returns a buffer of 128 bytes with the part of a target that starts at `offset`. The bytes after
-/// the part are old ones.
+/// the part are remains of old contents.
 fn buffer(offset: u32, part: &[u8]) -> Vec<u8> {
     let mut buffer = b"XSLM".to_vec();
     buffer.extend(offset.to_be_bytes());

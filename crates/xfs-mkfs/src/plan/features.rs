@@ -42,8 +42,8 @@ impl Features {
         Ok(Self { incompat, ro_compat, autofsck })
     }
 
-    /// Returns whether inodes of the new volume have attributes: the root directory has the one
-    /// that limits background checkers, or every later inode gets parent pointers.
+    /// Returns whether inodes of the new volume have extended attributes: the root directory has
+    /// the attribute that limits background checkers, or later inodes get parent pointers.
     pub(super) fn has_attributes(&self) -> bool {
         self.incompat.contains(IncompatFeatures::PARENT) || self.autofsck != Autofsck::Unset
     }

@@ -130,7 +130,8 @@ const fn knows_root(geometry: &Geometry, group: AgNumber) -> bool {
     group.0 == last || (geometry.ag_count > 2 && group.0 == last / 2)
 }
 
-/// Encodes the primary superblock in its final form, without the "in progress" mark.
+/// Encodes the primary superblock in its final form, without the "in progress" mark. `group` must
+/// be group 0.
 pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
     debug_assert_eq!(group, AgNumber(0));
     let mut sector = vec![0; plan.superblock.geometry.sector_size as usize];
@@ -329,7 +330,7 @@ fn root(plan: &Plan) -> InodeCore {
     }
 }
 
-/// Adds the settings that files below the root directory inherit.
+/// Adds to `core`, the core of the root directory, the settings that files below it inherit.
 fn with_inherited(plan: &Plan, mut core: InodeCore) -> InodeCore {
     let inherited = &plan.inherited;
     core.project_id = inherited.project.unwrap_or(0);

@@ -110,7 +110,7 @@ fn read(path: &Path) -> Result<Vec<u8>, OracleError> {
     fs::read(path).context(|| path.display().to_string())
 }
 
-/// The folders of the root.
+/// The folders that the guest's first root has.
 const FOLDERS: [&str; 14] = [
     "bin",
     "sbin",

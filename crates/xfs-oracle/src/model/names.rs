@@ -350,7 +350,7 @@ impl Model {
         }
     }
 
-    /// Returns whether the directory `above` is `below` itself or one of its ancestors.
+    /// Returns whether the directory `above` is `below` itself or an ancestor of `below`.
     fn holds(&self, above: NodeId, below: NodeId) -> Result<bool, Errno> {
         let mut at = below;
         loop {

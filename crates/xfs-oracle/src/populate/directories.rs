@@ -81,8 +81,8 @@ fn names(here: &mut Populate) -> Result<(), OracleError> {
 
 /// Creates many names with the same hash, so that a lookup must compare all of them.
 ///
-/// The hash is rotated by 7 bits per byte. So bit `b` of the fourth byte from the end of the first
-/// four bytes and bit `b - 4` of the last byte cancel each other.
+/// The hash is rotated by 7 bits per byte, and so by 28 bits in four bytes. So bit `b` of a byte
+/// and bit `b - 4` of the byte that is four bytes later cancel each other.
 fn collisions(here: &mut Populate) -> Result<(), OracleError> {
     let folder = here.inside("collisions")?;
     for prefix in 0..60 {

@@ -18,7 +18,7 @@ use xfs_testkit::{Atomicity, CowDevice, JoinedDevice, Recording, RecordingDevice
 use crate::library::Library;
 use crate::{fragments, text};
 
-/// Returns the contents of an image as a device that devices in memory can be based on. If the log
+/// Returns an image as a device, on which copy-on-write devices in memory can be based. If the log
 /// has a device of its own, the log follows the data on the returned device.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
     let open = |path: &Path| -> Result<SharedDevice, TrialError> {
@@ -145,7 +145,8 @@ impl RecordedHistory {
         history.map_err(|what| text(format!("seed {seed}: {what}")))
     }
 
-    /// Performs the operations of `next` on a volume with the state of `model`.
+    /// Performs the operations that `next` returns on a volume with the state of `model`, until
+    /// `next` returns `None`.
     pub(crate) fn record(
         start: CowDevice,
         mut model: Model,

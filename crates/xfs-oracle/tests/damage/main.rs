@@ -27,10 +27,10 @@ use base::{Base, BaseKind, KINDS};
 use damage::{ByteDamages, Damage};
 use judge::{Judge, Verdict};
 
-/// Number of damages of one volume in a usual run: first those of single fields, then those of
-/// other bytes.
+/// Numbers of damages of one volume in a usual run: of damages that change a single field, and of
+/// damages that change other bytes.
 const USUAL: (usize, u64) = (50, 18);
-/// Number of damages of one volume in a long run, in the same order as in `USUAL`.
+/// Numbers of damages of one volume in a long run, of the same two kinds as in `USUAL`.
 const LONG: (usize, u64) = (1600, 540);
 
 /// A long run prints its progress after this many damages.

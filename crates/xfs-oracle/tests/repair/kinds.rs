@@ -24,7 +24,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Returns damages one after another. Consecutive damages are of different kinds in turn.
+/// A generator of damages. Consecutive damages are of different kinds in turn.
 pub(crate) struct Kinds<'a> {
     fields: Vec<Damage>,
     bytes: ByteDamages<'a>,

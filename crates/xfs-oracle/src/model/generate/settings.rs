@@ -61,7 +61,8 @@ impl Generator {
         Some(Operation::SetFlags { path, settings })
     }
 
-    /// Returns an extent size hint in bytes. In most cases it is a multiple of the block size.
+    /// Returns an extent size hint in bytes, of fewer than `blocks` blocks. In most cases it is a
+    /// multiple of the block size.
     fn hint(&mut self, model: &Model, blocks: u64) -> u32 {
         let hint = self.random.below(blocks) * model.features().block_bytes;
         if self.chance(15) { hint as u32 + 1 } else { hint as u32 }

@@ -5,7 +5,7 @@ const POLYNOMIAL: u32 = 0xedb8_8320;
 /// The state of the checksum over the bytes so far.
 #[derive(Debug)]
 pub(super) struct Crc32 {
-    /// The checksum of each byte.
+    /// The checksum of each of the 256 values of a byte.
     table: Vec<u32>,
     crc: u32,
 }
