@@ -98,8 +98,8 @@ use intent::OpenIntents;
 use pass::SecondPass;
 use store::Store;
 
-/// The greatest amount of memory in bytes that a replay keeps. The largest log has 2 GiB, but an
-/// honest log of that size is mostly changes of the same blocks.
+/// The greatest amount of memory in bytes that a replay keeps. The largest log has 2 GiB, but the
+/// log of a real volume changes the same blocks many times, and each block is kept only once.
 pub const MAX_REPLAY_BYTES: u64 = 1 << 30;
 
 /// A volume whose log has been replayed in memory.
@@ -122,9 +122,10 @@ pub struct Replayed {
 /// The treatment of work that needs transactions: open intents and unlinked inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leftovers {
-    /// If there is such work, replay fails with an error that names it.
+    /// If the log leaves open intents or unlinked inodes, replay fails with an error that names the
+    /// first of them.
     Refused,
-    /// The work is kept for a layer that has transactions.
+    /// Open intents and unlinked inodes are kept for a layer that has transactions.
     Kept,
 }
 
@@ -144,7 +145,7 @@ enum Targets {
 pub struct Summary {
     /// Number of committed transactions in the log.
     pub transactions: u64,
-    /// Number of items in these transactions.
+    /// Number of items in the committed transactions.
     pub items: u64,
     /// Number of items that were not replayed. For most of them, the object on disk was already
     /// newer, or a later transaction cancels the buffer.

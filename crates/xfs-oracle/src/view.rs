@@ -87,7 +87,7 @@ pub struct Contents {
     /// Ranges that contain data, as offset and length in bytes. Adjacent ranges are merged, and the
     /// last one is cut off at the end of the file.
     pub ranges: Vec<(u64, u64)>,
-    /// Digest of the bytes of all these ranges, in the order of the ranges.
+    /// Digest of the bytes in all of `ranges`, in the order of the ranges.
     pub digest: Digest,
     /// A digest of the sectors that are not zero. It does not depend on whether zeros are written
     /// or a hole.

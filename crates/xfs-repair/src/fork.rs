@@ -57,8 +57,8 @@ impl Patient {
     /// Gives a fork new contents: writes format, extent count, block count and, if extents do not
     /// fit the inode, a new extent btree. Size and times stay. Blocks that the fork no longer has
     /// become free, and their groups are marked for a rebuild of their space btrees. The room of
-    /// the fork in the inode does not change, except that an inode without an attribute fork gets
-    /// one if `kind` is that fork.
+    /// the fork in the inode does not change. An inode without an attribute fork gets one if `kind`
+    /// is the attribute fork.
     ///
     /// # Errors
     ///

@@ -41,7 +41,7 @@ const HEADERS: [(u32, BlockKind); 3] =
 /// The last cycle of a log: the kernel and xfs_repair compare cycles as signed numbers.
 const MAX_CYCLE: u32 = i32::MAX.cast_unsigned();
 
-/// Makes the log of a volume clean.
+/// The step of a repair that makes the log of the volume clean.
 pub(crate) struct SettleLog<'a> {
     /// The overlay of the damaged device.
     pub(crate) device: &'a SharedDevice,
@@ -165,11 +165,11 @@ impl SettleLog<'_> {
 ///
 /// Work on free space, the reverse map and reference counts is dropped: the claims of all owners
 /// state the result. Work on the map of a file, on its attributes or on an exchange of contents is
-/// dropped with a permission only, because nothing else states its result.
+/// dropped only if `allow_loss` is `true`, because nothing else states its result.
 ///
 /// # Errors
 ///
-/// [`RepairError::Log`] if the work needs a permission that is missing.
+/// [`RepairError::Log`] if there is work of the second kind, and `allow_loss` is `false`.
 fn dropped(kinds: &[ItemKind], why: &str, allow_loss: bool) -> Result<Option<Action>> {
     if kinds.is_empty() {
         return Ok(None);
@@ -203,7 +203,8 @@ const PAST_DAMAGE_RULE: &str = "log.past-damage";
 /// The name of the rule that makes a log empty.
 const RULE: &str = "log.format";
 
-/// Returns the codes of the checker's findings that a log older than the volume causes.
+/// Returns the codes of the checker's findings that appear if metadata of the volume has LSNs
+/// beyond the head of the log.
 fn codes() -> Vec<Code> {
     vec![Code::SbLsn]
 }

@@ -221,7 +221,7 @@ impl Model {
         chunk.position(inode).map(|_| chunk)
     }
 
-    /// Returns the core of an inode in use that can be read.
+    /// Returns the core of an inode, or `None` if the inode is free, unknown or cannot be read.
     pub(crate) fn core(&self, inode: InodeNumber) -> Option<&InodeCore> {
         self.inodes.get(&inode).and_then(|inode| inode.core.as_ref())
     }

@@ -5,7 +5,7 @@ use xfs_format::Lsn;
 /// Options of a rehearsal: a repair that is done in an overlay, without writes to the volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RehearsalOptions {
-    /// The end of the log. `None` if the log could not be read.
+    /// The LSN of the head of the log. `None` if the log could not be read.
     pub log_head: Option<Lsn>,
     /// Whether rules may make repairs that lose contents.
     pub allow_loss: bool,

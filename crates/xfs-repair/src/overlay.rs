@@ -1,7 +1,7 @@
 //! The overlay of a repair: a device on top of the damaged one. Writes stay in the overlay, and
 //! reads return the written bytes.
 //!
-//! Owns: the written chunks, the bound of their memory, the spill file behind the bound, the list
+//! Owns: the written chunks, the bound of their memory, the spill file for further chunks, the list
 //! of changed bytes, and the list of ranges that the device below could not read. Does **not** own:
 //! the device below, which the overlay never writes.
 //!

@@ -49,7 +49,7 @@ pub(crate) struct Patient {
     model: Option<Rc<Model>>,
     /// The groups whose space btrees and headers are rebuilt at the end of the round.
     marked: BTreeSet<AgNumber>,
-    /// Of these groups, those whose inode btrees are rebuilt too.
+    /// Of the groups in `marked`, those whose inode btrees are rebuilt too.
     marked_inodes: BTreeSet<AgNumber>,
     /// The inode chunks of each group. A group is added when a rule first needs its chunks.
     chunks: BTreeMap<AgNumber, GroupChunks>,
@@ -66,8 +66,8 @@ pub(crate) struct Patient {
     /// The blocks of each group that may belong to an inode that cannot be read, and are therefore
     /// not free. Computed together with `free`.
     reserved: BTreeMap<AgNumber, Vec<Rmap>>,
-    /// The groups in which blocks of such inodes cannot be told from free ones, because no btree of
-    /// free space is whole.
+    /// The groups in which blocks of an unreadable inode cannot be told from free blocks, because
+    /// no btree of free space is whole.
     blind: BTreeSet<AgNumber>,
     /// Of the groups in `blind`, those from which blocks were taken nevertheless, because losing
     /// contents is permitted.
@@ -143,7 +143,7 @@ impl Patient {
         Lsn(0)
     }
 
-    /// Returns the end of the log, if it is known.
+    /// Returns the LSN of the head of the log, if it is known.
     pub(crate) const fn log_head(&self) -> Option<Lsn> {
         self.log_head
     }
@@ -153,7 +153,7 @@ impl Patient {
         self.allows_loss
     }
 
-    /// Reads bytes.
+    /// Reads bytes of the volume, as the repair has left them so far.
     ///
     /// # Errors
     ///
@@ -358,8 +358,8 @@ impl Patient {
         self.taken_blindly.remove(&group)
     }
 
-    /// Adds to the claims of a group those of its inode btrees, and those that the reverse map
-    /// records for inodes.
+    /// Adds to `own`, the claims in a group, those of its inode btrees and those that the reverse
+    /// map records for inodes.
     fn with_inodes(&mut self, group: AgNumber, mut own: Vec<Rmap>) -> Vec<Rmap> {
         let is_inode = |record: &&Rmap| matches!(record.owner, RmapOwner::Inode(_));
         own.extend(self.reverse_map(group).records.iter().filter(is_inode));
@@ -473,8 +473,8 @@ impl Patient {
     }
 }
 
-/// Takes `count` blocks from `runs`, or all of them if they are fewer. Takes them from one run if
-/// one is long enough, and otherwise from the first runs.
+/// Takes `count` blocks from `runs` (ranges of free blocks), or all of them if there are fewer.
+/// Takes them from one run if one is long enough, and otherwise from the first runs.
 fn take_of(runs: &mut Vec<(u32, u32)>, count: u32) -> Vec<u32> {
     let mut taken = Vec::new();
     if let Some((start, _)) = runs.iter_mut().find(|(start, end)| end - start >= count) {

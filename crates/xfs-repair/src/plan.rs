@@ -31,7 +31,7 @@ pub const SCHEMA: &str = "ferroxfs.repair/1";
 /// The greatest length in bytes of a line of a plan that is read from a file.
 const MOST_LINE_BYTES: usize = 1 << 20;
 
-/// The state of the log when the plan was made.
+/// The result of the first step of a repair, which makes the log clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogOutcome {
     /// The log was clean.
@@ -100,7 +100,7 @@ pub struct Plan {
     pub device_bytes: u64,
     /// Whether rules that lose something were allowed.
     pub allow_loss: bool,
-    /// The state of the log.
+    /// The result of making the log clean.
     pub log: LogOutcome,
     /// The number of findings of damage at the start of the first round, when the superblock and
     /// the log are already repaired.

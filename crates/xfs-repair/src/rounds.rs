@@ -97,8 +97,8 @@ const MOST_ROUNDS: u32 = 8;
 
 /// The damage before the first round.
 struct Before {
-    /// For each code and place, the number of findings, with those that are only consequences of
-    /// others.
+    /// For each code and place, the number of findings. Findings that are only consequences of
+    /// others count too.
     known: BTreeMap<(Code, Place), u64>,
     unchecked: BTreeSet<String>,
     /// The number of findings of damage, including those for which the report had no room.

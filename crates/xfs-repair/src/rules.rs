@@ -51,8 +51,8 @@ pub(crate) fn run_first(patient: &mut Patient) -> Result<(), RepairError> {
 }
 
 /// Groups the findings of a report by the object to which they belong. A finding in a block of a
-/// fork's btree belongs to the inode whose fork points to the block. If no fork does, it belongs to
-/// the inode that the reverse map names: the damage may have destroyed one of these two.
+/// fork's btree belongs to the inode whose fork points to the block. If no fork does, because the
+/// pointer is destroyed too, it belongs to the inode that the reverse map names.
 pub(crate) fn group_findings(patient: &mut Patient, report: &Report) -> Damage {
     let mut owners = None;
     Damage::of(report, |at| {

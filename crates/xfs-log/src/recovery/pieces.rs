@@ -44,7 +44,7 @@ const OWNER_OFFSET: usize = 40;
 #[derive(Debug, Default)]
 pub(super) struct DirectoryPieces {
     found: BTreeMap<DiskAddr, ReplayedPiece>,
-    /// The inodes that may be the directories to which these pieces belong.
+    /// The inodes that may be the directories to which the replayed pieces belong.
     owners: BTreeSet<InodeNumber>,
     /// The inodes that are changed by the transaction that is being replayed.
     inodes: Vec<InodeNumber>,
@@ -123,15 +123,16 @@ impl Store {
         }
     }
 
-    /// Returns whether the block in these pieces names `owner` as its owner. Without this check, a
-    /// block of another file would be stamped as a block of this directory.
+    /// Returns whether the directory block whose pieces are in `map` names `owner` as its owner.
+    /// Without this check, a block of another file would be stamped as a block of this directory.
     fn is_block_of(&self, owner: InodeNumber, map: &[(DiskAddr, usize)]) -> Result<bool> {
         let Some((at, length)) = map.first() else { return Ok(false) };
         let bytes = self.read(*at, *length)?;
         Ok(owner_of(kind_of(&bytes), &bytes) == Some(owner.0))
     }
 
-    /// Stamps one block in these pieces with an LSN, unless it has a later one, and verifies it.
+    /// Stamps the directory block whose pieces are in `map` with `lsn`, unless it has a later LSN.
+    /// Then verifies the block.
     fn join(&mut self, map: &[(DiskAddr, usize)], lsn: Lsn, head: Lsn) -> Result<()> {
         let mut bytes = Vec::new();
         for (at, length) in map {

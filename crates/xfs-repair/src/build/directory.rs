@@ -58,7 +58,7 @@ pub(crate) struct NewDirectory<'a> {
 pub(crate) enum DirectoryForm {
     /// The bytes of the short form, which lie in the inode.
     Short(Vec<u8>),
-    /// The blocks of the other forms, and the size of the directory in bytes.
+    /// The blocks of a directory in block, leaf or node form, and its size in bytes.
     Blocks {
         /// The blocks, in the order of the fork.
         blocks: Vec<NewBlock>,

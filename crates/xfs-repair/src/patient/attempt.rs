@@ -32,9 +32,9 @@ struct OldBytes {
 }
 
 impl Patient {
-    /// Makes the changes of one object. If they need more blocks than are free, takes all of them
-    /// back and returns `false`. `change` must take all its blocks before it sets the chunks of a
-    /// group.
+    /// Calls `change` to make the changes of one object. If they need more blocks than are free,
+    /// undoes all these changes and returns `false`. `change` must take all its blocks before it
+    /// sets the chunks of a group.
     ///
     /// # Errors
     ///

@@ -59,8 +59,8 @@ fn wanted_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
     names.links_to(child).filter_map(pointer).collect()
 }
 
-/// Returns the parent pointers that the inode has on disk now. The list of all pointers is in the
-/// order of their inodes.
+/// Returns the parent pointers that the inode has on disk now. Finds them by a binary search in the
+/// list of all pointers, which is sorted by the inodes that have them.
 fn stored_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
     let all = &names.facts.pointers;
     let start = all.partition_point(|pointer| pointer.child < child);
@@ -68,7 +68,7 @@ fn stored_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
     of_child.map(|pointer| (pointer.directory, pointer.generation, pointer.name.clone())).collect()
 }
 
-/// Returns whether a finding says that the attribute fork is damaged.
+/// Returns whether a finding with this code says that the attribute fork is damaged.
 fn is_about_blocks(code: Code) -> bool {
     let is_about_pointers = matches!(code, Code::ParentMissing | Code::ParentExtra);
     matches!(code.area(), Area::Attributes | Area::ParentPointers) && !is_about_pointers

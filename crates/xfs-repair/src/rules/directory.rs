@@ -94,8 +94,8 @@ impl Wanted {
     }
 }
 
-/// Returns the entries that the directory has on disk now. The list of all entries is in the order
-/// of their directories.
+/// Returns the entries that the directory has on disk now. Finds them by a binary search in the
+/// list of all entries, which is sorted by directory.
 fn old_names<'n>(names: &'n Names<'_>, directory: InodeNumber) -> &'n [Name] {
     let all = &names.facts.names;
     let start = all.partition_point(|name| name.directory < directory);
@@ -168,7 +168,7 @@ struct Lost {
 }
 
 impl Lost {
-    /// Finds these blocks in a directory on disk, before the directory is written again.
+    /// Finds the unreadable blocks of a directory on disk, before the directory is written again.
     fn of(patient: &Patient, names: &Names<'_>, directory: InodeNumber) -> Self {
         let member = names.facts.members.get(&directory);
         let is_loss = member.is_some_and(|member| names.facts.loses_names(member));

@@ -54,7 +54,7 @@ pub(crate) struct Pointer {
 /// An inode in use that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// The type, as directory entries state it.
+    /// The file type from the inode's own mode, in the encoding of directory entries.
     pub(crate) entry_type: EntryType,
     /// The generation.
     pub(crate) generation: u32,

@@ -256,7 +256,7 @@ fn may_be_unwritten(core: &InodeCore, kind: ForkKind) -> bool {
 }
 
 /// Fills the missing ranges of a fork from the reverse map. Returns the extents in the order of the
-/// file, without overlap.
+/// file, without overlap. They all count as written if `may_be_unwritten` is `false`.
 fn filled(fork: &ForkEvidence, mapped: &[Extent], may_be_unwritten: bool) -> Vec<Extent> {
     let mut extents = fork.extents.clone();
     let doubtful = fork
@@ -305,8 +305,8 @@ fn continues(first: &Extent, second: &Extent) -> bool {
         && first.length_blocks.checked_add(second.length_blocks).is_some()
 }
 
-/// Returns the extents in the order of the file. Adjacent ones are joined, and overlaps are cut
-/// off.
+/// Returns the extents in the order of the file. Joins adjacent extents. Cuts off the part of an
+/// extent that overlaps the extent before it.
 pub(super) fn in_order(extents: Vec<Extent>) -> Vec<Extent> {
     let fork = ForkEvidence { extents, ..ForkEvidence::default() };
     filled(&fork, &[], true)

@@ -176,7 +176,8 @@ fn repair(
     Ok(())
 }
 
-/// Restores an inode from its copy in the log. Returns whether the log has all of it.
+/// Restores an inode from its copy in the log. Returns `false`, and changes nothing, if the log has
+/// no complete copy of the newest state.
 fn restore_logged(
     patient: &mut Patient,
     known: &Known,
