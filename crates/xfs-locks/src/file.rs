@@ -209,7 +209,8 @@ impl<'a> FileLocks<'a> {
         self.state.context.value().is_some()
     }
 
-    /// Locks a range. The new lock replaces all locks of its owner in the range.
+    /// Takes the record lock `wanted`. It replaces all record locks that its owner has in its
+    /// range.
     ///
     /// # Errors
     ///

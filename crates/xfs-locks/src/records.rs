@@ -83,8 +83,8 @@ impl RecordLocks {
         self.conflicts(wanted).min_by_key(|held| held.range).copied()
     }
 
-    /// Locks a range. The new lock replaces all locks of its owner in the range. Locks of other
-    /// owners are not checked.
+    /// Takes the lock `wanted`. It replaces all locks that its owner has in its range. Locks of
+    /// other owners are not checked.
     pub fn lock(&mut self, wanted: HeldLock) {
         let joins = |held: &HeldLock| {
             held.owner == wanted.owner
@@ -98,7 +98,7 @@ impl RecordLocks {
         self.held.push(HeldLock { range, ..wanted });
     }
 
-    /// Releases the locks of an owner in a range. Returns whether there were any.
+    /// Releases the locks that an owner has in a range of bytes. Returns whether it had any there.
     pub fn unlock(&mut self, owner: Owner, range: LockRange) -> bool {
         let before = self.held.len();
         let mut rest = Vec::new();

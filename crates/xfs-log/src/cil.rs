@@ -129,7 +129,7 @@ pub(crate) struct CilContents {
     pub(crate) bytes: u64,
 }
 
-/// The parts and settings from which the committed item list is created.
+/// The components of the log that the committed item list uses, and the settings of the list.
 pub(crate) struct CilParts {
     pub(crate) writer: Arc<Writer>,
     pub(crate) ail: Arc<Ail>,

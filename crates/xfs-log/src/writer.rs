@@ -123,7 +123,7 @@ struct FilledRecords<'a, I> {
     begin: Option<VectorStream<'a, I>>,
 }
 
-/// The parts and settings from which a writer is created.
+/// The components of the log that the writer of records uses, and the settings of the writer.
 pub(crate) struct WriterParts {
     pub(crate) log: LogDevice,
     pub(crate) data: Option<xfs_device::SharedDevice>,

@@ -129,7 +129,8 @@ impl CleanLog {
     }
 }
 
-/// Returns an unmount record with this header, and zeros after its operation.
+/// Returns an unmount record with this header, and zeros after its operation. `None` if the lengths
+/// in the header leave no room for the operation.
 fn unmount_record(header: &LogRecordHeader, log_blocks: u32) -> Option<Vec<u8>> {
     let mut record = vec![0; usize::try_from(header.total_blocks()).ok()? * BLOCK];
     let (operation, payload) = unmount_operation();

@@ -47,7 +47,8 @@ impl RangeSet {
         parts
     }
 
-    /// Returns the last range that starts at or before `end`.
+    /// Returns the start and the end of the last range that starts at or before `end`. `None` if
+    /// there is no such range.
     fn last_until(&self, end: u64) -> Option<(u64, u64)> {
         self.0.range(..=end).next_back().map(|(at, until)| (*at, *until))
     }

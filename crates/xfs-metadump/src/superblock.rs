@@ -97,7 +97,7 @@ fn copy_at(device: &dyn BlockDevice, at: u64) -> Option<(u64, Superblock)> {
 }
 
 /// Searches the start of the device for a copy of a superblock. Returns its byte offset and the
-/// superblock.
+/// superblock, or `None` if no copy is found.
 fn search(
     device: &dyn BlockDevice,
     progress: &dyn DumpProgress,

@@ -46,7 +46,7 @@ pub struct Options {
     seen: Vec<(char, String)>,
 }
 
-/// Options of the data section.
+/// Options of the data section. An option that is `None` was not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataOptions {
     /// The number of allocation groups.
@@ -75,7 +75,8 @@ pub struct DataOptions {
     pub inherited: InheritedOptions,
 }
 
-/// Settings of the root directory that files and directories below it inherit.
+/// Settings of the root directory that files and directories below it inherit. A setting that is
+/// `None` was not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InheritedOptions {
     /// Project ID.
@@ -92,7 +93,7 @@ pub struct InheritedOptions {
     pub dax: bool,
 }
 
-/// Options of inodes.
+/// Options of inodes. An option that is `None` was not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InodeOptions {
     /// Size of an inode in bytes.
@@ -103,7 +104,7 @@ pub struct InodeOptions {
     pub maxpct: Option<Size>,
 }
 
-/// Options of the log.
+/// Options of the log. An option that is `None` was not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
     /// Size of the log.

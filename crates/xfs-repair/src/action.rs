@@ -64,7 +64,7 @@ impl Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The inode that loses the contents, or that is lost.
+    /// The inode that loses the contents, or that is lost. `None` if the loss is of no inode.
     pub inode: Option<InodeNumber>,
     /// The contents, in words.
     pub what: String,

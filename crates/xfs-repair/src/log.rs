@@ -89,7 +89,8 @@ impl SettleLog<'_> {
 
     /// Replays a dirty log. If operations that a crash interrupted cannot be finished, replays the
     /// log without finishing them ([`dropped`] decides whether that is allowed). The damage that
-    /// this leaves is repaired like any other.
+    /// this leaves is repaired like any other. Returns the outcome, and the action that names the
+    /// parts that were not replayed or finished, if any.
     fn replay_dirty(&self) -> Result<(LogOutcome, Option<Action>)> {
         // A recovery that fails half way must leave no trace, so it runs in an overlay of its own.
         let most_bytes = xfs_log::MAX_REPLAY_BYTES;
@@ -119,7 +120,8 @@ impl SettleLog<'_> {
         Ok((LogOutcome::ReplayedInPart, action))
     }
 
-    /// Makes the log empty. Its new cycle is later than every LSN of the volume.
+    /// Makes the log empty. Its new cycle is later than `newest`, the newest LSN found on the
+    /// volume. Returns the outcome, and `action` for the plan.
     fn format(&self, newest: Lsn, action: Action) -> Result<(LogOutcome, Option<Action>)> {
         // Other structures may be a little newer than the headers of the groups.
         let cycle = newest.cycle().saturating_add(2);

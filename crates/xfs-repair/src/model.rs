@@ -212,8 +212,8 @@ impl Model {
         }));
     }
 
-    /// Returns the known chunk whose range contains an inode of a group. The inode may lie in a
-    /// hole of the chunk.
+    /// Returns the known chunk whose 64 inode numbers include this one, or `None` if no known chunk
+    /// has it. The inode may lie in a hole of a sparse chunk.
     pub(crate) fn chunk_of(&self, group: AgNumber, inode: AgInode) -> Option<&InodeChunk> {
         let chunks = self.chunks.get(&group)?;
         let after = chunks.partition_point(|chunk| chunk.start <= inode);

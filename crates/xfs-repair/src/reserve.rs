@@ -27,8 +27,8 @@ use crate::trees::{self, GroupTree};
 pub(crate) enum Reserve {
     /// The blocks are known. They have the form of claims, and do not count as free.
     Blocks(Vec<Rmap>),
-    /// Any block that no owner claims may belong to such an inode, because no btree of free space is
-    /// whole.
+    /// Any block that no owner claims may belong to such an inode, because no btree of free space
+    /// is whole.
     Unknown,
 }
 

@@ -223,7 +223,8 @@ impl CilMembership {
 }
 
 impl Member {
-    /// Moves a shared vector into the arena, after the checkpoint has been closed to commits.
+    /// Moves the member's shared vector, if it has one, into `arena`. Called after the checkpoint
+    /// has been closed to commits.
     pub(super) fn take_shared_vector(&mut self, arena: &mut Arena) {
         if let Some(shared) = self.shared.take() {
             let mut body = shared.body.lock();

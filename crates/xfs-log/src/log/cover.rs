@@ -87,6 +87,7 @@ impl Log {
 
     /// Covers an idle log as [`cover`](Self::cover) does. `log_item` logs the item and then unlocks
     /// it, because the item has to be written to its home location between the two checkpoints.
+    /// Returns whether the log is now covered.
     ///
     /// # Errors
     ///

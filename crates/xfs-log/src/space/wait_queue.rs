@@ -139,8 +139,8 @@ impl WaitQueue {
         self.first().is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
 
-    /// Serves the waiters in order as long as `take` gets their bytes, and wakes each waiter that
-    /// is served.
+    /// Serves the waiters in order, and wakes each waiter that is served. Ends at the first waiter
+    /// for whose bytes `take` returns `false`.
     pub(super) fn serve(&mut self, take: impl Fn(u64, Urgency) -> bool) {
         while let Some(first) = self.first().filter(|first| take(first.bytes, first.urgency)) {
             let urgency = first.urgency;

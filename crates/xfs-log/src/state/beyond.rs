@@ -95,8 +95,8 @@ fn blocks_to_search(log: &LogDevice, state: &LogState) -> Result<u32> {
     Ok(all.min(torn.max(NEAR_BLOCKS)))
 }
 
-/// Returns the header of the record at `block` if the record is whole and has an LSN from the head
-/// on.
+/// Returns the header of the record at `block`. `None` if the block holds no whole record, or one
+/// whose LSN lies before the head.
 fn newer_record(log: &LogDevice, block: u32, head: Lsn) -> Result<Option<LogRecordHeader>> {
     match log.read_header(block) {
         Ok(header) if header.lsn >= head => {}

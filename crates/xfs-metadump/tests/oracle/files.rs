@@ -35,7 +35,8 @@ impl RestoreTarget for Target {
 const CHUNK: usize = 1 << 20;
 
 /// Reads a file in chunks, and calls `visit` with the offset and the bytes of each chunk. Stops at
-/// the first chunk for which `visit` returns an offset, and returns that offset.
+/// the first chunk for which `visit` returns an offset, and returns that offset. Returns `None` if
+/// `visit` returned none.
 fn each_chunk(
     path: &Path,
     mut visit: impl FnMut(u64, &[u8]) -> Option<u64>,

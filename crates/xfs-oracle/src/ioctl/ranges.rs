@@ -27,7 +27,7 @@ struct CloneRange {
 const _: () = assert!(size_of::<CloneRange>() == 32);
 const CLONE: Opcode = opcode::write::<CloneRange>(0x94, 13);
 
-/// Shares a range with another file by FICLONERANGE.
+/// Makes `to` share the blocks of a range of `from`, by FICLONERANGE.
 pub(crate) fn clone_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<()> {
     let range = CloneRange {
         source: from.as_fd().as_raw_fd().into(),
@@ -59,8 +59,8 @@ const _: () = assert!(size_of::<DedupeRange>() == 24 + 32);
 const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
 const DIFFERS: i32 = 1;
 
-/// Makes `to` share a range of `from` by FIDEDUPERANGE, if both ranges have the same bytes. Returns
-/// whether they have.
+/// Makes `to` share the blocks of a range of `from`, by FIDEDUPERANGE, if both ranges have the same
+/// bytes. Returns whether they have.
 pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<bool> {
     let mut range = DedupeRange {
         source_offset: span.from_offset,

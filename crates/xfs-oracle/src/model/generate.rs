@@ -189,8 +189,8 @@ impl Generator {
         (path, at)
     }
 
-    /// Returns a target for an operation on a file: a path, or sometimes a slot. In most cases the
-    /// file exists.
+    /// Returns a target for an operation on a file: a path, or sometimes a slot. `None` if no file
+    /// is found that can be the target.
     fn target(&mut self, model: &Model) -> Option<super::FileTarget> {
         use super::{FileTarget, SLOTS};
         if self.chance(5) {
@@ -202,7 +202,7 @@ impl Generator {
     }
 
     /// Returns a path for a new node. In a few cases the path exists already, or its parent is
-    /// missing.
+    /// missing. `None` if no existing node is found for the parent.
     fn vacant(&mut self, model: &Model) -> Option<String> {
         let want = if self.chance(60) { WantedNode::Openable } else { WantedNode::Directory };
         let folder = self.existing(model, want)?;

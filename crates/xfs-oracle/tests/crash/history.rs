@@ -54,7 +54,8 @@ pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> VolumeDisks {
     }
 }
 
-/// Returns the sizes of the parts of a write that a power cut leaves whole or undone.
+/// Returns the atomicity of writes to a volume: the sizes of the units that a power cut never
+/// tears.
 pub(crate) fn atomicity(superblock: &Superblock) -> Atomicity {
     let atomicity = Atomicity::of(superblock);
     match superblock.has_external_log() {

@@ -55,7 +55,7 @@ pub(crate) fn check() -> Result<(), TrialError> {
 }
 
 /// Makes one damage. Returns a message if the checker of ferroxfs reports no finding with the code
-/// in `alone`, or if the damage changes nothing.
+/// in `alone`, or if the damage changes nothing. Otherwise returns `None`.
 fn missing(
     base: &Base,
     judge: &Judge,

@@ -140,7 +140,7 @@ impl Names {
         self.files.iter()
     }
 
-    /// Returns the file at a path.
+    /// Returns the file at a path, or `None` if the volume has no such name.
     pub(crate) fn file(&self, path: &Path) -> Option<&FileFacts> {
         self.files.get(path)
     }

@@ -97,7 +97,8 @@ pub(crate) fn assemble(
     Some(blocks)
 }
 
-/// Stores in each block of one level the numbers of its left and right siblings.
+/// Stores in each block of one level the numbers of its left and right siblings. Returns `None` if
+/// a number does not fit in 32 bits.
 fn link(row: &mut [Branch], places: &[FileBlock]) -> Option<()> {
     let number =
         |place: Option<&FileBlock>| place.map_or(Some(0), |place| u32::try_from(place.0).ok());
@@ -109,7 +110,8 @@ fn link(row: &mut [Branch], places: &[FileBlock]) -> Option<()> {
     Some(())
 }
 
-/// Returns the entries that lead from the next higher level to the blocks of one level.
+/// Returns the entries of the next higher level, which lead to the blocks of this level. `None` if
+/// a block number does not fit in 32 bits.
 fn children(row: &[Branch], places: &[FileBlock]) -> Option<Vec<NodeEntryDisk>> {
     let entry = |(branch, place): (&Branch, &FileBlock)| {
         let before = u32::try_from(place.0).ok()?;

@@ -225,7 +225,7 @@ impl Builder<'_> {
     }
 
     /// Packs the entries into data blocks. Returns the blocks, and for each directory entry its
-    /// entry of the hash index.
+    /// entry of the hash index. Returns `None` if the data blocks would reach the hash index.
     fn data_blocks(&self, all: &[&NewEntry]) -> Option<(Vec<DataBytes>, Vec<HashEntryDisk>)> {
         let mut blocks = Vec::new();
         let mut index = Vec::with_capacity(all.len());

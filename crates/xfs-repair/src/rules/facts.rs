@@ -68,7 +68,7 @@ pub(crate) struct Member {
     pub(crate) has_all_entries: bool,
     /// Whether all parent pointers could be read.
     pub(crate) has_all_pointers: bool,
-    /// The `..` of a directory, as far as it can be read.
+    /// The inode to which the `..` of a directory leads. `None` if it cannot be read.
     pub(crate) dotdot: Option<InodeNumber>,
     /// Whether a finding says that the contents do not fit the inode's type.
     pub(crate) has_other_contents: bool,
@@ -117,7 +117,7 @@ pub(crate) struct Facts {
     /// The state of each inode that names or pointers mention and that is not in `members`.
     pub(crate) slots: BTreeMap<InodeNumber, Slot>,
     /// A free inode that a new directory `lost+found` can use, with the generation that it then
-    /// gets.
+    /// gets. `None` if there is no such inode.
     pub(crate) spare: Option<(InodeNumber, u32)>,
     /// Whether names of inodes that are not in use may be given up.
     pub(crate) allows_loss: bool,
@@ -247,7 +247,7 @@ impl Facts {
     }
 
     /// Returns the first free inode of the volume that no name or pointer mentions, and the
-    /// generation that it gets when it is used.
+    /// generation that it gets when it is used. `None` if there is no such inode.
     fn find_spare(&self, evidence: &Evidence<'_>, model: &Model) -> Option<(InodeNumber, u32)> {
         let all = model.chunks.iter().flat_map(|(group, chunks)| {
             chunks.iter().flat_map(move |chunk| {

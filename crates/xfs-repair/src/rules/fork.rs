@@ -282,7 +282,7 @@ fn filled(fork: &ForkEvidence, mapped: &[Extent], may_be_unwritten: bool) -> Vec
     joined
 }
 
-/// Returns the part of an extent that lies in a range.
+/// Returns the part of an extent that lies in a range of its file, or `None` if no part does.
 fn clipped(extent: &Extent, range: FileRange) -> Option<Extent> {
     let start = extent.file_block.0.max(range.start.0);
     let end = extent.end().0.min(range.end.0);

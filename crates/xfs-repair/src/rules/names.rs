@@ -45,7 +45,8 @@ impl Names<'_> {
         of_child.filter_map(|index| self.tree.links.get(*index))
     }
 
-    /// Returns the generation that a directory has after the repair.
+    /// Returns the generation that a directory has after the repair. `None` if the inode is not in
+    /// use and is not made again.
     pub(crate) fn generation(&self, directory: InodeNumber) -> Option<u32> {
         let changed =
             self.tree.made.get(&directory).or_else(|| self.tree.generations.get(&directory));

@@ -85,9 +85,9 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// The right of a claim to its blocks. The claim with the lowest value keeps the blocks. The last
-/// number is the index of the claim in the order of the claims' starts, so that no two claims have
-/// the same right.
+/// The right of a claim to its blocks: the class of its owner, the inode number, and the index of
+/// the claim in the order of their starts, so that no two claims have the same right. The lowest
+/// value is the best right: that claim keeps the blocks.
 type Right = (u8, u64, usize);
 
 fn right(claim: &Rmap, index: usize) -> Right {
@@ -105,14 +105,15 @@ fn right(claim: &Rmap, index: usize) -> Right {
 struct Segment {
     start: u32,
     end: u32,
-    /// The best right of all claims that cover the range.
+    /// The best right of all claims that cover the range. `None` if no claim covers it.
     best: Option<Right>,
-    /// The best right of those claims that cover the range and may not share blocks.
+    /// The best right of those claims that cover the range and may not share blocks. `None` if
+    /// there are none.
     best_alone: Option<Right>,
 }
 
-/// Returns, in order, the segments that several claims cover and that not all of these claims may
-/// share.
+/// Returns, in order, the segments that several claims cover, if at least one of these claims may
+/// not share blocks.
 fn segments(claims: &[Rmap], may_share: &impl Fn(&Rmap) -> bool) -> Vec<Segment> {
     let mut edges: Vec<(u32, usize, bool)> = Vec::with_capacity(claims.len() * 2);
     for (index, claim) in claims.iter().enumerate() {

@@ -215,7 +215,8 @@ fn voted_types(facts: &Facts) -> BTreeMap<InodeNumber, EntryType> {
     facts.members.iter().filter_map(wrong).collect()
 }
 
-/// Returns the generation with the most votes, and the number of its votes.
+/// Returns the generation with the most votes, and the number of its votes. `None` if there are no
+/// votes.
 fn most_votes(votes: &BTreeMap<u32, u64>) -> Option<(u32, u64)> {
     votes.iter().map(|(generation, count)| (*generation, *count)).max_by_key(|(_, count)| *count)
 }
@@ -400,8 +401,8 @@ impl Resolver<'_> {
         kept
     }
 
-    /// Returns the sort key by which the links of one child are judged one after another: links
-    /// with an entry and a pointer come first.
+    /// Returns the sort key for the order in which the links of one child are judged. Links with an
+    /// entry and a pointer come first.
     fn order<'l>(&self, link: &'l Link) -> (u8, InodeNumber, &'l [u8]) {
         let class = match link.rank() {
             4 => 0,

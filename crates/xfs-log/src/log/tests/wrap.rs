@@ -15,6 +15,7 @@ const LOG_BLOCKS: u32 = 2048;
 
 /// Writes checkpoints of several records, without threads, until the log has wrapped. `small`
 /// checkpoints of one record come first, so that different records reach the end of the log.
+/// Returns the result of `check_first_cycle`.
 fn wrap(small: u64, mutant: ActiveMutant) -> Result<bool, String> {
     let start = Rig::new(LOG_BLOCKS);
     let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));

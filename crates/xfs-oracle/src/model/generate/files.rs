@@ -147,6 +147,7 @@ impl Generator {
     }
 
     /// Returns ranges of two files for an operation. In most cases the ranges can share blocks.
+    /// `None` if no file is found.
     fn ranges(&mut self, model: &Model) -> Option<FileRanges> {
         let block = model.features().block_bytes;
         let (from, to) = (self.target(model)?, self.target(model)?);

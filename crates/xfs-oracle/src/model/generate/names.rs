@@ -145,8 +145,8 @@ impl Generator {
         Some(format!("{namespace}{number}{rest}"))
     }
 
-    /// Returns a path to a node that is not a symbolic link. Symbolic links have no mode and cannot
-    /// be opened.
+    /// Returns a path to a random node, or `None` if that node is a symbolic link: symbolic links
+    /// have no mode and cannot be opened.
     fn no_link(&mut self, model: &Model) -> Option<String> {
         let path = self.existing(model, WantedNode::Anything)?;
         let node = model.node(model.lookup(&path).ok()?).ok()?;

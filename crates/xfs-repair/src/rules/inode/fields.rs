@@ -224,9 +224,9 @@ impl Work<'_> {
         bytes
     }
 
-    /// Corrects the field that fails a check. Takes the first candidate with which the inode passes
-    /// its checks and its forks can be read. If there is none, takes the first one with which this
-    /// check no longer fails.
+    /// Corrects the field that fails the check `failed`, and returns the bytes of the inode. Takes
+    /// the first candidate with which the inode passes its checks and its forks can be read. If
+    /// there is none, takes the first one with which `failed` no longer fails, or returns `None`.
     fn set_field(&self, bytes: &[u8], failed: &Check) -> Option<Vec<u8>> {
         let Check::Inode(check) = failed else { return None };
         let candidates: Vec<Vec<u8>> =
