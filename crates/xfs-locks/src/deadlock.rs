@@ -71,8 +71,8 @@ impl WaitGraph {
         Ok(())
     }
 
-    /// Replaces the processes for which a waiter waits. Does nothing if the waiter is not in the
-    /// graph.
+    /// Replaces the processes for which a waiter waits by those in `holders`. Does nothing if the
+    /// waiter is not in the graph.
     pub(crate) fn correct(&self, waiter: &Arc<Waiter>, holders: Vec<u64>) {
         let mut edges = self.edges.lock();
         if let Some(edge) = edges.iter_mut().find(|edge| Arc::ptr_eq(&edge.waiter, waiter)) {
@@ -111,7 +111,8 @@ impl WaitGraph {
     }
 }
 
-/// Returns whether one of the processes in `from` waits for `process`, directly or through others.
+/// Returns whether, by the waits in `edges`, one of the processes in `from` waits for `process`,
+/// directly or through others.
 fn leads_to(edges: &[WaitEdge], from: &[u64], process: u64) -> bool {
     let mut pending = from.to_vec();
     let mut seen = Vec::new();

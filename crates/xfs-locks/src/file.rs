@@ -351,9 +351,9 @@ impl<'a> FileLocks<'a> {
         broken.inspect_err(|_| leave_before_look(tally, mode, full_fence))
     }
 
-    /// Ends an open, and releases the locks and leases of its open file description. If several
-    /// opens for writing end at the same time, at least one of the closing threads then finds no
-    /// writer in [`opens`](Self::opens).
+    /// Ends an open, and releases the locks and leases of its open file description. `slot` must be
+    /// the same as in the call of `open`. If several opens for writing end at the same
+    /// time, at least one of the closing threads then finds no writer in [`opens`](Self::opens).
     pub fn close(
         self,
         slot: Option<&SlotTally>,

@@ -164,8 +164,8 @@ struct AilList {
 }
 
 impl Ail {
-    /// Creates the empty list of a log with this state. Pushes will keep `free_bytes` of the log
-    /// free.
+    /// Creates the empty list of a log of `log_blocks` blocks with this state. Pushes will keep
+    /// `free_bytes` bytes of the log free.
     pub(crate) fn new(
         space: Arc<LogSpace>,
         log_blocks: u32,
@@ -242,8 +242,9 @@ impl Ail {
         self.space.set_used(used);
     }
 
-    /// Records that the START of a checkpoint is in the record at `start`. The tail waits at
-    /// `start` until the checkpoint is complete (I4). Called before that record can be closed.
+    /// Records that the START of the checkpoint `sequence` is in the record at `start`. The tail
+    /// waits at `start` until the checkpoint is complete (I4). Called before that record can be
+    /// closed.
     pub(crate) fn begin(&self, sequence: u64, start: Lsn) {
         let mut list = self.list.lock();
         assert!(list.tail() <= start, "the tail {} is past START at {start} (I4)", list.tail());

@@ -255,9 +255,9 @@ impl Cil {
         }
     }
 
-    /// Records the first commit to a checkpoint, and wakes a pushing thread if a push was
-    /// requested. Either this commit sees the request, or the thread that requests the push sees
-    /// the commit.
+    /// Records the first commit to the checkpoint `sequence`, and wakes a pushing thread if a push
+    /// of it was requested. Either this commit sees the request, or the thread that requests the
+    /// push sees the commit.
     fn begin(&self, sequence: u64) {
         self.begun.fetch_max(sequence, Ordering::SeqCst);
         if self.requested.load(Ordering::SeqCst) >= sequence {

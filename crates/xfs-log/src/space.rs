@@ -111,8 +111,8 @@ pub(crate) struct LogSpace {
 }
 
 impl LogSpace {
-    /// Creates the space of a log of `size_bytes`, all of it free. No ticket will request more than
-    /// `largest_bytes` at once.
+    /// Creates the space of a log of `size_bytes`, all of it free, with `slots` caches. No ticket
+    /// will request more than `largest_bytes` at once.
     pub(crate) fn new(
         size_bytes: u64,
         slots: usize,

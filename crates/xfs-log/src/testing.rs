@@ -165,8 +165,8 @@ impl LogImage {
         start
     }
 
-    /// Appends records until the log has wrapped `turns` times: the head is then in cycle `turns` +
-    /// 1.
+    /// Appends records with payloads of `payload_blocks` blocks, until the log has wrapped `turns`
+    /// times: the head is then in cycle `turns` + 1.
     pub(crate) fn fill(&mut self, turns: u32, payload_blocks: u32) {
         while self.head.cycle() <= turns {
             self.tail = self.head;

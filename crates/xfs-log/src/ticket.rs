@@ -35,7 +35,8 @@ pub(crate) struct LogUnits {
 }
 
 impl Ticket {
-    /// Reserves log space, and returns the ticket for it.
+    /// Reserves log space, and returns the ticket for it. If it has to wait as the head waiter, it
+    /// calls `on_wait` to have the tail pushed.
     pub(crate) fn take(
         space: &LogSpace,
         LogUnits { unit_bytes, steps }: LogUnits,

@@ -265,7 +265,7 @@ impl Dump<'_> {
         }
     }
 
-    /// Adds bytes of the volume to the image.
+    /// Adds to the image the bytes of the volume that begin at offset `start`.
     pub(crate) fn add(&mut self, start: u64, bytes: &[u8]) -> Result<(), DumpError> {
         self.sink.add(start, bytes).map_err(DumpError::Output)
     }

@@ -104,8 +104,9 @@ impl Differences {
         Err(report)
     }
 
-    /// Compares two views of one inode. `since` is given if the inode is one of [`Resumed`], so
-    /// that its times may differ; it is the time at which the kernel's recovery began.
+    /// Compares two views of one inode, which reports name as `place`. `since` is given if the
+    /// inode is one of [`Resumed`], so that its times may differ; it is the time at which the
+    /// kernel's recovery began.
     fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);

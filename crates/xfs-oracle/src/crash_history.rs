@@ -123,7 +123,7 @@ impl CrashHistory {
 
     /// Adds an operation that promises nothing, with the state that it leads to if it was
     /// performed. After a failure of the device it is not known whether the operation was
-    /// performed.
+    /// performed. The device had recorded `began` requests when the operation began.
     pub fn note_attempt(&mut self, operation: &Operation, model: &Model, began: usize) {
         let moved = moved(operation, model);
         self.states.push(HistoryState { model: model.clone(), began, moved });

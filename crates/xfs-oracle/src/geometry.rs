@@ -204,7 +204,7 @@ impl Image {
     }
 
     /// Returns the complaints of `xfs_repair -n` and of our own checker, or `None` if they have
-    /// none. The xfs_repair is that of [`Xfsprogs::newer`].
+    /// none. The xfs_repair is that of `cargo xtask oracles`.
     ///
     /// # Errors
     ///

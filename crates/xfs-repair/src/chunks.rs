@@ -196,6 +196,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the chunk that starts at `start`, or `None` if there is no proof of such a chunk.
+    /// `record` is the chunk's record in the damaged inode btree, if one could be read.
     fn chunk(
         &self,
         start: AgInode,

@@ -223,8 +223,8 @@ pub(crate) fn joined(mut claims: Vec<Rmap>) -> Vec<Rmap> {
     joined
 }
 
-/// Returns the gaps between claims in a group, in order. Each gap is given as its first block and
-/// the block after its last one.
+/// Returns the gaps between claims in a group of `length_blocks` blocks, in order. Each gap is
+/// given as its first block and the block after its last one.
 pub(crate) fn gaps(claims: &[Rmap], length_blocks: u32) -> Vec<(u32, u32)> {
     let mut ranges: Vec<(u32, u32)> =
         claims.iter().map(|claim| (claim.start.0, claim.end().0)).collect();

@@ -230,7 +230,8 @@ struct Run {
 }
 
 impl Run {
-    /// Returns whether the sector at `offset` can be appended to the run.
+    /// Returns whether the sector at `offset` can be appended to the run: it must follow directly,
+    /// the run must not become too long, and it must not cross the end of the superblock's sector.
     fn takes(&self, offset: u64, superblock_bytes: u64) -> bool {
         !self.old.is_empty()
             && self.offset + self.old.len() as u64 == offset

@@ -71,7 +71,7 @@ use opens::{
 };
 
 /// Checks an open through one of two per-CPU slots while another thread sets a lease: the first
-/// thread sees the lease, or the second thread sees the open.
+/// thread sees the lease, or the second thread sees the open. Both call `barrier` as their fence.
 fn open_against_lease(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new(), LockWord::new()));
@@ -101,8 +101,8 @@ fn open_and_lease_without_fences_can_miss_each_other() {
 }
 
 /// Checks two per-CPU slots, each with one open for writing. Two threads end these opens at the
-/// same time, and at least one of them finds no writer left. In a filesystem that thread frees the
-/// blocks that were preallocated past the end of the file.
+/// same time, with `barrier` as their fence, and at least one of them finds no writer left. In a
+/// filesystem that thread frees the blocks that were preallocated past the end of the file.
 fn close_against_close(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new()));

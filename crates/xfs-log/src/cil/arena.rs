@@ -94,7 +94,8 @@ impl Arena {
         location.length + more as u32
     }
 
-    /// Adds a vector that has memory of its own. That memory becomes a chunk of the arena.
+    /// Adds a vector that has memory of its own (`bytes`). That memory becomes a chunk of the
+    /// arena. Returns the location of the vector.
     pub(super) fn adopt(&mut self, bytes: Vec<u8>, regions: u32) -> VectorLocation {
         let (chunk, length) = (self.chunks.len() as u32, bytes.len() as u32);
         self.chunks.push(bytes);

@@ -132,7 +132,8 @@ impl CilMembership {
     }
 
     /// Adds an item to the checkpoint, or replaces the item's vector if the item is a member
-    /// already. Returns the number of bytes by which the checkpoint has grown; it may be negative.
+    /// already. `order` is the order number of the commit. Returns the number of bytes by which the
+    /// checkpoint has grown; it may be negative.
     pub(super) fn insert(
         &mut self,
         item: &Arc<dyn LogItem>,
@@ -190,7 +191,8 @@ impl CilMembership {
         Arc::clone(vector)
     }
 
-    /// Adds a member for an item to the slot.
+    /// Adds a member for an item to the slot. Its vector is at `location` in the arena, or in
+    /// `shared` if several slots have committed the item.
     fn add(
         &mut self,
         StatefulItem { item, state }: StatefulItem<'_>,

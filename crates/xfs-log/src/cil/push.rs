@@ -156,8 +156,8 @@ impl Cil {
         Ok((start, record))
     }
 
-    /// Waits until all older checkpoints have written their START or their COMMIT, whichever
-    /// `operation` names.
+    /// Waits until all checkpoints before `sequence` have written their START or their COMMIT,
+    /// whichever `operation` names.
     fn await_predecessors(&self, sequence: u64, operation: OrderedOperation) -> Result<()> {
         let mut committing = self.committing.lock();
         loop {
@@ -208,7 +208,7 @@ impl Cil {
         }
     }
 
-    /// Waits until all older checkpoints are complete or aborted.
+    /// Waits until all checkpoints before `sequence` are complete or aborted.
     fn await_oldest(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         while committing.checkpoints.range(..sequence).next().is_some() {

@@ -85,7 +85,7 @@ impl Threads {
         threads
     }
 
-    /// Starts one more thread. Returns `false` if the operating system refuses.
+    /// Starts one more thread, which runs `work`. Returns `false` if the operating system refuses.
     fn add(&mut self, inner: &Arc<Inner>, name: String, work: fn(&Inner), spawn: &Spawn) -> bool {
         let inner = Arc::clone(inner);
         let started = spawn(name, Box::new(move || work(&inner)));

@@ -191,8 +191,8 @@ fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
     u64::from(child) << geometry.block_log >= INDEX_OFFSET
 }
 
-/// Checks that a buffer has all the bytes that its checksum covers, so that the checksum can be
-/// computed after the replay.
+/// Checks that a buffer of `length` bytes has all the bytes that the checksum of a block of this
+/// kind covers, so that the checksum can be computed after the replay.
 fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), RecoveryError> {
     let geometry = store.geometry();
     let needed = match kind {
@@ -263,7 +263,8 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns four bytes of a buffer at `offset`, or `None` if they were not logged.
+/// Returns the four bytes at `offset` of a buffer whose logged regions are `pieces`. `None` if
+/// these bytes were not logged.
 fn find_bytes(pieces: &[BufferRegion<'_>], offset: usize) -> Option<[u8; 4]> {
     let mut found = pieces.iter().filter_map(|piece| {
         let inside = offset.checked_sub(piece.offset_bytes)?;

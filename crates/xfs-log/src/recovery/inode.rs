@@ -197,8 +197,9 @@ fn replay_fork(
     Ok(())
 }
 
-/// Replays the root of a btree. Keys and pointers move, because their offsets depend on the number
-/// of entries for which there is room.
+/// Replays the root of a btree: copies it from the logged `region` to `fork`. The root has a header
+/// of `header_bytes` bytes in the region. Keys and pointers move, because their offsets depend on
+/// the number of entries for which there is room.
 #[doc(alias = "xfs_bmbt_to_bmdr")]
 fn replay_root(region: &[u8], fork: &mut [u8], header_bytes: usize) -> Result<(), LogItemCheck> {
     let (bytes, room) = (region.len(), fork.len());

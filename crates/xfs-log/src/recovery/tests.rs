@@ -139,8 +139,8 @@ impl Bench {
         self.superblock.geometry.header_disk_addr(AgNumber(0), AGI_SECTOR)
     }
 
-    /// Returns an item that logs part of the AGI of group 0, where `inode` is now the head of the
-    /// first unlinked list.
+    /// Returns an item that logs the first 128 bytes of the AGI of group 0, where `inode` is now
+    /// the head of the first unlinked list. `chunk` gets these bytes, to which the item refers.
     fn unlinked_item<'a>(&self, chunk: &'a mut [u8; 128], inode: u32) -> LogItem<'a> {
         let sector = read(&*self.data, self.agi_at().byte_offset().unwrap(), 512);
         chunk.copy_from_slice(&sector[..128]);
@@ -155,7 +155,8 @@ fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a buffer item that logs `bytes` as one chunk of 128 bytes.
+/// Returns an item of a buffer of `blocks` basic blocks at `at`. It logs `bytes` as chunk number
+/// `chunk` (of 128 bytes) of the buffer.
 fn buffer(at: DiskAddr, blocks: u16, kind: BufferType, chunk: usize, bytes: &[u8]) -> LogItem<'_> {
     let mut bitmap = vec![0; (usize::from(blocks) * 4).div_ceil(32)];
     bitmap[chunk / 32] |= 1 << (chunk % 32);

@@ -111,7 +111,8 @@ fn newer_record(log: &LogDevice, block: u32, head: Lsn) -> Result<Option<LogReco
 }
 
 impl RecordsAfterHead {
-    /// Adds a whole record after the head. Records are added in the order of their LSNs.
+    /// Adds `later`, the header of a whole record after the head. Records are added in the order of
+    /// their LSNs.
     ///
     /// # Errors
     ///

@@ -91,7 +91,8 @@ impl Case {
         self.folder.path().join(name)
     }
 
-    /// Returns an error if xfs_repair or the checker of ferroxfs finds anything in the image.
+    /// Returns an error, which begins with `what`, if xfs_repair or the checker of ferroxfs finds
+    /// anything in the image.
     fn expect_clean(&self, data: &Path, what: &str) -> Result<(), TrialError> {
         let image = Image { data: data.to_owned(), log: None };
         match image.findings()? {

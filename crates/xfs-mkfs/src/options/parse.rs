@@ -293,8 +293,8 @@ impl Suboption<'_> {
         }
     }
 
-    /// Accepts the only value that version 5 of the format allows. Returns an error that names the
-    /// unsupported feature for any other value.
+    /// Accepts `expected`, the only value that version 5 of the format allows. For any other value,
+    /// returns an error that names `otherwise`, the unsupported feature.
     fn must_be(&self, expected: &str, otherwise: &'static str) -> Result<(), OptionError> {
         if self.value()? == expected { Ok(()) } else { Err(self.not_supported(otherwise)) }
     }

@@ -96,7 +96,7 @@ fn add_programs(archive: &mut Archive, oracles: &Path) -> Result<(), OracleError
     Ok(())
 }
 
-/// Returns the paths of the libraries that a program needs, as the loader finds them.
+/// Returns the paths of the libraries that a program needs, as the loader finds them in `folders`.
 fn needed_libraries(folders: &[PathBuf; 2], program: &Path) -> Result<Vec<PathBuf>, OracleError> {
     let [first, second] = folders;
     let path = format!("{}:{}", first.display(), second.display());

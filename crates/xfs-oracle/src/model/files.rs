@@ -289,8 +289,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Copies the copy-on-write hint of the file `from` to the file `to`, if `to` becomes a clone
-    /// of the whole file and has no such hint.
+    /// Copies the copy-on-write hint of the file `from` to the file `to`, if the `length` bytes of
+    /// the clone make `to` a copy of all of `from`, and if `to` has no such hint.
     fn hand_on_hint(
         &mut self,
         from: NodeId,

@@ -186,7 +186,8 @@ impl Model {
         Ok(node)
     }
 
-    /// Adds a name for a node. The name must be unused.
+    /// Adds the name `location` for the node `id`. The name must be unused. A directory gets the
+    /// new parent.
     fn enter(&mut self, location: &EntryLocation, id: NodeId) -> Result<(), Errno> {
         let is_directory = match &mut self.change(id)?.body {
             Body::Directory { parent, .. } => {

@@ -170,8 +170,8 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Performs many operations on the contents of a few files. Compares each answer, and the resulting
-/// volume, with the model.
+/// Performs `stretches` stretches of operations on the contents of a few files. Compares each
+/// answer, and the resulting volume, with the model.
 fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const OPERATIONS_PER_STRETCH: usize = 6_000;
     ready_with_programs()?;
@@ -188,8 +188,9 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     inspect_library(library, &image, run.model(), since).map_err(|what| volume.failed(what))
 }
 
-/// Lets the library and the kernel change a volume in turns. Compares each answer with the model,
-/// and the volume with the model after each turn of the library.
+/// Lets the library and the kernel change a volume in turns, one stretch of operations at a time.
+/// Compares each answer with the model, and the volume with the model after each turn of the
+/// library.
 fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const ROUNDS_PER_STRETCH: usize = 2;
     const OPERATIONS: usize = 150;

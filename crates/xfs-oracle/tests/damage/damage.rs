@@ -76,7 +76,8 @@ impl Damage {
         }
     }
 
-    /// Undoes the damage: gives the image the contents of `base` again.
+    /// Undoes the damage: gives the image the contents of `base` again. `patches` is the result of
+    /// `apply`.
     pub(crate) fn undo(
         &self,
         base: &Base,

@@ -140,7 +140,7 @@ fn check_damages(kind: BaseKind, seed: u64) -> Result<(), TrialError> {
     }
 }
 
-/// Returns the damages that this run makes, selected by `seed`.
+/// Returns the damages to `structures` and to other bytes that this run makes, selected by `seed`.
 fn chosen(base: &Base, structures: &[structures::DiskStructure], seed: u64) -> Vec<Damage> {
     let mut random = Random::new(seed);
     let (fields, bytes) = if is_long() { LONG } else { USUAL };

@@ -115,9 +115,10 @@ fn make(programs: &Xfsprogs, image: &Path, seed: u64) -> Result<(), TrialError> 
     Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
 }
 
-/// Compares ferroxfs's listing of a crashed volume with the kernel's listing of a recovered copy.
-/// The first listing is of the log replayed in memory, the second one of the recovered volume.
-/// Checks that the recovered volume is clean, and that ferroxfs refuses to open it for writing.
+/// Compares two listings by ferroxfs of a crashed volume with `expected`, the kernel's listing of a
+/// recovered copy. For the first one, ferroxfs replays the log in memory; for the second one, it
+/// has recovered the volume. Checks that the recovered volume is clean, and that ferroxfs refuses
+/// to open it for writing.
 fn check_crashed(image: &Path, expected: &str) -> Result<(), String> {
     let open = || OpenOptions::new().open(image).map_err(|error| error.to_string());
     let crashed = listing(&open()?).map_err(|error| error.to_string())?;

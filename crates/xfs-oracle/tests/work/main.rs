@@ -49,8 +49,8 @@ fn text(error: impl fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// Performs the stages of a churn, and then a history, on one volume. Checks the volume after each
-/// of them.
+/// Performs the stages of a churn, and then a history, on a volume of the geometry `name`. Checks
+/// the volume after each of them.
 fn check(name: &str, seed: u64) -> Result<(), TrialError> {
     let geometry = Geometry::ALL.into_iter().find(|geometry| geometry.name == name);
     let geometry = geometry.ok_or_else(|| text(format!("there is no geometry {name}")))?;

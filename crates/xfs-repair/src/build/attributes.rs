@@ -37,7 +37,8 @@ pub(crate) struct NewAttribute {
 }
 
 impl NewAttribute {
-    /// Creates a parent pointer.
+    /// Creates a parent pointer of an inode that has the name `name` in `directory`. `generation`
+    /// is that of the directory.
     pub(crate) fn parent(name: &[u8], directory: InodeNumber, generation: u32) -> Self {
         let value = ParentDisk { inode: directory.0.into(), generation: generation.into() };
         Self { namespace: Namespace::Parent, name: name.to_vec(), value: value.as_bytes().to_vec() }

@@ -271,7 +271,7 @@ impl Builder<'_> {
     }
 
     /// Returns the only leaf of a directory in leaf form, or `None` if the whole index does not fit
-    /// in one leaf.
+    /// in one leaf. `best` has the longest free area of each data block.
     fn single_leaf(&self, index: &[HashEntryDisk], best: &[U16]) -> Option<Vec<u8>> {
         let tail = size_of_val(best) + size_of::<u32>();
         if size_of::<LeafHeaderDisk>() + size_of_val(index) + tail > self.block_bytes {

@@ -98,7 +98,8 @@ impl Patient {
         Ok(())
     }
 
-    /// Records that a group was marked for the first time.
+    /// Records that a group was marked for the first time: for a rebuild of its inode btrees if
+    /// `is_inodes` is `true`, and of its space btrees otherwise.
     pub(super) fn note_mark(&mut self, group: AgNumber, is_inodes: bool) {
         if let Some(journal) = &mut self.journal {
             journal.marks.push((group, is_inodes));

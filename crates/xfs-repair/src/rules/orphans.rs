@@ -90,8 +90,9 @@ pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<
     Ok(is_restored)
 }
 
-/// Adds the action for a directory whose inode was made. The old fields of the inode are reported
-/// as lost, except for a new `lost+found`, which had none.
+/// Adds the action for a directory whose inode was made. `kept` says in words which contents the
+/// directory keeps. The old fields of the inode are reported as lost, except for a new
+/// `lost+found`, which had none.
 fn report_made(patient: &mut Patient, names: &Names<'_>, core: &InodeCore, kept: &str) {
     let number = core.number;
     let place = Place::of_inode(number, patient.geometry());

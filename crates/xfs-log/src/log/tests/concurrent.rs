@@ -43,8 +43,8 @@ fn log_keeps_the_order_that_threads_observed() {
     }
 }
 
-/// Runs a chain of the largest size that this log allows: a third of the log, reserved for two
-/// transactions.
+/// Runs a chain that reserves as much as this log allows: a third of the log, for two transactions.
+/// Each transaction changes and commits one of `items`.
 fn large_transaction(log: &Log, items: &[Arc<TestItem>], prng: &mut Prng) {
     let first = prng.within(0..items.len());
     let mut ticket = log.reserve(150 << 10, 2).unwrap();

@@ -73,8 +73,8 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     }
 }
 
-/// Writes the checkpoint at once, as the pushing threads of the log do. A force would let the
-/// checkpoint take more commits while another one is written.
+/// Writes all checkpoints up to `sequence` at once, as the pushing threads of the log do. A force
+/// would let the last of them take more commits while another one is written.
 fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
     log.inner.push(sequence)?;
     log.force(sequence)
@@ -330,7 +330,8 @@ fn second_cycle_early_is_found() {
 }
 
 /// Requests log space from several threads, some of which must wait, while head and tail move.
-/// Checks that used and granted bytes together never exceed the log.
+/// Checks that used and granted bytes together never exceed the log. `slots` slots cache log space
+/// if `largest_bytes`, the largest request, is small enough.
 fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
     const SIZE: u64 = 400;
     let space = Arc::new(LogSpace::new(SIZE, slots, largest_bytes, mutant));

@@ -87,8 +87,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Changes an item `ROUNDS` times, and forces the log after every third change. Returns the forced
-/// commits.
+/// Changes the item whose home location is block `at` `ROUNDS` times, and forces the log after
+/// every third change. Returns the forced commits.
 fn change_and_force(
     log: &Log,
     item: &Arc<TestItem>,

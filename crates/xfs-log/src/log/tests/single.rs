@@ -100,8 +100,8 @@ fn intent_finished_later_is_written_with_its_completion() {
     assert_eq!(numbers, [[(8, 1)], [(16, 3)]]);
 }
 
-/// Commits items of many sizes until the log has wrapped, and compares the contents of the log with
-/// the commits.
+/// Commits items of many sizes until a log with this length and stripe unit has wrapped, and
+/// compares the contents of the log with the commits. `config` changes the log's configuration.
 fn check_layout(length_blocks: u32, stripe_unit_bytes: u32, config: impl Fn(&mut LogConfig)) {
     let rig = Rig::with_stripe_unit(length_blocks, stripe_unit_bytes);
     let mut settings = rig.config();

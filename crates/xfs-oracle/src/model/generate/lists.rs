@@ -55,7 +55,8 @@ impl Generator {
         ListEntry { tag, permissions: self.random.below(8) as u16, id: id as u32 }
     }
 
-    /// Makes a random change to an access control list, after which it is usually invalid.
+    /// Makes a random change to the entries or the version of an access control list, after which
+    /// it is usually invalid.
     fn spoil(&mut self, entries: &mut Vec<ListEntry>, version: &mut u32) {
         let index = self.random.below(entries.len() as u64) as usize;
         match self.random.below(7) {

@@ -88,16 +88,17 @@ impl ThreadLife {
         self.first + number
     }
 
-    /// Records an fsync of `file` that has just returned. It makes the last step that changed the
-    /// file's names durable, with all earlier steps.
+    /// Records an fsync of `file` that has just returned, when the device had recorded `position`
+    /// requests. It makes the last step that changed the file's names durable, with all earlier
+    /// steps.
     pub(super) fn promise(&mut self, file: FileIdentity, position: usize) {
         let changes = |step: &ThreadStep| step.changes.iter().any(|(changed, _)| *changed == file);
         let steps = self.steps.iter().rposition(changes).map_or(0, |last| last + 1);
         self.promises.push(FsyncPromise { file, steps, position });
     }
 
-    /// Judges a volume that was recovered after a power cut. The device had recorded `point`
-    /// requests.
+    /// Judges the thread's files in `tree`, a volume that was recovered after a power cut. At the
+    /// cut the device had recorded `point` requests. `syncs` has the syncs of the volume.
     pub(super) fn judge(
         &self,
         tree: &Tree,

@@ -69,8 +69,8 @@ fn check_build<F: BtreeFormat>(geometry: &Geometry, records: &[F::Record]) {
     assert_eq!(found, records);
 }
 
-/// Checks that the keys which a node has for one of its children are the lowest and the highest key
-/// in that child.
+/// Checks that the keys which a node has for its child number `index`, the block at `at`, are the
+/// lowest and the highest key in that child.
 fn check_keys<F: BtreeFormat>(
     node: &BtreeBlock<'_>,
     index: usize,

@@ -310,7 +310,7 @@ impl Work<'_> {
     }
 
     /// Returns candidates for the type: the one that the names state, or all types if they state
-    /// none.
+    /// none. Each keeps the permissions of `mode`.
     fn modes(&self, mode: u16) -> Vec<Edit> {
         let all = [
             FileType::Regular,
