@@ -77,9 +77,9 @@ pub(crate) struct DurableCheckpoint {
 /// The changes that a durable checkpoint makes to the AIL.
 #[derive(Default)]
 pub(crate) struct DurableItems {
-    /// Items to add to the list, with their LSNs.
+    /// Items to add to the AIL, with their LSNs.
     pub(crate) placed: Vec<(Arc<dyn LogItem>, Lsn)>,
-    /// Items to remove from the list.
+    /// Items to remove from the AIL.
     pub(crate) leaving: Vec<Arc<dyn LogItem>>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct DurableItems {
 pub struct PushReport {
     /// Number of items for which a write was started or had already been done.
     pub started: usize,
-    /// Number of items that a checkpoint pins.
+    /// Number of items that a checkpoint pins: they cannot be written before it is durable.
     pub pinned: usize,
     /// Number of items that another thread holds locked.
     pub locked: usize,

@@ -350,7 +350,7 @@ impl Writer {
         }
     }
 
-    /// Opens a record as the active one.
+    /// Opens an empty record as the active one, to which operations are appended.
     fn open(&self, state: &mut WriterState) {
         let bytes = state.free.pop().unwrap_or_default();
         state.active = Some(Record::open(bytes, &self.layout, state.next));

@@ -150,7 +150,7 @@ pub(crate) struct Dump<'a> {
 ///
 /// # Errors
 ///
-/// A [`DumpError`]. The bytes that `out` has by then are no image.
+/// A [`DumpError`]. The bytes that were written to `out` by then are no valid image.
 pub fn dump(
     device: &SharedDevice,
     options: DumpOptions,

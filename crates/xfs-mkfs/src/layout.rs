@@ -76,7 +76,7 @@ pub(crate) fn first_free_block(geometry: &Geometry) -> AgBlock {
 /// The part of the layout that is the same in all groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLayout {
-    /// Roots of the btrees, in every group.
+    /// The block numbers of the btree roots, which are the same in every group.
     pub roots: BtreeRoots,
     /// The log: its group, first block and number of blocks. `None` if the log is external.
     pub log: Option<(AgNumber, AgBlock, u32)>,

@@ -149,14 +149,14 @@ impl Guest {
         self
     }
 
-    /// Changes the size of the guest's memory, which is 512 MiB otherwise.
+    /// Sets the size of the guest's memory. The default is 512 MiB.
     #[must_use]
     pub fn memory_mib(mut self, memory_mib: u32) -> Self {
         self.memory_mib = memory_mib;
         self
     }
 
-    /// Changes the time after which the guest is ended, which is 2 minutes otherwise.
+    /// Sets the time after which the guest is ended. The default is 2 minutes.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;

@@ -94,11 +94,11 @@ pub struct Node {
     pub accessed: Stamp,
     /// Modification time.
     pub modified: Stamp,
-    /// Flags and hints.
+    /// Inode flags, project ID and extent size hints.
     pub settings: NodeSettings,
     /// The values of extended attributes, by name. A name begins with its namespace.
     pub attributes: BTreeMap<String, Arc<Vec<u8>>>,
-    /// The contents.
+    /// The type-dependent part: entries, bytes or target.
     pub body: Body,
     /// Whether the file was created without a name (O_TMPFILE), has had none since, and may get one
     /// by linkat.

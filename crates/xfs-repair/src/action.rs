@@ -14,7 +14,7 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Action {
-    /// The name of the rule.
+    /// The name of the rule that makes the change.
     pub rule: &'static str,
     /// The object that is rewritten.
     pub place: Place,
@@ -66,7 +66,7 @@ impl Action {
 pub struct Loss {
     /// The inode that loses the contents, or that is lost. `None` if the loss is of no inode.
     pub inode: Option<InodeNumber>,
-    /// The contents, in words.
+    /// The lost contents, in words.
     pub what: String,
     /// The byte ranges on the device of the lost contents. The repair frees these ranges and does
     /// not overwrite them.

@@ -12,7 +12,7 @@ pub enum RepairError {
     /// The device could not be read, or the overlay could not keep a change.
     #[error("cannot read or change byte {offset}: {error}")]
     Io {
-        /// The first byte of the request.
+        /// The offset on the device at which the request began, in bytes.
         offset: u64,
         /// The error of the device.
         error: io::Error,

@@ -58,8 +58,8 @@ impl ModelFork {
     }
 }
 
-/// Returns the block in which a damage of an extent map was found. `None` for damage of the btree's
-/// root, which names the inode instead.
+/// Returns the block in which a damage of an extent map was found. `None` if it was found in the
+/// root of the btree, which lies in the inode.
 fn damaged_block(damage: &Damage, geometry: &Geometry) -> Option<FsBlock> {
     let at = match damage {
         Damage::Corrupt(corruption) => match corruption.address() {
@@ -89,7 +89,7 @@ pub(crate) struct ModelInode {
 /// A name in a directory, other than `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ModelName {
-    /// The directory.
+    /// The directory that has the name.
     pub(crate) directory: InodeNumber,
     /// The name.
     pub(crate) name: Vec<u8>,
@@ -117,7 +117,7 @@ pub(crate) struct ModelParent {
 pub(crate) struct Model {
     /// The inodes of all known chunks that are in use or cannot be read.
     pub(crate) inodes: BTreeMap<InodeNumber, ModelInode>,
-    /// The chunks of each group.
+    /// The known inode chunks of each group.
     pub(crate) chunks: BTreeMap<AgNumber, Vec<InodeChunk>>,
     /// The names of all directories, sorted by directory and name.
     pub(crate) names: Vec<ModelName>,
@@ -128,7 +128,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Reads all inodes of the chunks.
+    /// Reads all inodes of `chunks` with their forks, names and parent pointers.
     pub(crate) fn read(patient: &Patient, chunks: BTreeMap<AgNumber, Vec<InodeChunk>>) -> Self {
         let evidence = patient.evidence();
         let mut model = Self::default();

@@ -54,7 +54,7 @@ pub trait LogReplay {
 pub struct PlanOptions<'a> {
     /// Whether rules that lose something may be used.
     pub allow_loss: bool,
-    /// Replays the log if it is dirty.
+    /// The caller's replay of the log, which is used if the log is dirty.
     pub log: &'a dyn LogReplay,
     /// The greatest number of bytes that the overlay keeps in memory.
     pub memory_bytes: u64,
@@ -231,7 +231,7 @@ struct Pass<'a> {
     progress: &'a dyn Progress,
 }
 
-/// The result of a pass.
+/// The result of one pass of planning.
 enum Passed {
     Done(Box<Rehearsal>),
     /// The last rounds made the volume worse or no better, so a second pass must leave them out.
@@ -241,7 +241,7 @@ enum Passed {
 /// How many rounds of the first pass the second pass repeats, and how many it leaves out.
 #[derive(Clone, Copy)]
 struct TakeBack {
-    /// The number of rounds after which the volume was best. The second pass makes as many.
+    /// The number of rounds after which the volume was best. The second pass makes exactly these.
     best: u32,
     /// The number of further rounds, which the second pass leaves out.
     withdrawn: u32,

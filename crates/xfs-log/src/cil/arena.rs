@@ -120,8 +120,8 @@ pub(super) struct ArenaPool {
 }
 
 impl ArenaPool {
-    /// Creates a pool for checkpoints of at most `kept_bytes` bytes together, in this many slots.
-    /// The pool keeps only as many chunks as these checkpoints take.
+    /// Creates a pool that keeps as many chunks as checkpoints of `kept_bytes` bytes in total take,
+    /// if their vectors are spread over this many slots.
     pub(super) fn new(kept_bytes: u64, slots: usize) -> Self {
         let share = kept_bytes / slots.max(1) as u64;
         let chunk_bytes = share.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);

@@ -50,8 +50,7 @@ impl DquotReplay {
         self.ended.contains(kind.accounted_flag())
     }
 
-    /// Replays a logged dquot, unless the dquot on disk is not older. Returns whether anything was
-    /// replayed.
+    /// Replays a logged dquot if the dquot on disk is older. Returns whether anything was replayed.
     ///
     /// The dquot keeps its LSN. The log holds all later changes of the dquot, so that a repeated
     /// recovery gives the same fields.

@@ -152,8 +152,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the blocks of a directory that lie in several pieces of which at least one is in
-    /// `found`. Returns none for inodes of other types.
+    /// Returns those blocks of a directory that lie in several pieces and have at least one piece
+    /// in `found`. Returns no blocks for inodes of other types.
     fn blocks_in_pieces(
         &self,
         number: InodeNumber,

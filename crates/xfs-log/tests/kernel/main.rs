@@ -28,7 +28,7 @@ const ITEM_BYTES: usize = 4096;
 /// small records hold.
 const LONG_BYTES: usize = 64 << 10;
 
-/// The long items among the items: one in this many is long.
+/// One in this many items is long.
 const LONG_EVERY: u64 = 8;
 
 /// The home locations of the items lie in free space. They start this many bytes before the end of

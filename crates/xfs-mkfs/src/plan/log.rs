@@ -32,8 +32,8 @@ const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
 /// The default log is as long as the volume divided by this number.
 const VOLUME_PER_LOG: u64 = 2048;
 const MAX_UNIT_BYTES: u64 = 256 << 10;
-/// The stripe unit of the log in bytes if the one that is requested, or that of the data, is too
-/// large for a log.
+/// The stripe unit, in bytes, that a log gets if the requested stripe unit, or that of the data, is
+/// too large for a log.
 const DEFAULT_UNIT_BYTES: u64 = 32 << 10;
 /// Number of blocks that each group reserves for its free list.
 #[doc(alias = "XFS_ALLOC_AGFL_RESERVE")]

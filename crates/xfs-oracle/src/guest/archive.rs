@@ -7,7 +7,7 @@
 //!
 //! Each number has eight hexadecimal digits.
 
-/// An archive that grows.
+/// An archive to which folders, files and links are added.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,

@@ -20,8 +20,8 @@ use crate::library::Library;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
-/// In a short run, the first request of each kind and one in this many of the others are made to
-/// fail, each in a run of its own.
+/// In a short run, the device fails the first request of each kind, and one in this many of the
+/// further requests. Each failure is tried separately.
 const SHORT_SHARE: u64 = 48;
 /// In a short run, xfs_repair checks the recovered volume only for one in this many of the failed
 /// requests.

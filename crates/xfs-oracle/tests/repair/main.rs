@@ -126,7 +126,7 @@ impl fmt::Display for SalvageSums {
     }
 }
 
-/// The sums of a class of damages.
+/// The summed results of both repair tools and of the salvages, for one class of damages.
 #[derive(Clone, Copy, Debug, Default)]
 struct ClassSums {
     ours: Sums,

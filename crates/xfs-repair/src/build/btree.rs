@@ -42,7 +42,7 @@ pub(crate) struct BuiltTree {
 pub(crate) struct BuiltFork {
     /// The level of the root.
     pub(crate) level: u16,
-    /// The children of the root.
+    /// The children of the root: for each, its first file block and its block number.
     pub(crate) children: Vec<(FileBlock, FsBlock)>,
     /// The blocks below the root.
     pub(crate) blocks: Vec<BuiltBlock>,

@@ -38,7 +38,7 @@ pub(crate) struct NewEntry {
     pub(crate) name: Vec<u8>,
     /// The inode that the entry names.
     pub(crate) child: InodeNumber,
-    /// The type of that inode.
+    /// The file type of the inode that the entry names.
     pub(crate) entry_type: EntryType,
 }
 

@@ -20,7 +20,7 @@ use crate::model::{InodeState, Model};
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
-    /// The directory.
+    /// The directory that has the entry.
     pub(crate) directory: InodeNumber,
     /// The name.
     pub(crate) name: Box<[u8]>,
@@ -112,7 +112,7 @@ pub(crate) struct Facts {
     pub(crate) reserved: BTreeSet<InodeNumber>,
     /// Whether every inode in use can be read, and no chunk of inodes can be missing.
     pub(crate) has_all_inodes: bool,
-    /// The inodes in use.
+    /// The inodes in use that can be read.
     pub(crate) members: BTreeMap<InodeNumber, Member>,
     /// The state of each inode that names or pointers mention and that is not in `members`.
     pub(crate) slots: BTreeMap<InodeNumber, Slot>,

@@ -70,7 +70,7 @@ struct Known {
     names: BTreeMap<InodeNumber, Vec<ModelName>>,
     /// The directories to which a parent pointer or `..` leads.
     parents: BTreeSet<InodeNumber>,
-    /// For each damaged inode of which the log has a copy, that copy.
+    /// The copies in the log of damaged inodes, by inode number.
     logged: BTreeMap<InodeNumber, LoggedInode>,
 }
 

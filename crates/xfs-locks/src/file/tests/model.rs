@@ -108,8 +108,8 @@ fn cancelled_wait_ends_without_a_trace() {
     });
 }
 
-/// Checks that a write lease is never granted beside an open. Two threads open the file for
-/// reading, each through a per-CPU slot, while a third requests the lease.
+/// Checks that a write lease is never granted while the file is open. Two threads open the file for
+/// reading with `open`, each through a per-CPU slot, while a third requests the lease.
 fn opens_against_a_lease(open: fn(&File, &SlotTally) -> Result<(), LockError>) {
     explore(move || {
         let file = Arc::new(File::default());

@@ -11,8 +11,8 @@ use crate::item::LogItem;
 use crate::log::LogConfig;
 use crate::testing::item::TestItem;
 
-/// A commit may write shared words only rarely: on average, at least this many commits must come
-/// for each write to a word that the whole volume shares.
+/// The least number of commits, on average, for each write to a word that the whole volume shares:
+/// a commit may write such words only rarely.
 const BUDGET: u64 = 64;
 
 /// The length of an item in bytes: a little more than an inode logs.

@@ -33,7 +33,7 @@ use crate::testing::item::TestItem;
 /// Number of random schedules of each model, and also of schedules with few preemptions.
 const SCHEDULES: usize = 2000;
 
-/// Number of schedules, of which at least one must expose a mutant.
+/// Number of schedules that are tried to expose a mutant. At least one of them must expose it.
 const MUTANT_SCHEDULES: usize = 3000;
 
 /// Number of preemptions in a schedule with few preemptions.

@@ -19,7 +19,7 @@ use xfs_oracle::{Contents, DirectoryEntry, InodeView, Tree};
 /// The identity of a file: the user ID of its owner, which is set when the file is created.
 pub(super) type FileIdentity = u32;
 
-/// Number of identities (user IDs) that are reserved for each thread. No thread creates as many
+/// Number of identities (user IDs) that are reserved for each thread. No thread creates that many
 /// files.
 const FILES: u32 = 1 << 20;
 
