@@ -20,8 +20,7 @@ use crate::patient::Patient;
 /// The records of a btree of a group, as far as they could be read.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupTree<R> {
-    /// The records. They are in the order of their keys, unless a walk without a search has met
-    /// damage.
+    /// The records. They are in the order of their keys, unless `walk` has met damage.
     pub(crate) records: Vec<R>,
     /// The blocks that the walk from the root has visited.
     pub(crate) blocks: BTreeSet<AgBlock>,
@@ -54,7 +53,7 @@ fn header<D>(
     decode(&bytes, at).filter(|_| is_evidence).map(|header| Header { header, is_sound })
 }
 
-/// A header of a group that has its checksum.
+/// A header sector of a group whose magic number and checksum are right.
 pub(crate) struct Header<D> {
     /// The decoded header.
     pub(crate) header: D,
@@ -62,14 +61,14 @@ pub(crate) struct Header<D> {
     pub(crate) is_sound: bool,
 }
 
-/// Reads the AGF of a group.
+/// Reads the AGF of a group; `None` if its magic number or checksum is wrong.
 pub(crate) fn agf(patient: &Patient, group: AgNumber) -> Option<Header<Agf>> {
     header(patient, group, BlockKind::Agf, |bytes, at| {
         Agf::decode(bytes, at, patient.geometry()).ok()
     })
 }
 
-/// Reads the AGI of a group.
+/// Reads the AGI of a group; `None` if its magic number or checksum is wrong.
 pub(crate) fn agi(patient: &Patient, group: AgNumber) -> Option<Header<Agi>> {
     header(patient, group, BlockKind::Agi, |bytes, at| {
         Agi::decode(bytes, at, patient.geometry()).ok()
@@ -109,7 +108,7 @@ pub(crate) fn read<F: BtreeFormat>(
     reader.search::<F>(empty)
 }
 
-/// Reads a btree from its root only.
+/// Reads a btree from its root, without a search for leaves that the walk does not reach.
 pub(crate) fn walk<F: BtreeFormat>(
     patient: &Patient,
     number: AgNumber,

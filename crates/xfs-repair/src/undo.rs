@@ -1,4 +1,5 @@
-//! The undo file: the bytes of every changed run before and after a repair.
+//! The undo file: every run of bytes that a repair changes, with its bytes before and after the
+//! repair.
 //!
 //! Owns: the format, writing it durably, and the checks of a file that is read. Does **not** own:
 //! the order of writes to the volume (`apply`).
@@ -38,7 +39,7 @@ use crate::overlay::{Change, MOST_RUN_BYTES, RepairOverlay, SECTOR_BYTES};
 const MAGIC: [u8; 8] = *b"FXFSUNDO";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 128;
-/// The bytes of the header before its digest.
+/// The number of bytes of the header that its digest covers: all those before the digest.
 const SEALED_BYTES: usize = HEADER_BYTES - DIGEST_BYTES;
 const RUN_HEADER_BYTES: usize = 32;
 
@@ -61,7 +62,7 @@ pub struct UndoFile {
     runs: Vec<Entry>,
 }
 
-/// The place of one run.
+/// Where one run is, on the volume and in the undo file.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// The first byte of the run on the volume.
@@ -337,7 +338,7 @@ impl<'a> Writer<'a> {
         self.run(Change { offset: 0, old: &old, new: &new })
     }
 
-    /// Writes a run that does not change (U4).
+    /// Writes a witness: a run that the repair does not change (U4).
     fn witness(&mut self, overlay: &RepairOverlay, range: &Range<u64>) -> Result<()> {
         let mut bytes = [0; SECTOR_BYTES];
         overlay.read_below(range.start, &mut bytes)?;

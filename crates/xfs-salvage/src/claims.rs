@@ -13,7 +13,8 @@ use xfs_format::{FsBlock, Geometry};
 /// The most memory for the bits.
 const MOST_BYTES: u64 = 256 << 20;
 /// The number of times that the blocks of the volume may be claimed on average before counting
-/// stops. A claim of a long extent counts once for 64 blocks.
+/// stops. A claim of an extent counts once for each word of 64 bits that it touches, not for each
+/// block.
 const FACTOR: u64 = 4;
 
 /// The claims of files on blocks.
@@ -22,11 +23,11 @@ pub(crate) struct Claims {
     /// to be examined.
     once: Vec<u64>,
     twice: Vec<u64>,
-    /// The number of words of the bits that further claims may change before counting stops.
+    /// The number of further changes to words of the bits before counting stops.
     left: u64,
 }
 
-/// One word of the bits of an extent.
+/// A word of the bits, and the bits in this word that stand for blocks of an extent.
 struct Part {
     word: usize,
     bits: u64,
@@ -79,7 +80,7 @@ impl Claims {
     }
 }
 
-/// Returns the words that hold the bits of an extent.
+/// Returns the words, with their bits, that stand for the blocks of an extent.
 fn parts(extent: &Extent, geometry: &Geometry) -> impl Iterator<Item = Part> + use<> {
     let first = linear(extent.start, geometry).unwrap_or(u64::MAX);
     let end = first.saturating_add(extent.length_blocks.into());

@@ -1,4 +1,4 @@
-//! The inodes of the volume, as bits: 48 bytes for every 64 inodes.
+//! Facts about the inodes of the volume, one bit for each fact: 48 bytes for every 64 inodes.
 
 use std::collections::BTreeMap;
 

@@ -12,8 +12,8 @@
 //! # Invariants
 //!
 //! - **S1** Nothing is written to the volume. The crate never calls `write_at`.
-//! - **S2** A range that cannot be read is a hole with a name, never made-up contents. Each file is
-//!   reported with the ranges that are missing.
+//! - **S2** A range that cannot be read becomes a hole in the copy, never made-up contents. Each
+//!   file is reported with its missing ranges.
 //! - **S3** Each inode in use is reported: in its place, as an orphan, or as lost.
 //! - **S4** Memory grows with three things only: 48 bytes for every 64 inodes, one or two bits for
 //!   every block where that is at most 256 MiB in all, and the names and extents of damaged

@@ -109,7 +109,8 @@ impl RescueMap {
         self.missing = joined;
     }
 
-    /// Returns the ranges that were not copied. The last one ends past every device.
+    /// Returns the ranges that were not copied. The last range has no end: bytes past the end of
+    /// the map count as not copied.
     #[must_use]
     pub fn missing(&self) -> &[ByteRange] {
         &self.missing

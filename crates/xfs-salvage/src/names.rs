@@ -25,7 +25,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Takes the parent pointers of an inode that lead to one of the wanted directories.
+    /// Keeps those parent pointers of the inode `child` that lead to one of the wanted directories.
     /// `generation_of` returns `None` for a directory that is not wanted, and `Some(None)` for one
     /// whose inode is gone, so that its generation is not known.
     pub(crate) fn take(
@@ -49,12 +49,13 @@ impl Names {
         }
     }
 
-    /// Returns the names of a directory.
+    /// Returns the names of the entries of a directory.
     pub(crate) fn of(&self, parent: InodeNumber) -> &[PointerName] {
         self.by_parent.get(&parent).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the directories that have names here, in order, beginning with inode number `from`.
+    /// Returns the directories for which at least one entry is known here, in the order of inode
+    /// numbers, beginning with `from`.
     pub(crate) fn parents(&self, from: InodeNumber) -> impl Iterator<Item = InodeNumber> + '_ {
         self.by_parent.range(from..).map(|(parent, _)| *parent)
     }

@@ -15,7 +15,7 @@ pub enum Status {
     /// The caller did not finish the copy: the destination refused the file, or the run was
     /// stopped.
     NotCopied,
-    /// Nothing is left but what the report says.
+    /// Nothing of the file is left except the facts in this report.
     Lost,
 }
 
@@ -82,7 +82,7 @@ pub struct FileReport {
     pub reasons: Vec<String>,
 }
 
-/// The remarks on a file, as they come up while it is copied.
+/// The remarks on a file that are collected while it is copied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remarks {
     pub(crate) texts: Vec<String>,
@@ -93,7 +93,7 @@ pub(crate) struct Remarks {
 }
 
 impl Remarks {
-    /// Adds something worth knowing, once.
+    /// Adds a remark, unless it was added before. The remark alone does not change the status.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
         let text = text.into();
         if !self.texts.contains(&text) {
@@ -101,13 +101,13 @@ impl Remarks {
         }
     }
 
-    /// Adds a reason for doubt.
+    /// Adds a remark that is a reason to doubt the contents or the names.
     pub(crate) fn doubt(&mut self, text: impl Into<String>) {
         self.is_doubtful = true;
         self.note(text);
     }
 
-    /// Adds the loss of a part.
+    /// Adds a remark that a part of the file is missing which is not a range of its contents.
     pub(crate) fn lack(&mut self, text: impl Into<String>) {
         self.is_partial = true;
         self.note(text);

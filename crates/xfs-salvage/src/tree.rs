@@ -134,7 +134,8 @@ impl NameTree {
         Some(id)
     }
 
-    /// Adds `id` to the directory of `level`, after the entries that it has already.
+    /// Adds the name `id` to the directory of `level`, after the names that the directory has
+    /// already.
     fn link(&mut self, level: &mut OpenLevel<'_>, id: NameId) {
         let before = level.last.replace(id);
         let at = before.unwrap_or(level.id);
@@ -149,7 +150,7 @@ impl NameTree {
         self.entries.get(id.index()).expect("the number of a name comes from its tree")
     }
 
-    /// Returns the number of names, with the top.
+    /// Returns the number of names; the top counts as one.
     #[must_use]
     pub fn count(&self) -> usize {
         self.entries.len()
@@ -224,7 +225,7 @@ impl NameTree {
         std::iter::successors(first, |id| self.entry(*id).next)
     }
 
-    /// Returns the entry of a directory with this name.
+    /// Returns the entry of a directory that has this name, or `None` if there is none.
     #[must_use]
     pub fn child(&self, id: NameId, name: &[u8]) -> Option<NameId> {
         self.children(id).find(|child| self.name(*child) == name)

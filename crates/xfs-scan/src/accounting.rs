@@ -7,7 +7,8 @@
 //! # Memory
 //!
 //! Each owner, project or directory takes one sum, and each run of shared blocks 40 bytes. Adjacent
-//! runs are joined. This memory is not part of that for rows, and never goes to the spill file.
+//! runs are joined. The memory limit for rows does not count this memory, and it never goes to the
+//! spill file.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -119,6 +120,7 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     /// Adds the sums of `part`, whose rows come directly after those of the earlier parts.
+    /// `block_units_log` is the base-2 logarithm of the number of 512-byte units in a block.
     pub(crate) fn merge(&mut self, part: AccountPart, block_units_log: u8) {
         for (sums, part) in self.sums.iter_mut().zip(part.sums) {
             for (key, other) in part {

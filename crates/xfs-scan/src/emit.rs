@@ -1,4 +1,4 @@
-//! From stored rows to the output.
+//! Turns stored rows into output.
 //!
 //! Owns: adding the paths to each row, and passing the row to the encoder, the summary and the
 //! accounts. Does **not** own: the work of these three.
@@ -41,7 +41,8 @@ pub(crate) struct EmitContext<'a> {
 /// of a list are in the order of the rows.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
-    /// Text lines of rows, in the spill file, and the facts that were collected with these rows.
+    /// Rows as lines of text in the spill file, and the facts (findings and accounts) that were
+    /// collected with these rows.
     Spilled(SpillRange, Vec<Fact>),
 }
 

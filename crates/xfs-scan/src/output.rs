@@ -1,4 +1,4 @@
-//! From rows to bytes: the four output formats.
+//! Encodes rows as bytes in the four output formats.
 //!
 //! Owns: encoding, which many threads do in parallel, and appending, which the calling thread does
 //! in order. Does **not** own: file names.
@@ -144,7 +144,7 @@ impl Encoding {
     }
 }
 
-/// An output whose head is written, and that takes the rows of one volume after another.
+/// An output whose first part is written already. It takes the rows of one volume after another.
 pub struct Output<'w> {
     pub(crate) encoding: Encoding,
     pub(crate) appender: Appender<'w>,

@@ -14,8 +14,9 @@
 //!   the window. So the number of waiting results is bounded, even if one unit is slow.
 //! - **I2** The first failure, a cancellation or a worker's panic ends the run. No thread waits for
 //!   a result that will not come.
-//! - **I3** Only started workers count. If the system grants fewer threads than requested, the
-//!   started threads do all units. If it grants none, the calling thread does them all.
+//! - **I3** Only workers that were started are counted. If the system grants fewer threads than
+//!   requested, the started threads do all units. If it grants none, the calling thread does them
+//!   all.
 //!
 //! There is one lock, taken twice per unit of some ten thousand inodes. No other lock is taken
 //! while it is held.

@@ -1,4 +1,4 @@
-//! From links to paths.
+//! Computes the paths of inodes from their links: parent directory and name.
 //!
 //! Owns: the table of all directories, and the walk up through it. Does **not** own: the origin of
 //! the links. Parent pointers and directory entries look the same here.
@@ -33,8 +33,8 @@ const CYCLE: u32 = u32::MAX - 2;
 const TOO_LONG: u32 = u32::MAX - 1;
 const UNREACHABLE: u32 = u32::MAX;
 
-/// The directories of one unit of work, each with the first link that names the directory in a
-/// parent.
+/// The directories of one unit of work, each with its first link: a parent directory and its name
+/// there.
 #[derive(Default)]
 pub(crate) struct DirectoryPart {
     records: Vec<PartRecord>,
@@ -308,7 +308,7 @@ impl<'a> PathWriter<'a> {
     }
 
     /// Appends to `paths` the path of the link: that of its parent directory, and its name. Returns
-    /// the reason if there is none.
+    /// the reason if the link has no path.
     #[inline]
     pub(crate) fn push_path(
         &mut self,

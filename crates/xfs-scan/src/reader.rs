@@ -1,4 +1,4 @@
-//! From a unit of inode chunks to rows.
+//! Reads the inode chunks of a unit of work and makes rows of the inodes.
 //!
 //! Owns: large sequential reads that bypass the buffer cache, and decoding every inode in them.
 //! Does **not** own: data that is not in the inode itself. [`out_of_line`](crate::out_of_line)
@@ -37,7 +37,7 @@ const RETRY_BYTES: usize = 8 << 10;
 /// with it.
 const NAME_BYTES_GUESS: usize = 40;
 
-/// The kinds of data, in addition to the inode cores, that a scan must read.
+/// The kinds of data that a scan must read in addition to the inode cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadSelection {
     /// Parent pointers, on volumes that have them.
@@ -67,7 +67,7 @@ impl ReadSelection {
     }
 }
 
-/// Inodes of one chunk that are adjacent on disk.
+/// A run of inodes of one chunk that are adjacent on disk.
 #[derive(Clone, Copy, Debug)]
 struct InodeSpan {
     first: AgInode,
@@ -462,8 +462,8 @@ fn note_corrupt(out: &mut UnitRows, number: InodeNumber, corruption: Corruption)
     hide(out, Finding::from_error(&Error::from(corruption)), number);
 }
 
-/// Adds a finding for a part of an inode that could not be read. The row of the inode is written
-/// without this part.
+/// Adds a finding for a part of an inode that could not be read. The inode still gets a row, which
+/// lacks this part.
 #[cold]
 pub(crate) fn note_part(out: &mut UnitRows, number: InodeNumber, error: &Error) {
     let mut finding = Finding::from_error(error);

@@ -95,7 +95,7 @@ pub struct Row {
     pub(crate) items_start: u32,
     /// Length of this row's items in bytes.
     pub(crate) items_length: u32,
-    /// 1 if data blocks may be shared with another file.
+    /// 1 if data blocks of the inode may be shared with another file; else 0.
     pub(crate) is_reflink: u32,
 }
 

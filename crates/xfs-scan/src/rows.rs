@@ -1,4 +1,4 @@
-//! Rows that come from a source other than a scan.
+//! Writes rows in the output formats of a scan, for a caller that has them from elsewhere.
 //!
 //! Owns: the order of volumes, rows and totals in the output. Does **not** own: where the rows come
 //! from.

@@ -116,7 +116,8 @@ fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
     Ok(threads)
 }
 
-/// A unit of work whose inodes were read, and whose rows wait for the next step.
+/// The rows and findings of a unit of work whose inodes were read, while they wait for the next
+/// step.
 struct StoredUnit {
     rows: StoredBatch,
     findings: Vec<Finding>,

@@ -50,15 +50,15 @@ pub struct Latch<S: Scope> {
     scope: PhantomData<S>,
 }
 
-/// Numbers of waiters for each mode. They sleep, or were woken and have not read the latch's word
-/// yet.
+/// The number of waiting threads for each mode. A waiting thread sleeps, or was woken and has not
+/// read the latch's word yet.
 #[derive(Clone, Copy, Default)]
 struct Waiters {
     exclusive: u32,
     shared: u32,
 }
 
-/// The mode in which a thread requests or held a latch.
+/// The mode in which a thread acquires or releases a latch.
 #[derive(Clone, Copy)]
 enum Mode {
     Exclusive,
@@ -66,8 +66,8 @@ enum Mode {
 }
 
 impl Mode {
-    /// Returns the word of a latch whose word was `word`, after acquiring it in this mode. Returns
-    /// `None` if `word` does not allow that.
+    /// Returns the word that a latch has after it was acquired in this mode, if `word` was its word
+    /// before. Returns `None` if `word` does not allow that.
     fn take(self, word: u32) -> Option<u32> {
         match self {
             Self::Exclusive if word & !WAITING == 0 => Some(word | EXCLUSIVE),
@@ -123,7 +123,8 @@ impl<S: Scope> Latch<S> {
         }
     }
 
-    /// Waits until the latch has neither an exclusive owner nor an exclusive waiter, and shares it.
+    /// Waits until the latch has neither an exclusive owner nor an exclusive waiter, and acquires
+    /// it in shared mode.
     #[inline]
     pub fn lock_shared(&self) {
         if !self.try_lock(Mode::Shared) {
@@ -131,19 +132,19 @@ impl<S: Scope> Latch<S> {
         }
     }
 
-    /// Shares the latch if it has neither an exclusive owner nor a waiter. Returns whether it was
-    /// shared.
+    /// Acquires the latch in shared mode if it has neither an exclusive owner nor a waiter. Returns
+    /// whether it was acquired.
     #[inline]
     #[must_use]
     pub fn try_lock_shared(&self) -> bool {
         self.try_lock(Mode::Shared)
     }
 
-    /// Releases one share of the latch.
+    /// Releases a latch that the caller holds in shared mode.
     ///
     /// # Panics
     ///
-    /// Panics if the latch is not shared.
+    /// Panics if the latch is not held in shared mode.
     #[inline]
     pub fn unlock_shared(&self) {
         let before = self.word.fetch_sub(1, Ordering::Release);
@@ -168,14 +169,15 @@ impl<S: Scope> Latch<S> {
         self.word.load(Ordering::Relaxed) & WAITING != 0
     }
 
-    /// Waits until the latch can be shared, and shares it until the guard is dropped.
+    /// Waits until the latch can be acquired in shared mode, and holds it until the guard is
+    /// dropped.
     #[inline]
     pub fn shared(&self) -> SharedLatch<'_, S> {
         self.lock_shared();
         SharedLatch(self)
     }
 
-    /// Waits until the latch is free, and acquires it exclusively until the guard is dropped.
+    /// Waits until the latch is free, and holds it exclusively until the guard is dropped.
     #[inline]
     pub fn exclusive(&self) -> ExclusiveLatch<'_, S> {
         self.lock_exclusive();
@@ -286,7 +288,7 @@ impl<S: Scope> fmt::Debug for Latch<S> {
     }
 }
 
-/// A share of a [`Latch`], released on drop.
+/// A [`Latch`] held in shared mode, released on drop.
 #[derive(Debug)]
 #[must_use]
 pub struct SharedLatch<'a, S: Scope>(&'a Latch<S>);
@@ -297,7 +299,7 @@ impl<S: Scope> Drop for SharedLatch<'_, S> {
     }
 }
 
-/// Exclusive ownership of a [`Latch`], released on drop.
+/// A [`Latch`] held exclusively, released on drop.
 #[derive(Debug)]
 #[must_use]
 pub struct ExclusiveLatch<'a, S: Scope>(&'a Latch<S>);

@@ -57,7 +57,7 @@ impl CowDevice {
     }
 
     /// Changes `length` bytes from `offset` on, chunk by chunk. For each chunk, `change` gets the
-    /// bytes to change, and the offset of these bytes from the start of the range.
+    /// bytes to change, and their offset from the byte `offset`.
     fn change(
         &self,
         offset: u64,
@@ -90,12 +90,12 @@ impl CowDevice {
     }
 }
 
-/// The part of a range that lies in one chunk.
+/// The part of a range of device bytes that lies in one chunk.
 struct ChunkPart {
     chunk: u64,
     /// Offset of the part's first byte in the chunk.
     inside: usize,
-    /// Offset of the part's first byte in the range.
+    /// Offset of the part's first byte from the start of the range.
     done: usize,
     count: usize,
 }

@@ -125,8 +125,8 @@ impl FailingDevice {
         Ok(())
     }
 
-    /// Undoes the writes since the last flush, as a failed flush may. Durable writes stay, and so
-    /// does a random quarter of the others.
+    /// Undoes writes since the last flush, as a failed flush may. Durable writes stay, and so does
+    /// a random quarter of the other writes.
     fn lose(&self, state: &mut State) -> io::Result<()> {
         let writes = std::mem::take(&mut state.unflushed);
         for write in writes.iter().rev() {

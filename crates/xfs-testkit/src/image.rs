@@ -1,5 +1,5 @@
-//! An in-memory image that tests edit. The image is made once, cheap to copy, and changed by
-//! sector.
+//! An in-memory image that tests edit. The image is made once. It is cheap to copy, because a copy
+//! keeps only its changed sectors.
 //!
 //! An edit recomputes the checksum of the changed buffer. The damage therefore reaches the code
 //! that runs after the checksum was verified.

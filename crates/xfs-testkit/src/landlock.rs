@@ -13,7 +13,7 @@ pub fn has_landlock() -> bool {
 }
 
 /// Creates a ruleset with every restriction, without applying it to a process. Fails if the kernel
-/// lacks one of them.
+/// lacks one of the restrictions.
 fn ask_for_all() -> Result<(), RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let ruleset = ruleset.handle_access(AccessFs::from_all(ABI::V6))?;

@@ -12,7 +12,7 @@ use miniz_oxide::inflate::decompress_to_vec;
 /// The unit that is left out if all its bytes are zero, in bytes.
 const SECTOR: usize = 512;
 
-/// Compression level of deflate: the best.
+/// Compression level of deflate: the one that gives the smallest output.
 const LEVEL: u8 = 10;
 
 /// Packs an image into the compact form.

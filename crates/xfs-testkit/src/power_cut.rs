@@ -181,11 +181,12 @@ impl<'a> PowerCuts<'a> {
     }
 }
 
-/// The requests that flushes have made durable, among those that have returned.
+/// The requests that flushes have made durable, among the requests that had returned before a cut.
 struct Flushed {
     /// Index of a request. Every request before it is durable.
     start: usize,
-    /// Parts that are separate devices, each with the position of its last flush.
+    /// The parts of a split device that were flushed after `start`, each with the index of its last
+    /// flush.
     parts: Vec<(Range<u64>, usize)>,
 }
 
@@ -205,7 +206,7 @@ impl Flushed {
     }
 }
 
-/// The requests from the first one on that no flush covers.
+/// The requests that a cut may lose, from the first one on that no flush covers.
 struct UnflushedWindow<'a> {
     /// Number of requests before the window.
     start: usize,
@@ -221,8 +222,8 @@ struct UnflushedRequest<'a> {
     certain: bool,
 }
 
-/// The elements of which a cut chooses a subset (units or writes), and the number of these
-/// elements.
+/// The elements of which a cut chooses a subset: units of writes, or whole writes. The number says
+/// how many there are.
 enum SubsetBasis {
     Units(usize),
     Writes(usize),
@@ -245,7 +246,8 @@ impl UnflushedWindow<'_> {
         }
     }
 
-    /// Returns a list for each request that says of each of its units whether the unit survives.
+    /// Returns one list for each request. It has one value for each unit of the request: whether
+    /// the unit survives.
     fn survivors(&self, choice: u32, prng: &mut Prng) -> Vec<Vec<bool>> {
         let sample = Sample::new(choice, self.uncertain().count(), prng);
         let by_unit = matches!(self.subset_basis(), SubsetBasis::Units(_));
@@ -272,7 +274,8 @@ impl UnflushedWindow<'_> {
 /// A pattern by which surviving writes are chosen.
 ///
 /// Most bugs show in a few patterns: one write lost, only one write present, writes out of order, a
-/// write half present. Uniformly random choices would rarely produce those in a long window.
+/// write half present. Uniformly random choices would rarely produce these patterns if many writes
+/// are unflushed.
 enum SurvivalPattern {
     Nothing,
     Everything,
@@ -286,10 +289,10 @@ enum SurvivalPattern {
 
 struct Sample {
     pattern: SurvivalPattern,
-    /// The number of writes, out of 8, that survive on average; for a torn write, the number of its
-    /// units, out of 8.
+    /// Out of 8 writes, the number that survive on average. For a torn write, it is the number of
+    /// units that survive out of 8.
     eighths: usize,
-    /// The number of surviving writes, out of 8, that are torn on average.
+    /// Out of 8 surviving writes, the number that are torn on average.
     torn_eighths: usize,
 }
 

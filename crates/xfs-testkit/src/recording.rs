@@ -84,7 +84,7 @@ impl RecordingDevice {
         Self::of(CowDevice::new(base))
     }
 
-    /// Creates a device that starts with the contents of `start`.
+    /// Creates a recording device that starts with the contents of `start`.
     #[must_use]
     pub fn of(start: CowDevice) -> Self {
         Self { live: start.fork(), start, requests: Mutex::default() }

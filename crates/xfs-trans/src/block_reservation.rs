@@ -1,8 +1,8 @@
 //! Blocks reserved now for work that is done later.
 //!
 //! Owns: the number of blocks left in a reservation. Does **not** own the counters from which the
-//! blocks come, or their return. If a reservation is dropped, its blocks are lost until the volume
-//! is opened again, so callers pass it to
+//! blocks come, or returning unused blocks to these counters. If a reservation is dropped, its
+//! blocks are lost until the volume is opened again, so callers pass it to
 //! [`Journal::release_blocks`](crate::Journal::release_blocks).
 
 /// A number of blocks that was taken from the volume's counters for later work.

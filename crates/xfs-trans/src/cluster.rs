@@ -64,10 +64,10 @@ impl ClusterRecords {
         Ok(record)
     }
 
-    /// Calls `show` with the records of the inodes at these indexes, all under one lock. A record
-    /// in memory is passed with its latch shared; it is left out if the latch cannot be shared at
-    /// once. For any other inode, `make` returns a new record with its latch shared, and the
-    /// inode's image.
+    /// Calls `show` with the records of the inodes at these indexes, all under one lock. Each
+    /// record is passed with its latch held in shared mode. A record in memory is left out if its
+    /// latch cannot be acquired at once. For any other inode, `make` returns a new record, whose
+    /// latch it has acquired, and the inode's image.
     pub(crate) fn share_each(
         &self,
         indexes: impl Iterator<Item = u32>,
@@ -114,8 +114,8 @@ impl ClusterRecords {
         live.iter().filter(|record| record.is_live()).for_each(|record| record.set_freed());
     }
 
-    /// Records that the free of the cluster is durable. Returns the freed inodes, which must leave
-    /// the AIL.
+    /// Records that the freeing of the cluster is durable. Returns the freed inodes, which must
+    /// leave the AIL.
     pub(crate) fn set_gone(&self) -> Vec<Arc<dyn LogItem>> {
         let gone = self.live().into_iter().filter(|record| !record.is_live());
         gone.inspect(|record| record.set_gone()).map(|record| record as Arc<dyn LogItem>).collect()

@@ -67,7 +67,7 @@ enum ClusterState {
     InUse = 0,
     /// A transaction has freed the blocks of the cluster.
     Freed = 1,
-    /// The free of the cluster is durable.
+    /// The freeing of the cluster is durable in the log.
     Gone = 2,
 }
 
@@ -134,9 +134,9 @@ impl InodeRecord {
         Ok(Arc::new(Self::new(number, place, cluster, cluster_item, Some(CachedImage::of(image)))))
     }
 
-    /// Reads an inode as [`read`](Self::read) does, and shares the latch before any other thread
-    /// knows the record. The record keeps no image (I5). The returned image is current until the
-    /// caller releases the latch.
+    /// Reads an inode as [`read`](Self::read) does, and acquires the new record's latch in shared
+    /// mode before any other thread can find the record. The record keeps no image (I5). The
+    /// returned image is current until the caller releases the latch.
     pub(crate) fn read_shared(
         number: InodeNumber,
         place: InodeLocation,
@@ -188,7 +188,8 @@ impl InodeRecord {
         self.number
     }
 
-    /// Returns the current image. It does not change while the caller shares the latch.
+    /// Returns the current image. It does not change while the caller holds the latch in shared
+    /// mode.
     ///
     /// # Errors
     ///
@@ -239,7 +240,7 @@ impl InodeRecord {
     }
 
     /// Returns the latch that protects the inode. A transaction that has joined the inode holds it
-    /// exclusively; readers share it.
+    /// exclusively; readers hold it in shared mode.
     #[must_use]
     pub const fn latch(&self) -> &Latch<Object> {
         &self.latch
@@ -318,7 +319,7 @@ impl InodeRecord {
         self.cluster_state.store(ClusterState::Freed as u32, Ordering::Release);
     }
 
-    /// Records that the free of the inode's cluster is durable. The inode leaves the AIL, now or
+    /// Records that the freeing of the inode's cluster is durable. The inode leaves the AIL, now or
     /// when it is pushed.
     pub(crate) fn set_gone(&self) {
         self.cluster_state.store(ClusterState::Gone as u32, Ordering::Release);

@@ -44,7 +44,7 @@ pub(crate) const SYNCHRONOUS: usize = 0;
 /// log.
 pub(crate) const EMPTY: usize = 1;
 
-/// A function that returns the counts to write to the superblock.
+/// The type of the function that returns the counts to write to the superblock.
 type DiskCounts = Box<dyn Fn(&Journal) -> Result<Counts> + Send + Sync>;
 
 struct Extension {

@@ -33,7 +33,7 @@ use crate::reserve::{self, Reserve};
 use crate::trees;
 use records::{Needs, Records};
 
-/// The name of the rule.
+/// The name of this rule in plans and messages.
 const RULE: &str = "space";
 
 /// The loss that the plan lists for a rebuilt group if an inode of the volume cannot be read, and
@@ -41,11 +41,11 @@ const RULE: &str = "space";
 const LOST_BLOCKS: &str = "the blocks in this group of the inodes and forks that cannot be read";
 
 /// The most attempts to find the number of blocks that the btrees need. Each attempt takes more
-/// blocks than the one before; two or three are usual.
+/// blocks than the one before. Two or three attempts are usual.
 const MOST_ATTEMPTS: u32 = 64;
 
-/// Rebuilds the groups that another rule has marked, and those with damage in their btrees or
-/// headers.
+/// Rebuilds the btrees and headers of the groups that another rule has marked, and of those with
+/// damage in their btrees or headers.
 ///
 /// # Errors
 ///
@@ -166,7 +166,8 @@ impl Rebuild<'_> {
         Err(RepairError::NoSpace { count: count as u64 })
     }
 
-    /// Returns the gaps between the claims, without the reserved blocks.
+    /// Returns the free extents of the group: the gaps between the claims in `own` and the reserved
+    /// blocks.
     fn gaps(&self, own: &[Rmap]) -> Vec<(u32, u32)> {
         let all: Vec<Rmap> = own.iter().chain(&self.reserved).copied().collect();
         claims::gaps(&all, self.group.length_blocks())

@@ -78,9 +78,9 @@ const fn clear_unused(superblock: &mut Superblock) {
 /// The flags for the state of quota that a volume of version 5 may have.
 const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
 
-/// Returns the superblock with the inodes of the realtime bitmap and summary, which mkfs.xfs leaves
-/// out of the copies. They follow the root inode, no directory names them, and nobody has a right
-/// to them.
+/// Returns the superblock with the inode numbers of the realtime bitmap and summary filled in,
+/// which mkfs.xfs leaves out of the copies. Their inodes are the two after the root inode. Filling
+/// them in is safe: no directory names these inodes, so no user can have a file there.
 fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superblock {
     let is_set = |inode: InodeNumber| inode.0 != 0 && !inode.is_null();
     let evidence = patient.evidence();
@@ -129,8 +129,8 @@ fn is_same(found: &Superblock, right: &Superblock) -> bool {
     counters == *right
 }
 
-/// Returns the superblock as a copy holds it: mkfs.xfs marks copies as not finished, and nothing
-/// clears that mark.
+/// Returns the superblock as a copy holds it: mkfs.xfs sets the flag "in progress" in copies, and
+/// nothing clears it later.
 fn copy_of(superblock: &Superblock) -> Superblock {
     Superblock {
         in_progress: true,

@@ -78,10 +78,11 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
     Ok(())
 }
 
-/// The target of a link, as far as it is left.
+/// The part of a link's target that can still be read.
 struct Target {
     bytes: Vec<u8>,
-    /// Whether the target is in blocks of its own, and all of them pass their checks.
+    /// Whether the target is in blocks outside of the inode, and all these blocks pass their
+    /// checks.
     is_sound: bool,
 }
 
@@ -106,8 +107,9 @@ impl Target {
         target
     }
 
-    /// Returns up to `rest` bytes of the target, those that the block in `extent` holds. Returns
-    /// `None` if the block does not belong to the link.
+    /// Returns the bytes of the target that the block at the start of `extent` holds, at most
+    /// `rest` of them: the number of bytes of the target that are still missing. Returns `None` if
+    /// the block does not belong to the link.
     fn part(
         &mut self,
         patient: &Patient,

@@ -65,7 +65,7 @@ fn all_blocks_of_an_extent_btree_zeroed_are_rebuilt_from_the_reverse_map() {
 }
 
 /// Returns a volume in which the btree blocks of a file's map and the reverse map of its group are
-/// noise, as a long burst leaves them.
+/// overwritten with other bytes.
 fn volume_without_map_and_reverse_map(file: &InodeCore) -> TestVolume {
     let volume = TestVolume::golden();
     let noise = vec![0xa5; volume.geometry.block_size as usize];

@@ -272,8 +272,8 @@ fn entry_to_a_free_inode_goes_only_if_losses_are_allowed() {
 }
 
 /// Zeroes the first block of a directory, and the attribute blocks of a file, which may have held a
-/// parent pointer to it. Asserts that a repair without permission for losses leaves the directory,
-/// and that one with it lists the block as lost.
+/// parent pointer to it. Asserts that a repair without permission for losses leaves the directory
+/// as it is, and that a repair with it lists the block as lost.
 #[test]
 fn directory_block_waits_for_losses_if_a_parent_pointer_may_be_lost_too() {
     let trial = Trial::new();
@@ -437,7 +437,8 @@ fn seeded_damage(trial: &Trial, seed: u64) -> String {
 }
 
 /// Damages one structure after another on copies of the volume, repairs each, and asserts that the
-/// volume is clean and has all its names. `FERROXFS_REPAIR_SEEDS` is the number of damages.
+/// volume is clean and has all its names. The variable `FERROXFS_REPAIR_SEEDS` sets how many
+/// damages are tried.
 #[test]
 fn seeded_damages_to_names_lose_no_name() {
     let count = std::env::var("FERROXFS_REPAIR_SEEDS").ok().and_then(|count| count.parse().ok());

@@ -9,7 +9,7 @@ use xfs_format::{AgBlock, AgNumber};
 
 use crate::volume::{Repaired, SECTOR_BYTES, TestVolume, report};
 
-/// The first bytes of a block of a reverse map.
+/// The magic number of a block of a reverse-map btree.
 const MAP_MAGIC: &[u8] = b"RMB3";
 
 /// A volume without a reverse map, and the extents of a file whose inode is lost.
@@ -58,7 +58,8 @@ impl Case {
     }
 }
 
-/// Returns the file of the golden image with the most blocks in extents of its inode.
+/// Returns the file of the golden image with the most blocks, among those whose extent records are
+/// in the inode.
 fn file() -> InodeCore {
     let files = TestVolume::inodes(|core| {
         core.data_format == ForkFormat::Extents && core.file_type() == Some(FileType::Regular)

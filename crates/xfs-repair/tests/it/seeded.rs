@@ -18,7 +18,8 @@ const QUICK_SEEDS: u64 = 12;
 /// The number of seeds of a long run.
 const LONG_SEEDS: u64 = 2_000;
 
-/// The sound metadata of the golden image, as a sweep over all blocks recognizes it by the headers.
+/// The sound metadata of the golden image: every structure that a sweep over all blocks recognizes
+/// by its header, without free inodes.
 static SIGHTINGS: LazyLock<Vec<Sighting>> = LazyLock::new(|| {
     let volume = TestVolume::golden();
     let superblock = find_superblock(&*volume.device).expect("a known version");

@@ -175,7 +175,8 @@ impl Contents {
         contents
     }
 
-    /// Reads one inode. Returns its children.
+    /// Adds the names, the attributes or the contents of one inode. Returns the inodes that its
+    /// entries name if it is a directory.
     fn take(&mut self, volume: &Volume, number: InodeNumber) -> Vec<InodeNumber> {
         let evidence = volume.evidence();
         let found = evidence.inode(number);
@@ -199,8 +200,9 @@ impl Contents {
         }
     }
 
-    /// Returns the names and attributes that can still be read in a damaged volume, inode by inode.
-    /// The contents of all files are kept, since the damage does not touch their blocks.
+    /// Returns those names and attributes that can still be read in a damaged volume, where each
+    /// inode is read by its number. The contents of all files are kept, since the damage does not
+    /// touch their blocks.
     fn readable_in(&self, damaged: &Volume) -> Self {
         let mut readable = Self::default();
         let directories: BTreeSet<_> =
@@ -309,7 +311,8 @@ fn put(device: &dyn BlockDevice, at: DiskAddr, bytes: &[u8]) {
     device.write_at(bytes, at.0 * 512, Durability::Cached).expect("the bytes lie in the volume");
 }
 
-/// Returns the headers and roots of a group that are zeroed.
+/// Returns the structures of a group to zero, each with its length in bytes: a header or some roots
+/// of btrees. `way` is the number of one of six choices.
 fn space_targets(sound: &Volume, group: AgNumber, way: usize) -> Vec<(DiskAddr, usize)> {
     let geometry = sound.geometry();
     let header = |index| geometry.header_disk_addr(group, index);

@@ -15,8 +15,8 @@ use crate::accounting::Account;
 use crate::row::{ByteList, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Returns the names of the columns of a field that takes several. Returns an empty list for a
-/// field that takes one column, which has the name of the field.
+/// Returns the names of the columns for a field that takes more than one column. Any other field
+/// takes one column with the field's own name, and the list is empty.
 const fn columns(field: Field) -> &'static [&'static str] {
     match field {
         Field::Symlink => &["symlink", "symlink_bytes"],

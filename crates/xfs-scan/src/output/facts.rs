@@ -3,7 +3,7 @@
 //!
 //! CSV and Parquet are read into tables, where each row must be of the same kind. Volumes,
 //! findings, accounts and totals go to a second output, the side output. The metadata of a Parquet
-//! file also contains them.
+//! file also contains these facts.
 //!
 //! Owns: the destination of facts, and their limit in the metadata. Does **not** own: the form of a
 //! line ([`NdjsonEncoder`], [`TableEncoder`]).
@@ -43,7 +43,8 @@ pub(crate) struct Facts<'w> {
     /// The side output. Without it, the facts of a CSV output appear only in the report of the
     /// scan.
     side: Option<SideOutput<'w>>,
-    /// The same facts for the metadata of the file. `None` if the format has no metadata.
+    /// The facts collected for the metadata of a Parquet file. `None` if the format has no
+    /// metadata.
     metadata: Option<MetadataFacts>,
     volume: Option<VolumeLabel>,
 }

@@ -203,15 +203,16 @@ impl Lists {
         }
     }
 
-    /// Appends empty lists of non-UTF-8 strings until there is one for each of the first `count`
-    /// rows.
+    /// Fills the column of non-UTF-8 strings with empty lists until it has one list for each of the
+    /// first `count` rows.
     fn fill_up(&mut self, count: usize) {
         while self.bytes.len() < count {
             self.bytes.append(false);
         }
     }
 
-    /// Returns the column of strings that are not UTF-8. Rows without any have null in it.
+    /// Returns the column of strings that are not UTF-8. A row without such strings has null in
+    /// this column.
     fn take_bytes(&mut self, column: ParquetColumn, count: usize) -> ArrayRef {
         if self.bytes.is_empty() {
             return new_null_array(&column.data_type(), count);

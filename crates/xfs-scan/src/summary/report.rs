@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{AGES, InodeTotals, RankedInode, Summary};
 
-/// Number of owners that are listed. All other owners share one line.
+/// Number of owners that are listed. All other owners are summed in one line.
 const OWNERS: usize = 10;
 /// The longest bar of a printed chart, in characters.
 const BAR: u64 = 30;

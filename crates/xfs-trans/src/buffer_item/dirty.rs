@@ -47,7 +47,7 @@ impl DirtyState {
     }
 
     /// Marks the blocks as used, because a change is about to be logged. If the blocks were freed
-    /// before, they have been allocated again, with the same buffer.
+    /// before, they have been allocated again while the cache still had this buffer.
     pub(super) fn revive(&mut self, buffer: &Buffer) {
         (self.blocks, self.ends_inodes) = (BlockState::Used, false);
         if self.buffer.is_none() {

@@ -14,8 +14,8 @@ use super::{ForkBytes, InodeImage};
 const EXTENT_BYTES: usize = 16;
 /// The length in bytes of the header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
-/// The length in bytes of the header of a logged btree root. A root is logged with the header of a
-/// btree block.
+/// The length in bytes of the header of a btree root in the log, where the root has the header of a
+/// whole btree block.
 const LOGGED_ROOT_BYTES: usize = 72;
 /// The first bytes of the header of a logged root.
 const ROOT_MAGIC: &[u8] = b"BMA3";
@@ -52,8 +52,8 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
     (used(ForkKind::Data), used(ForkKind::Attr))
 }
 
-/// Writes core and forks into `slot`, the bytes of the inode. The link of the unlinked list is left
-/// as it is, because it is changed in the buffer.
+/// Writes core and forks into `slot`, the bytes of the inode in its cluster. The link of the
+/// unlinked list is left as it is, because it is changed in the buffer.
 pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
     let (target, literal) =
         InodeDisk::mut_from_prefix(slot).expect("the slot of an inode holds its core");

@@ -52,7 +52,8 @@ impl Resolver<'_> {
         self.tree.dropped = dropped;
     }
 
-    /// Returns the directory `lost+found`. It is made if it does not exist and an inode is free.
+    /// Returns the directory `lost+found`, which is created if the root has no entry of this name.
+    /// Returns `None` if the entry is not a directory, or if no inode is free for a new directory.
     fn lost_and_found(&mut self, links: &mut Vec<Link>) -> Option<InodeNumber> {
         let root = self.facts.root;
         let found =

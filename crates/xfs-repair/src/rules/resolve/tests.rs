@@ -1,4 +1,5 @@
-//! Cases of statements about names that contradict each other, and the tree that is decided on.
+//! Tests with directory entries and parent pointers that contradict each other: which tree of names
+//! the rule chooses.
 
 use std::collections::BTreeSet;
 
@@ -102,7 +103,8 @@ impl Case {
         self.0.pointers.retain(|old| &*old.name != name.as_bytes());
     }
 
-    /// Removes an inode and all that it says: its entries and its parent pointers.
+    /// Removes an inode, its directory entries and its parent pointers from the case. `slot` is the
+    /// state of the place of the inode on disk from then on.
     fn drop_inode(&mut self, inode: u64, slot: Slot) {
         let inode = InodeNumber(inode);
         self.0.members.remove(&inode);
@@ -112,8 +114,8 @@ impl Case {
     }
 
     /// Resolves the case and compares all links of the tree with `expected`, as a set. Resolves it
-    /// again with all statements in reverse order, which must give the same links (I1 of
-    /// `resolve`).
+    /// again with all entries and parent pointers in reverse order, which must give the same links
+    /// (I1 of `resolve`).
     fn check(&self, expected: &[(u64, &str, u64)]) -> Tree {
         let tree = resolve(&self.0);
         let found: BTreeSet<(u64, String, u64)> = tree

@@ -25,9 +25,9 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Returns the records for btrees that take the blocks `taken`. The inode btrees take the first
-    /// of these blocks, and the reference counts the next. The other btrees take the rest, and the
-    /// free list what is left.
+    /// Returns the records for btrees that take the blocks `taken`. These blocks are handed out in
+    /// order: first to the inode btrees, then to the btree of reference counts, then to the other
+    /// btrees. The free list gets those left over.
     pub(super) fn of(
         rebuild: &Rebuild<'_>,
         own: &[Rmap],
@@ -78,7 +78,7 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Returns the block counts of the btrees that do not depend on the free space.
+    /// Returns the block counts of those btrees whose records do not depend on the free space.
     fn fixed(rebuild: &Rebuild<'_>, with_free: &[InodeChunk], shared: &[Refcount]) -> Self {
         let geometry = rebuild.geometry();
         let count = |has: bool, blocks: usize| if has { blocks } else { 0 };
@@ -132,7 +132,7 @@ impl Needs {
     }
 }
 
-/// Returns the number of blocks that the free list must hold for a btree of this many records:
+/// Returns the number of blocks that the free list must hold for a btree of `records` records:
 /// enough to split each level twice, and to grow by a level.
 #[doc(alias = "xfs_alloc_min_freelist")]
 fn fewest_listed<F: BtreeFormat>(rebuild: &Rebuild<'_>, records: usize) -> usize {

@@ -223,7 +223,7 @@ fn read_of_a_freed_block_is_corruption() {
     assert_eq!(on_device(&device, 0), before, "a freed block is not written");
 }
 
-/// Frees a block and uses it again before the free is durable. Checks that the block keeps its
+/// Frees a block and uses it again before the freeing is durable. Checks that the block keeps its
 /// buffer, so that the checkpoint holds only one item for the block.
 #[test]
 fn block_reused_before_its_free_is_durable_keeps_its_buffer() {
