@@ -136,7 +136,7 @@ impl Kind {
     }
 }
 
-/// Runs a kind if one is named, and writes the page.
+/// Runs the tests of a kind if the options name one, and writes the page.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
     if let Some(kind) = options.run {
         let results = match kind {

@@ -102,7 +102,7 @@ fn empty_folder(root: &Path, options: &Options) -> Result<PathBuf, Error> {
     fs::canonicalize(&folder).map_err(Error::file(&folder))
 }
 
-/// The state of the demo: the scene that plays, and the results so far.
+/// The state of the demo: the scene that is shown now, and the results so far.
 struct Demo {
     screen: Screen,
     began: Instant,
@@ -110,7 +110,7 @@ struct Demo {
     folder: PathBuf,
     /// The variable PATH for the shell. The folder of the program that the demo shows comes first.
     path: OsString,
-    /// The name of the scene that plays.
+    /// The name of the scene that is shown now.
     scene: &'static str,
     scene_began: Instant,
     results: Vec<SceneResult>,
@@ -166,8 +166,8 @@ impl Demo {
         }
     }
 
-    /// Prints a command line for the reader, with which the reader enters the folder of the demo
-    /// and can call the program there.
+    /// Prints a command line for the reader. After it, the reader is in the folder of the demo and
+    /// can call the program by its name.
     fn set_out(&mut self, root: &Path, program: &Path) {
         let programs = program.parent().unwrap_or(program);
         let shown = |path: &Path| match path.strip_prefix(root) {

@@ -79,7 +79,7 @@ impl Acl {
         &self.0
     }
 
-    /// Returns whether the list grants no more than permission bits can express.
+    /// Returns whether permission bits alone can express the list.
     #[must_use]
     #[doc(alias = "posix_acl_equiv_mode")]
     pub fn is_minimal(&self) -> bool {
@@ -113,8 +113,8 @@ impl Acl {
         (list, mode)
     }
 
-    /// Returns the entries that the permission bits show. Each comes with the number of bits by
-    /// which its permissions are shifted left in the mode.
+    /// Returns the entries that have permission bits in the mode. Each comes with the number of
+    /// bits by which its permissions are shifted left there.
     fn classes(&self) -> impl Iterator<Item = (AclEntry, u16)> {
         let has_mask = self.0.iter().any(|entry| entry.tag == AclTag::Mask);
         self.0.iter().filter_map(move |entry| Some((*entry, place(entry.tag, has_mask)?)))
@@ -184,8 +184,8 @@ pub fn read_acl(
     value.map(|value| Acl::decode(&value, inode.number())).transpose()
 }
 
-/// Returns by how many bits the permissions of an entry are shifted in the mode. Returns `None` for
-/// an entry that the permission bits do not show.
+/// Returns by how many bits the permissions of an entry are shifted left in the mode. Returns
+/// `None` for an entry that has no permission bits there.
 const fn place(tag: AclTag, has_mask: bool) -> Option<u16> {
     match tag {
         AclTag::Owner => Some(6),

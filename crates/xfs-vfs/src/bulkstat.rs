@@ -31,7 +31,7 @@ use crate::kind::CachedInode;
 use crate::metadata::{Metadata, metadata_of_inode};
 use crate::mount::Mount;
 
-/// Number of inode chunks that are looked up at once.
+/// Number of inode chunks that one search of the inode btree returns at most.
 const BATCH_CHUNKS: usize = 32;
 /// The most inode chunks that can overlap 64 inode numbers, of which the first is a multiple of 64.
 const CHUNKS_OF_64_NUMBERS: usize = 2;
@@ -94,8 +94,8 @@ pub fn metadata_of(
     numbers.iter().map(of).collect()
 }
 
-/// Rounds an inode number down to a multiple of 64. The inode cache keeps its tags of 64 such
-/// inodes in one word.
+/// Rounds an inode number down to a multiple of 64. The inode cache keeps the tags of the 64 inodes
+/// from such a number on in one word.
 pub fn word_of(number: InodeNumber) -> InodeNumber {
     InodeNumber(number.0 - number.0 % u64::from(u64::BITS))
 }
@@ -168,12 +168,12 @@ pub fn groups_from(
     groups.map(move |group| (group, if u64::from(group.0) == first { inside } else { AgInode(0) }))
 }
 
-/// Returns the number that follows the last inode of a chunk, or `None` if there is none.
+/// Returns the inode number that follows the last inode of a chunk, or `None` if no number follows.
 fn behind(chunk: &InodeChunk) -> Option<AgInode> {
     chunk.start.0.checked_add(u64::BITS).map(AgInode)
 }
 
-/// The inodes that were found in one chunk.
+/// The inodes that were found in one chunk, each with its metadata or the error of reading it.
 #[derive(Default)]
 struct ChunkInodes {
     inodes: Vec<(InodeNumber, Result<Metadata>)>,
@@ -282,7 +282,8 @@ impl GroupBulkstat<'_> {
         }
     }
 
-    /// Reads these inodes, which have had names and lie in one aligned range of 64 inode numbers.
+    /// Reads these inodes, whose numbers come from directory entries and lie in one aligned range
+    /// of 64. If they cannot be read together, reads each through the inode cache.
     fn look_at(&self, numbers: &[InodeNumber], found: &mut ChunkInodes) {
         let before = found.inodes.len();
         if self.look_together(numbers, found).is_ok_and(|looked| looked) {
@@ -292,8 +293,9 @@ impl GroupBulkstat<'_> {
         found.inodes.extend(numbers.iter().map(|number| (*number, self.through(*number))));
     }
 
-    /// As [`look_at`](Self::look_at), but reads each cluster once. Returns `false` if a chunk of
-    /// the group was freed meanwhile, so that the result must not be used (I2).
+    /// Reads the inodes as [`look_at`](Self::look_at) does, but each cluster only once. Returns
+    /// `false` if a chunk of the group was freed meanwhile, so that the result must not be used
+    /// (I2).
     fn look_together(&self, numbers: &[InodeNumber], found: &mut ChunkInodes) -> Result<bool> {
         let journal = &self.mount.journal;
         let Some(first) = numbers.first().map(|number| word_of(*number)) else { return Ok(true) };
@@ -358,7 +360,8 @@ impl GroupBulkstat<'_> {
     }
 }
 
-/// Returns the metadata of a cached inode, with the size and the blocks of buffered bytes.
+/// Returns the metadata of a cached inode. Size, blocks and times include the bytes that are
+/// buffered and not yet on the device.
 fn metadata(mount: &Mount, entry: &CachedInode) -> Metadata {
     let buffered = entry.known_contents().and_then(Contents::shown);
     let live = entry.live();

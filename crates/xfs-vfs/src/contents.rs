@@ -19,7 +19,7 @@
 //! # Invariants
 //!
 //! - **I1** Bytes are buffered only while a `File` that wrote them is open: a `File` flushes when
-//!   it is dropped. So an unreferenced inode has none.
+//!   it is dropped. So an inode without references has no buffered bytes.
 //! - **I2** Blocks are reserved for buffered bytes, the worst case of map blocks included. A full
 //!   volume therefore refuses the write itself.
 //! - **I3** Only readers of this file see buffered bytes. On disk neither size nor blocks change
@@ -57,7 +57,7 @@ pub use state::{Contents, ContentsState, Shown};
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
 
-/// A change of contents, as the operation that breaks conflicting layout leases.
+/// The kind of operation as which a change of contents breaks layout leases.
 const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
 
 /// How a write reaches the device.
@@ -425,8 +425,8 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Records whether the file has preallocated blocks past its end, and tags or untags it for the
-    /// flusher. Called when no bytes are buffered any more; `was_buffered` says whether some were
-    /// until now.
+    /// flusher. Called when no bytes are buffered any more. `was_buffered` says whether bytes were
+    /// buffered just before.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());
         let was_ahead = self.has(AHEAD);

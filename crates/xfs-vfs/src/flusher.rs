@@ -60,8 +60,8 @@ const PREALLOCATION_IDLE: Duration = Duration::from_secs(300);
 const MAX_BYTES: u64 = 64 << 20;
 /// The unit in which a buffer claims memory, in bytes.
 const CLAIM_BYTES: u64 = 64 << 10;
-/// A buffer up to this many bytes claims no memory, so that writers of small files do not write one
-/// counter. An open file takes about as much memory in any case.
+/// A buffer up to this many bytes claims no memory, so that writers of small files do not all write
+/// the counter that they share. An open file takes about as much memory in any case.
 const UNCLAIMED_BYTES: u64 = 4 << 10;
 
 /// Phase: the thread waits until a buffer begins.
@@ -79,7 +79,7 @@ pub struct Flusher {
     /// Held while a pass runs, so that `hold_passes` can wait for its end.
     passing: Mutex<(), Volume>,
     between: Duration,
-    /// Number of passes without a write to a file before its preallocated blocks are given back.
+    /// Number of passes without a write to a file after which its preallocated blocks are freed.
     preallocation_passes: u64,
     /// Bytes of memory that buffers have claimed.
     claimed_bytes: AtomicU64<Volume>,
@@ -143,8 +143,7 @@ impl Flusher {
         self.passes.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of passes without a write to a file after which its preallocated blocks
-    /// are given back.
+    /// Returns after how many passes without a write to a file its preallocated blocks are freed.
     pub fn preallocation_passes(&self) -> u64 {
         self.preallocation_passes
     }

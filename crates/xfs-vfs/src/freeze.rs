@@ -94,8 +94,8 @@ impl Mount {
         })?
     }
 
-    /// Freezes the volume, runs `work`, and thaws the volume. `phase` says what is done meanwhile,
-    /// for callers that want to freeze too.
+    /// Freezes the volume, runs `work`, and thaws the volume. `phase` is the phase of the freeze
+    /// while `work` runs; `thaw` does not end such a freeze.
     pub(crate) fn at_rest<T>(
         &self,
         phase: FreezePhase,
@@ -154,7 +154,7 @@ impl Mount {
         }
     }
 
-    /// Frees the preallocated blocks of all files for which that was put off.
+    /// After a thaw, frees the preallocated blocks whose freeing was put off until then.
     fn end_put_off(&self) {
         let put_off = std::mem::take(&mut *self.freezer.put_off.lock());
         for entry in put_off.into_values() {

@@ -6,15 +6,15 @@
 use xfs_buffer::{PosixError, Result};
 use xfs_format::inode::{InodeCore, InodeFlags};
 
-/// Checks that a file is neither immutable nor append-only. No other file may be renamed, removed,
-/// linked or truncated, written before its end, or extended in another way than by a write at its
-/// end.
+/// Checks that a file is neither immutable nor append-only. The check is needed before a file is
+/// renamed, removed, linked, truncated, written before its end, or extended other than by a write
+/// at its end.
 pub fn check_mutable(core: &InodeCore) -> Result<()> {
     check_without(core, InodeFlags::IMMUTABLE | InodeFlags::APPEND)
 }
 
-/// Checks that an inode is not immutable. No other inode may change its attributes, get names as a
-/// directory, or be written at its end or get preallocated space as a file.
+/// Checks that an inode is not immutable. The check is needed before its attributes change, before
+/// a directory gets a name, and before a file is written at its end or gets preallocated space.
 pub fn check_not_immutable(core: &InodeCore) -> Result<()> {
     check_without(core, InodeFlags::IMMUTABLE)
 }

@@ -59,7 +59,7 @@ pub struct Mount {
     pub lease_grace: Duration,
     /// How an open learns whether a file has locks.
     pub lock_check: LockCheck,
-    /// Counts of the watches.
+    /// Number of watches on inodes of the volume.
     pub watches: Watches,
     pub(crate) activity: ActivityCounts,
     pub(crate) freezer: Freezer,
@@ -122,7 +122,7 @@ impl Mount {
         self.inode_cache.take(number).map(|inode| InodeRef::new(self, inode))
     }
 
-    /// Releases a reference that is not in an `InodeRef`.
+    /// Releases a reference to an inode that no `InodeRef` holds.
     pub fn release(&self, entry: Arc<CachedInode>) {
         self.inode_cache.release(entry);
     }

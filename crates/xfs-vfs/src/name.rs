@@ -8,7 +8,7 @@ use crate::kind::CachedInode;
 /// The longest name in a directory, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 255;
 
-/// A name in a directory, which need not exist.
+/// A directory and a name in it. An entry of this name need not exist.
 #[derive(Clone, Copy)]
 pub struct EntryName<'a> {
     /// The directory.

@@ -244,7 +244,7 @@ impl SetAttributes {
     }
 }
 
-/// The treatment of an existing new name by a rename, and of the old name.
+/// How a rename treats a file that already has the new name, and the old name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RenameMode {

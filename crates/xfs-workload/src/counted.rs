@@ -1,10 +1,11 @@
-//! Counters of a target that are measured in addition to the time.
+//! Counters of a target (a volume on which a workload runs) that are measured in addition to the
+//! time.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of a target. `None` means that the target does not count these events.
+/// Counters of a target. A field is `None` if the target does not count these events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Number of transactions. Each transaction of a chain counts.
@@ -57,7 +58,7 @@ impl ScopeCount {
 }
 
 impl SharedWrites {
-    /// Returns the counters minus those of `before`, an earlier time.
+    /// Returns the increase since `before`, the counters at an earlier time.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let more = |(place, now): (&String, &u64)| {
@@ -89,7 +90,7 @@ impl Counted {
         }
     }
 
-    /// Returns the counters minus those of `before`, an earlier time.
+    /// Returns the increase since `before`, the counters at an earlier time.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));

@@ -146,8 +146,8 @@ fn microseconds(seconds: f64) -> String {
 /// Number of microseconds per second.
 pub(crate) const MICROSECONDS: f64 = 1e6;
 
-/// Returns the table of how much faster more threads are: compared with one thread, or, for more
-/// threads than processors, compared with as many threads as processors.
+/// Returns the table of how much faster several threads are than one. More threads than processors
+/// are compared with as many threads as processors.
 fn scaling(report: &Report, section: &str) -> Table {
     let steps = report.steps(section);
     let mut rows = Vec::new();

@@ -140,8 +140,7 @@ pub(crate) struct VisitOutcome {
     pub(crate) footprint: MemoryFootprint,
 }
 
-/// The memory that a worker uses, and the memory of the inodes that its lookups brought into
-/// memory.
+/// The memory of a worker: that of the inodes that its lookups read, and all its other memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryFootprint {
     /// Number of bytes of the inodes, with all objects that belong to them.
@@ -156,8 +155,8 @@ impl MemoryFootprint {
         Self { inodes_bytes, base_bytes: after.total_bytes.saturating_sub(inodes_bytes) }
     }
 
-    /// Checks that the memory of `files` inodes was charged to the group at all, which some kernels
-    /// do not do.
+    /// Checks that the kernel charged the memory of `files` inodes to the group. Some kernels do
+    /// not.
     ///
     /// # Errors
     ///

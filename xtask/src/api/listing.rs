@@ -45,7 +45,7 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Lists a module under `shown`, the path that users write.
+    /// Lists the items of a module under `shown`, the path that users write.
     fn module(&mut self, at: &ModulePath, shown: &str) -> Result<(), Error> {
         if self.modules.contains(&(at.clone(), shown.to_owned())) {
             return Ok(());
@@ -341,7 +341,8 @@ impl Listing<'_> {
         }
     }
 
-    /// Adds a line, with the attributes that matter to users before it.
+    /// Adds a line to the listing unless the item is hidden. The attributes that matter to users
+    /// precede the line.
     fn line(&mut self, attributes: &[Attribute], line: String) {
         if is_hidden(attributes) {
             return;
@@ -414,7 +415,7 @@ fn generics(generics: &Generics) -> String {
     parameters + &clause.unwrap_or_default()
 }
 
-/// Returns the arguments of a type: `<D>` of `SharedDevice<D>`.
+/// Returns the generic arguments of a type as text: `<D>` of `SharedDevice<D>`.
 fn arguments(kind: &Type) -> String {
     match kind {
         Type::Reference(reference) => arguments(&reference.elem),

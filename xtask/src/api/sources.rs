@@ -70,15 +70,16 @@ pub(super) struct Import {
     is_private: bool,
 }
 
-/// The state of a search for a name: which declarations it takes into account.
+/// The state of a search for a name, and which `use` declarations the search takes into account.
 #[derive(Clone, Copy, Debug)]
 struct Lookup {
     /// The number of `use` declarations that the search has followed.
     uses: usize,
-    /// Whether the names that `use …::*` brings count. The path of such a `use` itself is looked up
-    /// without them.
+    /// Whether the names that a `use …::*` brings are found. The path of such a `use` itself is
+    /// looked up without these names.
     globs: bool,
-    /// Whether private `use` declarations count. They count only for the first name of a path.
+    /// Whether names of private `use` declarations are found. They are found only for the first
+    /// name of a path.
     privates: bool,
 }
 
@@ -125,7 +126,7 @@ impl Sources {
         })
     }
 
-    /// Returns all modules of a crate.
+    /// Returns all modules of a crate, each with its path.
     pub(super) fn modules_of(&self, krate: &str) -> Result<Vec<(ModulePath, Rc<Module>)>, Error> {
         self.module(&ModulePath::root(krate))?;
         let modules = self.modules.borrow();

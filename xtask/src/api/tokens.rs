@@ -70,20 +70,19 @@ fn append(text: &mut String, tokens: TokenStream) {
     }
 }
 
-/// Removes the comma after the last of several parts in brackets. The comma of a tuple of one part
-/// stays.
+/// Removes the final comma from a list in brackets. The comma of a tuple of one element stays.
 fn without_last_comma(inside: &str) -> &str {
     let shorter = inside.strip_suffix(',');
     shorter.filter(|shorter| shorter.contains([',', ':'])).unwrap_or(inside)
 }
 
-/// Returns whether `operator`, followed by the character `next`, is itself an operator.
+/// Returns whether `operator` and the character `next` after it form one operator together.
 fn is_one(operator: &str, next: char) -> bool {
     ["->", "=>", "::", "..", "..=", "<<", "==", "&&", "||"].contains(&&*format!("{operator}{next}"))
 }
 
-/// Appends an operator to `text`, with blanks as usual. Returns whether the next token follows
-/// without a further blank. `was_joined` says whether that held for the operator itself.
+/// Appends an operator to `text`, with the usual blanks around it. Returns whether the next token
+/// follows without a further blank. `was_joined` says whether the operator itself does so.
 fn append_operator(text: &mut String, operator: &str, was_joined: bool) -> bool {
     match operator {
         "->" | "=>" | "=" | "+" | "|" | "==" | "<<" => {

@@ -68,8 +68,8 @@ fn group_length(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns by how much the character `c` changes the depth of brackets. `last` is the character
-/// before it: the `>` of `->` and `=>` is no bracket.
+/// Returns the change of the nesting depth of brackets at the character `c`: 1, -1 or 0. `last` is
+/// the character before `c`: the `>` of `->` and `=>` is no bracket.
 fn step(last: char, c: char) -> isize {
     match c {
         '(' | '[' | '{' | '<' => 1,

@@ -8,8 +8,8 @@ use xfs_buffer::Result;
 use super::{AHEAD, BUFFERED, ContentsState, OpenContents};
 use crate::flusher::{FLUSH_PASSES, WAIT_PASSES};
 
-/// The work that a pass of the flusher leaves in one file, or in all files. The kinds of work are
-/// in the order of urgency, the most urgent last.
+/// The work that a pass of the flusher leaves in one file, or in all files. The variants are in the
+/// order of urgency, the most urgent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remaining {
     /// Nothing is left.

@@ -70,8 +70,8 @@ impl Contents {
         }
     }
 
-    /// Returns how buffered bytes change the metadata, if there are any. The caller must call this
-    /// before it reads the inode (I4).
+    /// Returns how buffered bytes change the metadata, or `None` if no bytes are buffered. The
+    /// caller must call this before it reads the inode (I4).
     pub fn shown(&self) -> Option<Shown> {
         // I4: the buffered bytes come first.
         self.has(BUFFERED).then(|| self.notes.lock().shown)

@@ -88,7 +88,7 @@ impl NewLists {
         self.access.is_none() && self.default.is_none()
     }
 
-    /// Returns the room that these lists need, if it is more than `room`.
+    /// Returns the room that these lists need, or `None` if `room` suffices for them.
     pub(crate) fn lacks_room(&self, room: ListRoom) -> Option<ListRoom> {
         let length = |list: &Option<Vec<u8>>| list.as_ref().map_or(0, Vec::len);
         let needed = ListRoom { access: length(&self.access), default: length(&self.default) };

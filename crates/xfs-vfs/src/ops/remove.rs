@@ -28,8 +28,8 @@ struct RemovalRequest<'a> {
 }
 
 impl RemovalRequest<'_> {
-    /// Returns whether this is the last name of the file, and its inode has no blocks that must be
-    /// freed before the inode.
+    /// Returns whether this is the last name of the file, and the inode has no blocks that must be
+    /// freed before the inode itself.
     fn is_last(&self) -> bool {
         let live = self.child.live();
         live.is_bare() && live.inode().core().nlink <= self.removal.links()
@@ -104,10 +104,10 @@ impl<'c> OpContext<'c> {
     }
 
     /// Removes the only name of an inode that has no other reference and no contents, and frees the
-    /// inode in the same transaction, without the unlinked list. Returns `None` if the inode must
-    /// go to the unlinked list, and `false` if the name means another inode by now. Sets `claimed`
-    /// once the inode is claimed: no further reference to it can be taken, even if the removal
-    /// fails.
+    /// inode in the same transaction, without the unlinked list. Returns `true` if that was done,
+    /// `false` if the name means another inode by now, and `None` if the inode must go to the
+    /// unlinked list. Sets `claimed` once the inode is claimed: no further reference to it can be
+    /// taken, even if the removal fails.
     fn remove_with_inode(
         &self,
         request: &RemovalRequest<'_>,
@@ -194,9 +194,9 @@ impl<'c> OpContext<'c> {
 
     /// Subtracts links from a file. An inode without links is put on its unlinked list.
     ///
-    /// The caller does this before any change that can choose its group. An unlinked list belongs
-    /// to the group of its inode, and a transaction that already holds the header of a higher group
-    /// would have to roll to latch that of a lower one.
+    /// The caller does this before any change that may take place in any group, such as an
+    /// allocation. An unlinked list belongs to the group of its inode. A transaction that already
+    /// holds the header of a higher group would have to roll to latch that of a lower one.
     #[doc(alias = "xfs_droplink")]
     pub(crate) fn drop_name(
         &self,

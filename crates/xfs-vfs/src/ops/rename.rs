@@ -199,8 +199,8 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Checks, for each directory that moves to another parent, that the caller may write it, since
-    /// its `..` changes.
+    /// Checks that the caller may write each directory that moves to another parent, since the `..`
+    /// of such a directory changes.
     fn check_moves(&self, rename: &KnownRename<'_>) -> Result<()> {
         let KnownRename { from, to, child, target, mode, .. } = *rename;
         if from.directory.number() == to.directory.number() {

@@ -31,7 +31,7 @@ impl OpContext<'_> {
         self.undelegated(&[file], || self.change_file(file, changes))
     }
 
-    /// Removes the capabilities of a file before the file gets another owner or group.
+    /// Removes the capabilities of a file if `changes` give the file another owner or group.
     fn drop_capabilities_of_given(
         &self,
         file: &CachedInode,
@@ -218,9 +218,9 @@ struct Hints {
 }
 
 impl Hints {
-    /// Returns whether these changes would give a directory a realtime extent size hint that does
-    /// not fit the realtime device, which new files would inherit. A hint that does not fit already
-    /// is removed by the change, and does not count.
+    /// Returns whether these changes would give a directory an extent size hint that new realtime
+    /// files inherit, and that does not fit the realtime device. A hint that does not fit before
+    /// the changes is removed by them, and does not count.
     fn misfit(&self, core: &InodeCore, changes: &SetAttributes, geometry: &Geometry) -> bool {
         let mut after = core.clone();
         after.drop_misfit_hints(geometry);

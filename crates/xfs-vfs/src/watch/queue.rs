@@ -145,7 +145,7 @@ impl InodeWatch for QueueWatch {
     }
 }
 
-/// Counts of the watches of a volume, and the last cookie that was used.
+/// The number of watches of a volume, and the last cookie that was given to a move.
 #[derive(Default)]
 pub struct Watches {
     all: AtomicU64<Volume>,

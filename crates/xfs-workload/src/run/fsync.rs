@@ -55,7 +55,7 @@ const FULL_TENTHS: u64 = 9;
 
 impl FsyncLoad {
     /// Returns the loads for an empty, a partly filled and a nearly full list. `full` is the number
-    /// of other changes in the last case.
+    /// of changes of other files that makes the list nearly full.
     fn all(full: u64) -> [Self; 3] {
         [
             Self { step: "list empty", others: 0, times: 200 },
@@ -69,8 +69,8 @@ impl FsyncLoad {
 struct CommitList {
     /// Number of bytes in the list, if known.
     bytes: Option<u64>,
-    /// Amount of the list that has been written since the start, in an arbitrary unit, if known.
-    /// Only equality of two values counts.
+    /// How much of the list has been written to the log so far, in an arbitrary unit, if known. Two
+    /// values are only compared for equality.
     written: Option<u64>,
 }
 

@@ -30,7 +30,7 @@ const LEAST_ROOM: u64 = 1 << 16;
 /// index entries.
 const BUFFER_BYTES: u64 = 2 << 10;
 
-/// The part of the inodes for which memory suffices.
+/// The part of all inodes that fits in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InodeRoom {
     All,
@@ -88,9 +88,9 @@ fn by_library(
     Ok(())
 }
 
-/// Measures lookups through the kernel, with a memory limit only if `bounds` is set. Returns
-/// whether the limit works. If not, the caller sets `bounds` no more, because each attempt may last
-/// for the whole time limit of a worker.
+/// Measures lookups through the kernel: once without a memory limit, and once more with one if
+/// `bounds` is set. Returns whether the limit works. If not, the caller does not set `bounds`
+/// again, because each attempt may last for the whole time limit of a worker.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,

@@ -87,8 +87,9 @@ impl Tree<'_> {
         Some(())
     }
 
-    /// Completes the current path. Inside a group, continues after the next comma or closing brace,
-    /// and skips an `as` with another name before it. Returns `None` outside of groups.
+    /// Adds the current path to the complete ones. Inside a group, continues after the next comma
+    /// or closing brace, and skips a renaming with `as` before it. Outside of groups the tree ends:
+    /// returns `None`.
     fn end_path(&mut self) -> Option<()> {
         let start = self.groups.last().copied().unwrap_or(0);
         if self.path.len() > start {
