@@ -48,7 +48,7 @@ impl Claims {
         !self.once.is_empty() && self.left > 0
     }
 
-    /// Counts the blocks of an extent, which the caller has verified.
+    /// Records that a file claims the blocks of an extent, which the caller has verified.
     pub(crate) fn claim(&mut self, extent: &Extent, geometry: &Geometry) {
         for part in parts(extent, geometry) {
             let (Some(once), Some(twice)) =
@@ -63,12 +63,12 @@ impl Claims {
         }
     }
 
-    /// Returns whether two files claim a block of the extent.
+    /// Returns whether some block of the extent is claimed twice.
     pub(crate) fn is_doubled(&self, extent: &Extent, geometry: &Geometry) -> bool {
         self.any(&self.twice, extent, geometry)
     }
 
-    /// Returns whether a file claims a block of the extent.
+    /// Returns whether some block of the extent is claimed by a file.
     pub(crate) fn is_claimed(&self, extent: &Extent, geometry: &Geometry) -> bool {
         self.any(&self.once, extent, geometry)
     }

@@ -1,4 +1,4 @@
-//! The contents of a file, with the ranges that are missing.
+//! The contents of a file, and the ranges of them that cannot be read or found.
 //!
 //! Owns: reading the mapped ranges, and finding the bytes before and after an unreadable sector.
 //! Does **not** own: the map.
@@ -10,9 +10,9 @@ use xfs_evidence::{ByteRange, Evidence, ForkEvidence};
 use xfs_format::extent::Extent;
 use xfs_format::{DiskAddr, FileBlock};
 
-/// Length of one read, in bytes.
+/// Most bytes that are read from the device at once.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Lengths of the reads after a longer one has failed, in bytes.
+/// Length in bytes of the short reads that follow a failed long one.
 const PIECE_BYTES: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;
 /// The most missing ranges that one file reports. Later ones are joined to the last.
@@ -27,7 +27,7 @@ pub struct Contents {
     window: RefCell<Window>,
 }
 
-/// Bytes of the file that were read last.
+/// The bytes of the file that the last read has returned, kept for the next caller.
 #[derive(Default)]
 struct Window {
     start: u64,
@@ -65,8 +65,8 @@ impl Contents {
         &self.extents
     }
 
-    /// Returns the ranges that are missing, in order and joined. Ranges that the device refuses are
-    /// known only after their contents have been read.
+    /// Returns the missing ranges in ascending order. Overlapping and adjacent ranges are joined.
+    /// Ranges that the device refuses are known only after their contents have been read.
     #[must_use]
     pub fn missing(&self) -> Vec<ByteRange> {
         let mut ranges = self.missing.borrow().clone();
@@ -81,8 +81,9 @@ impl Contents {
         joined
     }
 
-    /// Returns the next range at or after `offset` whose bytes were read. It has at most 1 MiB.
-    /// Holes, unwritten extents and ranges that cannot be read are passed over.
+    /// Returns the next range at or after `offset` whose bytes were read. The range has at most 1
+    /// MiB. `None` if no more bytes can be read. Holes, unwritten extents and ranges that cannot be
+    /// read are passed over.
     pub(crate) fn data_after(&self, evidence: &Evidence<'_>, offset: u64) -> Option<Range<u64>> {
         let mut offset = offset;
         while offset < self.size {
@@ -166,8 +167,8 @@ impl Contents {
         }
     }
 
-    /// Fills `buffer` from `offset` on, as far as the contents reach. Returns the number of bytes.
-    /// Bytes of holes and of missing ranges are zeros.
+    /// Fills `buffer` from `offset` on, as far as the contents reach. Returns the number of bytes
+    /// filled. Bytes of holes and of missing ranges are zeros.
     pub(crate) fn read_at(&self, evidence: &Evidence<'_>, offset: u64, buffer: &mut [u8]) -> usize {
         let left = self.size.saturating_sub(offset);
         let count = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));

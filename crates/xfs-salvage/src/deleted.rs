@@ -40,8 +40,8 @@ pub(crate) type LastName = (InodeNumber, Vec<u8>);
 pub(crate) struct Deleted {
     files: Vec<InodeNumber>,
     names: BTreeMap<InodeNumber, LastName>,
-    /// Inodes of deleted files as the log has them, if the inode on disk has nothing left of the
-    /// file.
+    /// The bytes of deleted inodes as the log has them, for inodes that have nothing of the file
+    /// left on disk.
     logged: BTreeMap<InodeNumber, Vec<u8>>,
     space: FreeSpace,
 }
@@ -144,7 +144,8 @@ impl Survey<'_, '_> {
     }
 }
 
-/// Returns whether an inode that is not in use has contents that can be salvaged.
+/// Returns whether an inode that is not in use is that of a file with contents, or a link with a
+/// target, that can be salvaged.
 fn is_file(
     evidence: &Evidence<'_>,
     claims: &Claims,
@@ -170,7 +171,8 @@ fn is_file(
     map.extents.iter().any(is_free) || (!core.is_free() && core.size == 0)
 }
 
-/// Returns the map of a deleted file.
+/// Returns the extent map of a deleted file. For a freed inode, it is read from what its fork still
+/// holds.
 fn map_of(evidence: &Evidence<'_>, inode: &InodeEvidence, core: &InodeCore) -> ForkEvidence {
     if core.is_free() {
         evidence.remains(inode, ForkKind::Data)

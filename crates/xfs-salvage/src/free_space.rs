@@ -1,5 +1,5 @@
-//! The free blocks of a group. With them, blocks that are in use again are left out of deleted
-//! files.
+//! The free blocks of a group. They show which blocks of a deleted file are in use again, and must
+//! be left out of its contents.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -45,8 +45,8 @@ impl FreeSpace {
     }
 
     /// Returns the parts of an extent that are free now. If the free-space btree is damaged, the
-    /// extent counts as free if no file claims a block of it. If the claims are not known either,
-    /// it counts as used.
+    /// extent counts as free if no file claims a block of it. If it is not known which blocks files
+    /// claim, the extent counts as used.
     pub(crate) fn free_parts(
         &self,
         evidence: &Evidence<'_>,

@@ -29,7 +29,7 @@ pub struct RescueMap {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RescueMapError {
-    /// A line has not the form of a map.
+    /// A line does not have the form that lines of a map have.
     #[error("line {line} is no line of a ddrescue map: {text}")]
     Line {
         /// The number of the line, from 1.
@@ -116,7 +116,7 @@ impl RescueMap {
         &self.missing
     }
 
-    /// Returns whether a byte of the range was not copied.
+    /// Returns whether at least one byte of the range was not copied.
     #[must_use]
     pub fn lacks(&self, range: ByteRange) -> bool {
         let next = self.missing.partition_point(|missing| missing.end <= range.start);

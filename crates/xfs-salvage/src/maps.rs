@@ -1,7 +1,7 @@
 //! Maps of damaged files, and of files whose inode is gone.
 //!
-//! Owns: joining the map in the inode with the extents that the survey has found elsewhere. Does
-//! **not** own: finding them (`survey.rs`).
+//! Owns: joining the map in the inode with the extents that the survey has found in other
+//! structures. Does **not** own: finding them (`survey.rs`).
 
 use xfs_evidence::{DirectoryEvidence, ForkEvidence, FoundName, InodeEvidence, Trust};
 use xfs_format::directory::index_start;
@@ -43,8 +43,8 @@ impl Salvage<'_> {
         map
     }
 
-    /// Returns the map of an inode that is gone, from the records of the reverse map; `None` if it
-    /// has none of the inode.
+    /// Returns the map of an inode that is gone, from the records of the reverse map; `None` if the
+    /// reverse map has no record of the inode.
     pub(crate) fn map_of_gone(&self, number: InodeNumber) -> Option<ForkEvidence> {
         let extents = self.forks.get(&number).filter(|extents| !extents.is_empty())?;
         let mut map = ForkEvidence::default();

@@ -76,10 +76,10 @@ impl Position {
     }
 }
 
-/// The thing that a node stands for.
+/// The kind of object on the volume, or of made-up directory, for which a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeKind {
-    /// The destination itself.
+    /// The top of the tree, which stands for the folder to which the caller copies.
     Top,
     /// An inode that can be read.
     Inode,
@@ -106,7 +106,8 @@ pub struct Node<'a> {
     remarks: RefCell<Remarks>,
     /// Whether the caller has finished the copy.
     is_copied: Cell<bool>,
-    /// Whether the file has been reported before, so that its drop reports nothing.
+    /// Whether another node has reported the file before, so that the drop of this one reports
+    /// nothing.
     is_reported: bool,
     last_name: Option<(InodeNumber, Vec<u8>)>,
 }
@@ -398,7 +399,7 @@ impl Node<'_> {
         self.is_copied.set(true);
     }
 
-    /// Records that a part of the file, which could be read, cannot be copied.
+    /// Records that a part of the file could be read but not copied, and the reason.
     pub fn add_lack(&self, reason: impl Into<String>) {
         self.remarks.borrow_mut().lack(reason);
     }

@@ -6,11 +6,11 @@ use xfs_format::InodeNumber;
 /// How much of a file was salvaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// All bytes were read, and every structure that leads to them passed its checks.
+    /// All bytes of the file were read, and every structure that leads to them passed its checks.
     Complete,
     /// All bytes were read, but a structure that leads to them is damaged or contradicts another.
     Doubtful,
-    /// Ranges are missing.
+    /// Ranges of the contents, or other parts of the file, are missing.
     Partial,
     /// The caller did not finish the copy: the destination refused the file, or the run was
     /// stopped.
@@ -136,7 +136,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Counts a report. Deleted files count as deleted only.
+    /// Adds a report to the totals. A deleted file is counted only as deleted, whatever its status.
     pub fn add(&mut self, report: &FileReport) {
         match (report.origin, report.status) {
             (Origin::Deleted, _) => {

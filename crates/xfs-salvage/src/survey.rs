@@ -30,8 +30,8 @@ use crate::report::{FileReport, Totals};
 
 /// The most extents of damaged files that are taken from the reverse map.
 const MOST_EXTENTS: u64 = 1 << 23;
-/// The most directory blocks that a sweep keeps, for directories that may turn out to be
-/// unreadable.
+/// The most directory blocks whose addresses a sweep (a search of all blocks) keeps, for
+/// directories that may turn out to be unreadable.
 const MOST_STRAYS: usize = 1 << 22;
 /// The most directories that are considered as the root.
 const MOST_ROOTS: usize = 16;
@@ -82,7 +82,7 @@ pub struct Salvage<'a> {
     /// The groups in which a freed inode looks like one in use, because neither inode btree nor
     /// reverse map is whole.
     unsure: BTreeSet<AgNumber>,
-    /// Whether the reverse map of every group was read, so that it knows every extent.
+    /// Whether the reverse maps of all groups were read whole, so that every extent is known.
     pub(crate) knows_all_extents: bool,
     pub(crate) root: Option<InodeNumber>,
     pub(crate) deleted: Deleted,
@@ -183,7 +183,7 @@ impl<'a> Salvage<'a> {
         &self.evidence
     }
 
-    /// Returns whether an inode that no name leads to may have been freed.
+    /// Returns whether an inode that looks in use, but that no name leads to, may have been freed.
     pub(crate) fn is_unsure(&self, number: InodeNumber) -> bool {
         let group = self.evidence.geometry().split_inode(number).map(|(group, _)| group);
         group.is_some_and(|group| self.unsure.contains(&group))
@@ -202,7 +202,7 @@ pub(crate) struct Survey<'a, 'p> {
     pub(crate) evidence: Evidence<'a>,
     pub(crate) inventory: Inventory,
     pub(crate) claims: Claims,
-    /// The directories of which a part is damaged, with their generation.
+    /// The directories that are damaged in part, each with its generation.
     damaged: BTreeMap<InodeNumber, u32>,
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
     strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,

@@ -57,7 +57,7 @@ pub(crate) struct Link<'a> {
     pub(crate) name: &'a [u8],
 }
 
-/// Rows in inode order, and their items.
+/// The rows of a unit of work in inode order, and the arena with their items.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) rows: Vec<Row>,

@@ -37,8 +37,8 @@ pub(crate) struct EmitContext<'a> {
     pub(crate) accounts: &'a [AccountBy],
 }
 
-/// The encoded rows of some batches, or a part of them: in memory, or in the spill file. The parts
-/// of a list are in the order of the rows.
+/// A part of the encoded output of some batches: a piece in memory, or earlier rows in the spill
+/// file. The parts in a list are in the order of the rows.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
     /// Rows as lines of text in the spill file, and the facts (findings and accounts) that were
@@ -46,7 +46,7 @@ pub(crate) enum EmittedPart {
     Spilled(SpillRange, Vec<Fact>),
 }
 
-/// The encoded rows of some batches, with their counts and sums.
+/// The encoded rows of some batches, with the counts and sums over these rows.
 pub(crate) struct Emitted {
     pub(crate) parts: Vec<EmittedPart>,
     pub(crate) inodes: u64,

@@ -75,7 +75,7 @@ pub(crate) struct LinkRuns {
     units: Vec<UnitLinks>,
 }
 
-/// The entries that name inodes of one unit of work.
+/// The directory entries, of all workers, that name inodes of one unit of work.
 #[derive(Default)]
 pub(crate) struct UnitLinks {
     kept: Vec<Vec<u8>>,

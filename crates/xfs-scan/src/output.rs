@@ -57,7 +57,7 @@ pub(crate) struct OutputPiece {
     pub(crate) facts: Vec<Fact>,
 }
 
-/// The encoded rows of a piece, in the form of its format.
+/// The encoded rows of a piece, in the form that its output format needs.
 pub(crate) enum Rows {
     /// Lines of text.
     Lines(Vec<u8>),
@@ -150,7 +150,7 @@ pub struct Output<'w> {
     pub(crate) appender: Appender<'w>,
 }
 
-/// Writes the pieces of an output, in order.
+/// Writes the finished pieces of an output to its destination, in order.
 pub(crate) struct Appender<'w> {
     rows: RowAppender<'w>,
     facts: Facts<'w>,

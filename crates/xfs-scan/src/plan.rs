@@ -30,7 +30,7 @@ pub(crate) const CHUNKS_PER_UNIT: usize = 256;
 /// can be read, the scan reads no further groups.
 const GROUPS_PER_ROUND: u32 = 1024;
 
-/// The inode chunks of one allocation group, as far as its inode btree could be read.
+/// The inode chunks of one allocation group that could be read from its inode btree.
 struct GroupChunks {
     chunks: Vec<InodeChunk>,
     findings: Vec<Finding>,

@@ -337,7 +337,7 @@ fn add_target(core: &InodeCore, bytes: &[u8], arena: &mut Vec<u8>) {
     push_item(arena, RowItem::Symlink(fork.get(..length).unwrap_or(fork)));
 }
 
-/// The pieces of one large read that could not be read.
+/// The unreadable pieces of one large read.
 struct RunErrors {
     /// Offset of each unreadable piece in bytes from the start of the read, and its error.
     failed: Vec<(usize, IoError)>,
@@ -385,8 +385,8 @@ fn spans(chunk: &InodeChunk) -> impl Iterator<Item = InodeSpan> + use<> {
     })
 }
 
-/// Splits `spans` in two. The first part, of at least one span, is adjacent on disk and fits into
-/// one read. Returns `None` if there are no spans.
+/// Splits `spans` in two. The spans of the first part, at least one, are adjacent on disk and fit
+/// into one read. Returns `None` if there are no spans.
 fn split_run<'s>(
     spans: &'s [InodeSpan],
     geometry: &Geometry,

@@ -15,7 +15,7 @@ pub struct RowWriter<'w> {
     report: ScanReport,
 }
 
-/// Some rows and findings, which are written together.
+/// Rows and findings that a caller adds one by one, and that are then written together.
 pub struct RowPiece<'a> {
     encoder: Box<dyn RowEncoder + 'a>,
     report: &'a mut ScanReport,

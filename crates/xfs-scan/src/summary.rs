@@ -187,7 +187,7 @@ impl Summary {
         }
     }
 
-    /// Adds the figures of another summary, which covers other rows of the same volume.
+    /// Adds the figures of another summary, which was computed from other rows of the same volume.
     pub(crate) fn merge(&mut self, other: Self) {
         self.total.add(other.total);
         for (name, share) in other.by_type {

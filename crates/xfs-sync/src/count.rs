@@ -34,13 +34,13 @@ impl Tally {
 /// The number of writes and of locks in each scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Scope [`Slot`].
+    /// The counts of scope [`Slot`].
     pub slot: Tally,
-    /// Scope [`Object`].
+    /// The counts of scope [`Object`].
     pub object: Tally,
-    /// Scope [`Group`].
+    /// The counts of scope [`Group`].
     pub group: Tally,
-    /// Scope [`Volume`].
+    /// The counts of scope [`Volume`].
     pub volume: Tally,
 }
 
@@ -144,9 +144,9 @@ thread_local! {
     static MINE: Registered = Registered::new();
 }
 
-/// Adds one to a counter of the calling thread. No other thread writes that counter, so no atomic
-/// addition is needed. Writes of a thread while its thread-local values are destroyed are not
-/// counted.
+/// Adds one to the counter of a scope in the calling thread's `table`. No other thread writes that
+/// counter, so no atomic addition is needed. Writes of a thread while its thread-local values are
+/// destroyed are not counted.
 #[track_caller]
 fn note(scope: usize, table: impl Fn(&Counters) -> &[AtomicU64; SCOPES]) {
     let place = Location::caller();

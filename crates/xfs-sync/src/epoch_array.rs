@@ -116,7 +116,8 @@ impl<T: Send + Sync + 'static, S: Scope, const N: usize> EpochArray<T, S, N> {
     }
 }
 
-/// Releases the reference count that a slot owned.
+/// Releases the reference count that a slot of the array owned, and so drops the value if that was
+/// the last.
 ///
 /// # Safety
 ///

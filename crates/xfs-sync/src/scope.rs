@@ -6,8 +6,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The extent to which a lock or an atomic is shared. Each lock and each atomic has a scope as a
-/// part of its type.
+/// How widely a lock or an atomic is shared among threads. Each lock and each atomic has a scope as
+/// a part of its type.
 pub trait Scope: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
     /// Index of the scope in tables of counts: 0 for the narrowest scope.
     const INDEX: usize;

@@ -11,10 +11,11 @@ use crossbeam_utils::CachePadded;
 
 use crate::raw::thread_number;
 
-/// Limit on the number of slots. A sum over more slots would cost more than those slots save.
+/// Limit on the number of slots. With more slots, the longer sum over all of them would cost more
+/// than the additional slots save.
 const MAX_SLOTS: usize = 64;
 
-/// One `T` per slot, each on its own cache lines.
+/// A value that is split by slot: one `T` per slot, each on its own cache lines.
 pub struct Slots<T> {
     slots: Box<[CachePadded<T>]>,
 }

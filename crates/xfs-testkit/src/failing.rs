@@ -118,7 +118,8 @@ impl FailingDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes to the underlying device and keeps the bytes that the write replaced.
+    /// Writes to the underlying device. Keeps the replaced bytes, so that a failed flush can undo
+    /// the write.
     fn write(&self, state: &mut State, write: UnflushedWrite) -> io::Result<()> {
         self.inner.write_at(&write.after, write.offset, write.durability)?;
         state.unflushed.push(write);

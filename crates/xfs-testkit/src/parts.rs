@@ -16,7 +16,8 @@ use crate::cow::check_inside;
 use crate::delegate_device;
 use crate::recording::RecordingDevice;
 
-/// Two devices, one after the other, read-only. It is the base of a recording of both devices.
+/// A read-only device that holds two devices, one after the other. It is the base of a recording of
+/// both.
 pub struct JoinedDevice {
     parts: [SharedDevice; 2],
 }

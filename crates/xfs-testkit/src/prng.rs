@@ -22,7 +22,7 @@ impl Prng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a random number in `range`, or the start of an empty range.
+    /// Returns a random number in `range`. If the range is empty, returns its start.
     pub const fn within(&mut self, range: Range<usize>) -> usize {
         let width = range.end.saturating_sub(range.start);
         if width == 0 { range.start } else { range.start + (self.number() % width as u64) as usize }

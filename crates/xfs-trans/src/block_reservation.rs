@@ -12,7 +12,7 @@ pub struct BlockReservation {
     blocks: u64,
 }
 
-/// Where a transaction takes the blocks that its block reservation lacks.
+/// The source of the blocks that a transaction needs beyond those of its block reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPool {
     /// The missing blocks come from the free blocks. The transaction is refused if too few are

@@ -44,7 +44,7 @@ struct SlotCounts {
     free_inodes: AtomicU64<Slot>,
 }
 
-/// The pool of blocks for operations that must not fail for lack of space.
+/// The pool of free blocks that are kept for operations that must not fail for lack of space.
 #[derive(Debug, Default)]
 struct ReservePool {
     size: u64,
@@ -110,8 +110,8 @@ impl Counters {
         self.is_pool_short.store(own.is_short(), Ordering::Release);
     }
 
-    /// Takes free blocks as [`take`](Self::take) does. If too few are free, takes all of the blocks
-    /// from the pool.
+    /// Takes free blocks as [`take`](Self::take) does. If too few are free, takes all `blocks`
+    /// blocks from the pool instead.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ impl Counters {
         }
     }
 
-    /// Adds `delta` free blocks, or takes `-delta` of them if `delta` is negative.
+    /// Adds `delta` blocks to the free blocks, or takes `-delta` of them if `delta` is negative.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ mod bytes;
 mod fork;
 mod image;
 
-/// The parts of an inode that are not known to be on disk.
+/// The parts of an inode (core, forks) that are not known to be on disk.
 struct PendingFields {
     /// The parts that were changed since they were last copied into the cluster.
     dirty: LoggedFields,
@@ -217,7 +217,7 @@ impl InodeRecord {
 
     /// Returns the current image to a caller that keeps the contents in a form of its own from now
     /// on. If all parts of the inode are on disk, the record hands over its image, because it needs
-    /// none (I5). The caller holds the latch, shared or exclusive.
+    /// none (I5). The caller holds the latch, in shared or exclusive mode.
     ///
     /// # Errors
     ///
@@ -253,7 +253,8 @@ impl InodeRecord {
         self.state.sequence()
     }
 
-    /// Returns the state that the log keeps in the record.
+    /// Returns the log's state of the item, such as its LSN in the AIL, which is stored in the
+    /// record.
     pub(crate) const fn state_of(&self) -> &ItemState {
         &self.state
     }

@@ -13,25 +13,26 @@ use xfs_format::{FsBlock, InodeNumber};
 #[doc(alias = "XFS_EFI_MAX_FAST_EXTENTS")]
 const MAX_EXTENTS: usize = 16;
 
-/// One piece of work that an intent announces.
+/// The description of one piece of work that an intent announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntentPayload {
-    /// Frees an extent.
+    /// The work frees an extent.
     #[doc(alias = "EFI")]
     ExtentFree(ExtentFree),
-    /// Changes the reverse map.
+    /// The work changes the reverse map.
     #[doc(alias = "RUI")]
     Rmap(RmapExtent),
-    /// Changes reference counts.
+    /// The work changes reference counts.
     #[doc(alias = "CUI")]
     Refcount(RefcountExtent),
-    /// Changes the extent map of a file.
+    /// The work changes the extent map of a file.
     #[doc(alias = "BUI")]
     Map(MapExtent),
-    /// Changes an extended attribute.
+    /// The work changes an extended attribute.
     #[doc(alias = "ATTRI")]
     Attr(Box<AttrPayload>),
-    /// Exchanges extents of two files. The ID in the payload is replaced when the intent is logged.
+    /// The work exchanges extents of two files. The ID in the payload is replaced when the intent
+    /// is logged.
     #[doc(alias = "XMI")]
     Exchange(ExchangeIntent),
 }

@@ -60,8 +60,8 @@ pub struct CommittedChain {
     pub sequence: u64,
 }
 
-/// A transaction, or a chain of transactions, each of which is a step of the chain. The diagram at
-/// the start of the module shows its life.
+/// A transaction, or a chain of transactions. Each transaction of a chain is called a step. The
+/// diagram at the start of the module shows its life.
 #[doc(alias = "xfs_trans")]
 #[must_use = "a transaction is committed or cancelled"]
 pub struct Transaction<'journal> {
@@ -86,7 +86,7 @@ pub struct Transaction<'journal> {
     committed: CommittedChain,
 }
 
-/// The way in which a chain continues after a step.
+/// Whether a chain continues after a step, or ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StepEnd {
     /// The chain continues with its next step.

@@ -120,9 +120,10 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
 struct Rebuild<'a> {
     group: Group<'a>,
     chunks: Vec<InodeChunk>,
-    /// The old AGI, if it can be read.
+    /// The AGI on the damaged volume, if it can be read.
     agi: Option<Agi>,
-    /// The blocks of the old inode btrees if these btrees stay, or `None` if they are rebuilt.
+    /// The blocks of the group's inode btrees if these btrees stay as they are. `None` if they are
+    /// rebuilt.
     kept: Option<Vec<AgBlock>>,
     /// Blocks without a known owner that stay out of the free space: they may belong to files that
     /// cannot be read.

@@ -78,9 +78,9 @@ const fn clear_unused(superblock: &mut Superblock) {
 /// The flags for the state of quota that a volume of version 5 may have.
 const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
 
-/// Returns the superblock with the inode numbers of the realtime bitmap and summary filled in,
-/// which mkfs.xfs leaves out of the copies. Their inodes are the two after the root inode. Filling
-/// them in is safe: no directory names these inodes, so no user can have a file there.
+/// Returns the superblock with the numbers of the realtime bitmap and summary inodes filled in,
+/// which mkfs.xfs leaves out of the copies. These are the two inodes after the root inode, provided
+/// that each of them cannot be read or is a regular file with one link and no permissions.
 fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superblock {
     let is_set = |inode: InodeNumber| inode.0 != 0 && !inode.is_null();
     let evidence = patient.evidence();
@@ -106,7 +106,8 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
     superblock
 }
 
-/// Returns whether the sector of a group holds a superblock that passes its checks.
+/// Returns whether the first sector of a group holds a superblock that passes its checks and equals
+/// the right one, except for the counters.
 fn holds(patient: &Patient, group: AgNumber) -> bool {
     let geometry = patient.geometry();
     let at = geometry.header_disk_addr(group, 0);
@@ -117,7 +118,8 @@ fn holds(patient: &Patient, group: AgNumber) -> bool {
             .is_ok_and(|found| is_same(&found, patient.superblock()))
 }
 
-/// Returns whether two superblocks are equal but for their counters, which rule `counters` writes.
+/// Returns whether two superblocks are equal except for their counters, which rule `counters`
+/// writes.
 fn is_same(found: &Superblock, right: &Superblock) -> bool {
     let counters = Superblock {
         inode_count: right.inode_count,

@@ -16,7 +16,7 @@ fn superblock(device: &SharedDevice) -> Superblock {
     find_superblock(&**device).expect("a known version").expect("a superblock").superblock
 }
 
-/// Returns the volume with its log replayed, as a device that can be written.
+/// Returns the volume of the quota image with its log replayed, as a device that can be written.
 fn recovered() -> SharedDevice {
     let device: SharedDevice = Arc::new(CowDevice::new(Arc::new(golden_quota())));
     let superblock = superblock(&device);

@@ -20,7 +20,8 @@ use xfs_testkit::golden;
 /// The sector size of the golden image.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// The most bytes that an overlay of a test keeps.
+/// The most bytes of writes that an overlay device keeps in memory, above the device that it must
+/// not change.
 const OVERLAY_BYTES: u64 = 64 << 20;
 
 /// A copy of the golden image that can be written.

@@ -21,7 +21,8 @@ use xfs_oracle::Xfsprogs;
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_repair::{RehearsalOptions, rehearse};
 
-/// The most bytes that an overlay keeps.
+/// The most bytes of writes that an overlay device keeps in memory, above the device that it must
+/// not change.
 const OVERLAY_BYTES: u64 = 256 << 20;
 
 /// Ranges of bytes to fill with zeros.
@@ -74,7 +75,7 @@ fn headers(geometry: &Geometry, index: u32) -> Damage {
 }
 
 /// Returns the first seven blocks of a group: its headers and the roots of its btrees as mkfs.xfs
-/// places them, and perhaps the start of the log.
+/// places them, and perhaps the start of an internal log.
 fn start_of(geometry: &Geometry, group: AgNumber) -> Damage {
     let at = geometry.header_disk_addr(group, 0);
     vec![(at, u64::from(geometry.block_size) * 7)]

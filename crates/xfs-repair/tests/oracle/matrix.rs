@@ -31,7 +31,8 @@ use xfs_testkit::Prng;
 /// `FERROXFS_SEED=N..M` runs other seeds.
 const SEEDS: u64 = 6;
 
-/// The most bytes that an overlay keeps.
+/// The most bytes of writes that an overlay device keeps in memory, above the device that it must
+/// not change.
 const OVERLAY_BYTES: u64 = 64 << 20;
 
 /// Returns the trials: for each kind of volume, one with losses allowed and one without.
@@ -118,7 +119,8 @@ impl Volume {
         bytes
     }
 
-    /// Returns a digest of the contents of blocks and their offsets in the file.
+    /// Returns a digest of a file's extents: the bytes in their blocks, and their offsets in the
+    /// file.
     fn digest(&self, extents: &[Extent]) -> u64 {
         let mut hasher = DefaultHasher::new();
         for extent in extents {
@@ -217,8 +219,8 @@ impl Contents {
         }
     }
 
-    /// Returns the names, attributes and contents that are gone in `after`, unless a loss names
-    /// their inode.
+    /// Returns a message for each name, attribute or file contents that `after` no longer has,
+    /// unless the plan lists a loss for the inode.
     fn gone(&self, damaged: &Volume, after: &Volume, losses: &Losses) -> Vec<String> {
         let mut now = Self::reachable(after);
         // An inode below a directory that is still damaged is not gone.
@@ -262,7 +264,7 @@ impl Data {
 /// The inodes whose losses a plan lists.
 struct Losses {
     inodes: BTreeSet<InodeNumber>,
-    /// Whether some loss names no inode. Any inode may then have lost something.
+    /// Whether the plan lists a loss without an inode. Any inode may then have lost something.
     is_general: bool,
 }
 

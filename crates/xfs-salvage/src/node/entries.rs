@@ -23,7 +23,7 @@ struct Candidate {
     is_doubtful: bool,
 }
 
-/// The entries of a directory, which are made one by one.
+/// An iterator over the entries of a directory. Each node is made when the iterator reaches it.
 pub struct NodeEntries<'a> {
     salvage: &'a Salvage<'a>,
     position: Rc<Position>,
@@ -33,7 +33,8 @@ pub struct NodeEntries<'a> {
     rest: Rest,
 }
 
-/// The entries that come after the names of the directory.
+/// The entries that come after the names of the directory: where the search for the next one goes
+/// on.
 enum Rest {
     Nothing,
     Orphans(OrphanPass, InodeNumber),
@@ -45,9 +46,9 @@ enum Rest {
 enum OrphanPass {
     /// Directories whose inode cannot be read.
     Gone,
-    /// Directories whose parent is not an orphan itself.
+    /// Orphan directories whose parent directory is not an orphan itself.
     Tops,
-    /// The directories that are left: each is an ancestor of itself.
+    /// The orphan directories that are left, which form rings: each is its own ancestor.
     Rings,
     /// All other inodes.
     Files,
@@ -82,8 +83,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the names of the directory from its entries and from parent pointers. If both have a
-    /// name, the more reliable one is used.
+    /// Returns the names of the directory from its entries and from parent pointers. If an entry
+    /// and a parent pointer give the same name, the more reliable of the two is used.
     fn candidates(&self) -> Vec<Candidate> {
         let number = self.inode.number;
         let remarks = &mut *self.remarks.borrow_mut();

@@ -163,7 +163,7 @@ fn inode_btree_that_is_zeroed_loses_no_file() {
 
 const NOISE: u64 = 192 << 10;
 
-/// Overwrites the first `NOISE` bytes of an image with random bytes.
+/// Overwrites the first `NOISE` bytes of an image with seeded random bytes.
 fn add_noise(image: &mut Image) {
     let mut random = Prng::new(0x5eed);
     let noise: Vec<u8> = (0..NOISE / 8).flat_map(|_| random.number().to_be_bytes()).collect();

@@ -21,7 +21,7 @@ use crate::{Finding, FindingCode};
 const READ_BYTES: usize = 512 << 10;
 /// Most directory blocks that are listed and sorted at a time.
 const BLOCKS_PER_ROUND: usize = 1 << 16;
-/// Number of unreadable blocks of one directory after which the rest of the directory is skipped.
+/// After this many unreadable blocks of one directory, the rest of the directory is skipped.
 const MOST_FAILURES: u32 = 16;
 
 /// A directory block to be read.

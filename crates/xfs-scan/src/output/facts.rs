@@ -117,8 +117,8 @@ impl<'w> Facts<'w> {
         }
     }
 
-    /// Writes the end of the side output. Returns the facts for the metadata of the file, or `None`
-    /// if the format has no metadata.
+    /// Writes the totals at the end of the side output. Returns the facts for the metadata of the
+    /// file, or `None` if the format has no metadata.
     pub(super) fn finish(self, trailer: Trailer) -> Result<Option<MetadataFacts>, ScanError> {
         if let Some(mut side) = self.side {
             side.row(&ndjson::tail(trailer))?;

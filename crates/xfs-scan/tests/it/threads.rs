@@ -4,8 +4,9 @@ use xfs_testkit::{golden, run_with_threads};
 
 use crate::support::{options, scan_image};
 
-/// Compares the output of a scan that gets fewer threads than requested, or none, with that of a
-/// scan that gets all. Checks I3 of `xfs_scan::parallel`: only started workers count.
+/// Compares the output of a scan that gets fewer threads than requested, or no thread at all, with
+/// that of a scan that gets all requested threads. Checks I3 of `xfs_scan::parallel`: only started
+/// workers count.
 #[test]
 fn scan_works_with_fewer_threads_than_requested() {
     run_with_threads("threads::scan_works_with_fewer_threads_than_requested", |limit| {

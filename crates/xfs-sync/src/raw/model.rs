@@ -21,8 +21,8 @@ pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 /// which the explorer can switch tasks, and it tries the same orders of steps without them.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 0;
 
-/// Returns the number of the running task in place of that of a thread. All tasks share one system
-/// thread, so thread-local values cannot distinguish them.
+/// Returns the number of the running task of the explorer, in place of a thread's number. All tasks
+/// share one system thread, so thread-local values cannot distinguish them.
 pub(crate) fn thread_number() -> usize {
     shuttle::current::me().into()
 }

@@ -52,8 +52,8 @@ impl JoinedBuffer {
         self.buffer.unlatch();
     }
 
-    /// Records that the blocks of the buffer are freed. `invalidate` records the same in the item
-    /// of the buffer.
+    /// Records in this list that the blocks of the buffer are freed. `invalidate` records the same
+    /// in the item of the buffer.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
         invalidate(&self.item, &self.buffer);
         (self.dirty, self.claimed, self.freed) = (true, false, true);
@@ -92,7 +92,8 @@ impl JoinedBuffers {
         items.extend(dirty.map(|joined| Arc::clone(&joined.item) as Arc<dyn LogItem>));
     }
 
-    /// Ends a committed step. Buffers that are not held are released, and held ones become clean.
+    /// Ends a step that was committed: releases the buffers that are not held, and marks the held
+    /// ones as clean.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
             match (joined.held, std::mem::take(&mut joined.dirty)) {

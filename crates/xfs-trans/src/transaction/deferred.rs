@@ -56,7 +56,7 @@ pub trait Deferred: Send {
 pub enum Finish {
     /// The work is done.
     Done,
-    /// This part of the work is left, and needs a step of its own.
+    /// A part of the work is left: this unit, which needs a step of its own.
     Again(Box<dyn Deferred>),
 }
 

@@ -61,8 +61,8 @@ impl JoinedInodes {
         items.extend(dirty.map(|joined| Arc::clone(&joined.record) as Arc<dyn LogItem>));
     }
 
-    /// Ends a committed step. Inodes marked as leaving are unlatched, and the other inodes become
-    /// clean.
+    /// Ends a step that was committed: unlatches the inodes marked as leaving, and marks the other
+    /// inodes as clean.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
             joined.dirty = false;

@@ -10,8 +10,8 @@ use xfs_log::LogItem;
 use super::buffers::JoinedBuffers;
 use super::inodes::JoinedInodes;
 
-/// The greatest capacity of a list that is kept. Few operations need more, and every thread keeps
-/// its own lists.
+/// The greatest capacity with which a thread keeps a list for its next transaction. Few operations
+/// need more, and every thread has lists of its own.
 const MAX_KEPT: usize = 64;
 
 /// The lists of objects that a transaction holds.

@@ -6,14 +6,14 @@ use super::Transaction;
 use crate::block_reservation::BlockReservation;
 use crate::counters::Counters;
 
-/// The numbers of blocks and inodes that a transaction has taken, used and freed. They are added to
-/// the counters of the volume when a step is committed. Until then the freeing of a block could
+/// The numbers of blocks and inodes that a transaction has reserved, used and freed. They are added
+/// to the counters of the volume when a step is committed. Until then the freeing of a block could
 /// still fail, so no other operation may take it.
 #[derive(Debug)]
 pub(super) struct CounterChanges {
     /// Number of blocks that are reserved but not used yet.
     left: u64,
-    /// The part of `left` that returns to a block reservation if it is not used.
+    /// The number of blocks in `left` that return to a block reservation if they are not used.
     returnable: u64,
     /// Whether the transaction used more blocks than it had reserved.
     overdrawn: bool,

@@ -15,7 +15,7 @@ use crate::rules::facts::Facts;
 pub(super) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 impl Resolver<'_> {
-    /// Links each inode in use that has no name into `lost+found`.
+    /// Gives each inode in use that has no name a name in `lost+found`.
     pub(super) fn rescue(&mut self, links: &mut Vec<Link>) {
         let named: BTreeSet<InodeNumber> = links.iter().map(|link| link.child).collect();
         let made = self.tree.made.keys().copied();
@@ -68,8 +68,8 @@ impl Resolver<'_> {
         Some(inode)
     }
 
-    /// Returns the last known name of each inode: from a parent pointer, or else from a directory
-    /// entry.
+    /// Returns the last known name of each inode, by inode number: the name in a parent pointer, or
+    /// else that of a dropped directory entry.
     fn last_names<'n>(dropped: &'n [Dropped], facts: &'n Facts) -> BTreeMap<InodeNumber, &'n [u8]> {
         let of_entries = dropped.iter().map(|dropped| (dropped.link.child, &*dropped.link.name));
         let of_pointers = facts.pointers.iter().map(|pointer| (pointer.child, &*pointer.name));
@@ -77,7 +77,7 @@ impl Resolver<'_> {
     }
 
     /// Returns the name that an inode gets in `lost+found`: its last known name, with the inode
-    /// number if the name is taken, or the inode number alone.
+    /// number if the name is taken, or the inode number alone if no name is known.
     fn free_name(
         known: Option<&[u8]>,
         child: InodeNumber,

@@ -11,7 +11,7 @@ use super::lost_found::LOST_AND_FOUND;
 use super::{Tree, resolve};
 
 const ROOT: u64 = 128;
-/// The generation of every directory of the cases.
+/// The generation that every directory in these tests has.
 const GENERATION: u32 = 7;
 
 /// A volume with the root directory, the directory 131 "sub", and the files 140 "a" in the root and

@@ -14,8 +14,8 @@ use crate::build::btree;
 use crate::claims;
 use crate::model::Model;
 
-/// The records of all btrees of a group. They follow from the claims of the owners, and from the
-/// blocks that the btrees themselves take.
+/// The records of all btrees of a group. They are computed from the claims of the owners, and from
+/// the blocks that the new btrees themselves take.
 pub(super) struct Records {
     pub(super) free: Vec<FreeSpace>,
     pub(super) by_size: Vec<FreeSpace>,
