@@ -42,8 +42,8 @@ const NEWEST: ABI = ABI::V6;
 pub(crate) enum Reach<'a> {
     /// Only the files that are open.
     Nothing,
-    /// The files that are open, and open rings of io_uring, which can do only what they were made
-    /// for.
+    /// The files that are open, and open rings of io_uring, which are restricted to the operations
+    /// that they were made for.
     OpenRings,
     /// The files that are open, and these rights beneath this directory.
     Beneath(BorrowedFd<'a>, Rights),

@@ -42,7 +42,7 @@ pub const MAX_EXTENTS: usize = 1 << 22;
 /// The version of the format of a metadata image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadumpVersion {
-    /// Single blocks of 512 bytes, with an index before each 63 of them.
+    /// Single blocks of 512 bytes. An index of addresses comes before every 63 blocks.
     One,
     /// Extents, each with its address and length.
     Two,
@@ -144,10 +144,10 @@ pub enum MetadumpError {
     /// The image does not begin with a superblock.
     #[error("the metadata image does not begin with the superblock of an XFS volume")]
     NoSuperblock,
-    /// An extent lies past the end of the volume.
+    /// An extent ends past the end of the volume.
     #[error("the metadata image has a block at byte {at} of a volume of {length_bytes} bytes")]
     PastEnd {
-        /// The byte of the volume where the block lies.
+        /// The last byte of the extent, counted from the start of the volume.
         at: u64,
         /// The length of the volume in bytes.
         length_bytes: u64,

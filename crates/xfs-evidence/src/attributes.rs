@@ -32,7 +32,7 @@ const MOST_VALUE_BYTES: usize = 64 << 20;
 /// The largest number of damages that are reported for one attribute fork.
 const MOST_DAMAGES: usize = 1 << 10;
 
-/// An attribute that was found.
+/// An attribute that was found in a damaged inode or in its attribute fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundAttribute {
     /// The namespace; never [`Namespace::Parent`].
@@ -71,7 +71,7 @@ pub enum FoundValue {
     },
 }
 
-/// A parent pointer that was found.
+/// A parent pointer that was found in a damaged inode or in its attribute fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundParent {
     /// The inode number of the directory.

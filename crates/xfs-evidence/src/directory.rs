@@ -26,7 +26,7 @@ const MOST_NAMES: usize = 1 << 26;
 /// The largest number of damages that are reported for one directory.
 const MOST_DAMAGES: usize = 1 << 10;
 
-/// A name that was found in a directory.
+/// A name that was found in a damaged directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundName {
     /// The name: 1 to 255 bytes without `/` and NUL.
@@ -160,7 +160,7 @@ impl Evidence<'_> {
     }
 
     /// Notes the data blocks of a gap between extents as missing, up to the size of the directory.
-    /// A gap of which the whole map could be read is a hole, and not noted.
+    /// If the map of the whole gap could be read, the gap is a hole and is not noted.
     fn lose_gap(&self, gap: FileRange, inode: &InodeEvidence, found: &mut DirectoryEvidence) {
         let size = inode.any_core().map_or(0, |core| core.size);
         let end = FileBlock(size.div_ceil(u64::from(self.geometry().block_size)).min(gap.end.0));

@@ -45,8 +45,8 @@ const SAME: InodeSpace = InodeSpace(1);
 
 struct CpInto {
     pieces: Vec<CopySource>,
-    /// Paths in the image that is written to: first the sources in this image, last the
-    /// destination.
+    /// Paths in the image that is written to: first those sources that are in this image, and last
+    /// the destination.
     targets: ImagePaths,
     is_recursive: bool,
     writer_options: WriterOptions,
@@ -141,11 +141,12 @@ impl Run for CpInto {
     }
 }
 
-/// The destination of the copies in the image: a directory, and the name of a single copy.
+/// The destination of the copies in the image: a directory, and the new name if there is only one
+/// copy.
 struct CopyDestination<'a> {
     target: &'a ImagePath,
     directory: Node,
-    /// The name of a single copy; `None` if each copy keeps the name of its source.
+    /// The new name of the only copy; `None` if each copy keeps the name of its source.
     name: Option<OsString>,
 }
 

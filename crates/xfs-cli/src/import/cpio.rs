@@ -48,7 +48,7 @@ const STEP_BYTES: usize = 512;
 pub(crate) struct CpioReader {
     pub(super) input: ArchiveInput,
     /// The first name of each file with several names, and the number of its names that are still
-    /// to come.
+    /// to come; by device and inode number.
     links: HashMap<(u64, u64), (Vec<u8>, u64)>,
     link_bytes: usize,
     /// The name of the current member, and the checksum in its header, if the archive has

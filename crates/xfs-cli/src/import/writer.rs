@@ -50,7 +50,7 @@ use open_directory::ImageLevel;
 pub(crate) use open_directory::OpenDirectory;
 pub(crate) use options::WriterOptions;
 
-/// One run of writing files into a volume.
+/// A writer of files into a volume, for one run of a command.
 pub(crate) struct ImageWriter<'a> {
     writer_options: WriterOptions,
     /// The inode space of the current source. An inode number identifies a file only within its

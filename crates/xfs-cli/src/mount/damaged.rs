@@ -170,7 +170,7 @@ fn is_shown(name: &[u8]) -> bool {
 struct Surveyed<'a> {
     survey: &'a Salvage<'a>,
     tree: NameTree,
-    /// The entries of the directories that were asked for, sorted by name.
+    /// The entries of each directory that has been asked for, sorted by name.
     children: RefCell<HashMap<NameId, Rc<[NameId]>>>,
 }
 

@@ -94,7 +94,7 @@ fn files_written_through_a_killed_nbd_server_are_in_the_image() {
     assert!(check.status.success(), "{}", transcript(&check));
 }
 
-/// A server, which is killed when it is dropped.
+/// A running qemu-nbd, which is killed when this value is dropped.
 struct Server(Child);
 
 impl Drop for Server {

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use crate::changing::VolumeDir;
 
-/// Runs `edit` with a directory of its own for temporary files.
+/// Runs `edit` with these arguments. Its temporary files go into a directory of the test.
 fn edit(place: &VolumeDir, words: &[&str]) -> Output {
     fs::create_dir_all(place.path("tmp")).unwrap();
     let mut command = place.command(&[&["edit"], words].concat());

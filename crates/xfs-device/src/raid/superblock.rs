@@ -35,7 +35,7 @@ pub(crate) struct MemberSuperblock {
     pub(crate) disks: u32,
     /// Number of members that have a place in the array.
     pub(crate) active_disks: u32,
-    /// Whether this member has a place in the array.
+    /// Whether this member has a place in the array, and is neither a spare nor failed.
     pub(crate) is_active: bool,
     /// Whether the data of the member was being rebuilt or reshaped.
     pub(crate) is_incomplete: bool,

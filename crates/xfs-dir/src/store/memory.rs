@@ -89,7 +89,7 @@ impl MemoryFork {
         self.blocks.len()
     }
 
-    /// Changes a block directly, without the code under test.
+    /// Changes the bytes of a block directly, bypassing the code under test.
     pub(crate) fn damage(&self, at: FileBlock, change: impl FnOnce(&mut [u8])) {
         change(&mut self.blocks[&at].bytes.borrow_mut());
     }

@@ -154,7 +154,7 @@ impl ArchiveInput {
         self.broken(&error.to_string())
     }
 
-    /// Marks the archive as broken, and returns the failure that ends it.
+    /// Marks the archive as broken, and returns the failure with this message that ends its import.
     pub(in crate::import) fn broken(&mut self, message: &str) -> Failure {
         self.is_broken = true;
         self.failure(Exit::Failed, message)

@@ -9,8 +9,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(super) struct CountingReader<R> {
     input: R,
     buffer: Vec<u8>,
-    /// The position in the buffer of the first byte that is not consumed. The bytes up to `filled`
-    /// have been read.
+    /// The position in the buffer of the first byte that is not consumed. The bytes that have been
+    /// read end at `filled`.
     used: usize,
     filled: usize,
     /// The offset of the next byte in the input.

@@ -43,7 +43,7 @@ pub(super) struct StagedNode<'a> {
     staged_at: StagedAt,
 }
 
-/// The state of a staged file.
+/// Where a staged file is: under its final name, under no name, or published.
 enum StagedAt {
     /// The file has its final name, which was free.
     FinalName,
@@ -55,7 +55,8 @@ enum StagedAt {
 }
 
 impl<'a> NewName<'a> {
-    /// Creates a file, under its final name or without one, that is to be completed and published.
+    /// Creates a file under its final name or without a name. The caller completes the file, and
+    /// then publishes it.
     pub(super) fn begin(
         &'a self,
         kind: &NewKind<'_>,

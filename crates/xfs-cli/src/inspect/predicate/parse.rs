@@ -18,7 +18,8 @@ use crate::text::owners::find_id;
 use crate::text::pattern;
 use crate::text::time::Clock;
 
-/// Returns whether a word starts the expression, so that no more addresses follow.
+/// Returns whether a word of the command line starts the expression. The words before it are
+/// addresses (`IMAGE:/path`).
 pub(crate) fn is_expression_start(word: &OsStr) -> bool {
     let bytes = word.as_bytes();
     (bytes.len() > 1 && bytes.starts_with(b"-")) || matches!(bytes, b"(" | b"!")

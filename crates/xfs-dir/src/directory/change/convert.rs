@@ -32,8 +32,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.add_to_block(&block, entry)
     }
 
-    /// Changes the inode that an entry of the short form names. If the directory had no inode
-    /// number of more than 32 bits and the new number is one, all entries become longer.
+    /// Changes the inode that an entry of the short form names. If the new inode number is the
+    /// first one in the directory that needs more than 32 bits, all entries become longer.
     pub(super) fn replace_in_short(
         &mut self,
         short: Short,
