@@ -75,7 +75,7 @@ fn check_flagged(place: &VolumeDir, image: &str) {
     assert_eq!(place.check(&["cat", &format!("{image}:/d/again")]), "d/linked");
 }
 
-/// Checks I4 of `xfs_cli::import::writer`: flags that would prevent names come last.
+/// Checks I4 of `xfs_cli::import::writer`: flags that would prevent further names are set last.
 #[test]
 fn flags_come_when_a_file_has_its_names() {
     let place = flagged();

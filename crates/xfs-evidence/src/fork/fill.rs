@@ -58,7 +58,8 @@ fn uncovered(map: &BTreeMap<FileBlock, Extent>, extent: &Extent) -> Vec<Extent> 
     parts
 }
 
-/// Returns the parts of a range outside of other ranges, which are in order and do not overlap.
+/// Returns the parts of `range` that lie in none of `others`, which must be in order and not
+/// overlap.
 fn without(range: FileRange, others: &[FileRange]) -> Vec<FileRange> {
     let first = others.partition_point(|other| other.end <= range.start);
     let others = others.iter().skip(first).take_while(|other| other.start < range.end);
