@@ -160,8 +160,9 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
 }
 
 /// Cuts the power between two transactions of a chain, while intents of parent pointers are open.
-/// Recovery finishes the intents. All or nothing must be present of each change of a directory (I3
-/// of `xfs_dir::directory::change`) or of an attribute (I1 of `xfs_dir::attributes::change`).
+/// Recovery finishes the intents. Each change must be present as a whole or not at all: a change of
+/// a directory by I3 of `xfs_dir::directory::change`, and one of an attribute
+/// by I1 of `xfs_dir::attributes::change`.
 fn check_intents(seed: u64, options: &str, steps: usize) {
     let device = Arc::new(CowDevice::new(make_sized(VOLUME_BYTES, options)));
     let shared: SharedDevice = Arc::clone(&device) as _;
