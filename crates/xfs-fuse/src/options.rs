@@ -23,7 +23,8 @@ const FEWEST_THREADS: usize = 2;
 const MOST_THREADS: usize = 64;
 /// The smallest cache in bytes. With less, every operation would read its metadata again.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
-/// The inode cache gets the cache size divided by this number.
+/// The inode cache gets the size of the option `cache` divided by this number. The buffer cache
+/// gets the rest.
 const INODES_PART: usize = 4;
 /// Approximate memory of a cached inode in bytes.
 const INODE_BYTES: usize = 2 << 10;
@@ -116,8 +117,8 @@ impl OptionError {
 }
 
 impl MountOptions {
-    /// Returns the options of an existing mount, as a base for changes. The mount's restrictions
-    /// remain unless an option lifts them.
+    /// Returns the options of an existing mount, to which a remount adds its own options. The
+    /// restrictions of the mount remain unless an added option lifts them.
     ///
     /// # Errors
     ///

@@ -27,9 +27,10 @@ const NAME_BYTES: u32 = 255;
 const DOTS: u64 = 2;
 /// Alignment of entries, in bytes.
 const ALIGNMENT: usize = 8;
-/// Number of the lowest type bit in a mode.
+/// Number of the lowest type bit in a mode. The type in an entry is the mode shifted down by this
+/// number.
 const TYPE_SHIFT: u32 = 12;
-/// The type of a directory in an entry.
+/// The type in a directory entry that names a directory.
 const DIRECTORY: u32 = 0o4;
 
 /// A tree of files that never changes. Nodes have numbers; the root is [`ROOT_NODE`].
@@ -77,7 +78,7 @@ pub trait FileTree: Send + Sync + 'static {
     /// EIO if the target is lost.
     fn target(&self, node: u64) -> Result<Vec<u8>, Errno>;
 
-    /// Returns the extended attributes.
+    /// Returns the extended attributes of a node.
     ///
     /// # Errors
     ///
@@ -95,7 +96,7 @@ pub struct TreeAttributes {
     pub inode: u64,
     /// Length of the contents in bytes.
     pub size: u64,
-    /// Space in units of 512 bytes.
+    /// Space that the file takes, in units of 512 bytes.
     pub blocks: u64,
     /// Type and permissions.
     pub mode: u32,

@@ -28,7 +28,7 @@ const MAX_FILES: usize = 1000;
 /// The attributes of a file are read again for each of its names. So the attributes are not read
 /// for a file with this many names or more.
 const MAX_LINKS: u32 = 50;
-/// The bound of the changes that a planned repair keeps in memory, in bytes.
+/// Limit on the changes that a planned repair keeps in memory, in bytes.
 const OVERLAY_BYTES: u64 = 64 << 20;
 
 /// The most inodes that are read of one image.

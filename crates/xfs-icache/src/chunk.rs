@@ -72,8 +72,8 @@ impl<K: InodeKind> Chunk<K> {
         self.entries.read(collector, place as usize, look)
     }
 
-    /// Takes the lock under which inodes are inserted and removed. `None`: the chunk has left the
-    /// index.
+    /// Takes the lock of the chunk, under which inodes are inserted and removed. `None`: the chunk
+    /// has left the index.
     pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Residency>> {
         let stay = self.stay.lock();
         (!stay.gone).then_some(stay)

@@ -11,9 +11,9 @@ pub enum Count {
     Found,
     /// A lookup whose inode was cached and had no reference.
     Recycled,
-    /// A lookup that read the inode.
+    /// A lookup that read the inode, because it was not cached.
     Missed,
-    /// A lookup that read the inode while another thread inserted it.
+    /// A lookup that read the inode and then found that another thread had inserted it meanwhile.
     Duplicate,
     /// A new inode was made and inserted.
     Made,

@@ -106,7 +106,8 @@ pub(crate) enum Occupancy {
     Occupied,
 }
 
-/// Keeps a chunk in the index until this value is dropped.
+/// Keeps a chunk in the index of its group until this value is dropped, also while the chunk is
+/// empty.
 pub struct HeldChunk<'a, K: InodeKind> {
     group: &'a Group<K>,
     key: u32,

@@ -6,12 +6,13 @@
 
 use xfs_sync::{AtomicU64, Ordering, Slot, Slots, Volume};
 
-/// The largest batch, in inodes. A processor slot writes to the shared sum once for each batch. In
-/// a full cache, a slot fills one batch with insertions and the next one with evictions.
+/// The largest batch, in inodes. A processor slot counts insertions and removals by itself, and
+/// adds the difference to the shared sum only when it reaches a batch. In a full cache, a slot
+/// fills one batch with insertions and the next one with evictions.
 const MOST_BATCH: u64 = 1024;
 
-/// The largest batch, in inodes, on a machine with many processor slots. The sum can be wrong by
-/// one batch for each slot.
+/// The largest batch (see `MOST_BATCH`) on a machine with many processor slots. The shared sum of
+/// inodes can be wrong by one batch for each slot.
 const MOST_BATCH_OF_MANY: u64 = 256;
 
 /// The most inodes that one call evicts.

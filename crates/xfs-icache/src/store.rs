@@ -179,7 +179,7 @@ fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeN
     found
 }
 
-/// Inodes whose latches are held shared until this value is dropped.
+/// Inodes whose latches are held in shared mode until this value is dropped.
 struct Shared(Vec<Arc<LiveInode>>);
 
 impl Shared {

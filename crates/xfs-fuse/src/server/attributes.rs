@@ -129,7 +129,8 @@ impl Server {
         Ok(())
     }
 
-    /// Sets the length of a file. If the request has a handle, permission was checked at the open.
+    /// Sets the length of a file. If the request has the handle of an open file, permission was
+    /// checked when the file was opened.
     fn set_length(&self, node: &Node, wanted: &SetAttrIn) -> Result<(), Errno> {
         // ftruncate(2) to the same length is a change and sends times; truncate(2) is none and does
         // not.

@@ -198,7 +198,7 @@ impl Connection {
         Ok(Cookie(cookie))
     }
 
-    /// Waits for the reply to a request. Returns its payload.
+    /// Waits for the reply to a request. Returns the payload of the reply.
     pub(super) fn finish(&self, cookie: &Cookie) -> io::Result<Vec<u8>> {
         let mut state = self.state.lock();
         loop {

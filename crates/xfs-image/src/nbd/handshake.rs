@@ -43,7 +43,7 @@ const EXPORT_PADDING: usize = 124;
 /// The largest payload of a request to a server that does not state one, in bytes.
 const DEFAULT_PAYLOAD: u64 = 32 << 20;
 
-/// The facts of an export.
+/// The sizes and the flags of an export, as the server states them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Export {
     pub(super) size_bytes: u64,

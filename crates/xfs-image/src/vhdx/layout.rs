@@ -69,7 +69,7 @@ pub(super) struct Layout {
     pub(super) table: Region,
 }
 
-/// Reads both headers, and returns the one in use.
+/// Reads both headers, and returns the one in use: the valid one with the higher sequence number.
 pub(super) fn read_header(file: &dyn BlockDevice) -> Result<Header, ImageError> {
     let mut found: Option<Header> = None;
     for place in HEADER_PLACES {

@@ -220,7 +220,8 @@ fn data_use(inode: &Inode) -> DataUse {
     DataUse { format: core.data_format, bytes }
 }
 
-/// Replaces the data fork's root with one that has room for another number of children.
+/// Replaces the data fork's root with `root`, which has room for another number of children. `None`
+/// changes nothing.
 fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
     let (_, fork) = inode.parts_mut(ForkKind::Data);
     let Some(root) = root else { return };
