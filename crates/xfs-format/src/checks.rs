@@ -1,8 +1,8 @@
 //! The checks of each structure: one enum for each kind of structure.
 //!
 //! Owns: the names, the values and the messages of failed checks. Does **not** own the code that
-//! checks. The modules below import no structure, so that [`Corruption`](crate::Corruption) and the
-//! structures can both import them.
+//! checks. The modules below depend on no module of a structure, so that both
+//! [`Corruption`](crate::Corruption) and the modules of the structures can use them.
 
 pub(crate) mod acl;
 pub(crate) mod agf;

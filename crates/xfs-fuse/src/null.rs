@@ -1,4 +1,4 @@
-//! A server that answers at once, over the same transport, as a baseline for benchmarks.
+//! A server that answers at once, over the transport of a real mount, as a baseline for benchmarks.
 //!
 //! The server shows a root with directories `0`, `1`, …, and in each directory the files that
 //! clients have made. Clients must name the files of a directory `0`, `1`, … in this order, and

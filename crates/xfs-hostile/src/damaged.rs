@@ -2,7 +2,7 @@
 //! past damage, planning of repairs, and salvage.
 //!
 //! Owns: the changes of an image, with and without a right checksum. Does **not** own: the choice
-//! of the changed field, which is that of [`volume`](crate::volume).
+//! of the changed field, which [`volume`](crate::volume) makes.
 
 use std::hint::black_box;
 use std::sync::Arc;

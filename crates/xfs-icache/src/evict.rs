@@ -21,7 +21,7 @@ const MOST_THREADS: usize = 16;
 pub struct CacheCounts {
     /// Inodes that have references or are under construction.
     pub live: u64,
-    /// Inodes without a reference, which stay as long as there is room.
+    /// Inodes without a reference, which stay as long as the cache has room.
     pub reclaimable: u64,
     /// Inodes that are being evicted.
     pub reclaiming: u64,

@@ -7,8 +7,8 @@
 //!
 //! A disk is written only if its map stores every byte of it in place: then a write changes no
 //! table of the image, and the order of writes and flushes is that of the image file. All other
-//! disks are read-only. A crash between the write of the data and that of the tables would void the
-//! promises of the log.
+//! disks are read-only. If such an image were written, a crash between the write of the data and
+//! that of the tables could lose writes on which the XFS log of the volume relies.
 
 use std::io;
 use std::sync::Arc;

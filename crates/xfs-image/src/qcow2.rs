@@ -16,7 +16,8 @@
 //! memory. An offset past the end of the file is a read error.
 //!
 //! A qcow2 image is never written. A write can change the tables and reference counts. A crash
-//! between the write of these and that of the data would void the promises of the log.
+//! between the write of these and that of the data could lose writes on which the XFS log of the
+//! volume relies.
 
 mod header;
 

@@ -6,8 +6,8 @@
 //! of requests.
 //!
 //! Owns: the identity under which a request acts, the checks of open(2) and access(2), and checks
-//! for objects that the kernel opens without asking. Does **not** own: the rules, which are the
-//! library's, and the rights of callers ([`caller`](super::caller)).
+//! for objects that the kernel opens without asking the server. Does **not** own: the rules, which
+//! are the library's, and the rights of callers ([`caller`](super::caller)).
 //!
 //! # Invariants
 //!

@@ -1,7 +1,7 @@
 //! The channel on which one worker receives requests and sends answers.
 //!
-//! Owns: the number of channels, and a worker's loop on each kind. Does **not** own: threads, and
-//! the meaning of requests.
+//! Owns: the number of channels, and the loop of a worker on each kind of channel. Does **not**
+//! own: threads, and the meaning of requests.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -117,7 +117,7 @@ impl Invalidator {
 /// The failure of a worker.
 pub(super) struct Failure {
     error: io::Error,
-    /// Whether the worker has ended. If so, the caller of its request may wait for ever.
+    /// Whether the worker has ended. If so, the program whose request it handled may wait for ever.
     has_ended: bool,
 }
 

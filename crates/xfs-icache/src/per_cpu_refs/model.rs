@@ -27,7 +27,8 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
 /// The moment at which the processor slots are visited, so that they forget a removed file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Collapse {
-    /// After the inode was marked as draining: I1 of `xfs_icache::per_cpu_refs`.
+    /// The slots are visited after the inode was marked as draining, as I1 of
+    /// `xfs_icache::per_cpu_refs` requires.
     Drained,
     Before,
 }

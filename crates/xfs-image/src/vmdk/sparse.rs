@@ -87,7 +87,7 @@ impl SparseExtent {
         if extent.is_possible() { Ok(extent) } else { Err(damaged("header")) }
     }
 
-    /// Returns whether the sizes are supported and the grain directory is in the file.
+    /// Returns whether the sizes are supported and the grain directory lies inside the file.
     fn is_possible(&self) -> bool {
         let is_grain = self.grain_bytes.is_power_of_two()
             && (SECTOR_BYTES..=MAX_GRAIN_BYTES).contains(&self.grain_bytes);

@@ -74,7 +74,8 @@ fn verify_groups(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     if is_right { Ok(()) } else { Err(SuperblockCheck::RealtimeGroups { groups, extents, log }) }
 }
 
-/// Checks the first block of the section and the number of reserved blocks.
+/// Checks the block of the data device at which an internal realtime section starts, and the number
+/// of reserved blocks. Both must be 0 unless the section is zoned.
 fn verify_start(disk: &SuperblockDisk, is_zoned: bool) -> Result<(), SuperblockCheck> {
     let (start, reserved) = (disk.realtime_start.get(), disk.realtime_reserved.get());
     let (data_blocks, blocks) = (disk.data_blocks.get(), disk.realtime_blocks.get());

@@ -236,7 +236,7 @@ fn walks_over_one_list_miss_no_held_inode() {
     explore(SCHEDULES, || walk_beside(InodeIndex::OneList));
 }
 
-/// How a thread evicts inodes that have no reference.
+/// How an evicting thread treats the idle tag of an inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Evicts {
     /// The thread does not touch the tag of an inode that is gone, because the slot may hold a new
