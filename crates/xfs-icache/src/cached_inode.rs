@@ -128,7 +128,8 @@ pub enum ReleaseOutcome {
     Idle,
     /// The inode is being evicted: the releasing thread must remove it from the index of the cache.
     Evicted,
-    /// The releasing thread must have the inode freed on disk.
+    /// The inode has neither a name nor a reference now. The releasing thread must free it on disk,
+    /// or queue it so that another thread does.
     NeedsInactivation,
     /// The inode has no name, and no references except those of marks (watches and keepers). The
     /// releasing thread must remove the marks.

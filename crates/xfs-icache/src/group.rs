@@ -221,8 +221,8 @@ impl<K: InodeKind> Group<K> {
         Arc::clone(chunk)
     }
 
-    /// Removes from the index a chunk that is marked as having left it. The caller holds the lock
-    /// of the chunk.
+    /// Removes a chunk from the index, after the chunk was marked as having left the index. The
+    /// caller holds the lock of the chunk.
     fn forget_chunk(&self, key: u32) {
         let mut order = self.order.lock();
         self.chunks.pin().remove(&key);

@@ -266,7 +266,8 @@ impl<S: Store> InodeCache<S> {
     }
 
     /// Does the work that remains after a reference was released with the outcome `release`.
-    /// Returns this outcome or, for an abandoned inode, the outcome after its marks were removed.
+    /// Returns this outcome or, if the outcome is `Abandoned`, the outcome after the marks of the
+    /// inode were removed.
     fn settle(&self, entry: Arc<CachedInode<S::Kind>>, release: ReleaseOutcome) -> ReleaseOutcome {
         match release {
             ReleaseOutcome::InUse => {}

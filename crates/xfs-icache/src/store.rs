@@ -204,8 +204,8 @@ impl Drop for Shared {
     }
 }
 
-/// Reads an inode of a cluster. `None`: a chunk of the inode's group was freed since the number of
-/// freed chunks was `freed`.
+/// Reads an inode of a cluster. `freed` is an earlier count of the freed chunks of the inode's
+/// group. `None`: the count is higher now, so the inode may have been freed.
 fn load<R>(
     journal: &Journal,
     cluster: &InodeCluster,

@@ -469,7 +469,7 @@ fn fit_times(core: &mut InodeCore, geometry: &Geometry) {
     core.clamp_times(); // I2
 }
 
-/// Returns the fields that must be logged after a change of the touched parts.
+/// Returns the fields that must be logged after a change that touches these parts of the inode.
 fn logged_fields(inode: &Inode, touched: Touched) -> LoggedFields {
     let mut fields = LoggedFields::CORE;
     if touched.includes(ForkKind::Data) {

@@ -87,7 +87,8 @@ impl Channel {
         }
     }
 
-    /// Serves requests until the connection ends or the session has taken the handler away.
+    /// Serves requests until the connection ends or the session has emptied the worker's handler
+    /// slot.
     pub(super) fn serve<H: Handler>(
         &mut self,
         slot: &HandlerSlot<H>,
@@ -137,8 +138,8 @@ impl Dispatcher<'_> {
     }
 }
 
-/// Serves requests from the device until the session takes the handler away. A waiting worker
-/// notices that only when the next request arrives.
+/// Serves requests from the device until the session empties the worker's handler slot. A waiting
+/// worker notices that only when the next request arrives.
 fn serve_device<H: Handler>(
     dispatcher: &Dispatcher<'_>,
     slot: &HandlerSlot<H>,

@@ -74,7 +74,7 @@ struct MountRow<'a> {
     place: &'a str,
     /// The options of the mount, and the options of the filesystem.
     options: [&'a str; 2],
-    /// The source, with the escape sequences of the table.
+    /// The source of the mount (the image), with the escape sequences of the table.
     source: &'a str,
 }
 

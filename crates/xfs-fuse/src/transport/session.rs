@@ -350,8 +350,8 @@ impl<H: Handler> Session<H> {
         self.failure.take()
     }
 
-    /// Returns whether a calling program may wait for an answer that no worker will give before the
-    /// connection ends.
+    /// Returns whether a worker has ended with an error. The program whose request it handled may
+    /// then wait until the connection ends.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.get()
     }

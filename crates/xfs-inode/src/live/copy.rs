@@ -165,8 +165,9 @@ impl Writer<'_> {
         })
     }
 
-    /// Replaces shared blocks of the file with staged blocks, whose contents have been written. If
-    /// `end` is given, the file then has at least this size; `None` leaves the size.
+    /// Replaces shared blocks of the file with the staged blocks of their copy, whose contents have
+    /// been written. If `end` is given, the file then has at least this size; `None` leaves the
+    /// size.
     #[doc(alias = "xfs_reflink_end_cow")]
     fn take_over(&mut self, copy: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);

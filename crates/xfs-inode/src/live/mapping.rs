@@ -236,7 +236,8 @@ impl LiveInode {
     }
 }
 
-/// Applies the change to the readers' view of the inode.
+/// Applies the change to the readers' view of the inode. `root` is the new root of the fork's
+/// btree, or `None` for a list of extents.
 fn put_change(inode: &mut Inode, kind: ForkKind, change: &MapChange, root: Option<ForkRoot>) {
     let (core, fork) = inode.parts_mut(kind);
     let mut map = match core::mem::replace(fork, Fork::Absent) {

@@ -24,8 +24,8 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// Whether a reader that was led to an inode by a dentry checks the dentry after it has taken a
-/// reference to the inode.
+/// The way in which a reader takes a reference to the inode of a dentry: with or without a check of
+/// the dentry after that.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DentryReader {
     /// The reader checks whether the dentry is dead: I2 of `xfs_icache::dentry_cache`.
