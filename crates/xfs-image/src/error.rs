@@ -83,7 +83,8 @@ pub enum FileRole {
 pub enum NeighbourRefusal {
     /// The name leads out of the directory of the image.
     OutsideDirectory,
-    /// The file is the image itself, or an image that is built on the image.
+    /// The file is already in the chain of images: it is this image, or one that is built on this
+    /// image.
     Loop,
     /// The chain of images is longer than the limit.
     TooDeep,

@@ -200,7 +200,7 @@ impl MapChange {
         self
     }
 
-    /// Whether nothing changes.
+    /// Whether the change leaves the extent map as it is.
     pub(crate) fn is_empty(&self) -> bool {
         self.old.is_empty() && self.new.is_empty()
     }

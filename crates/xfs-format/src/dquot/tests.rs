@@ -142,7 +142,8 @@ fn bigtime_needs_its_feature_and_an_id() {
     assert_eq!(zero.verify_fields(&geometry()), Err(DquotCheck::Bigtime { id: 0 }.into()));
 }
 
-/// Verifies a block without checksums and UUIDs, as a v4 volume has it.
+/// Checks that a block of dquots without checksums and UUIDs is valid on a v4 volume, and that no
+/// checksum is stored when the fields of a dquot in it are replaced.
 #[test]
 fn dquots_of_version_4_have_no_checksum() {
     let mut geometry = Geometry::without_groups(12, 8, 512);

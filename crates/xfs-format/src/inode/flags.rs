@@ -127,7 +127,8 @@ const SHOWN2: [(InodeFlags2, ExtendedFlags); 2] =
     [(InodeFlags2::DAX, ExtendedFlags::DAX), (InodeFlags2::COWEXTSIZE, ExtendedFlags::COWEXTSIZE)];
 
 impl ExtendedFlags {
-    /// Converts the two flag words to the flags that programs see.
+    /// Converts the two flag words of an inode (`di_flags` and `di_flags2`) to the flags that
+    /// programs see.
     pub(super) fn from_inode(flags: InodeFlags, flags2: InodeFlags2) -> Self {
         let mut shown = Self::empty();
         // Nearly all inodes have no flags, and a scan converts the flags of every inode.

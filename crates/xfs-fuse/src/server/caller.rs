@@ -64,7 +64,7 @@ struct CallerId {
     thread: u32,
 }
 
-/// The needed fields of a thread's status file in /proc.
+/// The fields of a thread's status file in /proc that the server needs.
 #[derive(Debug, PartialEq, Eq)]
 struct Status {
     /// The filesystem user ID. The field `gid` is the filesystem group ID.
