@@ -30,8 +30,8 @@ pub enum Unsupported {
         /// The version nibble.
         version: u16,
     },
-    /// The volume has no checksums, as mkfs.xfs made them before 2015 or with `-m crc=0`, and
-    /// cannot be changed.
+    /// The volume has no checksums, as volumes that mkfs.xfs made before 2015 or with `-m crc=0`.
+    /// It can be read, but not changed.
     #[error("XFS version 4 volumes (-m crc=0) can only be read")]
     Version4Write,
     /// The volume has version 4, and the operation must work on damaged volumes. Blocks of version

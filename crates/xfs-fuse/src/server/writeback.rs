@@ -67,9 +67,9 @@ impl Server {
         }
     }
 
-    /// Returns the change time that the kernel sends, or `None` if it sends none. A later change
-    /// time on the volume is kept: it belongs to a change of which the kernel has no time, for
-    /// example of flags.
+    /// Returns the change time to set, or `None` if the kernel sends none. This is the time that
+    /// the kernel sends, unless the change time on the volume is later: that time belongs to a
+    /// change of which the kernel has no time, for example of flags.
     pub(super) fn given_change(
         &self,
         wanted: &SetAttrIn,

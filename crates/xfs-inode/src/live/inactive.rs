@@ -186,8 +186,8 @@ impl LiveInode {
         Ok(found)
     }
 
-    /// Unmaps and frees all blocks of a fork. The blocks that start at `buffered` have buffers of
-    /// the kind `kind`, which become invalid.
+    /// Unmaps and frees all blocks of a fork. The blocks in `buffered` have buffers of the kind
+    /// `kind`, which become invalid.
     fn drop_blocks(
         &self,
         tx: &mut Transaction<'_>,
