@@ -233,7 +233,7 @@ pub enum Check {
     /// extents in the map that leads to the block: two maps claim the block.
     #[error("is in use with an extent at {cached}, and is claimed with that extent at {wanted}")]
     BufferElsewhere {
-        /// The address of the first extent of the cached buffer that differs.
+        /// The address of the first extent of the cached buffer that differs from the map.
         cached: DiskAddr,
         /// The address of the extent that the second map has in its place.
         wanted: DiskAddr,

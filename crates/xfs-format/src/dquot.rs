@@ -142,7 +142,7 @@ impl QuotaKind {
         }
     }
 
-    /// Returns the word for an owner of this type.
+    /// Returns the word for an owner of this type: "user", "group" or "project".
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

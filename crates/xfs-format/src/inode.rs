@@ -354,7 +354,7 @@ impl InodeCore {
         self.flags.contains(InodeFlags::RTINHERIT) && !hint_blocks.is_multiple_of(extent_blocks)
     }
 
-    /// Removes the hints for which [`has_misfit_hint`](Self::has_misfit_hint) or
+    /// Removes the extent size hints for which [`has_misfit_hint`](Self::has_misfit_hint) or
     /// `has_misfit_copy_hint` returns `true`.
     pub fn drop_misfit_hints(&mut self, geometry: &Geometry) {
         if self.has_misfit_hint(geometry) {

@@ -312,8 +312,9 @@ impl<'a> DataBlock<'a> {
         Ok(None)
     }
 
-    /// Returns the entries of a block in block form whose name an earlier entry also has. Only the
-    /// names of neighbours in the index with equal hashes are compared.
+    /// Returns the entries of a block in block form that have the name of an earlier entry. The
+    /// result is empty for a block of another form. Only the names of neighbours in the index with
+    /// equal hashes are compared.
     #[must_use]
     pub fn duplicate_names(&self) -> Vec<DuplicateName> {
         let runs = self.index().chunk_by(|a, b| a.hash.get() == b.hash.get());

@@ -18,7 +18,8 @@ use crate::addr::InodeNumber;
 const MAX_NAME_BYTES: u32 = 255;
 const MAX_VALUE_BYTES: u32 = 64 << 10;
 
-/// The valid bits of a filter: the namespaces, and the mark of an incomplete attribute.
+/// The valid bits of the field `filter` of an intent: the namespaces, and the mark of an incomplete
+/// attribute.
 const FILTERS: u32 = 0x02 | 0x04 | 0x08 | 0x80;
 
 /// A change of an attribute that an intent requests.

@@ -94,8 +94,8 @@ fn verify_start(disk: &SuperblockDisk, is_zoned: bool) -> Result<(), SuperblockC
     }
 }
 
-/// Checks the sizes that follow from the number of extents. Volumes without a realtime section may
-/// have other values.
+/// Checks the values that follow from the number of realtime extents, such as the size of the
+/// bitmap. Volumes without a realtime section may have other values.
 fn verify_bitmap(
     disk: &SuperblockDisk,
     has_metadir: bool,
