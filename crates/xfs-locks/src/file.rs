@@ -145,8 +145,8 @@ impl LockSpace {
         }
     }
 
-    /// Adds a waiter to the list of waiting requests. Returns `LockError::Deadlock` if it would
-    /// wait for ever.
+    /// Adds a waiter to the list of waiting requests. Returns `LockError::Deadlock` if the waiter
+    /// would wait for ever.
     fn enqueue(
         &mut self,
         wanted: HeldLock,
@@ -334,8 +334,9 @@ impl<'a> FileLocks<'a> {
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] for a request that does not wait: a conflicting lease is now being
-    /// broken. The error with which the wait ended. After an error the open is not counted.
+    /// [`LockError::WouldBlock`] if a conflicting lease is now being broken and the request does
+    /// not wait. Otherwise the error with which the wait ended. After an error the open is not
+    /// counted.
     pub fn open(
         self,
         slot: Option<&SlotTally>,

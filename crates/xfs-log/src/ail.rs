@@ -353,8 +353,9 @@ impl Ail {
     /// Requests that every item up to `target` be written to its home location on disk, oldest
     /// first.
     ///
-    /// Between two batches the walk holds no reference into the list. It continues after the
-    /// position of the last item, even if that item has left the list.
+    /// The push takes the items from the list in batches. Between two batches it holds no reference
+    /// into the list. It continues after the position of the last item, even if that item has left
+    /// the list.
     pub fn push(&self, target: Lsn) -> PushReport {
         let report = self.walk(target);
         let PushReport { started, pinned, locked, underway, .. } = report;
@@ -414,7 +415,8 @@ impl Ail {
         batch
     }
 
-    /// Stores the tail of the list. Returns the number of bytes between the tail and the head.
+    /// Computes the tail from the list, and stores it. Returns the number of bytes between the tail
+    /// and the head.
     fn move_tail(&self, list: &AilList) -> u64 {
         let tail = list.tail();
         // A tail moves back only if it has passed the START of a checkpoint that completes now.

@@ -163,8 +163,8 @@ pub(crate) fn find_first_header(log: &LogDevice, start: u32, end: u32) -> Result
 }
 
 /// Returns `head` if the last record that starts before `head` ends at `head`. If that record lacks
-/// its last blocks, returns the block at which it starts. The record is searched in the `scan`
-/// blocks before `head`.
+/// its last blocks, returns the block at which it starts. Looks for the record in the `scan` blocks
+/// before `head`.
 #[doc(alias = "xlog_find_verify_log_record")]
 fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
     let start = head.saturating_sub(scan);

@@ -23,8 +23,8 @@ pub(crate) enum Mutant {
     NoPreflush,
     /// A record with COMMIT does not wait for earlier closed records that other threads still fill.
     CommitBeforeRecords,
-    /// The last record of the first cycle may stay in the device's cache, like any other without
-    /// COMMIT.
+    /// The last record of the first cycle may stay in the device's cache, like any other record
+    /// without COMMIT.
     FirstCycleCached,
     /// Records of the second cycle do not wait for those of the first cycle.
     SecondCycleEarly,

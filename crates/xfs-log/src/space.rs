@@ -233,13 +233,13 @@ impl LogSpace {
     }
 
     /// Takes `bytes` from the cache of the calling thread's slot or from the free space. Returns
-    /// `false` if they do not suffice or a thread waits.
+    /// `false`, and takes nothing, if neither has that many bytes or a thread waits.
     pub(crate) fn take_at_once(&self, bytes: u64, urgency: Urgency) -> bool {
         !self.is_contended() && (self.take_cached(bytes) || self.refill(bytes, urgency))
     }
 
-    /// Takes `bytes` from the free space, after emptying all caches into it. Returns `false` if
-    /// they do not suffice or a thread waits.
+    /// Takes `bytes` from the free space, after emptying all caches into it. Returns `false`, and
+    /// takes nothing, if fewer bytes are free or a thread waits.
     pub(crate) fn try_take(&self, bytes: u64, urgency: Urgency) -> bool {
         if self.is_contended() {
             return false;
@@ -304,8 +304,8 @@ impl LogSpace {
         self.freed.notify_all();
     }
 
-    /// Grants free bytes to waiters, after bytes have become free. If `may_ask` and the bytes do
-    /// not suffice, the head waiter requests another tail push.
+    /// Grants free bytes to waiters, after bytes have become free. If they do not suffice for all
+    /// waiters and `may_ask` is `true`, the head waiter requests another tail push.
     fn changed(&self, may_ask: bool) {
         if self.is_contended() {
             let mut queue = self.queue.lock();

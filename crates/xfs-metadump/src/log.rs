@@ -37,7 +37,7 @@ struct CleanLog {
 
 impl LogCopy {
     /// Opens the log and finds its state. A log that cannot be read counts as dirty. If the log
-    /// does not lie inside the device, the image gets none.
+    /// does not lie inside the device, the image gets no log.
     pub(crate) fn open(device: &SharedDevice, superblock: &Superblock) -> Self {
         let log = match LogDevice::new(device.clone(), superblock) {
             Ok(log) => log,

@@ -101,8 +101,9 @@ impl CrashHistory {
         begun.any(|paths| paths == shown.model.paths())
     }
 
-    /// Adds an operation, with the state after it. `positions` is from the number of requests that
-    /// the device had recorded when the operation began to that number when the operation returned.
+    /// Adds an operation, with the state after it. `positions` starts at the number of requests
+    /// that the device had recorded when the operation began. It ends at the number that the device
+    /// had recorded when the operation returned.
     pub fn note(
         &mut self,
         operation: &Operation,

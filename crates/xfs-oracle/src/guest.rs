@@ -296,8 +296,9 @@ fn read_output(folder: &Path, ended: bool) -> Result<GuestOutput, OracleError> {
 /// The program that runs guests.
 const QEMU: &str = "qemu-system-x86_64";
 
-/// How often a guest is booted until it begins. On a busy machine, the clock of an emulated
-/// processor may stand still for so long that the kernel gives up.
+/// The greatest number of times that a guest is booted until its first process starts. On a busy
+/// machine, the clock of an emulated processor may stand still for so long that the kernel gives
+/// up.
 const BOOTS: u32 = 3;
 
 /// Options of the kernel. Without a random layout and mitigations, the guest boots faster. Without

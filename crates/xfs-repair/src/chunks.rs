@@ -262,8 +262,8 @@ impl Proof<'_> {
     }
 }
 
-/// Returns a chunk from a mask of present inodes and a mask of free inodes. Each four inodes that
-/// are not all present become a hole.
+/// Returns a chunk from a mask of present inodes and a mask of free inodes. Four inodes that share
+/// a bit of the hole mask become a hole if they are not all present.
 fn of_masks(start: AgInode, present: u64, free: u64) -> InodeChunk {
     let mut holes = 0_u16;
     for bit in 0..INODES_PER_CHUNK / INODES_PER_HOLE_BIT {

@@ -97,9 +97,9 @@ impl Ail {
 }
 
 impl AilList {
-    /// Removes the item that the list has at `position`, and returns it. Keeps the item and returns
-    /// `None` if the item's own state names `position`: then the item is there again. Returns
-    /// `None` also if no item is at `position`.
+    /// Removes and returns the item that the list has at `position`. Keeps the item and returns
+    /// `None` if the item's own state says that it is at `position`: then it was inserted there
+    /// again. Returns `None` also if no item is at `position`.
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);

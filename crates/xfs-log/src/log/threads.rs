@@ -25,7 +25,8 @@ impl AilWakeup {
         self.changed.notify_one();
     }
 
-    /// Waits for a notification. If `work_left`, the wait ends after [`BACKOFF`] even without one.
+    /// Waits for a notification. If `work_left` is `true`, the wait ends after [`BACKOFF`] even
+    /// without a notification.
     fn wait(&self, work_left: bool) {
         let mut asked = self.asked.lock();
         if work_left && !*asked {

@@ -96,8 +96,8 @@ pub(super) fn is_flushed_later(bytes: &[u8], core: &[u8], order: HostOrder) -> b
     logged < stored && !has_wrapped
 }
 
-/// Replaces the core of the inode of a v4 volume in `bytes`. The link of an unlinked list follows
-/// the logged core.
+/// Replaces the core of the inode of a v4 volume in `bytes`. The link of an unlinked list stays: on
+/// disk it lies after the bytes of the logged core.
 fn replay_core_v4(core: &[u8], order: HostOrder, bytes: &mut [u8]) -> Result<(), LogItemCheck> {
     let (needed, available) = (LOG_CORE_BYTES_V4, core.len());
     let short = LogItemCheck::Short { item: "INODE", bytes: available, needed };

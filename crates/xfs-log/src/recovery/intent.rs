@@ -24,7 +24,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// Returns the kind of log item. It determines the kind of work that is to be done.
+    /// Returns the kind of log item that the intent is. The kind determines the work to be done.
     #[must_use]
     pub const fn kind(&self) -> ItemKind {
         self.kind

@@ -29,8 +29,9 @@ const REFCOUNT_METATYPE: u16 = 8;
 /// Replays a buffer if it belongs to the realtime section. Returns whether it was changed, or
 /// `None` for another buffer.
 ///
-/// A block is stamped at once. A block that is stamped with the LSN of the transaction is changed
-/// again: several transactions may have one LSN, and the log holds all their changes in order.
+/// A block is stamped at once. A change is replayed also onto a block that already has the LSN of
+/// the transaction: several transactions may have one LSN, and the log holds all their changes in
+/// order.
 pub(super) fn replay(
     store: &Store,
     item: &BufferItem<'_>,

@@ -44,7 +44,7 @@ impl Transaction {
         buffers
     }
 
-    /// Returns the block number and the first number of each buffer of the transaction.
+    /// Returns, for each buffer of the transaction, its block number and the first number in it.
     pub(crate) fn numbers(&self) -> Vec<(u64, u64)> {
         self.buffers().iter().map(|(at, bytes)| (*at, number_at(bytes, 0))).collect()
     }

@@ -37,8 +37,8 @@ pub(crate) struct ClosedRecord {
     /// Whether records of the first cycle were still to be written when this record, of the second
     /// cycle, was closed (I6).
     awaits_first_cycle: bool,
-    /// Whether the devices must be flushed before the record is written. The flush makes the
-    /// records before a durable one durable, or the items that the tail has passed.
+    /// Whether the devices must be flushed before the record is written. The flush makes earlier
+    /// records durable (if `durable` is `true`), and the items that the tail has passed.
     must_flush: bool,
 }
 

@@ -262,7 +262,7 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
 }
 
 /// Closes the volume. Then checks that xfs_repair finds nothing, and that the kernel and the
-/// library show the state of `model`.
+/// library show the state of `model`. `since` is the time before the first operation.
 fn inspect_library(
     library: Library,
     image: &Image,

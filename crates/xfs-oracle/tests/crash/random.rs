@@ -20,7 +20,8 @@ const SYNC_EVERY: usize = 40;
 const CUTS: u64 = 10;
 /// The recovery after one in this many power cuts is also interrupted by power cuts.
 const RECOVERIES_EVERY: u64 = 5;
-/// Number of power cuts per recovery. Each one interrupts the recovery after the previous one.
+/// Number of power cuts per recovery. Each one interrupts the recovery that follows the previous
+/// cut.
 const RECOVERY_CUTS: u64 = 2;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {

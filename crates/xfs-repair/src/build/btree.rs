@@ -168,8 +168,8 @@ struct Entry<R> {
 struct Levels<R> {
     /// An entry for each block of the highest level.
     top: Vec<Entry<R>>,
-    /// The number of the last block that was used. It is the root if the highest level is one
-    /// block.
+    /// The block number of the last block that was used. That block is the root if the highest
+    /// level has only one block.
     last: u64,
     count: u32,
     blocks: Vec<BuiltBlock>,

@@ -34,7 +34,7 @@ use super::dabtree::{self, Branch, TreeIdentity, spread};
 /// An entry of a directory that is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewEntry {
-    /// The name. It is a sound name of at most 255 bytes.
+    /// The name: valid, and at most 255 bytes long.
     pub(crate) name: Vec<u8>,
     /// The inode that the entry names.
     pub(crate) child: InodeNumber,

@@ -34,7 +34,7 @@ struct Call {
 /// for none, 1 for shared, 2 for exclusive.
 type Table = [[u8; BYTES as usize]; THREADS as usize];
 
-/// Applies a call to the table. Returns the next table, or `None` if the call had the wrong result.
+/// Returns the table after a call, or `None` if the call had a result that is wrong for `table`.
 fn apply(table: &Table, call: &Call) -> Option<Table> {
     let bytes = call.range.start() as usize..=call.range.last() as usize;
     let level = match call.mode {
