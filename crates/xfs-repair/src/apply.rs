@@ -10,7 +10,7 @@
 //!                                            order ─flush─→ superblock without it ─flush─→ done
 //! ```
 //!
-//! Going back is the same with the old bytes.
+//! A run is a range of changed sectors. An undo makes the same steps, and writes the old bytes.
 //!
 //! # Why a crash does no harm
 //!

@@ -11,13 +11,14 @@ use xfs_format::{AgNumber, DiskAddr, Geometry, InodeNumber};
 /// by the object to which they belong.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Damage {
-    /// The findings that name an inode.
+    /// The findings about an inode, its forks included.
     pub(crate) inodes: BTreeMap<InodeNumber, Vec<Finding>>,
-    /// The findings that name a group and no inode.
+    /// The findings about a group. A finding about the btrees of a group is here even if it also
+    /// names an inode.
     pub(crate) groups: BTreeMap<AgNumber, Vec<Finding>>,
     /// The inodes for which the fork and the reverse map state different extents.
     pub(crate) disputed: BTreeSet<InodeNumber>,
-    /// The findings that name neither an inode nor a group.
+    /// All other findings: those about neither an inode nor a group.
     pub(crate) volume: Vec<Finding>,
 }
 
@@ -71,7 +72,7 @@ impl Damage {
         })
     }
 
-    /// Returns the codes of the damage to the unlinked lists of a group.
+    /// Returns the codes of the findings about the unlinked lists of a group.
     pub(crate) fn codes_of_unlinked(&self, group: AgNumber, geometry: &Geometry) -> Vec<Code> {
         let is_unlinked = |code: Code| {
             matches!(code, Code::AgiUnlinked | Code::AgiUnlinkedList | Code::InodeUnlinked)
@@ -84,18 +85,19 @@ impl Damage {
         codes(all.filter(|finding| is_unlinked(finding.code)))
     }
 
-    /// Returns the codes of the findings of an inode, in order and each once.
+    /// Returns the codes of the findings about an inode, in order and each once.
     pub(crate) fn codes_of(&self, inode: InodeNumber) -> Vec<Code> {
         codes(self.inodes.get(&inode).into_iter().flatten())
     }
 
-    /// Returns the codes of the findings of a group, in order and each once.
+    /// Returns the codes of the findings about a group, in order and each once.
     pub(crate) fn codes_of_group(&self, group: AgNumber) -> Vec<Code> {
         codes(self.groups.get(&group).into_iter().flatten())
     }
 }
 
-/// Returns whether a finding is about the btrees of a group, even if it names an inode.
+/// Returns whether a finding with this code is about the btrees of a group, even if it names an
+/// inode.
 fn is_of_group(code: Code) -> bool {
     matches!(
         code.area(),

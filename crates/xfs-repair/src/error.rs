@@ -29,8 +29,8 @@ pub enum RepairError {
     /// No superblock was found, so nothing about the volume is known.
     #[error("no superblock of an XFS v5 volume was found")]
     NoSuperblock,
-    /// No superblock or copy of it is left. The headers of groups show the sizes of the volume, but
-    /// not where its log is.
+    /// Neither the superblock nor a copy of it is left. The headers of groups show the sizes of the
+    /// volume, but not where its log is.
     #[error(
         "no superblock is left, only headers of groups: the place of the log is not known; \
          copy the files with salvage"

@@ -75,8 +75,9 @@ pub(crate) struct Patient {
 }
 
 impl Patient {
-    /// Creates a patient over an overlay of the damaged device. `superblock` is the one that the
-    /// evidence gives; it may not be on the device yet, and rule `superblock` writes it.
+    /// Creates the state of a volume under repair, over an overlay of the damaged device.
+    /// `superblock` is the one that was found by evidence. It may not be on the device yet: rule
+    /// `superblock` writes it.
     pub(crate) fn new(
         overlay: SharedDevice,
         superblock: Superblock,

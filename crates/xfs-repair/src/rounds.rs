@@ -35,8 +35,8 @@ pub struct Rehearsed {
     pub best: u32,
 }
 
-/// Repairs the volume in `overlay`, round by round, until a check finds nothing above `preen` or
-/// nothing changes any more.
+/// Repairs the volume in `overlay`, round by round, until a check finds nothing more severe than
+/// `preen` (the lowest level), or nothing changes any more.
 ///
 /// # Errors
 ///

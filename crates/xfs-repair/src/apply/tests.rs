@@ -109,9 +109,9 @@ fn needs_repair_is_durable_while_runs_are_written() {
     }
 }
 
-/// Makes the n-th request of this kind fail during an apply, for n = 1, 2, 3 and so on, until an
-/// apply has no failing request. Checks that `resume` and `undo` work on the volume after each
-/// failed apply.
+/// Makes the n-th request of this kind fail during an apply (and later ones too, if `persistence`
+/// says so), for n = 1, 2, 3 and so on, until an apply has no failing request. Checks that `resume`
+/// and `undo` work on the volume after each failed apply.
 fn check_failures(kind: RequestKind, persistence: Persistence) {
     let case = case();
     for nth in 1.. {

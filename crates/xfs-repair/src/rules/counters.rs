@@ -16,9 +16,9 @@ use crate::trees;
 /// The name of the rule.
 const RULE: &str = "counters";
 
-/// Computes the counters from the headers of all groups, and writes the superblock if a counter
-/// differs. If the headers of a group cannot be read, the counters are not known, and nothing is
-/// written.
+/// Computes the superblock's counters from the headers of all groups, and writes the superblock if
+/// a counter differs. If the headers of a group cannot be read, the counters are not known, and
+/// nothing is written.
 ///
 /// # Errors
 ///

@@ -19,7 +19,8 @@ use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
 
-/// Writes the directories that are damaged or differ from the decided tree.
+/// Writes again the directories that are damaged, or whose entries differ from the names that
+/// `resolve` has decided on.
 ///
 /// # Errors
 ///
@@ -115,7 +116,7 @@ fn parent_of(names: &Names<'_>, directory: InodeNumber) -> InodeNumber {
 }
 
 /// Returns whether a finding says that the blocks of a directory are damaged. Findings about single
-/// names do not count: the decided tree already corrects these names.
+/// names do not count: `resolve` has already decided on these names.
 fn is_damaged(names: &Names<'_>, directory: InodeNumber) -> bool {
     names.damage.codes_of(directory).into_iter().any(is_about_blocks)
 }

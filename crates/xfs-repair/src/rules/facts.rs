@@ -272,8 +272,8 @@ impl Facts {
     }
 }
 
-/// Returns whether a finding means that the entries of a directory are doubtful, because its hash
-/// index states other names.
+/// Returns whether a finding with this code means that the entries of a directory are doubtful,
+/// because its hash index states other names.
 fn contradicts_entries(code: Code) -> bool {
     code == Code::DirIndex || code == Code::DirNameTwice
 }
@@ -313,7 +313,7 @@ fn has_all_inodes(model: &Model, damage: &Damage) -> bool {
         && damage.groups.keys().all(is_certain)
 }
 
-/// Returns whether a finding about a group means that some of the group's chunks may be unknown.
+/// Returns whether a finding with this code means that some inode chunks of a group may be unknown.
 fn is_about_chunks(code: Code) -> bool {
     matches!(code.area(), Area::Agi | Area::InodeBtree | Area::Btree)
 }

@@ -296,8 +296,8 @@ fn clipped(extent: &Extent, range: FileRange) -> Option<Extent> {
     })
 }
 
-/// Returns whether the second extent continues the first. [`Patient::set_fork`] cuts extents that
-/// are too long for a record.
+/// Returns whether the second extent continues the first, so that the two can be joined. The joined
+/// extent may be too long for a record: [`Patient::set_fork`] cuts it again.
 fn continues(first: &Extent, second: &Extent) -> bool {
     first.end() == second.file_block
         && first.start.0 + u64::from(first.length_blocks) == second.start.0

@@ -1,4 +1,5 @@
-//! Rule *links*: corrects link counts from the decided tree.
+//! Rule *links*: corrects link counts from the decided tree (the names that `resolve` has decided
+//! on).
 
 use std::collections::BTreeMap;
 

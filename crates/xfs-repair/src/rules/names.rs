@@ -36,7 +36,7 @@ pub(crate) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// Returns the links of the decided tree that lead to a child.
+    /// Returns the links to a child in `tree`, the names that `resolve` has decided on.
     pub(crate) fn links_to(
         &self,
         child: InodeNumber,
@@ -119,8 +119,8 @@ fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairErr
 /// The bits of a mode that do not belong to the file type.
 const PERMISSIONS: u16 = 0o7777;
 
-/// Corrects the generation of each directory whose children state another one in their parent
-/// pointers.
+/// Corrects the generation of each directory for which `resolve` has decided on another one,
+/// because its children state that one in their parent pointers.
 fn set_generations(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     for (directory, generation) in &names.tree.generations {
         patient.set_inode(*directory, |core| core.generation = *generation)?;

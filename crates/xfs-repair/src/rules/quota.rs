@@ -19,8 +19,8 @@ use crate::patient::Patient;
 /// The name of the rule.
 const RULE: &str = "quota";
 
-/// Clears the flags if a dquot is damaged. Also clears them if the rules of this round have changed
-/// anything (`is_changed`).
+/// Clears the flags for checked quota counts if a dquot is damaged. Also clears them if the rules
+/// of this round have changed anything (`is_changed`).
 ///
 /// # Errors
 ///

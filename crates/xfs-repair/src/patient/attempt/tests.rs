@@ -25,8 +25,8 @@ fn patient() -> (Patient, SharedDevice) {
     (patient, device)
 }
 
-/// Makes the changes of an attempt: writes some bytes, adds an action, and takes 2 and then `count`
-/// blocks.
+/// Makes the changes of an attempt: writes some bytes, adds an action, takes 2 blocks, and then
+/// takes `count` further blocks.
 fn change(patient: &mut Patient, count: u32) -> Result<(), RepairError> {
     patient.write(DiskAddr(1), &[7; 512])?;
     patient.write(DiskAddr(1), &[8; 1024])?;

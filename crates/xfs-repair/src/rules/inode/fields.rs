@@ -366,7 +366,8 @@ impl Work<'_> {
             .collect()
     }
 
-    /// Returns the candidate without the flags of features that the volume does not have.
+    /// Returns the candidate for the flags: the present flags, without those of features that the
+    /// volume does not have.
     fn without_features(&self) -> Vec<Edit> {
         use xfs_format::{IncompatFeatures, RoCompatFeatures};
         let geometry = self.patient.geometry();
