@@ -70,9 +70,9 @@ struct Record {
     source: RecordOrigin,
     /// Headers and payload. The words that cycle numbers had replaced are restored.
     bytes: Vec<u8>,
-    /// The offset in bytes of the next operation.
+    /// The offset in `bytes` of the next operation.
     at: usize,
-    /// The offset in bytes of the end of the payload.
+    /// The offset in `bytes` of the end of the payload.
     end: usize,
     operations_left: u32,
 }

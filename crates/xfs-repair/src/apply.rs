@@ -36,7 +36,7 @@ use crate::error::{RepairError, Result};
 use crate::overlay::SECTOR_BYTES;
 use crate::undo::{UndoFile, UndoRun, read_device};
 
-/// The state of a volume in relation to an undo file.
+/// The state of a volume compared with an undo file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeState {
     /// Every byte is as before the repair.
@@ -109,7 +109,7 @@ impl Goal {
     }
 }
 
-/// Returns the state of a volume in relation to an undo file.
+/// Returns the state of a volume compared with an undo file.
 ///
 /// # Errors
 ///

@@ -277,7 +277,7 @@ impl Pass<'_> {
 /// A rehearsal in progress.
 struct Rehearsing<'a> {
     overlay: Arc<RepairOverlay>,
-    /// The same overlay, in the type that rules take.
+    /// The device that rules take: the same overlay.
     shared: SharedDevice,
     /// The length in bytes of the sector of the superblock.
     superblock_bytes: usize,
