@@ -125,8 +125,8 @@ impl Geometry {
 
     /// Kinds of volumes for tests that fragment the free space themselves. One of them reserves no
     /// space in its groups, so all of its free space is fragmented. A directory block of these
-    /// volumes is one filesystem block: a larger one could consist of several extents, and no
-    /// recovery handles such blocks.
+    /// volumes is one filesystem block: a larger one could consist of several extents, and the
+    /// kernel's recovery refuses a log that changes such a block.
     pub const FRAGMENTED: [Self; 2] = [
         Self { feature: GeometryFeature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
         Self { feature: GeometryFeature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
