@@ -46,7 +46,7 @@ impl Node {
     }
 }
 
-/// Returns the attributes of an inode that Linux shows to the caller.
+/// Returns those extended attributes of an inode that Linux would show to the caller.
 pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
     let sees_trusted = node.caller().sees_trusted();
     let mut list = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
     list
 }
 
-/// Returns the value of one attribute, given by its Linux name.
+/// Returns the value of one extended attribute, given by its Linux name.
 pub(crate) fn value(node: &Node, name: &OsStr) -> Result<Vec<u8>> {
     let (name, inode) = (name.as_bytes(), node.view());
     if AclKind::of_linux_name(name).is_some() {

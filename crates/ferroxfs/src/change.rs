@@ -90,8 +90,8 @@ impl Node {
         Ok(())
     }
 
-    /// Removes a name of anything but a directory. The file is freed when it has no other name and
-    /// no handle; after a crash, when the volume is recovered.
+    /// Removes the entry `name`, which must not lead to a directory. The file is freed when it has
+    /// no other name and no handle. If a crash comes first, the recovery of the volume frees it.
     ///
     /// # Errors
     ///
@@ -186,10 +186,10 @@ impl Node {
         context.rename(from, to, mode)
     }
 
-    /// Changes mode, owner, times, flags or hints. If the file has an access control list, a new
-    /// mode changes the list too. [Buffered bytes](crate::File#buffered-bytes) of the file are
-    /// written first. A file that gets another owner loses its capabilities first, in a separate
-    /// change.
+    /// Changes mode, owner, times, flags, project or extent size hints. If the file has an access
+    /// control list, a new mode changes the list too. [Buffered bytes](crate::File#buffered-bytes)
+    /// of the file are written first. A file that gets another owner loses its capabilities first,
+    /// in a separate change.
     ///
     /// # Errors
     ///

@@ -145,8 +145,8 @@ impl File {
         self.shed_privileges_for(mount, || Ok(()))
     }
 
-    /// As [`shed_privileges`](Self::shed_privileges), for a change that may fail. If
-    /// `check_possible` fails, nothing is removed.
+    /// As [`shed_privileges`](Self::shed_privileges), for a change that may fail. `check_possible`
+    /// checks whether the change can succeed; if it fails, nothing is removed.
     fn shed_privileges_for(
         &self,
         mount: &Mount,

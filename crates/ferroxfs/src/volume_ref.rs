@@ -46,7 +46,7 @@ pub enum Staleness {
     Live,
 }
 
-/// The state that exists once per volume.
+/// The state of a volume that exists once, however many references to the volume there are.
 pub(crate) struct VolumeInner {
     pub(crate) superblock: Superblock,
     pub(crate) cache: Arc<BufferCache>,

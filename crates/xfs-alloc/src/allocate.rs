@@ -268,8 +268,8 @@ fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNu
 }
 
 /// Allocates in the group that the request names. Unless the request is the last of the transaction
-/// step, first secures the blocks that the step may need after it (I2: the step keeps all blocks
-/// that it may need).
+/// step, first latches the groups with the blocks that the step may need after it (I2: the step
+/// keeps all blocks that it may need).
 fn allocate_at_home(
     tx: &mut Transaction<'_>,
     number: AgNumber,

@@ -63,7 +63,8 @@ pub(crate) struct GroupSpace {
     number: AgNumber,
     header: Buffer,
     agf: Agf,
-    /// The fields of the AGF that were last read from the buffer or written to it.
+    /// The fields of the AGF as the buffer has them: as they were last read from it or written to
+    /// it.
     stored: Agf,
     state: Arc<GroupState>,
     /// The number that marks the extents freed by this transaction step in the list of busy

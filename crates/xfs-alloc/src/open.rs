@@ -66,7 +66,7 @@ fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
 /// The allocator's state, computed from the headers of all groups.
 pub(crate) struct OpenedSpace {
     pub(crate) space: AllocatorState,
-    /// The counters that users see.
+    /// The counters of free blocks and inodes that users see.
     pub(crate) counts: Counts,
     /// Number of blocks kept for operations that must not fail for lack of space.
     pub(crate) pool: u64,

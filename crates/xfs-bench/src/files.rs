@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
 
 const STEPS: [WorkStep; 4] = [WorkStep::Create, WorkStep::Walk, WorkStep::Change, WorkStep::Remove];
 
-/// The result of a step.
+/// The result of one step of the workload: its duration, and the counters of the volume.
 #[derive(Clone)]
 struct StepOutcome {
     elapsed: Duration,

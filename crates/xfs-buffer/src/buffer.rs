@@ -140,8 +140,8 @@ impl BufferCore {
 pub struct Buffer(Arc<BufferCore>);
 
 impl Buffer {
-    /// Creates a reference for a caller. The core must be loaded (I1: a buffer that a caller holds
-    /// is loaded).
+    /// Creates a reference for a caller from the shared state of a buffer, which must be loaded
+    /// (I1: a buffer that a caller holds is loaded).
     pub(crate) fn new(core: Arc<BufferCore>) -> Self {
         debug_assert!(core.loaded.load(Ordering::Acquire), "a buffer that is not loaded (I1)");
         Self(core)

@@ -41,8 +41,8 @@ impl<'a> Doubt<'a> {
         Self { gaps, near: None }
     }
 
-    /// Returns the doubt about a difference that any of these gaps would explain, most likely one
-    /// from damage of this inode.
+    /// Returns the doubt about a difference that any of these gaps would explain, most likely a gap
+    /// that damage of this inode has made.
     pub(crate) const fn near(inode: InodeNumber, gaps: &'a [Gap]) -> Self {
         Self { gaps, near: Some(inode) }
     }
@@ -55,7 +55,7 @@ struct Consequence {
     near: Option<InodeNumber>,
 }
 
-/// All consequences of a run.
+/// All differences of a run that are consequences of other damage.
 #[derive(Default)]
 pub(crate) struct Consequences {
     list: Vec<Consequence>,
@@ -134,8 +134,8 @@ impl Judge<'_> {
 
 /// The findings that can be the cause of a difference, by their indexes in the list of findings.
 struct Causes {
-    /// For each gap that was looked up, the first finding that can have opened it; `None` if no
-    /// finding can.
+    /// For each gap that was looked up, the first finding whose damage can be the reason for the
+    /// gap; `None` if no finding can.
     of_gaps: BTreeMap<Gap, Option<usize>>,
     /// For each inode that could not be read, the first finding that says so.
     of_inodes: BTreeMap<InodeNumber, usize>,
@@ -265,9 +265,9 @@ mod tests {
         open
     }
 
-    /// Absorbs a `space.leaked` of group 1 and two `parent.extra` of names in directory 131, whose
-    /// gaps are open, and finds their causes among `findings`. Returns the code and the cause of
-    /// each.
+    /// Adds three differences as consequences: a `space.leaked` of group 1, and two `parent.extra`
+    /// of names in directory 131. The gaps that explain them are open. Finds their causes among
+    /// `findings`. Returns the code and the cause of each.
     fn attributed(findings: &mut [Finding]) -> Vec<(Code, Option<usize>)> {
         let group = AgNumber(1);
         let open = open(&[Gap::GroupClaims(group), Gap::Names]);

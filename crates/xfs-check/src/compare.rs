@@ -47,8 +47,8 @@ impl Rounds {
     }
 }
 
-/// Returns the balances that do not hold, by group or by bucket of inodes. They are divided into
-/// rounds of at most `limit_bytes` bytes.
+/// Returns the balances (comparisons of two structures by sums) that do not hold, by group or by
+/// bucket of inodes. They are divided into rounds of at most `limit_bytes` bytes.
 pub(crate) fn differing(sums: &Sums, limit_bytes: u64) -> Rounds {
     let limit_bytes = limit_bytes.max(1);
     let mut rounds = Rounds { limit_bytes, used_bytes: 0, list: Vec::new(), left: 0 };

@@ -30,7 +30,7 @@ pub(crate) fn complete(finding: &mut Finding) {
 }
 
 /// Returns the two structures that disagree in findings with this code; `None` if the code does not
-/// tell.
+/// name them.
 const fn sides(code: Code) -> Option<Sides> {
     let (found, expected) = match code {
         Code::SbInodes | Code::SbFreeInodes => ("the superblock", "the inode btrees"),

@@ -21,7 +21,8 @@ use crate::sums::{bucket_of, link_type};
 
 use differences::Explain;
 
-/// The balances that do not hold, by group or by bucket of inodes.
+/// The balances (comparisons of two structures by sums) that do not hold: for each kind, the groups
+/// or the buckets of inodes whose sum is not 0.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Differing {
     pub(crate) coverage: HashSet<AgNumber>,
@@ -39,7 +40,8 @@ pub(crate) struct Differing {
 struct Weighted {
     claim: Claim,
     weight: i64,
-    /// Whether the weight comes from a record of shared blocks.
+    /// Whether the weight says how many owners the blocks should have. If not, it is that of an
+    /// owner.
     is_count: bool,
 }
 

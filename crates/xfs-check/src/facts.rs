@@ -44,7 +44,7 @@ impl Claim {
         Self { group, start, count, owner, offset: 0, flags: RmapFlags::empty() }
     }
 
-    /// Returns the block after the last.
+    /// Returns the block after the last claimed block.
     pub(crate) const fn end(&self) -> u32 {
         self.start.0 + self.count
     }
@@ -92,9 +92,9 @@ pub(crate) struct ParentPointer<'a> {
     pub(crate) child: InodeNumber,
     /// The directory that the pointer names.
     pub(crate) directory: InodeNumber,
-    /// The directory's generation, by the pointer.
+    /// The directory's generation, as the pointer states it.
     pub(crate) generation: u32,
-    /// The name that the child has in the directory, by the pointer.
+    /// The name of the child in the directory, as the pointer states it.
     pub(crate) name: &'a [u8],
 }
 

@@ -122,14 +122,14 @@ impl Place {
         }
     }
 
-    /// Adds the block of a fork.
+    /// Adds a block of a fork to the place.
     #[must_use]
     pub fn at_file_block(mut self, file_block: FileBlock, is_attribute_fork: bool) -> Self {
         (self.file_block, self.is_attribute_fork) = (Some(file_block), is_attribute_fork);
         self
     }
 
-    /// Adds the inode that the structure belongs to.
+    /// Adds to the place the inode that the structure belongs to.
     #[must_use]
     pub fn with_inode(mut self, inode: InodeNumber) -> Self {
         self.inode = Some(inode);

@@ -110,8 +110,9 @@ impl<T: Facts> GroupCheck<'_, T> {
             .ok()
     }
 
-    /// Walks a btree of the group. Returns its number of blocks and its leaves, or `None` if a part
-    /// of it could not be read.
+    /// Walks a btree of the group, whose blocks belong to `owner`, and calls `record` for each of
+    /// its records. Returns its number of blocks and its leaves, or `None` if a part of it could
+    /// not be read.
     fn walk<F: BtreeFormat>(
         &mut self,
         root: BtreeRoot,
@@ -434,14 +435,15 @@ struct ChunkCounts {
     has_newest: bool,
 }
 
-/// A btree that was walked.
+/// The result of the walk of a whole btree: its number of blocks, and its leaves.
 #[derive(Default)]
 struct WalkedTree {
     blocks: u64,
     leaves: Vec<AgBlock>,
 }
 
-/// A visitor of a btree. Claims each of its blocks, and passes each of its records to `record`.
+/// A visitor of a btree. Reports the owner of each of its blocks, and passes each of its records to
+/// `record`.
 struct BlockOwner<'f, T, R> {
     facts: &'f mut T,
     number: AgNumber,

@@ -198,7 +198,8 @@ impl<T: Facts> Pass<'_, T> {
         }
     }
 
-    /// Claims blocks for an inode, and compares the claim with the records of shared blocks.
+    /// Reports that an inode owns blocks, and compares this claim with the records of shared
+    /// blocks.
     pub(crate) fn claim(&mut self, inode: &Inode<'_>, claim: &Claim) {
         self.facts.claim(claim);
         let Some(group) = self.groups.get(claim.group.0 as usize) else { return };

@@ -15,7 +15,8 @@ use crate::explain::{GROUP_FACT_BYTES, LINK_BYTES, PAIR_BYTES, USED_BYTES, paren
 use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, UsedInode};
 use crate::hash::{Keyed, Tag};
 
-/// The number of buckets. Each bucket has the sums of the facts about its inodes.
+/// The number of buckets among which inodes are divided. Each bucket has the sums of the facts
+/// about its inodes.
 pub(crate) const BUCKETS: usize = 1024;
 /// Base-2 logarithm of the number of consecutive inode numbers that share a bucket.
 const BUCKET_LOG: u32 = 14;
@@ -196,14 +197,15 @@ impl Sums {
         sums
     }
 
-    /// Returns H(end) − H(start), where H is the hash of a block number in the coverage balance.
+    /// Returns the amount that the blocks from `start` to before `end` add to the coverage balance:
+    /// H(end) − H(start), where H is the hash of a block number.
     fn span(&self, start: u32, end: u32) -> u128 {
         let at = |block: u32| self.hash.numbers(Tag::Coverage, [block.into()]);
         at(end).wrapping_sub(at(start))
     }
 
-    /// Returns H(end) − H(start), where H is the hash of a block number and its owner in the
-    /// reverse map balance.
+    /// Returns the amount that a claim adds to the reverse map balance: H(end) − H(start), where H
+    /// is the hash of a block number and its owner.
     fn owned_span(&self, claim: &Claim) -> u128 {
         let (owner, flags, diagonal) = (claim.owner_number(), claim.flags.bits(), claim.diagonal());
         let at = |block: u32| self.hash.numbers(Tag::Owner, [owner, flags, diagonal, block.into()]);

@@ -112,8 +112,9 @@ impl File {
         self.unlock(LockRange::WHOLE, LockOwner::Process(process))
     }
 
-    /// Locks the whole file for this open, clones included, independent of all record locks. A
-    /// conversion releases the old lock first, even if the new one is then refused.
+    /// Locks the whole file for this open, clones included, independent of all record locks. A call
+    /// that changes the mode of a held lock releases the old lock first, even if the new one is
+    /// then refused.
     ///
     /// # Errors
     ///

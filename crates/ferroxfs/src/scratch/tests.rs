@@ -121,7 +121,8 @@ fn deep_tree_is_dropped_without_recursion() {
     small.spawn(work).unwrap().join().unwrap();
 }
 
-/// Checks I2 of `ferroxfs::scratch`: names change one after another.
+/// Threads change the names of one tree at the same time. Checks I2 of `ferroxfs::scratch`: the
+/// changes happen one after another.
 #[test]
 fn concurrent_changes_of_one_tree_are_consistent() {
     let volume = ScratchVolume::new(64 << 20);

@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::resolve::{LastLink, MAX_LINKS, asks_for_directory, resolve_from};
 use crate::{FileType, Result};
 
-/// Options of files that are made by path.
+/// Options of regular files that are made by path.
 const FILE: CreateOptions = CreateOptions::new(0o644);
 /// Options of directories that are made by path.
 const DIRECTORY: CreateOptions = CreateOptions::new(0o755);

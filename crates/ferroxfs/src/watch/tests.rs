@@ -220,8 +220,8 @@ fn unnamed_file_is_watched_while_open() {
     volume.close().unwrap();
 }
 
-/// Checks that a pinned inode keeps its blocks after its last name is removed, although it is
-/// watched.
+/// Pins a file in memory (`keep_in_memory`), watches it, and removes its last name. Checks that the
+/// file keeps its blocks until the volume is closed, and that the watch stays open until then.
 #[test]
 fn pinned_watched_file_keeps_its_blocks() {
     let volume = volume("");

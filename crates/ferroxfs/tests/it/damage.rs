@@ -39,7 +39,7 @@ fn damaged_directory_block_is_one_error_of_the_listing() {
     assert!(good.len() > 700 && good.len() < 800, "{}", good.len());
 }
 
-/// Checks I3 of `ferroxfs::walk`: an error is an item, and the walk continues.
+/// Checks I3 of `ferroxfs::walk`: an error is an item of the walk, and the walk continues after it.
 #[test]
 fn walk_continues_after_an_unreadable_inode() {
     let mut image = golden();

@@ -13,7 +13,8 @@ const EIO: i32 = 5;
 /// Number of threads of a test. Each thread lets other reads of the device fail.
 const THREADS: u64 = 4;
 
-/// Returns the golden image on a device whose `nth` read fails.
+/// Returns the golden image on a device whose `nth` read fails. `persistence` says whether the
+/// reads after it fail too.
 fn device(nth: u64, persistence: Persistence) -> Arc<FailingDevice> {
     let device = FailingDevice::new(Arc::new(golden()), nth);
     device.set_fault(Some(Fault { kind: RequestKind::Read, nth, persistence }));

@@ -132,7 +132,8 @@ fn check_names(volume: &Volume, top: &Node) {
     volume.remove_dir_all(format!("/top/{}", long('o'))).unwrap();
 }
 
-/// Writes, moves, shares, exchanges and frees blocks of files.
+/// Writes, moves and frees blocks of files. Also shares and exchanges blocks, if the volume was
+/// made with these features.
 fn check_contents(volume: &Volume, features: &str) {
     let block = u64::from(volume.geometry().block_size);
     let (one, two) = (volume.create_file("/one").unwrap(), volume.create_file("/two").unwrap());

@@ -452,7 +452,7 @@ fn locks_held(volume: &Volume) -> u64 {
 }
 
 /// Uses the volume as a front end does: opens the file for each call, and passes process IDs as
-/// owners of locks.
+/// owners of locks. Checks that the locks of a process last until they are released.
 #[test]
 fn process_locks_last_until_released() {
     with_file(|volume| {

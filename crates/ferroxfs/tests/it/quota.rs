@@ -32,8 +32,8 @@ fn recover(device: &SharedDevice) {
     assert!(devices.recover().unwrap().is_some(), "the log is dirty");
 }
 
-/// Reads the dquots of a volume. Returns the usage that they hold for each owner of this kind that
-/// owns anything.
+/// Reads the dquots of a volume. Returns the usage that they hold for each user, group or project
+/// (as `kind` says) that owns anything.
 fn usage(device: &SharedDevice, kind: QuotaKind) -> BTreeMap<u32, Usage> {
     let superblock = superblock(device);
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();
@@ -86,7 +86,8 @@ fn dirty_volume_with_quota_is_read_without_a_write() {
     assert!(flags(&device).contains(QuotaFlags::CHECKED_V5));
 }
 
-/// Recovers the volume and compares the usage in the dquots with a walk over all files.
+/// Recovers the volume. Checks that the usage in the dquots is the one that a walk over all files
+/// counts.
 #[test]
 fn recovered_dquots_count_the_recovered_files() {
     let device = device();

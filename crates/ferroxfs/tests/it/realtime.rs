@@ -28,7 +28,7 @@ fn read(volume: &Volume, path: &str) -> Vec<u8> {
     volume.read(path).unwrap()
 }
 
-/// Returns the error of reading a file.
+/// Reads a file, which must fail, and returns the error.
 fn read_error(volume: &Volume, path: &str) -> Error {
     let file = volume.open_file_read_only(path).unwrap();
     file.read_at(&mut [0; 512], 0).unwrap_err()

@@ -11,7 +11,8 @@ use xfs_oracle::{Image, Xfsprogs, ready};
 use crate::{CREATION, Failure, THREADS, empty, failed, had_room, judge, on_threads};
 
 const VOLUME_BYTES: u64 = 320 << 20;
-/// Number of inodes that one percent of the volume holds.
+/// The limit of inodes of the volume: as many inodes of 512 bytes as one percent of the volume
+/// holds.
 const LIMIT: u64 = VOLUME_BYTES / 100 / 512;
 /// Number of inodes by which a volume may miss the limit, because threads allocate in parallel.
 const MARGIN: u64 = 64 * THREADS as u64;

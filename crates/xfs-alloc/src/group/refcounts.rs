@@ -24,7 +24,7 @@ use super::btrees::GroupEditor;
 /// neighbouring leaves.
 const RECORDS_PER_STEP: usize = 16;
 
-/// The result of one transaction step of a change of counts.
+/// The result of one transaction step that changes reference counts.
 #[derive(Debug)]
 pub(crate) struct CountProgress {
     /// The blocks that have no reference left.
@@ -119,7 +119,7 @@ impl GroupSpace {
     }
 }
 
-/// Moves the editor to a record that was read under the same latch of the AGF.
+/// Moves the editor to `record`, which must exist: it was read under the same latch of the AGF.
 fn find(editor: &mut GroupEditor<'_, '_, Refcounts>, record: &Refcount) -> Result<()> {
     let found = editor.find((record.domain, record.start))?;
     assert!(found.is_some(), "the reference counts change only under this latch");

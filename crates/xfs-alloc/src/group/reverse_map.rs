@@ -240,7 +240,7 @@ fn part_behind(new: &Rmap) -> u64 {
     ReverseMap::key(new).offset + blocks
 }
 
-/// Moves the editor to a record that was read under the same latch of the AGF.
+/// Moves the editor to `record`, which must exist: it was read under the same latch of the AGF.
 fn find(editor: &mut GroupEditor<'_, '_, ReverseMap>, record: &Rmap) -> Result<()> {
     let found = editor.find(ReverseMap::key(record))?;
     assert!(found.is_some(), "the reverse map changes only under this latch");

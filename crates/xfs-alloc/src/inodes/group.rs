@@ -26,7 +26,8 @@ pub(super) struct GroupInodes<'journal> {
     pub(super) number: AgNumber,
     pub(super) header: Buffer,
     pub(super) agi: AgiFields,
-    /// The fields of the AGI that were last read from the buffer or written to it.
+    /// The fields of the AGI as the buffer has them: as they were last read from it or written to
+    /// it.
     stored: AgiFields,
     pub(super) state: &'journal InodeGroupState,
     paths: SavedPaths,
@@ -37,7 +38,8 @@ pub(super) type ChunkEditor<'t, 'journal, F> = Editor<F, Anchored<'t, 'journal, 
 
 impl<'journal> GroupInodes<'journal> {
     /// Latches the AGI of a group, waiting if necessary. Returns `None` if another thread holds it
-    /// and the transaction step may not wait for it, because the step keeps a higher header.
+    /// and the transaction step may not wait for it, because the step keeps a header that comes
+    /// later in the lock order.
     pub(super) fn open(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Option<Self>> {
         debug_assert!(
             !tx.keeps_space() || holds(tx, number),

@@ -159,7 +159,8 @@ impl<'journal> GroupInodes<'journal> {
         Ok(())
     }
 
-    /// Returns the inode that names `inode` as the next one on its unlinked list.
+    /// Returns the inode that names `inode` as the next one on its unlinked list: the inode
+    /// `known`, or one that a walk from `first` finds. `first` is the head of the list.
     fn find_before(
         &self,
         tx: &Transaction<'_>,

@@ -30,9 +30,9 @@ pub(crate) enum Account {
 #[doc(alias = "xfs_ag_resv")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserve {
-    /// The largest number of blocks that the btrees can have together.
+    /// The largest number of blocks that the btrees of this account can have together.
     pub(crate) asked: u32,
-    /// Number of blocks that the btrees have not taken yet.
+    /// Number of reserved blocks that the btrees have not taken yet.
     pub(crate) left: u32,
 }
 
@@ -68,8 +68,8 @@ pub(crate) struct ReserveDemand {
 }
 
 impl ReserveDemand {
-    /// Computes the demand of a group. `free_inode_blocks` is the size of the free-inode btree in
-    /// blocks, because not every volume stores this size.
+    /// Computes the maximum and the present sizes of a group's btrees. `free_inode_blocks` is the
+    /// size of the free-inode btree in blocks, because not every volume stores this size.
     pub(crate) fn new(superblock: &Superblock, agf: &Agf, free_inode_blocks: u32) -> Self {
         let geometry = &superblock.geometry;
         let blocks = usable_blocks(superblock, agf);

@@ -17,8 +17,8 @@ const ALLOCATE: u32 = 7;
 const FORK_BTREE: u32 = 1 << 30;
 const ATTR: u32 = 1 << 31;
 
-/// Resumes an intent to change the reverse map. If `is_resumed` is `false`, the intent must be
-/// refused as corrupt because of its offset.
+/// Resumes an intent to change the reverse map, with this owner, flags and offset. It must be
+/// accepted if `is_resumed` is `true`, and refused as corrupt because of its offset if not.
 fn check(owner: u64, flags: u32, offset: u64, is_resumed: bool) {
     let geometry = superblock(&make_with("-m rmapbt=1")).geometry;
     let start = FsBlock(100);

@@ -233,7 +233,7 @@ fn header_that_promises_missing_blocks_is_corrupt() {
 
 /// The last group has room for a part of a chunk only where the chunk would reach past the end of
 /// the group. The allocation of an inode finds that out only after it has changed the group. Checks
-/// that it releases the group before it tries the next one.
+/// that the allocation releases the group before it tries the next one.
 #[test]
 fn group_that_changed_without_making_inodes_is_released_before_the_next() {
     let options = "-d agsize=18m -m finobt=0,rmapbt=0,reflink=0 -l size=8m";

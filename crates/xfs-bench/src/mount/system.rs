@@ -135,7 +135,8 @@ impl System for FerroxfsMount {
     }
 }
 
-/// The mount of a FUSE server that answers at once.
+/// The mount of a FUSE server that has no volume and answers each request at once. It shows the
+/// limit of the transport.
 struct NullMount {
     clients: usize,
     server: Null,

@@ -224,7 +224,7 @@ impl EntrySlot {
     }
 }
 
-/// The result of a redistribution: how many entries each of two neighbours gets.
+/// The way in which a redistribution divides the entries of two neighbours.
 #[derive(Clone, Copy)]
 pub(super) struct Division<'a> {
     /// A new entry and the index before which it is inserted. The index counts the entries of the

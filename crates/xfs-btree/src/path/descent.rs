@@ -48,7 +48,8 @@ enum Sibling {
     Edge,
     /// The next block on this side that the parent names.
     Block(u64),
-    /// A child of another node: it lies below the sibling that the parent has on this side.
+    /// A block below another parent: below the sibling that the parent of this block has on this
+    /// side.
     Beyond,
 }
 

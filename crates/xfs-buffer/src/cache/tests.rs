@@ -154,7 +154,8 @@ fn read_as_another_kind_or_length_is_corruption() {
     check_mark(&cache, 5);
 }
 
-/// Checks I2 of `xfs_buffer::buffer`: the extents of a buffer never change.
+/// Checks I2 of `xfs_buffer::buffer`: the extents of a buffer never change. A read of its address
+/// with other extents is a corruption.
 #[test]
 fn read_with_another_map_from_one_address_is_corruption() {
     let cache = cache(&TestDevice::new(), 1 << 20);

@@ -19,7 +19,7 @@ use xfs_format::refcount::{Refcount, RefcountDomain};
 /// The highest count that a record can hold. A count that has reached it no longer changes.
 const SATURATED: u32 = u32::MAX;
 
-/// A change of the counts of a range.
+/// A change of the reference counts of a range of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CountChange {
     /// One more file contains the blocks.
