@@ -1,4 +1,5 @@
-//! A unit of the inode pass: the chunks of one leaf of an inode btree.
+//! Checking the inodes of one leaf of an inode btree, which is one unit of work of the pass over
+//! inodes.
 //!
 //! Owns: reading the inodes of the chunks in disk order, in long reads.
 

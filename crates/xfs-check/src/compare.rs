@@ -1,5 +1,5 @@
-//! The comparison of the sums, and the checks that need all groups: unlinked lists, reachability of
-//! directories, counters of the superblock.
+//! The comparison of the sums of facts of both sides of each balance, and the checks that need all
+//! groups: unlinked lists, reachability of directories, counters of the superblock.
 
 use xfs_format::{AgNumber, InodeNumber};
 

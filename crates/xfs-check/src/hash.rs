@@ -1,4 +1,4 @@
-//! The keyed hash that balances add up.
+//! The keyed hash function of facts, whose values the balances add up to compare structures.
 
 use std::hash::{BuildHasher, RandomState};
 

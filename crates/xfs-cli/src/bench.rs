@@ -36,7 +36,7 @@ enum Document {
 /// The command `bench` in a child process that a run of `bench` has started (`--worker`).
 struct Worker;
 
-/// Opens the outputs and catches signals.
+/// Opens the outputs and catches signals. Returns the command, ready to run.
 pub(crate) fn open(arguments: BenchArguments) -> Result<Box<dyn Run>, Failure> {
     if arguments.worker {
         return Ok(Box::new(Worker));

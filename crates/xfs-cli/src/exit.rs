@@ -14,7 +14,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line is invalid.
     Usage = 2,
-    /// The image is no XFS v5 volume, or uses an unsupported feature, which the message names.
+    /// The image is no XFS volume of version 4 or 5, or uses an unsupported feature, which the
+    /// message names.
     Refused = 3,
     /// The log holds changes that are not in the volume yet.
     LogDirty = 4,

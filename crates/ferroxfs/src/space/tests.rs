@@ -1,4 +1,4 @@
-//! The counts of `statfs`.
+//! Tests of the counts of free space and inodes that `statfs` shows.
 
 use xfs_trans::testing::make_with;
 

@@ -1,4 +1,4 @@
-//! Blocks of a group that no transaction has reserved.
+//! Tests of blocks of a group that a btree takes although no transaction has reserved them.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::AgNumber;

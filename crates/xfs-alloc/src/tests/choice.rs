@@ -1,4 +1,4 @@
-//! Which of several free extents an allocation takes.
+//! Tests of the choice that an allocation makes among several free extents.
 
 use std::sync::Arc;
 

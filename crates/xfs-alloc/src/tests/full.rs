@@ -1,4 +1,4 @@
-//! Volumes filled to the last block and emptied again, by one and by several threads.
+//! Tests of volumes that one or several threads fill to the last block and empty again.
 
 use std::collections::VecDeque;
 use std::iter::from_fn;

@@ -1,4 +1,4 @@
-//! The comparison of both sides of a balance, member by member.
+//! The comparison of both sides of a balance that does not hold, fact by fact.
 
 use xfs_format::directory::EntryTypes;
 use xfs_format::inode_chunk::InodeChunk;

@@ -44,7 +44,7 @@ pub(crate) fn changed_mode(mode: &ModeChange, umask: u32, old: u16, kind: FileTy
     u16::try_from(bits).unwrap_or_default()
 }
 
-/// Opens the images for writing.
+/// Opens the images for writing, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: ChmodArguments,
     options: &GlobalOptions,

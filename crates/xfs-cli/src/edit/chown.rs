@@ -20,7 +20,8 @@ struct Chown {
     reach: TreeReach,
 }
 
-/// Opens the images for writing, and looks up names of users and groups on the host.
+/// Opens the images for writing, and looks up names of users and groups on the host. Returns the
+/// command, ready to run.
 pub(crate) fn open(
     arguments: &ChownArguments,
     options: &GlobalOptions,

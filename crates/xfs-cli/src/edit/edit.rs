@@ -57,7 +57,7 @@ struct Edit {
     is_forced: bool,
 }
 
-/// Chooses the editor. The image is opened later.
+/// Chooses the editor, and returns the command, ready to run. The image is opened later.
 pub(crate) fn open(
     arguments: &EditArguments,
     options: &GlobalOptions,

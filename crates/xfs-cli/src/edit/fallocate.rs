@@ -19,7 +19,7 @@ struct Fallocate {
     mode: RangeMode,
 }
 
-/// Opens the image for writing.
+/// Opens the image for writing, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &FallocateArguments,
     options: &GlobalOptions,

@@ -23,7 +23,7 @@ struct Ln {
     is_forced: bool,
 }
 
-/// Opens the image for writing.
+/// Opens the image for writing, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: LnArguments,
     options: &GlobalOptions,

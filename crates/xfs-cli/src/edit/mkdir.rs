@@ -19,7 +19,7 @@ struct Mkdir {
     umask: u32,
 }
 
-/// Opens the images for writing.
+/// Opens the images for writing, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &MkdirArguments,
     options: &GlobalOptions,

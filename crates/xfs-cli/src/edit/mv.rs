@@ -18,7 +18,7 @@ struct Mv {
     mode: RenameMode,
 }
 
-/// Opens the image for writing.
+/// Opens the image for writing, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &MvArguments,
     options: &GlobalOptions,

@@ -21,7 +21,7 @@ struct Rm {
     is_forced: bool,
 }
 
-/// Opens the images for writing.
+/// Opens the images for writing, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &RmArguments,
     options: &GlobalOptions,

@@ -28,7 +28,8 @@ struct Setfacl {
     plan: Plan,
 }
 
-/// Parses the entries of access control lists, and opens the images for writing.
+/// Parses the entries of access control lists, and opens the images for writing. Returns the
+/// command, ready to run.
 pub(crate) fn open(
     arguments: &SetfaclArguments,
     options: &GlobalOptions,

@@ -28,7 +28,7 @@ struct Setfattr {
     follows: bool,
 }
 
-/// Opens the images for writing.
+/// Opens the images for writing, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &SetfattrArguments,
     options: &GlobalOptions,

@@ -16,7 +16,7 @@ struct Touch {
     follows: bool,
 }
 
-/// Opens the images for writing.
+/// Opens the images for writing, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &TouchArguments,
     options: &GlobalOptions,
@@ -60,8 +60,8 @@ impl Run for Touch {
     }
 }
 
-/// Returns the file at the path, with a symbolic link at its end not followed. `None` if the file
-/// does not exist and `is_needed` is false.
+/// Returns the file at the path. A symbolic link at the end of the path is not followed. `None` if
+/// the file does not exist and `is_needed` is false.
 fn find(target: &ImagePath, is_needed: bool) -> Result<Option<Node>, Failure> {
     match target.volume.inner().lookup_no_follow(&target.path) {
         Ok(node) => Ok(Some(node)),

@@ -24,7 +24,7 @@ struct Truncate {
     makes: bool,
 }
 
-/// Opens the images for writing.
+/// Opens the images for writing, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &TruncateArguments,
     options: &GlobalOptions,

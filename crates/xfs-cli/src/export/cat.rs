@@ -13,7 +13,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 struct Cat(ImagePaths);
 
-/// Opens the images.
+/// Opens the images, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &CatArguments,
     options: &GlobalOptions,

@@ -52,7 +52,7 @@ enum Destination {
     Name(Directory, OsString),
 }
 
-/// Opens the images and the destination.
+/// Opens the images and the destination, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &CpArguments,
     options: &GlobalOptions,
@@ -94,7 +94,7 @@ pub(crate) fn open(
 }
 
 /// Opens a damaged image and the directory for the copies: the destination if it is a directory,
-/// and otherwise the directory that the destination is in.
+/// and otherwise the directory that the destination is in. Returns the command, ready to run.
 fn open_damaged(
     sources: &[OsString],
     destination: &OsStr,

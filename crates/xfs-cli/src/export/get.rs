@@ -15,7 +15,7 @@ struct Get {
     output: Option<Output>,
 }
 
-/// Opens the image and the output.
+/// Opens the image and the output, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: GetArguments,
     options: &GlobalOptions,

@@ -57,7 +57,7 @@ enum Destination {
     Volume(NewVolume),
 }
 
-/// Opens the image, the destination and the manifest.
+/// Opens the image, the destination and the manifest. Returns the command, ready to run.
 pub(crate) fn open(
     arguments: SalvageArguments,
     options: &GlobalOptions,
@@ -97,7 +97,7 @@ pub(crate) fn open(
     }))
 }
 
-/// Returns the default path of the manifest.
+/// Returns the default path of the manifest: beside the copies at `path`.
 fn beside_copies(path: &Path) -> PathBuf {
     let mut name = path.components().as_path().as_os_str().to_owned();
     name.push(".manifest.ndjson");

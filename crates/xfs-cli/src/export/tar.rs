@@ -25,7 +25,7 @@ struct Tar {
     output: Option<Output>,
 }
 
-/// Opens the image and the output.
+/// Opens the image and the output, and returns the command, ready to run.
 pub(crate) fn open(
     arguments: &TarArguments,
     options: &GlobalOptions,
@@ -45,7 +45,7 @@ pub(crate) fn open(
     Ok(Box::new(Tar { targets, output }))
 }
 
-/// Opens a damaged image and the output.
+/// Opens a damaged image and the output, and returns the command, ready to run.
 fn open_damaged(
     arguments: &TarArguments,
     options: &GlobalOptions,

@@ -42,7 +42,8 @@ impl Address {
         Ok(Self { image: PathBuf::from(OsString::from_vec(image.to_vec())), path })
     }
 
-    /// Parses the addresses of a command. No address means the root of `--image`.
+    /// Parses the addresses of a command. If no address is given, the only one is the root of
+    /// `--image`.
     pub(crate) fn parse_all(
         words: &[OsString],
         image: Option<&Path>,
@@ -56,8 +57,8 @@ impl Address {
     }
 }
 
-/// Returns the place of the first `:/` that does not belong to the scheme of an address, as in
-/// `nbd://HOST`.
+/// Returns the index of the first `:/` that does not belong to a scheme, as in `nbd://HOST`; `None`
+/// if there is none.
 pub(crate) fn path_separator(word: &[u8]) -> Option<usize> {
     let start = match xfs_image::is_address(Path::new(OsStr::from_bytes(word))) {
         true => word.windows(3).position(|part| part == b"://")? + 3,

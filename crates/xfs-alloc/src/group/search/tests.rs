@@ -1,4 +1,4 @@
-//! The choice of blocks for an allocation within a range of free blocks.
+//! Tests of the choice of blocks for an allocation within a range of free blocks.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Busy extents, compared with a table that holds the state of every block.
+//! Tests of busy extents, compared with a table that holds the state of every block.
 
 use xfs_testkit::Prng;
 

@@ -1,4 +1,5 @@
-//! The accounts of a group: their sizes, and the blocks that they hide from users.
+//! Tests of the accounts of reserved blocks of a group: their sizes, and the blocks that they hide
+//! from users.
 
 use super::*;
 

@@ -106,8 +106,8 @@ impl Shortfalls {
         }
     }
 
-    /// Records a shortfall if setting the property has failed. Returns whether the property was
-    /// set.
+    /// Records that the file lacks the property, if setting it has failed. Returns whether the
+    /// property was set.
     fn check(&mut self, result: Result<(), Errno>, lack: Property, path: &[u8]) -> bool {
         if result.is_err() {
             self.note(lack, path);
@@ -115,7 +115,7 @@ impl Shortfalls {
         result.is_ok()
     }
 
-    /// Returns all shortfalls as one failure; `None` if there are none.
+    /// Returns one failure for all properties that could not be set; `None` if all were set.
     pub(super) fn into_failure(self) -> Option<Failure> {
         if self.kinds.is_empty() {
             return None;
@@ -141,7 +141,7 @@ impl Shortfalls {
     }
 }
 
-/// The path of a file, and the record to which its shortfalls are added.
+/// The path of a file, and the record to which the properties are added that could not be set.
 pub(super) struct AttributeNotes<'a> {
     /// The path of the file.
     pub(super) path: &'a [u8],

@@ -60,7 +60,7 @@ struct Damaged {
     destination: DamagedDestination,
 }
 
-/// Opens the damaged image of an address.
+/// Opens the damaged image that an address names, and returns the command, ready to run.
 pub(crate) fn open(
     address: &Address,
     destination: DamagedDestination,

@@ -41,7 +41,7 @@ const LEAST_BYTES: u64 = 300 << 20;
 /// Bytes that an inode takes in addition to its blocks: the inode, its name, and its reverse
 /// mappings.
 const INODE_BYTES: u64 = 2048;
-/// Bytes for the log and for the headers of the groups.
+/// Bytes of the new volume for its log and for the headers of its groups.
 const SPARE_BYTES: u64 = 256 << 20;
 /// The largest length of a file of the host.
 const MOST_BYTES: u64 = i64::MAX as u64;

@@ -1,4 +1,4 @@
-//! Changes of reference counts, compared with a table that holds the count of every block.
+//! Tests of changes of reference counts, compared with a table that holds the count of every block.
 
 use xfs_testkit::Prng;
 
