@@ -1,8 +1,8 @@
 //! The public modules of the crate. Each module only exports names.
 //!
-//! Owns: the module in which a program finds each name. The root has the names that most programs
-//! need. The names of one task are together in a module. Does **not** own: the types, which are in
-//! the modules of the crate and in the layers below.
+//! Owns: the choice of the public module that exports each name. The root exports the names that
+//! most programs need. A module exports the names that belong to one task. Does **not** own: the
+//! types, which are in the modules of the crate and in the layers below.
 
 pub mod admin;
 pub mod attr;

@@ -358,8 +358,8 @@ impl Devices {
         Self { realtime: Some(realtime), ..self }
     }
 
-    /// Returns notes about the devices that the user must know, such as a member of a RAID 1 array
-    /// with outdated contents.
+    /// Returns notes about the devices that the user must know, such as that a member of a RAID 1
+    /// array is outdated.
     #[must_use]
     pub fn notes(&self) -> &[VolumeNote] {
         &self.notes

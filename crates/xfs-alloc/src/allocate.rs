@@ -42,7 +42,7 @@
 //! |---|---|---|
 //! | maps blocks of a file, a directory or attributes | none | rounds 1 to 3 |
 //! | splits a block of a file's btree | none, or those secured in round 3 | rounds 1 to 3 |
-//! | makes inodes | none; rolled after it filled a free list in vain | the AGI's group, last |
+//! | makes inodes | none; filling a free list in vain ends the step | the AGI's group, last |
 //! | frees an inode | none | the AGI's group, the rest secured |
 //! | does deferred work in a group | none; requeued if a lower group is held | none |
 //!

@@ -1,7 +1,8 @@
 //! Causes and consequences: damage that makes other structures seem wrong.
 //!
-//! Owns: the findings that a gap makes doubtful, and the choice of the finding that opened the gap.
-//! Does **not** own: the gaps themselves, which the passes report.
+//! Owns: the findings that a gap (a structure that could not be read) makes doubtful, and the
+//! choice of the finding that is the reason for the gap. Does **not** own: the gaps themselves,
+//! which the passes report.
 //!
 //! A structure that cannot be read leaves a gap. A comparison that has a gap on one side cannot be
 //! judged, so its differences are consequences of the damage that opened the gap. Each consequence

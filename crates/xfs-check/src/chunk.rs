@@ -1,7 +1,7 @@
 //! Checking the inodes of one leaf of an inode btree, which is one unit of work of the pass over
 //! inodes.
 //!
-//! Owns: reading the inodes of the chunks in disk order, in long reads.
+//! Owns: reading the inodes of the leaf's chunks in disk order, in long reads.
 
 use xfs_format::btree::BtreeBlock;
 use xfs_format::geometry::INODES_PER_CHUNK;

@@ -1,7 +1,8 @@
 //! The facts that the passes report: claims of blocks, records of the btrees, links and names.
 //!
-//! Owns: the facts and the trait of their receivers. The first pass adds facts up ([`Sums`]); the
-//! second collects those of the buckets that differ ([`Lists`]).
+//! Owns: the facts and the trait of their receivers. The first pass over the volume adds up hashes
+//! of facts ([`Sums`]). The second pass collects the facts themselves, where the sums of two
+//! structures differ ([`Lists`]).
 //!
 //! [`Sums`]: crate::sums::Sums
 //! [`Lists`]: crate::explain::Lists

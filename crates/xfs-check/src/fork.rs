@@ -47,13 +47,13 @@ pub(crate) struct ForkMap {
 }
 
 impl ForkMap {
-    /// Returns the extent that holds a block of the fork; `None` for a hole.
+    /// Returns the extent that holds a block of the fork; `None` if no known extent holds it.
     pub(crate) fn find(&self, block: FileBlock) -> Option<&Extent> {
         let next = self.extents.partition_point(|extent| extent.end() <= block);
         self.extents.get(next).filter(|extent| extent.file_block <= block)
     }
 
-    /// Returns the disk address of a block of the fork; `None` for a hole.
+    /// Returns the disk address of a block of the fork; `None` if no known extent holds it.
     pub(crate) fn address<T: Facts>(
         &self,
         pass: &Pass<'_, T>,

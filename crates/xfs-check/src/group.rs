@@ -1,7 +1,8 @@
 //! One allocation group: its headers, its btrees, and its free list.
 //!
-//! Owns: reading them, their counters, and the facts that follow from them. Does **not** own: the
-//! inodes of the chunks, which the next pass reads, or the place of a chunk (`chunk_place.rs`).
+//! Owns: reading the headers, btrees and free list, the checks of their counters, and the facts
+//! that follow from them. Does **not** own: the inodes of the chunks, which the next pass reads, or
+//! the place of a chunk (`chunk_place.rs`).
 
 mod chunk_place;
 

@@ -1,7 +1,8 @@
 //! The contents of a quota inode: blocks of dquots.
 //!
-//! Owns: the checks of each block of dquots, and of the owners that its place in the file implies.
-//! Does **not** own: the counts. xfs_repair compares them with the inodes.
+//! Owns: the checks of each block of dquots, and the check that its dquots have the owners that the
+//! place of the block in the file implies. Does **not** own: the counts. xfs_repair compares them
+//! with the inodes.
 //!
 //! A kernel trusts dquots only while the superblock says that the counts of their type were
 //! checked. Otherwise the next mount with quota writes every dquot again, and damage does no harm.

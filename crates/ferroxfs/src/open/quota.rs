@@ -1,7 +1,7 @@
 //! The quota flags of a volume whose changes are not counted in its dquots.
 //!
-//! Owns: the choice which changes make the counts of dquots wrong. Does **not** own the replay of
-//! logged dquots (`xfs-log`).
+//! Owns: the decision whether opening a volume leads to changes that its dquots do not count. Does
+//! **not** own the replay of logged dquots (`xfs-log`).
 //!
 //! This library does not count the usage of users, groups and projects yet. A kernel trusts the
 //! counts only while flags of the superblock say that they were checked. Without these flags it
@@ -9,7 +9,7 @@
 //! A log holds transactions in their order: after a crash either no change is there, or the flags
 //! are cleared too. The kernel does the same at a mount without quota.
 //!
-//! A recovery of a volume that is not opened for writing replays logged dquots together with the
+//! A recovery that is not a part of opening for writing replays logged dquots together with the
 //! changes that they count. It clears the flags only if it must then finish work that changes
 //! counts: freeing an unlinked inode, or an unfinished change of a file's blocks.
 

@@ -1,7 +1,7 @@
 //! Checks of the realtime device against the volume that it is given for.
 //!
-//! Owns: the length of the section, and the comparison of its own superblock with the volume's.
-//! Does **not** own: reading contents from the device (`xfs-inode`).
+//! Owns: the check of the section's length, and the comparison of the section's own superblock with
+//! that of the volume. Does **not** own: reading contents from the device (`xfs-inode`).
 
 use xfs_buffer::IoError;
 use xfs_format::realtime::RealtimeSuperblock;

@@ -221,7 +221,7 @@ fn unnamed_file_is_watched_while_open() {
 }
 
 /// Pins a file in memory (`keep_in_memory`), watches it, and removes its last name. Checks that the
-/// file keeps its blocks until the volume is closed, and that the watch stays open until then.
+/// file keeps its blocks, and that the watch stays open until the volume is closed.
 #[test]
 fn pinned_watched_file_keeps_its_blocks() {
     let volume = volume("");

@@ -10,7 +10,7 @@ use super::everything::{Shown, read_everything};
 
 const EIO: i32 = 5;
 
-/// Number of threads of a test. Each thread lets other reads of the device fail.
+/// Number of threads of a test. Each thread makes a different set of reads fail.
 const THREADS: u64 = 4;
 
 /// Returns the golden image on a device whose `nth` read fails. `persistence` says whether the
@@ -68,9 +68,9 @@ fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &
     assert_eq!(again.files, whole.files);
 }
 
-/// Reads the golden image again and again, each time on a new device. The first read of the first
-/// device fails, then the one that is `step` reads later, until no read is left to fail. Checks the
-/// errors, and that everything can be read when reads no longer fail.
+/// Reads the golden image again and again, each time on a new device. On the first device the first
+/// read fails, on the next one the read that is `step` reads later, and so on, until no read is
+/// left to fail. Checks the errors, and that everything can be read when reads no longer fail.
 fn check_every(step: u64, persistence: Persistence) {
     let whole = read_everything(&super::volume());
     assert!(whole.errors.is_empty(), "{:?}", whole.errors);

@@ -141,7 +141,7 @@ impl Shortfalls {
     }
 }
 
-/// The path of a file, and the record to which the properties are added that could not be set.
+/// The path of a file, and the record of the properties that could not be set.
 pub(super) struct AttributeNotes<'a> {
     /// The path of the file.
     pub(super) path: &'a [u8],
