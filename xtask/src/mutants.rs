@@ -39,7 +39,7 @@ pub(crate) mod mutant {
 }
 ";
 
-/// The result of a run with one mistake.
+/// The result of running the operations with one mistake in the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RunOutcome {
     /// The checker has findings with these codes.
@@ -154,7 +154,7 @@ fn build(root: &Path, source: &Path) -> Result<PathBuf, Error> {
     program.ok_or_else(|| Error::Mutants("cargo names no program".to_owned()))
 }
 
-/// Runs the operations with mistake number `number`, or without a mistake if it is 0.
+/// Runs the operations with mistake number `number`, or without a mistake if `number` is 0.
 fn work(root: &Path, program: &Path, number: u32) -> Result<RunOutcome, Error> {
     let mut timed = Command::new("timeout");
     timed.arg(MOST_SECONDS).arg(program);

@@ -18,7 +18,7 @@ use xfs_inode::Inode;
 
 use crate::mode_bits;
 
-/// Read, write and execute bits of one class.
+/// Read, write and execute bits of one class: owner, group or others.
 const CLASS_BITS: u16 = 0o7;
 
 /// The two kinds of lists that a file can have.
@@ -39,8 +39,8 @@ impl AclKind {
         }
     }
 
-    /// Returns the kind of list that Linux shows as this attribute. Returns `None` for the name of
-    /// any other attribute.
+    /// Returns the kind of list that Linux shows as the attribute with the name `full`. Returns
+    /// `None` for the name of any other attribute.
     pub fn of_linux_name(full: &[u8]) -> Option<Self> {
         match full {
             b"system.posix_acl_access" => Some(Self::Access),
@@ -170,8 +170,8 @@ impl Acl {
     }
 }
 
-/// Reads a list of an inode. Returns `None` if the inode has no list of this kind. The caller keeps
-/// the inode from changing meanwhile.
+/// Reads the access control list of one kind of an inode. Returns `None` if the inode has no list
+/// of this kind. The caller keeps the inode from changing meanwhile.
 pub fn read_acl(
     cache: &xfs_buffer::BufferCache,
     inode: &Inode,

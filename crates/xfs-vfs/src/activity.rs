@@ -1,4 +1,5 @@
-//! Counters of operations on names and attributes, one set for each processor slot.
+//! Counters of operations on names and attributes. Each thread counts in its slot, so that threads
+//! do not write the same memory.
 
 use xfs_sync::SlotCounters;
 

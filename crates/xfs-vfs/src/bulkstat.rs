@@ -36,7 +36,7 @@ const BATCH_CHUNKS: usize = 32;
 /// The most inode chunks that can overlap 64 inode numbers, of which the first is a multiple of 64.
 const CHUNKS_OF_64_NUMBERS: usize = 2;
 
-/// How bulkstat reads inodes.
+/// How bulkstat reads inodes: around the inode cache or through it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BulkPath {
@@ -105,8 +105,8 @@ pub fn word_of(number: InodeNumber) -> InodeNumber {
 pub type ShowInode<'a> = dyn FnMut(InodeNumber, Result<Metadata>) -> ControlFlow<()> + 'a;
 
 impl Mount {
-    /// Calls `f` with all inodes in use in a group, in order, from inode `from` on. `f` may stop
-    /// the walk.
+    /// Calls `f` with all inodes in use in a group, in the order of their numbers, from inode
+    /// `from` on. `f` may stop the walk by returning `Break`.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Mount {
     }
 
     /// Calls `f` with each chunk of inodes, beginning with the chunk of inode `from`. `f` may stop
-    /// the walk.
+    /// the walk by returning `Break`.
     ///
     /// # Errors
     ///
@@ -156,7 +156,8 @@ impl Mount {
     }
 }
 
-/// Returns the groups, beginning with that of inode `from`, each with the first inode to show.
+/// Returns the groups, beginning with that of inode `from`, each with the first inode of the group
+/// to show: `from`, or the lowest.
 pub fn groups_from(
     geometry: &Geometry,
     from: InodeNumber,
@@ -334,15 +335,15 @@ impl GroupBulkstat<'_> {
         Ok(chunks.iter().filter_map(of).fold(0, |all, bits| all | bits))
     }
 
-    /// Reads an inode as an operation would, through the cache.
+    /// Reads the metadata of an inode as an operation would, through the inode cache.
     fn through(&self, number: InodeNumber) -> Result<Metadata> {
         let inode = self.mount.inode_cache.take_as(number, Keep::Once)?;
         let inode = InodeRef::new(self.mount, inode);
         Ok(metadata(self.mount, &inode))
     }
 
-    /// Reads inodes of a chunk from their clusters, without the inode cache. Bit n of `wanted`
-    /// stands for inode `first` + n.
+    /// Reads inodes of a chunk from their clusters, and inserts none of them into the inode cache.
+    /// Bit n of `wanted` stands for inode `first` + n.
     fn past(&self, mut first: InodeNumber, mut wanted: u64, found: &mut ChunkInodes) -> Result<()> {
         let geometry = self.mount.geometry();
         let ChunkInodes { inodes, scratch } = found;

@@ -60,15 +60,16 @@ const LEAST_AHEAD_BYTES: u64 = 64 << 10;
 /// The kind of operation as which a change of contents breaks layout leases.
 const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
 
-/// How a write reaches the device.
+/// When the bytes of a write reach the device, and which checks they pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
     /// The bytes may be buffered, and reach the device together with those of other writes.
     Buffered,
     /// The bytes go to the device at once.
     Direct,
-    /// As `Buffered`, for bytes that a cache in front of the volume has acknowledged before. Flags
-    /// that the file got since then do not refuse the write.
+    /// As `Buffered`, for bytes that a cache in front of the volume (the kernel's page cache) has
+    /// acknowledged before. The write succeeds even if the file has become immutable or append-only
+    /// since.
     Writeback(LateTimes),
 }
 
@@ -90,7 +91,7 @@ impl Mount {
     }
 }
 
-/// The contents lock of a file, while it is held to read the contents.
+/// The contents lock of a file, held to read the contents, in one of two modes.
 pub enum Reading<'a> {
     /// The lock is held shared: no bytes were buffered in the range that is read.
     Shared {
@@ -104,7 +105,7 @@ pub enum Reading<'a> {
     },
 }
 
-/// The contents of an inode, with the mount that they belong to.
+/// Access to the contents of an inode, with the mount to which the inode belongs.
 #[derive(Clone, Copy)]
 pub struct OpenContents<'a> {
     mount: &'a Mount,
@@ -115,7 +116,7 @@ pub struct OpenContents<'a> {
 struct DirectWrite<'a> {
     offset: u64,
     bytes: &'a [u8],
-    /// Whether the same caller is expected to write on after these bytes. If so, blocks are
+    /// Whether the next write is expected to continue after these bytes. If so, blocks are
     /// preallocated.
     goes_on: bool,
     now: Timestamp,
@@ -169,7 +170,8 @@ impl<'a> OpenContents<'a> {
         Reading::Shared { _guard: self.contents().state.read() }
     }
 
-    /// Returns whether a program has a layout lease, which shows it where the contents lie on disk.
+    /// Returns whether a program has a layout lease on the file, and so knows where the contents
+    /// lie on disk.
     pub fn is_given_away(&self) -> bool {
         self.entry.locks().is_leased_against(TO_CHANGE)
     }
@@ -214,7 +216,8 @@ impl<'a> OpenContents<'a> {
         self.read(|_| true)
     }
 
-    /// Calls `read` with the inode, after buffered bytes in the range were flushed to the device.
+    /// Calls `read` with the inode. Before that, buffered bytes among the `length` bytes from
+    /// `offset` on are flushed to the device.
     pub fn read_with<T>(
         &self,
         offset: u64,
@@ -301,8 +304,8 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Puts as many bytes of a write into the buffer as fit, and returns their number. Returns
-    /// `None` if the write must go to the device: it fills a whole buffer, or blocks or memory for
-    /// the buffer are used up.
+    /// `None` if the write must go to the device at once: it fills a whole buffer, or no blocks or
+    /// memory are left for a buffer.
     fn buffer(
         &self,
         state: &mut ContentsState,

@@ -53,12 +53,12 @@ pub(crate) const FLUSH_PASSES: u64 = 2;
 /// enough time is left for the device.
 pub(crate) const WAIT_PASSES: u64 = FLUSH_PASSES + 1;
 const _: () = assert!(WAIT_PASSES < PASSES as u64);
-/// Time after the last write to a file after which its preallocated blocks are freed.
+/// A file that was not written to for this time loses its preallocated blocks.
 #[doc(alias = "speculative_prealloc_lifetime")]
 const PREALLOCATION_IDLE: Duration = Duration::from_secs(300);
 /// The most bytes of memory that all buffers together may claim.
 const MAX_BYTES: u64 = 64 << 20;
-/// The unit in which a buffer claims memory, in bytes.
+/// A buffer claims memory in multiples of this many bytes.
 const CLAIM_BYTES: u64 = 64 << 10;
 /// A buffer up to this many bytes claims no memory, so that writers of small files do not all write
 /// the counter that they share. An open file takes about as much memory in any case.
@@ -71,7 +71,7 @@ const QUIET: u32 = 1;
 /// Phase: a buffer has begun since the last pass began.
 const BEGUN: u32 = 2;
 
-/// The schedule of flusher passes, and the errors that they leave.
+/// The schedule of flusher passes, and the first error that a pass could report to no caller.
 pub struct Flusher {
     /// Number of passes so far.
     passes: AtomicU64<Volume>,
@@ -86,7 +86,7 @@ pub struct Flusher {
     closed: Mutex<bool, Volume>,
     /// Notified when the volume is closed, or when the thread must wake.
     changed: Condvar<Volume>,
-    /// The first error of a background write that no caller could get.
+    /// The first error of a background write, kept because no caller waited for that write.
     failure: Mutex<Option<Error>, Volume>,
     /// The function to call with files whose metadata changed without a request.
     listener: SetOnce<Listener, Volume>,
@@ -100,7 +100,7 @@ pub type Listener = Box<dyn Fn(InodeNumber) + Send + Sync>;
 pub(crate) struct FlushPass {
     /// The number of the pass, counted from 1.
     pub(crate) number: u64,
-    /// Whether a buffer has begun since the last pass.
+    /// Whether some file has begun to buffer bytes since the last pass.
     pub(crate) after_begin: bool,
 }
 
@@ -175,7 +175,8 @@ impl Flusher {
     }
 
     /// Waits for the next pass. Returns `false` once the volume is closed. `leaves` says whether
-    /// the last pass has left work. If not, no pass is due before a buffer begins.
+    /// the last pass has left work. If it has left none, the thread sleeps until some file begins
+    /// to buffer bytes.
     pub fn wait(&self, leaves: bool) -> bool {
         let mut closed = self.closed.lock();
         let may_sleep = !leaves
@@ -227,7 +228,8 @@ impl Flusher {
         }
     }
 
-    /// Keeps an error that no caller could get. Only the first one is kept.
+    /// Keeps an error for the next sync of the volume, since no caller waited for the failed write.
+    /// Only the first error is kept.
     pub(crate) fn fail(&self, error: Error) {
         self.failure.lock().get_or_insert(error);
     }

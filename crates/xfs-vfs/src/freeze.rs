@@ -33,7 +33,7 @@ use crate::kind::CachedInode;
 use crate::mount::Mount;
 pub(crate) use freezer::{FreezePhase, Freezer};
 
-/// Permission to change the volume. While a guard exists, the volume is not frozen.
+/// Permission to change the volume. While such a guard exists, a freeze waits.
 pub struct WriteGuard<'a> {
     mount: &'a Mount,
     _inside: GateGuard<'a>,
@@ -57,7 +57,7 @@ impl Mount {
     }
 
     /// As [`write_guard`](Self::write_guard), without waiting. Returns `None` if the volume is
-    /// frozen or about to be.
+    /// frozen or is being frozen.
     #[doc(alias = "sb_start_write_trylock")]
     pub fn try_write_guard(&self) -> Option<WriteGuard<'_>> {
         self.freezer.gate.try_enter().map(|inside| WriteGuard { mount: self, _inside: inside })

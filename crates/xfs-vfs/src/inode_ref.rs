@@ -38,8 +38,8 @@ pub struct InodeRef<H: MountHandle> {
 enum HeldRef {
     /// The reference is counted in the inode.
     Direct(Arc<CachedInode>),
-    /// The reference is counted by a processor slot. One count covers all handles of that
-    /// processor.
+    /// The reference is counted by a processor slot. One count stands for all references that
+    /// handles of that slot have to the inode.
     Sharded(Arc<PerCpuRef>),
 }
 
@@ -106,7 +106,7 @@ impl<H: MountHandle> InodeRef<H> {
         }
     }
 
-    /// Takes another reference to the same inode, through another handle on the same mount.
+    /// Takes another reference to the inode, and gives it the handle `handle` on the same mount.
     pub fn share_with<G: MountHandle>(&self, handle: G) -> InodeRef<G> {
         let held = match self.held() {
             HeldRef::Direct(inode) => {
@@ -142,8 +142,9 @@ impl<H: MountHandle> InodeRef<H> {
         finish(self.handle.mount(), self.held.take());
     }
 
-    /// As [`finish`](Self::finish), for a caller outside of an operation. On a frozen volume the
-    /// inode is not freed now: the inactivation thread frees it after the thaw.
+    /// As [`finish`](Self::finish), for a caller outside of an operation. On a frozen volume, an
+    /// inode without names is not freed before this returns: the inactivation thread frees it after
+    /// the thaw.
     pub fn finish_unless_frozen(mut self) {
         if let Some(_guard) = self.handle.mount().try_write_guard() {
             finish(self.handle.mount(), self.held.take());
@@ -160,7 +161,7 @@ impl<H: MountHandle> InodeRef<H> {
     }
 }
 
-/// Releases a reference, and frees the inode if nothing else refers to it and it has no name.
+/// Releases a reference. Frees the inode if that was its last reference and it has no name.
 fn finish(mount: &Mount, held: Option<HeldRef>) {
     let last = match held {
         Some(HeldRef::Direct(inode)) => Some(inode),

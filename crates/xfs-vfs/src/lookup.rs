@@ -8,8 +8,8 @@ use crate::kind::CachedInode;
 use crate::mount::Mount;
 
 impl Mount {
-    /// As [`look_up`](Self::look_up), and puts the result into the dentry cache for later lookups
-    /// of the name.
+    /// Looks a name up as [`look_up`](Self::look_up) does, and puts the result into the dentry
+    /// cache for later lookups.
     pub fn look_up_and_note(
         &self,
         directory: &CachedInode,

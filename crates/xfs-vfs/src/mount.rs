@@ -127,8 +127,9 @@ impl Mount {
         self.inode_cache.release(entry);
     }
 
-    /// Runs `body` in one transaction, and commits it. An error that `body` returns after its first
-    /// change shuts the volume down, so `body` must make all checks before its first change.
+    /// Runs `body` in one transaction, and commits the transaction. An error that `body` returns
+    /// after its first change shuts the volume down, so `body` must make all checks before its
+    /// first change.
     pub(crate) fn transact<T>(
         &self,
         kind: TransactionKind,
@@ -138,15 +139,15 @@ impl Mount {
         self.begin(kind, blocks)?.commit_or_cancel(body)
     }
 
-    /// Begins a transaction that may use `blocks` new blocks. If there is no space, inodes that
-    /// wait for inactivation are freed first.
+    /// Begins a transaction that may use `blocks` new blocks. If too little space is free, first
+    /// frees the inodes that wait for inactivation and the preallocated blocks of files.
     pub fn begin(&self, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
         self.make_room();
         self.with_room(|| self.journal.begin(kind, blocks))
     }
 
-    /// Frees and evicts some inodes before an operation, if many wait for that. If the clock is
-    /// fixed, no background thread frees inodes, so all waiting inodes are freed here.
+    /// Before an operation, frees and evicts some inodes if many wait to be freed or evicted. If
+    /// the clock is fixed, no background thread frees inodes, so all waiting inodes are freed here.
     pub(crate) fn make_room(&self) {
         match self.clock.is_fixed() {
             true => self.inode_cache.make_room_alone(),
@@ -175,7 +176,7 @@ impl Mount {
     }
 
     /// If the inode has lost its last name, makes all processor slots release their references to
-    /// it, which would keep it from being freed.
+    /// the inode: they would keep it from being freed.
     pub(crate) fn collapse_refs(&self, entry: &CachedInode) {
         if entry.live().inode().core().nlink == 0 {
             self.refs.collapse(entry, &self.inode_cache);
@@ -206,7 +207,8 @@ pub(crate) struct Reserves {
     pub(crate) add: u64,
     /// Blocks for an entry that is removed.
     pub(crate) remove: u64,
-    /// Blocks for a change of one parent pointer of any name; 0 without parent pointers.
+    /// Blocks for a change of one parent pointer with a name of any length; 0 on a volume without
+    /// parent pointers.
     pub(crate) parent: u64,
 }
 

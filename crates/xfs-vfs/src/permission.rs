@@ -139,9 +139,9 @@ impl Credentials {
         Ok(self.is_granted(file, wanted, list)? || self.overrides(file, wanted))
     }
 
-    /// Returns whether the permission bits or the access control list grant access, without
-    /// capabilities. A list with an empty mask is ignored, and the permission bits decide. Linux
-    /// does that although acl(5) says otherwise.
+    /// Returns whether the permission bits or the access control list grant access. Capabilities
+    /// are not considered. A list with an empty mask is ignored, and the permission bits decide.
+    /// Linux does that although acl(5) says otherwise.
     fn is_granted<E>(
         &self,
         file: Rights,
@@ -198,7 +198,8 @@ impl Credentials {
         self.uid() == core.uid || self.has(Capabilities::FOWNER)
     }
 
-    /// Returns whether the user may keep or set the set-group-ID bit of a file of group `gid`.
+    /// Returns whether the user may set the set-group-ID bit on a file of group `gid`, or keep it
+    /// there.
     #[doc(alias = "in_group_or_capable")]
     fn may_lend_group(&self, gid: u32) -> bool {
         self.is_in_group(gid) || self.has(Capabilities::FSETID)

@@ -127,8 +127,8 @@ impl Drop for MountThreads {
     }
 }
 
-/// Waits until `shared` is the only reference, and returns its value. A watch that is being dropped
-/// holds another reference for a moment.
+/// Waits until `shared` is the only reference to its value, and returns the value. A watch that is
+/// being dropped holds another reference for a moment.
 fn take_alone<T>(mut shared: Arc<T>) -> T {
     loop {
         match Arc::try_unwrap(shared) {

@@ -149,7 +149,8 @@ impl Mount {
         }
     }
 
-    /// Returns the directories that hold the names of this inode, as far as they can be found.
+    /// Returns the directories that have names of this inode. Directories that cannot be found,
+    /// because a parent pointer or `..` cannot be read, are left out.
     fn directories_of(&self, entry: &CachedInode) -> Vec<InodeNumber> {
         if entry.is_directory() {
             return entry

@@ -190,8 +190,8 @@ fn commit(
     Ok(committed.sequence)
 }
 
-/// Measures `times` times how long a force of the log takes after `commits` commits. Returns the
-/// shortest of these times.
+/// Commits `commits` transactions and measures how long a force of the log then takes. Does so
+/// `times` times. Returns the shortest of these times.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@ use crate::error::WorkloadError;
 use crate::report::{Measurement, NotMeasured};
 use crate::variant::Variant;
 
-/// The measurements of a run up to now.
+/// The measurements that a run of the plan has collected so far.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) measurements: Vec<Measurement>,

@@ -23,13 +23,13 @@ pub struct Counted {
 /// Numbers of atomic writes and lock acquisitions, by the scope of the memory that they write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedWrites {
-    /// Memory of one per-CPU slot.
+    /// Writes of the memory of one per-CPU slot.
     pub slot: ScopeCount,
-    /// Memory of one inode, one buffer or one open file.
+    /// Writes of the memory of one inode, one buffer or one open file.
     pub object: ScopeCount,
-    /// Memory of one allocation group, or of one shard of a table.
+    /// Writes of the memory of one allocation group, or of one shard of a table.
     pub group: ScopeCount,
-    /// Memory of the whole volume.
+    /// Writes of memory that belongs to the whole volume.
     pub volume: ScopeCount,
     /// Number of writes and lock acquisitions of volume-wide memory, by file and line of the code.
     #[serde(default)]

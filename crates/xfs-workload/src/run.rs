@@ -28,7 +28,8 @@ use sequence::{FILES, MARKS};
 
 /// Observes a run, and can end it.
 pub trait Watcher {
-    /// Called when a part of the run begins. `what` describes the part.
+    /// Called when a part of the run, such as the measurement of one variant, begins. `what`
+    /// describes this part.
     fn begin(&mut self, what: &str);
 
     /// Returns whether the run must end. The run then fails with [`WorkloadError::Interrupted`].
@@ -42,7 +43,8 @@ pub trait Watcher {
     }
 }
 
-/// Runs the plan. After that, the calling thread may use all its processors again.
+/// Runs the plan. During the run, the calling thread is confined to some processors. After it, the
+/// thread may use all again.
 ///
 /// # Errors
 ///

@@ -64,8 +64,8 @@ pub(super) fn repairs(seeds: Option<&str>) -> Result<Vec<RunResult>, Error> {
     Ok(tools.into_iter().chain([salvage]).collect())
 }
 
-/// Returns the number of trials that have a line starting with `start`. A trial can have several
-/// such lines.
+/// Returns the number of trials for which the test printed a line that starts with `start`. It can
+/// print several such lines for one trial.
 fn failed_trials(lines: &[String], start: &str) -> u64 {
     let trial = |line: &'_ String| -> Option<String> {
         line.strip_prefix(start)?.split(": ").next().map(str::to_owned)
@@ -187,7 +187,8 @@ fn run(test: &[&str], seeds: &str) -> Result<(RunResult, Vec<String>), Error> {
     Ok((RunResult { run, passed, skipped, failed, note: String::new() }, lines))
 }
 
-/// The number of damages that were noticed by both programs, by only one of them, and by neither.
+/// The number of damages that were noticed by both `ferroxfs check` and xfs_repair, by only one of
+/// the two, and by neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     both: u64,

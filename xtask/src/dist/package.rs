@@ -37,7 +37,7 @@ XFS in user space: make, read, change and mount XFS volumes
  program is static and needs no other package; mounting needs fuse3 for users
  other than root.";
 
-/// A folder tree from which the Debian package is made.
+/// The folder tree from which the Debian package is made, and the inputs that fill the tree.
 struct Stage<'a> {
     dist: &'a Dist,
     root: PathBuf,

@@ -43,7 +43,7 @@ fn is_fuzz_target(path: &str) -> bool {
     path.starts_with("fuzz/fuzz_targets/")
 }
 
-/// Returns the path at which the file of each module that `file` declares must be.
+/// Returns, for each module that `file` declares, the path at which the module's file must be.
 fn children(file: &File, is_root: bool) -> Vec<String> {
     let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let stem = file.name().trim_end_matches(".rs");

@@ -30,8 +30,8 @@ const RAW_LOCKS_ALLOWED: [&str; 6] = [
 const RAW_LOCKS: [&str; 4] =
     ["std::sync::atomic", "core::sync::atomic", "parking_lot", "crossbeam_utils::atomic"];
 
-/// Names under `std::sync` of types that are neither a lock nor an atomic, or that are written only
-/// once.
+/// Names of `std::sync` that any code may use: types that are neither a lock nor an atomic, or that
+/// are written only once.
 const HARMLESS: [&str; 6] = ["Arc", "Weak", "OnceLock", "LazyLock", "PoisonError", "mpsc"];
 
 /// Checks one Rust file.

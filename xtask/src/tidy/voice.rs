@@ -134,7 +134,7 @@ fn without_code(text: &str) -> String {
     outside(&outside(text, '`'), '"')
 }
 
-/// Returns whether `text` contains `words` as words of their own, in upper or lower case.
+/// Returns whether `text` contains `words` as whole words, in upper or lower case.
 fn has_words(text: &str, words: &str) -> bool {
     let text = text.to_lowercase();
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';

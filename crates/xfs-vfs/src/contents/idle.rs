@@ -24,7 +24,7 @@ pub enum Remaining {
     Overdue,
 }
 
-/// How a pass treats a file whose contents lock another thread holds.
+/// How a pass of the flusher treats a file whose contents lock another thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryOrWait {
     /// The pass skips the file.
@@ -46,7 +46,7 @@ impl OpenContents<'_> {
         self.has(AHEAD)
     }
 
-    /// Tags the file, so that the next pass of the flusher visits it.
+    /// Tags the file in the inode cache, so that the next pass of the flusher finds it.
     pub(super) fn note_unsettled(&self) {
         self.entry.set_unsettled(true);
         self.mount.flusher.begin();
@@ -119,8 +119,8 @@ impl OpenContents<'_> {
         self.settle_and_trim(&mut self.contents().state.write());
     }
 
-    /// Flushes buffered bytes, and frees blocks past the end. No caller waits for the result, so if
-    /// this fails, the volume keeps the error.
+    /// Flushes buffered bytes, and frees blocks past the end. No caller waits for the result. So if
+    /// a step fails, the volume keeps the error for its next sync.
     fn settle_and_trim(&self, state: &mut ContentsState) {
         let trimmed = self.flush(state, 0).and_then(|_| self.trim());
         trimmed.unwrap_or_else(|error| self.mount.flusher.fail(error));

@@ -3,7 +3,7 @@ use std::thread;
 
 use super::*;
 
-/// Time after which a test takes a wakeup for lost.
+/// Time after which a test assumes that a wakeup was lost.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a flusher thread with the shortest interval. One atomic variable stands for the tag of a

@@ -26,8 +26,8 @@ use crate::op_context::OpContext;
 use crate::requests::CreateOptions;
 use crate::watch::WatchEvents;
 
-/// The largest encoded access list and default list, in bytes, for which a transaction has reserved
-/// space.
+/// Sizes in bytes: the largest encoded access list and the largest default list for which a
+/// transaction has reserved space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListRoom {
     access: usize,

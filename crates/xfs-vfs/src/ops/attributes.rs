@@ -208,7 +208,7 @@ impl AttributePurpose {
         matches!(self, Self::List { bits: Some(_) })
     }
 
-    /// Returns the mode of the file after the change of the attribute.
+    /// Returns the mode that the file with this core gets by the change of the attribute.
     pub(crate) fn changed_mode(self, core: &InodeCore, caller: Caller<'_>) -> u16 {
         let Self::List { bits: Some(bits) } = self else { return core.mode };
         (core.mode & !mode_bits::CLASSES | bits) & !caller.withheld_set_group_id(core.gid)
@@ -219,8 +219,9 @@ impl AttributePurpose {
 /// its first word and its length are checked.
 #[doc(alias = "vfs_ns_cap_data")]
 fn are_capabilities(value: &[u8]) -> bool {
-    /// The versions of the value, each with its length in bytes. Version 3 also holds the ID of the
-    /// user namespace's root for which the capabilities apply.
+    /// The versions of a value with file capabilities, each with the length of such a value in
+    /// bytes. Version 3 also holds the ID of the user namespace's root for which the capabilities
+    /// apply.
     const LENGTHS: [(u8, usize); 2] = [(2, 20), (3, 24)];
     // Little-endian: the lowest byte holds flags.
     let Some([_, 0, 0, version]) = value.first_chunk() else { return false };

@@ -33,7 +33,7 @@ const MAX_TARGET_BYTES: usize = 1024;
 /// The properties of a new inode. They are known after the directory of the file is latched.
 pub(crate) struct NewInode<'a> {
     kind: &'a NewKind<'a>,
-    /// The owner, and the final mode of the file.
+    /// The owner, group and mode that the file really gets.
     creation: CreateOptions,
     lists: NewLists,
     nlink: u32,

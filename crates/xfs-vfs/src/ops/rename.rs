@@ -87,8 +87,9 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Counts the names that were added and removed. As in the kernel's counters, a name that only
-    /// means another file afterwards counts as neither.
+    /// Counts the names that were added and removed. As in the kernel's counters, a name that
+    /// exists before and after the rename counts as neither, even if it means another file
+    /// afterwards.
     fn count_renamed(&self, rename: &KnownRename<'_>) {
         let KnownRename { child, target, mode, .. } = *rename;
         let is_same = target.is_some_and(|target| target.number() == child.number());
@@ -323,8 +324,8 @@ impl<'c> OpContext<'c> {
     }
 
     /// Takes the link of the replaced inode away, and puts the inode on its unlinked list. Takes
-    /// the whiteout off its unlinked list. Both come before all other changes, in the order of the
-    /// inode numbers, because each list belongs to the group of its inode; see `drop_name`.
+    /// the whiteout off its unlinked list. These two changes come before all others, in the order
+    /// of the inode numbers, because each list belongs to the group of its inode; see `drop_name`.
     fn change_lists(
         &self,
         tx: &mut Transaction<'_>,

@@ -9,7 +9,8 @@ use crate::credentials::{Capabilities, Credentials};
 use crate::mode_bits::{CLASSES, GROUP_EXECUTE, SET_GROUP_ID, SET_USER_ID, STICKY};
 use crate::requests::{CreateOptions, NewKind};
 
-/// Mode bits that a caller can give a new directory. Its set-group-ID bit comes from its parent.
+/// Mode bits that a caller can give a new directory. The set-group-ID bit of the new directory
+/// comes from its parent instead.
 const NEW_DIRECTORY_BITS: u16 = STICKY | CLASSES;
 
 impl Caller<'_> {
@@ -60,8 +61,9 @@ impl Caller<'_> {
     }
 
     /// Checks that the caller may add a name to this file, if the credentials protect hard links.
-    /// Without this check, a caller could keep a program of another user after its removal. Or the
-    /// caller could make another user's program open and change a file through the new name.
+    /// Without this check, a caller could keep a set-ID program of another user after that user has
+    /// removed it. Or the caller could make another user's program open and change a file through
+    /// the new name.
     #[doc(alias = "may_linkat")]
     pub(crate) fn check_link(self, cache: &BufferCache, file: &Inode) -> Result<()> {
         let guarded = self.credentials().filter(|me| me.protects_hard_links());

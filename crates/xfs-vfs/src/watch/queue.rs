@@ -48,7 +48,7 @@ bitflags! {
     }
 }
 
-/// The inodes that a watch covers.
+/// The inodes whose events a watch reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {
@@ -123,7 +123,7 @@ impl Queue {
     }
 }
 
-/// The part of a watch that its inode holds: the queue, the wanted events, and the scope.
+/// The part of a watch that is stored in its inode: the queue, the wanted events, and the scope.
 #[derive(Clone)]
 pub struct QueueWatch {
     pub(crate) queue: Arc<Queue>,

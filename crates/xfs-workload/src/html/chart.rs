@@ -79,7 +79,7 @@ struct Point {
     y: f64,
 }
 
-/// The part of a text that lies at the text's coordinate: its start, middle or end.
+/// The part of a text that is placed at the given x coordinate: the text's start, middle or end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextAnchor {
     Start,
@@ -234,8 +234,9 @@ fn end(line: &ChartLine<'_>, scale: &AxisScale) -> f64 {
     scale.y_of(line.values.iter().rev().find_map(|value| *value).unwrap_or(0.0))
 }
 
-/// Returns the heights `wanted` of texts, moved so that neighbours are at least `gap` apart and
-/// keep their order. They move no further than needed, and stay between `top` and `bottom`.
+/// Returns the y coordinates `wanted` of some texts, changed so that neighbours are at least `gap`
+/// apart and keep their order. They move no further than needed, and stay between `top` and
+/// `bottom`.
 fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     let at = |index: &usize| wanted.get(*index).copied().unwrap_or_default();

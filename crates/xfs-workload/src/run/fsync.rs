@@ -179,8 +179,8 @@ struct FsyncTimes {
     list_bytes: Option<u64>,
 }
 
-/// Measures a load. Returns `None` if a part of the list was written too early in every attempt
-/// (I1).
+/// Measures fsync under a load. Returns `None` if in every attempt the log wrote a part of the list
+/// before the fsync (I1).
 fn time(
     session: &Session<'_>,
     files: &dyn FsyncFiles,

@@ -113,10 +113,10 @@ fn by_kernel(
     Ok(bounds)
 }
 
-/// Runs the lookups in a process in a memory cgroup. Without `found` the memory is not limited;
-/// otherwise a tenth of the memory that the inodes took (`found`) is left for them. Returns the
-/// memory that the inodes take now. Returns `None`, and records the reason, if this machine cannot
-/// do it.
+/// Runs the lookups in a process in a memory cgroup. `found` is the memory that an earlier run
+/// took. The limit of the group then leaves a tenth of the memory that the inodes took in that run.
+/// Without `found` there is no limit. Returns the memory that this run takes. Returns `None`, and
+/// records the reason, if this machine cannot do it.
 fn bounded(
     session: &mut Session<'_>,
     path: &Path,

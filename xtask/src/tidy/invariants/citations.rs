@@ -90,8 +90,8 @@ impl Lines<'_> {
         counting
     }
 
-    /// Returns whether the statement on a line checks something. For a line with only a comment,
-    /// this is the statement after the comment.
+    /// Returns whether the statement on a line checks something. If the line has only a comment,
+    /// the statement after the comment counts.
     fn is_check(&self, index: usize) -> bool {
         let lines = self.lines.iter().take(self.production).skip(index);
         let is_comment = |line: &&Line<'_>| line.code.trim().is_empty() && !line.comment.is_empty();

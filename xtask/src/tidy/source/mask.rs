@@ -59,8 +59,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// Takes a character of a literal. Neither version gets it, except for a line break, which both
-    /// keep.
+    /// Skips a character of a literal, which is put into neither version of the file. A line break
+    /// is put into both.
     fn literal(&mut self, character: char) {
         if character == '\n' {
             self.code(character);
@@ -141,8 +141,8 @@ impl Lexer<'_> {
         self.code('"');
     }
 
-    /// Takes the `hashes` hash signs that close a raw string and returns `true`, if all of them
-    /// follow. Otherwise takes none and returns `false`.
+    /// If the next `hashes` characters are the hash signs that close a raw string, takes them and
+    /// returns `true`. If not, takes none and returns `false`.
     fn closing_hashes(&mut self, hashes: usize) -> bool {
         let ahead = self.rest.clone().take(hashes).filter(|&character| character == '#').count();
         if ahead == hashes {
