@@ -2,12 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[cfg(feature = "count")]
-mod counted;
-
 use std::path::Path;
 
-use xfs_workload::{Plan, Report, Variant, Watcher, Workload, WorkloadError, text};
+use xfs_workload::{Plan, Report, Variant, Watcher, Workload, WorkloadError, run, text};
 
 /// A watcher that ends the run after as many parts as its number have begun.
 struct Until(usize);
