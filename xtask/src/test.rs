@@ -44,11 +44,6 @@ const COUNTING: [&str; 19] = [
      ferroxfs/count,xfs-workload/count",
 ];
 
-/// Arguments of `cargo test` for the tests that count the atomic writes and locks of whole
-/// operations.
-const COUNTING_OPERATIONS: [&str; 7] =
-    ["-p", "xfs-workload", "--test", "it", "--features", "count", "counted::"];
-
 /// Arguments of `cargo test` for the tests that run under a schedule explorer.
 const MODELS: [&str; 10] =
     ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "xfs-icache", "model::"];
@@ -79,7 +74,7 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     report.check("package", publish::run(root, publish::Options::default()));
     program(root, &mut report);
     tests(root, &mut report, &COUNTING, Cases::Some);
-    models(&mut report);
+    models(root, &mut report);
     println!();
     println!("{report}");
     if report.failed() == 0 { Ok(()) } else { Err(Error::TestsFailed) }
@@ -140,11 +135,11 @@ fn tests(root: &Path, report: &mut Report, which: &[&str], cases: Cases) {
 }
 
 /// Runs the model tests, which try many schedules of the threads of production code. In them, every
-/// lock is one of the schedule explorer, so they need a build of their own.
-fn models(report: &mut Report) {
+/// lock is one of the schedule explorer, so they need a build of their own of our crates.
+fn models(root: &Path, report: &mut Report) {
     let mut cargo = command::cargo();
-    cargo.args(["test", "--target-dir", "target/model"]).args(MODELS);
-    cargo.env("RUSTFLAGS", "--cfg shuttle");
+    cargo.arg("test").args(MODELS);
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", root.join("xtask/rustc-shuttle"));
     count(report, &mut cargo, &MODELS);
 }
 
