@@ -54,6 +54,16 @@ impl WriterState {
     fn is_first_cycle_open(&self) -> bool {
         self.closed.first_key_value().is_some_and(|(_, lsn)| lsn.cycle() == FIRST_CYCLE)
     }
+
+    /// Asserts I6 after the record at `lsn` has been written.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the record is of the second cycle and one of the first is still to be written.
+    fn assert_cycles_in_turn(&self, lsn: Lsn) {
+        let is_in_turn = lsn.cycle() == FIRST_CYCLE || !self.is_first_cycle_open();
+        assert!(is_in_turn, "the record at {lsn} was written before the first cycle ended (I6)");
+    }
 }
 
 impl Writer {
@@ -117,9 +127,9 @@ impl Writer {
         let mut state = self.state.lock();
         let removed = state.closed.remove(&closed.number);
         assert!(removed.is_some(), "record {} was written twice", closed.number);
-        if result.is_ok() && closed.record.lsn.cycle() != FIRST_CYCLE {
+        if result.is_ok() {
             let lsn = closed.record.lsn;
-            assert!(!state.is_first_cycle_open(), "{lsn} was written before the first cycle (I6)");
+            mutate!(self.mutant, Mutant::SecondCycleEarly, state.assert_cycles_in_turn(lsn), {});
         }
         let bytes = closed.record.into_bytes();
         state.written.records += 1;

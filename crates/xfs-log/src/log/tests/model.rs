@@ -9,6 +9,7 @@
 
 mod in_place;
 mod wait_queue;
+mod wrap;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,9 +18,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 use xfs_buffer::Error;
 use xfs_device::{MemoryDevice, SharedDevice};
-use xfs_testkit::RecordingDevice;
 
-use super::first_cycle::check_first_cycle;
 use super::history::{History, check};
 use super::rig::{Rig, UNIT_BYTES, commit_number};
 use crate::health::Health;
@@ -287,46 +286,6 @@ fn commit_before_records_is_found() {
 #[test]
 fn pieces_apart_is_found() {
     check_found("the rest of a region", || fill_at_once(ActiveMutant::with(Mutant::PiecesApart)));
-}
-
-/// Two threads each write a checkpoint that is longer than a record, around the end of a new log.
-/// One thread may write the last record of cycle 1 while the other thread has closed a record of
-/// cycle 2. Checks that all of cycle 1 is durable before cycle 2 begins.
-fn wrap_at_once(mutant: ActiveMutant) {
-    const LOG_BLOCKS: u32 = 512;
-    let start = Rig::new(LOG_BLOCKS);
-    let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
-    let log = Arc::new(start.on(device.clone()).open_with(&start.config(), mutant));
-    while LOG_BLOCKS - log.ail().head().block() > 80 {
-        let item = TestItem::with_length(1024, LONG_BYTES);
-        push(&log, commit_long(&log, &item, 1)).unwrap();
-        log.quiesce().unwrap();
-    }
-    let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
-    for thread in 1..=2 {
-        let log = Arc::clone(&log);
-        threads.push(Box::new(move || {
-            let item = TestItem::with_length(128 * thread, LONG_BYTES);
-            push(&log, commit_long(&log, &item, thread)).unwrap();
-        }));
-    }
-    run(threads);
-    assert_eq!(check_first_cycle(&device.recording(), LOG_BLOCKS), Ok(true));
-}
-
-#[test]
-fn first_cycle_is_durable_before_another_thread_begins_the_second() {
-    explore(SCHEDULES, || wrap_at_once(ActiveMutant::default()));
-}
-
-#[test]
-fn first_cycle_cached_is_found() {
-    check_found("is not durable", || wrap_at_once(ActiveMutant::with(Mutant::FirstCycleCached)));
-}
-
-#[test]
-fn second_cycle_early_is_found() {
-    check_found("(I6)", || wrap_at_once(ActiveMutant::with(Mutant::SecondCycleEarly)));
 }
 
 /// Requests log space from several threads, some of which must wait, while head and tail move.
