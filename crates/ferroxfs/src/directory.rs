@@ -59,9 +59,9 @@ impl Node {
         self.check(Access::READ)
     }
 
-    /// Returns the entries of this directory from `from` on. A listing in parts, each from
-    /// [`Cookie::after`] the last entry of the part before, misses no entry that existed all the
-    /// time, whatever is added and removed meanwhile.
+    /// Returns the entries of this directory from `from` on. A directory can be listed in parts.
+    /// Each part begins at the [`Cookie::after`] the last entry of the part before. Such a listing
+    /// misses no entry that exists all the time, whatever is added and removed between the parts.
     ///
     /// # Errors
     ///

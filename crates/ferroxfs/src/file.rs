@@ -184,13 +184,13 @@ impl File {
         DirectAlignment { memory_bytes: 1, offset_bytes }
     }
 
-    /// Returns the metadata.
+    /// Returns the metadata of the file.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         self.node.metadata()
     }
 
-    /// Returns the inode.
+    /// Returns the handle on the inode of the file.
     #[must_use]
     pub fn node(&self) -> &Node {
         &self.node

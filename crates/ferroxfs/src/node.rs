@@ -218,7 +218,7 @@ impl Node {
         }
     }
 
-    /// Returns the metadata.
+    /// Returns the metadata of the inode.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         let geometry = self.cache().geometry();
@@ -337,7 +337,7 @@ impl Node {
         check_access(me, self.cache(), &inode, Access::EXECUTE)
     }
 
-    /// Calls `look` with this directory, which does not change meanwhile.
+    /// Calls `look` with this directory, which does not change during the call.
     pub(crate) fn in_directory<T>(
         &self,
         look: impl FnOnce(&Directory<'_>) -> Result<T>,

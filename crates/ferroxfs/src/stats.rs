@@ -45,7 +45,7 @@ pub struct VolumeStats {
     pub checkpoints: CheckpointStats,
     /// Counters of writes and forces of the log.
     pub log: LogStats,
-    /// Counters of log space.
+    /// Counters of the space in the log: waits for space, and its use.
     #[doc(alias = "grant")]
     pub log_space: LogSpaceStats,
     /// Counters of writing logged changes in place.

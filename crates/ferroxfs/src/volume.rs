@@ -172,10 +172,10 @@ impl Volume {
         }
     }
 
-    /// Changes the UUID, on a volume that may be in use, and returns the new one. Changes wait for
-    /// a moment meanwhile, as for [`freeze`](Self::freeze). The new UUID is durable on return.
-    /// [`Devices::set_uuid`](crate::device::Devices::set_uuid) does it on a volume that is not
-    /// open.
+    /// Changes the UUID, on a volume that may be in use, and returns the new one. Other changes
+    /// wait for a moment, as for [`freeze`](Self::freeze). The new UUID is durable on return.
+    /// [`Devices::set_uuid`](crate::device::Devices::set_uuid) changes the UUID of a volume that is
+    /// not open.
     ///
     /// # Errors
     ///

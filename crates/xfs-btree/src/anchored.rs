@@ -19,8 +19,8 @@ use crate::store::Store;
 /// and latched when they change.
 pub trait Anchor {
     /// Allocates one more block near block `near` and returns its number. Both block numbers are
-    /// relative to the group, or to the volume for a fork's btree. The btree itself must not change
-    /// meanwhile.
+    /// relative to the group, or to the volume for a fork's btree. The call must not change this
+    /// btree itself.
     ///
     /// # Errors
     ///

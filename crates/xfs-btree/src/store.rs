@@ -26,7 +26,7 @@ pub trait Store: Source {
     ) -> Result<()>;
 
     /// Allocates one more block near block `near` and returns its number. Both numbers have the
-    /// form of the btree's pointers. The btree itself must not change meanwhile.
+    /// form of the btree's pointers. The call must not change this btree itself.
     ///
     /// # Errors
     ///

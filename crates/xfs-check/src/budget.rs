@@ -41,8 +41,7 @@ impl ReadBudget {
         self.is_reported.store(false, Ordering::Relaxed);
     }
 
-    /// Takes blocks from the budget, as long as it is not used up. Returns `false`, and takes
-    /// nothing, if it is used up.
+    /// Takes blocks from the budget. Returns `false`, and takes nothing, if the budget is used up.
     pub(crate) fn take(&self, blocks: u64) -> bool {
         let has_some = !self.is_spent();
         if has_some {

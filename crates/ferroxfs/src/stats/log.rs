@@ -63,7 +63,7 @@ pub struct LogStats {
     pub forces_waited: u64,
 }
 
-/// Counters of log space.
+/// Counters of the space in the log: waits for space, and its use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogSpaceStats {
@@ -85,16 +85,18 @@ pub struct WriteBackStats {
     /// Number of walks over the list of logged items that are not written in place yet.
     #[doc(alias = "xs_push_ail")]
     pub walks: u64,
-    /// Number of items whose write was started.
+    /// Number of logged items whose write in place was started.
     #[doc(alias = "xs_push_ail_success")]
     pub started: u64,
-    /// Number of items that could not be written, because their last change was not in the log yet.
+    /// Number of logged items that could not be written in place, because their last change was not
+    /// in the log yet.
     #[doc(alias = "xs_push_ail_pinned")]
     pub pinned: u64,
-    /// Number of items that could not be written, because another thread was changing them.
+    /// Number of logged items that could not be written in place, because another thread was
+    /// changing them.
     #[doc(alias = "xs_push_ail_locked")]
     pub locked: u64,
-    /// Number of items that were being written already.
+    /// Number of logged items that a walk found being written in place already.
     #[doc(alias = "xs_push_ail_flushing")]
     pub flushing: u64,
     /// Number of logged items that are not written in place yet.

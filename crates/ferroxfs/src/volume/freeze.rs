@@ -8,8 +8,8 @@ use crate::Result;
 impl Volume {
     /// Freezes the volume. Changes wait until it is [thawed](Self::thaw), by any thread. Running
     /// changes end, and everything is written to the device. Reading continues. A copy of the
-    /// device that is taken meanwhile is consistent: its log has nothing but the superblock to
-    /// replay, and opening the copy frees the files that had lost their last name.
+    /// device that is taken while the volume is frozen is consistent: its log has nothing but the
+    /// superblock to replay, and opening the copy frees the files that had lost their last name.
     ///
     /// While the volume is frozen, access times are not noted. Closing the volume thaws it; a
     /// volume that is dropped is left as it is.

@@ -53,7 +53,7 @@ fn kept_number(volume: &Volume, file: usize) -> InodeNumber {
     volume.lookup(format!("/kept{file}")).unwrap().number()
 }
 
-/// Creates, writes or removes one random file. The file may be open meanwhile.
+/// Creates, writes or removes one random file. Another thread may have the file open.
 fn churn(volume: &Volume, prng: &mut Prng) {
     let name = format!("/name{}", prng.within(0..NAMES));
     let held = volume.lookup(&name).ok();

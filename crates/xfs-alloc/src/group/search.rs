@@ -62,8 +62,9 @@ pub(crate) struct GroupRequest {
     pub(crate) purpose: Option<BlockPurpose>,
     /// Number of blocks that must stay free for later allocations of the transaction.
     pub(crate) minimum_left: u32,
-    /// Number of blocks that the group must be able to give in total, even if its btrees grow
-    /// meanwhile: everything that the transaction may still need. 0 if only this request counts.
+    /// Number of blocks that the group must be able to give in total, even if its btrees take
+    /// blocks as they grow: all blocks that the transaction may still need. 0 if only this request
+    /// counts.
     pub(crate) total: u32,
 }
 
@@ -155,8 +156,8 @@ impl GroupSpace {
         !self.can_afford(wanted) || self.can_afford(&GroupRequest { total, ..*wanted })
     }
 
-    /// Returns the number of blocks that the group can give to files even if its btrees grow
-    /// meanwhile.
+    /// Returns the number of blocks that the group can give to files even if its btrees take blocks
+    /// as they grow.
     pub(crate) fn blocks_for_sure(&self) -> u32 {
         let needed = free_list::needed(&self.agf, &self.state.heights);
         let all = self.affordable(&GroupRequest::blocks(1, u32::MAX));

@@ -24,9 +24,9 @@ impl BufferCache {
         }
     }
 
-    /// Reads a block into `bytes` and verifies it, without caching it. If the cache has a buffer of
-    /// the block, it is ignored, even though it may be newer than the device. If another thread
-    /// writes the block to the device meanwhile, the result may be half old and half new.
+    /// Reads a block into `bytes` and verifies it, without caching it. A buffer of the block in the
+    /// cache is ignored, even though it may be newer than the device. If another thread writes the
+    /// block to the device meanwhile, the result may be half old and half new.
     ///
     /// # Errors
     ///

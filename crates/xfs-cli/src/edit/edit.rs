@@ -220,7 +220,7 @@ impl Copy {
     }
 
     /// Gives the file of the image the edited contents. Without `is_forced`, the call fails if the
-    /// file was changed in the image meanwhile.
+    /// file was changed in the image after the copy was made.
     fn put(&self, edited: &Spool, target: &ImagePath, is_forced: bool) -> Result<(), Failure> {
         let found = match target.volume.inner().lookup(&target.path) {
             Err(Error::Posix(PosixError::NotFound)) => None,

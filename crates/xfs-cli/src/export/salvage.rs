@@ -48,7 +48,7 @@ struct Salvage {
     ignores_owner: bool,
 }
 
-/// Where the copies go.
+/// The destination of the salvaged files.
 enum Destination {
     Directory(Directory),
     /// An archive in a file, or on standard output.

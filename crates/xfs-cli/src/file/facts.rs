@@ -100,7 +100,7 @@ impl FileKind {
     }
 }
 
-/// The facts in the inode of a file.
+/// The facts in the inode of a file, such as type, owner, size and times, in plain values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Inode number.

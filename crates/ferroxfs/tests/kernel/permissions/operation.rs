@@ -86,8 +86,8 @@ const MADE: [Made; 6] = [
 const FLAGS: [u32; 4] = [0x8, 0x10, 0x80, 0];
 
 impl Operation {
-    /// Returns an operation whose kind is chosen by `turn`, so that all kinds come in turn. Its
-    /// arguments are random.
+    /// Returns an operation with random arguments. Its kind follows from `turn`: successive turns
+    /// go through all kinds.
     pub(super) fn random(turn: u64, random: &mut Random) -> Self {
         let mode = random.below(0o10_000) as u16;
         match turn % 31 {

@@ -36,7 +36,7 @@ use crate::terminal::names;
 use crate::terminal::standard_output::StandardOutput;
 use crate::terminal::tally::{Measure, Tally, Work};
 
-/// Where the copies go.
+/// The destination of the copies: a directory of the host, or an archive.
 pub(crate) enum DamagedDestination {
     /// Into a directory of the host.
     Copies(DamagedCopies),

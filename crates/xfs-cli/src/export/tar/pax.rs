@@ -7,7 +7,7 @@ use super::writer::{NAME_BYTES, fill};
 use crate::file::facts::Time;
 use crate::file::source::NamedValue;
 
-/// The extended records of one member.
+/// The extended records of one member of an archive.
 #[derive(Debug, Default)]
 pub(super) struct PaxRecords {
     records: Vec<(Vec<u8>, Vec<u8>)>,

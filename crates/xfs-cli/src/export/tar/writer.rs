@@ -343,7 +343,7 @@ fn sparse_map(ranges: &[Range<u64>], size: u64) -> Vec<u8> {
     map
 }
 
-/// The headers of one member.
+/// The headers of one member of the archive: the fixed header, and the extended records.
 struct TarMember {
     facts: Facts,
     header: Header,
