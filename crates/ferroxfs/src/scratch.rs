@@ -78,7 +78,7 @@ pub struct ScratchEntry {
 
 impl ScratchVolume {
     /// Returns an empty volume that may use about `most_bytes` bytes of memory. Contents count by
-    /// their length, holes included, and every inode and name by its memory.
+    /// their length, holes included, and every inode and name by the memory that it takes.
     #[must_use]
     pub fn new(most_bytes: u64) -> Self {
         Self { tree: Arc::new(Tree::new(most_bytes)) }

@@ -354,8 +354,8 @@ fn allocate_in(
     }
 }
 
-/// Allocates in a latched group. If it finds only busy blocks, which a transaction has freed and
-/// whose free is not durable yet, forces the log and searches once more.
+/// Allocates in a latched group. If it finds only busy blocks, whose freeing is not durable yet,
+/// forces the log and searches once more.
 fn take(
     tx: &mut Transaction<'_>,
     mut group: GroupSpace,

@@ -125,8 +125,8 @@ impl GroupSpace {
     }
 
     /// Fills the free list, then allocates the blocks of `wanted`. If nothing is allocated, the
-    /// result says whether the group has no suitable blocks, or only busy ones, whose free is not
-    /// durable yet.
+    /// result says whether the group has no suitable blocks, or only busy ones, whose freeing is
+    /// not durable yet.
     pub(crate) fn allocate(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -230,8 +230,8 @@ impl GroupSpace {
         Ok(true)
     }
 
-    /// Removes from the list of busy extents those whose free is durable by now, and discards them
-    /// if discards are enabled.
+    /// Removes from the list of busy extents those whose freeing is durable by now, and discards
+    /// them if discards are enabled.
     fn expire_busy(&self, tx: &Transaction<'_>) {
         let mut inner = self.state.lock();
         if inner.busy.is_empty() {

@@ -43,7 +43,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         Ok(Self { cache, path: Path::in_group(cache.geometry(), group, root)? })
     }
 
-    /// Creates a cursor that stands where a saved path leads, as
+    /// Creates a cursor that stands on the record to which the path `saved` leads, as
     /// [`Editor::resume`](crate::Editor::resume) does.
     ///
     /// # Errors
@@ -61,8 +61,8 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         }
     }
 
-    /// Returns the saved path to the cursor's record, from which another cursor can continue. The
-    /// cursor must not have returned an error.
+    /// Returns the path to the cursor's record, saved so that another cursor can continue from it.
+    /// The cursor must not have returned an error.
     #[must_use]
     pub fn leave(self) -> SavedPath<F> {
         SavedPath(self.path)

@@ -89,8 +89,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// Returns the store, and the saved path to the editor's record from which another editor can
-    /// continue. The editor must not have returned an error.
+    /// Returns the store, and the path to the editor's record, saved so that another editor can
+    /// continue from it. The editor must not have returned an error.
     pub fn leave(self) -> (S, SavedPath<F, S::Block>) {
         (self.store, SavedPath(self.path))
     }

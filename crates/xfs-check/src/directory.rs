@@ -207,8 +207,7 @@ impl Directory<'_> {
         }
     }
 
-    /// Reads one data block. Returns the length of its longest free record; `None` if the block
-    /// cannot be used.
+    /// Reads one data block. Returns the length of its longest free record; `None` if unusable.
     fn data_block<T: Facts>(&mut self, pass: &mut Pass<'_, T>, block: FileBlock) -> Option<u16> {
         let geometry = pass.volume.geometry();
         let count = 1 << geometry.directory_block_log;

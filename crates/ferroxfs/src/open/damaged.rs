@@ -19,8 +19,8 @@ use xfs_format::superblock::SuperblockError;
 use super::{Devices, IoError, OpenError, OpenOptions, read_superblock};
 use crate::Error;
 
-/// The most bytes that the overlay may keep. It keeps one superblock, which has at most 32 KiB, the
-/// length of the longest sector.
+/// The most bytes that the overlay over the device may keep in memory. It keeps one superblock,
+/// which has at most 32 KiB, the length of the longest sector.
 const OVERLAY_BYTES: u64 = 64 << 10;
 
 /// The contents that the device may have where a damaged volume starts.

@@ -32,8 +32,8 @@ use crate::space::reservation::Account;
 /// Number of free extents that are examined outwards from a block.
 const NEARBY: u32 = 64;
 /// Number of free extents of sufficient length that are tried before a shorter extent is taken. An
-/// extent of sufficient length does not suit if its blocks are busy, or if its aligned part is too
-/// short.
+/// extent of sufficient length does not suit if its blocks are busy (their freeing is not durable
+/// yet), or if its aligned part is too short.
 const LONG_ENOUGH: u32 = 64;
 
 /// The block of the group near which an allocation is requested.
@@ -105,8 +105,8 @@ impl GroupRequest {
 pub(crate) enum SearchResult {
     /// A range of blocks, and the free extent that contains it.
     Extent { from: FreeSpace, range: Range<u32> },
-    /// Nothing at present: suitable blocks exist, but they are busy, that is, their free is not
-    /// durable yet.
+    /// Nothing at present: suitable blocks exist, but they are busy: the transaction that has freed
+    /// them is not durable yet.
     Busy,
     /// The group has no suitable blocks.
     Nothing,
@@ -217,7 +217,7 @@ impl GroupSpace {
 pub(super) struct Search<'s> {
     cache: &'s BufferCache,
     group: &'s GroupSpace,
-    /// Whether the search has left out busy blocks: free blocks whose free is not durable yet.
+    /// Whether the search has left out busy blocks: blocks whose freeing is not durable yet.
     met_busy: Cell<bool>,
 }
 
@@ -245,8 +245,8 @@ impl<'s> Search<'s> {
     }
 
     /// Finds blocks for the free list: at most `missing` blocks of one free extent. Prefers blocks
-    /// that are not busy, that is, whose free is durable. Returns `None` if the group has no free
-    /// extent.
+    /// that are not busy, that is, whose freeing is durable. Returns `None` if the group has no
+    /// free extent.
     pub(super) fn for_free_list(&self, missing: u32) -> Result<Option<Candidate>> {
         let wanted = GroupRequest { purpose: None, ..GroupRequest::blocks(1, missing) };
         if let Some(found) = self.long_enough(&wanted)? {

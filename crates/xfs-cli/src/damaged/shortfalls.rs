@@ -12,7 +12,7 @@ use crate::terminal::names;
 
 /// The most files that are named because they are not whole.
 const MOST_NAMED: usize = 1000;
-/// The most reports that are kept.
+/// The most reports on files that are kept.
 const MOST_KEPT: usize = 1 << 20;
 
 /// The reports on files that are not whole.

@@ -158,7 +158,7 @@ impl ImagePaths {
         Self::open_by(Image::open, words, options)
     }
 
-    /// Opens the images that the arguments name for writing, each of them once and with an
+    /// Opens for writing the images that the arguments name, each of them once and with an
     /// exclusive lock.
     pub(crate) fn open_for_writing(
         words: &[OsString],
