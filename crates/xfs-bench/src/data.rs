@@ -199,8 +199,8 @@ fn measure(
     Ok(all)
 }
 
-/// Performs one slice of a step with all threads of one contender. A single thread of work runs in
-/// the calling thread.
+/// Performs one slice of a step with all threads of one contender. If there is only one thread, its
+/// work runs in the calling thread.
 fn one_turn<'buffers>(
     arguments: &Arguments,
     step: DataStep,

@@ -201,8 +201,8 @@ impl Volume {
         directory.remove_dir(name)
     }
 
-    /// Removes a directory and everything in it. Links are removed, not followed. It stops at the
-    /// first error. Files that were removed before that, or before a crash, stay removed.
+    /// Removes a directory and everything in it. Links are removed, not followed. The removal stops
+    /// at the first error. Files that were removed before that, or before a crash, stay removed.
     ///
     /// # Errors
     ///

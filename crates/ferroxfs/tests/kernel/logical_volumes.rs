@@ -39,7 +39,7 @@ impl Drop for Group {
     }
 }
 
-/// Runs a program. A program that is not installed skips the trial.
+/// Runs a program. If the program is not installed, the trial is skipped.
 fn run(program: &str, arguments: &[&str]) -> Result<String, TrialError> {
     let output =
         Command::new(program).args(arguments).env("LVM_SUPPRESS_FD_WARNINGS", "1").output();

@@ -34,8 +34,8 @@ pub(crate) struct CountProgress {
 }
 
 impl GroupSpace {
-    /// Changes the counts of a range, from the start of the range on, for as many records as one
-    /// transaction step may change.
+    /// Changes the reference counts of a range of blocks, from the start of the range on, for as
+    /// many records as one transaction step may change.
     #[doc(alias = "xfs_refcount_adjust")]
     pub(crate) fn count_references(
         &mut self,

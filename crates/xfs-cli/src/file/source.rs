@@ -57,7 +57,8 @@ pub(crate) struct SourceLocation {
 }
 
 impl SourceLocation {
-    /// Adds the location to a failure of a file, whose path below this source is `below`.
+    /// Adds the location to the failure of a file. `below` is the path of the file below this
+    /// source.
     pub(crate) fn failure(&self, below: &[u8], failure: Failure) -> Failure {
         let path = join(&self.path, below);
         failure.about(&names::in_message(&path)).about(&self.image).placed()

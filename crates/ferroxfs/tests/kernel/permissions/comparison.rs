@@ -18,7 +18,7 @@ pub(crate) type Answer = Result<String, i32>;
 /// The results of all cases on one volume.
 pub(crate) struct Outcomes {
     pub(crate) answers: Vec<Answer>,
-    /// For each case, the attributes of its file after the operation, as the kernel shows them.
+    /// For each case, the attributes of its files after the operation, as the kernel shows them.
     pub(crate) facts: Vec<String>,
 }
 

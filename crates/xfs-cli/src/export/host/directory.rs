@@ -204,8 +204,8 @@ impl Directory {
         rustix::fs::statat(self, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Returns the directory of the file `made` below this directory, or `None` if the file no
-    /// longer has its first name.
+    /// Returns the directory that holds the file `made`, which lies below this directory. `None` if
+    /// the file no longer has its first name.
     fn directory_of(&self, made: &FirstName) -> Result<Option<Self>, Errno> {
         // The path is resolved again, component by component: it holds only directories, and they
         // are entered without following links.
@@ -226,7 +226,7 @@ impl Directory {
         }
     }
 
-    /// Opens the regular file `made` below this directory again.
+    /// Opens the regular file `made`, which lies below this directory, once more.
     ///
     /// # Errors
     ///
