@@ -24,7 +24,7 @@ const CRATE: &str = "ferroxfs";
 /// The committed listing.
 pub(crate) const LISTING: &str = "docs/internals/api/ferroxfs.txt";
 
-/// Writes the listing, and prints the lines that it loses and gains.
+/// Writes the listing, and prints the lines that the new listing loses and gains.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let metadata = command::output(
         command::cargo().args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root),

@@ -79,8 +79,8 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     }
 }
 
-/// Copies the sources of the workspace with all mistakes. Files that are already the same keep
-/// their time, so that they are not compiled again.
+/// Copies the sources of the workspace with all mistakes. Files that an earlier copy has left with
+/// the same text keep their time, so that they are not compiled again.
 fn copy(root: &Path, to: &Path) -> Result<(), Error> {
     let mut git = Command::new("git");
     let files = command::quiet_output(git.args(["ls-files"]).current_dir(root))?;

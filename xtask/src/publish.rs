@@ -101,8 +101,8 @@ fn files(archive: &PathBuf) -> Result<Vec<String>, Error> {
     Ok(list.lines().filter_map(below).collect())
 }
 
-/// Returns a message for each required file that is not among these files of a package, and for
-/// each file of tests that is.
+/// Returns a message for each required file that is missing from these files of a package, and for
+/// each file of tests among them.
 fn check(files: &[String]) -> Vec<String> {
     let is_absent = |required: &&str| !files.iter().any(|file| file == required);
     let absent = REQUIRED.into_iter().filter(is_absent).map(|file| format!("{file} is missing"));

@@ -134,8 +134,9 @@ fn tests(root: &Path, report: &mut Report, which: &[&str], cases: Cases) {
     count(report, &mut cargo, which);
 }
 
-/// Runs the model tests, which try many schedules of the threads of production code. In them, every
-/// lock is one of the schedule explorer, so they need a build of their own of our crates.
+/// Runs the model tests, which try many schedules of the threads of production code. In these
+/// tests, every lock is replaced by one of the schedule explorer, so they need a build of their own
+/// of our crates.
 fn models(root: &Path, report: &mut Report) {
     let mut cargo = command::cargo();
     cargo.arg("test").args(MODELS);

@@ -24,7 +24,8 @@ pub(crate) struct GroupTree<R> {
     pub(crate) records: Vec<R>,
     /// The blocks that the walk from the root has visited.
     pub(crate) blocks: BTreeSet<AgBlock>,
-    /// Whether the walk from the root has met no damage. `false` if there was no root.
+    /// Whether the walk from the root has met no damage; `false` also if there was no root to walk
+    /// from.
     pub(crate) is_whole: bool,
 }
 

@@ -15,7 +15,8 @@ const WINDOW_BYTES: u64 = 1 << 20;
 /// Length in bytes of the short reads that follow a failed long one.
 const PIECE_BYTES: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;
-/// The most missing ranges that one file reports. Later ones are joined to the last.
+/// The most missing ranges that one file reports. Later ranges are joined to the last of these, so
+/// that this one grows.
 const MOST_MISSING: usize = 1 << 16;
 
 /// The contents of one file.
@@ -109,8 +110,8 @@ impl Contents {
         None
     }
 
-    /// Reads a range of an extent into the window. Returns the first part that could be read, and
-    /// notes the parts before it as missing.
+    /// Reads a range of an extent into the window. Returns the first readable part of the range,
+    /// and records the unreadable parts before it as missing.
     fn read(
         &self,
         evidence: &Evidence<'_>,

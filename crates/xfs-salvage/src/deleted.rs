@@ -95,8 +95,8 @@ impl Survey<'_, '_> {
         Ok(deleted)
     }
 
-    /// Adds the files whose inodes the log still has as they were before they were deleted. An
-    /// inode that is still unchanged on disk is preferred to the one in the log.
+    /// Adds the files whose inodes the log still has as they were before they were deleted. If an
+    /// inode is still unchanged on disk, it is used in place of the copy in the log.
     fn add_logged(&self, deleted: &mut Deleted, log: SharedDevice) {
         let (evidence, inventory) = (&self.evidence, &self.inventory);
         let wanted = |number| !inventory.has(number, Mark::Used);

@@ -245,8 +245,8 @@ impl Node<'_> {
         self.position.path()
     }
 
-    /// Returns the facts of the file. Those of a doubtful inode are returned as they are, except
-    /// for flags and set-ID bits.
+    /// Returns the facts of the file. The facts of a doubtful inode are returned as they stand in
+    /// it, except for flags and set-ID bits, which are left out.
     #[must_use]
     pub fn facts(&self) -> NodeFacts {
         let zero = Timestamp::default();

@@ -207,7 +207,7 @@ pub(crate) struct Survey<'a, 'p> {
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
     strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
     unsure: BTreeSet<AgNumber>,
-    /// Directories that name themselves as their parent.
+    /// Directories whose `..` names the directory itself, as that of a root does.
     roots: Vec<InodeNumber>,
     /// Whether some inodes may be missing, so that names may be missing too.
     is_incomplete: bool,
@@ -386,8 +386,8 @@ impl Survey<'_, '_> {
         extents.iter().for_each(|extent| self.claims.claim(extent, geometry));
     }
 
-    /// Takes the extents of damaged forks from the reverse maps, and where a reverse map is
-    /// damaged, from leaves of the extent btrees of these forks.
+    /// Collects the extents of damaged forks from the reverse maps. Where a reverse map is damaged
+    /// too, collects them from leaves of the forks' extent btrees.
     fn reverse_maps(&mut self) -> Result<(), Stopped> {
         if self.forks.is_empty() && !self.is_incomplete {
             return Ok(());

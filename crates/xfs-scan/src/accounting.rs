@@ -28,7 +28,7 @@ impl AccountBy {
     }
 }
 
-/// The sums of one owner, project or directory, as one row of the output.
+/// The sums over the inodes of one owner, project or directory, as one row of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The kind of this account.
@@ -48,7 +48,7 @@ pub struct Account {
     pub paths: ByteList,
 }
 
-/// The sums of one account, without its key.
+/// The sums of one account, without the owner, project or directory that is its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct AccountSums {
     inodes: u64,
@@ -86,8 +86,9 @@ pub(crate) struct AccountPart {
 const KINDS: [AccountBy; 3] = [AccountBy::Owner, AccountBy::Project, AccountBy::Directory];
 
 impl AccountPart {
-    /// Counts the inode of `view`. `directory` is the number of the directory inode that is charged
-    /// for it. `shared` yields the inode's shared extents: first block and number of blocks.
+    /// Adds the inode of `view` to the sums. `directory` is the inode number of the directory to
+    /// which it is charged. `shared` yields the inode's shared extents: first block and number of
+    /// blocks.
     pub(crate) fn add(
         &mut self,
         wanted: &[AccountBy],

@@ -59,7 +59,7 @@ pub(crate) struct Emitted {
     pub(crate) accounts: Option<Box<AccountPart>>,
 }
 
-/// Emits batches for one worker.
+/// Encodes the rows of batches for one worker, and counts them in the summary and the accounts.
 pub(crate) struct Emitter<'a> {
     context: &'a EmitContext<'a>,
     writer: Option<PathWriter<'a>>,
@@ -79,8 +79,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Encodes the rows of some batches and their findings as one output piece. If their paths are
-    /// long, earlier pieces go to the spill file.
+    /// Encodes the rows of some batches and their findings as one output piece. If the paths make
+    /// the output too long for one piece, finished pieces go to the spill file.
     pub(crate) fn emit(
         &mut self,
         batches: impl IntoIterator<Item = Result<(AgNumber, Batch, Vec<Finding>), ScanError>>,

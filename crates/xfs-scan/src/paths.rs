@@ -51,8 +51,8 @@ struct PartRecord {
 }
 
 impl DirectoryPart {
-    /// Returns the number of bytes of memory that the table needs for these directories, including
-    /// its construction.
+    /// Returns the number of bytes of memory that the table of all directories needs for these
+    /// directories, including the memory to construct it.
     pub(crate) fn memory_bytes(&self) -> usize {
         let each = size_of::<PartRecord>() + size_of::<Directory>() + size_of::<(u64, u32)>();
         self.records.len() * each + 2 * self.names.len()

@@ -33,8 +33,8 @@ use crate::{Field, Finding, FindingCode, ScanOptions};
 const READ_BYTES: usize = 512 << 10;
 /// Size in bytes of the reads that follow a failed large read: at most one inode cluster.
 const RETRY_BYTES: usize = 8 << 10;
-/// Estimated number of bytes of names per inode. The buffer for the names of a unit is allocated
-/// with it.
+/// Estimated number of bytes of names per inode. The initial size of the buffer for the names of a
+/// unit is computed from it.
 const NAME_BYTES_GUESS: usize = 40;
 
 /// The kinds of data that a scan must read in addition to the inode cores.

@@ -194,7 +194,8 @@ impl ByteList {
         self.push_with(|bytes| bytes.extend_from_slice(item));
     }
 
-    /// Adds one string. `write` appends its bytes to the vector that it is called with.
+    /// Adds one string. `write` gets the buffer of the list, to which it appends the bytes of the
+    /// string.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.bytes);
         self.ends.push(self.bytes.len());

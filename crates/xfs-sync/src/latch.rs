@@ -40,8 +40,8 @@ const SHARERS: u32 = WAITING - 1;
 
 /// A lock without contents, for one exclusive owner or many sharers.
 ///
-/// A latch is not recursive. A thread that shares the latch must not share it a second time: an
-/// exclusive waiter that arrives between the two calls would deadlock with that thread.
+/// A latch is not recursive. A thread that holds the latch in shared mode must not acquire it
+/// again: an exclusive waiter that arrives between the two calls would deadlock with that thread.
 pub struct Latch<S: Scope> {
     word: AtomicU32,
     gate: raw::Mutex<Waiters>,

@@ -74,7 +74,8 @@ struct UnflushedWrite {
 }
 
 impl State {
-    /// Counts a request and returns whether the fault makes it fail.
+    /// Counts a request if it is of the fault's kind. Returns whether the fault makes the request
+    /// fail.
     fn fails(&mut self, kind: RequestKind) -> bool {
         let Some(fault) = self.fault.filter(|fault| fault.kind == kind) else { return false };
         self.count += 1;

@@ -43,7 +43,7 @@ pub const MAX_ENUMERATED: usize = 12;
 /// subset that survives.
 const SAMPLED: u32 = 1 << 31;
 
-/// One power cut: its time, and which unflushed requests survive.
+/// One power cut: after how many requests it happens, and which unflushed requests survive.
 ///
 /// A cut is one number. A failing test prints it, and parsing it reproduces the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -227,7 +227,7 @@ struct UnflushedRequest<'a> {
 enum SubsetBasis {
     Units(usize),
     Writes(usize),
-    /// There are too many units and writes to enumerate their subsets.
+    /// There are too many units, and too many writes, to enumerate their subsets.
     None,
 }
 

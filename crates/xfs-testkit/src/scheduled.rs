@@ -129,7 +129,7 @@ impl RequestGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `blocks` returns `false` when it is called with the state.
+    /// Waits as long as `blocks`, called with the state after each change, returns `true`.
     fn wait<'a>(
         &self,
         state: MutexGuard<'a, State>,

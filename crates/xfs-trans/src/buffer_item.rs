@@ -204,7 +204,8 @@ impl BufferItem {
         self.log_all(buffer, std::iter::once(range));
     }
 
-    /// Marks several ranges of bytes as changed. Returns `false` if no range has a byte.
+    /// Marks several ranges of bytes as changed. Returns `false`, and marks nothing, if all ranges
+    /// are empty.
     pub(crate) fn log_all(
         &self,
         buffer: &Buffer,

@@ -85,8 +85,8 @@ pub struct InodeRecord {
     logged: Mutex<PendingFields, Object>,
     pins: AtomicU32<Object>,
     cluster_state: AtomicU32<Object>,
-    /// Whether a checkpoint that held the inode was lost, or a transaction that changed it was
-    /// cancelled. The image then has changes that the log never gets.
+    /// Whether a checkpoint that held the inode was lost, or a transaction that had changed the
+    /// inode was cancelled. The image then has changes that the log never gets.
     lost: AtomicBool<Object>,
     state: ItemState,
 }
@@ -465,7 +465,7 @@ impl LogItem for InodeRecord {
     }
 }
 
-/// Returns the bytes of one inode in the bytes of its cluster.
+/// Returns the part of a cluster's bytes that belongs to the inode at `place`.
 fn slot_of<'a>(cluster: &'a [u8], place: &InodeLocation, context: &VolumeContext) -> &'a [u8] {
     let start = place.offset_bytes as usize;
     let inode = cluster.get(start..start + context.geometry().inode_size as usize);

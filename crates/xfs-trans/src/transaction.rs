@@ -216,8 +216,8 @@ impl<'journal> Transaction<'journal> {
         self.synchronous = true;
     }
 
-    /// Returns the number of this step in the chain, from 0 on. A joined buffer is released at the
-    /// end of this step, unless `hold` keeps it.
+    /// Returns the number of this step in the chain, from 0 on. A buffer that this step joins is
+    /// released at the end of the step, unless `hold` keeps it for the next.
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step

@@ -63,9 +63,9 @@ pub struct InodeChunkUse {
 }
 
 /// Returns the metadata of each of these inodes, whose numbers the caller has just read from
-/// directory entries. An element is `None` if the inode is gone or damaged; a lookup shows which of
-/// the two. Inodes of one cluster are read together into `scratch`, and nothing is inserted into
-/// the cache.
+/// directory entries. An element is `None` if the inode is gone or damaged; to tell these apart,
+/// look the inode up. Inodes of one cluster are read together into `scratch`, and nothing is
+/// inserted into the cache.
 pub fn metadata_of(
     mount: &Mount,
     numbers: &[InodeNumber],

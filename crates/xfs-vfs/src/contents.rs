@@ -145,8 +145,8 @@ impl<'a> OpenContents<'a> {
 
     /// Locks the contents exclusively, to change them. While the lock is held, no program has a
     /// layout lease, which shows where the contents lie on disk. Leases are given only under the
-    /// shared lock ([`unchanging`](Self::unchanging)). A lease that exists when the lock is
-    /// acquired is broken first, without the lock.
+    /// shared lock ([`unchanging`](Self::unchanging)). If there is a lease when the lock is
+    /// acquired, the lock is released, the lease is broken, and the lock is acquired again.
     pub fn change(&self) -> Result<RwLockWriteGuard<'a, ContentsState>> {
         loop {
             let state = self.contents().state.write();

@@ -8,7 +8,7 @@ use xfs_locks::{Breaker, LockError, Wait, Waiter};
 use crate::kind::CachedInode;
 
 /// Breaks the leases on a file that conflict with the operation `breaker`. Waits until their
-/// holders have returned them. Leases that are not returned end after `grace`.
+/// holders have returned them. Leases that are not returned are ended after the time `grace`.
 pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Duration) -> Result<()> {
     let broken = file.locks().break_leases(breaker, Wait::For(&Waiter::new()), grace);
     broken.map_err(lock_error)

@@ -19,7 +19,8 @@ pub(crate) fn check_gains_link(core: &InodeCore) -> Result<()> {
     if core.nlink >= MAX_LINKS { Err(PosixError::TooManyLinks.into()) } else { Ok(()) }
 }
 
-/// Checks that the link count of a directory that loses a subdirectory includes a link for it.
+/// Checks that the link count of a directory that loses a subdirectory includes a link for that
+/// subdirectory.
 pub(crate) fn check_loses_child(directory: &InodeCore) -> Result<()> {
     if directory.nlink > 2 { Ok(()) } else { Err(too_few(directory)) }
 }

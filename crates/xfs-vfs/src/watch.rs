@@ -34,7 +34,7 @@ pub use queue::{MAX_WAITING_EVENTS, QueueWatch, Scope, WatchEvent, WatchEvents, 
 
 /// A watch on an inode, which ends when it is dropped. The watch keeps its inode cached. The watch
 /// also ends when the volume is closed, or when the file has lost its last name and its last other
-/// reference and is freed; a watch does not delay this.
+/// reference and is freed; the watch does not keep the file from being freed.
 pub struct Watch {
     queue: Arc<Queue>,
     mount: Weak<Mount>,

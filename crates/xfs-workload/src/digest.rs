@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-/// A sum over the attributes that identify files. Inode numbers are left out, because they differ
-/// between volumes.
+/// A sum of hashes of files, each over the path and the attributes that workloads change. Inode
+/// numbers are left out, because they differ between volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     sum: u64,

@@ -150,10 +150,10 @@ fn parse(text: &str) -> io::Result<u64> {
     text.trim().parse().map_err(io::Error::other)
 }
 
-/// Returns the directories in which a group can perhaps be created. `groups` is the text of
-/// /proc/self/cgroup, and `mounts` that of /proc/self/mountinfo. The first directory is the group
-/// of this process. With version 2, the directories above it follow, because version 2 permits no
-/// group inside one that has processes.
+/// Returns the directories in which a group may be created, in the order in which to try them.
+/// `groups` is the text of /proc/self/cgroup, and `mounts` that of /proc/self/mountinfo. The first
+/// directory is the group of this process. With version 2, the directories above it follow, because
+/// version 2 permits no group inside one that has processes.
 fn places(groups: &str, mounts: &str) -> Vec<(CgroupVersion, PathBuf)> {
     let mut places = Vec::new();
     for mount in mounts.lines().filter_map(CgroupMount::parse) {

@@ -269,7 +269,8 @@ fn head(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|name| (*name).to_owned()).collect()
 }
 
-/// Returns the number of threads as text. If there are fewer processors, adds their number.
+/// Returns the number of threads as text. If the machine has fewer processors, adds their number to
+/// the text.
 pub(crate) fn threads_on(report: &Report, threads: usize) -> String {
     match report.machine.processors {
         processors if threads > processors => format!("{threads} on {processors}"),

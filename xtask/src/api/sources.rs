@@ -13,8 +13,8 @@ use syn::{Attribute, Ident, Item, UseTree, Visibility};
 
 use crate::error::Error;
 
-/// The most `use` declarations that the search for an item follows. If a search needs more, it is
-/// taken for a circle of declarations.
+/// The most `use` declarations that the search for an item follows. A search that needs more is
+/// assumed to run in a circle of declarations.
 const MOST_USES: usize = 32;
 
 /// The place where an item is defined: its crate, its module and its name.

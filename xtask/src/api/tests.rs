@@ -104,8 +104,8 @@ fn changes_are_the_lines_of_one_listing() {
     assert_eq!(changes("a\n", "a\n"), [] as [&str; 0]);
 }
 
-/// Checks that the committed listing has the main types of the library, and that the sources of the
-/// listing are found.
+/// Checks that the source files of the library's crates are found, and that the committed listing
+/// has the main types of the library.
 #[test]
 fn listing_of_the_project_has_the_main_types() {
     let root = workspace_root();

@@ -30,8 +30,8 @@ const KILLED: i32 = 128 + 9;
 /// Exit status with which `ferroxfs` reports a corrupt image.
 const CORRUPT: i32 = 5;
 
-/// Fills two volumes from a tree and from its copy, whose inode numbers and order of names differ,
-/// and lists one of them.
+/// Fills one volume from a tree and another from a copy of that tree, which differs in inode
+/// numbers and order of names. Lists one of the volumes.
 fn build(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("1. Build an image from a directory. The same files give the same bytes.");
     demo.shell("mkdir -p tree/etc tree/home/ada tree/srv/www; ln -s ../srv/www tree/etc/web")?;

@@ -91,8 +91,8 @@ impl Stage<'_> {
         symlink(target, &path).map_err(Error::file(&path))
     }
 
-    /// Compresses files of a folder. Names and times are not stored in the compressed files,
-    /// because they differ from run to run.
+    /// Compresses files of a folder. The compressed files do not store the original names and
+    /// times, because these differ from run to run.
     fn compress(&self, folder: &str, names: &[OsString]) -> Result<(), Error> {
         let mut gzip = Command::new("gzip");
         gzip.args(["-9", "--no-name", "--"]).args(names);

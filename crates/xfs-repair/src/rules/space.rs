@@ -116,7 +116,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// The rebuild of one group.
+/// The inputs for rebuilding the btrees and headers of one group.
 struct Rebuild<'a> {
     group: Group<'a>,
     chunks: Vec<InodeChunk>,

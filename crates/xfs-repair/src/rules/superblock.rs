@@ -19,8 +19,8 @@ use crate::patient::Patient;
 /// The name of the rule.
 const RULE: &str = "superblock";
 
-/// Writes the superblock if its sector does not hold a valid one or has findings. Writes each copy
-/// that has a finding.
+/// Writes the superblock if its sector does not hold a valid superblock, or if the checker has
+/// findings about it. Writes each copy that has a finding.
 ///
 /// # Errors
 ///

@@ -354,7 +354,8 @@ fn symbolic_link_without_its_block_keeps_its_name() {
     assert_eq!(Shape::of(&*repaired.device).paths, trial.before.paths);
 }
 
-/// Damages the bytes of a block in one of four ways. Returns a word for the kind of damage.
+/// Damages the bytes of a block in one of four ways. Returns a word for the way that `pick` has
+/// chosen.
 fn damage_bytes(bytes: &mut [u8], pick: &mut impl FnMut(u64) -> u64) -> &'static str {
     match pick(4) {
         0 => {

@@ -134,7 +134,7 @@ fn damage(volume: &TestVolume, prng: &mut Prng) -> String {
 }
 
 /// Damages the golden image as the seed says, and repairs it with losses allowed. The error lists
-/// the findings that are left.
+/// the findings that the repaired volume still has.
 fn check_seed(seed: u64) -> Result<(), String> {
     let mut prng = Prng::new(seed);
     let volume = TestVolume::golden();

@@ -13,7 +13,7 @@ use xfs_oracle::Xfsprogs;
 
 use crate::volume::{Repaired, SECTOR_BYTES, TestVolume};
 
-/// An inode as a user sees it, but for its contents.
+/// The properties of an inode that a user can see, except for its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) mode: u16,
@@ -125,7 +125,7 @@ impl Trial {
         evidence.extents(&evidence.inode(inode), kind).extents
     }
 
-    /// Returns the address of a block of a fork.
+    /// Returns the disk address of the block at `block` in a fork.
     pub(crate) fn place(&self, inode: InodeNumber, kind: ForkKind, block: FileBlock) -> DiskAddr {
         let extents = self.extents(inode, kind);
         let extent =

@@ -114,7 +114,7 @@ impl TestVolume {
     }
 }
 
-/// Checks a device with `xfs-check`, by the superblock that is found on it.
+/// Checks a device with `xfs-check`, which uses the superblock that is found on the device.
 pub(crate) fn report(device: &dyn BlockDevice) -> Report {
     let mut sector = vec![0; SECTOR_BYTES];
     device.read_at(&mut sector, 0).expect("a device has a first sector");

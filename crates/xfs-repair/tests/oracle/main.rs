@@ -110,7 +110,7 @@ fn check_burst(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     if missing.is_empty() { Ok(()) } else { Err(TrialError::Failed(format!("{missing:#?}"))) }
 }
 
-/// Names, each with its directory before it and its inode after it.
+/// A set of names. In each tuple, the directory precedes the name, and the name's inode follows it.
 type NameSet = BTreeSet<(InodeNumber, Vec<u8>, InodeNumber)>;
 
 /// The names of a volume before the damage and after the repair.

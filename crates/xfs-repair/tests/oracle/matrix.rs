@@ -131,7 +131,7 @@ impl Volume {
         hasher.finish()
     }
 
-    /// Returns whether a free-space btree calls a block of these extents free.
+    /// Returns whether a free-space btree lists a block of these extents as free.
     fn frees_any(&self, extents: &[Extent]) -> bool {
         let mut is_free = false;
         for extent in extents {

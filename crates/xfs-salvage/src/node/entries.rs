@@ -137,8 +137,8 @@ impl<'a> Node<'a> {
         candidates
     }
 
-    /// Returns the made-up directories that come after the names of the root. Their own names
-    /// differ from all of these names.
+    /// Returns the made-up directories that come after the names of the root. The names of the
+    /// made-up directories differ from all `names` of the root.
     fn extra(&self, names: &[Candidate]) -> Vec<(NodeKind, Vec<u8>)> {
         let taken: BTreeSet<&[u8]> = names.iter().map(|name| name.name.as_slice()).collect();
         let free_name = |name: &str| {

@@ -32,7 +32,8 @@ pub(crate) struct Delivered {
     pub(crate) notes: Vec<String>,
 }
 
-/// Salvages a volume, found by its superblock or a copy of it.
+/// Salvages the volume on `device`. The volume is found by its superblock or by a copy of the
+/// superblock.
 pub(crate) fn salvage(device: &dyn BlockDevice, options: SalvageOptions) -> Delivered {
     let superblock = find_superblock(device).unwrap().unwrap().superblock;
     let salvage = Salvage::survey(device, &superblock, options, &()).unwrap();

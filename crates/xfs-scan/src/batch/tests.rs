@@ -1,8 +1,8 @@
 use super::{Batch, Link, RowItem, SharedRun, push_item};
 use crate::row::Row;
 
-/// Checks I1 of `xfs_scan::batch`: the items of a row are contiguous, and are read as they were
-/// added.
+/// Checks I1 of `xfs_scan::batch`: the items of a row are contiguous, and reading them gives the
+/// items that were added.
 #[test]
 fn items_round_trip() {
     let items = [

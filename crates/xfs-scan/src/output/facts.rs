@@ -54,10 +54,10 @@ struct SideOutput<'w> {
     writer: Box<dyn Write + Send + 'w>,
 }
 
-/// The facts in the metadata of a file.
+/// The facts for the metadata of a Parquet file.
 #[derive(Default)]
 pub(crate) struct MetadataFacts {
-    /// The facts as whole lines.
+    /// The facts as whole lines of NDJSON.
     pub(super) lines: Vec<u8>,
     /// Number of lines that did not fit in the metadata.
     pub(super) omitted: u64,

@@ -112,8 +112,8 @@ fn owners_exclude_each_other_and_sharers() {
     assert!(latch.try_lock_exclusive());
 }
 
-/// Checks that a thread that waits to share gets its turn while exclusive owners come and go,
-/// although each release wakes one exclusive waiter.
+/// Checks that a thread that waits for shared mode gets the latch while exclusive owners come and
+/// go, although each release wakes one exclusive waiter.
 #[test]
 #[cfg(not(shuttle))]
 fn many_owners_do_not_starve_a_sharer() {

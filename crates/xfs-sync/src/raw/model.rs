@@ -17,8 +17,8 @@ pub(crate) type RecursiveRwLock<T> = RwLock<T>;
 pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
-/// Number of times that a waiter retries before it sleeps: none. A retry would only add points at
-/// which the explorer can switch tasks, and it tries the same orders of steps without them.
+/// Number of times that a waiter retries before it sleeps: none. Retries would only add points at
+/// which the explorer can switch tasks. It tries the same orders of steps without these points.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 0;
 
 /// Returns the number of the running task of the explorer, in place of a thread's number. All tasks

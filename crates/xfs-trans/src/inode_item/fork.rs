@@ -79,7 +79,7 @@ pub(super) fn encode_device(device: DeviceNumber) -> u32 {
     device.encode().expect("the device number of an inode fits its 32 bits")
 }
 
-/// Writes the bytes of a fork into `room`, and zeros after them.
+/// Writes the bytes of a fork into `room`, the fork's space in the inode, and zeros after them.
 fn fill(room: &mut [u8], bytes: &[u8]) {
     assert!(bytes.len() <= room.len(), "a fork does not fit its inode");
     let (used, rest) = room.split_at_mut(bytes.len());

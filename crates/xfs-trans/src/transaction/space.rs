@@ -40,7 +40,8 @@ impl CounterChanges {
         if self.overdrawn { Err(Error::Shutdown) } else { Ok(()) }
     }
 
-    /// Adds the sums of a committed step to the counters of the volume, and clears them.
+    /// Adds the changes of a committed step to the counters of the volume, and sets the changes to
+    /// zero.
     pub(super) fn settle(&mut self, counters: &Counters) {
         counters.give(std::mem::take(&mut self.freed));
         let (all, free) = (std::mem::take(&mut self.inodes), std::mem::take(&mut self.free_inodes));

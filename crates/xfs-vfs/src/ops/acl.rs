@@ -125,8 +125,8 @@ impl NewLists {
 }
 
 impl Mount {
-    /// Runs an operation that may have to write access control lists. The first try reserves no
-    /// room for lists. If `operate` returns the room that it needs, the next try reserves it.
+    /// Runs an operation that may have to write access control lists, in a transaction. The first
+    /// try reserves no room for lists. If `operate` asks for room, the next try reserves this room.
     pub(crate) fn transact_with_lists<T>(
         &self,
         kind: TransactionKind,

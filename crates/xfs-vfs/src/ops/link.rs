@@ -15,8 +15,8 @@ use crate::op_context::OpContext;
 use crate::watch::WatchEvents;
 
 impl OpContext<'_> {
-    /// Adds a name to a file: a further one, or the first one of a file that was created without a
-    /// name.
+    /// Adds a name to a file. It is a further name, or the first name of a file that was created
+    /// without one.
     pub fn link(&self, file: &CachedInode, directory: &CachedInode, name: &[u8]) -> Result<()> {
         check_name(name)?;
         self.undelegated(&[file], || self.link_file(file, directory, name))

@@ -37,8 +37,8 @@ impl RemovalRequest<'_> {
 }
 
 impl<'c> OpContext<'c> {
-    /// Removes a name. If it was the last name of the file, the file is freed with its last
-    /// reference, before this function returns if no other caller has one.
+    /// Removes a name. If it was the last name of the file, the file is freed when its last
+    /// reference is released: before this function returns, unless another caller has a reference.
     pub fn remove(&self, directory: &CachedInode, name: &[u8], removal: Removal) -> Result<()> {
         self.check_name(directory, name, removal)?;
         loop {

@@ -98,8 +98,8 @@ fn needs_owner(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) ->
         || changes.modified.is_some()
 }
 
-/// Returns whether `changes` change the mode. A new owner or group also does so if it removes
-/// set-ID bits; [`Capabilities::CHOWN`] alone does not allow that.
+/// Returns whether `changes` change the mode. A new owner or group also changes the mode if it
+/// removes set-ID bits; for this, [`Capabilities::CHOWN`] alone does not suffice.
 fn sets_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> bool {
     let is_directory = core.file_type() == Some(FileType::Directory);
     let moves = (changes.uid.is_some() || changes.gid.is_some()) && !is_directory;

@@ -42,7 +42,7 @@ struct FsyncLoad {
 /// Number of changes of other files that wait if the list is partly filled.
 const SOME: u64 = 5000;
 
-/// Number of changed files from which the space of one change in the list is measured.
+/// Number of files that are changed to measure how much space one change takes in the list.
 const PROBES: u64 = 500;
 
 /// The limit of the list of commits is the size of the log divided by this number, and at most

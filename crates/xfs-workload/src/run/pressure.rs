@@ -19,7 +19,7 @@ use crate::worker::{self, MemoryFootprint};
 
 const SECTION: &str = "pressure";
 
-/// In the second pass, memory suffices for one in this many inodes.
+/// In the second pass, one in this many inodes fits in memory.
 const SHARE: u64 = 10;
 
 /// The smallest limit of the inode cache, in inodes, for the pass in which all inodes must fit.

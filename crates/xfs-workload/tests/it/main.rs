@@ -148,8 +148,8 @@ fn little_memory_evicts_inodes() {
     assert!(went("visit, room for a tenth") > 1000);
 }
 
-/// Fills the list of commits before an fsync. Checks that no part of it was written early, and that
-/// it takes nine tenths of its limit, which is an eighth of the log.
+/// Fills the list of commits before an fsync. Checks that no part of the list was written before
+/// the fsync, and that the list reached nine tenths of its limit (an eighth of the log).
 #[test]
 fn full_list_is_nearly_full() {
     let report = report_of(&small(&[Workload::Fsync]));

@@ -15,8 +15,8 @@ const CUTS: u64 = 8;
 const COMMITS: u32 = 80;
 const INODES: u64 = 12;
 
-/// The state of the volume in numbers of commits: the last commit that changed each inode, and the
-/// last one that changed the buffer (the copy of the superblock in group 1).
+/// The state of the volume, given by the numbers of commits: the last commit that changed each of
+/// the two inodes, and the last that changed the buffer (the copy of the superblock in group 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     inodes: Vec<u32>,
