@@ -38,9 +38,9 @@ use crate::recording::{Recording, Request};
 /// Largest number of writes or units of which every subset is tried.
 pub const MAX_ENUMERATED: usize = 12;
 
-/// A bit of the choice: of that part of a cut's number which says which requests survive. If the
-/// bit is set, the other bits are the number of a random sample. Otherwise the other bits are the
-/// subset that survives.
+/// One bit of the choice. The choice is the part of a cut's number that says which requests
+/// survive. If the bit is set, the other bits are the number of a random sample. Otherwise the
+/// other bits are the subset that survives.
 const SAMPLED: u32 = 1 << 31;
 
 /// One power cut: after how many requests it happens, and which unflushed requests survive.

@@ -244,7 +244,7 @@ impl SetAttributes {
     }
 }
 
-/// How a rename treats a file that already has the new name, and the old name.
+/// How a rename treats its two names: the old name, and a new name that exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RenameMode {

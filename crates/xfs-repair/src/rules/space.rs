@@ -49,7 +49,8 @@ const MOST_ATTEMPTS: u32 = 64;
 ///
 /// # Errors
 ///
-/// The error of the overlay. A group with too few free blocks for its btrees is left as it is.
+/// The error of the overlay, in which a repair collects its writes. A group with too few free
+/// blocks for its btrees is left as it is.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let groups: Vec<AgNumber> = patient.geometry().groups().collect();
     for group in &groups {

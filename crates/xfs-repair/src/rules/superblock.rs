@@ -24,7 +24,7 @@ const RULE: &str = "superblock";
 ///
 /// # Errors
 ///
-/// The error of the overlay.
+/// The error of the overlay, in which a repair collects its writes.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let mut superblock = patient.superblock().clone();
     let is_marked = superblock.has_incompat(IncompatFeatures::NEEDSREPAIR);
@@ -145,7 +145,7 @@ fn copy_of(superblock: &Superblock) -> Superblock {
 ///
 /// # Errors
 ///
-/// The error of the overlay.
+/// The error of the overlay, in which a repair collects its writes.
 pub(super) fn write(
     patient: &mut Patient,
     group: AgNumber,

@@ -28,7 +28,7 @@ const MOST_PART_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 ///
-/// The error of the overlay.
+/// The error of the overlay, in which a repair collects its writes.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     for inode in damage.inodes.keys() {
         let codes: Vec<Code> = damage.codes_of(*inode);
@@ -107,9 +107,9 @@ impl Target {
         target
     }
 
-    /// Returns the bytes of the target that the block at the start of `extent` holds, at most
-    /// `rest` of them: the number of bytes of the target that are still missing. Returns `None` if
-    /// the block does not belong to the link.
+    /// Returns the next bytes of the target, those in the block at the start of `extent`. `rest` is
+    /// the number of bytes that are still missing. Returns `None` if the block does not belong to
+    /// the link.
     fn part(
         &mut self,
         patient: &Patient,

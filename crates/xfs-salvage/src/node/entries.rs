@@ -33,8 +33,7 @@ pub struct NodeEntries<'a> {
     rest: Rest,
 }
 
-/// The entries that come after the names of the directory: where the search for the next one goes
-/// on.
+/// The entries that come after the names of the directory, and which of them is the next.
 enum Rest {
     Nothing,
     Orphans(OrphanPass, InodeNumber),

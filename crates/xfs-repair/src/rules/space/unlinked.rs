@@ -14,7 +14,7 @@ use crate::trees;
 ///
 /// # Errors
 ///
-/// The error of the overlay.
+/// The error of the overlay, in which a repair collects its writes.
 pub(super) fn relink(patient: &mut Patient, number: AgNumber) -> Result<(), RepairError> {
     let model = patient.model();
     let geometry = patient.geometry().clone();
