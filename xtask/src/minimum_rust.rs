@@ -36,7 +36,7 @@ impl MinimumRust {
         Ok(minimum)
     }
 
-    /// Checks the format of every file.
+    /// Checks the format of every source file, with rustfmt.
     pub(crate) fn format(&self) -> Result<(), Error> {
         command::run(self.cargo().args(["fmt", "--all", "--check"]))
     }

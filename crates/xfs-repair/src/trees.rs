@@ -119,7 +119,7 @@ pub(crate) fn walk<F: BtreeFormat>(
     TreeReader { patient, group }.walk::<F>(root)
 }
 
-/// The reader of the btrees of one group.
+/// Reads the btrees of one group as evidence.
 struct TreeReader<'a> {
     patient: &'a Patient,
     group: Group<'a>,

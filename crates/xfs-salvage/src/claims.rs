@@ -10,14 +10,14 @@
 use xfs_format::extent::Extent;
 use xfs_format::{FsBlock, Geometry};
 
-/// The most memory for the bits.
+/// The most memory for the bits of all blocks, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 /// The number of times that the blocks of the volume may be claimed on average before counting
 /// stops. A claim of an extent counts once for each word of 64 bits that it touches, not for each
 /// block.
 const FACTOR: u64 = 4;
 
-/// The claims of files on blocks.
+/// Which blocks of the volume files claim, and which of them two files claim.
 pub(crate) struct Claims {
     /// One bit for each block of the volume that some file claims. Empty if the volume is too large
     /// to be examined.

@@ -94,7 +94,7 @@ impl Inventory {
         })
     }
 
-    /// Returns all inodes with a mark, in order.
+    /// Returns all inodes that have a mark, in the order of their numbers.
     pub(crate) fn all(&self, mark: Mark) -> impl Iterator<Item = InodeNumber> + '_ {
         self.masks.iter().flat_map(move |(key, masks)| {
             let mask = masks.of(mark);

@@ -32,9 +32,9 @@ pub enum RescueMapError {
     /// A line does not have the form that lines of a map have.
     #[error("line {line} is no line of a ddrescue map: {text}")]
     Line {
-        /// The number of the line, from 1.
+        /// The number of the line in the map, counted from 1.
         line: usize,
-        /// The start of the line.
+        /// The first characters of the line.
         text: String,
     },
     /// The map has no ranges.
@@ -43,7 +43,7 @@ pub enum RescueMapError {
     /// The ranges are not in order, or overlap.
     #[error("line {line} of the ddrescue map starts before the end of the previous range")]
     Order {
-        /// The number of the line, from 1.
+        /// The number of the line in the map, counted from 1.
         line: usize,
     },
     /// The map has more ranges than this reader accepts.

@@ -24,7 +24,7 @@ const STEP_NAMES: u64 = 1024;
 pub struct NameId(u32);
 
 impl NameId {
-    /// The top of the tree.
+    /// The name ID of the top of the tree.
     pub const TOP: Self = Self(0);
 
     /// Returns the number of the name, counted from 0 at the top.

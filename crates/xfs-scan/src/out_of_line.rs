@@ -60,7 +60,7 @@ fn duplicate_name(inode: &Inode, check: DirectoryCheck) -> Error {
     Corruption::new(Structure::Directory, StructureAddress::Inode(inode.number()), check).into()
 }
 
-/// State that the workers of one volume share.
+/// State that all workers use that scan one volume.
 pub(crate) struct VolumeContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) plan: &'a Plan,

@@ -58,7 +58,7 @@ impl DirectoryPart {
         self.records.len() * each + 2 * self.names.len()
     }
 
-    /// Adds a directory. Inode numbers must ascend.
+    /// Adds a directory. Directories must be added in ascending order of their inode numbers.
     pub(crate) fn push(&mut self, ino: u64, generation: u32, link: Option<Link<'_>>) {
         let link = link.unwrap_or(Link { parent: u64::MAX, parent_generation: 0, name: b"" });
         self.records.push(PartRecord {

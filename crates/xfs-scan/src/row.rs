@@ -183,7 +183,7 @@ pub struct ByteList {
 }
 
 impl ByteList {
-    /// Empties the list and keeps its memory.
+    /// Empties the list, and keeps its memory for later strings.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();

@@ -31,9 +31,9 @@ pub enum RequestKind {
 /// How long a fault lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// One request fails.
+    /// Only the request with the number `nth` fails.
     Once,
-    /// This request and every later one of its kind fail.
+    /// The request with the number `nth` and every later one of its kind fail.
     Forever,
 }
 

@@ -16,7 +16,7 @@ pub enum RealtimeSection {
 }
 
 impl RealtimeSection {
-    /// All kinds.
+    /// All kinds of realtime sections for which there is a test image.
     pub const ALL: [Self; 3] = [Self::Classic, Self::Groups, Self::Zoned];
 
     /// Returns a copy of the data device of the volume.

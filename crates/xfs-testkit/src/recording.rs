@@ -20,7 +20,7 @@ use crate::delegate_device;
 pub enum Request {
     /// A write.
     Write {
-        /// Offset of the first byte.
+        /// Offset of the first byte written.
         offset: u64,
         /// The bytes written.
         bytes: Arc<[u8]>,
@@ -29,9 +29,9 @@ pub enum Request {
     },
     /// A discard.
     Discard {
-        /// Offset of the first byte.
+        /// Offset of the first byte discarded.
         offset: u64,
-        /// Length in bytes.
+        /// Number of bytes discarded.
         length: u64,
     },
     /// A flush. Every earlier request is durable after it.

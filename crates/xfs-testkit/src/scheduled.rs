@@ -26,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct HeldRequest {
     /// The kind of request.
     pub kind: RequestKind,
-    /// Offset of the first byte.
+    /// Offset on the device of the first byte of the request.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the request in bytes.
     pub length: u64,
 }
 

@@ -24,7 +24,7 @@ const BATCH_BLOCKS: u64 = 1024;
 /// The counts of a volume's free blocks and inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Number of blocks that can be taken.
+    /// Number of free blocks that transactions can still take.
     #[doc(alias = "fdblocks")]
     pub free_blocks: u64,
     /// Number of allocated inodes.

@@ -95,12 +95,12 @@ impl Mount {
 pub enum Reading<'a> {
     /// The lock is held shared: no bytes were buffered in the range that is read.
     Shared {
-        /// The held lock.
+        /// The guard of the lock, which is held in shared mode.
         _guard: RwLockReadGuard<'a, ContentsState>,
     },
     /// The lock is held exclusively: the reader has flushed the buffer.
     Alone {
-        /// The held lock.
+        /// The guard of the lock, which is held exclusively.
         _guard: RwLockWriteGuard<'a, ContentsState>,
     },
 }

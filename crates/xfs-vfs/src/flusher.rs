@@ -73,7 +73,7 @@ const BEGUN: u32 = 2;
 
 /// The schedule of flusher passes, and the first error that a pass could report to no caller.
 pub struct Flusher {
-    /// Number of passes so far.
+    /// Number of passes that have begun so far.
     passes: AtomicU64<Volume>,
     phase: AtomicU32<Volume>,
     /// Held while a pass runs, so that `hold_passes` can wait for its end.
@@ -138,7 +138,7 @@ impl Flusher {
         }
     }
 
-    /// Returns the number of passes so far.
+    /// Returns the number of passes that have begun so far.
     pub(crate) fn passes(&self) -> u64 {
         self.passes.load(Ordering::Relaxed)
     }

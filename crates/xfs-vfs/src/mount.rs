@@ -203,9 +203,9 @@ impl Mount {
 /// volume, which never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserves {
-    /// Blocks for an entry that is added.
+    /// Blocks that adding a directory entry reserves.
     pub(crate) add: u64,
-    /// Blocks for an entry that is removed.
+    /// Blocks that removing a directory entry reserves.
     pub(crate) remove: u64,
     /// Blocks for a change of one parent pointer with a name of any length; 0 on a volume without
     /// parent pointers.

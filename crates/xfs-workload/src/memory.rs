@@ -34,7 +34,7 @@ enum CgroupVersion {
 /// The memory that the processes of a group use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryUse {
-    /// Number of bytes of all kinds of memory.
+    /// Number of bytes of memory, of all kinds, that the group uses.
     pub(crate) total_bytes: u64,
     /// Number of bytes that kernel objects such as inodes use.
     pub(crate) objects_bytes: u64,

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::oracles;
 use crate::report::Report;
 
-/// The seeds of a run without `--seeds`.
+/// The seeds of a run of `crash_states` without `--seeds`.
 const CRASH_SEEDS: &str = "0..30";
 const DAMAGE_SEEDS: &str = "0..1";
 

@@ -13,7 +13,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
-    /// The day, as 2026-11-26.
+    /// The day of the run, in the form `2026-11-26`.
     pub(super) date: String,
     /// The commit that was tested, with a `+` if the sources had changes on top of it.
     pub(super) commit: String,
@@ -117,7 +117,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Returns the records of a file, the oldest first. A file that does not exist has none.
+/// Returns the records of a file, the oldest first. Returns no records if the file does not exist.
 pub(super) fn load(root: &Path, path: &str) -> Result<Vec<Record>, Error> {
     let path = root.join(path);
     if !path.exists() {

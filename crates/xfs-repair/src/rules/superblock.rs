@@ -16,7 +16,7 @@ use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
 
-/// The name of the rule.
+/// The name of this rule in plans and messages.
 const RULE: &str = "superblock";
 
 /// Writes the superblock if its sector does not hold a valid superblock, or if the checker has

@@ -12,10 +12,10 @@ use xfs_testkit::Prng;
 
 use crate::volume::{SECTOR_BYTES, TestVolume, report};
 
-/// The number of seeds of a quick run.
+/// The number of seeds that a normal run of the tests tries.
 const QUICK_SEEDS: u64 = 12;
 
-/// The number of seeds of a long run.
+/// The number of seeds that a long run of the tests tries.
 const LONG_SEEDS: u64 = 2_000;
 
 /// The sound metadata of the golden image: every structure that a sweep over all blocks recognizes
@@ -62,7 +62,7 @@ fn names(device: &dyn BlockDevice) -> BTreeSet<Name> {
     names
 }
 
-/// A structure that a seed damages.
+/// The structure that is damaged, as a seed has chosen it.
 struct Target {
     at: DiskAddr,
     length: usize,

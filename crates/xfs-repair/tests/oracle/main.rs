@@ -25,7 +25,7 @@ use xfs_repair::{RehearsalOptions, rehearse};
 /// not change.
 const OVERLAY_BYTES: u64 = 256 << 20;
 
-/// Ranges of bytes to fill with zeros.
+/// The damage to make: ranges to fill with zeros, each as its disk address and its length in bytes.
 type Damage = Vec<(DiskAddr, u64)>;
 
 fn main() -> ExitCode {
@@ -218,7 +218,7 @@ fn make_base() -> Result<Base, TrialError> {
     Ok(Base { _folder: folder, image })
 }
 
-/// Copies an image without its holes.
+/// Copies an image file. Ranges of zeros become holes in the copy.
 fn copy(from: &Path, to: &Path) -> Result<(), TrialError> {
     let copied = std::process::Command::new("cp").arg("--sparse=always").arg(from).arg(to).status();
     let copied = copied.map_err(|error| error.to_string())?;

@@ -156,15 +156,15 @@ struct Data {
 /// Names, contents and attributes of a volume.
 #[derive(Clone, Debug, Default)]
 struct Contents {
-    /// Directory, name and child.
+    /// The names, each as its directory, the name and the child.
     names: BTreeSet<(InodeNumber, Vec<u8>, InodeNumber)>,
     files: BTreeMap<InodeNumber, Data>,
-    /// Inode and name of each attribute, parent pointers included.
+    /// The attributes, parent pointers included, each as its inode and its name.
     attributes: BTreeSet<(InodeNumber, Vec<u8>)>,
 }
 
 impl Contents {
-    /// Reads all that a walk from the root reaches.
+    /// Reads the names, contents and attributes of all inodes that a walk from the root reaches.
     fn reachable(volume: &Volume) -> Self {
         let mut contents = Self::default();
         let mut seen = BTreeSet::new();

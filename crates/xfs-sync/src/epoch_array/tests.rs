@@ -6,7 +6,7 @@ use seize::Collector;
 use super::EpochArray;
 use crate::Object;
 
-/// A value that counts its living instances.
+/// A value whose type counts the instances that are not dropped yet.
 struct Counted(Arc<AtomicUsize>, usize);
 
 impl Counted {

@@ -26,9 +26,9 @@ pub(crate) enum FreezePhase {
     /// The volume is being frozen or thawed.
     Changing,
     Frozen,
-    /// The volume is frozen while it grows.
+    /// The volume is frozen, so that it can grow.
     Growing,
-    /// The volume is frozen while its UUID changes.
+    /// The volume is frozen, so that its UUID can change.
     Renaming,
 }
 
