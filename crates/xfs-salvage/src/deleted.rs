@@ -1,4 +1,4 @@
-//! Files that were deleted: inodes that are free, or lie where no chunk is any more.
+//! Files that were deleted: inodes that are free, or whose whole chunk has been freed.
 //!
 //! Owns: finding deleted files, their names, and the parts of their contents that no other file
 //! uses by now. Does **not** own: inodes without a name that are still in use. Those are orphans.

@@ -56,7 +56,7 @@ pub struct Measurement {
     pub variant: Variant,
     /// Number of threads.
     pub threads: usize,
-    /// Number of processors.
+    /// Number of processors to which the threads were confined.
     pub processors: usize,
     /// Number of operations of all threads.
     pub operations: u64,

@@ -5,10 +5,10 @@
 //!
 //! Each open reads one cache line of the inode. Processors fetch cache lines in pairs, and changes
 //! of the inode may write the other line of the pair. So the time depends on the address of the
-//! inode within two pairs of lines (256 bytes). Three files are measured whose inodes have
-//! different addresses in this sense. If the allocator has just allocated memory of the same size
-//! for another purpose, the following inodes take all addresses in turn. Otherwise nearly all
-//! inodes have the same address in this sense. The addresses of the kernel's inodes are not
+//! inode within two pairs of lines (256 bytes). Three files are measured, whose inodes have
+//! different addresses modulo 256. If the allocator has just allocated memory of the same size for
+//! another purpose, the inodes that it allocates next take all these addresses in turn. Otherwise
+//! nearly all inodes have the same address modulo 256. The addresses of the kernel's inodes are not
 //! visible, so its three files are arbitrary.
 //!
 //! # Invariants

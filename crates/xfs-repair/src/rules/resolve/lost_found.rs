@@ -1,7 +1,7 @@
 //! Names in `lost+found` for the inodes in use that have no other name.
 //!
 //! Owns: which inodes go to `lost+found`, and their names there. Does **not** own: links that
-//! earlier steps have dropped.
+//! earlier steps of the rule have dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
