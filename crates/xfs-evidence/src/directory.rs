@@ -4,6 +4,8 @@
 //! longer follow each other without gaps. Does **not** own: the hash index and the free-space
 //! index, which only repeat facts about the entries.
 
+mod short_form;
+
 use xfs_format::directory::data::{
     BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DATA_MAGIC, FREE_TAG, entry_length,
 };
@@ -59,9 +61,17 @@ pub struct DirectoryEvidence {
     pub map: ForkEvidence,
     /// The damages that were found while the directory was read.
     pub damages: Vec<Damage>,
+    /// Whether all entries of a short form were read although a field of it is damaged.
+    is_complete: bool,
 }
 
 impl DirectoryEvidence {
+    /// Returns whether all names were read, even if other fields are damaged.
+    #[must_use]
+    pub fn has_all_names(&self) -> bool {
+        self.is_complete || self.is_whole()
+    }
+
     /// Returns whether all names were read and none of them is doubtful.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -176,8 +186,8 @@ impl Evidence<'_> {
     fn short_form(&self, inode: &InodeEvidence, found: &mut DirectoryEvidence) {
         let address = StructureAddress::Inode(inode.number);
         let fork = inode.fork(ForkKind::Data);
-        let size = inode.any_core().map_or(0, |core| core.size);
-        let size = usize::try_from(size).map_or(fork.len(), |size| size.min(fork.len()));
+        let stated = inode.any_core().map_or(0, |core| core.size);
+        let size = usize::try_from(stated).map_or(fork.len(), |size| size.min(fork.len()));
         let trust = if inode.is_sound() { Trust::Sound } else { Trust::Doubtful };
         let bytes = fork.get(..size).unwrap_or(fork);
         let form = match ShortForm::decode(bytes, address, DirectoryForm::V5) {
@@ -189,13 +199,13 @@ impl Evidence<'_> {
         if let Err(corruption) = form.verify(self.geometry()) {
             found.damage(corruption);
         }
-        // A form that fails its check as a whole can still have good entries before the damage.
+        // A form that fails its check as a whole still has good entries around the damage.
         let trust = if found.damages.is_empty() { trust } else { Trust::Doubtful };
         let lsn = inode.any_core().and_then(|core| logged(core.lsn));
-        for entry in form.entries().map_while(Result::ok) {
-            if is_inode(entry.inode) {
-                found.take(&entry, EntryQuality { lsn, trust });
-            }
+        let read = short_form::entries(fork, stated, self.geometry());
+        found.is_complete = !read.is_missing_any;
+        for entry in &read.entries {
+            found.take(entry, EntryQuality { lsn, trust });
         }
     }
 

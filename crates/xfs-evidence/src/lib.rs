@@ -19,6 +19,7 @@
 
 mod attributes;
 mod directory;
+mod division;
 mod fork;
 mod inode;
 mod logged;
@@ -29,9 +30,7 @@ mod symlink;
 mod volume;
 mod waste;
 
-pub use attributes::{
-    AttributeDoubt, AttributeEvidence, FoundAttribute, FoundParent, FoundValue,
-};
+pub use attributes::{AttributeDoubt, AttributeEvidence, FoundAttribute, FoundParent, FoundValue};
 pub use directory::{DirectoryEvidence, FoundName};
 pub use fork::{FileRange, ForkEvidence, FoundLeaf, MOST_EXTENTS};
 pub use inode::{Absence, InodeEvidence, InodeState};

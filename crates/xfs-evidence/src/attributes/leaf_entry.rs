@@ -32,7 +32,12 @@ pub(super) fn entries<'a>(leaf: &AttrLeaf<'a>, trust: Trust) -> Vec<Option<LeafE
     let hashes: Vec<u32> = stored.iter().map(|entry| entry.hash.get()).collect();
     let read = leaf.entries().zip(&stored).enumerate();
     read.map(|(index, (entry, stored))| match entry {
-        Ok(entry) if trust == Trust::Sound || is_believed(&entry, &hashes, index) => {
+        // In a sound leaf the hash is not needed as a proof. A value that is no parent pointer still
+        // shows that the flag of one is wrong.
+        Ok(entry)
+            if (trust == Trust::Sound && hash_of(&entry).is_some())
+                || is_believed(&entry, &hashes, index) =>
+        {
             Some(LeafEntry { entry, doubt: None })
         }
         _ => corrected(leaf, *stored),
@@ -74,8 +79,7 @@ fn corrected<'a>(leaf: &AttrLeaf<'a>, stored: AttrLeafEntryDisk) -> Option<LeafE
             (hash_of(&entry) == Some(stored.hash.get())).then_some(entry)
         };
         let name = with(Namespace::User).map_or(&[][..], |entry| entry.name);
-        let meant =
-            namespace::meant(stored.flags, name, |namespace| with(namespace).is_some())?;
+        let meant = namespace::meant(stored.flags, name, |namespace| with(namespace).is_some())?;
         Some(LeafEntry { entry: with(meant.namespace)?, doubt: meant.doubt() })
     })
 }

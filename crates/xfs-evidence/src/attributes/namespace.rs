@@ -76,9 +76,7 @@ mod tests {
     use xfs_format::attr::Namespace;
 
     fn check(flags: u8, name: &[u8], is_pointer: bool, expected: (Namespace, bool)) {
-        let found = meant(flags, name, |namespace| {
-            namespace != Namespace::Parent || is_pointer
-        });
+        let found = meant(flags, name, |namespace| namespace != Namespace::Parent || is_pointer);
         let (namespace, is_certain) = expected;
         assert_eq!(found, Some(MeantNamespace { namespace, is_certain }), "flags {flags:#x}");
     }

@@ -17,12 +17,11 @@ const ATTRIBUTES: [(Namespace, &[u8], &[u8]); 4] = [
 const STARTS: [usize; 4] = [4, 23, 49, 85];
 
 fn form() -> Vec<u8> {
-    let entries =
-        ATTRIBUTES.map(|(namespace, name, value)| AttrEntry {
-            namespace,
-            name,
-            value: AttrValue::Local(value),
-        });
+    let entries = ATTRIBUTES.map(|(namespace, name, value)| AttrEntry {
+        namespace,
+        name,
+        value: AttrValue::Local(value),
+    });
     let mut form = encode(&entries).expect("the attributes are short");
     // The fork is longer than the form.
     form.resize(128, 0);
