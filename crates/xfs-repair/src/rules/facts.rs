@@ -209,7 +209,7 @@ impl Facts {
             let agrees = !codes.iter().any(|code| contradicts_entries(*code));
             member.dotdot = found.parent;
             member.has_other_contents &= found.names.is_empty();
-            member.has_all_entries = found.is_whole();
+            member.has_all_entries = found.has_all_names();
             member.has_all_names = found.is_whole() && agrees;
             let first = found.names.first().and_then(|name| name.lsn);
             let block_bytes = u64::from(evidence.geometry().directory_block_size());

@@ -70,9 +70,11 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 
 /// Rewrites each fork that the reverse map contradicts, if the reverse map is right about it.
 ///
-/// The reverse map is right if it agrees with the inode's count of blocks and the fork does not. It
-/// is also right if blocks in the fork belong to another owner or to free space, and the blocks
-/// that the reverse map states do not.
+/// The reverse map is right if it agrees with the inode's count of blocks and the fork does not; or
+/// if the fork's blocks belong to another owner or to free space, and those of the map do not; or if
+/// the map only adds blocks to the fork that have no other owner and are not free. In the last case
+/// the inode is an older state: the map and the free space are two witnesses of the blocks. A
+/// directory is left out, because its other blocks state its names too.
 fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let mut inodes = damage.disputed.clone();
     let has_wrong_count =
@@ -103,9 +105,14 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
             let trees = (fork.tree_blocks.len() + other.tree_blocks.len()) as u64;
             let rest = blocks_of(&other.extents) + trees;
             let is_right = |extents: &[Extent]| blocks_of(extents) + rest == core.blocks;
+            let is_directory = core.file_type() == Some(FileType::Directory);
+            let is_older = (kind == ForkKind::Attr || !is_directory) && adds_to(&by_map, &own);
             let map_is_right = match (is_right(&own), is_right(&by_map)) {
                 (false, true) => true,
-                _ => owned.contradicts(inode, &own) && !owned.contradicts(inode, &by_map),
+                _ => {
+                    (is_older || owned.contradicts(inode, &own))
+                        && !owned.contradicts(inode, &by_map)
+                }
             };
             if !map_is_right || !fits_count(&core, kind, by_map.len()) {
                 continue;
@@ -120,6 +127,18 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
         }
     }
     Ok(())
+}
+
+/// Returns whether a map has all extents of a fork, and more. Both are in the order of the file.
+fn adds_to(map: &[Extent], fork: &[Extent]) -> bool {
+    let holds = |extent: &Extent| {
+        let index = map.partition_point(|other| other.end() <= extent.file_block);
+        map.get(index).is_some_and(|other| {
+            let range = FileRange { start: extent.file_block, end: extent.end() };
+            clipped(other, range).as_ref() == Some(extent)
+        })
+    };
+    fork.iter().all(holds) && blocks_of(map) > blocks_of(fork)
 }
 
 fn blocks_of(extents: &[Extent]) -> u64 {

@@ -159,8 +159,8 @@ fn place_of_a_leaf_entry_destroyed_costs_one_attribute_and_is_a_loss() {
     damage_entry(&trial, "/attr-node", 2, |entry| entry.name_offset = 0xfff0.into());
     let repaired = trial.volume.repair(true);
     assert!(crate::volume::report(&*repaired.device).is_clean());
-    let lost = trial.before.count_attributes(inode)
-        - Shape::of(&*repaired.device).count_attributes(inode);
+    let lost =
+        trial.before.count_attributes(inode) - Shape::of(&*repaired.device).count_attributes(inode);
     // The entry is the parent pointer, or one of the attributes.
     assert!(lost <= 1, "{lost} attributes");
     assert_eq!(repaired.inodes_with_losses().contains(&inode), lost == 1);

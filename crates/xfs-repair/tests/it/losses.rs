@@ -70,7 +70,8 @@ impl Seen {
         let superblock = superblock_of(device);
         let evidence = Evidence::new(device, &superblock);
         let shape = Shape::of(device);
-        let digest = |number: &u64| Some((*number, digest(device, &evidence, InodeNumber(*number))?));
+        let digest =
+            |number: &u64| Some((*number, digest(device, &evidence, InodeNumber(*number))?));
         let contents = shape.inodes.keys().filter_map(digest).collect();
         Self { shape, contents }
     }
@@ -145,9 +146,11 @@ fn damage(trial: &Trial, seed: u64) -> String {
 /// Recomputes the checksum of an inode or a block.
 fn seal(trial: &Trial, at: DiskAddr, bytes: &mut [u8], is_inode: bool) {
     if is_inode {
-        let number = trial.before.inodes.keys().find(|number| {
-            trial.inode_place(InodeNumber(**number)) == at
-        });
+        let number = trial
+            .before
+            .inodes
+            .keys()
+            .find(|number| trial.inode_place(InodeNumber(**number)) == at);
         let number = InodeNumber(*number.expect("the inode has a name"));
         let core = InodeCore::decode(bytes, number, &trial.volume.geometry);
         return xfs_format::inode::seal(bytes, core.map_or(Lsn(0), |core| core.lsn));
@@ -162,8 +165,7 @@ fn seal(trial: &Trial, at: DiskAddr, bytes: &mut [u8], is_inode: bool) {
     ];
     // The kind of the undamaged block is the one whose checks its bytes pass.
     let sound = trial.volume.bytes(at, bytes.len());
-    let context =
-        xfs_format::VerifyContext { geometry: &trial.volume.geometry, log_head: None };
+    let context = xfs_format::VerifyContext { geometry: &trial.volume.geometry, log_head: None };
     let kind = kinds.into_iter().find(|kind| kind.verify(&sound, at, &context).is_ok());
     if let Some(kind) = kind {
         kind.seal(bytes, lsn);

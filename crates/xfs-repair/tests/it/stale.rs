@@ -18,8 +18,7 @@ fn make_older(trial: &Trial, lsn: impl FnOnce(Lsn) -> Lsn) -> InodeNumber {
     let place = trial.inode_place(directory);
     let bytes = trial.volume.bytes(place, geometry.inode_size as usize);
     let parent = InodeCore::decode(&bytes, directory, geometry).expect("the image can be read");
-    let pointer =
-        ParentDisk { inode: directory.0.into(), generation: parent.generation.into() };
+    let pointer = ParentDisk { inode: directory.0.into(), generation: parent.generation.into() };
     let value = AttrValue::Local(pointer.as_bytes());
     let entry = AttrEntry { namespace: Namespace::Parent, name: b"a", value };
     let form = short_form::encode(&[entry]).expect("the pointer is short");
@@ -50,4 +49,21 @@ fn inode_of_an_older_state_keeps_all_names() {
         let repaired = trial.assert_whole();
         assert!(repaired.rules().contains(&"links"), "{:?}", repaired.rules());
     }
+}
+
+/// The inode has the state before its last extent was allocated. The reverse map and the free space
+/// are the witnesses of the extent.
+#[test]
+fn inode_of_an_older_state_gets_its_last_extent_again() {
+    let trial = Trial::new();
+    let file = trial.inode("/files/unwritten");
+    let before = trial.extents(file, ForkKind::Data);
+    let last = before.last().expect("the file has extents");
+    trial.edit_core(file, |core| {
+        core.extents -= 1;
+        core.blocks -= u64::from(last.length_blocks);
+        core.size = last.file_block.0 << trial.volume.geometry.block_log;
+    });
+    let repaired = trial.assert_whole();
+    assert_eq!(trial.volume.extents_of(&*repaired.device, file), before);
 }
