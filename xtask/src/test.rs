@@ -60,6 +60,7 @@ pub(crate) enum Cases {
 /// Runs all checks and tests, and prints the report.
 pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     std::env::set_current_dir(root).map_err(Error::file(root))?;
+    command::keep_no_state_in_a_fresh_clone(root)?;
     let mut report = Report::default();
     packages::install(&mut report);
     report.check("tidy", tidy::run(root));
