@@ -46,40 +46,34 @@ fn damage_record(trial: &Trial, index: usize, field: usize, bits: u8) {
     });
 }
 
+// The units of xfs-evidence try all fields and bits. Each test here repairs one volume.
+
 #[test]
 fn flags_of_a_short_pointer_damaged_keep_all_attributes() {
-    for bits in [1 << 2, 1 << 3, 1 << 4, 1 << 1] {
-        let trial = Trial::new();
-        damage_record(&trial, 0, 2, bits);
-        trial.assert_whole();
-    }
+    let trial = Trial::new();
+    damage_record(&trial, 0, 2, 1 << 2);
+    trial.assert_whole();
 }
 
 #[test]
-fn lengths_of_a_short_pointer_damaged_keep_all_attributes() {
-    for (field, bits) in [(0, 1), (0, 0x80), (1, 4), (1, 0x80)] {
-        let trial = Trial::new();
-        damage_record(&trial, 0, field, bits);
-        trial.assert_whole();
-    }
+fn length_of_a_short_pointer_damaged_keeps_all_attributes() {
+    let trial = Trial::new();
+    damage_record(&trial, 0, 0, 1);
+    trial.assert_whole();
 }
 
 #[test]
 fn unknown_flag_of_a_short_attribute_keeps_it() {
-    for bits in [1 << 4, 1 << 0, 1 << 7, 1 << 3] {
-        let trial = Trial::new();
-        damage_record(&trial, 1, 2, bits);
-        trial.assert_whole();
-    }
+    let trial = Trial::new();
+    damage_record(&trial, 1, 2, 1 << 4);
+    trial.assert_whole();
 }
 
 #[test]
-fn count_or_size_of_a_short_form_damaged_keeps_all_attributes() {
-    for (offset, bits) in [(2, 1), (2, 2), (2, 0x80), (0, 0x80)] {
-        let trial = Trial::new();
-        edit_short_form(&trial, trial.inode("/attr-short"), |form| form[offset] ^= bits);
-        trial.assert_whole();
-    }
+fn size_of_a_short_form_damaged_keeps_all_attributes() {
+    let trial = Trial::new();
+    edit_short_form(&trial, trial.inode("/attr-short"), |form| form[0] ^= 0x80);
+    trial.assert_whole();
 }
 
 /// Two flags of namespaces are set. The attribute stays, and the plan lists what is uncertain.
@@ -88,7 +82,6 @@ fn flags_of_two_namespaces_keep_the_attribute_and_are_a_loss() {
     let trial = Trial::new();
     let inode = trial.inode("/attr-short");
     damage_record(&trial, 1, 2, 0x06);
-    assert!(trial.volume.repair(false).rules().is_empty(), "the loss is not allowed");
     let repaired = trial.volume.repair(true);
     assert!(crate::volume::report(&*repaired.device).is_clean());
     let after = Shape::of(&*repaired.device);
@@ -136,20 +129,13 @@ fn damage_entry(trial: &Trial, path: &str, index: usize, change: fn(&mut AttrLea
 }
 
 #[test]
-fn flags_or_hash_of_a_leaf_entry_damaged_keep_all_attributes() {
-    let changes: [fn(&mut AttrLeafEntryDisk); 4] = [
-        |entry| entry.flags ^= 1 << 3,
-        |entry| entry.flags ^= 1 << 5,
-        |entry| entry.flags ^= 1 << 0,
-        |entry| entry.hash = (entry.hash.get() ^ 1 << 31).into(),
-    ];
-    for path in ["/attr-node", "/attr-remote"] {
-        for change in changes {
-            let trial = Trial::new();
-            damage_entry(&trial, path, 1, change);
-            trial.assert_whole();
-        }
-    }
+fn flags_and_hash_of_leaf_entries_damaged_keep_all_attributes() {
+    let trial = Trial::new();
+    damage_entry(&trial, "/attr-node", 1, |entry| entry.flags ^= 1 << 3);
+    damage_entry(&trial, "/attr-node", 3, |entry| entry.flags ^= 1 << 5);
+    damage_entry(&trial, "/attr-node", 5, |entry| entry.hash = (!entry.hash.get()).into());
+    damage_entry(&trial, "/attr-remote", 1, |entry| entry.flags ^= 1 << 0);
+    trial.assert_whole();
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::volume::Repaired;
 
 /// The number of damages of a quick run. `FERROXFS_REPAIR_SEEDS` is that of another run, and
 /// `FERROXFS_SEED` its first seed.
-const QUICK_SEEDS: u64 = 8;
+const QUICK_SEEDS: u64 = 5;
 
 /// The names of inodes of the golden image that are damaged. Each has another form of its forks.
 const PATHS: [&str; 16] = [
