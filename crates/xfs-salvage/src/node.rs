@@ -386,6 +386,9 @@ impl Node<'_> {
         let found = self.salvage.evidence.attributes(&self.inode);
         if let Some(damage) = found.damages.first() {
             self.remarks.borrow_mut().lack(format!("attributes are damaged: {damage}"));
+        } else if found.unreadable > 0 {
+            let count = found.unreadable;
+            self.remarks.borrow_mut().lack(format!("{count} attributes cannot be read"));
         }
         let whole = found.attributes.into_iter().filter_map(|found| match found.value {
             FoundValue::Whole(value) => Some((found.namespace, found.name.into_vec(), value)),
