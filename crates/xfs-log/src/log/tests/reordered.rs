@@ -2,6 +2,7 @@
 //! reorders requests.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -175,21 +176,30 @@ fn power_cuts_with(
     Ok(recording)
 }
 
+/// Returns `count` seeds from 0 on, or from the number in `FERROXFS_SEED` on.
+fn seeds(count: u64) -> Range<u64> {
+    let first = std::env::var("FERROXFS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    first..first + count
+}
+
+/// Checks that no forced commit is missing after a power cut, and that the first cycle is durable
+/// before the second begins. The seed decides in which order the device makes the requests.
+fn check(seed: u64, run: impl Fn(LogConfig) -> LogConfig) {
+    let recording = power_cuts_with(seed, ActiveMutant::default(), run);
+    let recording = recording.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    check_first_cycle(&recording, LOG_BLOCKS)
+        .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+}
+
 #[test]
 fn forced_commits_survive_a_power_cut_on_a_reordering_device() {
-    for seed in 0..6 {
-        let recording = power_cuts(seed, ActiveMutant::default()).unwrap();
-        check_first_cycle(&recording, LOG_BLOCKS).unwrap();
-    }
+    seeds(6).for_each(|seed| check(seed, |usual| usual));
 }
 
 #[test]
 fn log_by_count_keeps_forced_commits_on_a_reordering_device() {
-    for seed in 0..4 {
-        let by_count = |usual| LogConfig { by_count: true, slots: 1, ..usual };
-        let recording = power_cuts_with(seed, ActiveMutant::default(), by_count).unwrap();
-        check_first_cycle(&recording, LOG_BLOCKS).unwrap();
-    }
+    let by_count = |usual| LogConfig { by_count: true, slots: 1, ..usual };
+    seeds(4).for_each(|seed| check(seed, by_count));
 }
 
 #[test]
