@@ -241,12 +241,12 @@ pub struct ReadDirPlus {
     scratch: Vec<u8>,
 }
 
-/// The least number of entries whose inodes are read together. It is the number of inodes in most
-/// clusters.
+/// The least number of entries whose inodes are read together, as one lot. It is the number of
+/// inodes in most clusters.
 const LOT: usize = 32;
-/// The largest number of entries whose inodes are read together. The entries that are read together
-/// (a lot) grow to at most this number while the next inode is a neighbour of the last one, so that
-/// no cluster is read for two lots.
+/// The largest number of entries whose inodes are read together, as one lot. A lot grows beyond
+/// `LOT` entries as long as the next inode is a neighbour of the last one. So the inodes of one
+/// cluster are in one lot, and the cluster is read once.
 const LARGEST_LOT: usize = 128;
 
 impl ReadDirPlus {

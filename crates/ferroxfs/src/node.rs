@@ -108,7 +108,8 @@ impl Node {
         }
     }
 
-    /// Counts an activity. On a volume that is open for reading, nothing is counted.
+    /// Counts an activity, such as a lookup, in the statistics of the volume. On a volume that is
+    /// open for reading, nothing is counted.
     pub(crate) fn note(&self, activity: Activity) {
         if let Ok((mount, _)) = self.writable() {
             mount.note(activity);

@@ -184,7 +184,7 @@ pub struct InodeCacheStats {
     /// Number of inodes that were inserted into the cache.
     #[doc(alias = "vn_alloc")]
     pub allocated: u64,
-    /// Number of references to inodes that were released.
+    /// Number of released references to inodes.
     #[doc(alias = "vn_rele")]
     pub released: u64,
     /// Number of inodes that left the cache because they were freed on disk.

@@ -61,8 +61,8 @@ pub(crate) struct VolumeInner {
 struct Identity {
     /// The credentials to check. `None`: the caller may do everything.
     credentials: Option<Credentials>,
-    /// The references of all processor slots. They are weak, so that an identity keeps no reference
-    /// alive (I1).
+    /// The references to the volume that act for this caller, one for each processor slot. They are
+    /// weak, so that an identity keeps no reference alive (I1).
     refs: SetOnce<Slots<Weak<VolumeRef>>, VolumeScope>,
 }
 

@@ -5,8 +5,10 @@
 //!
 //! # The order
 //!
-//! The groups are tried from the requested one to the last one, then from the first. There are
-//! three rounds, each with weaker demands:
+//! A *step* is one transaction of a chain of transactions. It *keeps* a header if it holds the
+//! latch of the header until it commits. A header is *above* another if its group has the higher
+//! number. The groups are tried from the requested one to the last one, then from the first. There
+//! are three rounds, each with weaker demands:
 //!
 //! 1. A group must have everything that the transaction may still need, so that the transaction
 //!    does not have to go to a second group half way. A group whose header another thread holds is
@@ -20,8 +22,9 @@
 //! A thread sleeps on the latch of a header, without a limit of time, and the release of the header
 //! wakes it. Two invariants make a limit unnecessary:
 //!
-//! - **I1** A step waits only for headers above all headers that it keeps. A lower header is only
-//!   tried. `transaction/headers.rs` of `xfs-trans` has the argument that no deadlock is possible.
+//! - **I1** A step waits only for headers above all headers that it keeps. It takes the latch of a
+//!   lower header only if no other thread holds it. `transaction/headers.rs` of `xfs-trans` has the
+//!   argument that no deadlock is possible.
 //! - **I2** A step that keeps the free-space header of a group has all the blocks that it may still
 //!   allocate in the groups that it keeps, or it keeps all groups. So it never needs a header that
 //!   it may not wait for.
@@ -267,9 +270,9 @@ fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNu
     (0..groups).map(move |index| AgNumber((first.0 % groups + index) % groups))
 }
 
-/// Allocates in the group that the request names. Unless the request is the last of the transaction
-/// step, first latches the groups with the blocks that the step may need after it (I2: the step
-/// keeps all blocks that it may need).
+/// Allocates in the group that the request names. Unless this is the last request of the
+/// transaction step, first latches groups that together have all blocks that the step may need
+/// later (I2: the step keeps all blocks that it may need).
 fn allocate_at_home(
     tx: &mut Transaction<'_>,
     number: AgNumber,
@@ -326,12 +329,14 @@ fn secure(tx: &mut Transaction<'_>, wanted: &GroupRequest, named: Option<AgNumbe
     Ok(())
 }
 
-/// Whether the transaction step keeps the free-space headers of all groups.
+/// Whether the transaction step keeps the free-space headers (AGFs) of all groups latched until it
+/// commits.
 fn keeps_all_groups(tx: &Transaction<'_>) -> bool {
     tx.geometry().groups().all(|group| keeps(tx, group))
 }
 
-/// Whether the transaction step keeps the free-space header of this group.
+/// Whether the transaction step keeps the free-space header (AGF) of this group latched until it
+/// commits.
 fn keeps(tx: &Transaction<'_>, group: AgNumber) -> bool {
     tx.holds(tx.geometry().header_disk_addr(group, AGF_SECTOR))
 }

@@ -11,9 +11,9 @@
 //! | [`RmapWork`] | reverse map | one mapping |
 //! | [`CountWork`] | reference counts | up to a limit of records; the rest is requeued |
 //!
-//! A step latches the header of its group. The group may lie below another group that the step has
-//! latched, and another thread may hold it. Then the work is requeued in a step of its own: no
-//! thread waits against the order of groups.
+//! A step latches the header of its group. The group may have a lower number than another group
+//! whose header the step has latched. If another thread then holds the header, the work is requeued
+//! in a step of its own, so that no thread waits against the order of groups.
 //!
 //! # What a crash may do
 //!
@@ -75,7 +75,7 @@ fn in_group(geometry: &Geometry, extent: BlockExtent) -> Option<(AgNumber, Range
         .then(|| (number, block.0..block.0 + extent.length_blocks))
 }
 
-/// Does what [`in_group`] does, but returns an error if the volume has no such blocks.
+/// Converts an extent as [`in_group`] does, but returns an error if the volume has no such blocks.
 fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<u32>)> {
     in_group(geometry, extent).ok_or_else(|| out_of_range(geometry, extent).into())
 }

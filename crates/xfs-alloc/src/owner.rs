@@ -1,4 +1,5 @@
-//! The owner of allocated or freed blocks, and the account that the blocks are taken from.
+//! The owner of allocated or freed blocks, and the account that the blocks are taken from: the
+//! blocks that a transaction has reserved, or a reserve of the group.
 
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{FileBlock, InodeNumber};

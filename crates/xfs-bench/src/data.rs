@@ -71,8 +71,8 @@ impl StepTimes {
         self.slices.iter().sum()
     }
 
-    /// Returns the ratio of this contender's speed to that of `other`, as the median over all
-    /// slices. `None` if there are no slices. Short disturbances do not affect the median.
+    /// Returns the ratio of this contender's speed to that of `other`: the median of the ratios of
+    /// all slices, which short disturbances do not affect. `None` if there are no slices.
     fn median_ratio(&self, other: &Self) -> Option<f64> {
         let pairs = self.slices.iter().zip(&other.slices);
         let mut ratios: Vec<_> =
@@ -95,7 +95,8 @@ impl DataStep {
     }
 }
 
-/// The times of one contender in one step, slice by slice.
+/// The times of one contender in one step. A step is divided into slices, between which the
+/// contenders take turns.
 #[derive(Clone, Default)]
 struct StepTimes {
     /// One duration per slice.

@@ -46,7 +46,7 @@ pub trait Anchor {
 pub struct Anchored<'t, 'journal, A> {
     /// The transaction that the changes belong to.
     pub tx: &'t mut Transaction<'journal>,
-    /// The object that the btree is attached to.
+    /// The group or inode that keeps the root of the btree and supplies its blocks.
     pub anchor: A,
 }
 

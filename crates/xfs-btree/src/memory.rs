@@ -113,7 +113,8 @@ impl MemoryStore {
         self.unread = Some(RefCell::new(self.blocks.keys().copied().collect()));
     }
 
-    /// Asserts a condition that holds in every undamaged btree; in a damaged one returns an error.
+    /// Checks a condition that holds in every undamaged btree. If the condition does not hold,
+    /// returns an error if a test has damaged the btree, and panics otherwise.
     fn expect(&self, holds: bool, at: DiskAddr) -> Result<()> {
         assert!(holds || self.unread.is_some(), "the editor broke a rule at {at}");
         if holds { Ok(()) } else { Err(corrupt(at, BtreeCheck::Outside).into()) }

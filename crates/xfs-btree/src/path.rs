@@ -50,8 +50,8 @@ pub(crate) struct PathBlock<K, B> {
     pub(crate) index: usize,
     /// Number of children in a node, or of records in a leaf.
     pub(crate) count: usize,
-    /// The key below which all keys in and below the block are; `None` at the right edge of the
-    /// btree.
+    /// The upper limit: all keys in the block, and in the blocks below it, are less than this key.
+    /// `None` at the right edge of the btree, where there is no limit.
     pub(crate) upper: Option<K>,
 }
 

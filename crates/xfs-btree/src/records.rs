@@ -41,8 +41,9 @@ impl<F: BtreeFormat> Iterator for Records<'_, F> {
 /// The leaves of a btree, from the record of a cursor on.
 pub struct Leaves<'a, F: BtreeFormat> {
     cursor: Cursor<'a, F>,
-    /// Whether the next call returns the records of the cursor's present leaf, without a move. This
-    /// is so if the cursor has been moved to a record and no leaf has been returned yet.
+    /// Whether the next call returns the records of the leaf on which the cursor stands. Otherwise
+    /// the next call first moves the cursor to the next leaf. True only if the cursor stands on a
+    /// record and no leaf has been returned yet.
     is_fresh: bool,
 }
 

@@ -60,9 +60,11 @@ pub(crate) struct Shard {
 
 /// The outcome of entering the core (shared state) of a new buffer into the table.
 pub(crate) enum Entered {
-    /// The new core is in the table now: the caller must load it.
+    /// The new core is in the table now. The caller must load it: read the buffer's contents from
+    /// the device.
     New,
-    /// Another thread entered this core first: the caller uses it instead.
+    /// Another thread has entered this core for the same address first. The caller uses this core
+    /// instead of the new one.
     Present(Arc<BufferCore>),
 }
 

@@ -116,8 +116,8 @@ impl Consequences {
     }
 }
 
-/// Decides for each difference between two structures whether it is a finding or a consequence: a
-/// part of one of the structures may not have been read.
+/// Decides for each difference between two structures whether it is a finding, or only a
+/// consequence of the fact that a part of one of the structures could not be read.
 pub(crate) struct Judge<'a> {
     pub(crate) gaps: &'a Gaps,
     pub(crate) findings: &'a mut Findings,
@@ -266,9 +266,10 @@ mod tests {
         open
     }
 
-    /// Adds three differences as consequences: a `space.leaked` of group 1, and two `parent.extra`
-    /// of names in directory 131. The gaps that explain them are open. Finds their causes among
-    /// `findings`. Returns the code and the cause of each.
+    /// Adds three differences: a `space.leaked` of group 1, and two `parent.extra` of names in
+    /// directory 131. They are consequences, because the structures that would show the missing
+    /// facts could not be read. Finds their causes among `findings`. Returns the code and the cause
+    /// of each.
     fn attributed(findings: &mut [Finding]) -> Vec<(Code, Option<usize>)> {
         let group = AgNumber(1);
         let open = open(&[Gap::GroupClaims(group), Gap::Names]);

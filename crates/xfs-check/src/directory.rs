@@ -339,8 +339,9 @@ impl Directory<'_> {
         }
     }
 
-    /// Compares the free-space index with the data blocks. The table of a leaf (`is_exact`) has one
-    /// length for each data block. A free-space index in blocks of its own may end with lengths of
+    /// Compares the free-space index `best` with the data blocks: the length of the longest free
+    /// record of each block. With `is_exact`, the index is a table in a leaf, which has one length
+    /// for each data block. Otherwise the index has blocks of its own, and may end with lengths for
     /// blocks that do not exist.
     fn compare_best<T: Facts>(
         &self,

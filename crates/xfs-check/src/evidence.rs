@@ -15,7 +15,8 @@ struct Sides {
     expected: &'static str,
 }
 
-/// Adds the statements of both sides to a finding that has no evidence of its own.
+/// Adds to a finding the two structures that disagree, each with its value. Does nothing if the
+/// finding has evidence of its own.
 pub(crate) fn complete(finding: &mut Finding) {
     if !finding.evidence.is_empty() || finding.expected.is_empty() {
         return;

@@ -191,19 +191,19 @@ impl fmt::Display for Place {
 /// The statement of one structure about a value on which two structures disagree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// The statement, in words.
+    /// The value that the structure states, in words.
     pub says: String,
     /// The structure that makes the statement, in words.
     pub by: String,
 }
 
-/// Something that is wrong, or worth knowing.
+/// One result of a check: damage, or something harmless that the user should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
     /// The stable code.
     pub code: Code,
-    /// The place.
+    /// The place of the damage on the volume.
     pub place: Place,
     /// The value that was found, in words.
     pub found: String,

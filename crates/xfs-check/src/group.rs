@@ -208,7 +208,8 @@ impl<T: Facts> GroupCheck<'_, T> {
         listed && btree_blocks.is_some()
     }
 
-    /// Reports the owner of the blocks of the free list. Returns whether all of them are known.
+    /// Passes to the collected facts that the group owns the blocks of the free list. Returns
+    /// whether the whole list could be read, so that all its blocks are known.
     fn free_list(&mut self, agf: &Agf) -> bool {
         let number = self.number();
         let owner = Owner::Used(RmapOwner::Group);

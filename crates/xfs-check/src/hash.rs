@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use siphasher::sip128::SipHasher13;
 
-/// The kind of a balance: of a comparison of two structures by sums of hashes. It is hashed with
-/// each fact, so that facts of different balances do not have the same hash.
+/// The kind of a balance, which is a comparison of two structures by sums of hashes. The kind is
+/// hashed with each fact, so that facts of different balances do not have the same hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Tag {

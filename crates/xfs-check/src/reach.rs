@@ -13,7 +13,8 @@ use crate::finding::{Finding, Place};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Unknown,
-    /// On the way up from the directory that is being followed.
+    /// The directory is one of those that the present walk upwards has passed. If the walk meets it
+    /// again, the directories form a ring.
     OnPath,
     /// Below a root.
     Reached,

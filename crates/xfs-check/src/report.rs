@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::finding::{Finding, Severity};
 
-/// A part of the volume that was not looked at.
+/// A part of the volume that the check did not look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unchecked {
-    /// The part, in words.
+    /// The part that was not checked, in words.
     pub what: String,
 }
 

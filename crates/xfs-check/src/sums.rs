@@ -55,7 +55,7 @@ pub(crate) struct InodeSums {
     pub(crate) links: u128,
     pub(crate) directories: u128,
     pub(crate) parents: u128,
-    /// Whether any inode of these sums has the link count `PINNED_LINKS`, which XFS does not update
+    /// Whether an inode of this bucket has the link count `PINNED_LINKS`, which XFS does not update
     /// any more.
     pub(crate) has_pinned: bool,
     /// The most bytes that the lists of this bucket's facts can need.
@@ -63,8 +63,8 @@ pub(crate) struct InodeSums {
 }
 
 impl InodeSums {
-    /// Returns whether all balances of the bucket hold. With an inode whose link count is
-    /// `PINNED_LINKS` they cannot: its links are added up, and its count is not subtracted.
+    /// Returns whether all balances of the bucket hold. They cannot hold if an inode has the link
+    /// count `PINNED_LINKS`: its links are added to the sum, and its count is not subtracted.
     pub(crate) const fn holds(&self) -> bool {
         self.links == 0 && self.directories == 0 && self.parents == 0 && !self.has_pinned
     }
@@ -212,7 +212,8 @@ impl Sums {
         at(claim.end()).wrapping_sub(at(claim.start.0))
     }
 
-    /// Returns the hash of a link. If entries have no types, links of all types are the same.
+    /// Returns the hash of a link. On a volume whose directory entries have no types, the hash does
+    /// not depend on the type.
     fn link_hash(&self, child: InodeNumber, entry_type: EntryType) -> u128 {
         let link_type = match self.entry_types {
             EntryTypes::Stored => link_type(entry_type),

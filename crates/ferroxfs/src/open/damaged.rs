@@ -1,8 +1,8 @@
 //! Opening a volume whose first superblock is damaged.
 //!
-//! Owns: the choice where a volume starts whose superblock is not recognised, and the overlay in
-//! memory that has a sound superblock in place of the damaged one. Does **not** own: the search for
-//! a copy (`xfs-evidence`).
+//! Owns: the choice of the byte at which a volume starts if its superblock is not recognised, and
+//! the overlay in memory that has a sound superblock in place of the damaged one. Does **not** own:
+//! the search for a copy (`xfs-evidence`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ pub enum DamagedStart {
 }
 
 impl DamagedStart {
-    /// Returns whether a volume is looked for although `error` says that none is recognised.
+    /// Returns whether the device may be opened as a damaged volume, although `error` says why no
+    /// volume was recognised on it.
     fn accepts(self, error: &FindError) -> bool {
         match self {
             Self::Unrecognised => {
@@ -154,7 +155,8 @@ impl Devices {
     }
 }
 
-/// Returns the finding about a damaged first superblock, in whose place `copy` stands.
+/// Returns the finding about a damaged first superblock. `copy` is the sound copy that is used
+/// instead.
 fn finding_of(damage: &Error, copy: &SuperblockEvidence) -> Finding {
     let geometry = &copy.superblock.geometry;
     let finding = match damage {

@@ -57,7 +57,8 @@ impl Tree {
         Ok(Arc::clone(found))
     }
 
-    /// Makes an inode under a name, and returns it with a reference for the caller.
+    /// Makes an inode and a name for it in the directory. Returns the inode with a reference for
+    /// the caller.
     pub(super) fn create(&self, directory: &Node, name: &[u8], kind: &NewKind<'_>) -> Result<Node> {
         let contents = match kind {
             NewKind::Regular => SmallContents::File(RwLock::new(Vec::new())),

@@ -1,5 +1,5 @@
-//! Tests of promises of the public API that the compiler cannot check: its size, and errors as
-//! `std::io` sees them.
+//! Tests of promises of the public API that the compiler cannot check: the number of names at the
+//! root of the crate, and the conversion of errors to those of `std::io`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,7 +9,7 @@ use ferroxfs::error::Unsupported;
 use ferroxfs::{Error, OpenError, OpenOptions, PosixError, Volume};
 use xfs_trans::testing::{make, make_file};
 
-/// The most names at the root of the crate, without modules.
+/// The most names that the root of the crate may export. Modules are not counted.
 const MOST_ROOT_NAMES: usize = 30;
 
 /// Returns the names that `lib.rs` exports at the root.

@@ -25,7 +25,8 @@ const FREED: usize = 1021;
 const KEPT: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Control over durable writes of a device, such as the write of a COMMIT record.
+/// The state of a `Gated` device: whether it holds back durable writes, such as that of a COMMIT
+/// record, and whether it must copy its contents before the next one.
 #[derive(Default)]
 struct Gate {
     is_closed: bool,

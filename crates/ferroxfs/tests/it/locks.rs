@@ -15,7 +15,7 @@ use ferroxfs::{
 use xfs_trans::testing::make_with;
 
 const SIZE: &str = "-d size=64m --unsupported";
-/// A test fails if a wait takes longer than this.
+/// The longest time that a test waits for an event before it fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn open(device: &SharedDevice) -> Volume {
@@ -289,8 +289,9 @@ fn lease_beside_a_lent_extent_is_refused() {
     });
 }
 
-/// Threads open and close one file until it is removed, so that its references are sharded. The
-/// file must be freed when its last reference is released, and the volume must close.
+/// Threads open and close one file until it is removed, so that its references are counted for each
+/// processor slot. Checks that the file is freed when its last reference is released, and that the
+/// volume can be closed.
 #[test]
 fn file_opened_by_all_threads_is_freed_when_removed() {
     for round in 0..20 {
@@ -352,8 +353,8 @@ fn write_lease_beside_an_open_is_refused() {
     });
 }
 
-/// Checks that an unlinked inode is freed when its last reference is released, also if threads have
-/// read it so often that its references are sharded.
+/// Checks that an unlinked inode is freed when its last reference is released. Before that, several
+/// threads read the inode so often that its references are counted for each processor slot.
 fn check_freed_after_threads_read_it(make: impl FnOnce(&Volume) -> Node) {
     const TURNS: usize = 40;
     let volume = open(&make_with(SIZE));

@@ -21,8 +21,8 @@ const OPEN: usize = 8;
 
 const CREATION: CreateOptions = CreateOptions::new(0o644).uid(1).gid(2);
 
-/// Changes a volume by a random sequence of operations with a fixed seed. Handles are dropped, also
-/// the last ones of unlinked files, and nothing is synced.
+/// Changes a volume by a random sequence of operations, which a fixed seed determines. The
+/// operations also drop handles, among them the last handles of unlinked files. Nothing is synced.
 fn work(volume: &Volume) {
     let mut random = Prng::new(0xfeed);
     let mut open: Vec<File> = Vec::new();
@@ -70,8 +70,8 @@ fn ignore_refusal(done: ferroxfs::Result<()>) {
     assert!(is_known, "{done:?}");
 }
 
-/// Returns the bytes of a volume after `work`, opened with these options. With a seed, writes and
-/// flushes complete in a random order that the seed gives.
+/// Opens a new volume with these options, changes it by `work`, closes it, and returns all its
+/// bytes. With a seed, writes and flushes complete in a random order that the seed determines.
 fn bytes_after(options: &OpenOptions, seed: Option<u64>) -> Vec<u8> {
     let device = make_sized(VOLUME_BYTES, "-l size=9m");
     let done = AtomicBool::new(false);

@@ -14,7 +14,8 @@ use xfs_trans::testing::{log_device, make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
-/// Number of steps that a thread makes before it checks again how often the log has wrapped.
+/// Number of random operations that a thread performs before it checks again how often the log has
+/// wrapped.
 const STEPS: u32 = 50;
 const PLAIN: CreateOptions = CreateOptions::new(0o644);
 
@@ -28,7 +29,8 @@ fn open(device: &SharedDevice) -> Volume {
     options.open().unwrap()
 }
 
-/// Performs one random step of a thread, in its own directory and in the shared directory.
+/// Performs one random operation of a thread, in its own directory, in the directory that all
+/// threads share, or from one to the other.
 fn step(volume: &Volume, thread: u64, number: u64, prng: &mut Prng) {
     let own = volume.lookup(format!("/own{thread}")).unwrap();
     let shared = volume.lookup("/shared").unwrap();
@@ -99,7 +101,8 @@ fn check_wraps(features: &str, wraps: u32) {
     }
 }
 
-/// Returns how often the log has to wrap: 20 times in a long run, and otherwise twice.
+/// Returns how often the log has to wrap before the threads end: 20 times in a long run, and
+/// otherwise twice.
 fn wraps() -> u32 {
     if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 2 }
 }

@@ -6,12 +6,12 @@ use ferroxfs::{OpenError, OpenOptions};
 use xfs_testkit::run_with_threads;
 use xfs_trans::testing::{is_clean, make};
 
-/// Number of threads of a writable volume without those of the log: one each for log upkeep,
-/// inactivation and write-back.
+/// Number of threads that a writable volume has in addition to those of its log: one each for log
+/// upkeep, inactivation and write-back.
 const OTHER_THREADS: u64 = 3;
 
-/// Returns the number of threads of the log: one writes metadata in place, and the others write
-/// checkpoints.
+/// Returns the number of threads that the log of a writable volume has: one writes metadata in
+/// place, and the others write checkpoints.
 fn log_threads() -> u64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if processors < 4 { 2 } else { 3 }

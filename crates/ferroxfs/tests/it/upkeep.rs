@@ -10,7 +10,7 @@ use ferroxfs::{OpenOptions, Volume};
 use xfs_trans::testing::{crashed, make};
 
 const SOON: Duration = Upkeep::SHORTEST;
-/// A test fails if a wait takes longer than this.
+/// The longest time that a test waits for background work before it fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn options() -> OpenOptions {

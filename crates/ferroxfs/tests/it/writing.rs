@@ -30,8 +30,8 @@ fn reopen(device: &SharedDevice) -> Volume {
     OpenOptions::new().open_device(Arc::clone(device)).unwrap()
 }
 
-/// Makes a volume and calls `change`. Calls `look` before the close and again on the volume opened
-/// for reading.
+/// Makes a volume with these options of mkfs, and changes it by `change`. Calls `look`, which
+/// checks the result, before the close, and again on the volume opened for reading.
 pub(crate) fn check(options: &str, change: impl Fn(&Volume), look: impl Fn(&Volume)) {
     let device = make_with(options);
     let volume = open(&device);

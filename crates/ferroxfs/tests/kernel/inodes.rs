@@ -1,5 +1,5 @@
-//! Tests a volume with a low limit of inodes. The limit is reached at the same number as with the
-//! kernel, and `statfs` shows that.
+//! Tests a volume with a low limit of inodes. ferroxfs and the kernel reach the limit at about the
+//! same number of inodes, and `statfs` shows this number.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,8 @@ const VOLUME_BYTES: u64 = 320 << 20;
 /// The limit of inodes of the volume: as many inodes of 512 bytes as one percent of the volume
 /// holds.
 const LIMIT: u64 = VOLUME_BYTES / 100 / 512;
-/// Number of inodes by which a volume may miss the limit, because threads allocate in parallel.
+/// The largest difference between the number of inodes on the full volume and the limit. There is a
+/// difference because threads allocate in parallel.
 const MARGIN: u64 = 64 * THREADS as u64;
 
 pub(crate) fn check_limit() -> Result<(), TrialError> {
@@ -55,7 +56,8 @@ fn make(path: &Path) -> Result<Image, TrialError> {
     Ok(Image { data: path.to_owned(), log: None })
 }
 
-/// Makes files through the kernel until it has no inode left. Returns the number of inodes.
+/// Makes files through the kernel until no inode is left on the volume. Returns the number of
+/// inodes.
 fn fill_by_kernel(image: &Image) -> Result<u64, TrialError> {
     let mount = image.mount(&[])?;
     let refused = (0..2 * LIMIT).find_map(|number| {

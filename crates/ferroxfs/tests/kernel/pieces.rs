@@ -23,7 +23,8 @@ const VOLUME_BYTES: u64 = 320 << 20;
 /// Number of bytes that the kernel is made to allocate: more than there are in all free extents
 /// that are larger than `PIECE_BYTES`.
 const TAKEN_BYTES: u64 = 24 << 20;
-/// Number of files. Their inodes are made before the free extents are too small for inode chunks.
+/// Number of files that the test makes. It makes them before the volume is fragmented, because
+/// later no free extent is large enough for an inode chunk.
 const FILES: usize = 1500;
 
 pub(crate) fn check() -> Result<(), TrialError> {

@@ -19,7 +19,7 @@ use crate::space::AllocatorState;
 pub enum InodePurpose {
     /// A directory. New directories go to the groups in turn.
     Directory,
-    /// Any other file. It lies near its directory.
+    /// A file that is not a directory. Its inode lies near that of its directory.
     File,
 }
 

@@ -37,8 +37,8 @@ pub enum LinkState {
 }
 
 /// Frees an inode, which must be joined to the transaction and have no blocks. Removes the inode
-/// from its unlinked list if it is on one. The inode is released after this transaction step.
-/// `core` is the inode core in the transaction's view.
+/// from its unlinked list if it is on one. The transaction releases the inode at the end of this
+/// step. `core` is the inode core in the transaction's view.
 ///
 /// # Errors
 ///
@@ -116,7 +116,8 @@ fn clear(image: &mut InodeImage) {
 
 impl<'journal> GroupInodes<'journal> {
     /// Finds the chunk of an inode that is freed. Updates the chunk's record in the btree of all
-    /// chunks, unless the whole chunk [`ends`]. Returns the record before and after the change.
+    /// chunks, unless the whole chunk is freed ([`ends`]). Returns the record before and after the
+    /// change.
     fn free_in_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,

@@ -53,12 +53,13 @@ pub(super) struct InodeGroupState {
     allowance: AtomicU32<Group>,
     /// For inodes on an unlinked list, the predecessor on the list, as far as it is known.
     before: Mutex<HashMap<AgInode, AgInode>, Group>,
-    /// The AGI's buffer, once it has been read. The volume keeps it until it is unmounted.
+    /// The AGI's buffer, once it has been read. It stays in memory until the volume is unmounted.
     header: SetOnce<Buffer, Group>,
     /// The saved paths in the inode btrees. They are used only by the holder of the latch of the
     /// AGI, which protects all blocks on these paths.
     paths: Mutex<SavedPaths, Group>,
-    /// Whether `header` and `paths` are kept: not if all saved paths would take too much memory.
+    /// Whether `header` and `paths` are kept between operations. They are not if the paths of all
+    /// groups together would take too much memory.
     keeps_buffers: bool,
 }
 

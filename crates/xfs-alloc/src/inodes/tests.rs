@@ -587,9 +587,9 @@ const fn of_mkfs_count() -> usize {
     3
 }
 
-/// Counts writes to state that the whole volume shares while one thread allocates and frees inodes.
-/// The count includes the work for chunks, their space and the log. Writes to such state slow down
-/// threads that work in other groups.
+/// One thread allocates and frees inodes. Checks that it seldom writes to state that the whole
+/// volume shares, because such writes slow down threads that work in other groups. Writes for
+/// chunks, their space and the log are counted too.
 #[cfg(feature = "count")]
 #[test]
 fn inode_allocation_seldom_writes_state_shared_by_the_volume() {

@@ -67,8 +67,9 @@ impl BusyExtents {
         self.settled.push_back((ticket, sequence));
     }
 
-    /// Removes and returns the extents whose checkpoint is at most `durable`. Each extent was free,
-    /// or no longer shared, when it became busy. Since then it may have been used for metadata.
+    /// Removes and returns the extents that wait for a checkpoint with a sequence number of at most
+    /// `durable`. Each extent was free, or no longer shared, when it became busy. Since then it may
+    /// have been used for metadata.
     pub(crate) fn expire(&mut self, durable: u64) -> Vec<Range<u32>> {
         let (mut expired, mut forgotten) = (0, Vec::new());
         while let Some((ticket, _)) =

@@ -17,8 +17,9 @@ const ALLOCATE: u32 = 7;
 const FORK_BTREE: u32 = 1 << 30;
 const ATTR: u32 = 1 << 31;
 
-/// Resumes an intent to change the reverse map, with this owner, flags and offset. It must be
-/// accepted if `is_resumed` is `true`, and refused as corrupt because of its offset if not.
+/// Resumes an intent to change the reverse map, with this owner, flags and offset. With
+/// `is_resumed`, checks that the intent is accepted. Otherwise checks that it is refused as corrupt
+/// because of its offset.
 fn check(owner: u64, flags: u32, offset: u64, is_resumed: bool) {
     let geometry = superblock(&make_with("-m rmapbt=1")).geometry;
     let start = FsBlock(100);

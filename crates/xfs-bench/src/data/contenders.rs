@@ -30,7 +30,8 @@ pub(super) trait DataContender: Sync {
 pub(super) struct Library {
     image: PathBuf,
     count: usize,
-    /// The files. They are declared before the volume, so that they are dropped first.
+    /// The open files of the benchmark. They are declared before the volume, so that they are
+    /// dropped first.
     files: Vec<ferroxfs::File>,
     volume: Option<Volume>,
 }

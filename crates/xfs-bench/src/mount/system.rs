@@ -12,7 +12,7 @@ use xfs_oracle::{FuseRings, LoopDevice, Xfsprogs};
 use super::Arguments;
 use crate::error::BenchError;
 
-/// The longest wait until the server process has ended after an unmount.
+/// The longest time that the benchmark waits after an unmount for the server process to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MEGABYTE: u64 = 1 << 20;
 /// Space of an image in bytes in addition to the data that clients write.

@@ -208,7 +208,7 @@ impl EntryLayout {
     }
 }
 
-/// The index at which a new entry is inserted into a block.
+/// The place of a new entry in a block that has room for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntrySlot {
     /// Number of entries before the new one.
@@ -218,7 +218,7 @@ pub(super) struct EntrySlot {
 }
 
 impl EntrySlot {
-    /// Returns the index after the last of `count` entries.
+    /// Returns the slot at the end of a block that has `count` entries.
     pub(super) const fn after(count: usize) -> Self {
         Self { index: count, count }
     }

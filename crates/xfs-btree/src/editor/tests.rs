@@ -160,7 +160,8 @@ impl<F: Sample> CheckedBtree<F> {
         self.editor.store().check::<F>(&self.sorted());
     }
 
-    /// Changes the record of `place`: removes it, inserts it, or replaces it.
+    /// Makes one random edit of the record that is made from the number `place`: inserts it,
+    /// removes it, or replaces it by another record of this number. Makes the same edit in the map.
     fn edit(&mut self, place: u32, bias: EditBias) {
         let wants = below(&mut self.random, 10);
         let known = self.places.get(&place).copied();
@@ -190,9 +191,10 @@ impl<F: Sample> CheckedBtree<F> {
         }
     }
 
-    /// Replaces the record of `place` by another record. Mostly updates the old record if no other
-    /// key lies between the keys of the two records. In all other cases, removes the old record and
-    /// inserts the new one.
+    /// Replaces the record `known`, which was made from the number `place`, by another record of
+    /// this number. If no other key lies between the keys of the two records, the editor mostly
+    /// updates the old record. In all other cases it removes the old record and inserts the new
+    /// one.
     fn update(&mut self, place: u32, known: F::Record) {
         let changed = F::sample(place, &mut self.random);
         let (old, new) = (F::key(&known), F::key(&changed));

@@ -32,7 +32,8 @@ fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
     field.copy_from_slice(value);
 }
 
-/// The places of the headers and btree roots of a group.
+/// The addresses of the headers of a group, and its decoded AGF and AGI, which name the roots of
+/// its btrees.
 struct Group {
     number: AgNumber,
     geometry: Geometry,
@@ -71,7 +72,7 @@ impl Group {
         self.geometry.ag_block_disk_addr(self.number, block)
     }
 
-    /// Returns the first leaf of a btree.
+    /// Returns the address of the first leaf of a btree of the group.
     fn leaf(&self, image: &Image, kind: BtreeKind) -> DiskAddr {
         use xfs_format::btree::BtreeBlock;
         let mut at = self.root(kind);
