@@ -91,8 +91,9 @@ impl Image {
         Ok(Self { path: shown.to_owned(), ..image })
     }
 
-    /// Uses the volume that mkfs has just made on a device, to fill it. If a time is given, the
-    /// volume uses it as the current time. Messages call the image `shown`.
+    /// Returns an image of the open device on which mkfs has just made a volume, to fill that
+    /// volume. If a time is given, the volume uses it as the current time. Messages call the image
+    /// `shown`.
     pub(crate) fn made_on(device: SharedDevice, shown: &Path, time: Option<Timestamp>) -> Self {
         let mut open = OpenOptions::new().write(true);
         if let Some(time) = time {

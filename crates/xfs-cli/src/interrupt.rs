@@ -33,7 +33,7 @@ use crate::failure::Failure;
 /// A function that returns whether a signal has asked the run to stop.
 pub(crate) type Cancel = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// The signals that are caught, until `watch` takes them.
+/// The handle of the caught signals, from `arm` until `watch` takes it.
 static ARMED: Mutex<Option<Signals>, VolumeScope> = Mutex::new(None);
 static HAS_ARMED: OnceLock<()> = OnceLock::new();
 /// The first signal that arrived; unset if none has.

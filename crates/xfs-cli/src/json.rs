@@ -21,8 +21,8 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 /// A JSON object to which keys are added.
 pub(crate) type Object = Map<String, Value>;
 
-/// Adds a name to the object: as text under `key`, or as base64 under the key with the suffix
-/// `_bytes`.
+/// Adds a name to the object: as text under `key`, or, if it is not UTF-8, as base64 under the key
+/// with the suffix `_bytes`.
 pub(crate) fn insert_name(object: &mut Object, key: &str, name: &[u8]) {
     match std::str::from_utf8(name) {
         Ok(text) => object.insert(key.to_owned(), text.into()),

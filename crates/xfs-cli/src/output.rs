@@ -109,8 +109,8 @@ impl Output {
         }
     }
 
-    /// Returns whether both outputs can be published by a process that may change at most one
-    /// directory.
+    /// Returns whether a process that may change at most one directory can give both outputs their
+    /// new contents.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         match (&self.to, &other.to) {
             (OutputKind::Whole(one), OutputKind::Whole(other)) => one.is_beside(other),

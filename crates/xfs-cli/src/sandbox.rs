@@ -128,8 +128,8 @@ pub(crate) fn enter_thread(
     }
 }
 
-/// Converts `EPERM` from entering namespaces to success, and passes on any other error: a user who
-/// is not root may lack the right to enter them.
+/// Converts `EPERM` from entering namespaces to success, because a user who is not root may lack
+/// the right to enter them. Passes on any other error.
 fn unless_root(errno: Errno) -> Result<(), Errno> {
     if errno == Errno::PERM { Ok(()) } else { Err(errno) }
 }

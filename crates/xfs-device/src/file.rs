@@ -405,8 +405,8 @@ impl Stack {
         usage::find_in_stack(&self.levels, &self.twins)
     }
 
-    /// Locks every file and disk of which the device is made. For a writer, also opens the other
-    /// devices with `O_EXCL`, and returns them.
+    /// Locks every file and disk of which the device is made. For a writer, also opens with
+    /// `O_EXCL` the devices through which the kernel could mount the same bytes, and returns them.
     fn lock(&self, options: OpenOptions) -> Result<Vec<File>, DeviceFailure> {
         let access = options.access;
         for level in &self.levels {

@@ -114,7 +114,8 @@ fn conflicts(line: &str, device: u64, inode: u64, access: DeviceAccess) -> bool 
     is_writer || access == DeviceAccess::ReadWrite
 }
 
-/// Returns the bytes to lock for the sectors of a span. `base` is the byte for sector 0.
+/// Returns the bytes whose locks announce the use of the sectors in `span`: one byte for each
+/// sector. `base` is the byte for sector 0.
 fn sectors(base: u64, span: Span) -> Span {
     let start = (span.start / SECTOR_BYTES).min(MAX_SECTORS);
     let end = span.end.div_ceil(SECTOR_BYTES).clamp(start, MAX_SECTORS);

@@ -118,8 +118,8 @@ struct OffsetReader<'a> {
 }
 
 impl OffsetReader<'_> {
-    /// Reads `length` bytes at `offset` from the start offset. Returns `None` if the bytes reach
-    /// past the end of the device.
+    /// Reads `length` bytes of the device from byte `start + offset` on. Returns `None` if the
+    /// bytes reach past the end of the device.
     fn read(&self, offset: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(start) = self.start.checked_add(offset) else { return Ok(None) };
         let is_there =

@@ -46,13 +46,14 @@ impl MemoryDevice {
         Ok(device)
     }
 
-    /// Returns the lock of a chunk, or `None` if its table does not exist yet.
+    /// Returns the lock of the chunk with this index, or `None` if the table that holds the lock
+    /// does not exist yet.
     fn find_chunk(&self, index: usize) -> Option<&Chunk> {
         self.tables.get(index / TABLE_CHUNKS)?.get()?.get(index % TABLE_CHUNKS)
     }
 
-    /// Returns the lock of a chunk, and creates the chunk's table if necessary. Returns `None` if
-    /// the index is past the last table.
+    /// Returns the lock of the chunk with this index. Creates the table that holds the lock if
+    /// necessary. Returns `None` if the index is past the last table.
     fn make_chunk(&self, index: usize) -> Option<&Chunk> {
         let table = self.tables.get(index / TABLE_CHUNKS)?;
         let table = table.get_or_init(|| (0..TABLE_CHUNKS).map(|_| RwLock::new(None)).collect());

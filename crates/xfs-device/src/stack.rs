@@ -250,12 +250,13 @@ pub(crate) struct Twin {
     pub(crate) number: u64,
     /// The path of the file or disk of which both devices are made.
     pub(crate) common: PathBuf,
-    /// Whether the common file or disk cannot be opened. The users of both devices then lock the
-    /// twin instead.
+    /// Whether this process cannot open the file or disk that both devices are made of. The users
+    /// of both devices then lock the twin instead, so that they notice each other.
     pub(crate) is_meeting_place: bool,
 }
 
-/// Returns the twins of the device `own`, whose levels are `levels`.
+/// Returns the twins of the device `own`: other devices made of the same files. `levels` are the
+/// files and disks of which `own` is made.
 pub(crate) fn twins(own: FileIdentity, levels: &[Level]) -> Vec<Twin> {
     if levels.is_empty() {
         return Vec::new();

@@ -10,9 +10,9 @@ use crate::failure::Failure;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 
-/// The most files that are named because they are not whole.
+/// The largest number of damaged files that messages name.
 const MOST_NAMED: usize = 1000;
-/// The most reports on files that are kept.
+/// The largest number of reports on damaged files that are kept in memory.
 const MOST_KEPT: usize = 1 << 20;
 
 /// The reports on files that are not whole.
@@ -35,7 +35,7 @@ impl Shortfalls {
         self.reports.push(report.clone());
     }
 
-    /// Returns the reports that are kept.
+    /// Returns the reports on the files that are not whole. Only the first `MOST_KEPT` are kept.
     pub(crate) fn reports(&self) -> &[FileReport] {
         &self.reports
     }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::image::{Image, about_image};
 use crate::terminal::names;
 
-/// The most memory for the blocks that a replay of the log changes.
+/// The largest size, in bytes, of the blocks in memory that a replay of the log changes.
 const REPLAY_BYTES: u64 = 1 << 30;
 /// The longest map that is read, in bytes.
 const MAP_BYTES: u64 = 1 << 30;
@@ -56,7 +56,8 @@ impl DamagedImage {
         Self::of_devices(path, map, image.devices(), replays)
     }
 
-    /// Uses the open devices of the image. `replays` says whether a dirty log is replayed.
+    /// Creates the damaged image from devices that are open already. `replays` says whether a dirty
+    /// log is replayed.
     pub(crate) fn of_devices(
         path: &Path,
         map: Option<RescueMap>,

@@ -69,7 +69,8 @@ enum Removed<'a> {
     Begun(TreeRemoval<'a>),
 }
 
-/// Removes a file, or begins to remove a directory.
+/// Removes a file, or begins to remove a directory with everything below it (`is_recursive`).
+/// Without `is_recursive`, a directory is removed only if it is empty and `takes_empty` is set.
 fn remove(
     target: &ImagePath,
     is_recursive: bool,

@@ -11,7 +11,7 @@
 //! - **I2** A listing continues after the current entry. Removing that entry skips no other entry,
 //!   and an entry that could not be removed is not visited again.
 //! - **I3** A directory is entered at most once: in a volume whose directories form a cycle, the
-//!   walk ends with an error at the entry that closes it.
+//!   walk ends with an error at the entry that closes the cycle.
 //! - **I4** Symbolic links are not followed.
 //! - **I5** After a signal the walk ends: the command reports the interruption.
 

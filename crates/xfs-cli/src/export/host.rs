@@ -90,7 +90,7 @@ enum FlaggedFile {
     Named(FirstName),
 }
 
-/// A directory that is being filled.
+/// A directory on the host that is being filled.
 struct HostLevel<S: Source> {
     directory: Directory,
     source: S,

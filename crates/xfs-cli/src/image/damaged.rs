@@ -1,8 +1,8 @@
 //! Opening an image whose first superblock may be damaged: for `check`, `repair`, `metadump`,
 //! `salvage`, and commands with `--damaged`.
 //!
-//! Owns: the contents of the image that each command accepts where the volume starts. Does **not**
-//! own: the place of the volume and the search for a copy of its superblock
+//! Owns: the choice of the contents that each command accepts at the start of the volume. Does
+//! **not** own: the place of the volume and the search for a copy of its superblock
 //! ([`OpenOptions::open_unrecognised_devices`]).
 
 use std::path::Path;

@@ -42,7 +42,7 @@ struct UnpackedDirectory {
     node: Node,
 }
 
-/// A path component that is still to be resolved.
+/// A component of a path in the archive that is still to be resolved.
 struct Component {
     name: Vec<u8>,
     /// Whether the component comes from the target of a symbolic link. In such a target, `..` stops
@@ -228,8 +228,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         self.arrive(way, makes)
     }
 
-    /// Returns the directory at the end of the resolved path `way`: each component with its node,
-    /// or `None` if it does not exist. With `makes`, missing directories are created.
+    /// Returns the directory at the end of `way`, a resolved path: each component, with its node if
+    /// it exists. With `makes`, missing directories are created.
     fn arrive(
         &self,
         way: Vec<(Vec<u8>, Option<Node>)>,

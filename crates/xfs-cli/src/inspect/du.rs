@@ -43,7 +43,7 @@ pub(crate) fn open(
 /// The space of one file, or of everything below a directory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Usage {
-    /// Bytes that count at this file.
+    /// The bytes that are counted at this file, because they were not counted at an earlier one.
     used: u64,
     /// The part of `used` that is shared with another file.
     shared: u64,

@@ -135,7 +135,8 @@ struct JsonSink<'a> {
 }
 
 impl<'a> JsonSink<'a> {
-    /// Begins the list. Its first entry is the log itself, with the fields `summary`.
+    /// Begins the JSON list of the entries of the log. The first entry, `log`, has the fields
+    /// `summary`.
     fn begin(out: &'a mut EscapedOutput, summary: Fields) -> io::Result<Self> {
         let list = List::begin(out, "entries")?;
         let mut entries = Self { out, list: Some(list) };

@@ -131,10 +131,10 @@ pub(crate) enum Test {
     AgeDays(Stamp, Comparison),
     /// Compares the age in minutes.
     AgeMinutes(Stamp, Comparison),
-    /// This one of the file's four times is later than the given time.
+    /// The given one of the file's four times is later than this time.
     NewerThan(Stamp, Time),
-    /// This one of the file's four times is later than the time of a reference file, which is given
-    /// by its index in `Program::references`.
+    /// The given one of the file's four times is later than the time of a reference file, which is
+    /// given by its index in `Program::references`.
     NewerThanFile(Stamp, usize),
     /// The file has this extended attribute, and with this value if one is given.
     Attribute(Vec<u8>, Option<Vec<u8>>),
@@ -169,7 +169,7 @@ pub(crate) enum Stamp {
 }
 
 impl Stamp {
-    /// Returns this one of the four times of a file.
+    /// Returns that one of the file's four times which this value names.
     pub(crate) fn of(self, facts: &Facts) -> Time {
         match self {
             Self::Accessed => facts.accessed,

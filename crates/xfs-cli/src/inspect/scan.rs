@@ -220,15 +220,15 @@ struct RowFormat {
 }
 
 /// The output files for the rows and for the facts about the volumes. `None` stands for standard
-/// output and standard error.
+/// output in `rows`, and for standard error in `facts`.
 struct Outputs<'a> {
     rows: Option<&'a Output>,
     facts: Option<&'a Output>,
 }
 
 impl Outputs<'_> {
-    /// Scans the volumes and writes to these outputs. Without a file for facts, the facts go to
-    /// `errors`.
+    /// Scans the volumes, and writes the rows and the facts about the volumes to these outputs. If
+    /// there is no file for the facts, they go to `errors`.
     fn run(
         &self,
         sources: &[ScanSource],
@@ -243,7 +243,7 @@ impl Outputs<'_> {
         scan(sources, options, Some(output)).map_err(|error| self.failure(error))
     }
 
-    /// Starts the output of rows.
+    /// Opens the output of the rows and of the facts about the volumes, and writes its header.
     fn begin(
         &self,
         options: &ScanOptions,

@@ -5,9 +5,9 @@
 //! other users of the image. Does **not** own: locks, which alone say when the image is free.
 //!
 //! A process is a previous server if three conditions hold. It has locked the image; its command
-//! line is one of `ferroxfs mount`; and neither its mount table nor ours shows a mount of the
-//! locked image. A process that has not mounted yet looks the same, so the wait also lasts until it
-//! has mounted.
+//! line is one of `ferroxfs mount`; and neither its mount table nor that of this process
+//! shows a mount of the locked image. A process that has not mounted yet looks the same, so the
+//! wait also lasts until it has mounted.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -46,7 +46,7 @@ struct Predecessor {
 enum ImageUser {
     /// The previous server, which is about to end.
     Predecessor(Predecessor),
-    /// A process that is no previous server, alone or beside a previous server.
+    /// Another process: a previous server may have the image locked too.
     Other,
     /// No process, or none that is visible to this process.
     Nobody,

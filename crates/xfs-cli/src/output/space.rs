@@ -1,4 +1,5 @@
-//! Disk space for the files of the host that a command writes.
+//! The disk space of the host for the files that a command writes there: how much is free, and
+//! files that are extended.
 
 use std::fs::File;
 use std::io;

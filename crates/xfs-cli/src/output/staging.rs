@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | nothing | beside it | link(2); rename(2) if another file has taken the name since |
 //! | a file with one name, whose owner, mode and attributes it can get | beside it | rename(2) |
-//! | a file with several names, a foreign file, a mount point | beside it | a copy (space first) |
+//! | another user's file, several names, a mount point | beside it | a copy (space first) |
 //! | a file in a directory where nothing can be created | in `$TMPDIR` | a copy (space first) |
 //!
 //! # Invariants
@@ -133,7 +133,8 @@ impl StagedFile {
         }
     }
 
-    /// Returns whether both files can be published by a process that may change only one directory.
+    /// Returns whether a process that may change only one directory can put both files at their
+    /// destinations.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         let is_copied = |staged: &Self| matches!(staged.replaces, Replaces::Contents(_));
         let identity = |staged: &Self| {

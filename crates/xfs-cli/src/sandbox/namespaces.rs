@@ -92,8 +92,8 @@ pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Creates the secondary namespaces, one by one. If the kernel lacks one of them, the others and
-/// the empty root are still created. Returns the first error.
+/// Creates the namespaces in `SECONDARY`, one by one. If the kernel lacks one of them, the others
+/// and the empty root are still created. Returns the first error.
 fn unshare_secondary() -> Result<(), Errno> {
     let mut made = Ok(());
     for (_, flag, _) in secondary() {
@@ -143,7 +143,7 @@ impl Namespaces {
     }
 }
 
-/// Returns the secondary namespaces that are needed. The network namespace is not needed if there
+/// Returns those namespaces in `SECONDARY` that are needed: all but the network namespace if there
 /// is a filter of system calls.
 fn secondary() -> impl Iterator<Item = Kind> {
     SECONDARY.into_iter().filter(|(name, ..)| !HAS_FILTER || *name != "net")

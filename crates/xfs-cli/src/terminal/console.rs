@@ -271,7 +271,7 @@ fn with_plain_errors(text: String) -> String {
     WORDS.iter().fold(text, |text, (theirs, ours)| text.replace(theirs, ours))
 }
 
-/// Escapes unprintable characters in the words of the command line that the answer repeats.
+/// Escapes unprintable characters in those words of the command line that clap's answer repeats.
 fn quote_words(answer: &mut clap::Error) {
     let quote = |word: &String| names::printable(word).into_owned();
     let words: Vec<_> = answer

@@ -26,7 +26,7 @@ pub(crate) struct EscapedOutput {
     form: Form,
 }
 
-/// How the text of the output is changed.
+/// The way in which the text of the output is escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The text is not changed.

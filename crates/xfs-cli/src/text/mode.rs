@@ -50,7 +50,7 @@ enum Operand {
     /// The letter of a class whose permissions are copied: those that are `shift` bits up in the
     /// mode.
     Copy { shift: u32 },
-    /// A number: the bits, and the set-ID bits that the number names (**I1**).
+    /// A number: all its bits, and those set-ID bits that it changes on a directory (**I1**).
     Number { bits: u32, names: u32 },
 }
 

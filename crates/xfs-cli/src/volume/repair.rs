@@ -58,7 +58,8 @@ enum Mode {
 
 /// The files and options with which a plan is applied.
 struct Apply {
-    /// The text of the plan to compare with; `None` with `--yes`.
+    /// The text of the user's plan (`--apply`), which the plan made now must equal; `None` with
+    /// `--yes`.
     plan: Option<String>,
     undo: UndoPlace,
     allow_loss: bool,

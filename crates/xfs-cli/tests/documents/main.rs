@@ -20,8 +20,9 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use crate::blocks::Block;
 use crate::shell::{Shell, User, can_be, cannot_mount, cannot_serve};
 
-/// Commands for a checkout, each with the test that runs it or builds its program, or with the
-/// reason why no test does. The commands build the project, so they do not run here.
+/// Commands that a reader runs in a checkout of the project. Each has the test that runs it or
+/// builds its program, or the reason why no test does. The commands build the project, so they do
+/// not run here.
 const TRIED_ELSEWHERE: [(&str, &str); 15] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
@@ -143,7 +144,8 @@ fn failing(name: String, reason: String) -> Trial {
     Trial::new(name, move || Err(TrialError::Failed(reason.clone())))
 }
 
-/// Returns whether no test of the project runs this line of a block for a checkout.
+/// Returns whether a line is a command that `TRIED_ELSEWHERE` does not list. The line comes from a
+/// block whose commands run in a checkout of the project.
 fn is_untried(line: &&str) -> bool {
     let command = line.split("  #").next().unwrap_or_default().trim();
     !command.is_empty() && TRIED_ELSEWHERE.iter().all(|(tried, _)| *tried != command)

@@ -264,7 +264,8 @@ fn place_with_file() -> VolumeDir {
     place
 }
 
-/// Returns whether a command gives a new file the owner and mode of the source.
+/// Returns whether the command `writer` gives a new output the owner and mode of the copied file
+/// (`-p`).
 fn carries_over(writer: &[&str]) -> bool {
     writer.contains(&"-p")
 }

@@ -150,7 +150,8 @@ fn undo_after_another_change_is_refused() {
     assert!(image(&place) == changed);
 }
 
-/// The wrong count is in the superblock, so the action and its finding concern the whole volume.
+/// Checks that an action on the whole volume is printed without a place. The action corrects a
+/// wrong count in the superblock.
 #[test]
 fn action_on_the_whole_volume_prints_no_place() {
     let place = filled();

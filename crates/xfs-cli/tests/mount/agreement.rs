@@ -90,8 +90,8 @@ fn is_carried(operation: &Operation) -> bool {
     )
 }
 
-/// Returns whether the model knows the answer of a mount to the operation. If not, the model's
-/// rules for it have been compared only with the library and the kernel's XFS so far.
+/// Returns whether the model predicts the answer of a mount to the operation. The model's rules for
+/// the other operations have been compared only with the library and the kernel's XFS so far.
 fn is_judged(operation: &Operation) -> bool {
     if let Operation::SetFlags { settings, .. } = operation {
         let flags = FileFlags::SYNC | FileFlags::NOSYMLINKS | FileFlags::EXTENT_SIZE;

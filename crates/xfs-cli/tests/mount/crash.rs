@@ -12,9 +12,9 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{await_end, mounted, run};
 
-/// The number of threads that work on the mount when it is killed.
+/// The number of threads that work on the mount when its server is killed.
 const THREADS: usize = 4;
-/// How long the threads work before the mount is killed.
+/// How long the threads work before the server of the mount is killed.
 const WORK: Duration = Duration::from_secs(1);
 
 pub(crate) fn killed_mount_is_recovered() -> Result<(), TrialError> {

@@ -15,7 +15,7 @@ use crate::mounted::{Mounted, mounted, run};
 /// The journal modes of SQLite, each with the number of transactions before the kill.
 const TRIALS: [(&str, u64); 5] =
     [("delete", 7), ("truncate", 12), ("persist", 21), ("wal", 30), ("wal", 150)];
-/// The number of transactions in the script: more than are made before the kill.
+/// The number of transactions in the script of the client: more than are made before the kill.
 const TRANSACTIONS: u64 = 20_000;
 /// The number of rows that a transaction inserts.
 const ROWS: u64 = 5;

@@ -83,7 +83,8 @@ pub(crate) fn is_long() -> bool {
     std::env::var_os("FERROXFS_LONG").is_some()
 }
 
-/// Skips the test if this machine does not have a program, which is in the named package.
+/// Skips the test if this machine does not have `program`. The message names `package`, which
+/// contains the program.
 pub(crate) fn needs(program: &str, package: &str) -> Result<(), TrialError> {
     let found = Command::new(program).arg("--version").output();
     if found.is_ok_and(|output| output.status.success()) {

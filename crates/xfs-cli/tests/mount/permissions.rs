@@ -188,7 +188,7 @@ fn server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
     Ok(compare(&cases, &found, &expected, agree)?)
 }
 
-/// Returns outcomes that have only answers, and no effects on files.
+/// Returns outcomes with these answers of the mount, and with empty facts about the files.
 fn only_answers(answers: Vec<Answer>) -> Outcomes {
     Outcomes { facts: vec![String::new(); answers.len()], answers }
 }

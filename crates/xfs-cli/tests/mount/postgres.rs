@@ -22,7 +22,8 @@ use crate::mounted::{Mounted, is_long, roomy, run};
 const NOBODY: u32 = 65534;
 /// The numbers of rows that are acknowledged before the server is killed, one for each round.
 const ROWS: [u64; 4] = [40, 150, 9, 400];
-/// The number of rows in the script: more than are added before the kill.
+/// The number of rows that the client's script would insert: more than are inserted before the
+/// kill.
 const MOST_ROWS: u64 = 100_000;
 /// How long the database may take to recover.
 const PATIENCE: Duration = Duration::from_secs(120);

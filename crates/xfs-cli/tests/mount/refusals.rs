@@ -294,14 +294,14 @@ pub(crate) fn mount_made_read_only_keeps_its_times() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Returns the access time of a file as the server has it, past the kernel's cache.
+/// Returns the access time of a file as the server has it, and not as the kernel has cached it.
 fn accessed(path: &Path) -> (i64, u32) {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
     let found = rustix::fs::statx(rustix::fs::CWD, path, flags, StatxFlags::ATIME).unwrap();
     (found.stx_atime.tv_sec, found.stx_atime.tv_nsec)
 }
 
-/// Reads a file past the page cache.
+/// Reads a file with O_DIRECT, so that the kernel asks the server instead of its page cache.
 fn read_directly(path: &Path) {
     let direct = i32::try_from(OFlags::DIRECT.bits()).unwrap();
     let file = fs::File::options().read(true).custom_flags(direct).open(path).unwrap();

@@ -14,7 +14,7 @@ use crate::mounted::mounted;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Opens a file for reading past the page cache, so that each read asks the server.
+/// Opens a file for reading with O_DIRECT: each read asks the server instead of the page cache.
 fn open_direct(path: &std::path::Path) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).unwrap()
 }

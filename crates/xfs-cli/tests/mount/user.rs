@@ -11,7 +11,7 @@ use crate::mounted::{Mounted, run, volume};
 
 /// The user id of the ordinary user.
 const USER: u32 = 1000;
-/// The id of one of that user's groups.
+/// The id of a group to which the ordinary user belongs.
 const GROUP: u32 = 2000;
 
 /// Checks that an ordinary user can mount. This machine may deny its users access to /dev/fuse, so

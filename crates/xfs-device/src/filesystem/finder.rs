@@ -99,8 +99,9 @@ impl Finder<'_> {
         Ok(LocatedVolume { device: data.device, start, notes: data.notes, ..found })
     }
 
-    /// Finds the only logical volume with XFS in the volume groups of `found`, which is a physical
-    /// volume, and of the other physical volumes at hand.
+    /// Looks for logical volumes with XFS in all volume groups at hand: that of `found`, which is a
+    /// physical volume, and those of the other physical volumes. Returns the one that it finds;
+    /// none or several are an error.
     fn enter_group(&self, found: LocatedVolume) -> Result<LocatedVolume, FindError> {
         let mut groups = VolumeGroups::default();
         groups.add(Arc::clone(&found.device))?;
@@ -155,7 +156,7 @@ impl Finder<'_> {
     }
 
     /// Adds the physical volumes in the partitions of the disk, and those on the other devices in
-    /// `members`. Fails if one of these devices has none.
+    /// `members`. Fails if a device in `members` has none.
     fn add_all(&self, groups: &mut VolumeGroups) -> Result<(), FindError> {
         self.add_partitions(groups, &self.disk)?;
         for (index, member) in self.members.iter().enumerate() {

@@ -46,7 +46,7 @@ pub enum VolumeError {
     NotFound {
         /// The requested name.
         name: String,
-        /// The logical volumes at hand.
+        /// The names of the logical volumes that were found instead.
         found: Vec<String>,
     },
     /// The logical volume has a layout that ferroxfs does not read.

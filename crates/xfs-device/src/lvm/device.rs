@@ -21,7 +21,7 @@ pub(super) struct Piece {
     pub(super) columns: Vec<Column>,
 }
 
-/// The part of a segment on one physical volume.
+/// The part of a segment on one physical volume. A striped segment has several such columns.
 pub(super) struct Column {
     pub(super) device: SharedDevice,
     /// The byte of the device at which the column starts.
@@ -35,9 +35,10 @@ struct Run<'a> {
     length_bytes: u64,
 }
 
-/// A logical volume.
+/// A logical volume that can be read and written as a device.
 ///
-/// Invariant: the pieces follow each other from byte 0 on, and each has a column.
+/// Invariant: the pieces (segments) follow each other from byte 0 on, and each lies on at least one
+/// physical volume.
 pub(crate) struct LogicalDevice {
     pieces: Vec<Piece>,
     length_bytes: u64,

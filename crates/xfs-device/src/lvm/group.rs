@@ -49,7 +49,7 @@ pub(crate) struct LogicalVolume {
     pub(crate) segments: Option<Vec<Segment>>,
 }
 
-/// The part of a logical volume in copy-on-write snapshots.
+/// The role that a logical volume plays for copy-on-write snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SnapshotRole {
     None,

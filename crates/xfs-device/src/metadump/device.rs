@@ -71,7 +71,7 @@ impl ExtentIndex {
 struct DeviceSource<'a> {
     device: &'a dyn BlockDevice,
     at: u64,
-    /// Bytes of the device that were read ahead, and the byte where they start.
+    /// Bytes of the device that were read ahead. They start at byte `ahead_at` of the device.
     ahead: Vec<u8>,
     ahead_at: u64,
 }

@@ -31,7 +31,7 @@ pub trait MetadumpSource {
     fn skip(&mut self, count: u64) -> io::Result<()>;
 }
 
-/// A stream, of which skipped bytes are read and dropped.
+/// A metadata image in a stream, which cannot seek: bytes to be skipped are read and dropped.
 pub struct StreamSource<R>(pub R);
 
 impl<R: Read> MetadumpSource for StreamSource<R> {
@@ -91,7 +91,7 @@ impl<S: MetadumpSource> MetadumpReader<S> {
         Ok(reader)
     }
 
-    /// Returns the description in the header.
+    /// Returns the description of the image, which its header holds.
     #[must_use]
     pub const fn header(&self) -> MetadumpHeader {
         self.header

@@ -15,13 +15,15 @@ const BLOCK_BYTES: usize = 4096;
 const OLD_ALIGNMENT: u64 = 64 << 10;
 const IN_SYNC: u64 = u64::MAX;
 
-/// Feature bits of version 1.
+/// Feature bits of a superblock of version 1.x: part of the member was still being rebuilt
+/// (`RECOVERY_OFFSET`), or the array was being reshaped (`RESHAPE`).
 const RECOVERY_OFFSET: u64 = 1 << 1;
 const RESHAPE: u64 = 1 << 2;
 /// The lowest number of a role that is no place in the array: a journal, a failed member or a
 /// spare.
 const FIRST_ODD_ROLE: u64 = 0xfffd;
-/// State bits of a disk of version 0.90.
+/// State bits of a disk in a superblock of version 0.90: it has failed (`OLD_FAULTY`), or it is a
+/// working part of the array (`OLD_ACTIVE`).
 const OLD_FAULTY: u64 = 1 << 0;
 const OLD_ACTIVE: u64 = 1 << 1;
 const OLD_SYNC: u64 = 1 << 2;
@@ -102,8 +104,8 @@ impl Raw<'_> {
         }
     }
 
-    /// Returns the sum of `length` bytes as words of 4 bytes, without the word at byte `own`, and
-    /// folded to 4 bytes.
+    /// Returns the checksum of the first `length` bytes: their sum as words of 4 bytes, folded to 4
+    /// bytes. The word at byte `own`, which holds the checksum itself, is left out.
     fn sum(&self, length: usize, own: usize) -> u64 {
         let words = (0..length / 4).map(|word| word * 4).filter(|at| *at != own);
         let mut sum: u64 = words.map(|at| self.number(at, 4)).sum();

@@ -189,7 +189,7 @@ impl Directory {
         Err(Errno::EXIST)
     }
 
-    /// Returns what `link` needs to find the file `name` of this directory again.
+    /// Returns the identity of the file `name` of this directory, with which `link` finds it again.
     pub(super) fn made(&self, name: &[u8]) -> Result<FirstName, Errno> {
         let stat = self.stat(name)?;
         Ok(FirstName {

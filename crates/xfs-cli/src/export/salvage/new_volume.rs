@@ -52,9 +52,9 @@ pub(super) struct NewVolume {
     path: PathBuf,
     staged: StagedFile,
     device: SharedDevice,
-    /// The length of the file while it is filled.
+    /// The length in bytes of the file while it is filled. The finished volume can be no longer.
     room_bytes: u64,
-    /// The length of the volume that the user asked for.
+    /// The length in bytes that the user asked for; `None` if the user asked for none.
     asked_bytes: Option<u64>,
     latest: Option<Timestamp>,
 }

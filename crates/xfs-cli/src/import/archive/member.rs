@@ -14,8 +14,9 @@ use crate::file::source::{NamedValue, Source};
 pub(crate) enum MemberKind {
     /// A directory. Its entries are separate members.
     Directory,
-    /// A further name of an existing file, which is that of the earlier member at this path. If the
-    /// archive has contents for the further name too, they replace the contents of that file.
+    /// A further name of an existing file: the file that the earlier member at this path created.
+    /// If the archive has contents for the further name too, they replace the contents of that
+    /// file.
     HardLink(Vec<u8>),
     /// A file of any other type.
     File,

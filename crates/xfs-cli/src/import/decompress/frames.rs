@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use super::counted::CountingReader;
 use super::{CHUNK_BYTES, Compression, Emit, Input, MAX_WINDOW_BYTES};
 
-/// The number of bytes that identify the next frame.
+/// The number of first bytes of a frame that are enough to recognise its format.
 const MAGIC_BYTES: usize = 10;
 /// The memory in bytes that an xz decoder needs in addition to the largest dictionary.
 const XZ_DECODER_BYTES: u64 = 16 << 20;

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::file::facts::Facts;
 use crate::file::source::{NamedValue, Source};
 
-/// A directory that is being filled.
+/// A directory of the image that is being filled.
 pub(crate) struct OpenDirectory {
     pub(crate) directory: Node,
     pub(super) facts: Facts,
