@@ -74,8 +74,8 @@ pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
     Some(Usage::Loop { device: loops.first()?.shown() })
 }
 
-/// Finds a mount of a level below the device, or of another device made of the same file. `None` if
-/// there is none.
+/// Finds a mount of one of the devices or files below the device (`levels`), or of another device
+/// that is made of the same file (`twins`). Returns `None` if there is none.
 pub(crate) fn find_in_stack(levels: &[Level], twins: &[Twin]) -> Option<Usage> {
     if levels.is_empty() {
         return None;

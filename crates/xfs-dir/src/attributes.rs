@@ -143,7 +143,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Whether the attribute fork does not exist, or has no blocks.
+    /// Returns whether the attribute fork does not exist, or has no blocks.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.inode.extent_map(self.cache, ForkKind::Attr)?.is_empty())
     }
@@ -291,8 +291,8 @@ fn find<'e>(
 /// for an attribute that the iteration skips.
 type Keep<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
 
-/// An iterator over the items that a `Keep` function makes of the attributes. It reads one block
-/// at a time.
+/// An iterator over attributes. A `Keep` function converts each attribute to an item or skips it.
+/// The iterator reads one block at a time.
 pub(crate) struct Batches<'a, T> {
     attributes: Attributes<'a>,
     keep: Keep<T>,

@@ -137,8 +137,8 @@ impl<'a> Tree<'a> {
         Ok(buffer)
     }
 
-    /// Decodes a block as a node; returns `None` for a leaf. If the parent gives a level, the block
-    /// must have it; a leaf has level 0.
+    /// Decodes a block as a node, or returns `None` for a leaf. If the parent gives the level
+    /// `expected`, a block of another level is an error. A leaf has level 0.
     fn verify_level<'b>(
         &self,
         bytes: &'b [u8],
@@ -195,7 +195,8 @@ pub(crate) struct Leaves<'a> {
     /// For each level from the root down: the level number, `None` if unknown, and the blocks that
     /// are still to be visited. The next block is the last of the list.
     levels: Vec<(Option<u16>, Vec<Child>)>,
-    /// A leaf whose error has been returned, and which is returned next.
+    /// A leaf that contradicts its parent. The iterator has returned the error for it, and returns
+    /// the leaf itself next.
     held: Option<Leaf>,
 }
 

@@ -107,7 +107,7 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// Whether the directory is in block form: one block, which also contains the index.
+    /// Returns whether the directory is in block form: one block, which also contains the index.
     fn is_block_form(&self) -> Result<bool> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         Ok(!map.is_empty() && map.end().0 <= u64::from(self.blocks()))

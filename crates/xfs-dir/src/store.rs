@@ -51,7 +51,8 @@ pub(crate) trait ForkStore {
     fn local_room(&self) -> usize;
     /// Stores `bytes` as the contents of the fork in the inode. The fork must have no blocks.
     fn set_local(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Removes the contents from the inode, so that the fork can get blocks.
+    /// Removes the contents that are stored in the inode, so that blocks can hold contents of the
+    /// fork instead.
     fn set_empty(&mut self) -> Result<()>;
     /// Creates the fork if it does not exist, with room for `bytes` bytes in the inode.
     fn make_fork(&mut self, bytes: usize) -> Result<()>;

@@ -120,7 +120,7 @@ impl<B: Clone> TreePath<B> {
         }
     }
 
-    /// Whether the leaf at the end of the path is the root.
+    /// Returns whether the leaf at the end of the path is the root.
     pub(crate) fn is_root(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -190,8 +190,8 @@ impl<B: Clone> TreePath<B> {
         Ok(Some(path))
     }
 
-    /// Creates a new block that is linked after the leaf. The caller writes its contents except the
-    /// common header, and then calls [`insert_right`](Self::insert_right).
+    /// Creates a new block that is linked after the leaf. The caller writes the contents of the new
+    /// block except the common header, and then calls [`insert_right`](Self::insert_right).
     pub(crate) fn grow_right<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -436,7 +436,7 @@ pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> TreeIdentit
 
 pub(crate) use node::put_identity;
 
-/// A block of one level, and its file block.
+/// A block of the tree, and its file block. Two such blocks of one level are linked.
 struct LevelBlock<'a, B> {
     at: FileBlock,
     block: &'a B,

@@ -43,7 +43,8 @@ pub struct FoundAttribute {
     pub value: FoundValue,
     /// The part of the attribute that the damage leaves uncertain.
     pub doubt: Option<AttributeDoubt>,
-    /// Whether the leaf that holds the attribute passed all checks; in the short form, the inode.
+    /// Whether the leaf that holds the attribute passed all checks; in the short form, whether the
+    /// inode passed them.
     pub trust: Trust,
 }
 
@@ -80,8 +81,8 @@ pub struct FoundParent {
     pub generation: u32,
     /// The name of the file in that directory.
     pub name: Box<[u8]>,
-    /// Whether the leaf that holds the parent pointer passed all checks; in the short form, the
-    /// inode.
+    /// Whether the leaf that holds the parent pointer passed all checks; in the short form, whether
+    /// the inode passed them.
     pub trust: Trust,
 }
 
@@ -95,7 +96,7 @@ pub struct AttributeEvidence {
     /// The number of further entries of which name or value is lost. Each was an attribute or a
     /// parent pointer.
     pub unreadable: u64,
-    /// The ranges of the fork whose blocks could not be read, or are no attribute blocks.
+    /// The ranges of the fork whose blocks could not be read, or are not attribute blocks.
     pub missing: Vec<FileRange>,
     /// The map of the attribute fork. It is empty in the short form.
     pub map: ForkEvidence,
@@ -114,8 +115,8 @@ impl AttributeEvidence {
             && self.map.is_whole()
     }
 
-    /// Adds a range of the fork to `missing`. A range that continues the last one there is joined
-    /// to it.
+    /// Adds a range of the fork to `missing`. A range that starts where the last range of `missing`
+    /// ends is joined to that range.
     fn miss(&mut self, range: FileRange) {
         match self.missing.last_mut() {
             Some(last) if last.start <= range.start && range.start <= last.end => {
@@ -408,7 +409,7 @@ struct Quality {
 }
 
 impl Quality {
-    /// The quality of an entry that nothing protects.
+    /// The quality of an entry that no checksum protects.
     const DOUBTFUL: Self = Self { trust: Trust::Doubtful, doubt: None };
 }
 
@@ -419,8 +420,8 @@ struct LeafPlace {
     trust: Option<Trust>,
 }
 
-/// Returns whether a block that is no leaf has its place in an attribute fork: whether its magic
-/// number is that of a node or of a remote value.
+/// Returns whether a block that is not a leaf can belong to an attribute fork: its magic number is
+/// that of a node or of a remote value.
 fn is_known(bytes: &[u8]) -> bool {
     let remote = bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic));
     dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC)

@@ -84,8 +84,8 @@ impl DirectoryEvidence {
         }
     }
 
-    /// Adds a range of the fork to `missing`. A range that continues the last one there is joined
-    /// to it.
+    /// Adds a range of the fork to `missing`. A range that starts where the last range of `missing`
+    /// ends is joined to that range.
     fn miss(&mut self, range: FileRange) {
         match self.missing.last_mut() {
             Some(last) if last.start <= range.start && range.start <= last.end => {
@@ -331,7 +331,8 @@ impl Evidence<'_> {
         found
     }
 
-    /// Returns the names in one free record, which starts at `start` of its block.
+    /// Returns the deleted names that are left in one free record. The record starts at byte
+    /// `start` of its block.
     fn deleted_in(&self, free: &[u8], start: usize) -> Vec<FoundName> {
         let mut found = Vec::new();
         let mut offset = 0;
@@ -399,7 +400,7 @@ impl Evidence<'_> {
     }
 }
 
-/// Returns the length of a free record, or `None` if the record is no free one or has an impossible
+/// Returns the length of a free record, or `None` if the record is not free or has an impossible
 /// length.
 fn free_length(record: &[u8]) -> Option<usize> {
     let [high, low, first, second] = *record.first_chunk()?;
@@ -408,7 +409,7 @@ fn free_length(record: &[u8]) -> Option<usize> {
     (is_free && length >= ALIGNMENT && length <= record.len()).then_some(length)
 }
 
-/// The age of an entry, and how far it can be believed.
+/// The age of an entry (the LSN of its block or inode), and how far the entry can be believed.
 #[derive(Clone, Copy)]
 struct EntryQuality {
     lsn: Option<Lsn>,
@@ -427,8 +428,9 @@ struct FoundBytes<'a> {
     at: DiskAddr,
 }
 
-/// Returns the end of the records in a data block. In the block form the index follows the records,
-/// unless its counts are damaged.
+/// Returns the offset at which the records of a data block end. This is the end of the block, or
+/// the start of the index in a block of the block form. If the tail states an impossible number of
+/// index entries, it is the end of the block.
 fn records_end(bytes: &[u8]) -> usize {
     let is_block_form =
         bytes.first_chunk().is_some_and(|magic| u32::from_be_bytes(*magic) == BLOCK_MAGIC);

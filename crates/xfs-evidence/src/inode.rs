@@ -27,11 +27,11 @@ pub enum InodeState {
     Doubtful(InodeCore, Corruption),
     /// The inode is free and passed all checks.
     Free(InodeCore),
-    /// There is no inode at this place.
+    /// There is no readable inode under this number.
     Gone(Absence),
 }
 
-/// The reason why an inode is gone.
+/// The reason why there is no inode under a number.
 #[derive(Clone, Debug)]
 pub enum Absence {
     /// The number is outside the volume.
@@ -43,7 +43,8 @@ pub enum Absence {
 }
 
 impl InodeEvidence {
-    /// Returns the core of an inode that is in use, sound or doubtful. Free inodes have none.
+    /// Returns the core of an inode that is in use, whether the core passed its checks or not.
+    /// Returns `None` for a free inode.
     #[must_use]
     pub const fn core(&self) -> Option<&InodeCore> {
         match &self.state {

@@ -48,7 +48,8 @@ pub struct LoggedInode {
 
 /// The states of one inode, applied in the order of the log.
 struct Replay {
-    /// The last state in which the inode had a name, without checksum. Empty if there was none.
+    /// The bytes of the inode in its last state with a name. Their checksum is not updated. Empty
+    /// if the log has no such state.
     bytes: Vec<u8>,
     generation: u32,
     named: Lsn,
@@ -183,8 +184,8 @@ impl Replay {
         }
     }
 
-    /// Applies an inode item of the next transaction in the log. The result is kept if the inode
-    /// has a name in it.
+    /// Applies an inode item of the next transaction in the log. The new state is kept only if the
+    /// inode is in use and has a name in it.
     fn apply(&mut self, evidence: &Evidence<'_>, transaction: &Transaction, item: &InodeItem<'_>) {
         let (lsn, order) = (transaction.lsn(), transaction.order());
         if lsn < self.newest {

@@ -123,6 +123,7 @@ impl Evidence<'_> {
     }
 
     /// Reads one block of a btree. Returns the children of a node with their level, last first.
+    /// Passes the records of a leaf to `on_record`, and returns no children.
     fn btree_block<F: BtreeFormat>(
         &self,
         group: &Group<'_>,

@@ -41,7 +41,7 @@ pub struct SuperblockEvidence {
     pub superblock: Superblock,
     /// The superblock in its disk form, with its checksum. It is as long as a sector.
     pub sector: Vec<u8>,
-    /// The source of the sizes.
+    /// The structures from which the sizes in the superblock were taken.
     pub source: SuperblockSource,
     /// The reason why the superblock may not belong to this volume; `None` if nothing speaks
     /// against it. A program that only reads can use a doubtful superblock; a program that writes
@@ -54,7 +54,7 @@ pub struct SuperblockEvidence {
 pub enum SuperblockDoubt {
     /// Too few groups have headers that agree with the sizes and the UUID of the superblock.
     FewGroups {
-        /// Number of groups that agree.
+        /// Number of groups whose headers agree with the superblock.
         agreeing: u32,
         /// Number of groups whose headers were read.
         of: u32,
@@ -149,9 +149,10 @@ pub fn find_superblock(
     Ok(by_copies(device, primary))
 }
 
-/// Builds the superblock when no copy agrees with `primary`, the one in the first sector. The
-/// source is the copies, or `primary` if more groups agree with it than with any copy. If there is
-/// no copy, or no group agrees with one, it is the headers of groups.
+/// Builds the superblock when no copy agrees with `primary`, the superblock in the first sector.
+/// Takes the sizes from the copies, or from `primary` if more groups agree with it than with any
+/// copy. Takes them from the headers of groups if there is no copy, or if no group agrees with a
+/// copy.
 fn by_copies(device: &dyn BlockDevice, primary: Option<Copy>) -> Option<SuperblockEvidence> {
     let (copies, has_rival) = search(device, primary.as_ref());
     let best = vote(device, &copies);

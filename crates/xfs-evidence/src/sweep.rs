@@ -34,7 +34,7 @@ pub enum FoundBlock {
         /// The level of the block.
         level: u16,
     },
-    /// An inode whose number is that of its place.
+    /// An inode that states the number of its own location.
     Inode {
         /// Whether the mode is 0.
         is_free: bool,
@@ -73,7 +73,8 @@ pub struct Sighting {
 
 /// Receives the progress of a sweep, and may end it.
 pub trait SweepProgress {
-    /// The sweep has read `done` of `all` bytes. Returning [`ControlFlow::Break`] ends the sweep.
+    /// Reports that the sweep has read `done` of `all` bytes. If the method returns
+    /// [`ControlFlow::Break`], the sweep ends.
     fn swept(&self, done: u64, all: u64) -> ControlFlow<()>;
 }
 
@@ -293,8 +294,8 @@ fn identify(evidence: &Evidence<'_>, block: &[u8], at: DiskAddr) -> Option<Sight
     })
 }
 
-/// Identifies inode `index` of the block at `at`. Returns `None` if the inode states another number
-/// than that of its place, or another UUID.
+/// Identifies inode `index` of the block at `at`. Returns `None` if the inode states the UUID of
+/// another volume, or a number that does not belong to this location.
 fn identify_inode(
     evidence: &Evidence<'_>,
     bytes: &[u8],

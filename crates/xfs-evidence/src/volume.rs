@@ -33,7 +33,7 @@ pub struct ByteRange {
 pub enum Trust {
     /// The block has the right checksum, owner and address, and passed its checks.
     Sound,
-    /// The block is damaged, but this part of it is well formed.
+    /// The block is damaged, but the part of it that gives the result is well formed.
     Doubtful,
 }
 
@@ -44,19 +44,19 @@ pub enum Damage {
     Corrupt(Corruption),
     /// The device refused to read a range.
     Unread {
-        /// The range.
+        /// The range that could not be read.
         range: ByteRange,
         /// The error of the device.
         error: String,
     },
     /// A fork maps a block a second time. It was read once.
     Repeated {
-        /// The block.
+        /// The block that is mapped a second time.
         block: FsBlock,
     },
     /// A structure has more blocks or entries than its budget allows. The rest was not read.
     OverBudget {
-        /// The budget: a number of blocks or entries of the structure.
+        /// The budget: the largest number of blocks or entries of the structure that are read.
         budget: u64,
     },
 }
@@ -116,8 +116,8 @@ impl<'a> Evidence<'a> {
         &self.superblock.geometry
     }
 
-    /// Starts the reads of one fork. All forks share one budget for reads of blocks that turn out
-    /// useless.
+    /// Starts to count the wasted reads of one fork. All forks share one budget for reads that find
+    /// no useful block.
     pub(crate) fn fork_reads(&self) -> ForkReads<'_> {
         self.waste.fork()
     }

@@ -30,19 +30,19 @@ pub(crate) struct WasteBudget {
 }
 
 impl WasteBudget {
-    /// Creates the budget of a volume.
+    /// Creates the budget for one run on a volume with this geometry.
     pub(crate) const fn of(geometry: &Geometry) -> Self {
         let blocks = geometry.data_blocks.saturating_mul(FACTOR);
         Self { left: Cell::new(if blocks < MOST_WASTED { blocks } else { MOST_WASTED }) }
     }
 
-    /// Starts the reads of one fork.
+    /// Starts to count the wasted reads of one fork.
     pub(crate) fn fork(&self) -> ForkReads<'_> {
         ForkReads { budget: self, wasted: 0, seen: HashSet::new() }
     }
 }
 
-/// The reads of one fork.
+/// The reads of one fork: the blocks that were read, and the number of wasted reads.
 pub(crate) struct ForkReads<'a> {
     budget: &'a WasteBudget,
     wasted: u64,
@@ -50,7 +50,7 @@ pub(crate) struct ForkReads<'a> {
 }
 
 impl ForkReads<'_> {
-    /// Returns whether the fork must not read any further blocks.
+    /// Returns whether no further blocks of the fork may be read.
     pub(crate) const fn is_over(&self) -> bool {
         self.wasted >= FREE_WASTE && self.budget.left.get() == 0
     }
@@ -60,8 +60,8 @@ impl ForkReads<'_> {
         self.wasted
     }
 
-    /// Returns whether the fork reads a block for the first time. A second read of it counts as
-    /// wasted.
+    /// Returns whether a block of the fork is read for the first time. A second read of the block
+    /// is wasted.
     pub(crate) fn is_first(&mut self, block: FsBlock) -> bool {
         let is_first = self.seen.insert(block);
         if !is_first {

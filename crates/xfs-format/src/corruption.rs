@@ -160,7 +160,7 @@ pub enum Check {
     Magic {
         /// The magic number on disk.
         found: u64,
-        /// The magic number of the structure.
+        /// The magic number that the structure must have.
         expected: u64,
     },
     /// The checksum over the structure does not match.
@@ -222,11 +222,11 @@ pub enum Check {
     BufferInUse {
         /// The kind as which the cached buffer was read and verified.
         cached: BlockKind,
-        /// The length with which the cached buffer was read.
+        /// The length in bytes with which the cached buffer was read.
         cached_bytes: u32,
-        /// The kind that the second pointer requires.
+        /// The kind that the second pointer to the block requires.
         wanted: BlockKind,
-        /// The length that the second pointer requires.
+        /// The length in bytes that the second pointer to the block requires.
         wanted_bytes: u32,
     },
     /// The block is cached in a buffer of several extents, and some of these differ from the
@@ -235,7 +235,7 @@ pub enum Check {
     BufferElsewhere {
         /// The address of the first extent of the cached buffer that differs from the map.
         cached: DiskAddr,
-        /// The address of the extent that the second map has in its place.
+        /// The address of the differing extent, according to the map that leads to the block.
         wanted: DiskAddr,
     },
     /// A pointer leads to blocks that a transaction has already freed.

@@ -51,25 +51,25 @@ bitflags! {
         const USER_ACCOUNTED = 0x0001;
         /// The limits of users are enforced.
         const USER_ENFORCED = 0x0002;
-        /// The counts of users were checked, and every change since was counted.
+        /// The usage of users was checked, and every change since was counted.
         const USER_CHECKED = 0x0004;
         /// The usage of projects is counted.
         const PROJECT_ACCOUNTED = 0x0008;
         /// On a volume of version 4, the limits of groups or projects are enforced.
         const V4_OTHER_ENFORCED = 0x0010;
-        /// On a volume of version 4, the counts of groups or projects were checked. Such a volume
-        /// has one quota inode for both.
+        /// On a volume of version 4, the usage of groups or projects was checked. Such a volume has
+        /// one quota inode for both.
         #[doc(alias = "XFS_OQUOTA_CHKD")]
         const V4_OTHER_CHECKED = 0x0020;
         /// The usage of groups is counted.
         const GROUP_ACCOUNTED = 0x0040;
         /// The limits of groups are enforced.
         const GROUP_ENFORCED = 0x0080;
-        /// The counts of groups were checked, and every change since was counted.
+        /// The usage of groups was checked, and every change since was counted.
         const GROUP_CHECKED = 0x0100;
         /// The limits of projects are enforced.
         const PROJECT_ENFORCED = 0x0200;
-        /// The counts of projects were checked, and every change since was counted.
+        /// The usage of projects was checked, and every change since was counted.
         const PROJECT_CHECKED = 0x0400;
         /// All bits without a name. Decoding keeps them.
         const _ = !0;
@@ -95,7 +95,7 @@ impl QuotaFlags {
     }
 }
 
-/// The type of owner for which a dquot counts.
+/// The type of owner whose usage a dquot counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QuotaKind {
     /// A user.

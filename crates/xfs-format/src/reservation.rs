@@ -124,10 +124,11 @@ impl TransactionKind {
 #[doc(alias = "xfs_trans_res")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Number of bytes of one step, without the overhead of the log ([`unit_bytes`]).
+    /// Number of log bytes of one transaction (one step of a chain), without the overhead of the
+    /// log ([`unit_bytes`]).
     #[doc(alias = "tr_logres")]
     pub bytes: u64,
-    /// Number of steps whose space is granted at the start.
+    /// Number of steps of a chain for which log space is granted when the chain starts.
     #[doc(alias = "tr_logcount")]
     pub steps: u32,
 }
@@ -162,8 +163,8 @@ const SYMLINK_BYTES: u64 = 1024;
 pub struct Reservations<'a> {
     geometry: &'a Geometry,
     heights: BtreeHeights,
-    /// Whether a change of reference counts is counted in the same step as the change that causes
-    /// it. Kernels did so before they deferred changes of reference counts.
+    /// Whether a change of reference counts is counted in the same transaction as the change that
+    /// causes it. Kernels did so before they deferred changes of reference counts.
     refcount_in_place: bool,
 }
 
@@ -182,9 +183,9 @@ impl<'a> Reservations<'a> {
 
     /// Returns the reservation of a chain that sets an attribute with a value of any length.
     ///
-    /// The chain maps the blocks of a long value one extent per step, as a write does. It frees the
-    /// blocks of an old value as a removal does. The kernel, in contrast, reserves for all blocks
-    /// of the value in each step, which does not fit a small log.
+    /// The chain maps the blocks of a long value one extent per transaction, as a write does. It
+    /// frees the blocks of an old value as a removal does. The kernel, in contrast, reserves for
+    /// all blocks of the value in each transaction, which does not fit a small log.
     #[must_use]
     pub fn attribute_chain(&self) -> Reservation {
         let put =
@@ -290,8 +291,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Returns the number of log bytes of a step that changes reference counts `count` times and
-    /// does nothing else.
+    /// Returns the number of log bytes of a transaction that changes reference counts `count` times
+    /// and does nothing else.
     fn refcount_step(&self, count: u64) -> u64 {
         match self.has(RoCompatFeatures::REFLINK) {
             true => self.sectors(count) + self.refcount_changes(count),
@@ -299,8 +300,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Returns the number of log bytes of the largest step of a write: mapping an extent, freeing
-    /// up to two, or changing reference counts.
+    /// Returns the number of log bytes of the largest transaction in the chain of a write. A
+    /// transaction of the chain maps an extent, frees up to two, or changes reference counts.
     fn write(&self) -> u64 {
         let (map, free, refcount) = (
             self.inodes(1)
@@ -317,8 +318,9 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Returns the number of log bytes of the largest step of a truncation: unmapping up to two
-    /// extents, freeing up to four, or changing reference counts.
+    /// Returns the number of log bytes of the largest transaction in the chain of a truncation. A
+    /// transaction of the chain unmaps up to two extents, frees up to four, or changes reference
+    /// counts.
     fn truncate(&self) -> u64 {
         let unmap = self.inodes(1) + self.blocks(u64::from(self.heights.data_extents) + 1);
         let free = self.sectors(9) + self.space_changes(4);

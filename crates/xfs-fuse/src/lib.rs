@@ -65,10 +65,10 @@ pub struct Service {
 /// The way in which requests arrive and answers are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelKind {
-    /// By read(2) and write(2) on `/dev/fuse`.
+    /// Requests are read from `/dev/fuse` by read(2), and answers are written to it by write(2).
     #[default]
     Device,
-    /// Through io_uring rings, if the kernel offers them (Linux 6.14).
+    /// Requests and answers go through io_uring rings, if the kernel offers them (Linux 6.14).
     IoUring,
 }
 

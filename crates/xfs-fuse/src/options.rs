@@ -101,9 +101,9 @@ pub enum OptionError {
     /// Two options exclude each other.
     #[error("{first} and {second} exclude each other")]
     Conflict {
-        /// The first option.
+        /// The first of the two options that exclude each other.
         first: &'static str,
-        /// The second option.
+        /// The second of the two options that exclude each other.
         second: &'static str,
     },
 }

@@ -84,14 +84,15 @@ pub struct Settings {
 /// Which changes are durable before the server answers their requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Only changes for which a program calls fsync, uses O_SYNC or similar. Other changes become
-    /// durable within seconds.
+    /// Before the server answers, only those changes are durable for which a program calls fsync,
+    /// uses O_SYNC or similar. Other changes become durable within seconds.
     #[default]
     Asked,
-    /// Changes of names and inodes, and other changes that a program asks to be made durable.
+    /// Before the server answers, changes of names and inodes are durable, and other changes for
+    /// which a program requires it.
     #[doc(alias = "wsync")]
     Names,
-    /// All changes.
+    /// All changes are durable before the server answers their requests.
     #[doc(alias = "sync")]
     All,
 }

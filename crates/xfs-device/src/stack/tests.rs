@@ -1,5 +1,5 @@
-//! Tests of spans, and of the levels below plain files. Loop devices need privilege; the tests of
-//! mounts cover them.
+//! Tests of byte ranges (spans), and of the lookup of the files and devices below a plain file.
+//! Loop devices need privilege; the tests of mounts cover them.
 
 use rustix::fs::OFlags;
 

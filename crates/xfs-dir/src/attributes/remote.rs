@@ -40,7 +40,8 @@ impl Attributes<'_> {
     }
 
     /// Reads `count` blocks that are contiguous on disk, from file block `first` on. Appends the
-    /// bytes of the remote value in them to `value`, of which the whole length is `length` bytes.
+    /// parts of the remote value in these blocks to `value`. `length` is the length of the whole
+    /// value in bytes.
     fn read_pieces(
         &self,
         first: FileBlock,

@@ -60,8 +60,8 @@ impl Digest {
 }
 
 impl Audit {
-    /// Counts one listed entry; the caller passes `.` and `..`, too. Returns an error if an earlier
-    /// entry has the same name.
+    /// Records one entry of the listing, for the comparison with the index. The caller passes `.`
+    /// and `..`, too. Returns the failed check if an earlier entry has the same name.
     pub fn see(&mut self, name: &[u8], cookie: Cookie) -> Option<DirectoryCheck> {
         if self.indexed.is_some() {
             self.listed.add(self.names.hash(name), cookie);
@@ -100,7 +100,8 @@ impl Directory<'_> {
         audit
     }
 
-    /// Whether the index has blocks of its own. Returns `false` if the extent map cannot be read.
+    /// Returns whether the index has blocks of its own. Returns `false` if the extent map cannot be
+    /// read.
     #[must_use]
     pub fn has_index_blocks(&self) -> bool {
         let is_local = matches!(self.inode.fork(ForkKind::Data), Fork::Local(_));

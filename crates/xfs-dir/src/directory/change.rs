@@ -89,7 +89,7 @@ pub(crate) enum EntrySearch<B> {
 }
 
 impl<B> EntrySearch<B> {
-    /// Whether the entry exists.
+    /// Returns whether the search has found an entry with the name.
     fn is_taken(&self) -> bool {
         match self {
             Self::Short(_, index) => index.is_some(),
@@ -190,14 +190,14 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// Removes an entry; returns the inode number and the file type that it had.
+    /// Removes the entry of a name. Returns the inode number and the file type that the entry had.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
         let search = self.seek(name)?;
         self.remove_at(name, search)
     }
 
-    /// Removes the entry that a search has found; returns the inode number and the file type that
-    /// it had.
+    /// Removes the entry that a search has found. Returns the inode number and the file type that
+    /// the entry had.
     pub(crate) fn remove_at(
         &mut self,
         name: &[u8],
@@ -250,7 +250,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Ok(found.inode)
     }
 
-    /// Whether the directory has no entries except `.` and `..`.
+    /// Returns whether the directory has no entries except `.` and `..`.
     pub(crate) fn is_empty(&mut self) -> Result<bool> {
         Ok(match self.form()? {
             Form::Short(short) => short.entries.is_empty(),
@@ -264,9 +264,9 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         })
     }
 
-    /// Whether a directory in node form has no entries except `.` and `..`. ferroxfs converts an
-    /// empty directory to a smaller form at once, but another implementation may leave it in node
-    /// form.
+    /// Returns whether a directory in node form has no entries except `.` and `..`. ferroxfs
+    /// converts an empty directory to a smaller form at once, but another implementation may leave
+    /// it in node form.
     fn is_empty_tree(&mut self, root: S::Block) -> Result<bool> {
         let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, 0)?;
         let mut live = 0;

@@ -66,7 +66,8 @@ pub(super) enum ListingStep {
 }
 
 impl Directory<'_> {
-    /// Returns the first step of an iteration that starts at cookie `from`.
+    /// Returns the step with which an iteration from cookie `from` begins: the short form, or a
+    /// data block.
     pub(super) fn first_step(&self, from: Cookie) -> Option<ListingStep> {
         Some(match self.inode.fork(ForkKind::Data) {
             Fork::Local(_) => ListingStep::ShortForm,

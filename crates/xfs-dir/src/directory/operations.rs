@@ -50,7 +50,8 @@ pub fn add_entry(
     DirectoryChange::new(&mut fork(tx, directory)).add(entry)
 }
 
-/// Removes an entry from a directory. Returns the inode number and the file type that it had.
+/// Removes an entry from a directory. Returns the inode number and the file type that the entry
+/// had.
 ///
 /// # Errors
 ///
@@ -170,7 +171,7 @@ pub fn find_entry(
     DirectoryChange::new(&mut fork(tx, directory)).find(name)
 }
 
-/// Whether a directory holds no entries except `.` and `..`.
+/// Returns whether a directory holds no entries except `.` and `..`.
 ///
 /// # Errors
 ///

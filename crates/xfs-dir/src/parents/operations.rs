@@ -27,11 +27,12 @@ use crate::store::live::LiveFork;
 /// The way in which the code changes a parent pointer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParentPath {
-    /// The short way if possible: by a change in the inode.
+    /// Changes the attributes in the inode if they fit there (the short way). Otherwise logs an
+    /// intent and changes them in a later transaction (the long way).
     #[default]
     Direct,
-    /// Always the long way: by an intent and a transaction of its own. For benchmarks and tests
-    /// only.
+    /// Always logs an intent and changes the attributes in a later transaction (the long way). For
+    /// benchmarks and tests only.
     Intents,
 }
 
@@ -81,9 +82,9 @@ pub fn replace_parent(
     change(tx, child, Some(old), Some(new), path)
 }
 
-/// Encodes this parent pointer, as the only attribute of a new file, in short form, so that the
-/// file is created with it in one step. Returns `None` if the encoded attribute is longer than
-/// `room` bytes.
+/// Encodes this parent pointer, as the only attribute of a new file, in short form, so that one
+/// transaction creates the file together with the pointer. Returns `None` if the encoded attribute
+/// is longer than `room` bytes.
 #[must_use]
 pub fn first_parent(
     directory: InodeNumber,
@@ -95,7 +96,8 @@ pub fn first_parent(
     short_form::encode_first(Namespace::Parent, name, value.as_bytes(), room)
 }
 
-/// Returns the number of blocks to reserve for changing a parent pointer the long way.
+/// Returns the number of blocks to reserve for a change of a parent pointer by an intent (the long
+/// way), when the attributes do not fit in the inode.
 #[must_use]
 pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
     attribute_blocks(geometry, name_bytes, size_of::<ParentDisk>())

@@ -36,7 +36,8 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
         Self { tx, inode, fork, geometry }
     }
 
-    /// Maps one extent at the start of `hole`, and returns the rest of the hole.
+    /// Allocates one extent and maps it at the start of `hole`, a range without mappings. Returns
+    /// the part of the hole that is still unmapped.
     pub(crate) fn map_head(&mut self, hole: BlockRange) -> Result<BlockRange> {
         if self.tx.blocks_left() < hole.length_blocks {
             return Err(PosixError::NoSpace.into());

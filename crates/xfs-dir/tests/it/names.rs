@@ -380,7 +380,7 @@ impl Names {
         self.set_value(file, (namespace, name), value)
     }
 
-    /// Sets a value of 60,000 bytes for a new attribute.
+    /// Sets a new attribute with a value of 60,000 bytes on a random file.
     pub(crate) fn set_long(&mut self) -> Result<()> {
         let Some(file) = self.pick(false) else { return self.create(false) };
         let name = (0..16).map(|_| b'a' + self.random.within(0..26) as u8).collect();
@@ -511,8 +511,8 @@ impl Model {
         }
     }
 
-    /// Returns the contents that another implementation must show: links, entries and attributes of
-    /// each inode.
+    /// Returns the contents that another implementation, such as the kernel, must show: links,
+    /// entries and attributes of each inode.
     #[allow(dead_code, reason = "one of two test programs asks others")]
     pub(crate) fn shown(&self) -> BTreeMap<u64, Shown> {
         let shown = |node: &Node| {
@@ -534,7 +534,7 @@ impl Model {
     }
 }
 
-/// The contents of an inode that another implementation must show.
+/// The parts of an inode that another implementation, such as the kernel, must show.
 #[allow(dead_code, reason = "one of two test programs asks others")]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {

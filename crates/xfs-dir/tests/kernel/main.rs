@@ -29,7 +29,8 @@ use names::{Model, Names, Shown};
 /// Number of operations for each geometry and seed.
 const STEPS: usize = 2500;
 
-/// Number of chains of transactions during which the image is copied, for each geometry.
+/// The number of chains of transactions that the test interrupts, for each geometry. It copies the
+/// image in the middle of a chain, as a crash at that moment would leave it.
 const CHAINS: usize = 12;
 
 fn main() -> ExitCode {
@@ -146,8 +147,8 @@ fn device(image: &Image) -> Result<SharedDevice, TrialError> {
     Ok(Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?))
 }
 
-/// Checks the image with `xfs_repair`, the kernel and ferroxfs. If `replays` is set, the kernel
-/// replays the log first.
+/// Checks the image with `xfs_repair -n`, which must find nothing, and compares the files that the
+/// kernel and ferroxfs show with `model`. If `replays` is set, the kernel replays the log first.
 fn judge(image: &Image, model: &Model, replays: bool) -> Result<(), TrialError> {
     if replays {
         image.mount(&[])?.unmount()?;

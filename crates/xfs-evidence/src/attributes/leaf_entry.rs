@@ -13,7 +13,7 @@ use xfs_format::{InodeNumber, StructureAddress};
 use super::{AttributeDoubt, namespace};
 use crate::volume::Trust;
 
-/// The address in errors that nobody reads.
+/// A placeholder for the address in errors that are discarded.
 const NOWHERE: StructureAddress = StructureAddress::Inode(InodeNumber(0));
 
 /// An attribute of a leaf.
@@ -24,8 +24,8 @@ pub(super) struct LeafEntry<'a> {
     pub(super) doubt: Option<AttributeDoubt>,
 }
 
-/// Returns the attributes of a leaf without those that readers ignore. An attribute of which a part
-/// is lost is `None`.
+/// Returns the attributes of a leaf without those that readers ignore. `None` stands for an
+/// attribute of which a part is lost.
 pub(super) fn entries<'a>(leaf: &AttrLeaf<'a>, trust: Trust) -> Vec<Option<LeafEntry<'a>>> {
     let is_live = |entry: &&AttrLeafEntryDisk| entry.flags & AttrFlags::INCOMPLETE.bits() == 0;
     let stored: Vec<AttrLeafEntryDisk> = leaf.table().iter().filter(is_live).copied().collect();
@@ -45,8 +45,9 @@ pub(super) fn entries<'a>(leaf: &AttrLeaf<'a>, trust: Trust) -> Vec<Option<LeafE
     .collect()
 }
 
-/// Returns whether an entry has its hash. A hash that is not in the order of its neighbours is the
-/// damaged field itself, if the hash of the name is in the order.
+/// Returns whether an entry can be believed. Its stored hash must be the hash of its name. If only
+/// the stored hash is damaged, the entry is believed too: the stored hash is then out of order
+/// among its neighbours, and the hash of the name is in order.
 fn is_believed(entry: &AttrEntry<'_>, hashes: &[u32], index: usize) -> bool {
     let Some(hash) = hash_of(entry) else { return false };
     let stored = hashes.get(index).copied();
@@ -68,7 +69,8 @@ fn hash_of(entry: &AttrEntry<'_>) -> Option<u32> {
     }
 }
 
-/// Returns an attribute whose flags are damaged, if other flags give it the hash that it has.
+/// Corrects the flags of a damaged entry: returns the attribute with other flags, with which the
+/// hash of the attribute is the stored hash. Returns `None` if no flags give that hash.
 fn corrected<'a>(leaf: &AttrLeaf<'a>, stored: AttrLeafEntryDisk) -> Option<LeafEntry<'a>> {
     let local = AttrFlags::LOCAL.bits();
     let stated = stored.flags & local;

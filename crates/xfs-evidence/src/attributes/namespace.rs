@@ -1,6 +1,7 @@
 //! The namespace of an attribute whose flags are damaged.
 //!
-//! Owns: which namespace was meant: that whose flags differ from the stored ones by the fewest bits.
+//! Owns: the choice of the namespace that was meant. Its flags differ from the stored flags by the
+//! fewest bits.
 //! A parent pointer proves itself by its value, or by its hash in a leaf.
 
 use xfs_format::attr::{AttrFlags, Namespace};
@@ -24,7 +25,7 @@ pub(super) struct MeantNamespace {
 }
 
 impl MeantNamespace {
-    /// Returns the doubt about an attribute with this namespace.
+    /// Returns the doubt about the attribute's namespace, or `None` if the namespace is certain.
     pub(super) fn doubt(self) -> Option<AttributeDoubt> {
         (!self.is_certain).then_some(AttributeDoubt::Namespace)
     }
@@ -37,8 +38,9 @@ pub(super) fn of_short_flags(flags: u8) -> Option<Namespace> {
     (namespace.flags().bits() == flags).then_some(namespace)
 }
 
-/// Returns the namespace that flags without a possible one mean. `fits` says whether the rest of
-/// the attribute is possible in a namespace. Returns `None` if no namespace fits.
+/// Returns the namespace that was meant by damaged flags, which name no possible namespace. `fits`
+/// says whether the rest of the attribute is possible in a namespace. Returns `None` if no
+/// namespace fits.
 ///
 /// An attribute that can be a parent pointer is one. If several others are possible, the name
 /// decides, and a name that decides nothing makes the attribute one of "trusted": only the

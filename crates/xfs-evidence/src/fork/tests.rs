@@ -1,4 +1,4 @@
-//! Tests of filling a map from another source.
+//! Tests that fill the gaps in the map of a fork with extents from another source.
 
 use std::time::{Duration, Instant};
 

@@ -33,7 +33,8 @@ const AGF_CRC: usize = 216;
 const INODE_SEARCH_BYTES: u64 = 256 << 20;
 /// The largest number of groups whose headers are used.
 const MOST_HEADERS: usize = 4096;
-/// The largest number of headers that are tried, one after another, as headers of the volume.
+/// The largest number of headers from which the search tries to compute the sizes of the volume,
+/// one after another.
 const MOST_TRIED: usize = 64;
 /// The length of the log, in blocks, that the superblock states: that of the shortest log, because
 /// the true place and length of the log are not known.
@@ -46,7 +47,7 @@ const VERSION_5: u16 = 5;
 /// smaller blocks.
 const DIRECTORY_BLOCK_LOG: u32 = 12;
 
-/// The headers of a group that were found.
+/// The AGF and the AGI of one group, as they were found on the device.
 struct Headers {
     /// The first byte of the group.
     start: u64,
@@ -55,7 +56,7 @@ struct Headers {
     agi: AgiDisk,
 }
 
-/// The sizes that the headers give.
+/// The sizes of the volume, computed from the headers of its groups.
 struct Sizes {
     block_bytes: u32,
     ag_blocks: u32,

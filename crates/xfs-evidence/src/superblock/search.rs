@@ -36,13 +36,13 @@ pub(super) struct Found {
     pub(super) has_rival: bool,
 }
 
-/// A copy with the groups that agree with it.
+/// A copy of a superblock, and the groups that agree with the copy.
 struct Candidate {
     copy: Copy,
     witnesses: Witnesses,
 }
 
-/// The different copies that the search met.
+/// The different copies of superblocks that the search has found so far.
 #[derive(Default)]
 struct Candidates(Vec<Candidate>);
 
@@ -92,8 +92,8 @@ pub(super) fn find(device: &dyn BlockDevice) -> Option<Found> {
     candidates.best()
 }
 
-/// Returns the places of the second group if the device has 2, 3, … equal groups, for each size of
-/// a block.
+/// Returns the possible offsets of the second group, in bytes, if the device consists of 2, 3, …
+/// equal groups. Each number of groups gives one offset for each block size.
 pub(super) fn likely_places(device: &dyn BlockDevice) -> impl Iterator<Item = u64> + use<> {
     let length = device.length_bytes();
     let most = (length / MIN_GROUP_BYTES).min(MOST_DIVISIONS);

@@ -20,7 +20,8 @@ fn directory_with_blocks(evidence: &Evidence<'_>) -> (InodeEvidence, ForkEvidenc
     (inode, map)
 }
 
-/// Returns a map in which `count` directory blocks all lie in the first block of `map`.
+/// Returns a map of `count` directory blocks that all point to the same disk blocks: the first
+/// blocks of `map`.
 fn aliased(map: &ForkEvidence, geometry: &Geometry, count: u64) -> ForkEvidence {
     let length_blocks = 1_u32 << geometry.directory_block_log;
     let first = map.extents.first().expect("the directory has blocks");

@@ -227,8 +227,9 @@ impl<'a> BtreeBlock<'a> {
     }
 }
 
-/// Returns the layout of a v4 block of this kind of btree, if `magic` is its magic number. Returns
-/// an error for any other number: the caller has compared it with the magic number of v5 blocks.
+/// Returns the layout of a v4 block of this kind of btree, if `magic` is its magic number. Any
+/// other number is an error, because the caller has already found that it is not the magic number
+/// of a v5 block.
 #[cold]
 fn layout_of_version_4(kind: BtreeKind, magic: u32) -> Result<&'static BtreeLayout, Check> {
     let layout = kind.layout_in(FormatVersion::V4);

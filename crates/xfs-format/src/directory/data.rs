@@ -446,8 +446,9 @@ fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Che
     }
 }
 
-/// Checks the tag in the last two bytes of a record (I1). `rest` is the block from the record on,
-/// which lies at `offset`. Returns `None` if `rest` is shorter than the record.
+/// Checks the tag in the last two bytes of a record (I1). `rest` holds the bytes of the block from
+/// the start of the record on, and `offset` is the record's offset in the block. Returns `None` if
+/// `rest` is shorter than the record.
 fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), DirectoryCheck>> {
     let (tag, _) = U16::ref_from_prefix(rest.get(length.checked_sub(2)?..)?).ok()?;
     let tag = tag.get();

@@ -157,7 +157,8 @@ impl<'a> LeafBlock<'a> {
         self.entries
     }
 
-    /// Returns the best free length of each data block, or `None` if this leaf is below a node.
+    /// Returns the length of the longest free record of each data block, or `None` if this leaf is
+    /// below a node.
     #[must_use]
     pub fn best_free(&self) -> Option<&'a [U16]> {
         self.best_free

@@ -214,8 +214,9 @@ impl InodeCore {
         self.check_extent_count(ForkKind::Attr, fork(bytes, self, ForkKind::Attr).len(), limit)
     }
 
-    /// Checks that the number of extents suits the fork: its format, its length of `room` bytes in
-    /// the inode, and the limit `most`.
+    /// Checks that a fork does not have more extents than its format allows. `room` is the length
+    /// of the fork in the inode, in bytes, and `most` is the limit of the extent counter. A btree
+    /// must have more extents than the inode has room for.
     fn check_extent_count(&self, kind: ForkKind, room: usize, most: u64) -> Result<(), InodeCheck> {
         let Some(format) = self.fork_format(kind) else { return Ok(()) };
         let extents = self.fork_extents(kind);

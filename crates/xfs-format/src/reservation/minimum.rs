@@ -16,17 +16,18 @@ const LOG_FACTOR: u64 = 3;
 /// Levels of the reverse map that old kernels assumed for any volume with shared extents.
 #[doc(alias = "XFS_OLD_REFLINK_RMAP_MAXLEVELS")]
 const OLD_REVERSE_MAP_LEVELS: u32 = 9;
-/// Steps that old kernels granted to writes and truncations of volumes with shared extents.
+/// Number of transactions of a chain for which old kernels granted log space to a write or a
+/// truncation, on volumes with shared extents.
 const OLD_REFLINK_STEPS: u32 = 8;
 /// Length in bytes of the longest attribute name, which the kernel counts with a zero byte at its
 /// end. The longest value takes the rest of the largest leaf entry.
 const LONGEST_NAME: u64 = 256;
 
-/// Returns the log space in bytes that one step of `bytes` bytes needs.
+/// Returns the log space in bytes that a transaction needs if it logs `bytes` bytes.
 ///
-/// The space includes operation headers, record headers for all records that the step may span, and
-/// the commit record, padded to the log's stripe unit. `record_bytes` is the size of the writer's
-/// buffers.
+/// The space includes operation headers, record headers for all records that the transaction may
+/// span, and the commit record, padded to the log's stripe unit. `record_bytes` is the size of the
+/// writer's buffers.
 #[doc(alias = "xfs_log_calc_unit_res")]
 #[must_use]
 pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> u64 {

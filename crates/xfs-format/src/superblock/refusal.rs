@@ -5,7 +5,7 @@ use crate::features::{
     FormatVersion, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures, VersionFlags,
 };
 
-/// The kind of access to a volume for which support is asked.
+/// A kind of access to a volume. The features of the volume decide whether ferroxfs supports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeAccess {
     /// Reads and describes the superblock and the headers.

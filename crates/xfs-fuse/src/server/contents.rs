@@ -87,7 +87,7 @@ impl Server {
     }
 
     /// Returns the file of a handle. On a read-only mount the kernel opens no handle. The node is
-    /// opened in that case, because nothing is written and the kernel has checked permissions.
+    /// then opened here, because nothing is written and the kernel has checked permissions.
     fn file(&self, node: u64, handle: u64) -> Result<Arc<File>, Errno> {
         match self.handles.file(handle) {
             Some(file) => Ok(file),
@@ -298,7 +298,8 @@ struct FilePosition<'a> {
 
 /// Copies a range by sharing its blocks, or else copies some of its bytes. Returns the number of
 /// bytes copied. Calls `note_part` if sharing has failed half way, so that more bytes may have
-/// changed than this number. The kernel drops its cached pages only for this number of bytes.
+/// changed than this number. The kernel drops its cached pages only for the returned number of
+/// bytes.
 fn copy(
     from: FilePosition<'_>,
     to: FilePosition<'_>,
@@ -326,7 +327,8 @@ fn is_refused(error: &Error) -> bool {
 }
 
 /// Answers a READ through a pipe with data of the image, without a copy in this process. Returns
-/// the length of the data in bytes, or `None` if the request is not answered yet.
+/// the length of the data in bytes. Returns `None` if nothing was sent: the caller must then answer
+/// with copied data.
 ///
 /// The blocks are on loan until the kernel has its own copy: until then they are neither reused nor
 /// overwritten. So no later write, to this file or to another one, can change the answer.

@@ -196,8 +196,8 @@ fn file_flags(metadata: &Metadata) -> FileFlags {
 }
 
 /// Returns the settings to change: the flags, and the fields that differ from `metadata`. So a
-/// request is never refused because of a field that it does not change. Returns EINVAL for a hint
-/// without its flag.
+/// request is never refused because of a field that it does not change. Returns EINVAL for an
+/// extent size hint whose flag is not set.
 fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Result<SetAttributes, Errno> {
     let xflags = ExtendedFlags::from_bits_retain(wanted.xflags);
     let hint = |flags, bytes: u32| match xflags.intersects(flags) || bytes == 0 {

@@ -200,8 +200,8 @@ impl Server {
         self.sync_if_required(&directory)
     }
 
-    /// Keeps a file if it has no name any more, for programs that have the file open. The caller
-    /// has just removed a name of the file.
+    /// Stores the node of a file that has no name any more, for programs that have the file open.
+    /// Does nothing if the file has another name. The caller has just removed a name of the file.
     fn keep_unnamed(&self, node: Node) -> Result<(), Errno> {
         if node.metadata().nlink == 0 {
             self.unlinked.keep(self.node_of(node.number()), self.with_all_rights(node)?);

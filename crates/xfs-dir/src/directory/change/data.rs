@@ -291,7 +291,7 @@ pub(super) fn put_all<'e>(
     }
 }
 
-/// Whether the block contains no entries: one free record fills it up to byte `end`.
+/// Returns whether the block contains no entries: one free record fills it up to byte `end`.
 pub(super) fn is_all_free(bytes: &[u8], end: usize) -> bool {
     longest(bytes) == (DATA_HEADER..end)
 }

@@ -231,7 +231,7 @@ fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     }
 }
 
-/// Whether a block of the free-space index has a length at `index`.
+/// Returns whether a block of the free-space index has a length at `index`.
 fn has_length(bytes: &[u8], index: usize) -> bool {
     let count = u32_at(bytes, COUNT) as usize;
     index < count && u16_at(bytes, BASE + LENGTH * index) != NULL_OFFSET

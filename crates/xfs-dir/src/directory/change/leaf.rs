@@ -27,8 +27,8 @@ pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - BASE) / ENTRY
 }
 
-/// Whether the only leaf of a leaf form has room for this number of entries and of best free
-/// lengths, one for each data block.
+/// Returns whether the only leaf of a leaf form has room for `entries` index entries and for
+/// `lengths` best free lengths. A best free length is that of a data block's longest free record.
 pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: usize) -> bool {
     BASE + ENTRY * entries + size_of::<u16>() * lengths + TAIL <= block_bytes
 }
@@ -38,7 +38,8 @@ pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: 
 pub(super) struct LeafCounts {
     pub(super) run: HashRun,
     pub(super) stale: usize,
-    /// Number of best free lengths in an only leaf: one for each data block.
+    /// Number of best free lengths in an only leaf: for each data block, the length of its longest
+    /// free record.
     pub(super) lengths: usize,
     is_only: bool,
     block_bytes: usize,
@@ -57,15 +58,17 @@ impl LeafCounts {
         self.run.count - self.stale
     }
 
-    /// Whether the leaf has room for one more entry and `lengths` more best free lengths, without
-    /// the removal of stale entries.
+    /// Returns whether the leaf has room for one more index entry and `lengths` more best free
+    /// lengths, without the removal of stale entries. A best free length is that of a data block's
+    /// longest free record.
     pub(super) const fn has_room(&self, lengths: usize) -> bool {
         let entries = self.run.count + if self.stale == 0 { 1 } else { 0 };
         self.fits(entries, lengths)
     }
 
-    /// Whether the leaf has room for one more entry and `lengths` more best free lengths after all
-    /// stale entries are removed.
+    /// Returns whether the leaf has room for one more index entry and `lengths` more best free
+    /// lengths after all stale entries are removed. A best free length is that of a data block's
+    /// longest free record.
     pub(super) const fn has_room_compacted(&self, lengths: usize) -> bool {
         self.fits(self.live() + 1, lengths)
     }
@@ -188,8 +191,8 @@ pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     edit.put_u32(end, counts.lengths as u32 + 1);
 }
 
-/// Removes the best free lengths of missing data blocks at the end of the table. Returns the number
-/// of lengths that are left.
+/// Removes best free lengths (those of the longest free records) from the end of the table, as long
+/// as their data blocks do not exist. Returns the number of lengths that are left.
 pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     let counts = LeafCounts::of(edit.bytes());
     let last = lengths(edit.bytes()).collect::<Vec<_>>();
@@ -215,7 +218,8 @@ pub(super) fn into_only_leaf(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     put_lengths(edit, lengths);
 }
 
-/// Writes the best free lengths of all data blocks at the end of an only leaf.
+/// Writes the best free lengths of all data blocks, those of their longest free records, at the end
+/// of an only leaf.
 pub(super) fn put_lengths(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u32(edit.length() - TAIL, lengths.len() as u32);
     let counts = LeafCounts::of(edit.bytes());

@@ -147,8 +147,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Whether a data block has the magic number that data blocks have in the leaf form and the
-    /// node form.
+    /// Returns whether a data block has the magic number that data blocks have in the leaf form and
+    /// the node form.
     pub(super) fn verify_data_magic(&self, block: &S::Block) -> bool {
         let at = offset_of!(DataHeaderDisk, magic);
         self.store.view(block, |bytes| crate::edit::u32_at(bytes, at)) == DATA_MAGIC

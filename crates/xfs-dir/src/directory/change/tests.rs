@@ -366,7 +366,8 @@ fn entry_of_the_block_form_leaves_room_for_its_own_index_entry() {
     }
 }
 
-/// Checks a directory whose leaves are too many for one node, which therefore splits.
+/// Adds and then removes entries with these names, and compares the directory with a map. The names
+/// need more leaves than one node can point to, so the directory gets nodes above nodes.
 fn check_nodes_above_nodes(names: &[String]) {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
     for (number, name) in names.iter().enumerate() {

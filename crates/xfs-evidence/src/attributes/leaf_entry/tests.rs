@@ -10,7 +10,8 @@ use crate::volume::Trust;
 
 const BLOCK_BYTES: usize = 1024;
 
-/// The attributes of the leaf of the cases. The last one is a parent pointer.
+/// Returns the attributes of the undamaged leaf that each test damages. The last one is a parent
+/// pointer.
 fn attributes() -> Vec<AttrEntry<'static>> {
     let remote = AttrValue::Remote { first_block: FileBlock(3), length_bytes: 9000 };
     let pointer = &[0, 0, 0, 0, 0, 0, 0, 128, 0, 0, 0, 7];
@@ -25,7 +26,7 @@ fn attributes() -> Vec<AttrEntry<'static>> {
     all
 }
 
-/// Returns a leaf with the attributes, and the table of its entries.
+/// Returns a leaf that holds `attributes()`, and the table of its entries.
 fn leaf() -> (Vec<u8>, Vec<AttrLeafEntryDisk>) {
     let mut bytes = vec![0; BLOCK_BYTES];
     let mut table = Vec::new();

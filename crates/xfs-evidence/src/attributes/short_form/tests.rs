@@ -5,7 +5,7 @@ use xfs_format::attr::{AttrEntry, AttrValue, Namespace};
 
 use super::records;
 
-/// The names and values of the form of the cases.
+/// The attributes of the undamaged short form that each test damages.
 const ATTRIBUTES: [(Namespace, &[u8], &[u8]); 4] = [
     (Namespace::Parent, b"file", &[0, 0, 0, 0, 0, 0, 0, 128, 0, 0, 0, 7]),
     (Namespace::User, b"first", b"value of the first"),

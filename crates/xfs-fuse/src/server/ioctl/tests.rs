@@ -21,8 +21,8 @@ fn call(server: &Server, node: u64, command: u32, argument: &[u8]) -> Result<Vec
     ask(server, Opcode::Ioctl, node, &body).map(|answer| answer[size_of::<IoctlOut>()..].to_vec())
 }
 
-/// Checks two rules of the kernel's XFS: a hint without its flag is refused, and a flag without a
-/// hint is dropped.
+/// Checks two rules of the kernel's XFS: an extent size hint without its flag is refused, and a
+/// flag without its hint is dropped.
 #[test]
 fn hint_without_its_flag_is_refused_or_dropped() {
     let server = server(make_with("-l size=16m -m reflink=0"));
