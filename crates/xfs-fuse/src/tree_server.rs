@@ -100,7 +100,7 @@ pub struct TreeAttributes {
     pub blocks: u64,
     /// Type and permissions.
     pub mode: u32,
-    /// Number of names.
+    /// Number of names (hard links) of the node.
     pub links: u32,
     /// User ID of the owner.
     pub uid: u32,
@@ -119,7 +119,7 @@ pub struct TreeAttributes {
 /// An entry of a directory in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// The name.
+    /// The name of the entry.
     pub name: Vec<u8>,
     /// The inode number that programs see.
     pub inode: u64,
@@ -132,7 +132,7 @@ pub struct TreeEntry {
 pub struct TreeXattr {
     /// The name with its namespace, as Linux shows it.
     pub name: Vec<u8>,
-    /// The value.
+    /// The value of the attribute.
     pub value: Vec<u8>,
 }
 

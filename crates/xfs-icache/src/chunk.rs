@@ -94,7 +94,7 @@ impl Residency {
         self.holders += 1;
     }
 
-    /// Removes a holder that kept the chunk in the index.
+    /// Removes one of the holders that keep the chunk in the index.
     pub(crate) fn let_go(&mut self) {
         assert!(self.holders > 0, "a chunk that nobody held let go");
         self.holders -= 1;

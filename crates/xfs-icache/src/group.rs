@@ -43,7 +43,7 @@ struct Order<K: InodeKind> {
     chunks: BTreeMap<u32, Arc<Chunk<K>>>,
     /// Key (inode number / 64) of the chunk that the clock hand visits next.
     hand: u32,
-    /// Number of times that the hand has passed the last chunk of the group.
+    /// Number of times that the group's clock hand has passed the last chunk of the group.
     round: ClockRound,
 }
 
@@ -81,8 +81,8 @@ impl<K: InodeKind> Order<K> {
         last.map_or(NextChunk::End, NextChunk::Passed)
     }
 
-    /// Moves the hand past the next chunk with an idle inode, and returns the chunk. Does nothing
-    /// if the hand is no longer in this round.
+    /// Moves the group's clock hand past the next chunk that has an idle inode, and returns that
+    /// chunk. Does nothing if the hand is no longer in the round `round`.
     fn move_hand(&mut self, round: ClockRound) -> NextChunk<K> {
         if round != self.round {
             return NextChunk::End;

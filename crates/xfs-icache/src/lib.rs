@@ -12,7 +12,7 @@
 //! | `inode_walk` | iteration over all cached inodes |
 //! | `per_cpu_refs` | references that the handles of one processor share |
 //! | `dentry_cache` | the meaning of names |
-//! | `small` | a second filesystem over the same walks, in memory and without an index |
+//! | `small` | a small filesystem in memory, whose inodes are in one list instead of an index |
 //!
 //! The design stands in docs/internals/cache.md.
 

@@ -55,7 +55,7 @@ impl SmallInode {
         self.nlink.load(Ordering::Acquire)
     }
 
-    /// Counts a new name of the inode.
+    /// Adds 1 to the link count of the inode, for a new name.
     pub fn link(&self) {
         self.nlink.fetch_add(1, Ordering::AcqRel);
     }
@@ -142,7 +142,7 @@ impl Inode for SmallInode {
     }
 }
 
-/// The limit of the memory of a filesystem, and how much is in use.
+/// The number of bytes of memory that a filesystem may use, and the number that it uses now.
 pub struct Room {
     most_bytes: u64,
     used_bytes: AtomicU64<Volume>,
@@ -186,7 +186,7 @@ impl Room {
 pub struct Small {
     list: InodeList<SmallKind>,
     active: AtomicBool<Volume>,
-    /// The limit of the filesystem's memory, and how much is in use.
+    /// The number of bytes of memory that the filesystem may use, and the number that it uses now.
     pub room: Arc<Room>,
 }
 

@@ -118,7 +118,7 @@ impl FakeStore {
     }
 }
 
-/// The types of fake inodes.
+/// The types of the fakes that the inode cache of a test holds: inodes, contents and watches.
 pub(crate) enum FakeKind {}
 
 impl InodeKind for FakeKind {

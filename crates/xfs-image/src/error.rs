@@ -17,7 +17,7 @@ pub enum ImageError {
     Refused {
         /// The format of the image.
         contents: Contents,
-        /// The feature.
+        /// The unsupported feature.
         refusal: ImageRefusal,
     },
     /// A part of the image is damaged.
@@ -25,7 +25,7 @@ pub enum ImageError {
     Damaged {
         /// The format of the image.
         contents: Contents,
-        /// The damaged part.
+        /// The name of the damaged part of the image.
         part: &'static str,
     },
     /// The image needs another file, which is not opened.

@@ -5,7 +5,8 @@
 //! finding a volume on a disk.
 //!
 //! Nothing in an image or from a server is trusted. Tables are read entry by entry through a
-//! bounded cache, and no number of an image decides how much memory is allocated without a limit.
+//! bounded cache. If a number in an image states how much memory to allocate, a limit applies to
+//! it.
 
 mod bytes;
 mod device;

@@ -57,7 +57,8 @@ pub(crate) const fn root_capacity(bytes: usize) -> usize {
     bytes.saturating_sub(EXTENT_ROOT_HEADER_BYTES) / EXTENT_BYTES
 }
 
-/// Returns the number of bytes of a root with `children` children.
+/// Returns the length in bytes of the root of an extent btree with `children` children, as the
+/// inode stores it.
 pub(crate) const fn root_bytes(children: usize) -> usize {
     EXTENT_ROOT_HEADER_BYTES + children * EXTENT_BYTES
 }
@@ -90,8 +91,8 @@ pub(crate) struct DataUse {
     pub(crate) bytes: usize,
 }
 
-/// Returns the lowest offset, in units of 8 bytes, that leaves the data fork enough room. Returns
-/// `None` if the offset may not change.
+/// Returns the lowest offset of the attribute fork, in units of 8 bytes, that leaves the data fork
+/// enough room. Returns `None` if the attribute fork must stay where it is.
 fn lowest_offset(core: &InodeCore, data: DataUse, geometry: &Geometry) -> Option<usize> {
     let needed = match data.format {
         ForkFormat::Device => return Some(usize::from(DEVICE_OFFSET)),

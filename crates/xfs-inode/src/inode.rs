@@ -137,7 +137,7 @@ impl Inode {
         }
     }
 
-    /// Creates the inode from the image in its log item.
+    /// Creates the inode from `image`, the copy of the inode that its log item holds.
     pub(crate) fn from_image(image: InodeImage, geometry: &Geometry) -> Result<Self> {
         let InodeImage { core, data, attr } = image;
         let file_type = core.file_type().ok_or(PosixError::NotFound)?;

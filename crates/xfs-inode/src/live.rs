@@ -261,8 +261,8 @@ impl LiveInode {
         Ok(Arc::new(Self::loaded(record, view)))
     }
 
-    /// Loads an inode from the image that came with its log record. The caller must have held the
-    /// record's latch in shared mode since it got the image.
+    /// Loads an inode from `image`, the copy of the inode that came with its log record. The caller
+    /// must have held the record's latch in shared mode since it got the copy.
     ///
     /// # Errors
     ///
@@ -454,7 +454,7 @@ fn view_of_image(image: InodeImage, geometry: &Geometry) -> Result<Inode> {
     Inode::from_image(image, geometry)
 }
 
-/// Encodes the readers' view as the image that is logged.
+/// Encodes the readers' view of an inode in the form in which the inode is logged.
 fn image_of(view: &Inode) -> InodeImage {
     let [data, attr] = [ForkKind::Data, ForkKind::Attr].map(|kind| view.fork(kind).encode());
     InodeImage { core: view.core().clone(), data, attr }

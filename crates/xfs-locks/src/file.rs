@@ -203,7 +203,7 @@ impl<'a> FileLocks<'a> {
     }
 
     /// Returns whether the file has a `LockContext`. A benchmark calls this to find out how much
-    /// time the word saves.
+    /// time the `LockWord` saves.
     #[must_use]
     pub fn has_context(self) -> bool {
         self.state.context.value().is_some()

@@ -34,9 +34,9 @@ pub enum LeaseKind {
 /// The guarantee that a lease gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseMode {
-    /// No open of the file is for writing.
+    /// A lease with the promise that no program has the file open for writing.
     Read,
-    /// No other open of the file exists.
+    /// A lease with the promise that the file has no other open.
     Write,
 }
 

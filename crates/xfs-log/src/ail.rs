@@ -364,7 +364,7 @@ impl Ail {
         report
     }
 
-    /// Returns the sums over all pushes since the log was opened.
+    /// Returns the counts of all pushes since the log was opened, as sums.
     pub(crate) fn push_counts(&self) -> PushCounts {
         let [walks, started, pinned, locked, underway] =
             std::array::from_fn(|kind| self.pushes.sum(kind));

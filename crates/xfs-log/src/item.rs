@@ -40,7 +40,7 @@ pub enum CheckpointEnd {
 /// The outcome of a request to write an item to its home location on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// The item is written: the AIL removes it.
+    /// The item is at its home location already, and the AIL removes it.
     Done,
     /// A write has started. The item leaves the AIL when the write is done.
     Started,
@@ -103,9 +103,9 @@ pub trait LogItem: Send + Sync + 'static {
 
 /// The state that the log keeps in each item.
 ///
-/// The fields are plain words, except for a lock on the vector. A commit has the item locked. The
-/// position in the AIL is written under the lock of the AIL, except by a thread that removes the
-/// item without that lock (`leave_from`).
+/// All fields except the vector, which has a lock, are plain words. They are written by a commit,
+/// which has the item locked. Only the position in the AIL is written under the lock of the AIL
+/// instead, or without that lock by a thread that removes the item (`leave_from`).
 #[derive(Default)]
 pub struct ItemState {
     /// The sequence number of the last checkpoint to which the item was committed; 0 before the

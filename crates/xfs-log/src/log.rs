@@ -346,10 +346,11 @@ impl Log {
 /// of checkpoints that can begin in one block.
 const NUMBERS_PER_BLOCK: u32 = 64;
 
-/// Returns the number from which a session (from opening the log to closing it) counts its
-/// checkpoints, if it begins at this head. Each block of each cycle has numbers of its own, and a
-/// session uses fewer numbers than the blocks that it writes have. So no checkpoint that an earlier
-/// session left in the log has the number of a new one.
+/// Returns the transaction number from which a session (from opening the log to closing it) counts
+/// its checkpoints, if the session begins at the head `head`. A range of numbers belongs to each
+/// block in each cycle of the log. A session uses fewer numbers than belong to the blocks that it
+/// writes. So a new checkpoint never gets the number of a checkpoint that an earlier session left
+/// in the log.
 pub(crate) const fn first_number(head: Lsn, log_blocks: u32) -> u32 {
     head.cycle().wrapping_mul(log_blocks).wrapping_add(head.block()).wrapping_mul(NUMBERS_PER_BLOCK)
 }

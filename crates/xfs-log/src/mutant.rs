@@ -17,7 +17,8 @@ pub(crate) enum Mutant {
     StartOutOfOrder,
     /// The switch to the next checkpoint locks one slot after the other, instead of all at once.
     SlotsOneByOne,
-    /// An item that moves between slots again keeps its shared vector of the previous checkpoint.
+    /// If an item is committed through several slots in two successive checkpoints, it keeps the
+    /// shared vector of the first one.
     SharedVectorKept,
     /// No flush precedes a record with COMMIT.
     NoPreflush,
@@ -28,15 +29,15 @@ pub(crate) enum Mutant {
     FirstCycleCached,
     /// Records of the second cycle do not wait for those of the first cycle.
     SecondCycleEarly,
-    /// Other threads may append to the next record before the rest of a region that is split over
-    /// records.
+    /// If a region is split over records, other threads may append to the next record before it has
+    /// the rest of the region.
     PiecesApart,
     /// The thread that wrote an item to disk reads its number in the AIL after the item has left
     /// the AIL.
     NumberReadLate,
     /// The tail does not wait at the START of checkpoints that are being written.
     TailPastStart,
-    /// Granted bytes are given back before the head has moved over them.
+    /// The granted bytes of a checkpoint are given back before the head has moved past its records.
     GrantBeforeHead,
     /// The waiter with the smallest request is served first.
     SmallestFirst,

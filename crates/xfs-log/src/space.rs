@@ -44,7 +44,8 @@ use crate::health::Health;
 use crate::mutant::{ActiveMutant, mutate};
 use wait_queue::{SpaceWaiter, WaitQueue};
 
-/// The size of the largest log in bytes: used and granted bytes take 32 bits each in the word.
+/// The size of the largest log in bytes. One word holds the used and the granted bytes, each in 32
+/// bits.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
 
 /// Flag in the word of used and granted bytes: new transactions get no bytes. It is the lowest bit
@@ -421,7 +422,8 @@ impl LogSpace {
         Ok(())
     }
 
-    /// Empties all caches, and serves the queue of waiters with their bytes.
+    /// Moves the bytes of all caches to the free space, and then grants free bytes to the waiters
+    /// in the queue.
     fn drain_and_serve(&self, queue: &mut WaitQueue) {
         self.drain();
         self.serve(queue);

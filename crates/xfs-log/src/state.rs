@@ -28,10 +28,10 @@
 //! that has the log's cycle and is wrong. Such a record is damage, and the log is refused: the
 //! records after it may have been acknowledged.
 //!
-//! | record | before the head | after the tail |
+//! | record | in the first pass, before the head | in the second pass, from the tail on |
 //! |---|---|---|
 //! | checksum fails | torn | torn |
-//! | no header where the record before ends | damage | torn: new blocks lie over the header |
+//! | no header where the previous record ends | damage | torn: new blocks lie over the header |
 //! | header with impossible version, length or size | damage | damage |
 //! | checksum holds; wrong LSN, tail or UUID | damage | damage |
 //!
@@ -271,9 +271,9 @@ struct BadRecord {
 /// The ways in which a torn write may have damaged a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tear {
-    /// The record itself was being written.
+    /// When the power failed, the record itself was being written.
     Writing,
-    /// New records were being written over this old record.
+    /// When the power failed, new records were being written over this old record.
     Overwriting,
 }
 

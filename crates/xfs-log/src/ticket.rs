@@ -50,7 +50,8 @@ impl Ticket {
         Ok(Self { unit_bytes, left_bytes: unit_bytes, later, floor: 0, is_recovery: false })
     }
 
-    /// Creates a ticket of one unit whose space a recovery has already taken.
+    /// Creates a ticket for one transaction. A recovery has already taken `unit_bytes` bytes of log
+    /// space for it.
     pub(crate) const fn of_recovery(unit_bytes: u64) -> Self {
         Self { unit_bytes, left_bytes: unit_bytes, later: 0, floor: 0, is_recovery: true }
     }

@@ -78,7 +78,8 @@ impl RecordLayout {
         self.payload_bytes() - OPERATION_BYTES - LOST_BYTES
     }
 
-    /// Returns the number of bytes of a full record that are not items.
+    /// Returns the number of bytes in a full record that are not bytes of items: headers, and bytes
+    /// lost to alignment.
     #[must_use]
     pub const fn overhead_bytes(&self) -> u32 {
         self.header_bytes() + OPERATION_BYTES + LOST_BYTES

@@ -20,8 +20,8 @@ use crate::transport::wire::{OPEN_DIRECT_IO, OPEN_KEEP_CACHE, SetAttrIn, set};
 /// How many seconds the kernel may cache a regular file's attributes. The block count changes when
 /// the kernel writes data, and the kernel does not request the new count then.
 const VALID_SECONDS: u64 = 1;
-/// The longest tick of the kernel's coarse clock, from which its times come. ferroxfs's clock is
-/// finer, so a time of ferroxfs that is later than the kernel's by less than a tick belongs to the
+/// The longest tick of the coarse clock from which the kernel takes file times. ferroxfs's clock is
+/// finer. So a time of ferroxfs that is later than the kernel's by less than a tick belongs to the
 /// same change.
 const TICK_NS: i128 = 10_000_000;
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;

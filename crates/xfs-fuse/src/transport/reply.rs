@@ -176,8 +176,9 @@ impl<'a> Reply<'a> {
         self.buffer.body().get(..self.length).unwrap_or_default()
     }
 
-    /// Returns `Ok` with the answer if its body has left the lent memory because it did not fit,
-    /// and otherwise `Err` with the answer unchanged.
+    /// Returns `Ok` with the answer if its body lies in memory of its own, because it did not fit
+    /// in the memory that was lent for it. Otherwise returns `Err` with the answer, whose body
+    /// stays in the lent memory.
     pub(crate) fn moved(self) -> Result<Reply<'static>, Self> {
         match self.buffer {
             Buffer::Own(pages) => Ok(Reply {

@@ -15,7 +15,7 @@ use super::wire::{InHeader, Opcode, RingHeader};
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     header: InHeader,
-    /// The arguments, if they lie in other memory than the body. Otherwise empty.
+    /// The arguments of the request, if they do not lie in `body`. Otherwise empty.
     arguments: &'a [u8],
     body: &'a [u8],
 }

@@ -46,10 +46,10 @@ use super::wire::{OutHeader, RingCommand, RingHeader, ring};
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 /// Pause before a retry when the kernel has no memory for a call that enters the ring.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Offset in the shared memory of the list of memory areas, which `ring::REGISTER` passes to the
-/// kernel.
+/// Offset of the list of memory areas in the memory that the ring shares with the kernel.
+/// `ring::REGISTER` passes the list to the kernel.
 const AREAS_OFFSET: usize = 2048;
-/// Offset of the contents area in the shared memory.
+/// Offset of the contents area in the memory that the ring shares with the kernel.
 const CONTENTS_OFFSET: usize = PAGE_BYTES as usize;
 /// Number of memory areas that [`ring::REGISTER`] names: the headers and the contents.
 const AREAS: u32 = 2;

@@ -80,8 +80,8 @@ pub trait Handler: Send + Sync + 'static {
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno>;
 }
 
-/// The slot of a worker for the handler, locked while the worker handles a request. `None` after
-/// the end of the session.
+/// The reference by which one worker has the handler. It is locked while the worker handles a
+/// request, and `None` after the end of the session.
 pub(super) type HandlerSlot<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 
 /// An event that a worker or another thread sends to the thread that waits in [`Session::wait`].

@@ -25,8 +25,8 @@ fn finding_of(error: &SuperblockError, geometry: &Geometry) -> Finding {
     }
 }
 
-/// Checks an image. If the first superblock does not decode, a copy of it takes its place, and the
-/// damage is a finding. Returns the reason if the volume is refused.
+/// Runs the checker on an image. If the first superblock does not decode, a copy of it takes its
+/// place, and the damage is a finding. Returns the reason if the volume is refused.
 fn checked(image: &Image) -> Result<Report, String> {
     let mut sector = vec![0; 4096.min(image.length_bytes())];
     image.read_at(&mut sector, 0).expect("an image has a first sector");

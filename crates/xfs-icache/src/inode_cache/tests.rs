@@ -35,7 +35,7 @@ fn store() -> (Arc<FakeStore>, Vec<InodeNumber>) {
     (store, numbers)
 }
 
-/// Calls `act` with a new cache over the files of a store, once for each kind of index.
+/// Calls `act` with the files of a store and a new cache over them, once for each kind of index.
 fn check(act: impl Fn(&FakeCache, &[InodeNumber])) {
     let (store, numbers) = store();
     for index in [InodeIndex::ByGroup, InodeIndex::OneList] {

@@ -24,10 +24,11 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// The moment at which the processor slots are visited, so that they forget a removed file.
+/// The moment at which the processor slots are made to forget a removed file: after or before the
+/// file's inode is marked as draining.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Collapse {
-    /// The slots are visited after the inode was marked as draining, as I1 of
+    /// The slots are made to forget the inode after the inode was marked as draining, as I1 of
     /// `xfs_icache::per_cpu_refs` requires.
     Drained,
     Before,
@@ -44,8 +45,9 @@ fn open_and_close(cache: &InodeCache<Arc<FakeStore>>, refs: &PerCpuRefs<Arc<Fake
     release_ref(held, cache);
 }
 
-/// Removes a file that several threads open. Checks that it is freed when its last reference is
-/// released, and that no slot remembers it.
+/// Removes a file that several threads open. `visit` is the moment at which the slots are made to
+/// forget the file. Checks that the file is freed when its last reference is released, and that no
+/// slot remembers it.
 fn opens_beside_removal(visit: Collapse) {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
     store.create(NUMBER, drop);
@@ -75,8 +77,8 @@ fn opens_beside_removal(visit: Collapse) {
     assert_eq!(count_inodes(&*cache).total(), 0);
 }
 
-/// Checks I1 of `xfs_icache::per_cpu_refs`: no processor slot remembers an inode after the visit
-/// that makes the slots forget it.
+/// Checks I1 of `xfs_icache::per_cpu_refs`: once each processor slot was made to forget the inode
+/// of a removed file, no slot remembers it.
 #[test]
 fn removed_file_leaves_no_slot_behind() {
     explore(|| opens_beside_removal(Collapse::Drained));

@@ -15,9 +15,9 @@
 //!               +--------------------------------------------------------------------------+
 //! ```
 //!
-//! A caller that sends a request does not have the role of the receiver, so the role is left to the
-//! callers that wait for replies. They receive meanwhile, so a server that is busy sending does not
-//! block both sides.
+//! While a caller sends a request, it does not have the role of the receiver. Each reply that is
+//! due then belongs to another caller, and that caller receives it. So a server that is blocked
+//! because it sends a reply does not block both sides.
 //!
 //! Lock order: `sending`, then `state`. Neither is held while a reply is received.
 

@@ -157,7 +157,8 @@ impl LiveInode {
     ///
     /// # Errors
     ///
-    /// [`PosixError::InvalidArgument`] for more extents, or the errors of [`unmap`](Self::unmap).
+    /// [`PosixError::InvalidArgument`] if the run is mapped to more than two extents, or the errors
+    /// of [`unmap`](Self::unmap).
     pub fn unmap_run(
         &self,
         tx: &mut Transaction<'_>,

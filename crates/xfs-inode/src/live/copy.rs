@@ -110,8 +110,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Fills the blocks of a copy: with the new bytes where the piece has bytes, and elsewhere with
-    /// the contents of `old`.
+    /// Fills the blocks `copy`, which replace the shared blocks `old`. They get the bytes of the
+    /// write where `piece` (the part of the write in these blocks) has bytes, and the contents of
+    /// `old` elsewhere.
     fn fill_copy(&self, old: &Extent, copy: &Extent, piece: FileBytes<'_>) -> Result<()> {
         let (cache, geometry) = (self.journal.cache(), self.journal.geometry());
         let written = match piece.bytes.is_empty() {

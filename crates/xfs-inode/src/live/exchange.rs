@@ -26,8 +26,8 @@ use super::write::check_end;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-/// Number of pairs of exchanged mappings for which blocks for one split of each btree are reserved.
-/// A leaf holds more records than this number, so it splits more rarely.
+/// An exchange reserves the blocks that one split of each btree may take for each group of this
+/// many pairs of mappings. A leaf holds more records than this number, so it splits more rarely.
 const PAIRS_PER_SPLIT: u64 = 16;
 
 /// Two ranges of equal length in two files, to be exchanged.

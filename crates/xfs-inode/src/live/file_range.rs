@@ -17,9 +17,9 @@ use crate::edit::BlockRange;
 /// The offsets at which a range may begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RangeEdges {
-    /// At any byte.
+    /// The range may begin and end at any byte.
     Anywhere,
-    /// Only at block boundaries. The range must not be empty.
+    /// The range must begin and end at block boundaries, and must not be empty.
     BetweenBlocks,
 }
 

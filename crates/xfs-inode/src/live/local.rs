@@ -18,9 +18,9 @@ use crate::fork_room::{self, DataUse};
 use crate::inode::Inode;
 
 impl LiveInode {
-    /// Returns the largest number of bytes that a fork can hold in the inode at present. For the
-    /// attribute fork, the result is the number of bytes if the fork started at the lowest offset
-    /// that the data fork allows.
+    /// Returns the largest number of bytes that a fork can hold in the inode. For the data fork,
+    /// this is its present length. For the attribute fork, it is the length that the fork would
+    /// have at the lowest offset that the data fork allows.
     #[must_use]
     pub fn local_room(&self, geometry: &Geometry, kind: ForkKind) -> usize {
         let inode = self.inode();
@@ -185,9 +185,9 @@ impl LiveInode {
         }
     }
 
-    /// Returns a root of the data fork that fits before `offset`. If the children of the present
-    /// root do not fit, they move into a new block, and the btree gets one more level. Returns
-    /// `None` if the data fork is not a btree.
+    /// Makes the root of the data fork's btree small enough to end before `offset`, and returns it.
+    /// If the root has too many children for that, they move into a new block, and the btree gets
+    /// one more level. Returns `None` if the data fork is not a btree.
     fn root_for_offset(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<Option<ForkRoot>> {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;

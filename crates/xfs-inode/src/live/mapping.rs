@@ -100,7 +100,7 @@ impl Anchor for ForkAnchor {
     }
 }
 
-/// The new root of a fork, and the number of blocks by which its btree has grown.
+/// The new root of a fork, and the number of blocks by which the fork's btree has grown.
 type Rebuilt = (Option<ForkRoot>, i64);
 
 impl LiveInode {
@@ -121,8 +121,8 @@ impl LiveInode {
         self.change_form(tx, form, change, blocks)
     }
 
-    /// Applies a change as [`change_map`](Self::change_map) does, to a fork whose length in the
-    /// inode also changes.
+    /// Applies a change as [`change_map`](Self::change_map) does. `form` describes the fork, whose
+    /// room in the inode (in bytes) may also change.
     pub(super) fn change_form(
         &self,
         tx: &mut Transaction<'_>,

@@ -115,8 +115,8 @@ impl LiveInode {
         self.write_with(journal, offset, bytes, WriteOptions::at(now))
     }
 
-    /// Writes as [`write_at`](Self::write_at) does, with options for times, reserved blocks and
-    /// blocks ahead.
+    /// Writes as [`write_at`](Self::write_at) does. The options `terms` give the time, the reserved
+    /// blocks, and the number of blocks to allocate past the written range.
     ///
     /// # Errors
     ///

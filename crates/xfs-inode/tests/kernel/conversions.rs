@@ -23,7 +23,7 @@ const FILE_BLOCKS: usize = 9;
 /// The blocks in the middle of the file that are converted between written and unwritten.
 const MIDDLE: BlockRange = BlockRange { start: FileBlock(3), length_blocks: 2 };
 
-/// The state of the blocks in `MIDDLE` after the conversion.
+/// The state that the conversion gives to the blocks in the middle of the file (`MIDDLE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Becomes {
     Written,

@@ -41,8 +41,8 @@ pub struct InPlace {
     /// Positions in the AIL that the next sweep clears. The items at these positions are already
     /// marked as no longer in the AIL.
     positions: Vec<Position>,
-    /// The length of `positions` at the end of the last item's push. A longer list means that the
-    /// present push has marked items.
+    /// The length of `positions` when the last push of an item ended. If the list is longer at the
+    /// end of the present push, this push has marked items.
     seen: usize,
     /// Number of pushes, since the last sweep, in which an item was marked as no longer in the AIL.
     writes: usize,
@@ -68,8 +68,8 @@ impl InPlace {
         }
     }
 
-    /// Ends the push of one item. Returns whether the walk must sweep now, because `SWEEP_WRITES`
-    /// pushes have marked items since the last sweep.
+    /// Called after the push of one item. Returns whether the items marked so far must now be swept
+    /// from the AIL, because `SWEEP_WRITES` pushes have marked items since the last sweep.
     pub(super) fn end_push(&mut self) -> bool {
         self.writes += usize::from(self.positions.len() > self.seen);
         self.seen = self.positions.len();

@@ -23,7 +23,7 @@ const MOVED_CHUNKS: usize = 4;
 /// Number of log bytes that a member takes, by a low estimate.
 const BYTES_PER_MEMBER: u64 = 256;
 
-/// The members that one slot has of one checkpoint.
+/// The list of the items that were committed to one checkpoint through one slot.
 #[derive(Default)]
 pub(super) struct MemberList {
     chunks: Vec<Vec<Member>>,
@@ -35,7 +35,7 @@ impl MemberList {
         self.length
     }
 
-    /// Returns whether `count` more members fit.
+    /// Returns whether the chunks of the list have room for `count` more members.
     pub(super) fn has_room(&self, count: usize) -> bool {
         self.chunks.len() * CHUNK_MEMBERS - self.length >= count
     }

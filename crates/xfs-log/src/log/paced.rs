@@ -91,7 +91,7 @@ impl Paced {
     }
 
     /// Waits until no checkpoint is being written. Returns the state of the checkpoint that was
-    /// handed over last, and replaces that state by `Idle`.
+    /// handed to the writer thread last, and replaces that state by `Idle`.
     fn take_written(&self) -> Handoff {
         let mut handoff = self.handoff.lock();
         while matches!(*handoff, Handoff::Closed(_) | Handoff::Writing) {

@@ -18,7 +18,8 @@ pub(super) struct CancelTable {
 }
 
 impl CancelTable {
-    /// Counts the item if it is a cancellation. Called in the first pass.
+    /// Adds a cancellation to the table. Does nothing for any other buffer item. Called in the
+    /// first pass.
     pub(super) fn note(&mut self, item: &BufferItem<'_>) {
         if item.is_cancel() {
             let key = (item.format.at, item.format.blocks.into());

@@ -66,7 +66,8 @@ pub trait IntentRecovery {
     /// logged, and the recovery can be repeated.
     fn recover(&mut self, intent: &Intent) -> Result<()>;
 
-    /// Does the captured work, in the order of its capture.
+    /// Does the work that calls of `recover` have deferred and captured, in the order in which they
+    /// captured it.
     ///
     /// # Errors
     ///
@@ -123,9 +124,9 @@ pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) ->
 /// Intents whose completion has not been read yet.
 #[derive(Debug, Default)]
 pub(super) struct OpenIntents {
-    /// The intents, by the kind and ID of the completion. A log can hold as many completions
-    /// without an intent as it holds intents. So such a completion must not cost a search through
-    /// all intents. Each intent has its index in the order of the log.
+    /// The intents, by the kind and ID that their completion must have. A log can hold as many
+    /// completions without an intent as it holds intents. So such a completion must not cost a
+    /// search through all intents. Each intent has its index in the order of the log.
     open: BTreeMap<(ItemKind, u64), (u64, Intent)>,
     count: u64,
 }

@@ -20,7 +20,7 @@ use crate::reader::Transaction;
 enum ReplayPhase {
     /// Buffers and inode creations. A new inode cluster must exist before an inode in it.
     Buffers,
-    /// All other items.
+    /// All items that belong to no other phase.
     Items,
     /// Buffers that hold links of unlinked lists. These links lie in inodes, whose cores an inode
     /// item may have rewritten in the phase before.
@@ -54,7 +54,8 @@ pub(super) struct SecondPass {
 }
 
 impl SecondPass {
-    /// Creates a pass that replays onto `store`. The first pass has filled the other two.
+    /// Creates a pass that replays onto `store`. The first pass over the log has filled `cancelled`
+    /// and `dquots`.
     pub(super) fn new(store: Store, cancelled: CancelTable, dquots: DquotReplay) -> Self {
         let (intents, summary) = (OpenIntents::default(), Summary::default());
         Self { store, cancelled, dquots, intents, summary }

@@ -48,7 +48,7 @@ pub(super) struct DirectoryPieces {
     owners: BTreeSet<InodeNumber>,
     /// The inodes that are changed by the transaction that is being replayed.
     inodes: Vec<InodeNumber>,
-    /// Whether the transaction that is being replayed has pieces.
+    /// Whether the transaction that is being replayed has changed pieces of directory blocks.
     is_current: bool,
 }
 
@@ -69,8 +69,8 @@ impl DirectoryPieces {
         self.is_current = false;
     }
 
-    /// Ends the replay of a transaction. If it has pieces, they belong to one of the inodes that it
-    /// changes.
+    /// Ends the replay of a transaction. If the transaction changes pieces of directory blocks,
+    /// these belong to one of the inodes that it changes.
     pub(super) fn end(&mut self) {
         if self.is_current {
             self.owners.extend(self.inodes.drain(..));
@@ -231,8 +231,9 @@ impl Store {
     }
 }
 
-/// Composes the blocks of a directory from its extents, in the order of the file. It keeps no more
-/// than the pieces that were found, however large the directory is.
+/// Collects the blocks of one directory that lie in several pieces and have a piece in `found`. The
+/// extents of the directory must be passed in file order. The memory that this takes depends only
+/// on the number of pieces in `found`, and not on the size of the directory.
 struct BlockMaps<'a> {
     geometry: &'a Geometry,
     found: &'a BTreeMap<DiskAddr, ReplayedPiece>,

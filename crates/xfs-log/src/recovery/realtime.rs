@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(fork[52], 0);
     }
 
-    /// Checks that the pointers of a root move when it is replayed. They lie after the room for
-    /// keys, and that room differs in size between the log and the fork.
+    /// Replays logged roots of btrees. Checks that the pointers of a root get another offset in the
+    /// inode than in the log: they lie after the space for keys, which has another size there.
     #[test]
     fn node_root_moves_its_pointers() {
         let mut fork = [0; 192];

@@ -75,7 +75,7 @@ pub(super) struct WaitQueue {
     /// Number of times that a waiter has been woken.
     #[cfg(test)]
     pub(super) wakeups: u64,
-    /// Number of waiters that have joined.
+    /// Number of waiters that have joined the queue since it was created.
     #[cfg(test)]
     joined: u64,
     /// The arrival numbers of the waiters that have been served, in the order of service.

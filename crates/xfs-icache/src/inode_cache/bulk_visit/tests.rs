@@ -62,8 +62,8 @@ fn visit_leaves_cached_inodes_to_its_caller() {
     assert_eq!(drop_idle(&cache), 2);
 }
 
-/// Takes one of two inodes in another caller during a bulk visit. Checks I3 of
-/// `xfs_icache::inode_cache::bulk_visit`: the taken inode stays cached.
+/// Visits two inodes of a chunk in bulk, while another caller takes a reference to one of them.
+/// Checks I3 of `xfs_icache::inode_cache::bulk_visit`: the taken inode stays cached.
 #[test]
 fn inode_taken_during_the_visit_stays_cached() {
     let (cache, _) = open(InodeIndex::ByGroup);

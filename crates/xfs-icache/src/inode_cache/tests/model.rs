@@ -103,8 +103,8 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     handles.into_iter().for_each(|handle| handle.join().expect("a thread of the model"));
 }
 
-/// Takes the cache down. Checks that no inode is left, and that as many inodes were counted leaving
-/// the cache as entering it.
+/// Takes the cache down. Checks that no inode is left, and that the counters show as many inodes
+/// that left the cache as inodes that entered it.
 fn close(cache: &FakeCache) {
     cache.deactivate();
     cache.drain();
@@ -154,7 +154,8 @@ fn planted_read_without_the_latch_is_found() {
 }
 
 /// Visits the inodes of a chunk in bulk during lookups, a walk, and the replacement of a file.
-/// Checks that each inode is either shown or left to the caller.
+/// Checks that the visit either passes an inode to the visitor, or returns it as one that the
+/// caller must take.
 fn pass_beside(mutant: Mutant) {
     let (cache, store) = open(mutant, 2, InodeIndex::ByGroup);
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -239,8 +240,8 @@ fn walks_over_one_list_miss_no_held_inode() {
 /// How an evicting thread treats the idle tag of an inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Evicts {
-    /// The thread does not touch the tag of an inode that is gone, because the slot may hold a new
-    /// inode.
+    /// The thread does not touch the idle tag of an inode that was evicted or freed, because the
+    /// slot may hold a new inode.
     Checks,
     /// The thread clears the tag before it has checked whether the inode is gone.
     Blindly,

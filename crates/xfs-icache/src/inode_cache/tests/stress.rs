@@ -52,8 +52,8 @@ fn churn(cache: &FakeCache, store: &FakeStore, seed: u64) {
     }
 }
 
-/// Visits whole chunks in bulk, as bulkstat does. Checks that each inode is either shown or left to
-/// the caller.
+/// Visits whole chunks in bulk, as bulkstat does. Checks that the visit either passes an inode to
+/// the visitor, or returns it as one that the caller must take, and never does both.
 fn pass(cache: &FakeCache) {
     for first in (0..INODES).step_by(64).cycle().take(WALKS * 8).map(InodeNumber) {
         let mut shown = 0;

@@ -219,8 +219,8 @@ fn check_random(options: &str, seed: u64, steps: usize) {
     volume.unmount();
 }
 
-/// Checks I1 of `xfs_inode::live`: the log records of the inodes, once written to disk, hold the
-/// same files as the views of readers.
+/// Checks I1 of `xfs_inode::live`: the inodes that readers see in memory, and those in the log
+/// records that are written to disk, describe the same files.
 #[test]
 fn random_operations_on_small_blocks_equal_the_model() {
     seeds(1000).for_each(|seed| check_random("-b size=1024 -l size=16m", seed, 150));

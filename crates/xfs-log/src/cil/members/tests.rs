@@ -8,7 +8,7 @@ use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 use crate::vector::Scratch;
 
-/// Returns a slot's part of a checkpoint that has `count` items.
+/// Returns one slot's part of a checkpoint. This part has `count` items.
 fn membership_of(count: usize) -> CilMembership {
     let mut membership =
         CilMembership::new(0, Arc::new(OpenCheckpoint::new(1)), ActiveMutant::default());

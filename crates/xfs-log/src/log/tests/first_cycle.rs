@@ -7,8 +7,8 @@ use xfs_format::log_record::block_cycle;
 #[cfg(not(shuttle))]
 use xfs_testkit::{Recording, Request};
 
-/// The blocks of a new log that are durable, as far as its device has been told. Checks that all of
-/// cycle 1 is durable when a write of a block of cycle 2 begins.
+/// The blocks of a new log that are durable, according to the writes and flushes that its device
+/// has completed. Checks that all of cycle 1 is durable when a write of a block of cycle 2 begins.
 pub(super) struct FirstCycle {
     durable: Vec<bool>,
     /// The blocks whose writes have ended since the last flush began.

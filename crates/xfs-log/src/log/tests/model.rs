@@ -29,7 +29,8 @@ use crate::space::{LogSpace, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
 
-/// Number of random schedules of each model, and also of schedules with few preemptions.
+/// Number of schedules that each of two schedulers explores for a model: one chooses at random, and
+/// the other makes few preemptions.
 const SCHEDULES: usize = 2000;
 
 /// Number of schedules that are tried to expose a mutant. At least one of them must expose it.

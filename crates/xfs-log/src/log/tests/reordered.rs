@@ -78,8 +78,8 @@ fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
     Ok(numbers)
 }
 
-/// Sets the flag that ends the reordering when it is dropped, also if a thread that forces the log
-/// panics.
+/// When it is dropped, sets the flag that ends the reordering. So the reordering also ends if a
+/// thread that forces the log panics.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

@@ -67,7 +67,8 @@ impl QuotaBench {
         self.bench.data.write_at(block, offset, Durability::Cached).unwrap();
     }
 
-    /// Returns the dquot with this ID, with a count of blocks.
+    /// Returns the dquot with this ID as the test volume has it, but with `blocks` as its number of
+    /// used blocks.
     fn dquot(&self, id: u32, blocks: u64) -> DquotDisk {
         let mut dquot = *dquot_at(&self.block(), id).unwrap();
         dquot.blocks = blocks.into();
@@ -86,7 +87,8 @@ impl QuotaBench {
         self.bench.log.append_transaction(1, &[item])
     }
 
-    /// Appends a transaction that logs the dquot [`INDEX`] with a count of blocks.
+    /// Appends a transaction that logs the dquot [`INDEX`] with `blocks` as its number of used
+    /// blocks.
     fn append_count(&mut self, blocks: u64) -> Lsn {
         self.append(self.format(INDEX), &self.dquot(INDEX, blocks))
     }

@@ -109,8 +109,8 @@ struct Completer<'a> {
     log: &'a Log,
     open: Vec<Arc<TestIntent>>,
     calls: Vec<String>,
-    /// Number of intents that the recovery completes. After them it does nothing more, as if power
-    /// had failed.
+    /// Number of intents that the recovery may still complete. After that, the test stops the
+    /// recovery, as if power had failed.
     patience: usize,
 }
 
