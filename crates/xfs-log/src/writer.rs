@@ -118,8 +118,8 @@ pub(crate) struct WriterCounts {
 struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,
-    /// The rest of the checkpoint, from the start of the first record on. `None` once the first
-    /// record is filled.
+    /// The rest of the checkpoint, from the first byte on that goes into the first of these
+    /// records. `None` once the first record is filled.
     begin: Option<VectorStream<'a, I>>,
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    /// Begins an image with this header.
+    /// Begins writing a metadata image to `out` with this header.
     pub(crate) fn begin(out: &'a mut dyn Write, header: MetadumpHeader) -> io::Result<Self> {
         if header.version == MetadumpVersion::Two {
             out.write_all(&METADUMP_MAGIC_2)?;

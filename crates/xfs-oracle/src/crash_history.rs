@@ -181,8 +181,8 @@ impl CrashHistory {
     }
 
     /// Judges the contents of all files that have a name in the state with the number `names`.
-    /// `begun` is the number of the newest possible state, and `kept` returns the promises of the
-    /// syncs that returned before the power cut.
+    /// `begun` is the number of the newest possible state, and `kept` returns an iterator over the
+    /// promises of the syncs that returned before the power cut.
     fn judge_contents<'a, P: Iterator<Item = &'a SyncPromise>>(
         &self,
         names: usize,

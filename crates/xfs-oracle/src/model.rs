@@ -275,7 +275,7 @@ impl Model {
         }
     }
 
-    /// Removes the node if neither a name nor a slot refers to it any more (I2).
+    /// Removes the node if it has no name any more and no slot holds it open (I2).
     fn settle(&mut self, id: NodeId) {
         let is_gone = self.nodes.get(&id).is_some_and(|node| node.links == 0);
         // I2: neither a name nor a slot refers to the node.

@@ -1,5 +1,5 @@
-//! Builders: they encode records into sealed blocks (with checksums). A builder reads nothing from
-//! the volume and decides nothing.
+//! Builders of metadata blocks: they encode records into blocks with checksums. A builder reads
+//! nothing from the volume and decides nothing.
 
 pub(crate) mod attributes;
 pub(crate) mod blocks;

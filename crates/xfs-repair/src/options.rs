@@ -2,7 +2,7 @@
 
 use xfs_format::Lsn;
 
-/// Options of a rehearsal: a repair that is done in an overlay, without writes to the volume.
+/// Options of a repair that is done in an overlay, without writes to the volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RehearsalOptions {
     /// The LSN of the head of the log. `None` if the log could not be read.

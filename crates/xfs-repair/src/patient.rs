@@ -352,15 +352,15 @@ impl Patient {
         free
     }
 
-    /// Clears the group's mark in `taken_blindly`, and returns whether it was set: whether blocks
-    /// were taken although free blocks could not be told from those of an inode that cannot be
-    /// read.
+    /// Clears the group's mark in `taken_blindly`, and returns whether it was set. The mark says
+    /// that blocks were taken although free blocks could not be told from blocks of an unreadable
+    /// inode.
     pub(crate) fn take_blind(&mut self, group: AgNumber) -> bool {
         self.taken_blindly.remove(&group)
     }
 
-    /// Adds to `own`, the claims in a group, those of its inode btrees and those that the reverse
-    /// map records for inodes.
+    /// Adds further claims to `own`, the claims in a group: those of the group's inode btrees, and
+    /// those that the reverse map records for inodes.
     fn with_inodes(&mut self, group: AgNumber, mut own: Vec<Rmap>) -> Vec<Rmap> {
         let is_inode = |record: &&Rmap| matches!(record.owner, RmapOwner::Inode(_));
         own.extend(self.reverse_map(group).records.iter().filter(is_inode));
@@ -436,15 +436,16 @@ impl Patient {
         self.write(DiskAddr(location.cluster.0 + offset), bytes)
     }
 
-    /// Marks a group, so that its space btrees and headers are rebuilt at the end of the round.
+    /// Marks a group for a rebuild of its space btrees and headers at the end of the round.
     pub(crate) fn mark_group(&mut self, group: AgNumber) {
         if self.marked.insert(group) {
             self.note_mark(group, false);
         }
     }
 
-    /// Returns the marked groups and clears their marks. Each is returned with whether its inode
-    /// btrees must be rebuilt too. Also forgets the free blocks of the round.
+    /// Returns the groups that are marked for a rebuild, and clears their marks. Each group comes
+    /// with whether its inode btrees must be rebuilt too. Also discards the list of free blocks,
+    /// which is computed again when it is needed.
     pub(crate) fn take_marks(&mut self) -> Vec<(AgNumber, bool)> {
         self.free = None;
         let inodes = std::mem::take(&mut self.marked_inodes);

@@ -58,7 +58,8 @@ pub struct PlanOptions<'a> {
     pub log: &'a dyn LogReplay,
     /// The greatest number of bytes that the overlay keeps in memory.
     pub memory_bytes: u64,
-    /// The file for writes of the overlay that exceed `memory_bytes`. `None` if such writes fail.
+    /// The file that takes the writes of the overlay beyond `memory_bytes`. With `None`, such
+    /// writes fail.
     pub spill: Option<File>,
 }
 
@@ -106,7 +107,7 @@ impl Decide for AllRules {
     }
 }
 
-/// A repair that was done in an overlay and checked there.
+/// The result of planning: a repair that was done in an overlay and checked there.
 pub struct Rehearsal {
     pub(crate) plan: Plan,
     overlay: Arc<RepairOverlay>,
@@ -183,7 +184,7 @@ impl Rehearsal {
     }
 }
 
-/// Plans a repair and rehearses it. Nothing is written to `device`.
+/// Plans a repair by doing it in an overlay over `device`. Nothing is written to `device`.
 ///
 /// # Errors
 ///
@@ -231,14 +232,16 @@ struct Pass<'a> {
     progress: &'a dyn Progress,
 }
 
-/// The result of one pass of planning.
+/// The result of one pass of planning. A pass finds the superblock, cleans the log, and runs rounds
+/// of checking and repairing in the overlay.
 enum Passed {
     Done(Box<Rehearsal>),
     /// The last rounds made the volume worse or no better, so a second pass must leave them out.
     TakeBack(TakeBack),
 }
 
-/// How many rounds of the first pass the second pass repeats, and how many it leaves out.
+/// The rounds of checking and repairing that a second pass of planning makes, if the last rounds of
+/// the first pass must be taken back.
 #[derive(Clone, Copy)]
 struct TakeBack {
     /// The number of rounds after which the volume was best. The second pass makes exactly these.
@@ -274,7 +277,8 @@ impl Pass<'_> {
     }
 }
 
-/// A rehearsal in progress.
+/// The state of planning during its rounds of checks and repairs: the overlay in which they are
+/// done, and their options.
 struct Rehearsing<'a> {
     overlay: Arc<RepairOverlay>,
     /// The device that rules take: the same overlay.
@@ -285,7 +289,8 @@ struct Rehearsing<'a> {
     progress: &'a dyn Progress,
 }
 
-/// The results of the steps before the rounds: superblock and log.
+/// The results of the steps of planning before the rounds: cleaning the log, and the actions done
+/// for it and for the superblock.
 struct Start {
     log: LogOutcome,
     actions: Vec<Action>,
@@ -301,7 +306,8 @@ impl Rehearsing<'_> {
         Ok(Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap_or(before))
     }
 
-    /// Runs the rounds, and makes the plan of what they changed.
+    /// Runs the rounds of checking and repairing in the overlay. Makes the plan of everything that
+    /// they changed.
     fn finish(self, before: Superblock, start: Start, decide: &dyn Decide) -> Result<Passed> {
         let failed = |error: &dyn Display| RepairError::Log(error.to_string());
         let was_marked = before.has_incompat(IncompatFeatures::NEEDSREPAIR);
@@ -369,7 +375,7 @@ impl Rehearsing<'_> {
         written.map_err(|error| RepairError::Io { offset: 0, error })
     }
 
-    /// Makes the plan from the overlay and the result of the rounds.
+    /// Makes the plan from the changes in the overlay and from the result of the rounds.
     fn plan(&self, superblock: &Superblock, done: Rehearsed, start: Start) -> Result<Plan> {
         let Rehearsed { actions, report, findings, rounds, .. } = done;
         let mut all = start.actions;

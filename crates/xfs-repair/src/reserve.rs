@@ -25,10 +25,10 @@ use crate::trees::{self, GroupTree};
 
 /// The blocks of a group that may belong to an inode that cannot be read.
 pub(crate) enum Reserve {
-    /// The blocks are known. They have the form of claims, and do not count as free.
+    /// The reserved blocks are known. They have the form of claims, and do not count as free.
     Blocks(Vec<Rmap>),
-    /// Any block that no owner claims may belong to such an inode, because no btree of free space
-    /// is whole.
+    /// The reserved blocks are not known: any block that no owner claims may belong to an
+    /// unreadable inode, because no btree of free space is whole.
     Unknown,
 }
 

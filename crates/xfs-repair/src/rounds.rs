@@ -16,7 +16,7 @@ use crate::options::RehearsalOptions;
 use crate::patient::Patient;
 use crate::rules;
 
-/// The result of a rehearsal.
+/// The result of a repair in an overlay.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rehearsed {
@@ -101,7 +101,8 @@ struct Before {
     /// others count too.
     known: BTreeMap<(Code, Place), u64>,
     unchecked: BTreeSet<String>,
-    /// The number of findings of damage, including those for which the report had no room.
+    /// The number of findings of damage, including those that the checker's report counts but does
+    /// not list.
     count: u64,
     dropped: u64,
 }

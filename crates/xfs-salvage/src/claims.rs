@@ -10,24 +10,25 @@
 use xfs_format::extent::Extent;
 use xfs_format::{FsBlock, Geometry};
 
-/// The most memory for the bits of all blocks, in bytes.
+/// The most bytes of memory for the two bitmaps, which have one bit for each block of the volume.
 const MOST_BYTES: u64 = 256 << 20;
-/// The number of times that the blocks of the volume may be claimed on average before counting
-/// stops. A claim of an extent counts once for each word of 64 bits that it touches, not for each
-/// block.
+/// Counting stops if the work exceeds this many times the number of blocks of the volume. A claim
+/// of an extent costs one unit of work for each 64-bit word of the bitmap that it touches, not one
+/// for each block.
 const FACTOR: u64 = 4;
 
 /// Which blocks of the volume files claim, and which of them two files claim.
 pub(crate) struct Claims {
-    /// One bit for each block of the volume that some file claims. Empty if the volume is too large
+    /// A bitmap of the blocks that at least one file claims. It is empty if the volume is too large
     /// to be examined.
     once: Vec<u64>,
     twice: Vec<u64>,
-    /// The number of further changes to words of the bits before counting stops.
+    /// The number of words of the bitmap that may still be changed before counting stops.
     left: u64,
 }
 
-/// A word of the bits, and the bits in this word that stand for blocks of an extent.
+/// The index of a 64-bit word of the bitmaps, and the bits of this word that stand for blocks of an
+/// extent.
 struct Part {
     word: usize,
     bits: u64,
@@ -42,8 +43,8 @@ impl Claims {
         Self { once: vec![0; words], twice: vec![0; words], left }
     }
 
-    /// Returns whether the claims are known: the volume is small enough for the bits, and its files
-    /// do not claim far more blocks than it has.
+    /// Returns whether the claims are known: the volume is small enough for the bitmaps, and its
+    /// files do not claim far more blocks than it has.
     pub(crate) const fn is_examined(&self) -> bool {
         !self.once.is_empty() && self.left > 0
     }
@@ -63,7 +64,7 @@ impl Claims {
         }
     }
 
-    /// Returns whether some block of the extent is claimed twice.
+    /// Returns whether some block of the extent is claimed by two files.
     pub(crate) fn is_doubled(&self, extent: &Extent, geometry: &Geometry) -> bool {
         self.any(&self.twice, extent, geometry)
     }
@@ -80,7 +81,8 @@ impl Claims {
     }
 }
 
-/// Returns the words, with their bits, that stand for the blocks of an extent.
+/// Returns the words of the bitmaps that have bits for the blocks of an extent, each with these
+/// bits.
 fn parts(extent: &Extent, geometry: &Geometry) -> impl Iterator<Item = Part> + use<> {
     let first = linear(extent.start, geometry).unwrap_or(u64::MAX);
     let end = first.saturating_add(extent.length_blocks.into());

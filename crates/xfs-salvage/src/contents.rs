@@ -28,7 +28,8 @@ pub struct Contents {
     window: RefCell<Window>,
 }
 
-/// The bytes of the file that the last read has returned, kept for the next caller.
+/// The bytes of the file that the last read has returned. They are kept, so that a further read of
+/// the same range need not read the device.
 #[derive(Default)]
 struct Window {
     start: u64,
@@ -110,8 +111,8 @@ impl Contents {
         None
     }
 
-    /// Reads a range of an extent into the window. Returns the first readable part of the range,
-    /// and records the unreadable parts before it as missing.
+    /// Reads a range of an extent into the window. Returns the first part that could be read, and
+    /// records the parts of the range before it as missing.
     fn read(
         &self,
         evidence: &Evidence<'_>,

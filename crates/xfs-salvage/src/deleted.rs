@@ -144,8 +144,8 @@ impl Survey<'_, '_> {
     }
 }
 
-/// Returns whether an inode that is not in use is that of a file with contents, or a link with a
-/// target, that can be salvaged.
+/// Returns whether an inode that is not in use holds a deleted file that can be salvaged: a regular
+/// file with contents, or a symbolic link with its target.
 fn is_file(
     evidence: &Evidence<'_>,
     claims: &Claims,
@@ -171,8 +171,8 @@ fn is_file(
     map.extents.iter().any(is_free) || (!core.is_free() && core.size == 0)
 }
 
-/// Returns the extent map of a deleted file. For a freed inode, it is read from what its fork still
-/// holds.
+/// Returns the extent map of a deleted file. If its inode was freed, the map is read from the bytes
+/// that its data fork still has.
 fn map_of(evidence: &Evidence<'_>, inode: &InodeEvidence, core: &InodeCore) -> ForkEvidence {
     if core.is_free() {
         evidence.remains(inode, ForkKind::Data)

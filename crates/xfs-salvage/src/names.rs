@@ -54,8 +54,8 @@ impl Names {
         self.by_parent.get(&parent).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the directories for which at least one entry is known here, in the order of inode
-    /// numbers, beginning with `from`.
+    /// Returns the directories for which this collection has the name of at least one entry. They
+    /// are in the order of inode numbers, beginning with `from`.
     pub(crate) fn parents(&self, from: InodeNumber) -> impl Iterator<Item = InodeNumber> + '_ {
         self.by_parent.range(from..).map(|(parent, _)| *parent)
     }

@@ -46,7 +46,7 @@ pub(crate) struct Position {
     parent: Option<Rc<Self>>,
     name: Vec<u8>,
     level: u32,
-    /// Whether the node is an orphan that may have been freed, or lies below one.
+    /// Whether the node is an orphan whose inode may have been freed, or lies below such an orphan.
     is_unsure: bool,
 }
 
@@ -106,7 +106,7 @@ pub struct Node<'a> {
     remarks: RefCell<Remarks>,
     /// Whether the caller has finished the copy.
     is_copied: Cell<bool>,
-    /// Whether another node has reported the file before, so that the drop of this one reports
+    /// Whether another node has already reported the file. If so, dropping this node reports
     /// nothing.
     is_reported: bool,
     last_name: Option<(InodeNumber, Vec<u8>)>,
@@ -245,8 +245,8 @@ impl Node<'_> {
         self.position.path()
     }
 
-    /// Returns the facts of the file. The facts of a doubtful inode are returned as they stand in
-    /// it, except for flags and set-ID bits, which are left out.
+    /// Returns the facts of the file, such as mode, owner and size. If the inode fails a check, the
+    /// flags and the set-ID bits are left out, and the link count is at least 2.
     #[must_use]
     pub fn facts(&self) -> NodeFacts {
         let zero = Timestamp::default();
@@ -402,7 +402,7 @@ impl Node<'_> {
         self.is_copied.set(true);
     }
 
-    /// Records that a part of the file could be read but not copied, and the reason.
+    /// Records that a part of the file could be read but not copied. `reason` says why.
     pub fn add_lack(&self, reason: impl Into<String>) {
         self.remarks.borrow_mut().lack(reason);
     }

@@ -40,7 +40,7 @@ pub enum Origin {
     Entry,
     /// A parent pointer of the file, because its directory lacks the entry.
     ParentPointer,
-    /// No name led to the file. It lies under its inode number.
+    /// No directory entry led to the file. It is salvaged under its inode number.
     Orphan,
     /// The inode is free: the file was deleted.
     Deleted,
@@ -88,7 +88,8 @@ pub(crate) struct Remarks {
     pub(crate) texts: Vec<String>,
     /// Whether a remark is a reason to doubt the contents or the names.
     pub(crate) is_doubtful: bool,
-    /// Whether a part is missing that is not a range of the contents.
+    /// Whether a part of the file other than a range of its contents is missing, such as an
+    /// attribute.
     pub(crate) is_partial: bool,
 }
 
@@ -107,7 +108,7 @@ impl Remarks {
         self.note(text);
     }
 
-    /// Adds a remark that a part of the file is missing which is not a range of its contents.
+    /// Adds the remark that a part of the file other than a range of its contents is missing.
     pub(crate) fn lack(&mut self, text: impl Into<String>) {
         self.is_partial = true;
         self.note(text);

@@ -36,13 +36,13 @@ const MOST_STRAYS: usize = 1 << 22;
 /// The most directories that are considered as the root.
 const MOST_ROOTS: usize = 16;
 
-/// The choices of a run.
+/// The options of a salvage.
 #[derive(Clone, Default)]
 pub struct SalvageOptions {
     /// Whether deleted files are looked for too. The whole device is read.
     pub deleted: bool,
     /// The device that holds the log: the volume's own, or that of an external log. Its old records
-    /// are searched for deleted files. `None`: they are not searched.
+    /// are searched for deleted files. With `None`, no records are searched.
     pub log: Option<SharedDevice>,
 }
 
@@ -183,7 +183,8 @@ impl<'a> Salvage<'a> {
         &self.evidence
     }
 
-    /// Returns whether an inode that looks in use, but that no name leads to, may have been freed.
+    /// Returns whether an orphan (an inode that looks in use, but that no name leads to) may have
+    /// been freed.
     pub(crate) fn is_unsure(&self, number: InodeNumber) -> bool {
         let group = self.evidence.geometry().split_inode(number).map(|(group, _)| group);
         group.is_some_and(|group| self.unsure.contains(&group))

@@ -150,7 +150,7 @@ impl NameTree {
         self.entries.get(id.index()).expect("the number of a name comes from its tree")
     }
 
-    /// Returns the number of names; the top counts as one.
+    /// Returns the number of names in the tree. The top of the tree counts as one name.
     #[must_use]
     pub fn count(&self) -> usize {
         self.entries.len()

@@ -37,8 +37,8 @@ pub(crate) struct EmitContext<'a> {
     pub(crate) accounts: &'a [AccountBy],
 }
 
-/// A part of the encoded output of some batches: a piece in memory, or earlier rows in the spill
-/// file. The parts in a list are in the order of the rows.
+/// A part of the encoded output of some batches: rows in memory, or rows that were written to the
+/// spill file. The parts in a list are in the order of the rows.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
     /// Rows as lines of text in the spill file, and the facts (findings and accounts) that were

@@ -1,4 +1,4 @@
-//! Tests of blocks that `xfs-format` encodes.
+//! Tests of cleaning attribute blocks that were encoded by `xfs-format`.
 
 use xfs_format::attr::leaf::{AttrLeafHeaderDisk, encode_name};
 use xfs_format::attr::short_form;

@@ -25,7 +25,7 @@ const SECRETS: [&[u8]; 7] = [
     b"xxxxxxxx",
 ];
 
-/// A progress that ignores all reports, and never requests a dump or a check to stop.
+/// Progress functions that ignore all reports, and never request a dump or a check to stop.
 struct Silent;
 
 impl DumpProgress for Silent {

@@ -1,4 +1,4 @@
-//! Tests of a block of quota records.
+//! Tests of cleaning a block of quota records.
 
 use super::{RECORD_BYTES, UUID_OFFSET, keep_records};
 

@@ -1,4 +1,4 @@
-//! Tests of cleaning targets in the inode and in buffers.
+//! Tests of cleaning the targets of symbolic links, in the inode and in buffers.
 
 use xfs_format::directory::name_hash;
 use xfs_format::{DiskAddr, symlink::SymlinkBlock};

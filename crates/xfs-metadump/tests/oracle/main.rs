@@ -51,7 +51,7 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// A progress that ignores all reports, and never requests the dump to stop.
+/// Progress functions that ignore all reports, and never request the dump to stop.
 struct Silent;
 
 impl DumpProgress for Silent {

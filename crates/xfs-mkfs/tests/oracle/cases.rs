@@ -140,7 +140,7 @@ pub(crate) static SAME: [Case; 85] = [
 /// accepts with a shorter log.
 pub(crate) static SHORT_LOG: Case = case(GIB, "-d agcount=16");
 
-/// Cases that both mkfs.xfs and ferroxfs refuse.
+/// Options that both mkfs.xfs and ferroxfs refuse.
 pub(crate) static REFUSED: [Case; 49] = [
     case(15 * MIB, "--unsupported"),
     case(299 * MIB, ""),

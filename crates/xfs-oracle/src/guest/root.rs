@@ -58,7 +58,7 @@ fn add_etc(archive: &mut Archive) {
     archive.add_link("etc/mtab", "/proc/mounts");
 }
 
-/// Adds the kernel's modules, and lists of the order in which they are loaded.
+/// Adds the kernel's modules, and a list of them in the order in which the guest loads them.
 fn add_modules(archive: &mut Archive, kernel: &Path) -> Result<(), OracleError> {
     for list in ["modules.list", "null_blk.list"] {
         let names = read(&kernel.join(list))?;

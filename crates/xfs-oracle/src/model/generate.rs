@@ -189,8 +189,8 @@ impl Generator {
         (path, at)
     }
 
-    /// Returns a target for an operation on a file: a path, or sometimes a slot. `None` if no file
-    /// is found that can be the target.
+    /// Returns the target of an operation on a file: a path, or sometimes a slot in which a file is
+    /// open. `None` if no suitable file is found.
     fn target(&mut self, model: &Model) -> Option<super::FileTarget> {
         use super::{FileTarget, SLOTS};
         if self.chance(5) {

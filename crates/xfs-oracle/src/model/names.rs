@@ -351,7 +351,7 @@ impl Model {
         }
     }
 
-    /// Returns whether the directory `above` is `below` itself or an ancestor of `below`.
+    /// Returns whether the directory `above` is the directory `below`, or an ancestor of it.
     fn holds(&self, above: NodeId, below: NodeId) -> Result<bool, Errno> {
         let mut at = below;
         loop {

@@ -22,7 +22,7 @@ pub enum FileTarget {
     /// The file at this path. It is opened for this operation only, and for writing if the
     /// operation changes it. A symbolic link in the last component is refused.
     Path(Path),
-    /// The file that is open in this slot.
+    /// The file that an earlier operation has left open in the slot with this number.
     Slot(usize),
 }
 
@@ -196,13 +196,13 @@ pub enum Operation {
         folder: Path,
         mode: u32,
     },
-    /// Performs linkat of the file that is open in the slot.
+    /// Performs linkat of the file that is open in `slot`.
     LinkSlot {
         slot: usize,
         path: Path,
     },
-    /// Performs open for reading and writing, and keeps the file open in the slot. Closes a file
-    /// that is open in the slot before.
+    /// Performs open for reading and writing, and keeps the file open in `slot`. First closes the
+    /// file that is open in `slot`, if there is one.
     Open {
         slot: usize,
         path: Path,
@@ -210,7 +210,7 @@ pub enum Operation {
     Close {
         slot: usize,
     },
-    /// Performs pwrite of the [`pattern`] of this number.
+    /// Performs pwrite. The bytes are those of [`pattern`] for `number`.
     Write {
         file: FileTarget,
         offset: u64,

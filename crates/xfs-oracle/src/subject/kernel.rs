@@ -29,7 +29,8 @@ pub struct Kernel {
     slots: [Option<File>; SLOTS],
 }
 
-/// A file that was opened for one operation, or that is open in a slot.
+/// A file that was opened for one operation only, or a file that an earlier operation has left open
+/// in a slot.
 enum FileHandle<'a> {
     Opened(File),
     Slot(&'a File),
@@ -68,8 +69,9 @@ impl Kernel {
         }
     }
 
-    /// Returns an open file for a target: opens a path with `flags` and this I/O mode, or uses the
-    /// file that is open in the slot.
+    /// Returns an open file for `target`. If `target` is a path, opens it with `flags`. If `target`
+    /// is a slot, uses the file that is open in it. For direct I/O, opens the file once more with
+    /// O_DIRECT.
     fn file_for(
         &self,
         target: &FileTarget,

@@ -170,7 +170,7 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Performs `stretches` stretches of operations on the contents of a few files. Compares each
+/// Performs `stretches` times 6,000 operations on the contents of a few files. Compares each
 /// answer, and the resulting volume, with the model.
 fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const OPERATIONS_PER_STRETCH: usize = 6_000;
@@ -188,9 +188,8 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     inspect_library(library, &image, run.model(), since).map_err(|what| volume.failed(what))
 }
 
-/// Lets the library and the kernel change a volume in turns, one stretch of operations at a time.
-/// Compares each answer with the model, and the volume with the model after each turn of the
-/// library.
+/// Lets the library and the kernel change a volume in turns, 150 operations at a time. Compares
+/// each answer with the model, and the volume with the model after each turn of the library.
 fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const ROUNDS_PER_STRETCH: usize = 2;
     const OPERATIONS: usize = 150;
@@ -224,8 +223,9 @@ fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Lets four threads change a volume, each in a directory of its own. Compares each answer, and
-/// each resulting directory, with the thread's model.
+/// Lets four threads change a volume, each in a directory of its own, with `stretches` times 100
+/// operations per thread. Compares each answer, and each resulting directory, with the thread's
+/// model.
 fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const THREADS: u64 = 4;
     const OPERATIONS_PER_STRETCH: usize = 100;

@@ -19,7 +19,7 @@ use crate::{is_long, script, text};
 
 /// In a short run, only one in this many pairs of operation and sync is tried.
 const SHORT_SHARE: usize = 40;
-/// Of the tried pairs, xfs_repair and the kernel also check one in this many.
+/// One in this many of the tried pairs is also checked by xfs_repair and the kernel.
 const WITNESSED_SHARE: usize = 8;
 /// Number of random power cuts per pair.
 const CUTS: u64 = 4;

@@ -212,7 +212,8 @@ fn sync_when_due(stage: &SharedVolume, dues: &Receiver<()>) -> Result<Vec<Volume
     dues.iter().map(|()| stage.sync()).collect()
 }
 
-/// Performs the operations of one thread. Sends on `due` when the volume should be synced.
+/// Performs the operations of one thread. Sends a message on `due` each time the volume should be
+/// synced, which another thread does.
 fn work(
     stage: &SharedVolume,
     features: Features,

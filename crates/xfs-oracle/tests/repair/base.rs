@@ -48,8 +48,8 @@ pub(crate) struct Base {
     pub(crate) image: Image,
     /// The contents of the volume before any damage.
     pub(crate) contents: Contents,
-    /// The contents before the last files were created. A lost write leaves a block with these
-    /// contents.
+    /// The contents of the volume before the last files were created. A simulated lost write gives
+    /// a block these older contents.
     pub(crate) earlier: Contents,
     /// The inodes whose structures the tests damage. The key describes the inode, for example as a
     /// directory with leaves; the value is the inode number.

@@ -113,7 +113,8 @@ pub(crate) struct TrialOutcomes {
     pub(crate) salvage: SalvageOutcome,
 }
 
-/// Damages and repairs copies of one volume, and compares the results with the undamaged volume.
+/// Damages and repairs copies of one volume with our repair and with xfs_repair, and compares the
+/// results with the undamaged volume.
 pub(crate) struct Judge<'a> {
     base: &'a Base,
     names: Names,

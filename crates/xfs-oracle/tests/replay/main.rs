@@ -168,8 +168,9 @@ fn open(device: SharedDevice) -> Result<Volume, TrialError> {
     OpenOptions::new().write(true).open_device(device).map_err(text)
 }
 
-/// Performs random operations on the volume, and sometimes closes and reopens it. Returns the names
-/// after each operation, with the operations that became durable.
+/// Performs random operations on the volume, and sometimes syncs it, or closes and reopens it.
+/// Returns the names that the volume has after each operation. For each sync and close, also
+/// returns how many operations it made durable.
 fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<ReplayHistory, TrialError> {
     let mut prng = Prng::new(seed);
     let mut volume = open(device.clone())?;

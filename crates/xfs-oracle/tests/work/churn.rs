@@ -31,7 +31,7 @@ pub(crate) struct Stage {
 }
 
 /// The stages, in the order in which they are performed. The volume is checked after each stage,
-/// because the library notices many mistakes itself and stops.
+/// not only at the end, because the library notices many mistakes itself and then stops.
 pub(crate) const STAGES: [Stage; 13] = [
     Stage { name: "start", work: Churn::start },
     Stage { name: "one removed", work: |churn| churn.folder.remove_file("second") },

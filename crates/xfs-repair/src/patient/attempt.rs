@@ -86,7 +86,8 @@ impl Patient {
         Ok(())
     }
 
-    /// Records the bytes at `at` before a write, so that the attempt can be taken back.
+    /// Records the `length` bytes at `at` before they are overwritten, so that the write can be
+    /// undone.
     pub(super) fn note_write(&mut self, at: DiskAddr, length: usize) -> Result<(), RepairError> {
         if self.journal.is_none() {
             return Ok(());
@@ -98,15 +99,15 @@ impl Patient {
         Ok(())
     }
 
-    /// Records that a group was marked for the first time: for a rebuild of its inode btrees if
-    /// `is_inodes` is `true`, and of its space btrees otherwise.
+    /// Records in the journal that a group has got a mark that it did not have: for a rebuild of
+    /// its inode btrees if `is_inodes` is `true`, and of its space btrees otherwise.
     pub(super) fn note_mark(&mut self, group: AgNumber, is_inodes: bool) {
         if let Some(journal) = &mut self.journal {
             journal.marks.push((group, is_inodes));
         }
     }
 
-    /// Records that blocks of a group were taken.
+    /// Records in the journal that blocks of a group were taken from the free blocks.
     pub(super) fn note_taken(&mut self, group: AgNumber, blocks: &[u32]) {
         if let Some(journal) = &mut self.journal {
             journal.taken.extend(blocks.iter().map(|block| (group, *block)));

@@ -121,7 +121,7 @@ fn kept(found: AttributeEvidence, absent: &PointerSet, inode: InodeNumber) -> Ke
 }
 
 impl Kept {
-    /// Keeps an attribute, or lists it as lost if its value is.
+    /// Keeps an attribute, or lists it as lost if its value is lost.
     fn take(&mut self, attribute: FoundAttribute, shown: &str, inode: InodeNumber) {
         let is_list = attribute.namespace == Namespace::Trusted
             && (&*attribute.name == acl::ACCESS_NAME || &*attribute.name == acl::DEFAULT_NAME);

@@ -43,9 +43,8 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
     Ok(())
 }
 
-/// Returns whether a directory must not be written without the permission to lose contents. That is
-/// so if its inode is made again, if entries of it are lost, or if one of its names would be given
-/// up.
+/// Returns whether a directory may be written only if losses are allowed. That is so if its inode
+/// is made again, if entries of it are lost, or if the decided tree gives up one of its names.
 fn waits(names: &Names<'_>, directory: InodeNumber) -> bool {
     let is_dropped = names.tree.dropped.iter().any(|dropped| dropped.link.directory == directory);
     let member = names.facts.members.get(&directory);
@@ -162,7 +161,7 @@ fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<()
 
 /// The blocks of a directory whose entries cannot be read.
 struct Lost {
-    /// Whether some names in these blocks are lost, because no parent pointer states them.
+    /// Whether names are lost with these unreadable blocks, because no parent pointer states them.
     is_loss: bool,
     /// The bytes of the blocks on the device.
     ranges: Vec<Range<u64>>,

@@ -145,8 +145,8 @@ fn blocks_of(extents: &[Extent]) -> u64 {
     extents.iter().map(|extent| u64::from(extent.length_blocks)).sum()
 }
 
-/// The blocks of all owners of the volume and of its free space, with which a disputed fork is
-/// compared.
+/// The blocks of every owner of the volume, and its free blocks. A fork that contradicts the
+/// reverse map is compared with them.
 struct Owned {
     geometry: Geometry,
     claims: BTreeMap<AgNumber, Vec<Rmap>>,

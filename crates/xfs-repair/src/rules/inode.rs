@@ -209,8 +209,8 @@ fn restore_mode(
     Ok(true)
 }
 
-/// Frees an inode that was in use, has lost its mode, and fits no type. The quarantine gets the
-/// bytes of the inode and the blocks of its forks.
+/// Frees an inode that was in use, whose mode is lost, and whose contents fit no file type. The
+/// quarantine gets the bytes of the inode and the blocks of its forks.
 fn lose(patient: &mut Patient, found: &InodeEvidence, codes: Vec<Code>) -> Result<(), RepairError> {
     let place = Place::of_inode(found.number, patient.geometry());
     let action = Action::new(RULE, place, codes, "nothing: no type fits the inode");

@@ -21,11 +21,12 @@ use crate::error::RepairError;
 use crate::model::Model;
 use crate::patient::Patient;
 
-/// All that the rules about names know about the volume.
+/// The volume as the rules about names see it: its inodes, the statements about names, and the
+/// decided tree of names.
 pub(crate) struct Names<'a> {
     /// The inodes and their forks.
     pub(crate) model: &'a Model,
-    /// The statements about names.
+    /// The statements about names on the volume: directory entries and parent pointers.
     pub(crate) facts: &'a Facts,
     /// The tree of names that `resolve` has decided on.
     pub(crate) tree: &'a Tree,

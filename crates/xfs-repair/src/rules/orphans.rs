@@ -47,8 +47,8 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
 }
 
 /// Makes again the inodes of those lost directories whose blocks the reverse map still knows. The
-/// new inodes get these blocks as their forks. Returns whether there are any; their entries and
-/// attributes are then read in the next round.
+/// new inodes get these blocks as their forks. Returns whether it made any inode; if so, the next
+/// round reads its entries and attributes.
 ///
 /// # Errors
 ///

@@ -101,9 +101,9 @@ pub(crate) struct Tree {
     pub(crate) dropped: Vec<Dropped>,
     /// The inodes that get a name in `lost+found`, because no other name leads to them.
     pub(crate) rescued: BTreeSet<InodeNumber>,
-    /// Whether names or inodes of directories would be lost, and losses are not allowed. Then a
-    /// directory that would lose names keeps its bytes, no link count changes, and no inode goes to
-    /// `lost+found`.
+    /// Whether the tree would lose names or inodes of directories although losses are not allowed.
+    /// If so, a directory that would lose names keeps its bytes, no link count changes, and no
+    /// inode goes to `lost+found`.
     pub(crate) is_held: bool,
 }
 
@@ -333,8 +333,8 @@ impl Resolver<'_> {
         possible
     }
 
-    /// Returns whether the child of a link exists or may exist. A link to an inode that is gone is
-    /// possible, because that inode is still to be repaired.
+    /// Returns whether the child of a link exists or may exist. A child whose inode cannot be read
+    /// may exist, because a later round can repair it.
     fn is_possible(&self, link: &Link) -> bool {
         let is_special = link.child == self.facts.root || self.facts.reserved.contains(&link.child);
         if is_special {
@@ -349,7 +349,8 @@ impl Resolver<'_> {
             }
     }
 
-    /// Decides between several children with the same name in one directory: one keeps the name.
+    /// Decides between several links with the same name in one directory: one link keeps the name,
+    /// and the others are given up.
     fn one_child_for_each_name(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         links.sort_by(|a, b| {
             let place = |link: &Link| (std::cmp::Reverse(link.rank()), link.position, link.child);
@@ -372,16 +373,17 @@ impl Resolver<'_> {
         kept
     }
 
-    /// Gives up a link. The name counts as lost if its child may exist but cannot be read. It is
-    /// not lost if the child is in use: the child keeps another name, or gets one in `lost+found`.
+    /// Gives up a link. Its name is reported as lost if its child may exist but cannot be read. It
+    /// is not lost if the child is in use: the child keeps another name, or gets one in
+    /// `lost+found`.
     fn drop_link(&mut self, link: Link) {
         let is_kept = self.tree.made.contains_key(&link.child);
         let is_loss = !is_kept && matches!(self.facts.slot(link.child), Slot::Gone | Slot::Unknown);
         self.tree.dropped.push(Dropped { link, is_loss });
     }
 
-    /// Decides, for each child, which links are kept although only an entry or only a pointer
-    /// states them.
+    /// Decides, for each child, which of its links to keep if only a directory entry or only a
+    /// parent pointer states the link.
     fn believed(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         links.sort_by(|a, b| a.child.cmp(&b.child).then_with(|| self.order(a).cmp(&self.order(b))));
         let mut kept = Vec::with_capacity(links.len());
@@ -401,8 +403,8 @@ impl Resolver<'_> {
         kept
     }
 
-    /// Returns the sort key for the order in which the links of one child are judged. Links with an
-    /// entry and a pointer come first.
+    /// Returns the key by which the links of one child are sorted before it is decided which to
+    /// keep. Links with both a directory entry and a parent pointer come first.
     fn order<'l>(&self, link: &'l Link) -> (u8, InodeNumber, &'l [u8]) {
         let class = match link.rank() {
             4 => 0,
@@ -442,7 +444,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns the LSN of all entries of a directory, if they were written as a whole.
+    /// Returns the LSN of all entries of a directory, or `None` if the entries may have different
+    /// LSNs.
     fn names_lsn(&self, directory: InodeNumber) -> Option<Lsn> {
         self.facts.members.get(&directory).and_then(|member| member.names_lsn)
     }

@@ -63,8 +63,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// Clears the fields that have no meaning on this volume: flags that a finished volume does not
-/// have, and sizes of a realtime device that it does not have.
+/// Clears the fields that have no meaning on this volume: flags that are set only while mkfs makes
+/// a volume, or that are unknown, and the sizes of a realtime device if it has none.
 const fn clear_unused(superblock: &mut Superblock) {
     superblock.in_progress = false;
     superblock.quota_flags &= KNOWN_QUOTA_FLAGS;

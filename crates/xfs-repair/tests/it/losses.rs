@@ -59,7 +59,7 @@ fn digest(device: &dyn BlockDevice, evidence: &Evidence<'_>, number: InodeNumber
     Some(hasher.finish())
 }
 
-/// All that a user sees of a volume.
+/// Everything that a user sees of a volume.
 struct Seen {
     shape: Shape,
     contents: BTreeMap<u64, u64>,
@@ -172,7 +172,8 @@ fn seal(trial: &Trial, at: DiskAddr, bytes: &mut [u8], is_inode: bool) {
     }
 }
 
-/// Damages a copy of the golden image by a seed, repairs it, and looks for what is gone.
+/// Damages a copy of the golden image as the seed says, and repairs it. Checks that each thing that
+/// is gone afterwards is a loss of the plan.
 fn check_seed(before: &Seen, seed: u64) -> Result<(), String> {
     let trial = Trial::new();
     let what = damage(&trial, seed);

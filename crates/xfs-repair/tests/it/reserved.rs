@@ -1,4 +1,5 @@
-//! Blocks of inodes that cannot be read, on a volume whose reverse map is lost.
+//! Tests of a repair that must not use the blocks of inodes that cannot be read, on a volume whose
+//! reverse map is lost.
 
 use xfs_device::BlockDevice;
 use xfs_evidence::{Evidence, Trust, find_superblock};

@@ -13,7 +13,7 @@ use xfs_oracle::Xfsprogs;
 
 use crate::volume::{Repaired, SECTOR_BYTES, TestVolume};
 
-/// The properties of an inode that a user can see, except for its contents.
+/// The fields and attributes of an inode that a user sees, without its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) mode: u16,

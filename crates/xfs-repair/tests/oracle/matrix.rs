@@ -156,7 +156,7 @@ struct Data {
 /// Names, contents and attributes of a volume.
 #[derive(Clone, Debug, Default)]
 struct Contents {
-    /// The names, each as its directory, the name and the child.
+    /// The names: the inode of the directory, the name, and the inode of the child.
     names: BTreeSet<(InodeNumber, Vec<u8>, InodeNumber)>,
     files: BTreeMap<InodeNumber, Data>,
     /// The attributes, parent pointers included, each as its inode and its name.

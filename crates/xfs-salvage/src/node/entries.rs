@@ -136,8 +136,8 @@ impl<'a> Node<'a> {
         candidates
     }
 
-    /// Returns the made-up directories that come after the names of the root. The names of the
-    /// made-up directories differ from all `names` of the root.
+    /// Returns the made-up directories that come after the names of the root. The name of each
+    /// made-up directory differs from all names in `names`.
     fn extra(&self, names: &[Candidate]) -> Vec<(NodeKind, Vec<u8>)> {
         let taken: BTreeSet<&[u8]> = names.iter().map(|name| name.name.as_slice()).collect();
         let free_name = |name: &str| {
@@ -327,7 +327,8 @@ impl<'a> NodeEntries<'a> {
         named.into_iter().chain(stray).min()
     }
 
-    /// Returns whether the parent of an orphan directory is not an orphan directory itself.
+    /// Returns whether an orphan directory is the top of its tree: its parent is not an orphan
+    /// directory.
     fn is_top(&self, inode: &InodeEvidence) -> bool {
         let parent = self.salvage.evidence.entries(inode).parent;
         parent.is_none_or(|parent| {

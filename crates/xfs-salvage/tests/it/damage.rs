@@ -1,4 +1,5 @@
-//! Damaged volumes: tests that everything that is left is delivered, and that the reports are true.
+//! Tests on damaged volumes: everything that is left of the files is delivered, and the reports are
+//! true.
 
 use std::collections::{BTreeMap, BTreeSet};
 

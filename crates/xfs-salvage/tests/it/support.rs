@@ -1,4 +1,4 @@
-//! Salvages a volume and keeps all that is delivered, for comparison.
+//! Salvages a volume, and keeps everything that the salvage delivers, so that tests can compare it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

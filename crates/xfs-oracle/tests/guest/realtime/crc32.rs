@@ -5,7 +5,7 @@ const POLYNOMIAL: u32 = 0xedb8_8320;
 /// The state of the checksum over the bytes so far.
 #[derive(Debug)]
 pub(super) struct Crc32 {
-    /// The checksum of each of the 256 values of a byte.
+    /// A table with the checksum of each possible byte.
     table: Vec<u32>,
     crc: u32,
 }
@@ -17,7 +17,7 @@ fn sum_of(byte: u32) -> u32 {
 }
 
 impl Crc32 {
-    /// Creates the state over no bytes.
+    /// Creates the state of the checksum before the first byte.
     pub(super) fn new() -> Self {
         Self { table: (0..256).map(sum_of).collect(), crc: u32::MAX }
     }

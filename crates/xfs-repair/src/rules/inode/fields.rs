@@ -184,7 +184,7 @@ fn entry_type(patient: &Patient, names: &[ModelName], number: InodeNumber) -> Op
     EntryType::from_disk(name.entry_type).and_then(EntryType::file_type)
 }
 
-/// The correction of one inode.
+/// The inode that is corrected: its volume, its number, and its file type according to names.
 struct Work<'a> {
     patient: &'a Patient,
     number: InodeNumber,
