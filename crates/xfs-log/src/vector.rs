@@ -1,4 +1,4 @@
-//! Log vectors: the bytes of an item as a checkpoint will write them.
+//! Encodes log vectors: the bytes of an item as a checkpoint will write them.
 //!
 //! Owns: the encoding of an item's regions, and the memory in which a commit encodes them. Does
 //! **not** own the memory in which the bytes stay until they are written ([`cil`](crate::cil)), or

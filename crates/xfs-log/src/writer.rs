@@ -1,4 +1,4 @@
-//! Writing records: from operations to the device.
+//! Appends the operations of checkpoints to records, and writes the records to the device.
 //!
 //! Owns: the in-core log buffers, the position of the next record, record headers, padding, flushes
 //! and their order ([`closed`]). Does **not** own what the operations say, the order of checkpoints

@@ -1,4 +1,4 @@
-//! Numbers and byte ranges in blocks that are not decoded.
+//! Reads numbers, and zeros byte ranges, in blocks that are not decoded.
 
 use std::ops::Range;
 

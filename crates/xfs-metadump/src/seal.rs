@@ -1,4 +1,4 @@
-//! Checksums of blocks that are changed in memory.
+//! Computes the checksums of blocks again after the blocks were changed in memory.
 
 use xfs_format::crc;
 

@@ -1,4 +1,4 @@
-//! Writing a planned volume.
+//! Writes a planned volume to its devices.
 //!
 //! Owns: the order of writes. Does **not** own any decision: the [`Plan`] has made them all.
 //!

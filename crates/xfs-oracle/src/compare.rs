@@ -44,7 +44,8 @@ impl Differences {
         Self::between_recovered(kernel, ours, &Resumed::default())
     }
 
-    /// Compares the trees of a volume that the kernel and ferroxfs have recovered separately.
+    /// Compares the trees of a volume that the kernel and ferroxfs have recovered separately. The
+    /// inodes in `resumed` may differ in their change time and in the place of attribute blocks.
     pub fn between_recovered(kernel: &Tree, ours: &Tree, resumed: &Resumed) -> Self {
         let mut differences = Self::default();
         differences.field("volume", "root", &kernel.root, &ours.root);
@@ -105,8 +106,8 @@ impl Differences {
     }
 
     /// Compares two views of one inode, which reports name as `place`. `since` is given if the
-    /// inode is one of [`Resumed`], so that its times may differ; it is the time at which the
-    /// kernel's recovery began.
+    /// inode is one of [`Resumed`], so that its change time may differ. `since` is the time at
+    /// which the kernel's recovery began.
     fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);

@@ -1,4 +1,4 @@
-//! The kernel's setting for FUSE over io_uring, which is off by default.
+//! Turns the kernel's setting for FUSE over io_uring on and off. The setting is off by default.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;

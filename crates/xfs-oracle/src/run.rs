@@ -1,4 +1,4 @@
-//! Running external programs.
+//! Runs external programs.
 
 use std::process::Command;
 

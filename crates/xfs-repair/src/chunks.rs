@@ -1,4 +1,4 @@
-//! The inode chunks of a group, from all evidence for them.
+//! Finds the inode chunks of a group, from all evidence for them.
 //!
 //! Owns: the chunks and their masks. Does **not** own: the inode btrees, which rule `space` builds
 //! from the chunks.
@@ -32,7 +32,8 @@ pub(crate) struct GroupChunks {
     pub(crate) is_whole: bool,
 }
 
-/// Finds the chunks of a group.
+/// Finds the inode chunks of the group `number`: from its inode btrees if these are whole, and
+/// otherwise from all evidence.
 pub(crate) fn find(patient: &Patient, number: AgNumber) -> GroupChunks {
     let agi = trees::agi(patient, number).map(|header| header.header);
     let has_free_tree = patient.geometry().has_ro_compat(xfs_format::RoCompatFeatures::FINOBT);

@@ -52,8 +52,8 @@ pub(crate) fn of_volume(patient: &Patient, model: &Model) -> Claims {
     claims
 }
 
-/// Returns whether the volume has an inode whose blocks are not all known, so that no fork claims
-/// some of them.
+/// Returns whether the volume has an inode some of whose blocks are not known. No fork claims the
+/// unknown blocks.
 pub(crate) fn has_unknown_owner(model: &Model) -> bool {
     !model.inodes.values().all(is_known)
 }
@@ -86,8 +86,8 @@ fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
 }
 
 /// Claims, for the inodes in `held`, the damaged btree blocks to which their forks point, unless
-/// another owner claims the block. If the reverse map is damaged too, it may have no record of
-/// these blocks.
+/// another owner claims the block. Without this, no one might claim them: a damaged reverse map may
+/// have no record of these blocks.
 fn hold_damaged_blocks(
     geometry: &Geometry,
     model: &Model,

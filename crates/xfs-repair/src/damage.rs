@@ -1,4 +1,4 @@
-//! The findings of a check, by the object that has to be rewritten.
+//! Groups the findings of a check by the object that has to be rewritten.
 //!
 //! Owns: the grouping. Does **not** own: how an object is rewritten (the rules).
 

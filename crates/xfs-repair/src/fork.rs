@@ -43,7 +43,7 @@ impl Patient {
     ///
     /// # Panics
     ///
-    /// Panics if the inode cannot be decoded: the caller has looked at it.
+    /// Panics if the inode cannot be decoded: the caller must have checked it.
     pub(crate) fn fork_room(&self, number: InodeNumber, kind: ForkKind) -> usize {
         let found = self.evidence().inode(number);
         let core = found.any_core().expect("the inode can be decoded");

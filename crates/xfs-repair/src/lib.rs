@@ -1,4 +1,4 @@
-//! Repairs an XFS volume: plans, rehearses, applies, undoes.
+//! Repairs an XFS volume: plans a repair by doing it in an overlay, applies it, and undoes it.
 //!
 //! Owns: the rules that turn findings into changes, the plan, the undo file, and the order of
 //! writes of an apply. Does **not** own: finding damage (`xfs-check`), reading damaged structures

@@ -43,7 +43,8 @@ pub(crate) struct ModelFork {
     pub(crate) extents: Vec<Extent>,
     /// The blocks of the fork's btree.
     pub(crate) btree_blocks: Vec<FsBlock>,
-    /// The blocks to which the fork's btree points, but which are damaged or do not belong to it.
+    /// The damaged blocks to which the fork's btree points, and those that do not belong to the
+    /// btree.
     pub(crate) damaged_blocks: Vec<FsBlock>,
     /// Whether all extents of the fork are known.
     pub(crate) is_whole: bool,

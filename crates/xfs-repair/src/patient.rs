@@ -377,7 +377,7 @@ impl Patient {
     ///
     /// # Panics
     ///
-    /// Panics if the inode cannot be decoded: the caller has looked at it.
+    /// Panics if the inode cannot be decoded: the caller must have checked it.
     pub(crate) fn set_inode(
         &mut self,
         inode: InodeNumber,

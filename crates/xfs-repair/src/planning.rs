@@ -71,8 +71,8 @@ impl<'a> PlanOptions<'a> {
     }
 }
 
-/// The two steps of a repair that make decisions: finding the superblock, and the rounds. Tests
-/// replace them by steps of their own.
+/// The two steps of planning that make decisions: finding the superblock, and the rounds of
+/// checking and repairing. Tests replace these steps by steps of their own.
 pub(crate) trait Decide {
     /// Finds a superblock if the first sector holds none, and writes it there. Returns the
     /// superblock and the actions for the plan.
@@ -88,7 +88,7 @@ pub(crate) trait Decide {
     ) -> Result<Rehearsed>;
 }
 
-/// The decisions that this crate's rules make.
+/// The implementation of `Decide` for real repairs, by the rules of this crate.
 struct AllRules;
 
 impl Decide for AllRules {
@@ -281,7 +281,7 @@ impl Pass<'_> {
 /// done, and their options.
 struct Rehearsing<'a> {
     overlay: Arc<RepairOverlay>,
-    /// The device that rules take: the same overlay.
+    /// The same overlay, in the form of a device that rules take.
     shared: SharedDevice,
     /// The length in bytes of the sector of the superblock.
     superblock_bytes: usize,
@@ -294,12 +294,14 @@ struct Rehearsing<'a> {
 struct Start {
     log: LogOutcome,
     actions: Vec<Action>,
-    /// In a second pass, the rounds that it leaves out. `None` in the first pass.
+    /// In a second pass, the number of rounds that it repeats and leaves out. `None` in the first
+    /// pass.
     back: Option<TakeBack>,
 }
 
 impl Rehearsing<'_> {
-    /// Reads the superblock again after the log was replayed.
+    /// Reads the superblock again after the log was replayed. Returns `before` if it cannot be
+    /// decoded.
     fn superblock(&self, before: Superblock) -> Result<Superblock> {
         let mut sector = vec![0; self.superblock_bytes];
         read_device(&*self.shared, 0, &mut sector)?;

@@ -1,4 +1,4 @@
-//! Rules for tests, which copy sectors from a sound image.
+//! Rules for tests of planning. They copy sectors from a sound image onto the damaged one.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::rules;
 /// The sectors that [`damaged`] zeroes: headers of groups, a btree block, and several in a row.
 const ZEROED: [u64; 6] = [1, 2, 8, 9, 10, 64];
 
-/// A replay that must not be called, because the log is clean.
+/// A replay of the log for tests whose log is clean. It panics if it is called.
 pub(crate) struct CleanLog;
 
 impl LogReplay for CleanLog {

@@ -1,4 +1,4 @@
-//! Blocks that two files claim.
+//! Finds the blocks that two files claim.
 //!
 //! Owns: two bits for every block of the volume: claimed, and claimed twice. Files that share
 //! blocks by design are not counted. The bits take 1/16384 of the volume with blocks of 4 KiB. A
@@ -69,7 +69,7 @@ impl Claims {
         self.any(&self.twice, extent, geometry)
     }
 
-    /// Returns whether some block of the extent is claimed by a file.
+    /// Returns whether at least one block of the extent is claimed by a file.
     pub(crate) fn is_claimed(&self, extent: &Extent, geometry: &Geometry) -> bool {
         self.any(&self.once, extent, geometry)
     }

@@ -1,4 +1,4 @@
-//! Files that were deleted: inodes that are free, or whose whole chunk has been freed.
+//! Finds files that were deleted: their inodes are free, or lie where no inode chunk is any more.
 //!
 //! Owns: finding deleted files, their names, and the parts of their contents that no other file
 //! uses by now. Does **not** own: inodes without a name that are still in use. Those are orphans.
@@ -32,7 +32,7 @@ const MOST_BLOCKS: usize = 1 << 22;
 /// The length of the longest name on the host, in bytes.
 const MOST_NAME_BYTES: usize = 255;
 
-/// A directory and a name in it.
+/// The last known name of a deleted file: its directory, and the name in it.
 pub(crate) type LastName = (InodeNumber, Vec<u8>);
 
 /// The deleted files of a volume.
@@ -95,8 +95,8 @@ impl Survey<'_, '_> {
         Ok(deleted)
     }
 
-    /// Adds the files whose inodes the log still has as they were before they were deleted. If an
-    /// inode is still unchanged on disk, it is used in place of the copy in the log.
+    /// Adds the deleted files whose inodes are still in the log in their state before the deletion.
+    /// If an inode is still unchanged on disk, the inode on disk is used instead.
     fn add_logged(&self, deleted: &mut Deleted, log: SharedDevice) {
         let (evidence, inventory) = (&self.evidence, &self.inventory);
         let wanted = |number| !inventory.has(number, Mark::Used);
@@ -208,8 +208,8 @@ impl Salvage<'_> {
         Some((name, self.deleted.inode(&self.evidence, number), last_name))
     }
 
-    /// Returns the mode for deleted file `index` if its inode has lost its mode, or 0 to use that
-    /// of the inode.
+    /// Returns the mode to use for the deleted file with the number `index`, if its inode has lost
+    /// its mode. Returns 0 if the inode's own mode is used.
     pub(crate) fn deleted_mode(&self, index: usize) -> u16 {
         let number = self.deleted.files.get(index).copied();
         let inode = number.map(|number| self.deleted.inode(&self.evidence, number));

@@ -17,7 +17,7 @@ struct Masks {
 /// A fact about an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// An inode btree, or a sweep, says that the inode is in use.
+    /// An inode btree, or a sweep (a search of all blocks), says that the inode is in use.
     Used,
     /// An inode btree says that the inode is free.
     Free,

@@ -52,8 +52,9 @@ impl Salvage<'_> {
         Some(map)
     }
 
-    /// Returns the names of a directory whose inode is gone, from its blocks. A block that a sweep
-    /// has found gives doubtful names: it may have been freed.
+    /// Returns the names of a directory whose inode is gone, from its blocks. The names of a block
+    /// that only a sweep (a search of all blocks) has found are doubtful: the block may have been
+    /// freed.
     pub(crate) fn names_of_gone(&self, number: InodeNumber) -> Vec<FoundName> {
         let geometry = self.evidence.geometry();
         let step = 1_usize << geometry.directory_block_log;

@@ -1,4 +1,4 @@
-//! Names that come from parent pointers, for directories that are damaged or gone.
+//! Collects names from parent pointers, for directories that are damaged or gone.
 
 use std::collections::BTreeMap;
 

@@ -32,13 +32,13 @@ pub use entries::NodeEntries;
 
 /// The most levels of directories. Deeper ones are salvaged as orphans.
 pub(crate) const MOST_LEVELS: u32 = 2048;
-/// The mode of files whose mode is not known, without type.
+/// The permissions of salvaged files whose mode is not known.
 const UNKNOWN_MODE: u16 = 0o600;
-/// The mode of regular files whose inode cannot be read.
+/// The mode of salvaged regular files whose inode cannot be read.
 const GONE_MODE: u16 = FileType::Regular.mode_bits() | UNKNOWN_MODE;
 /// The set-user-ID and set-group-ID bits of a mode.
 const SET_ID: u16 = 0o6000;
-/// The mode of directories that exist only by the names of their children.
+/// The permissions of salvaged directories without a readable inode, such as the made-up ones.
 const MADE_MODE: u16 = 0o755;
 
 /// The position of a node in the tree.
@@ -63,7 +63,7 @@ impl Position {
         Rc::new(Self { level: parent.level + 1, parent: Some(Rc::clone(parent)), name, is_unsure })
     }
 
-    /// Returns the path below the destination.
+    /// Returns the path of the node, relative to the destination of the copy.
     fn path(&self) -> Vec<u8> {
         let mut names = vec![self.name.as_slice()];
         let mut at = self.parent.as_ref();
@@ -209,13 +209,13 @@ impl<'a> Node<'a> {
 }
 
 impl Node<'_> {
-    /// Sets the mode to use in place of that of the inode; 0 keeps that of the inode.
+    /// Sets the mode that replaces the inode's own mode; 0 keeps the inode's own.
     pub(crate) const fn with_mode(mut self, mode: u16) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Returns the mode to use in place of that of the inode; 0 if the inode's own is used.
+    /// Returns the mode that replaces the inode's own mode, or 0 if the inode's own is used.
     pub(crate) const fn chosen_mode(&self) -> u16 {
         self.mode
     }
@@ -239,7 +239,7 @@ impl Node<'_> {
         matches!(self.kind, NodeKind::Inode | NodeKind::Top).then_some(&self.inode)
     }
 
-    /// Returns the path below the destination.
+    /// Returns the path of the file, relative to the destination of the copy.
     #[must_use]
     pub fn path(&self) -> Vec<u8> {
         self.position.path()

@@ -62,7 +62,7 @@ impl Origin {
 /// The report on one file or directory.
 #[derive(Clone, Debug)]
 pub struct FileReport {
-    /// The path below the destination.
+    /// The path of the file, relative to the destination of the copy.
     pub path: Vec<u8>,
     /// The inode number.
     pub inode: InodeNumber,
@@ -155,8 +155,8 @@ impl Totals {
         self.missing_bytes = missing.fold(self.missing_bytes, u64::saturating_add);
     }
 
-    /// Returns whether everything that was to be copied could be read without a doubt. Files whose
-    /// copy was not finished say nothing about the volume and do not count.
+    /// Returns whether every file could be read completely and without a doubt. Files whose copy
+    /// was not finished say nothing about the volume and do not count.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.doubtful == 0 && self.partial == 0 && self.lost == 0 && self.orphans == 0

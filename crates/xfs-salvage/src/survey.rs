@@ -33,13 +33,13 @@ const MOST_EXTENTS: u64 = 1 << 23;
 /// The most directory blocks whose addresses a sweep (a search of all blocks) keeps, for
 /// directories that may turn out to be unreadable.
 const MOST_STRAYS: usize = 1 << 22;
-/// The most directories that are considered as the root.
+/// The most directories that the survey considers as the possible root.
 const MOST_ROOTS: usize = 16;
 
 /// The options of a salvage.
 #[derive(Clone, Default)]
 pub struct SalvageOptions {
-    /// Whether deleted files are looked for too. The whole device is read.
+    /// Whether deleted files are searched for too. That search reads the whole device.
     pub deleted: bool,
     /// The device that holds the log: the volume's own, or that of an external log. Its old records
     /// are searched for deleted files. With `None`, no records are searched.
@@ -48,8 +48,8 @@ pub struct SalvageOptions {
 
 /// Receives the progress of a survey, and may end it.
 pub trait SurveyProgress {
-    /// The step `what` has done `done` of `all` units. Returning [`ControlFlow::Break`] ends the
-    /// survey.
+    /// Reports that the step `what` of the survey has done `done` of `all` units of work. Returning
+    /// [`ControlFlow::Break`] ends the survey.
     fn step(&self, what: &'static str, done: u64, all: u64) -> ControlFlow<()>;
 }
 
@@ -76,11 +76,11 @@ pub struct Salvage<'a> {
     /// The data forks of which a part is missing, each with the extents that the reverse map has
     /// for it. Forks of inodes that cannot be read are included.
     pub(crate) forks: BTreeMap<InodeNumber, Vec<Extent>>,
-    /// Directory blocks that a sweep has found, by the inode number of their directory, which
-    /// cannot be read.
+    /// The blocks of directories that cannot be read, by the inode number of the directory. A sweep
+    /// (a search of all blocks) has found them.
     pub(crate) strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
-    /// The groups in which a freed inode looks like one in use, because neither inode btree nor
-    /// reverse map is whole.
+    /// The groups in which freed inodes cannot be told from inodes in use, because neither the
+    /// inode btree nor the reverse map is whole.
     unsure: BTreeSet<AgNumber>,
     /// Whether the reverse maps of all groups were read whole, so that every extent is known.
     pub(crate) knows_all_extents: bool,
@@ -223,7 +223,7 @@ fn groups_on_device(evidence: &Evidence<'_>) -> u32 {
     evidence.geometry().count_groups_on_device(evidence.device().length_bytes())
 }
 
-/// Passes the progress of a sweep to the progress of the survey.
+/// Passes the progress of a sweep (a search of all blocks) to the progress of the survey.
 pub(crate) struct SweepStep<'p>(pub(crate) &'p dyn SurveyProgress);
 
 impl SweepProgress for SweepStep<'_> {
@@ -323,7 +323,7 @@ impl Survey<'_, '_> {
         if swept.is_stopped { Err(Stopped) } else { Ok(()) }
     }
 
-    /// Examines each inode in use: counts its blocks, and records which forks and directories are
+    /// Examines each inode in use: adds up its blocks, and records which forks and directories are
     /// damaged.
     fn inodes(&mut self) -> Result<(), Stopped> {
         let all = self.inventory.count(Mark::Used);

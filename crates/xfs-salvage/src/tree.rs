@@ -61,7 +61,7 @@ pub struct NameTree {
     dropped: u64,
 }
 
-/// A directory whose names are being added.
+/// A directory of the tree to which names are still being added.
 struct OpenLevel<'a> {
     id: NameId,
     last: Option<NameId>,

@@ -1,4 +1,4 @@
-//! Space by owner, project or directory, with shared blocks counted once.
+//! Adds up the space of each owner, project or directory, with shared blocks counted once.
 //!
 //! Owns: the sums, and the rule for shared blocks: a block is charged to the first inode, by
 //! number, that maps it. Does **not** own: finding shared extents. The reader looks them up in the

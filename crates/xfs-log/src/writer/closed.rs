@@ -1,4 +1,4 @@
-//! Closed records: the order in which they reach the device.
+//! Writes closed records, in the order in which they may reach the device.
 //!
 //! Owns: fixing the length, the position and the tail of a record, and the waits, flushes and
 //! writes that invariants I1, I2, I4 and I6 of the [writer](super) need. Does **not** own the bytes
@@ -19,7 +19,7 @@ use crate::ail::CommitRecord;
 use crate::mutant::mutate;
 use crate::state::START;
 
-/// The first cycle of a log. Before it the log is zero.
+/// The first cycle of a log. Before this cycle is written, the log is all zeros.
 const FIRST_CYCLE: u32 = START.cycle();
 
 /// A closed record. The thread that closed it must write it.
@@ -37,8 +37,9 @@ pub(crate) struct ClosedRecord {
     /// Whether records of the first cycle were still to be written when this record, of the second
     /// cycle, was closed (I6).
     awaits_first_cycle: bool,
-    /// Whether the devices must be flushed before the record is written. The flush makes earlier
-    /// records durable (if `durable` is `true`), and the items that the tail has passed.
+    /// Whether the devices must be flushed before the record is written. The flush makes the items
+    /// durable that the tail has passed. If `durable` is `true`, it also makes earlier records
+    /// durable.
     must_flush: bool,
 }
 

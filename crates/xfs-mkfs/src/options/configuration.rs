@@ -1,4 +1,4 @@
-//! Configuration files: `mkfs -c options=FILE`.
+//! Parses configuration files: `mkfs -c options=FILE`.
 //!
 //! Owns: the sections of such a file and the options that they stand for. Does **not** own: reading
 //! the file, or the meaning of an option.

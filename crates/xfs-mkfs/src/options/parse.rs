@@ -1,4 +1,4 @@
-//! Parsing suboptions such as `-d agcount=4,size=1g`.
+//! Parses suboptions such as `-d agcount=4,size=1g`.
 
 use std::str::FromStr;
 

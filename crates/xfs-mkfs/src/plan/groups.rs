@@ -1,4 +1,4 @@
-//! Stripes, and the division of the data into allocation groups.
+//! Computes the stripe, and the division of the data into allocation groups.
 
 use std::ops::RangeInclusive;
 

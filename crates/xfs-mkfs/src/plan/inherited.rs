@@ -1,4 +1,4 @@
-//! Settings of the root directory that files below it inherit.
+//! Checks the settings of the root directory that files below it inherit.
 
 use xfs_format::{Geometry, RoCompatFeatures};
 

@@ -1,4 +1,4 @@
-//! Size and location of the log.
+//! Computes the size and the location of the log.
 
 use xfs_format::reservation::minimum_log_blocks;
 use xfs_format::{AgBlock, AgNumber, Geometry};

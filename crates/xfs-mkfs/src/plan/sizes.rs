@@ -1,4 +1,4 @@
-//! Sizes of blocks, sectors, inodes and directory blocks.
+//! Computes the sizes of blocks, sectors, inodes and directory blocks.
 
 use super::{GeometryError, TargetDevice};
 use crate::options::{Options, Size, Unit};

@@ -1,4 +1,4 @@
-//! Erasing the old contents of a device.
+//! Erases the old contents of a device.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The rules of extended attributes.
+//! The model's rules for extended attributes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The rules of file contents: opening, reading, writing, allocating, and ranges of two files.
+//! The model's rules for file contents: opening, reading, writing, allocating, and ranges of two
+//! files.
 
 use std::ops::Range;
 

@@ -53,7 +53,7 @@ const MAKERS: [(u64, OperationMaker); 31] = [
     (4, Generator::sync),
 ];
 
-/// The kind of node to which a generated path should lead.
+/// The kind of node to which a path for an operation should lead.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WantedNode {
     Anything,

@@ -1,4 +1,4 @@
-//! The rules of access control lists.
+//! The model's rules for access control lists.
 //!
 //! Linux shows each access control list as two attributes, and so does the model: one in the form
 //! for programs, and one in the form of XFS.

@@ -1,4 +1,4 @@
-//! The rules of names: creating, linking, renaming and removing them.
+//! The model's rules for names: creating, linking, renaming and removing them.
 
 use std::collections::BTreeMap;
 

@@ -190,7 +190,7 @@ pub enum Operation {
         to: Path,
         mode: RenameMode,
     },
-    /// Performs open(O_TMPFILE) and keeps the file open in the slot.
+    /// Performs open(O_TMPFILE), and keeps the file open in `slot`.
     MakeTemporary {
         slot: usize,
         folder: Path,

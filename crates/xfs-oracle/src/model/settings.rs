@@ -1,4 +1,4 @@
-//! The rules of mode, owner, times, flags and hints.
+//! The model's rules for mode, owner, times, flags and hints.
 
 use rustix::fs::FileType;
 use rustix::io::Errno;

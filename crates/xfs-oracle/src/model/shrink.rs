@@ -1,4 +1,4 @@
-//! Shortening a failing history to the operations that the failure needs.
+//! Shortens a failing history to the operations that the failure needs.
 
 /// Returns the shortest history found for which `fails` returns true. Tries to leave out parts of
 /// the history, first halves and finally single operations. Calls `fails` at most `trials` times.

@@ -1,4 +1,4 @@
-//! The kernel's XFS, through system calls.
+//! The kernel's XFS as a subject (a filesystem under test), through system calls.
 
 use std::ffi::CString;
 use std::fs::File;

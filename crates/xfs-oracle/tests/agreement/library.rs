@@ -1,4 +1,4 @@
-//! The library as a subject, through its own API instead of system calls.
+//! The library as a subject (a filesystem under test), through its own API instead of system calls.
 
 use std::ffi::OsStr;
 use std::io::{IoSlice, IoSliceMut};

@@ -1,4 +1,5 @@
-//! The guest itself: it boots, has its images and programs, and returns the script's result.
+//! Tests of the guest itself: it boots, has its images and programs, and returns the script's
+//! result.
 
 use std::fs::File;
 

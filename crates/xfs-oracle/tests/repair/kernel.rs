@@ -16,7 +16,8 @@ use crate::tree::Names;
 
 /// The most differences that are listed.
 const MOST_LINES: usize = 6;
-/// One trial of so many is judged by the kernel. `FERROXFS_MOUNT=1` has all trials judged.
+/// One trial in this many is judged by the kernel. With `FERROXFS_MOUNT=1`, the kernel judges all
+/// trials.
 const STEP: u64 = 10;
 /// The name of the file that is made and removed. The undamaged volume has no such file.
 const PROBE: &str = "made-after-the-repair";

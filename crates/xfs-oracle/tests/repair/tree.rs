@@ -116,7 +116,7 @@ impl Names {
         Some(FileFacts { number, mode: metadata.mode, links: metadata.nlink, contents, attributes })
     }
 
-    /// Adds the bytes of the device that hold contents of a file.
+    /// Adds to `contents` the byte ranges of the device that hold the contents of the file `node`.
     fn add_places(&mut self, node: &Node) {
         for extent in node.extents(ForkKind::Data).flatten() {
             let start = extent.device_offset_bytes;

@@ -97,8 +97,9 @@ fn layout_of(seed: u64) -> (&'static str, &'static str) {
     LAYOUTS.get(number as usize).copied().unwrap_or(first)
 }
 
-/// The names of a volume after each operation, and how many operations were durable at which times.
-/// A time is the number of requests that the device had recorded by then.
+/// The names of a volume after each operation, and a list of pairs: a time, and the number of
+/// operations that were durable at that time. A time is the number of requests that the device had
+/// recorded by then.
 struct ReplayHistory {
     states: Vec<NamesState>,
     durable: Vec<(usize, usize)>,

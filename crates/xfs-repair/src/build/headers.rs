@@ -1,4 +1,4 @@
-//! The header sectors of a group: AGF, AGI, AGFL.
+//! Builder of the header sectors of a group: AGF, AGI, AGFL.
 //!
 //! Owns: encoding and sealing (checksumming) the sectors. Does **not** own: the values, which rule
 //! `space` counts.

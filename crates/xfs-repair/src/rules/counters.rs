@@ -1,5 +1,5 @@
-//! Rule `counters`: the counters of the superblock (inodes, free inodes, free blocks), computed
-//! from the headers of all groups.
+//! Rule `counters`: computes the counters of the superblock (inodes, free inodes, free blocks) from
+//! the headers of all groups.
 //!
 //! Owns: these three counters. Does **not** own: the headers of groups, which rule `space` writes.
 

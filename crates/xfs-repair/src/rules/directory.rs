@@ -56,7 +56,8 @@ struct Wanted {
     directory: InodeNumber,
     parent: InodeNumber,
     entries: Vec<NewEntry>,
-    /// For each entry, its index in the directory as it is now. `None` if the directory lacks it.
+    /// For each of these entries, the index that the same entry has in the directory on disk now.
+    /// `None` if the directory lacks the entry.
     positions: Vec<Option<usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! Rule `fork`: the map of a fork whose btree or counts are damaged.
+//! Rule `fork`: rebuilds the extent map of a fork whose btree or counts are damaged.
 //!
 //! Owns: the extents of the fork, from its sound leaves and from the reverse map; its counts; and
 //! the flag of shared blocks. Does **not** own: the contents of the blocks.

@@ -1,4 +1,4 @@
-//! Rule `inode`: inodes whose own bytes are damaged.
+//! Rule `inode`: restores the inodes whose own bytes are damaged.
 //!
 //! Owns: the order in which the ways to restore an inode are tried. Does **not** own: forks of
 //! inodes that decode (rule `fork`), or inodes of directories that are gone (rule

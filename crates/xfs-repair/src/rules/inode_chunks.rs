@@ -1,4 +1,4 @@
-//! Rule `inode-chunks`: the chunks of a group whose inode btrees are damaged.
+//! Rule `inode-chunks`: finds the inode chunks of a group whose inode btrees are damaged.
 //!
 //! Owns: the decision to rebuild the inode btrees, and the free masks of their records. Does
 //! **not** own: how chunks are found ([`chunks`]), or building the btrees (rule `space`).

@@ -1,5 +1,5 @@
-//! Rule *lost-chunks*: inode chunks of which nothing is left but the numbers of their inodes in
-//! entries and parent pointers elsewhere.
+//! Rule *lost-chunks*: records again the inode chunks of which nothing is left but the numbers of
+//! their inodes in entries and parent pointers elsewhere.
 //!
 //! Owns: the decision that a chunk existed. Does **not** own: the inodes in it. Directories are
 //! made again by the rules about names.

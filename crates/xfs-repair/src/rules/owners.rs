@@ -1,4 +1,5 @@
-//! Rule `owners`: blocks that two owners claim and that cannot be shared.
+//! Rule `owners`: settles which owner keeps the blocks that two owners claim and that cannot be
+//! shared.
 //!
 //! Owns: the decision which owner keeps the blocks, and the copies for the others. Does **not**
 //! own: forks that the reverse map contradicts, which rule `fork` has rewritten before; or the
@@ -36,8 +37,8 @@ struct Loser {
     is_attr: bool,
 }
 
-/// If several owners claim the same blocks, the owner with the best right keeps them, and each
-/// other owner gets a copy of its own.
+/// Settles the claims of several owners on the same blocks: the owner with the best right keeps the
+/// blocks, and each other owner gets a copy of its own.
 ///
 /// # Errors
 ///

@@ -49,9 +49,9 @@ impl Piece {
 /// One fork of one inode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForkPlace {
-    /// The inode.
+    /// The number of the inode.
     pub(crate) inode: InodeNumber,
-    /// The fork.
+    /// The fork of the inode: the data fork or the attribute fork.
     pub(crate) kind: ForkKind,
 }
 

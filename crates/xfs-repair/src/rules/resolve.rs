@@ -80,9 +80,10 @@ impl Link {
 /// A link that is given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// The link.
+    /// The link that is given up.
     pub(crate) link: Link,
-    /// Whether the name is lost with its child, because the child is not in use.
+    /// Whether the name counts as lost: its child may exist, but cannot be read and is not made
+    /// again.
     pub(crate) is_loss: bool,
 }
 
@@ -233,8 +234,8 @@ impl Resolver<'_> {
         changed.copied().or(member.map(|member| member.generation))
     }
 
-    /// Sets `is_held` if names, or the fields of directories that are made again, would be lost and
-    /// losses are not allowed.
+    /// Sets `is_held` if losses are not allowed, but names would be lost, or directories would be
+    /// made again without their old fields.
     fn hold(&mut self) {
         let facts = self.facts;
         let is_lossy = !self.tree.made.is_empty()
@@ -291,7 +292,8 @@ impl Resolver<'_> {
         pointers.map(|pointer| pointer.directory).collect()
     }
 
-    /// Returns all links that an entry or a parent pointer states. Impossible links are dropped.
+    /// Returns all links that a directory entry or a parent pointer states, without those whose
+    /// child cannot exist. Those links are given up.
     fn candidates(&mut self) -> Vec<Link> {
         let mut links: BTreeMap<(InodeNumber, Box<[u8]>, InodeNumber), Link> = BTreeMap::new();
         for name in &self.facts.names {
@@ -444,8 +446,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns the LSN of all entries of a directory, or `None` if the entries may have different
-    /// LSNs.
+    /// Returns the LSN of the block or inode that holds all entries of a directory. `None` if several
+    /// blocks hold them, or if there are no entries.
     fn names_lsn(&self, directory: InodeNumber) -> Option<Lsn> {
         self.facts.members.get(&directory).and_then(|member| member.names_lsn)
     }

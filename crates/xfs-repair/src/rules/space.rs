@@ -1,4 +1,4 @@
-//! Rule `space`: the btrees and headers of a group are built from the claims of all owners.
+//! Rule `space`: builds the btrees and headers of a group from the claims of all owners.
 //!
 //! Owns: free space, reverse map, reference counts, inode btrees, free list, AGF and AGI of a group
 //! that is marked or has damage in them. Does **not** own: the claims of owners on blocks, which
@@ -142,7 +142,7 @@ impl Rebuild<'_> {
     }
 
     /// Builds all btrees and headers of the group. `own` holds the claims of all owners except the
-    /// btrees that are built.
+    /// btrees that are built, and `shared` the reference counts of shared blocks.
     fn build(
         &self,
         mut own: Vec<Rmap>,

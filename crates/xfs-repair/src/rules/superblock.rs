@@ -1,4 +1,4 @@
-//! Rule `superblock`: the superblock and its copies.
+//! Rule `superblock`: repairs the superblock and its copies.
 //!
 //! Owns: the sectors of the superblock and of its copies. Does **not** own: which superblock is
 //! right. The caller of the rehearsal has decided that by evidence.
@@ -107,7 +107,7 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
 }
 
 /// Returns whether the first sector of a group holds a superblock that passes its checks and equals
-/// the right one, except for the counters.
+/// the superblock of the repaired volume, except for the counters.
 fn holds(patient: &Patient, group: AgNumber) -> bool {
     let geometry = patient.geometry();
     let at = geometry.header_disk_addr(group, 0);

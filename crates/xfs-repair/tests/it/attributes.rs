@@ -1,5 +1,5 @@
-//! Damage to single entries of attribute forks in short form and in leaves. It must cost no other
-//! attribute, and each lost attribute must be a loss of the plan.
+//! Tests of damage to single entries of attribute forks, in short form and in leaves. The damage
+//! must cost no other attribute, and each lost attribute must be a loss of the plan.
 
 use xfs_format::attr::AttrLeaf;
 use xfs_format::attr::leaf::{AttrLeafEntryDisk, AttrLeafHeaderDisk, LEAF_MAGIC};

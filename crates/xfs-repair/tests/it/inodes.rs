@@ -1,4 +1,5 @@
-//! Damage to the bytes of inodes and to the maps of their forks, and its repair without loss.
+//! Tests of damage to the bytes of inodes and to the maps of their forks, and of its repair without
+//! loss.
 
 use std::collections::BTreeSet;
 

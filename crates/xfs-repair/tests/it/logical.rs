@@ -1,4 +1,4 @@
-//! Damage to directories, attributes and parent pointers, and its repair without loss.
+//! Tests of damage to directories, attributes and parent pointers, and of its repair without loss.
 //!
 //! Each test damages a copy of the golden image, repairs it, and compares all names and attributes
 //! of the repaired volume with those of the sound one.

@@ -1,4 +1,5 @@
-//! Seeded damage, and the comparison of the losses of the plan with what is gone after the repair.
+//! Tests with seeded damage: they compare the losses that the plan lists with what is gone after
+//! the repair.
 //!
 //! A repair must never lose more than its plan says. For each inode, names, attributes and contents
 //! of the sound volume are compared with those of the repaired one.
@@ -16,11 +17,12 @@ use xfs_testkit::Prng;
 use crate::trial::{Shape, Trial, superblock_of};
 use crate::volume::Repaired;
 
-/// The number of damages of a quick run. `FERROXFS_REPAIR_SEEDS` is that of another run, and
-/// `FERROXFS_SEED` its first seed.
+/// The number of damages of a quick run. The variable `FERROXFS_REPAIR_SEEDS` sets another number,
+/// and `FERROXFS_SEED` sets the first seed.
 const QUICK_SEEDS: u64 = 5;
 
-/// The names of inodes of the golden image that are damaged. Each has another form of its forks.
+/// The paths of the inodes of the golden image that the tests damage. The forks of each inode have
+/// another form.
 const PATHS: [&str; 16] = [
     "/attr-short",
     "/attr-leaf",

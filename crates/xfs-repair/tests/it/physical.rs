@@ -1,4 +1,4 @@
-//! Damage to headers, btrees, inodes and forks, and its repair without loss.
+//! Tests of damage to headers, btrees, inodes and forks, and of its repair without loss.
 
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::BtreeKind;

@@ -1,4 +1,4 @@
-//! Lost writes: an inode or a block has an older state with a right checksum.
+//! Tests of lost writes: an inode or a block has an older state, with a right checksum.
 
 use xfs_format::attr::{AttrEntry, AttrValue, Namespace, short_form};
 use xfs_format::inode::{ForkFormat, ForkKind, InodeCore};

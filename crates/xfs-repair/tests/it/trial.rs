@@ -189,9 +189,9 @@ impl Trial {
         repaired
     }
 
-    /// As `assert_whole`, but with losses allowed. The inodes `made`, which the repair creates
-    /// again, may differ in mode and attributes. The plan must list each of them as a loss, and no
-    /// other.
+    /// Repairs the volume with losses allowed. Asserts that the volume is clean and that no name
+    /// changed. The inodes `made`, which the repair creates again, may differ in mode and
+    /// attributes. The plan must list each of them as a loss, and no other inode.
     pub(crate) fn assert_names(&self, made: &[InodeNumber]) -> Repaired {
         assert!(!crate::volume::report(&*self.volume.device).is_clean(), "nothing is damaged");
         let repaired = self.volume.repair(true);

@@ -20,8 +20,8 @@ use xfs_testkit::golden;
 /// The sector size of the golden image.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// The most bytes of writes that an overlay device keeps in memory, above the device that it must
-/// not change.
+/// The most bytes of writes that an overlay device keeps in memory. The overlay never writes to the
+/// device below it.
 const OVERLAY_BYTES: u64 = 64 << 20;
 
 /// A copy of the golden image that can be written.
@@ -47,7 +47,7 @@ static INODES: LazyLock<Vec<InodeCore>> = LazyLock::new(|| {
     inodes
 });
 
-/// The result of a repair: the device with all changes, and the report of the rehearsal.
+/// The result of a repair: the device with all changes, and the report on the repair.
 pub(crate) struct Repaired {
     pub(crate) device: SharedDevice,
     pub(crate) rehearsed: Rehearsed,

@@ -21,8 +21,8 @@ use xfs_oracle::Xfsprogs;
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_repair::{RehearsalOptions, rehearse};
 
-/// The most bytes of writes that an overlay device keeps in memory, above the device that it must
-/// not change.
+/// The most bytes of writes that an overlay device keeps in memory. The overlay never writes to the
+/// device below it.
 const OVERLAY_BYTES: u64 = 256 << 20;
 
 /// The damage to make: ranges to fill with zeros, each as its disk address and its length in bytes.
@@ -81,7 +81,7 @@ fn start_of(geometry: &Geometry, group: AgNumber) -> Damage {
     vec![(at, u64::from(geometry.block_size) * 7)]
 }
 
-/// Damages a copy of the base volume, repairs it, and compares its names with those of the base.
+/// Damages a copy of the base volume, repairs it, and checks that it has the same names as before.
 /// `check` and xfs_repair must find the volume clean.
 fn check_repaired(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     let result = repaired(damage, RehearsalOptions::default())?;
@@ -91,8 +91,8 @@ fn check_repaired(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// As `check_repaired`, but with losses allowed. Names whose inodes the damage destroys may be
-/// missing.
+/// Damages a copy of the base volume, and repairs it with losses allowed. Checks that each name is
+/// still there, unless the damage destroys its inode.
 fn check_burst(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     let options = RehearsalOptions { allow_loss: true, ..RehearsalOptions::default() };
     let result = repaired(damage, options)?;

@@ -31,8 +31,8 @@ use xfs_testkit::Prng;
 /// `FERROXFS_SEED=N..M` runs other seeds.
 const SEEDS: u64 = 6;
 
-/// The most bytes of writes that an overlay device keeps in memory, above the device that it must
-/// not change.
+/// The most bytes of writes that an overlay device keeps in memory. The overlay never writes to the
+/// device below it.
 const OVERLAY_BYTES: u64 = 64 << 20;
 
 /// Returns the trials: for each kind of volume, one with losses allowed and one without.

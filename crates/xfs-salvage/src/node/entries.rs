@@ -1,4 +1,4 @@
-//! The entries of a directory that is salvaged.
+//! The iterator over the entries of a directory that is salvaged.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -33,7 +33,8 @@ pub struct NodeEntries<'a> {
     rest: Rest,
 }
 
-/// The entries that come after the names of the directory, and which of them is the next.
+/// The position of the iterator after the names of the directory itself: at the orphans, at the
+/// deleted files, or at the end.
 enum Rest {
     Nothing,
     Orphans(OrphanPass, InodeNumber),

@@ -12,8 +12,8 @@ use crate::support::{named, salvage};
 /// Number of seeds, each of which changes the golden image in another way.
 const SEEDS: u64 = 24;
 
-/// The structures of the golden image that tests change: those that a sweep recognizes by their
-/// headers, and the headers of the groups.
+/// The structures of the golden image that tests change: those that a sweep (a search of all
+/// blocks) recognizes by their headers, and the headers of the groups.
 static STRUCTURES: LazyLock<Vec<(DiskAddr, usize, BlockKind)>> = LazyLock::new(|| {
     let image = golden();
     let superblock = find_superblock(&image).unwrap().unwrap().superblock;

@@ -1,4 +1,4 @@
-//! Generation of operations on contents.
+//! Generates random operations on the contents of files.
 
 use super::{Generator, WantedNode};
 use crate::model::Model;

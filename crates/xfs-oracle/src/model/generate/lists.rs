@@ -1,4 +1,4 @@
-//! Generation of access control lists, most of which are valid.
+//! Generates access control lists, most of which are valid.
 
 use super::{Generator, WantedNode};
 use crate::model::operation::{ListEntry, ListKind, Operation};

@@ -1,4 +1,4 @@
-//! Generation of operations on names, attributes, modes, owners and times.
+//! Generates random operations on names, attributes, modes, owners and times.
 
 use rustix::fs::FileType;
 

@@ -1,4 +1,4 @@
-//! Generation of flags and hints.
+//! Generates random flags and extent size hints of files.
 
 use super::{Generator, WantedNode};
 use crate::ioctl::FileFlags;

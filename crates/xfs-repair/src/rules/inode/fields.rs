@@ -1,4 +1,4 @@
-//! Single fields of an inode that fail a check.
+//! Corrects single fields of an inode that fail a check.
 //!
 //! Owns: candidates for the value of a field, and the choice among them. Does **not** own: writing
 //! the inode.

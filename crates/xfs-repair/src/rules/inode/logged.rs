@@ -1,4 +1,4 @@
-//! Inodes that the log still has.
+//! Restores damaged inodes from the copies of them that the log still has.
 //!
 //! Owns: the decision whether the log states an inode completely. Does **not** own: reading the
 //! log (`xfs-evidence`).
@@ -19,7 +19,8 @@ use crate::fork::ForkContents;
 use crate::patient::Patient;
 use crate::rules::fork::{fits_count, in_order};
 
-/// An inode as it can be restored: its core is known, and the forks in `from_map` must be rebuilt.
+/// An inode that can be restored from the log. Its core is known, and the forks in `from_map` must
+/// be rebuilt from the reverse map.
 struct Candidate {
     core: InodeCore,
     bytes: Vec<u8>,
@@ -29,7 +30,7 @@ struct Candidate {
 }
 
 /// Restores an inode from the log. Returns `false`, and changes nothing, if the log does not have
-/// the newest core, or a fork is known nowhere.
+/// the newest core, or if the extents of a fork are not known from any source.
 ///
 /// # Errors
 ///
@@ -62,8 +63,8 @@ pub(super) fn restore(
     Ok(true)
 }
 
-/// Returns the inode as the log allows to restore it. `None` if the log does not have its newest
-/// state, or if a fork is known nowhere.
+/// Returns the inode as it can be restored with the help of the log. `None` if the log does not
+/// have its newest state, or if the extents of a fork are not known from any source.
 fn candidate(patient: &Patient, logged: &LoggedInode, found: &InodeEvidence) -> Option<Candidate> {
     let core = InodeCore::decode(&logged.bytes, found.number, patient.geometry()).ok()?;
     if !logged.is_newest || core.mode == 0 {

@@ -1,4 +1,4 @@
-//! Names in `lost+found` for the inodes in use that have no other name.
+//! Gives each inode in use that has no name a name in `lost+found`.
 //!
 //! Owns: which inodes go to `lost+found`, and their names there. Does **not** own: links that
 //! earlier steps of the rule have dropped.

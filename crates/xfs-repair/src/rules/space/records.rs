@@ -79,6 +79,7 @@ pub(super) struct Needs {
 
 impl Needs {
     /// Returns the block counts of those btrees whose records do not depend on the free space.
+    /// `with_free` has the chunks with free inodes, and `shared` the reference counts.
     fn fixed(rebuild: &Rebuild<'_>, with_free: &[InodeChunk], shared: &[Refcount]) -> Self {
         let geometry = rebuild.geometry();
         let count = |has: bool, blocks: usize| if has { blocks } else { 0 };
