@@ -59,7 +59,7 @@ pub trait DumpProgress {
     fn is_stopped(&self) -> bool;
 }
 
-/// A part of the volume that is damaged, or that is not in the image.
+/// A part of the volume that is damaged, or that was left out of the image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Omission {
     /// The byte of the volume at which the part starts. `None` if it is not known.

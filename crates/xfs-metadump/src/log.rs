@@ -17,7 +17,7 @@ const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 /// Number of blocks that are read at once.
 const CHUNK_BLOCKS: u32 = 2048;
 
-/// The log of the volume, with the decision whether the image gets it as it is or with new
+/// The log of the volume, and the decision whether the image gets the log as it is or with new
 /// contents.
 pub(crate) struct LogCopy {
     log: Option<LogDevice>,

@@ -231,8 +231,8 @@ impl CrashHistory {
         Err(format!("found no state from {floor} to {begun}; the closest has {report}"))
     }
 
-    /// Checks the size and the sectors of a file against the states of the file from number `since`
-    /// (at its last sync) to number `begun` (I3).
+    /// Checks the size and the sectors of a file against the states of the file from the state with
+    /// the number `since`, at its last sync, to the state with the number `begun` (I3).
     fn check_contents(
         &self,
         id: NodeId,

@@ -158,7 +158,8 @@ fn sector(run: &[u8], at: usize) -> &[u8] {
     run.get(at..end).expect("all states of a run have one length")
 }
 
-/// Returns the superblock's sector `sector` with NEEDSREPAIR set and a new checksum.
+/// Returns a copy of `sector`, the sector of the superblock, with NEEDSREPAIR set and a new
+/// checksum.
 fn with_needs_repair(sector: &[u8]) -> Result<Vec<u8>> {
     let mut sector = sector.to_vec();
     set_needs_repair(&mut sector, true)?;

@@ -43,7 +43,7 @@ const MAX_CYCLE: u32 = i32::MAX.cast_unsigned();
 
 /// The step of a repair that makes the log of the volume clean.
 pub(crate) struct SettleLog<'a> {
-    /// The overlay of the damaged device.
+    /// The overlay on top of the damaged device.
     pub(crate) device: &'a SharedDevice,
     pub(crate) superblock: &'a Superblock,
     pub(crate) replay: &'a dyn LogReplay,
@@ -51,8 +51,8 @@ pub(crate) struct SettleLog<'a> {
 }
 
 impl SettleLog<'_> {
-    /// Makes the log clean, in the overlay. Returns the outcome. Also returns an action if the log
-    /// was made empty, or if it was replayed without all of its changes or open work.
+    /// Makes the log clean, in the overlay. Returns the outcome, and an action for the plan if the
+    /// log was made empty, or if it was replayed without all of its changes or open work.
     pub(crate) fn run(&self) -> Result<(LogOutcome, Option<Action>)> {
         let newest = self.newest_lsn();
         let settled = match self.state() {
@@ -129,8 +129,8 @@ impl SettleLog<'_> {
         Ok((LogOutcome::Formatted, Some(action)))
     }
 
-    /// Returns the newest LSN in the superblock and in those headers of groups that pass their
-    /// checks.
+    /// Returns the newest LSN in the superblock and in the headers of the groups. Headers that fail
+    /// their checks are left out.
     fn newest_lsn(&self) -> Lsn {
         let geometry = &self.superblock.geometry;
         let context = VerifyContext { geometry, log_head: None };

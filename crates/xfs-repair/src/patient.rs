@@ -303,8 +303,8 @@ impl Patient {
         Ok(taken)
     }
 
-    /// Returns whether no owner claims any of these blocks of a group. The blocks may be reserved
-    /// ([`is_reserved`](Self::is_reserved)).
+    /// Returns whether no owner claims any of these blocks of a group. The blocks may still be
+    /// reserved for an unreadable inode ([`is_reserved`](Self::is_reserved)).
     pub(crate) fn is_unclaimed(&mut self, group: AgNumber, blocks: Range<u32>) -> bool {
         let model = self.model();
         let mut claims = claims::of_volume(self, &model);

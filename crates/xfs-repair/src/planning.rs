@@ -294,7 +294,7 @@ struct Rehearsing<'a> {
 struct Start {
     log: LogOutcome,
     actions: Vec<Action>,
-    /// In a second pass, the number of rounds that it repeats and leaves out. `None` in the first
+    /// In a second pass, how many rounds it repeats and how many it leaves out. `None` in the first
     /// pass.
     back: Option<TakeBack>,
 }

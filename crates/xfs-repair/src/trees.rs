@@ -1,4 +1,4 @@
-//! Reading the btrees of a group as evidence, past what is damaged.
+//! Reads the btrees of a group as evidence, past the blocks that are damaged.
 //!
 //! Owns: the walk from a root that may be wrong, and the search for leaves without a root. Does
 //! **not** own: decisions about which records are right.
@@ -17,10 +17,11 @@ use xfs_format::{AgBlock, AgNumber, BlockKind, Check, DiskAddr, Group};
 
 use crate::patient::Patient;
 
-/// The records of a btree of a group, as far as they could be read.
+/// The records of one btree of a group, as far as its blocks could be read.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupTree<R> {
-    /// The records. They are in the order of their keys, unless `walk` has met damage.
+    /// The records. They are in the order of their keys, unless the walk from the root has met
+    /// damage.
     pub(crate) records: Vec<R>,
     /// The blocks that the walk from the root has visited.
     pub(crate) blocks: BTreeSet<AgBlock>,

@@ -62,7 +62,7 @@ pub struct UndoFile {
     runs: Vec<Entry>,
 }
 
-/// Where one run is, on the volume and in the undo file.
+/// The place of one run: on the volume, and in the undo file.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// The first byte of the run on the volume.
@@ -338,7 +338,8 @@ impl<'a> Writer<'a> {
         self.run(Change { offset: 0, old: &old, new: &new })
     }
 
-    /// Writes a witness: a run that the repair does not change (U4).
+    /// Writes a witness: a run that the repair does not change, and by which a later apply notices
+    /// writes of other programs (U4).
     fn witness(&mut self, overlay: &RepairOverlay, range: &Range<u64>) -> Result<()> {
         let mut bytes = [0; SECTOR_BYTES];
         overlay.read_below(range.start, &mut bytes)?;

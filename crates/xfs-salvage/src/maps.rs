@@ -1,4 +1,4 @@
-//! Maps of damaged files, and of files whose inode is gone.
+//! The extent maps of damaged files, and of files whose inode is gone.
 //!
 //! Owns: joining the map in the inode with the extents that the survey has found in other
 //! structures. Does **not** own: finding them (`survey.rs`).

@@ -40,7 +40,7 @@ pub enum Origin {
     Entry,
     /// A parent pointer of the file, because its directory lacks the entry.
     ParentPointer,
-    /// No directory entry led to the file. It is salvaged under its inode number.
+    /// No name led to the file. It is salvaged under its inode number.
     Orphan,
     /// The inode is free: the file was deleted.
     Deleted,

@@ -387,8 +387,8 @@ impl Survey<'_, '_> {
         extents.iter().for_each(|extent| self.claims.claim(extent, geometry));
     }
 
-    /// Collects the extents of damaged forks from the reverse maps. Where a reverse map is damaged
-    /// too, collects them from leaves of the forks' extent btrees.
+    /// Collects the extents of damaged forks from the reverse maps. Where a reverse map is damaged,
+    /// collects them from leaves of the extent btrees of these forks.
     fn reverse_maps(&mut self) -> Result<(), Stopped> {
         if self.forks.is_empty() && !self.is_incomplete {
             return Ok(());

@@ -193,7 +193,7 @@ pub(crate) static REFUSED: [Case; 49] = [
     case(GIB, "-n version"),
 ];
 
-/// Number of batches of random options.
+/// The number of batches of cases with random options.
 pub(crate) const RANDOM_BATCHES: u64 = 4;
 const BATCH: usize = 25;
 

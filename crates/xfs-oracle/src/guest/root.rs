@@ -128,8 +128,8 @@ const FOLDERS: [&str; 14] = [
     "unpacked/lib",
 ];
 
-/// The first process: it loads the modules, finds the ports of qemu, runs the script and reports
-/// its status. `grep` keeps the kernel's lines about XFS and its warnings.
+/// The script of the guest's first process. It loads the modules, finds the ports of qemu, runs the
+/// script and reports its status. `grep` keeps the kernel's lines about XFS and its warnings.
 const INIT: &str = r#"#!/bin/busybox sh
 export PATH=/sbin:/bin HOME=/ TERM=dumb TZ=UTC
 /bin/busybox --install -s /bin

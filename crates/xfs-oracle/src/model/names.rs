@@ -21,7 +21,8 @@ const SET_GROUP_ID: u32 = 0o2000;
 const INHERITED: FileFlags =
     FileFlags::SYNC.union(FileFlags::NOATIME).union(FileFlags::NODUMP).union(FileFlags::NODEFRAG);
 
-/// A directory and a name in it. `node` is the node to which the name refers, if the name exists.
+/// A directory, a name in it, and the node to which the name refers. `node` is `None` if the
+/// directory has no such name.
 struct EntryLocation {
     folder: NodeId,
     name: String,

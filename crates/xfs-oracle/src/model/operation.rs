@@ -222,8 +222,8 @@ pub enum Operation {
         offset: u64,
         length: u64,
     },
-    /// Performs pwritev from buffers of these lengths. The bytes are those that `Write` would
-    /// write.
+    /// Performs pwritev from buffers of these lengths. The bytes are those of [`pattern`] for
+    /// `number`.
     WritePieces {
         file: FileTarget,
         offset: u64,
@@ -260,7 +260,7 @@ pub enum Operation {
     Deduplicate(FileRanges),
     /// Performs XFS_IOC_EXCHANGE_RANGE.
     Exchange(FileRanges),
-    /// Performs lsetxattr. The value is the [`pattern`] of the number.
+    /// Performs lsetxattr. The value has the bytes of [`pattern`] for `number`.
     SetAttribute {
         path: Path,
         name: String,

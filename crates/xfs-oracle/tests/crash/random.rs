@@ -79,8 +79,8 @@ fn check_recovery(
 
 /// Checks that the judge rejects a volume that has lost synced changes. The device gets only the
 /// requests before the last synced change of names, but the judge must assume that all syncs had
-/// returned. If later names happen to equal the earlier ones, the judge may rightly accept the
-/// device. Then the test tries fewer requests.
+/// returned. If the names after these requests happen to equal later ones, the judge may rightly
+/// accept the device. Then the test gives the device fewer requests.
 fn check_judge(history: &RecordedHistory, image: &Image, folder: &Path) -> Result<(), TrialError> {
     let states = &history.states;
     let judge = CrashCase { states, point: usize::MAX, image, folder };

@@ -36,7 +36,7 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// Creates the judge. Our checker must find the undamaged image clean.
+    /// Creates a judge for damaged copies of `image`. Our checker must find `image` itself clean.
     pub(crate) fn new(image: &Path) -> Result<Self, TrialError> {
         let (usually_clean, lines) = repair(image)?;
         let judge = Self { usual: lines.into_iter().collect(), usually_clean };

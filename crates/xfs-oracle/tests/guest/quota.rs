@@ -51,8 +51,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// The images of a volume with quota: the volume itself and two copies.
 struct Case {
     seed: u64,
-    /// The volume itself. It is dirty at first. ferroxfs recovers it, and the guest mounts it
-    /// later.
+    /// The volume that ferroxfs recovers. It is dirty at first. After the recovery, the guest
+    /// mounts it.
     ours: PathBuf,
     /// A copy of the dirty volume that the guest recovers.
     theirs: PathBuf,

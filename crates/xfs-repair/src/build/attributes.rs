@@ -44,7 +44,7 @@ impl NewAttribute {
         Self { namespace: Namespace::Parent, name: name.to_vec(), value: value.as_bytes().to_vec() }
     }
 
-    /// Returns the attribute in the form in which its value is stored beside its name.
+    /// Returns the attribute as a leaf stores it if its value is local: beside the name.
     fn entry(&self) -> AttrEntry<'_> {
         AttrEntry {
             namespace: self.namespace,
@@ -53,8 +53,8 @@ impl NewAttribute {
         }
     }
 
-    /// Returns the attribute in the form in which its value is stored in other blocks of the fork,
-    /// from `first_block` on.
+    /// Returns the attribute as a leaf stores it if its value is remote: in other blocks of the
+    /// fork, from `first_block` on.
     fn remote_entry(&self, first_block: FileBlock) -> AttrEntry<'_> {
         let length_bytes = u32::try_from(self.value.len()).expect("a value has at most 64 KiB");
         let value = AttrValue::Remote { first_block, length_bytes };
@@ -151,8 +151,8 @@ struct RemoteValues<'g> {
 }
 
 impl RemoteValues<'_> {
-    /// Assigns blocks of the fork to a value, and stores its bytes. Returns the first of these
-    /// blocks.
+    /// Assigns blocks of the fork to `value`, and stores the bytes of `value` in them. Returns the
+    /// first of these blocks.
     fn push(&mut self, value: &[u8]) -> FileBlock {
         let first = FileBlock(self.next);
         let capacity = RemoteBlock::capacity(self.geometry) as usize;

@@ -46,7 +46,7 @@ impl TreeIdentity {
     }
 }
 
-/// A finished leaf or node, with the highest hash in it.
+/// A finished block of the tree, a leaf or a node, with the highest hash in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
     /// The bytes of the block.

@@ -59,8 +59,8 @@ fn wanted_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
     names.links_to(child).filter_map(pointer).collect()
 }
 
-/// Returns the parent pointers that the inode has on disk now. Finds them by a binary search in the
-/// list of all pointers, which is sorted by the inodes that have them.
+/// Returns the parent pointers that the inode `child` has on disk now. Finds them by a binary
+/// search in the list of all pointers, which is sorted by the inodes that have them.
 fn stored_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
     let all = &names.facts.pointers;
     let start = all.partition_point(|pointer| pointer.child < child);
@@ -80,8 +80,9 @@ struct Kept {
     lost: Vec<String>,
 }
 
-/// Returns the attributes of a fork that are kept. `absent` are the parent pointers of the decided
-/// tree that were not found in the fork.
+/// Returns the attributes of a fork that are kept, and descriptions of those that are lost.
+/// `absent` has the parent pointers that the fork must have and lacks. An attribute that equals one
+/// of them is a damaged parent pointer, and is not kept.
 fn kept(found: AttributeEvidence, absent: &PointerSet, inode: InodeNumber) -> Kept {
     let mut kept = Kept { attributes: Vec::new(), lost: Vec::new() };
     let mut seen: BTreeMap<(Namespace, Box<[u8]>), FoundValue> = BTreeMap::new();

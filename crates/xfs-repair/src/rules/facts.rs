@@ -70,13 +70,13 @@ pub(crate) struct Member {
     pub(crate) has_all_pointers: bool,
     /// The inode to which the `..` of a directory leads. `None` if it cannot be read.
     pub(crate) dotdot: Option<InodeNumber>,
-    /// Whether a finding says that the contents do not fit the inode's type.
+    /// Whether the checker has found that the contents do not fit the inode's type.
     pub(crate) has_other_contents: bool,
     /// The LSN of the last change of the inode that reached the disk. `None` if it was never
     /// logged.
     pub(crate) lsn: Option<Lsn>,
     /// The LSN of the only data block of a directory, or of the inode that holds its short form.
-    /// `None` for larger directories, and for those without an entry.
+    /// `None` if a directory has several data blocks or no entry, and for other files.
     pub(crate) names_lsn: Option<Lsn>,
 }
 
@@ -238,7 +238,8 @@ impl Facts {
         self.members.insert(number, member);
     }
 
-    /// Finds the state of each inode that a name or pointer mentions and that is not in use.
+    /// Finds the state of each inode number that names or parent pointers mention and that is not
+    /// an inode in use.
     fn find_slots(&mut self, evidence: &Evidence<'_>, model: &Model, damage: &Damage) {
         let of_names = self.names.iter().map(|name| name.child);
         let of_pointers = self.pointers.iter().map(|pointer| pointer.directory);

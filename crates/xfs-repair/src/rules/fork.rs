@@ -68,7 +68,8 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
     Ok(())
 }
 
-/// Rewrites each fork that the reverse map contradicts, if the reverse map is right about it.
+/// Rewrites each fork that the reverse map contradicts, if the evidence shows that the reverse map
+/// is right.
 ///
 /// The reverse map is right if it agrees with the inode's count of blocks and the fork does not; or
 /// if the fork's blocks belong to another owner or to free space, and those of the map do not; or if

@@ -63,8 +63,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// The names that lead to inodes before the rule changes an inode, and the copies of damaged inodes
-/// in the log.
+/// The evidence that the rule uses: the names that lead to inodes before the rule changes an inode,
+/// and the copies of damaged inodes in the log.
 struct Known {
     /// The names that lead to each inode.
     names: BTreeMap<InodeNumber, Vec<ModelName>>,

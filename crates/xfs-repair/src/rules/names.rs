@@ -102,8 +102,8 @@ fn concerns_names(damage: &Damage) -> bool {
     damage.inodes.values().flatten().any(|finding| is_about_names(finding.code))
 }
 
-/// Corrects the types of inodes whose names state another type. Returns whether there are such
-/// inodes.
+/// Gives each inode the type that its names state, if the decided tree says that its stored type is
+/// wrong. Returns whether there are such inodes.
 fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairError> {
     for (inode, entry_type) in &names.tree.types {
         let Some(file_type) = entry_type.file_type() else { continue };
@@ -132,7 +132,7 @@ fn set_generations(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repai
     Ok(())
 }
 
-/// Adds an action for each name that is given up because its inode is not in use.
+/// Adds an action to the plan for each name that is given up because its inode is not in use.
 fn report_dropped(patient: &mut Patient, names: &Names<'_>) {
     for dropped in names.tree.dropped.iter().filter(|dropped| dropped.is_loss) {
         let link = &dropped.link;

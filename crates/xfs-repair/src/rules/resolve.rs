@@ -42,7 +42,8 @@ use xfs_format::{InodeNumber, Lsn};
 
 use super::facts::{Facts, Member, Slot};
 
-/// A name of a child in a directory.
+/// A link: a directory gives a child a name. A directory entry states it, or a parent pointer of
+/// the child, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     /// The directory that has the name.
@@ -53,8 +54,8 @@ pub(crate) struct Link {
     pub(crate) name: Box<[u8]>,
     /// The inode to which the name leads.
     pub(crate) child: InodeNumber,
-    /// The type that the directory entry states. It is used if the child is not in use, so that its
-    /// inode does not state a type.
+    /// The type that the directory entry states. It is used only if the child is not in use: then
+    /// no inode states the type.
     stated_type: EntryType,
     /// The LSN of the entry's block.
     entry_lsn: Option<Lsn>,
@@ -65,8 +66,9 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Returns how strong the evidence for the link is: 4 for an entry and a pointer, 3 for a
-    /// pointer, 2 for an entry, 1 for an entry in a damaged block.
+    /// Returns how strong the evidence for the link is: 4 for a directory entry and a parent
+    /// pointer, 3 for a parent pointer alone, 2 for an entry alone, and 1 for an entry alone in a
+    /// damaged block.
     fn rank(&self) -> u8 {
         match (self.position.is_some(), self.has_pointer, self.is_sound) {
             (true, true, _) => 4,
@@ -292,8 +294,8 @@ impl Resolver<'_> {
         pointers.map(|pointer| pointer.directory).collect()
     }
 
-    /// Returns all links that a directory entry or a parent pointer states, without those whose
-    /// child cannot exist. Those links are given up.
+    /// Returns all links that a directory entry or a parent pointer states. Links that are not
+    /// possible are given up.
     fn candidates(&mut self) -> Vec<Link> {
         let mut links: BTreeMap<(InodeNumber, Box<[u8]>, InodeNumber), Link> = BTreeMap::new();
         for name in &self.facts.names {
@@ -335,8 +337,9 @@ impl Resolver<'_> {
         possible
     }
 
-    /// Returns whether the child of a link exists or may exist. A child whose inode cannot be read
-    /// may exist, because a later round can repair it.
+    /// Returns whether a link is possible: its child exists or may exist, and is neither the root
+    /// directory nor a reserved inode. A child whose inode cannot be read may exist, because a
+    /// later round can repair it. If losses are not allowed, every other child is possible too.
     fn is_possible(&self, link: &Link) -> bool {
         let is_special = link.child == self.facts.root || self.facts.reserved.contains(&link.child);
         if is_special {
@@ -446,8 +449,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns the LSN of the block or inode that holds all entries of a directory. `None` if several
-    /// blocks hold them, or if there are no entries.
+    /// Returns the LSN of the block or inode that holds all entries of a directory. `None` if
+    /// several blocks hold them, or if there are no entries.
     fn names_lsn(&self, directory: InodeNumber) -> Option<Lsn> {
         self.facts.members.get(&directory).and_then(|member| member.names_lsn)
     }
@@ -473,8 +476,8 @@ impl Resolver<'_> {
         kept
     }
 
-    /// Cuts rings, in which a directory is below itself: gives up the link with the weakest
-    /// evidence in each ring.
+    /// Cuts rings of directories, in which a directory is below itself. In each ring, gives up the
+    /// link with the weakest evidence.
     fn without_rings(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         let mut cut = BTreeSet::new();
         let mut reached: BTreeSet<InodeNumber> = BTreeSet::from([self.facts.root]);
