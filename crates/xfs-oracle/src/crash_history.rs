@@ -231,8 +231,8 @@ impl CrashHistory {
         Err(format!("found no state from {floor} to {begun}; the closest has {report}"))
     }
 
-    /// Checks the size and the sectors of a file against the states of the file from the state with
-    /// the number `since`, at its last sync, to the state with the number `begun` (I3).
+    /// Checks the size and the sectors of a file against its states in the history (I3): from state
+    /// number `since`, at its last sync, to state number `begun`.
     fn check_contents(
         &self,
         id: NodeId,

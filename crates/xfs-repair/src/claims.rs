@@ -86,8 +86,8 @@ fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
 }
 
 /// Claims, for the inodes in `held`, the damaged btree blocks to which their forks point, unless
-/// another owner claims the block. Without this, no one might claim them: a damaged reverse map may
-/// have no record of these blocks.
+/// another owner claims the block. Otherwise nothing might claim these blocks: a damaged reverse
+/// map may have no record of them.
 fn hold_damaged_blocks(
     geometry: &Geometry,
     model: &Model,

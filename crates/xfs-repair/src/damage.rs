@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use xfs_check::{Area, Code, Finding, Report};
 use xfs_format::{AgNumber, DiskAddr, Geometry, InodeNumber};
 
-/// The damage that is found at the start of a round: all findings more severe than `preen`, grouped
-/// by the object to which they belong.
+/// The damage that the check at the start of a round of repairs has found: all findings more severe
+/// than `preen`, grouped by the object to which they belong.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Damage {
     /// The findings about an inode, its forks included.

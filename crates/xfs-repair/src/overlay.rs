@@ -49,11 +49,11 @@ struct Chunks {
 /// A run of bytes in which the overlay and the device below differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {
-    /// The first byte of the run.
+    /// The byte offset of the run on the device.
     pub(crate) offset: u64,
-    /// The bytes that the device below has.
+    /// The bytes of the run on the device below.
     pub(crate) old: &'a [u8],
-    /// The bytes that the overlay has.
+    /// The bytes of the run in the overlay.
     pub(crate) new: &'a [u8],
 }
 

@@ -47,7 +47,8 @@ pub(crate) struct Patient {
     allows_loss: bool,
     actions: Vec<Action>,
     model: Option<Rc<Model>>,
-    /// The groups whose space btrees and headers are rebuilt at the end of the round.
+    /// The groups whose space btrees and headers are rebuilt at the end of the round (one check and
+    /// the repairs that follow it).
     marked: BTreeSet<AgNumber>,
     /// Of the groups in `marked`, those whose inode btrees are rebuilt too.
     marked_inodes: BTreeSet<AgNumber>,
@@ -58,8 +59,9 @@ pub(crate) struct Patient {
     /// The forks of all inodes as `reverse_maps` records them. `None` until a rule first needs
     /// them.
     mapped: RefCell<Option<Rc<MappedExtents>>>,
-    /// The free blocks of each group in this round, as ranges: the first block, and the block after
-    /// the last one. `None` until they are first needed.
+    /// The free blocks of each group in this round (one check and the repairs that follow it), as
+    /// ranges: the first block, and the block after the last one. `None` until they are first
+    /// needed.
     free: Option<BTreeMap<AgNumber, Vec<(u32, u32)>>>,
     /// The changes since the start of the running attempt. `None` outside of attempts.
     journal: Option<Journal>,

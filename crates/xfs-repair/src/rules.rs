@@ -88,7 +88,8 @@ fn owner_by_map(patient: &Patient, group: AgNumber, block: AgBlock) -> Option<In
     })
 }
 
-/// Applies the rules to the damage of a round. Returns whether something was changed.
+/// Applies the rules to the damage that the check of this round has found. Returns whether
+/// something was changed.
 ///
 /// After a change to chunks, inodes or maps, the findings about names are out of date. The rules
 /// about names then wait for the next round.

@@ -65,10 +65,10 @@ pub struct UndoFile {
 /// The place of one run: on the volume, and in the undo file.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The first byte of the run on the volume.
+    /// The byte offset of the run on the volume.
     offset: u64,
     length: u32,
-    /// The place of the run's header in the undo file.
+    /// The byte offset of the run's header in the undo file.
     at: u64,
 }
 

@@ -169,7 +169,8 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Encodes rows into one output piece after another.
+/// Encodes rows into output pieces, one after another. An output piece has encoded rows and facts,
+/// ready to be appended to the output.
 struct PieceWriter<'a> {
     context: &'a EmitContext<'a>,
     /// The encoder of the current piece. `None` if no rows are written.

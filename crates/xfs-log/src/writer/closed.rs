@@ -37,9 +37,8 @@ pub(crate) struct ClosedRecord {
     /// Whether records of the first cycle were still to be written when this record, of the second
     /// cycle, was closed (I6).
     awaits_first_cycle: bool,
-    /// Whether the devices must be flushed before the record is written. The flush makes the items
-    /// durable that the tail has passed. If `durable` is `true`, it also makes earlier records
-    /// durable.
+    /// Whether the devices must be flushed before the record is written. The flush makes durable
+    /// the items that the tail has passed, and also earlier records if `durable` is `true`.
     must_flush: bool,
 }
 

@@ -96,8 +96,8 @@ pub(crate) enum Slot {
     Free,
     /// No known chunk holds the inode, or the chunks of its group are not known for certain.
     Unknown,
-    /// No inode can have this number: it lies outside the volume, or no chunk of its group holds it
-    /// and all these chunks are known.
+    /// No inode can have this number: it lies outside the volume, or all chunks of its group are
+    /// known and none of them holds it.
     Impossible,
 }
 

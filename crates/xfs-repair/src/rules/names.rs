@@ -30,7 +30,7 @@ pub(crate) struct Names<'a> {
     pub(crate) facts: &'a Facts,
     /// The tree of names that `resolve` has decided on.
     pub(crate) tree: &'a Tree,
-    /// The damage that was found at the start of the round.
+    /// The damage that the check at the start of the round has found.
     pub(crate) damage: &'a Damage,
     /// For each child, the indexes in `tree` of the links that lead to it.
     links_of_child: BTreeMap<InodeNumber, Vec<usize>>,

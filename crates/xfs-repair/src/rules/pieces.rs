@@ -37,7 +37,7 @@ impl Piece {
         }
     }
 
-    /// Returns the number of filesystem blocks that the piece fills.
+    /// Returns the number of filesystem blocks that this block or this part of a value fills.
     fn count(&self, geometry: &Geometry) -> u64 {
         match self {
             Self::Block(block) => block.bytes.len() as u64 >> geometry.block_log,

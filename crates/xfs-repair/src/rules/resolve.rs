@@ -92,7 +92,7 @@ pub(crate) struct Dropped {
 /// The tree of names that the volume gets: the decision of this module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
-    /// All links, sorted by directory, position and name.
+    /// All links, sorted by directory, by the index of the entry in the directory, and by name.
     pub(crate) links: Vec<Link>,
     /// The directories whose lost inodes are made again, each with its generation.
     pub(crate) made: BTreeMap<InodeNumber, u32>,

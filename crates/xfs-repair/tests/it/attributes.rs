@@ -104,7 +104,7 @@ fn name_of_a_short_attribute_destroyed_is_a_loss() {
     assert_eq!(repaired.inodes_with_losses(), [inode].into());
 }
 
-/// Returns the places of all leaves of an attribute fork.
+/// Returns the disk addresses of all leaves of an attribute fork.
 fn leaves(trial: &Trial, inode: InodeNumber) -> Vec<DiskAddr> {
     let extents = trial.extents(inode, ForkKind::Attr);
     let blocks = extents.iter().flat_map(|extent| extent.file_block.0..extent.end().0);

@@ -124,7 +124,8 @@ pub(crate) fn report(device: &dyn BlockDevice) -> Report {
 }
 
 impl Repaired {
-    /// Asserts that the repaired volume has no finding above `preen` and lost nothing.
+    /// Asserts that the repaired volume has no finding more severe than `preen` (the lowest level),
+    /// and that the repair lost nothing.
     pub(crate) fn assert_clean(&self) {
         let report = report(&*self.device);
         let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
@@ -152,7 +153,7 @@ impl TestVolume {
         INODES.iter().filter(|core| is_wanted(core)).cloned().collect()
     }
 
-    /// Returns the place of an inode.
+    /// Returns the disk address of an inode.
     pub(crate) fn inode_at(&self, inode: InodeNumber) -> DiskAddr {
         let location = self.geometry.inode_location(inode).expect("the inode lies in the volume");
         DiskAddr(location.cluster.0 + u64::from(location.offset_bytes / 512))
