@@ -2,8 +2,8 @@
 //!
 //! Owns: attributes from the short form and from every leaf of the attribute fork, and the values
 //! in blocks of their own. Does **not** own: the nodes, which only lead to leaves. All mapped
-//! blocks of the fork are read, so a damaged node loses nothing. A damaged entry costs no other
-//! entry.
+//! blocks of the fork are read, so a damaged node loses nothing. A damaged entry does not hide any
+//! other entry.
 
 mod leaf_entry;
 mod namespace;
@@ -93,8 +93,8 @@ pub struct AttributeEvidence {
     pub attributes: Vec<FoundAttribute>,
     /// The parent pointers.
     pub parents: Vec<FoundParent>,
-    /// The number of further entries of which name or value is lost. Each was an attribute or a
-    /// parent pointer.
+    /// The number of further entries whose name or value is lost. Each of them was an attribute or
+    /// a parent pointer.
     pub unreadable: u64,
     /// The ranges of the fork whose blocks could not be read, or are not attribute blocks.
     pub missing: Vec<FileRange>,

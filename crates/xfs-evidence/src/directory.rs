@@ -169,8 +169,9 @@ impl Evidence<'_> {
         found
     }
 
-    /// Notes the data blocks of a gap between extents as missing, up to the size of the directory.
-    /// If the map of the whole gap could be read, the gap is a hole and is not noted.
+    /// Adds the data blocks in a gap between extents to the missing ranges, up to the size of the
+    /// directory. If the map of the whole gap could be read, the gap is a hole, and nothing is
+    /// added.
     fn lose_gap(&self, gap: FileRange, inode: &InodeEvidence, found: &mut DirectoryEvidence) {
         let size = inode.any_core().map_or(0, |core| core.size);
         let end = FileBlock(size.div_ceil(u64::from(self.geometry().block_size)).min(gap.end.0));

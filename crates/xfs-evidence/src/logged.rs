@@ -60,8 +60,8 @@ struct Replay {
 }
 
 impl Evidence<'_> {
-    /// Returns the inodes for which `wanted` holds. Each is in the last state in the log in which
-    /// it had a name; inodes without such a state are left out.
+    /// Returns the inodes for whose number `wanted` returns `true`. Each inode has the last state
+    /// in the log in which it had a name. Inodes without such a state are left out.
     ///
     /// Damaged records are passed over. Volumes of version 4 give no inodes. `log` is the device of
     /// the log, which is the data device of a volume with an internal log.
@@ -96,8 +96,8 @@ impl Evidence<'_> {
             .collect()
     }
 
-    /// Applies the inode items of one transaction to `found`, for the inodes for which `wanted`
-    /// holds.
+    /// Applies the inode items of one transaction to the states in `found`. Ignores an item if
+    /// `wanted` returns `false` for its inode number.
     fn take_inodes(
         &self,
         transaction: &Transaction,
@@ -223,7 +223,7 @@ impl Replay {
 }
 
 impl LoggedInode {
-    /// Returns whether nothing of a fork is missing: the log has it, or it is empty.
+    /// Returns whether the whole fork is known: the log has the fork, or the fork is empty.
     #[must_use]
     pub fn has_fork(&self, core: &InodeCore, kind: ForkKind) -> bool {
         let Some(format) = core.fork_format(kind) else { return true };

@@ -43,9 +43,9 @@ pub struct SuperblockEvidence {
     pub sector: Vec<u8>,
     /// The structures from which the sizes in the superblock were taken.
     pub source: SuperblockSource,
-    /// The reason why the superblock may not belong to this volume; `None` if nothing speaks
-    /// against it. A program that only reads can use a doubtful superblock; a program that writes
-    /// by it can destroy a volume.
+    /// The reason why the superblock may not belong to this volume; `None` if there is no such
+    /// reason. A program that only reads can use a doubtful superblock. A program that writes
+    /// blocks where a wrong superblock puts them can destroy a volume.
     pub doubt: Option<SuperblockDoubt>,
 }
 

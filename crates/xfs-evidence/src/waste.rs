@@ -1,4 +1,4 @@
-//! The bound on the time of a run: how many blocks of forks are read for nothing.
+//! The limit on the time of a run: the number of useless reads of fork blocks.
 //!
 //! Owns: the number of such reads that a run may still do, and the blocks that one fork has read.
 //! Does **not** own: the bounds of one btree or one list.
@@ -21,7 +21,7 @@ const FACTOR: u64 = 16;
 /// The limit on the wasted reads of a run, however large the volume is: a sparse image can have any
 /// number of blocks.
 const MOST_WASTED: u64 = 1 << 26;
-/// The wasted reads that each fork may do when the budget of the run is spent.
+/// The number of wasted reads that are allowed for each fork after the budget of the run is spent.
 const FREE_WASTE: u64 = 64;
 
 /// The wasted reads that are left to a run.

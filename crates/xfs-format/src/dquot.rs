@@ -208,7 +208,7 @@ pub struct DquotPlace {
 }
 
 impl DquotPlace {
-    /// Returns the place of the dquot of an owner.
+    /// Returns the block and the index of the dquot of the owner `id` in the quota inode.
     #[must_use]
     pub fn of(id: u32, geometry: &Geometry) -> Self {
         let per_block = dquots_per_block(geometry);

@@ -354,8 +354,8 @@ impl InodeCore {
         self.flags.contains(InodeFlags::RTINHERIT) && !hint_blocks.is_multiple_of(extent_blocks)
     }
 
-    /// Removes the extent size hints for which [`has_misfit_hint`](Self::has_misfit_hint) or
-    /// `has_misfit_copy_hint` returns `true`.
+    /// Removes the extent size hint if [`has_misfit_hint`](Self::has_misfit_hint) returns `true`,
+    /// and the extent size hint for copy-on-write if `has_misfit_copy_hint` does.
     pub fn drop_misfit_hints(&mut self, geometry: &Geometry) {
         if self.has_misfit_hint(geometry) {
             self.flags -= InodeFlags::EXTSZINHERIT;

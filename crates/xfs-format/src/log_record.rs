@@ -154,7 +154,7 @@ pub struct LogOperation {
 }
 
 impl LogOperation {
-    /// Decodes an operation header. `place` is its address in the log, for messages.
+    /// Decodes an operation header. `place` is the address of the header in the log, for messages.
     ///
     /// # Errors
     ///

@@ -71,7 +71,8 @@ pub enum MountError {
         "nodefault_permissions: the program that made this mount decides who checks permissions"
     )]
     TakenOver,
-    /// Setting up the connection failed in a step that has no variant of its own.
+    /// The connection to the kernel could not be set up, for a reason that has no variant of its
+    /// own.
     #[error("the connection to the kernel: {what}: {source}")]
     Failed {
         /// The step or the object that failed.

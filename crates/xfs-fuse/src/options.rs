@@ -229,7 +229,8 @@ impl MountOptions {
         self.read_only == Some(true) || self.no_recovery || self.damaged
     }
 
-    /// Returns whether the volume may be damaged and is shown as far as it can be read.
+    /// Returns whether the option `damaged` was given. A damaged volume is then shown as far as it
+    /// can be read.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.damaged

@@ -33,7 +33,7 @@ pub(super) fn file_below(file: &File) -> Option<PathBuf> {
 /// The directories that a mount of overlayfs merges, the uppermost first.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layers {
-    /// The directory that is the root of the mount within its filesystem.
+    /// The directory of the overlay that the mount shows as its root.
     root: PathBuf,
     mount_point: PathBuf,
     directories: Vec<PathBuf>,

@@ -57,10 +57,10 @@ impl OwnedAttribute {
     }
 }
 
-/// A change of the inode's core that is made in the same step as the change of an attribute.
+/// A change of the inode's core that is made in the same transaction as the change of an attribute.
 pub(crate) type CoreChange = Box<dyn FnOnce(&mut InodeCore) + Send>;
 
-/// The next step of the work.
+/// The next step in the change of an attribute.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Change,
@@ -101,13 +101,15 @@ impl AttributeWork {
         Box::new(Self { file: Arc::clone(file), old, new, along: None, stage: Stage::Change })
     }
 
-    /// Adds a change of the inode's core, which is made in the step that changes the attribute.
+    /// Adds a change of the inode's core to the work. The transaction that changes the attribute
+    /// makes this change too.
     pub(crate) fn along(mut self: Box<Self>, change: CoreChange) -> Box<Self> {
         self.along = Some(change);
         self
     }
 
-    /// Does the first step now and defers the other steps.
+    /// Does the first step of the change in this transaction. Defers the other steps to later
+    /// transactions of the chain.
     pub(crate) fn begin(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
         if let Finish::Again(rest) = self.finish(tx)? {
             tx.defer(rest);
@@ -116,8 +118,8 @@ impl AttributeWork {
     }
 
     /// Inserts the new attribute into an inode that is being created, if the attribute fits in the
-    /// inode. Otherwise defers all of the work, because this step has reserved only for creating
-    /// the inode.
+    /// inode. Otherwise defers all of the work, because this transaction has reserved only for
+    /// creating the inode.
     pub(crate) fn begin_on_new(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
         let mut store = LiveFork::new(tx, &self.file, ForkKind::Attr);
         store.note_attributes()?;
@@ -133,8 +135,8 @@ impl AttributeWork {
         Finish::Again(self)
     }
 
-    /// Applies the change of the inode's core, if there is one. Called in the step that changes the
-    /// attribute.
+    /// Applies the change of the inode's core, if there is one. Called in the transaction that
+    /// changes the attribute.
     fn change_core(&mut self, store: &mut LiveFork<'_, '_>) {
         if let Some(change) = self.along.take() {
             store.change_core(change);

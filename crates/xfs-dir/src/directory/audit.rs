@@ -2,7 +2,7 @@
 //!
 //! A listing reads the data blocks, a lookup reads the index. If they differ, a listed name is not
 //! found, or a found name is not listed. An audit reads the index before a listing, and counts the
-//! entries along with it.
+//! entries while they are listed.
 //!
 //! # Cost
 //!

@@ -79,7 +79,8 @@ enum Form<B> {
 /// The result of the search for a name in a directory, with the entry if it exists. There is one
 /// variant for each form of the directory.
 pub(crate) enum EntrySearch<B> {
-    /// The decoded directory, and the index of the entry in it, or `None` if it has no such entry.
+    /// The decoded directory in short form, and the index of the entry. The index is `None` if the
+    /// directory has no entry with the name.
     Short(Short, Option<usize>),
     Block(B, Option<FoundEntry<B>>),
     Leaf(B, Option<FoundEntry<B>>),

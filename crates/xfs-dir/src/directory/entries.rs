@@ -38,7 +38,8 @@ impl From<Entry<'_>> for DirEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     from: Cookie,
-    /// The next step. `None` before the first step, which depends on the form of the directory.
+    /// The next step of the iteration. `None` until the first step is chosen, which depends on the
+    /// form of the directory.
     next: Option<ListingStep>,
 }
 

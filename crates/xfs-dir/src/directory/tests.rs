@@ -43,8 +43,8 @@ fn check_corrupt(found: Result<EntryType, Error>, expected: impl Into<Check>) {
     }
 }
 
-/// Checks one directory of the golden image: it has exactly these names, iteration and lookup must
-/// agree, and an iteration from each cookie must continue with the entries after it.
+/// Checks one directory of the golden image: it must have exactly these names, iteration and lookup
+/// must agree, and an iteration from each cookie must continue with the entries after it.
 fn check_directory(path: &str, names: impl Iterator<Item = String>) {
     let image = golden();
     let (entries, errors) = list(&image, path);

@@ -36,9 +36,9 @@ fn cache_of(device: &SharedDevice) -> BufferCache {
     BufferCache::new(Arc::clone(device), geometry, 8 << 20)
 }
 
-/// Fills and empties a volume alternately. After each quarter of the steps, compares the open
-/// volume with the model, and also a copy of it after a crash and recovery. At the end unmounts the
-/// volume and compares it again.
+/// Fills and empties a volume alternately. After each quarter of the steps, compares two volumes
+/// with the model: the open volume, and a copy of it after a crash and recovery. At the end
+/// unmounts the volume and compares it with the model again.
 fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     let device = make_sized(VOLUME_BYTES, options);
     let journal = journal(parts(&device, 0));

@@ -2,7 +2,7 @@
 //!
 //! Owns: the choice of the namespace that was meant. Its flags differ from the stored flags by the
 //! fewest bits.
-//! A parent pointer proves itself by its value, or by its hash in a leaf.
+//! A parent pointer is recognised by its value, or by its hash in a leaf.
 
 use xfs_format::attr::{AttrFlags, Namespace};
 
@@ -42,9 +42,9 @@ pub(super) fn of_short_flags(flags: u8) -> Option<Namespace> {
 /// says whether the rest of the attribute is possible in a namespace. Returns `None` if no
 /// namespace fits.
 ///
-/// An attribute that can be a parent pointer is one. If several others are possible, the name
-/// decides, and a name that decides nothing makes the attribute one of "trusted": only the
-/// administrator reads it there.
+/// An attribute that can be a parent pointer is taken as one. If several other namespaces are
+/// possible, the name decides. If the name does not decide, the namespace is "trusted", because
+/// only the administrator can read the attribute there.
 pub(super) fn meant(
     flags: u8,
     name: &[u8],

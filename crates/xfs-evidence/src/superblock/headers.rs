@@ -1,5 +1,5 @@
-//! The sizes of a volume of which no superblock is left, computed from structures that state their
-//! own number or address.
+//! The sizes of a volume that has no superblock left. They are computed from structures that state
+//! their own number or address.
 //!
 //! Owns: finding the headers of groups, and the sizes that follow from them. Does **not** own: the
 //! log, whose place nothing else states. A volume found this way can be read, and its log cannot be

@@ -1,4 +1,4 @@
-//! The search for a copy of a superblock on a device whose first sector does not help.
+//! The search for a copy of a superblock on a device whose first sector has no usable superblock.
 //!
 //! Owns: the places that are tried, and the choice between copies of different volumes. Does
 //! **not** own: the vote of the copies of one volume.

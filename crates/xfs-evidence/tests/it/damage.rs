@@ -1,4 +1,5 @@
-//! Damaged structures: the rest is still returned, and the loss is named.
+//! Tests of damaged structures: everything else is still returned, and the missing parts are
+//! reported.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -74,8 +74,9 @@ fn device_without_a_superblock_gives_none() {
     assert!(find_superblock(&device).unwrap().is_none());
 }
 
-/// The byte of the device at which a second volume begins, which is stored in a file of the golden
-/// image. It is a multiple of the smallest block, and no group starts at it.
+/// The byte of the device at which a second volume begins. The second volume is the contents of a
+/// file of the golden image. The byte is a multiple of the smallest block size, and no group starts
+/// there.
 const FOREIGN_START: u64 = 20 << 20;
 
 /// Returns the superblock, AGF and AGI of `group` with another UUID and right checksums.

@@ -1,4 +1,4 @@
-//! The volume that the tests read.
+//! Test helper: lookups in the volume that the tests read.
 
 use std::collections::BTreeMap;
 

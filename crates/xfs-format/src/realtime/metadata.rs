@@ -20,7 +20,8 @@ pub enum RealtimeBlockKind {
     /// The bitmap of free realtime extents.
     #[doc(alias = "rtbitmap")]
     Bitmap,
-    /// The summary: numbers of free runs, by their length and their place in the bitmap.
+    /// The summary: the number of free runs of each size (a power of two) that start in each block
+    /// of the bitmap.
     #[doc(alias = "rtsummary")]
     Summary,
     /// A block of the reverse map's btree.

@@ -30,7 +30,7 @@ use super::{Server, VALID, errno};
 use crate::transport::wire::{AccessIn, OpenOut};
 use crate::transport::{Reply, Request};
 
-/// The most users whose views of the volume a per-CPU slot caches. A view is the volume with the
+/// The largest number of views that each per-CPU slot caches. A view is the volume with the
 /// permissions of one user. Most mounts have one user.
 const MOST_USERS: usize = 4;
 /// Flag of OPEN: the caller is about to execute the file.
@@ -59,8 +59,8 @@ struct UserVolume {
 /// The state that a server needs to check permissions itself.
 pub(super) struct Checker {
     callers: Callers,
-    /// For each per-CPU slot, the views of the users whose permissions were checked last, the
-    /// newest first.
+    /// The cached views of the volume, one for each user, in a list for each per-CPU slot. The view
+    /// that was used last comes first.
     users: Slots<Mutex<Vec<UserVolume>, Slot>>,
 }
 
@@ -93,7 +93,7 @@ impl Checker {
     }
 }
 
-/// The server as one request uses it, with the permissions of the request's caller.
+/// The access of one request to the server, with the permissions of the request's caller.
 pub(super) struct RequestContext<'a> {
     server: &'a Server,
     /// The caller whose permissions are checked. `None` if the kernel has checked them.
