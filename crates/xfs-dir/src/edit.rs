@@ -144,13 +144,15 @@ pub(crate) fn u8_at(bytes: &[u8], at: usize) -> u8 {
     *bytes.get(at).expect("the field lies inside its block")
 }
 
-/// Reads a big-endian number of 16 bits of a decoded block. Panics if it is not inside the block.
+/// Reads a big-endian number of 16 bits of a decoded block. Panics if the number is not inside the
+/// block.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u16::from_be_bytes(*field.expect("the field lies inside its block"))
 }
 
-/// Reads a big-endian number of 32 bits of a decoded block. Panics if it is not inside the block.
+/// Reads a big-endian number of 32 bits of a decoded block. Panics if the number is not inside the
+/// block.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u32::from_be_bytes(*field.expect("the field lies inside its block"))

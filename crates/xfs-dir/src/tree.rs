@@ -47,7 +47,7 @@ pub(crate) struct TreePath<B> {
     /// The file block of the leaf.
     pub(crate) at: FileBlock,
     pub(crate) leaf: B,
-    /// Number of leaves that the path has led to, to detect cycles.
+    /// Number of leaves that the path has led to so far. The number is used to detect cycles.
     visited: u64,
 }
 
@@ -226,8 +226,8 @@ impl<B: Clone> TreePath<B> {
         self.leaf = block;
     }
 
-    /// Inserts a new child into the node at `height` (0 is the parent of the leaf), after the child
-    /// that the path goes through.
+    /// Inserts a new child into the node at `height` (0 is the parent of the leaf), directly after
+    /// the child on the path.
     fn insert_child<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -469,7 +469,8 @@ fn chain_behind<S: ForkStore>(
     Ok(())
 }
 
-/// Removes a block from the chain of sibling links of its level.
+/// Removes a block from the chain of siblings of its level: links its two neighbours with each
+/// other.
 fn unchain<S: ForkStore>(store: &mut S, shape: TreeShape, block: &S::Block) -> Result<()> {
     let (next, previous) =
         store.view(block, |bytes| (u32_at(bytes, node::FORWARD), u32_at(bytes, node::BACK)));

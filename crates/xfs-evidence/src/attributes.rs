@@ -75,11 +75,11 @@ pub enum FoundValue {
 /// A parent pointer that was found in a damaged inode or in its attribute fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundParent {
-    /// The inode number of the directory.
+    /// The inode number of the parent directory.
     pub parent: InodeNumber,
-    /// The generation of the directory's inode.
+    /// The generation of the parent directory's inode.
     pub generation: u32,
-    /// The name of the file in that directory.
+    /// The name of the file in the parent directory.
     pub name: Box<[u8]>,
     /// Whether the leaf that holds the parent pointer passed all checks; in the short form, whether
     /// the inode passed them.
@@ -409,7 +409,7 @@ struct Quality {
 }
 
 impl Quality {
-    /// The quality of an entry that no checksum protects.
+    /// The quality of an entry that was found in unused bytes, which no check protects.
     const DOUBTFUL: Self = Self { trust: Trust::Doubtful, doubt: None };
 }
 

@@ -35,12 +35,12 @@ pub struct FoundName {
     pub name: Box<[u8]>,
     /// The inode that the entry names.
     pub child: InodeNumber,
-    /// The type of that inode, as the entry stores it.
+    /// The type of the inode that the entry names, as the entry stores it.
     pub entry_type: EntryType,
     /// The position of the entry in the directory.
     pub cookie: Cookie,
-    /// The LSN of the block or the inode that holds the entry, which is that of its last change.
-    /// `None` if it was never logged.
+    /// The LSN of the last logged change of the block or the inode that holds the entry. `None` if
+    /// that block or inode was never logged.
     pub lsn: Option<Lsn>,
     /// Whether the entry's block passed all checks.
     pub trust: Trust,
@@ -417,7 +417,7 @@ struct EntryQuality {
     trust: Trust,
 }
 
-/// Returns an LSN, or `None` if it says that a structure was never logged.
+/// Returns `lsn`, or `None` if its value means that a structure was never logged.
 fn logged(lsn: Lsn) -> Option<Lsn> {
     (lsn.0 != 0 && !lsn.is_null()).then_some(lsn)
 }

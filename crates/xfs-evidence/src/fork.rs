@@ -63,8 +63,8 @@ impl ForkEvidence {
         self.damages.is_empty() && self.missing.is_empty() && self.doubtful.is_empty()
     }
 
-    /// Returns the extent that maps a block of the fork; doubtful extents do not count. `None` if
-    /// no extent maps it.
+    /// Returns the extent that maps a block of the fork, or `None` if no extent maps the block.
+    /// Doubtful extents are not searched.
     #[must_use]
     pub fn find(&self, block: FileBlock) -> Option<&Extent> {
         let next = self.extents.partition_point(|extent| extent.end() <= block);
@@ -346,8 +346,8 @@ fn inline_extents(
     }
 }
 
-/// Turns the entries of a node or root into pointers with ranges, last first, so that a stack
-/// returns them in order.
+/// Converts the entries of a node or root to pointers, each with the range of the fork that it
+/// maps. The pointer of the last entry comes first, so that a stack returns them in order.
 fn children_of(entries: &[(FileBlock, FsBlock)], level: u32, range: FileRange) -> Vec<Child> {
     let ends = entries.iter().skip(1).map(|(key, _)| *key).chain([range.end]);
     let children = entries.iter().zip(ends).map(|((key, block), end)| Child {

@@ -54,7 +54,7 @@ impl InodeEvidence {
         }
     }
 
-    /// Returns the core if it can be decoded, also of a free inode.
+    /// Returns the core of an inode, in use or free. Returns `None` if the core cannot be decoded.
     #[must_use]
     pub const fn any_core(&self) -> Option<&InodeCore> {
         match &self.state {

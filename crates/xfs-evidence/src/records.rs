@@ -194,7 +194,7 @@ impl Evidence<'_> {
     }
 }
 
-/// A block of a btree, and the level that it should have if a parent points to it.
+/// A block of a btree, and the level that its parent requires. The level is `None` for the root.
 type Pointer = (AgBlock, Option<u32>);
 
 fn pass_records<F: BtreeFormat>(

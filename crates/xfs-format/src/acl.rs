@@ -118,7 +118,8 @@ impl AclTag {
 pub struct AclEntry {
     /// The users to whom the entry applies.
     pub tag: AclTag,
-    /// The rights of these users: the sum of 4 for read, 2 for write and 1 for execute.
+    /// The rights of the users to whom the entry applies: the sum of 4 for read, 2 for write and 1
+    /// for execute.
     pub permissions: u16,
 }
 

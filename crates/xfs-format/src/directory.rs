@@ -195,7 +195,7 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
     /// The inode that the entry names.
     pub inode: InodeNumber,
-    /// The type of that inode, as the entry stores it.
+    /// The type of the inode that the entry names, as the entry stores it.
     pub entry_type: EntryType,
     /// The position of the entry in the directory.
     pub cookie: Cookie,

@@ -205,8 +205,8 @@ impl InodeCore {
         decoded.map_err(|check| corrupt(check.into()))
     }
 
-    /// Decodes an inode of a v4 volume, whose core has fewer fields. The fields that it lacks get
-    /// the values that they have in a new inode.
+    /// Decodes an inode of a v4 volume, whose core has fewer fields. The fields that the core lacks
+    /// get the values that they have in a new inode.
     #[cold]
     fn from_disk_v4(
         disk: &InodeDisk,

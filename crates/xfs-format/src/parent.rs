@@ -33,11 +33,11 @@ const _: () = assert!(size_of::<ParentDisk>() == 12);
 /// A parent pointer. Its name is borrowed from the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent<'a> {
-    /// The inode number of the directory.
+    /// The inode number of the directory that has the link.
     pub inode: InodeNumber,
     /// The generation of the directory's inode.
     pub generation: u32,
-    /// The name of the file in that directory.
+    /// The name of the file in the directory that has the link.
     pub name: &'a [u8],
 }
 

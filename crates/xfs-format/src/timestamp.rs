@@ -116,7 +116,7 @@ impl Timestamp {
         self.seconds
     }
 
-    /// Returns the nanoseconds after that whole second: always below 10⁹.
+    /// Returns the nanoseconds after the whole second. They are always below 10⁹.
     #[must_use]
     pub const fn nanoseconds(self) -> u32 {
         self.nanoseconds

@@ -65,8 +65,8 @@ pub enum MountError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The server must check permissions, but another program has made the mount, and so decides
-    /// whether the kernel or the server checks them.
+    /// The server must check permissions. But another program has made the mount, and that program
+    /// has already chosen whether the kernel or the server checks them.
     #[error(
         "nodefault_permissions: the program that made this mount decides who checks permissions"
     )]

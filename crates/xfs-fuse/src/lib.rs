@@ -82,8 +82,9 @@ pub struct Mount<H: Handler = Server> {
 /// exists, the mount does not end by itself.
 #[derive(Debug, Default)]
 pub struct Unmounted {
-    /// The open root of the mount, with which the kernel can be asked to write its cached pages.
-    /// `None` if the kernel has no such pages, or if another program has made the mount.
+    /// The open root directory of the mount. A system call on this directory makes the kernel write
+    /// its cached pages. `None` if the kernel has no such pages, or if another program has made the
+    /// mount.
     root: Option<OwnedFd>,
 }
 

@@ -53,8 +53,8 @@ pub(super) fn node_of(number: u64) -> Option<PathBuf> {
     (found.file_type().is_block_device() && found.rdev() == number).then_some(node)
 }
 
-/// Returns the disk of a partition, and the partition's span on it. Returns `None` if the device is
-/// not a partition.
+/// Returns the disk that contains a partition, and the byte range of the partition on that disk.
+/// Returns `None` if the device is not a partition.
 pub(super) fn disk_of_partition(number: u64) -> Option<(u64, Span)> {
     let directory = directory_of(number);
     if !directory.join("partition").exists() {

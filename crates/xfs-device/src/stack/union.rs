@@ -67,8 +67,9 @@ impl Layers {
         Some(Self { root, mount_point, directories: upper })
     }
 
-    /// Returns the path of the file `path` in the first layer that has it with this length, or
-    /// `None`.
+    /// Looks for the file `path` in the layers, the uppermost first. Returns the path of the file
+    /// in the first layer that has the name. Returns `None` if no layer has it, or if it is not a
+    /// regular file of `length` bytes there.
     fn find(&self, path: &Path, length: u64) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.mount_point).ok()?;
         let root = self.root.strip_prefix("/").unwrap_or(&self.root);

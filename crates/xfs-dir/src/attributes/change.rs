@@ -81,14 +81,15 @@ pub(crate) struct ValueBlocks {
     pub(crate) length_bytes: u32,
 }
 
-/// The result of a search that has found the attribute.
+/// An attribute that a search has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundAttribute {
     /// The blocks of the value; `None` if the value is stored beside the attribute's name.
     pub(crate) run: Option<ValueBlocks>,
 }
 
-/// The path to the leaf of an attribute, its index in the leaf, and the blocks of its value.
+/// The path to the leaf that holds an attribute, the index of the attribute in the leaf, and the
+/// blocks of its value.
 type InTree<B> = (TreePath<B>, usize, Option<ValueBlocks>);
 
 /// An attribute fork that a transaction changes.

@@ -15,7 +15,7 @@ use crate::dabtree::{place, verify_owner};
 
 impl Attributes<'_> {
     /// Reads a value of `length_bytes` bytes from file block `first_block` of the attribute fork
-    /// on. The caller has the length from the attribute's entry, which limits it.
+    /// on. The caller has read the length from the attribute's entry, which limits the length.
     ///
     /// The blocks are contiguous in the fork, but may be scattered over the volume. Each extent is
     /// read as one buffer.

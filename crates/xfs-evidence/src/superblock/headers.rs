@@ -165,8 +165,8 @@ fn block_bytes(device: &dyn BlockDevice, group: &Headers) -> Option<u32> {
     })
 }
 
-/// Returns the size of an inode in bytes: the distance of two inodes whose numbers follow each
-/// other.
+/// Returns the size of an inode in bytes: the distance on the device between two inodes with
+/// consecutive numbers.
 fn inode_bytes(device: &dyn BlockDevice, group: &Headers) -> Option<u32> {
     let mut buffer = vec![0; SEARCH_BYTES];
     let mut at = group.start;

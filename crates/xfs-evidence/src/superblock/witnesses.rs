@@ -20,8 +20,8 @@ use zerocopy::FromBytes;
 const AGF_CRC: usize = 216;
 /// Offset of the checksum in an AGI.
 const AGI_CRC: usize = 312;
-/// The largest number of groups whose headers are read. On a volume with more groups, only each
-/// second, third, … group is read.
+/// The largest number of groups whose headers are read. On a volume with more groups, the groups
+/// that are read are spread evenly over the volume.
 const MOST_GROUPS: u32 = 4096;
 
 /// The groups whose headers agree with a superblock.

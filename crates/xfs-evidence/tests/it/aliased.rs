@@ -8,7 +8,7 @@ use xfs_testkit::golden;
 
 use crate::support::{superblock, used_inodes};
 
-/// Returns a directory of the golden image that has data blocks, and its map.
+/// Returns a directory of the golden image that has data blocks, and the map of its data fork.
 fn directory_with_blocks(evidence: &Evidence<'_>) -> (InodeEvidence, ForkEvidence) {
     let mut found = used_inodes(evidence).into_iter().map(|number| evidence.inode(number));
     let inode = found.find(|inode| {

@@ -47,8 +47,8 @@ pub struct FreeHeaderDisk {
     pub pad: U32,
 }
 
-/// The fields that describe the best free lengths, which the headers of v4 and v5 blocks have in
-/// common.
+/// The header fields that v4 and v5 blocks have in common: the first data block, and the counts of
+/// lengths.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct FreeFieldsDisk {
@@ -124,14 +124,15 @@ impl<'a> FreeBlock<'a> {
         self.owner
     }
 
-    /// Returns the index, counted in directory blocks, of the data block whose best free length
-    /// comes first in this block.
+    /// Returns the index of the data block whose length is stored first in this block. The index
+    /// counts directory blocks.
     #[must_use]
     pub fn first_data_block(&self) -> u32 {
         self.fields.first.get()
     }
 
-    /// Returns the best free lengths of consecutive data blocks, from `first_data_block` on.
+    /// Returns the lengths of the longest free records of consecutive data blocks. The first length
+    /// belongs to data block `first_data_block`.
     #[must_use]
     pub fn best_free(&self) -> &'a [U16] {
         self.best_free

@@ -24,7 +24,7 @@ pub struct InodeCreate {
     pub inode_size: u32,
     /// Number of blocks that the inodes occupy.
     pub length_blocks: u32,
-    /// The generation of all these inodes.
+    /// The generation of all inodes of the chunk.
     pub generation: u32,
 }
 

@@ -126,9 +126,9 @@ impl RequestContext<'_> {
         self.caller.as_ref().map(|caller| caller.capabilities.contains(capability))
     }
 
-    /// Returns an error if the caller must not learn of a file that it has looked up. The kernel
-    /// opens pipes and connects to sockets without asking the server. So only callers that may open
-    /// or connect to them can see pipes and sockets.
+    /// Returns an error if a lookup must not show the file to the caller. The kernel opens pipes
+    /// and connects to sockets without asking the server. Therefore a lookup shows a pipe or a
+    /// socket only to callers that may open it or connect to it.
     pub(super) fn check_found(&self, node: &Node) -> Result<(), Errno> {
         let wanted = match node.file_type() {
             _ if self.caller.is_none() => return Ok(()),

@@ -31,8 +31,8 @@ const ENTRY: usize = size_of::<AttrLeafEntryDisk>();
 pub(super) struct RawEntry {
     pub(super) hash: u32,
     pub(super) flags: u8,
-    /// The bytes of the name and the value in a leaf: with the header before them, and padded to a
-    /// multiple of 4 bytes.
+    /// The name and the value as they are stored in a leaf: a header, both of them, and padding to
+    /// a multiple of 4 bytes.
     pub(super) name: Vec<u8>,
 }
 
@@ -98,8 +98,8 @@ pub(super) fn used(bytes: &[u8]) -> usize {
     counts.used + ENTRY * counts.count
 }
 
-/// Inserts an entry if the leaf has room for it, and packs the leaf if necessary. Returns `false`
-/// if it has no room.
+/// Inserts an entry if the leaf has room for it. If necessary, first packs the leaf (closes the
+/// holes between names). Returns `false` if the leaf has no room.
 pub(super) fn insert(
     edit: &mut BlockEdit<'_>,
     entry: &RawEntry,
@@ -174,8 +174,8 @@ pub(super) fn entries(bytes: &[u8], place: StructureAddress) -> Result<Vec<RawEn
     Ok(entries)
 }
 
-/// Rewrites the leaf with exactly these entries, without holes. They must be sorted by hash and fit
-/// in the leaf.
+/// Rewrites the leaf with exactly these entries, without holes. The entries must be sorted by hash
+/// and fit in the leaf.
 pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
     let end = edit.length();
     edit.clear(TABLE..end);

@@ -45,8 +45,8 @@ impl BlockLayout {
 
 /// The free records that a new entry and its index entry will use.
 struct EntryRoom {
-    /// The free record before the index, whose end becomes the new index entry; `None` if a stale
-    /// index entry is reused.
+    /// The free record directly before the index. Its last bytes become the new index entry. `None`
+    /// if the new entry reuses a stale index entry.
     before_index: Option<Range<usize>>,
     /// The free record, or the part of one, that takes the entry.
     free: Range<usize>,

@@ -27,7 +27,7 @@ const USED: usize = offset_of!(FreeHeaderDisk, used);
 struct FreeSlot {
     at: FileBlock,
     index: usize,
-    /// The data block whose length is the first one in this block of the index.
+    /// The index of the data block whose length comes first in this block of the free-space index.
     first: u64,
 }
 
@@ -140,8 +140,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.store.edit(block, |edit| set_length(edit, index, length));
     }
 
-    /// Removes a data block from the free-space index. If the block of the index then has no data
-    /// blocks, it is freed.
+    /// Removes a data block from the free-space index. If a block of the index then stores no
+    /// length any more, that block is freed.
     pub(super) fn clear_free(&mut self, data_block: u64) -> Result<()> {
         let slot = self.slot(data_block);
         let block = self.store.read_owned(slot.at, BlockKind::DirectoryFree)?;
@@ -172,8 +172,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Returns the only block of the free-space index, and the lengths of all data blocks in it.
-    /// Returns `None` if the index has no block or several.
+    /// Returns the only block of the free-space index, and the lengths that it stores: for each
+    /// data block, the length of its longest free record. Returns `None` unless the index has
+    /// exactly one block.
     pub(super) fn only_free(&mut self) -> Result<Option<(S::Block, Vec<u16>)>> {
         if self.free_blocks()? != 1 {
             return Ok(None);

@@ -34,8 +34,8 @@ impl HashRun {
         self.base + ENTRY * entries.start..self.base + ENTRY * entries.end
     }
 
-    /// Returns the index for a new entry with this hash: that of the first entry whose hash is not
-    /// lower.
+    /// Returns the index at which a new entry with this hash belongs: the index of the first entry
+    /// whose hash is not lower.
     pub(super) fn position(self, bytes: &[u8], hash: u32) -> usize {
         self.entries(bytes).partition_point(|entry| entry.hash.get() < hash)
     }

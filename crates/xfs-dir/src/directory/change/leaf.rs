@@ -33,7 +33,7 @@ pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: 
     BASE + ENTRY * entries + size_of::<u16>() * lengths + TAIL <= block_bytes
 }
 
-/// The counts of a verified leaf, and where its entries are.
+/// The counts of a verified leaf of the hash index, and the position of its entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafCounts {
     pub(super) run: HashRun,
@@ -130,7 +130,8 @@ pub(super) fn compact(edit: &mut BlockEdit<'_>) {
     }
 }
 
-/// Appends entries. They must be sorted, and not have lower hashes than the existing ones.
+/// Appends entries. The new entries must be sorted, and their hashes must not be lower than the
+/// existing ones.
 pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     for (index, (hash, cookie)) in (run.count..).zip(entries) {
@@ -139,8 +140,8 @@ pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Inserts entries before the existing ones. They must be sorted, and not have higher hashes than
-/// the existing ones. The leaf must have no stale entries.
+/// Inserts entries before the existing ones. The new entries must be sorted, and their hashes must
+/// not be higher than the existing ones. The leaf must have no stale entries.
 pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     edit.shift(run.bytes_of(0..run.count), run.base + ENTRY * entries.len());
@@ -181,8 +182,8 @@ pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     }
 }
 
-/// Adds the best free length of one more data block. The leaf must be an only leaf with room for
-/// it.
+/// Adds the best free length of one more data block, that of its longest free record. The leaf must
+/// be an only leaf with room for the length.
 pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     let counts = LeafCounts::of(edit.bytes());
     let (start, end) = (counts.length_at(0), edit.length() - TAIL);
@@ -211,8 +212,8 @@ pub(super) fn into_tree_leaf(edit: &mut BlockEdit<'_>) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAFN_MAGIC);
 }
 
-/// Converts a leaf below nodes to the only leaf of a leaf form. It must have no stale entries, and
-/// room for `lengths`.
+/// Converts a leaf below nodes to the only leaf of a leaf form. The leaf must have no stale
+/// entries, and room for `lengths`, the length of each data block's longest free record.
 pub(super) fn into_only_leaf(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAF1_MAGIC);
     put_lengths(edit, lengths);

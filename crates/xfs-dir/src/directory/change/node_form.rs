@@ -10,7 +10,8 @@ use super::{DirectoryChange, NewEntry, data, leaf};
 use crate::store::ForkStore;
 use crate::tree::{self, Side, TreePath};
 
-/// A leaf is joined with a neighbour when less than this percentage of its entries is used.
+/// A leaf is joined with a neighbour when it holds less than this percentage of the entries that
+/// fit in it.
 const SPARSE_PERCENT: usize = 37;
 /// Two leaves are joined only if their entries fill at most this percentage of one leaf. The next
 /// insertion then does not split that leaf again.

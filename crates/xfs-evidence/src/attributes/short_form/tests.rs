@@ -60,7 +60,7 @@ fn damaged_count_or_size_keeps_all_records() {
     check(0, 0xff, &NAMES, 0);
 }
 
-/// A record whose length is damaged is lost, and no other one is.
+/// Checks that a damaged length in a record hides only that record.
 #[test]
 fn damaged_length_costs_one_record() {
     // A damaged length of the last value cannot be told from a damaged end of the form.
