@@ -201,8 +201,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Returns the attribute of a record, and what is uncertain about it. Returns `None` if its
-    /// name is damaged.
+    /// Returns the attribute of a record, and the part of the attribute that is uncertain. Returns
+    /// `None` if the name is damaged.
     fn entry_of<'a>(
         &self,
         record: &short_form::Record<'a>,

@@ -317,8 +317,8 @@ impl ForkEvidence {
     }
 }
 
-/// Adds the extents in the inode's own fork area to the map. Extents that fail a check are noted as
-/// missing.
+/// Adds the extents that are stored in the inode itself to the map. The blocks of an extent that
+/// fails a check are added to the missing ranges.
 fn inline_extents(
     inode: &InodeEvidence,
     kind: ForkKind,

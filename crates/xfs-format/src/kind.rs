@@ -17,7 +17,7 @@ use crate::geometry::Geometry;
 use crate::{agf, agfl, agi, attr, dabtree, directory, dquot, superblock, symlink};
 
 impl BlockKind {
-    /// Returns the kind of structure that corruption reports name for buffers of this kind.
+    /// Returns the kind of structure under which corruption of a buffer of this kind is reported.
     #[must_use]
     pub const fn structure(self) -> Structure {
         match self {

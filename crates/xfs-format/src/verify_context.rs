@@ -1,9 +1,9 @@
-//! The input of verifiers that is the same for all structures.
+//! The facts about a volume that every verifier gets, whatever structure it checks.
 
 use crate::addr::Lsn;
 use crate::geometry::Geometry;
 
-/// The input of a verifier other than the bytes and their address.
+/// The input of a verifier, except the bytes of the structure and their address.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyContext<'a> {
     /// Geometry of the volume, including the UUID of its metadata.

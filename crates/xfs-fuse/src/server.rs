@@ -1,4 +1,4 @@
-//! A volume behind FUSE.
+//! The server of a mounted volume: answers the requests that the kernel sends through FUSE.
 //!
 //! Owns: the meaning of each request in terms of [`ferroxfs`]. Does **not** own: permissions and
 //! file locks. The kernel checks permissions by the owners, modes and access control lists that the
@@ -212,12 +212,12 @@ impl Server {
         text
     }
 
-    /// Returns the inode for which the kernel's number `node` stands.
+    /// Returns the inode of the node that the kernel calls `node`.
     fn node(&self, node: u64) -> Result<Node, Errno> {
         self.volume.node_trusted(self.number(node)).map_err(errno)
     }
 
-    /// Returns the inode number for which the kernel's number `node` stands.
+    /// Returns the inode number of the node that the kernel calls `node`.
     fn number(&self, node: u64) -> InodeNumber {
         if node == ROOT_NODE { self.root() } else { InodeNumber(node) }
     }

@@ -1,4 +1,5 @@
-//! The directories of the golden image: as it is, with damaged blocks, and with made-up contents.
+//! Tests of reading directories of the golden image, which the kernel wrote: as they are, with
+//! damaged blocks, and with made-up contents.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

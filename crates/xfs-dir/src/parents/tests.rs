@@ -1,4 +1,4 @@
-//! The parent pointers of the golden image, compared with the entries of its directories.
+//! Tests that compare the parent pointers of the golden image with the entries of its directories.
 
 use std::collections::BTreeMap;
 

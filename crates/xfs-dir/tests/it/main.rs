@@ -1,5 +1,5 @@
-//! Changes of names in real transactions, on volumes in memory. A new buffer cache on the same
-//! device must read exactly the committed changes.
+//! Tests of changes of names in real transactions, on volumes in memory. A new buffer cache on the
+//! same device must read exactly the committed changes.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod names;

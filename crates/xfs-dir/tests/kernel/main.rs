@@ -1,6 +1,6 @@
-//! Names that ferroxfs writes, checked by other programs. `xfs_repair -n` must find nothing, and
-//! the kernel must show the paths, inodes and attributes of the model, after an unmount and after a
-//! simulated crash.
+//! Tests in which other programs check the names that ferroxfs has written. `xfs_repair -n` must
+//! find nothing, and the kernel must show the paths, inodes and attributes of the model, after an
+//! unmount and after a simulated crash.
 #![allow(clippy::indexing_slicing, reason = "what fails here fails the test")]
 
 #[path = "../it/names.rs"]

@@ -1,4 +1,4 @@
-//! Blocks that a fork maps many times, or that several forks map.
+//! Tests of blocks that a fork maps many times, or that several forks map.
 
 use xfs_evidence::{Damage, Evidence, ForkEvidence, InodeEvidence};
 use xfs_format::extent::Extent;

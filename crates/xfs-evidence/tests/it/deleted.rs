@@ -1,4 +1,4 @@
-//! Deleted names and freed inodes: the parts that are left of them.
+//! Tests of reading the parts that are left of deleted names and freed inodes.
 
 use std::collections::BTreeSet;
 

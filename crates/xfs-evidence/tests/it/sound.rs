@@ -1,4 +1,4 @@
-//! On a volume without damage, everything is found, sound and whole.
+//! Tests that everything on a volume without damage is found, and is reported as sound and whole.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The superblock is found although the first sector is damaged.
+//! Tests that the superblock is found although the first sector is damaged.
 
 use xfs_evidence::{SuperblockDoubt, SuperblockSource, find_superblock};
 use xfs_format::{AgNumber, BlockKind, DiskAddr, Lsn};

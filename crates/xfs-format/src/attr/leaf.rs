@@ -242,8 +242,8 @@ impl<'a> AttrLeaf<'a> {
         self.select(start..end)
     }
 
-    /// Returns the attribute to which an entry of the table leads. The entry may be a corrected copy
-    /// of one in the table.
+    /// Returns the attribute to which a table entry of this leaf points. The argument may also be a
+    /// corrected copy of a table entry.
     ///
     /// # Errors
     ///

@@ -56,8 +56,8 @@ impl InodeCore {
         Some(disk)
     }
 
-    /// Replaces each time that does not fit the form selected by the inode's flags. The replacement
-    /// is the nearest time that fits.
+    /// Replaces each time that is outside the range of the form selected by the inode's flags. The
+    /// replacement is the nearest time of that range.
     #[doc(alias = "timestamp_truncate")]
     pub fn clamp_times(&mut self) {
         let clamp = match self.flags2.contains(InodeFlags2::BIGTIME) {

@@ -219,7 +219,8 @@ fn inode_cores_convert_field_by_field() {
     }
 }
 
-/// Checks I1 of `log_item`: an item is refused if its counts do not fit its regions.
+/// Checks I1 of `log_item`: an item is refused if its counts and lengths do not describe the
+/// regions that it has.
 #[test]
 fn counts_that_do_not_fit_are_refused() {
     let order = HostOrder::Little;

@@ -1,4 +1,4 @@
-//! The attributes that `stat` shows, and changing them.
+//! Serves requests that read or change the attributes that `stat` shows.
 
 use ferroxfs::DeviceNumber;
 use ferroxfs::attr::ExtendedFlags;

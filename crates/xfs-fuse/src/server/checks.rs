@@ -1,4 +1,4 @@
-//! Permission checks in place of the kernel's (`nodefault_permissions`).
+//! Permission checks that the server makes in place of the kernel (`nodefault_permissions`).
 //!
 //! Each request that depends on permissions acts on the volume as its caller
 //! ([`Volume::as_user`](ferroxfs::Volume::as_user)). A request on an open file or directory acts
@@ -112,7 +112,8 @@ impl RequestContext<'_> {
         self.caller.as_ref().map_or(&self.server.volume, |caller| &caller.volume)
     }
 
-    /// Returns the inode of a node, with the permissions of the caller.
+    /// Returns the inode of the node that the kernel calls `node`, with the permissions of the
+    /// caller.
     pub(super) fn node(&self, node: u64) -> Result<Node, Errno> {
         let node = self.server.node(node)?;
         match &self.caller {

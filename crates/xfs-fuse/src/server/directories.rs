@@ -1,4 +1,4 @@
-//! Listing directories.
+//! Serves requests that list directories.
 //!
 //! For each entry the kernel gets a cookie with which it continues the listing after the entry: 1
 //! after `.`, 2 after `..`, and for other entries the cookie of the library plus 2.

@@ -1,4 +1,4 @@
-//! Open files.
+//! The open files of a mount.
 //!
 //! The library may buffer written data until the [`File`] is dropped, and frees an unlinked file
 //! only then. So `Handles` keeps a `File` from OPEN to RELEASE. FORGET does not drop the `File`,

@@ -1,4 +1,4 @@
-//! Lookup, creation, renaming and removal of names.
+//! Serves requests that look up, create, rename or remove names.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,5 +1,5 @@
-//! Attributes that grow and shrink through all forms, compared with a map. Every block is verified
-//! after each change.
+//! Tests of attribute forks that grow and shrink through all forms. Each fork is compared with a
+//! map of the expected attributes. Every block is verified after each change.
 
 use std::collections::BTreeMap;
 

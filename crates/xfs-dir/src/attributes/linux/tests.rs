@@ -1,4 +1,4 @@
-//! Conversions between the attribute names of XFS and those of Linux.
+//! Tests of conversions between the attribute names of XFS and those of Linux.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::attr::Namespace;

@@ -1,5 +1,6 @@
-//! Directories that grow and shrink through all forms, compared with a map. Every block is
-//! verified, and every relation between blocks is checked.
+//! Tests of directories that grow and shrink through all forms. Each directory is compared with a
+//! map of the expected entries. Every block is verified, and every relation between blocks is
+//! checked.
 
 mod check;
 

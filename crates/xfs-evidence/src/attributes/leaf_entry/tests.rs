@@ -1,4 +1,4 @@
-//! Entries of a leaf with one damaged field, and the attributes that can still be read.
+//! Tests of leaf entries with one damaged field: the attributes that can still be read.
 
 use xfs_format::attr::leaf::{AttrLeafEntryDisk, AttrLeafHeaderDisk, LEAF_MAGIC, encode_name};
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrValue, Namespace};

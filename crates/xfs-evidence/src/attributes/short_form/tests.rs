@@ -1,4 +1,4 @@
-//! Short forms with one damaged field, and the records that can still be told apart.
+//! Tests of short forms with one damaged field: the records that can still be told apart.
 
 use xfs_format::attr::short_form::encode;
 use xfs_format::attr::{AttrEntry, AttrValue, Namespace};

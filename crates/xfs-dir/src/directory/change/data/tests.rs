@@ -1,5 +1,5 @@
-//! Many random changes of one data block. After each change the block's verifier checks that
-//! records fill the block.
+//! Tests of many random changes of one data block. After each change the block's verifier checks
+//! that records fill the block.
 
 use std::collections::BTreeMap;
 

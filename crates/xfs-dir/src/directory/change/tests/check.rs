@@ -1,4 +1,4 @@
-//! The rules that must hold between the blocks of a directory.
+//! Test helper: checks the rules that must hold between the blocks of a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
