@@ -126,7 +126,7 @@ fn check_promises(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
             chains += 1;
             judge(&copy, names.model(), true)?;
         }
-        if chains == CHAINS {
+        if chains >= CHAINS {
             break;
         }
     }
