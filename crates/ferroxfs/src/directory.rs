@@ -83,8 +83,8 @@ impl Node {
 
 /// Whether a listing compares the entries of a directory with its index.
 enum Auditing {
-    /// The listing does not compare entries and index: it was made so, or it has given up because
-    /// an error has left entries out.
+    /// The listing does not compare entries and index: it was made so, the index could not be read,
+    /// or the comparison has ended.
     Off,
     /// The listing will compare the entries with the index. It reads the index before the first
     /// entries.

@@ -116,8 +116,8 @@ impl VolumeRef {
         Caller::new(self.identity.credentials.as_ref())
     }
 
-    /// Wraps this reference in the type that references to cached inodes hold. The volume must be
-    /// mounted read-write.
+    /// Converts this reference to the type that each reference to a cached inode holds. The volume
+    /// must be mounted read-write.
     pub(crate) fn mounted(self: Arc<Self>) -> MountedVolume {
         MountedVolume(self)
     }

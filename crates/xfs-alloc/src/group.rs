@@ -244,7 +244,8 @@ impl GroupSpace {
         }
     }
 
-    /// Closes the group, and releases its latch if nothing in it has changed.
+    /// Ends the work on the group, and releases the latch of its AGF if nothing in the group has
+    /// changed.
     pub(crate) fn leave(self, tx: &mut Transaction<'_>) {
         if self.agf == self.stored {
             tx.release(&self.header);

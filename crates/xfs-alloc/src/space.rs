@@ -43,7 +43,8 @@ pub struct GroupSummary {
 #[derive(Debug)]
 pub struct AllocatorState {
     groups: AppendOnlyVec<Arc<GroupState>, Volume>,
-    /// Whether freed extents are discarded on the device. Set when the volume is opened, or never.
+    /// Whether freed extents are discarded on the device. Set to `true` at most once, when the
+    /// volume is opened.
     discards: AtomicBool<Volume>,
 }
 
@@ -149,7 +150,8 @@ impl GroupState {
         self.summary.store(fresh.summary.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Publishes the free space that the AGF counts to threads that choose a group.
+    /// Updates the summary of the group's free space, which threads that choose a group read
+    /// without the latch of the AGF.
     pub(crate) fn publish(&self, agf: &Agf) {
         let kept = self.lock().reserves.kept_from(None);
         let free = u64::from(agf.free_blocks.saturating_sub(kept));

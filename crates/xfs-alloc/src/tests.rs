@@ -1,5 +1,5 @@
-//! The golden image: its btrees are compared with each other. Then fields of its headers and blocks
-//! are changed, and the checks must report the changes.
+//! Tests over the golden image. They compare its btrees with each other. Then they change fields of
+//! its headers and blocks, and check that each change is reported.
 
 mod choice;
 mod conversions;

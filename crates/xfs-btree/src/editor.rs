@@ -43,7 +43,8 @@ use crate::store::Store;
 use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
-/// The message of a panic if a leaf has no record at the index of a record's neighbour.
+/// The message of a panic if the index of a neighbouring record is past the last record of the
+/// leaf.
 const IN_LEAF: &str = "the index is below the leaf's count of records";
 
 /// An editor that stands on one record of a btree and can change the btree.

@@ -43,7 +43,7 @@ pub(crate) struct Path<F: BtreeFormat, B> {
 #[derive(Clone, Debug)]
 pub(crate) struct PathBlock<K, B> {
     pub(crate) buffer: B,
-    /// The block number, in the form of the btree's pointers.
+    /// The block number, relative to the group, or to the volume for a fork's btree.
     pub(crate) block: u64,
     pub(crate) at: DiskAddr,
     /// The index of the child that the path continues to; in a leaf, the index of the record.

@@ -25,8 +25,9 @@ pub trait Store: Source {
         change: impl FnOnce(&mut [u8]),
     ) -> Result<()>;
 
-    /// Allocates one more block near block `near` and returns its number. Both numbers have the
-    /// form of the btree's pointers. The call must not change this btree itself.
+    /// Allocates one more block near block `near` and returns its number. Both numbers are relative
+    /// to the group, or to the volume for a fork's btree. The call must not change this btree
+    /// itself.
     ///
     /// # Errors
     ///

@@ -178,7 +178,7 @@ impl AttrLeaves<'_> {
     }
 
     /// Compares the stored hash of a parent pointer with the hash of its name and directory. The
-    /// verifier of a leaf does not check it.
+    /// verifier of a leaf does not check this hash.
     fn check_hash<T: Facts>(
         &self,
         pass: &mut Pass<'_, T>,

@@ -42,8 +42,8 @@ impl<'a> Doubt<'a> {
         Self { gaps, near: None }
     }
 
-    /// Returns the doubt about a difference that any of these gaps would explain, most likely a gap
-    /// that damage of this inode has made.
+    /// Returns the doubt about a difference that any of these gaps (structures that could not be
+    /// read) would explain. The most likely one is a gap that comes from damage of this inode.
     pub(crate) const fn near(inode: InodeNumber, gaps: &'a [Gap]) -> Self {
         Self { gaps, near: Some(inode) }
     }
@@ -60,13 +60,15 @@ struct Consequence {
 #[derive(Default)]
 pub(crate) struct Consequences {
     list: Vec<Consequence>,
-    /// For each gap, the number of its consequences that were not kept because the list was full.
+    /// For each gap (structure that could not be read), the number of consequences that were not
+    /// kept because the list was full.
     uncounted: BTreeMap<Gap, u64>,
 }
 
 impl Consequences {
-    /// Adds a difference to the consequences if one of the gaps that would explain it is open. If
-    /// none is open, the difference is damage of its own, and the finding is returned.
+    /// Adds a difference to the consequences if one of the gaps that would explain it is among
+    /// `open`, the structures that could not be read. Otherwise the difference is damage of its
+    /// own, and its finding is returned.
     pub(crate) fn absorb(
         &mut self,
         finding: Finding,
@@ -125,7 +127,8 @@ pub(crate) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Adds a difference to the findings, or to the consequences if a gap may explain it.
+    /// Adds a difference to the findings. If a gap (a structure that could not be read) may explain
+    /// the difference, adds it to the consequences instead.
     pub(crate) fn judge(&mut self, finding: Finding, doubt: Doubt<'_>) {
         if let Some(finding) = self.consequences.absorb(finding, doubt, self.gaps) {
             self.findings.push(finding);
@@ -135,10 +138,10 @@ impl Judge<'_> {
 
 /// The findings that can be the cause of a difference, by their indexes in the list of findings.
 struct Causes {
-    /// For each gap that was looked up, the first finding whose damage can be the reason for the
-    /// gap; `None` if no finding can.
+    /// For each gap (structure that could not be read) that was looked up, the first finding whose
+    /// damage can be the reason for it; `None` if there is no such finding.
     of_gaps: BTreeMap<Gap, Option<usize>>,
-    /// For each inode that could not be read, the first finding that says so.
+    /// For each inode that could not be read, the first finding that reports this.
     of_inodes: BTreeMap<InodeNumber, usize>,
 }
 
@@ -165,8 +168,8 @@ impl Causes {
     }
 }
 
-/// Returns whether a finding with this code says that a structure could not be read. Findings that
-/// compare two structures leave no gap.
+/// Returns whether a finding with this code means that a structure could not be read. A finding
+/// that comes from comparing two structures does not mean that.
 fn is_source(code: Code) -> bool {
     let is_comparison = matches!(
         code,
@@ -199,7 +202,8 @@ fn is_source(code: Code) -> bool {
     !is_comparison && code.area() != Area::Space && code.severity() > Severity::Counter
 }
 
-/// Returns whether the damage that a finding reports can be the reason for a gap.
+/// Returns whether the damage that a finding reports can be the reason why the structure of `gap`
+/// could not be read.
 fn opens(finding: &Finding, gap: Gap) -> bool {
     if !is_source(finding.code) {
         return false;

@@ -277,8 +277,9 @@ impl<'a> Run<'a> {
         explained
     }
 
-    /// Describes everything that was not checked: because of gaps, because a group lies past the
-    /// end of the device, or because no round was left to explain a difference.
+    /// Describes everything that was not checked: because a structure could not be read (`gaps`),
+    /// because a group lies past the end of the device, or because no round was left to explain a
+    /// difference.
     fn unchecked(&self, gaps: &Gaps, rounds: &Rounds) -> Vec<Unchecked> {
         let mut what = unchecked(gaps);
         if rounds.left > 0 {

@@ -22,8 +22,8 @@ const READ_BYTES: usize = 512 << 10;
 /// A run of inodes that are neighbours on disk.
 struct Run {
     first: AgInode,
-    /// Whether each inode is free, according to the inode btree. Records of a leaf that are out of
-    /// order are still evidence, so no record is looked up by its number.
+    /// For each inode of the run, whether the record of its chunk says that it is free. The records
+    /// of a damaged leaf may be out of order, so a later search for a record could fail.
     free: Vec<bool>,
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn check_unit<T: Facts>(pass: &mut Pass<'_, T>, number: AgNumber, lea
     }
 }
 
-/// Joins neighbouring inodes to runs. Leaves out the inodes that a sparse chunk does not have on
-/// disk.
+/// Divides the inodes of `chunks` into runs of inodes that are neighbours on disk. Leaves out the
+/// inodes that a sparse chunk does not have on disk.
 fn runs_of(group: &Group<'_>, chunks: &[InodeChunk]) -> Vec<Run> {
     let most = READ_BYTES >> group.geometry().inode_log;
     let mut runs: Vec<Run> = Vec::new();

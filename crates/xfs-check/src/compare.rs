@@ -23,8 +23,8 @@ pub(crate) struct Rounds {
     limit_bytes: u64,
     used_bytes: u64,
     pub(crate) list: Vec<Differing>,
-    /// Number of groups and of buckets of inodes that got no round, because `MOST_ROUNDS` rounds
-    /// are in use.
+    /// Number of groups and of buckets of inodes whose differences are not explained, because all
+    /// `MOST_ROUNDS` rounds are full.
     pub(crate) left: u64,
 }
 

@@ -40,8 +40,8 @@ pub(crate) struct Differing {
 struct Weighted {
     claim: Claim,
     weight: i64,
-    /// Whether the weight says how many owners the blocks should have. If not, it is that of an
-    /// owner.
+    /// Whether the claim is a record that says how many owners the blocks should have. Otherwise it
+    /// is the claim of an owner.
     is_count: bool,
 }
 
@@ -49,19 +49,19 @@ struct Weighted {
 /// directory, the generation of the directory, and the name.
 type Parenthood = (InodeNumber, InodeNumber, u32, Vec<u8>);
 
-/// The most bytes that one fact about a group needs in the lists. A claim needs the most, because
-/// it is in two lists.
+/// The most bytes that one fact about a group takes in the lists of the second pass. A claim takes
+/// the most, because it is in two lists.
 pub(crate) const GROUP_FACT_BYTES: u64 = (size_of::<Weighted>() + size_of::<Claim>()) as u64;
-/// The bytes that a link takes in the lists.
+/// Number of bytes that a link takes in the lists of the second pass.
 pub(crate) const LINK_BYTES: u64 = size_of::<(InodeNumber, u64, InodeNumber)>() as u64;
-/// The bytes that a pair of a directory and its parent takes in the lists.
+/// Number of bytes that a pair of a directory and its parent takes in the lists of the second pass.
 pub(crate) const PAIR_BYTES: u64 = size_of::<(InodeNumber, InodeNumber)>() as u64;
-/// The bytes that an inode in use takes in the lists.
+/// Number of bytes that an inode in use takes in the lists of the second pass.
 pub(crate) const USED_BYTES: u64 = size_of::<UsedInode>() as u64;
 /// The most bytes by which the host's allocator rounds up the memory of a name.
 const ROUNDED_BYTES: u64 = 32;
 
-/// Returns the bytes that a name or a parent pointer takes in the lists.
+/// Returns how many bytes a name or a parent pointer takes in the lists of the second pass.
 pub(crate) const fn parenthood_bytes(name: &[u8]) -> u64 {
     size_of::<Parenthood>() as u64 + name.len() as u64 + ROUNDED_BYTES
 }

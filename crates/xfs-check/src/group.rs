@@ -444,7 +444,7 @@ struct WalkedTree {
     leaves: Vec<AgBlock>,
 }
 
-/// A visitor of a btree. Reports the owner of each of its blocks, and passes each of its records to
+/// A visitor of a btree. Reports the owner of each block of the btree, and passes each record to
 /// `record`.
 struct BlockOwner<'f, T, R> {
     facts: &'f mut T,

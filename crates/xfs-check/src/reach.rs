@@ -18,7 +18,8 @@ enum State {
     OnPath,
     /// Below a root.
     Reached,
-    /// In or below a ring, or below a directory that does not exist.
+    /// The directory is in or below a ring of directories, or below a directory that does not
+    /// exist.
     Lost,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct GroupSums {
     pub(crate) reverse_map: u128,
     pub(crate) free_space: u128,
     pub(crate) free_inodes: u128,
-    /// The number of facts that were added or subtracted.
+    /// Number of facts about this group that were added to the sums or subtracted from them.
     pub(crate) facts: u32,
 }
 
@@ -43,7 +43,8 @@ impl GroupSums {
         self.coverage == 0 && self.reverse_map == 0 && self.free_space == 0 && self.free_inodes == 0
     }
 
-    /// Returns the most bytes that lists of the facts of this group need.
+    /// Returns the most bytes that the facts of this group can take in the lists of the second
+    /// pass.
     pub(crate) fn list_bytes(&self) -> u64 {
         u64::from(self.facts) * GROUP_FACT_BYTES
     }
@@ -58,7 +59,7 @@ pub(crate) struct InodeSums {
     /// Whether an inode of this bucket has the link count `PINNED_LINKS`, which XFS does not update
     /// any more.
     pub(crate) has_pinned: bool,
-    /// The most bytes that the lists of this bucket's facts can need.
+    /// The most bytes that the facts of this bucket can take in the lists of the second pass.
     pub(crate) list_bytes: u64,
 }
 
@@ -97,7 +98,7 @@ impl Gaps {
         }
     }
 
-    /// Returns whether `gap` is one of these gaps.
+    /// Returns whether facts may be missing because the structure of `gap` could not be read.
     pub(crate) fn has(&self, gap: Gap) -> bool {
         match gap {
             Gap::Claims => self.claims,
@@ -189,8 +190,8 @@ impl Sums {
         }
     }
 
-    /// Counts a fact of `bytes` bytes in the bucket of an inode, and returns the sums of the
-    /// bucket.
+    /// Returns the sums of the bucket to which an inode belongs, for a change by one fact. Counts
+    /// the fact, which takes `bytes` bytes in the lists of the second pass.
     fn bucket(&mut self, inode: InodeNumber, bytes: u64) -> &mut InodeSums {
         let sums = self.inodes.get_mut(bucket_of(inode)).expect("a bucket is below their number");
         sums.list_bytes = sums.list_bytes.saturating_add(bytes);

@@ -35,8 +35,8 @@ impl Devices {
     ///
     /// See [`OpenError`]. A kind of volume that can only be read is refused, with nothing changed.
     /// If a copy of the superblock cannot be changed, this fails, but the other copies are changed
-    /// and the volume has the new UUID. If any other write fails, it has the old one or the new
-    /// one.
+    /// and the volume has the new UUID. If any other write fails, the volume has the old UUID or
+    /// the new one.
     #[doc(alias = "xfs_admin -U")]
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid, OpenError> {
         let superblock = read_superblock(&self.data)?;

@@ -96,7 +96,8 @@ pub struct WriteBackStats {
     /// changing them.
     #[doc(alias = "xs_push_ail_locked")]
     pub locked: u64,
-    /// Number of logged items that a walk found being written in place already.
+    /// Number of logged items that a walk over the list of unwritten items found while they were
+    /// being written in place.
     #[doc(alias = "xs_push_ail_flushing")]
     pub flushing: u64,
     /// Number of logged items that are not written in place yet.

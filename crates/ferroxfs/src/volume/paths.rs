@@ -21,7 +21,8 @@ use crate::{FileType, Result};
 const FILE: CreateOptions = CreateOptions::new(0o644);
 /// Options of directories that are made by path.
 const DIRECTORY: CreateOptions = CreateOptions::new(0o755);
-/// The most tries to open or make a file that other callers remove and make at the same time.
+/// The largest number of attempts to open or make a file while other callers remove and make the
+/// same file.
 const MOST_RACES: u32 = 100;
 const LINK: CreateOptions = CreateOptions::new(0o777);
 

@@ -40,7 +40,7 @@ fn check_true(shown: &Shown, whole: &Shown, nth: u64) {
 
 /// Opens the volume on a device that fails its `nth` read, or all reads from then on, and reads
 /// everything. Checks that each failure is reported as EIO, and that all files that could be read
-/// are as in `whole`. `None`: opening the volume failed.
+/// have the same fingerprints as in `whole`, the intact volume. `None`: opening the volume failed.
 fn check_failing(device: &Arc<FailingDevice>, whole: &Shown, nth: u64) -> Option<Volume> {
     let volume = match open(device) {
         Ok(volume) => volume,
@@ -59,8 +59,8 @@ fn check_failing(device: &Arc<FailingDevice>, whole: &Shown, nth: u64) -> Option
     Some(volume)
 }
 
-/// Reads everything again without faults, on `volume` or, if that is `None`, on a newly opened
-/// volume. Checks that nothing is missing.
+/// Makes the device work again, and reads everything, through `volume` or, if that is `None`,
+/// through a newly opened volume. Checks that the result equals `whole`, the intact volume.
 fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &Shown) {
     device.set_fault(None);
     let again = read_everything(&volume.unwrap_or_else(|| open(device).unwrap()));

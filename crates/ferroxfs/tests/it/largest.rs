@@ -21,7 +21,7 @@ const LIST_ENTRIES: u32 = 5461;
 /// The longest value of an attribute, in bytes.
 const VALUE_BYTES: usize = 64 << 10;
 /// Number of single free blocks (neither neighbour is free) that `scatter` leaves, in addition to
-/// those of [`SCATTERED_BYTES`].
+/// as many as make up [`SCATTERED_BYTES`].
 const SCATTERED_BLOCKS: u64 = 700;
 const SCATTERED_BYTES: u64 = 2 << 20;
 

@@ -7,8 +7,8 @@ use ferroxfs::{NewKind, PosixError, SetAttributes, Volume};
 
 use crate::writing::{PLAIN, check, posix};
 
-/// A value of `security.capability` in version 2. The version is the highest byte of a
-/// little-endian word.
+/// A value of `security.capability` in version 2. The version is the highest byte of the first
+/// word, which is little-endian.
 const CAPABLE: [u8; 20] = {
     let mut value = [0; 20];
     value[3] = 2;

@@ -1,5 +1,6 @@
-//! Logical volumes that LVM makes, without activating them, over two loop devices. `lvs` says which
-//! extents belong to a volume, and the test puts a volume of XFS there by itself.
+//! Tests of logical volumes that LVM makes over two loop devices and does not activate. `lvs` shows
+//! which extents of the devices belong to a logical volume. The test writes an XFS volume into
+//! these extents itself.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -63,8 +63,8 @@ pub(crate) struct GroupRequest {
     /// Number of blocks that must stay free for later allocations of the transaction.
     pub(crate) minimum_left: u32,
     /// Number of blocks that the group must be able to give in total, even if its btrees take
-    /// blocks as they grow: all blocks that the transaction may still need. 0 if only this request
-    /// counts.
+    /// blocks as they grow. It is the number of blocks that the transaction may still need, or 0 if
+    /// the later needs of the transaction do not matter.
     pub(crate) total: u32,
 }
 

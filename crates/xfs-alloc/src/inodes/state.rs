@@ -71,8 +71,8 @@ impl InodeGroups {
         journal.extension(|| Self::new(journal.geometry(), rotors))
     }
 
-    /// Creates the state with `rotors` counters for the next directory. For `None`, creates one
-    /// counter for each per-CPU slot.
+    /// Creates the state with `rotors` counters, each of which gives the group of the next new
+    /// directory. `None`: creates one counter for each per-CPU slot.
     fn new(geometry: &Geometry, rotors: Option<usize>) -> Self {
         // Slots start at different groups, so that threads that start together do not meet in one
         // group.

@@ -1,5 +1,5 @@
-//! Inodes allocated and freed at random on volumes in memory. A check compares the btrees, the
-//! headers and the unlinked lists with the expected inodes.
+//! Tests that allocate and free inodes at random on volumes in memory. A check compares the btrees,
+//! the headers and the unlinked lists with the expected inodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -35,7 +35,8 @@ struct BusyExtent {
 #[derive(Debug, Default)]
 pub(crate) struct BusyExtents {
     by_start: BTreeMap<u32, BusyExtent>,
-    /// The extents in the order in which they were given up. Expiry looks only at the front.
+    /// The extents in the order in which they were given up. The extents at the front become
+    /// durable first, so `expire` removes only from the front.
     in_order: VecDeque<(Range<u32>, Ticket)>,
     /// For tickets whose transactions have committed, the sequence number of the checkpoint.
     /// Sequence numbers rise with tickets (I2).

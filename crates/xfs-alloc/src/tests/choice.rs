@@ -14,11 +14,12 @@ use crate::{
     defer_free, defer_map, defer_unmap,
 };
 
-/// The holes in a run of used blocks: offset and length in blocks.
+/// The free extents within a run of used blocks. For each, its offset from the start of the run and
+/// its length, in blocks.
 const HOLES: [(u32, u32); 4] = [(100, 4), (300, 4), (400, 10), (500, 20)];
 const RUN_BLOCKS: u32 = 700;
 
-/// A volume of one group, with a run of used blocks that has [`HOLES`].
+/// A volume of one group, with a run of used blocks in which only the extents [`HOLES`] are free.
 struct Holes {
     journal: Arc<Journal>,
     first: FsBlock,

@@ -1,8 +1,8 @@
-//! An intent to convert a reverse mapping must carry the state after the conversion.
+//! Tests that an intent to convert a reverse mapping carries the state after the conversion.
 //!
-//! The kernel reads the intent this way. If ferroxfs wrote and read a wrong state, the two errors
-//! would cancel out, so a test of its own recovery alone could pass. The bits are therefore written
-//! out here.
+//! The kernel reads the intent this way. If ferroxfs wrote a wrong state and read it in the same
+//! wrong way, a recovery by ferroxfs would still give the right result. The tests therefore compare
+//! the flags in the intent with constants.
 
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber};

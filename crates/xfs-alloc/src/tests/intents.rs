@@ -1,5 +1,5 @@
-//! Intents that a crash left open. Valid ones must be resumed; those that neither ferroxfs nor the
-//! kernel writes must be refused.
+//! Tests of intents that a crash left open. Recovery must resume a valid intent, and refuse an
+//! intent that neither ferroxfs nor the kernel writes.
 
 use xfs_buffer::Error;
 use xfs_format::log_item::{LogItemCheck, RmapExtent};

@@ -1,5 +1,5 @@
-//! Random allocations, frees, shares and mappings, compared with a model that knows the use of
-//! every block.
+//! Tests that allocate, free, share and map blocks at random. A check compares the volume with a
+//! model that knows the use of every block.
 
 use std::sync::Arc;
 
@@ -421,7 +421,8 @@ fn intents_left_open_by_a_crash_are_finished() {
     }
 }
 
-/// Runs threads that each change their own files, in a volume that they fill together.
+/// Runs threads that each change their own files, in a volume that they fill together. Checks that
+/// the volume then equals the model of all files.
 #[test]
 fn volume_changed_by_threads_equals_the_model() {
     let device = make_sized(96 * MIB, "-b size=4k -d agcount=4 -m rmapbt=1,reflink=1");

@@ -1,5 +1,6 @@
-//! Transaction steps that need groups which other steps keep. Each step must wait or use another
-//! group, and all steps must end.
+//! Tests of transaction steps that need groups which other steps keep, that is, whose headers other
+//! steps hold latched until they commit. Each step must wait or use another group, and all steps
+//! must end.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Barrier};
@@ -20,8 +21,8 @@ use crate::{
     add_unlinked, allocate_extent, allocate_inode, defer_free, free_inode, inode_blocks,
 };
 
-/// A test that runs longer than this waits for something that does not happen. Only tests have this
-/// limit, which is far above their run time.
+/// The time after which a test fails, because it waits for something that does not happen. It is
+/// far above the run time of the tests. The code under test has no such limit.
 const HANG: Duration = Duration::from_secs(60);
 
 /// The bytes of the AGF that hold the number of free blocks.
@@ -81,13 +82,14 @@ fn take(tx: &mut Transaction<'_>, target: AllocationTarget) -> Option<BlockExten
     allocate_extent(tx, &SpaceRequest::new(target, 1, 1)).unwrap()
 }
 
-/// For each group, takes all blocks except the given number.
+/// Takes all blocks that files may have in each group, except as many as `blocks` gives for the
+/// group.
 fn leave_each(journal: &Arc<Journal>, blocks: &[usize]) {
     (0..).zip(blocks).for_each(|(group, left)| leave(journal, group, *left));
 }
 
-/// Takes all blocks that files may have in a group, then frees `left` of these blocks, none next to
-/// another.
+/// Takes all blocks that files may have in a group, then frees `left` of these blocks. No two of
+/// the freed blocks are neighbours.
 fn leave(journal: &Arc<Journal>, group: u32, left: usize) {
     let mut extents = Vec::new();
     for most in [2048, 256, 16, 1] {
@@ -304,7 +306,8 @@ struct Worker {
     random: Prng,
     taken: Vec<BlockExtent>,
     inodes: Vec<Arc<InodeRecord>>,
-    /// The largest number of blocks that a transaction reserves; it is more than a group has.
+    /// The largest number of blocks that a transaction reserves. It is larger than the number of
+    /// free blocks of any group.
     most_blocks: usize,
     /// Number of allocations that found nothing although the transaction had reserved the blocks.
     refused: u32,

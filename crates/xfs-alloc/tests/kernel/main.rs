@@ -1,4 +1,5 @@
-//! Inodes and space that ferroxfs allocates and frees, checked by the kernel and `xfs_repair`.
+//! Tests in which ferroxfs allocates and frees inodes and space, and the kernel and `xfs_repair`
+//! check the volume.
 //!
 //! Inodes are allocated without names, so they are on unlinked lists. After a simulated crash the
 //! kernel recovers the volume: it replays the log and frees every inode without a name, through the

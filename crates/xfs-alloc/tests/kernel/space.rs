@@ -1,4 +1,5 @@
-//! Free space as the kernel counts it, and blocks staged for copy-on-write that a crash leaves.
+//! Tests that ferroxfs counts free space as the kernel does, and that a recovery frees the blocks
+//! that were staged for copy-on-write when a crash came.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -53,8 +54,8 @@ pub(crate) fn check_statfs(geometry: &Geometry, is_filled: bool) -> Result<(), T
     check_free_blocks(&image)
 }
 
-/// Reserves staging blocks of copy-on-write, releases some of them, and simulates a crash. Checks
-/// that all of these blocks are free after a recovery, by the kernel or by ferroxfs.
+/// Stages blocks for copy-on-write, frees some of them, and simulates a crash. Checks that all of
+/// these blocks are free after a recovery, by the kernel or by ferroxfs.
 pub(crate) fn check_leftovers(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;

@@ -1,5 +1,5 @@
-//! Cursors in btrees made by hand. Walks are compared with a sorted list; then blocks are damaged
-//! one by one, and each damage must be reported.
+//! Tests of cursors in btrees made by hand. They compare walks with a sorted list. Then they damage
+//! blocks one by one, and check that a walk reports each damage.
 
 use xfs_buffer::{BufferCache, Error};
 use xfs_format::btree::{BtreeCheck, BtreeKind, Extents};
@@ -146,9 +146,9 @@ fn check_damage(block: u64, change: impl FnOnce(&mut [u8]), left: usize, expecte
 
 /// The block number of the second leaf of the sample that `check_damage` damages.
 const LEAF: u64 = FIRST_BLOCK + 1;
-/// The block number of the second node above the leaves of that sample.
+/// The block number of the second node above the leaves, in the sample that `check_damage` damages.
 const NODE: u64 = FIRST_BLOCK + 10;
-/// The block number of the root.
+/// The block number of the root of the sample that `check_damage` damages.
 const ROOT: u64 = FIRST_BLOCK + 12;
 /// The offset in bytes of the pointers in a node.
 const POINTERS: usize = 56 + 80 * 8;

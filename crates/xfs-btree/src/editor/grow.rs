@@ -19,8 +19,8 @@ use crate::store::Store;
 /// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. With less free
 /// space, the same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
-/// The message of a panic if a root whose children are moved into a new block has none. Children
-/// are moved only if they are too many for the root.
+/// The message of a panic if the children of a root must move into a new block, but the root has
+/// none. Children are moved only if they are too many for the root.
 const HAS_CHILDREN: &str = "a root that is moved down has children";
 /// Bytes of the longer of the two header formats.
 const MAX_HEADER_BYTES: usize = 72;

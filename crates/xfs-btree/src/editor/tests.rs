@@ -1,5 +1,5 @@
-//! Random edits of btrees of every kind. The result is compared with a map, and the whole btree is
-//! checked.
+//! Tests that edit btrees of every kind at random, compare the records with a map, and check the
+//! whole btree.
 
 use std::collections::BTreeMap;
 

@@ -44,7 +44,7 @@ pub(super) fn claim_chunk<T: Facts>(facts: &mut T, group: &Group<'_>, chunk: &In
     }
 }
 
-/// Returns whether a chunk may start at this inode, by the alignment of chunks of the volume.
+/// Returns whether a chunk that starts at this inode has the alignment that the volume requires.
 pub(super) fn is_aligned(group: &Group<'_>, start: AgInode) -> bool {
     let geometry = group.geometry();
     let inodes_per_block = 1_u32 << geometry.inodes_per_block_log;

@@ -1,4 +1,5 @@
-//! The golden image, which has every structure, is clean; and each change to it is found.
+//! Tests that the checker finds nothing wrong on the golden image, which has every structure, and
+//! that it finds each change of the image.
 
 use xfs_check::{CheckOptions, Report, check};
 use xfs_device::BlockDevice;

@@ -10,7 +10,7 @@ use xfs_oracle::harness::TrialError;
 use super::Answer;
 use crate::failed;
 
-/// User IDs of owners and of actors.
+/// The user IDs that the owners of the files and the actors of the test cases can have.
 pub(super) const USERS: [u32; 3] = [1000, 1001, 0];
 pub(super) const GROUPS: [u32; 3] = [2000, 2001, 0];
 

@@ -47,7 +47,8 @@ pub(super) enum Operation {
     Write,
     Truncate,
     Allocate,
-    /// Inverts the flags in the first field, and sets the project to the second field.
+    /// Inverts those flags of the file that the first field contains, and sets the project ID of
+    /// the file to the second field.
     SetFlags(u32, u32),
     /// Makes file `d/n` of this kind and mode.
     Make(Made, u16),
