@@ -1,5 +1,5 @@
-//! Files as the commands see them: their facts, sources of copies, and conversion from nodes of the
-//! library.
+//! Files as the commands see them: the facts of a file, a file as a source of copies, and the
+//! conversion from the library's nodes.
 
 pub(crate) mod facts;
 #[cfg(test)]

@@ -364,9 +364,9 @@ fn open_host(path: &Path, access: DeviceAccess, is_block: bool) -> Result<File, 
 }
 
 /// Locks the file with flock(2), shared for a reader and exclusively for a writer, and announces
-/// the use of all its bytes (`lock`). A live reader needs neither to succeed. The kernel's own
-/// users of the file, such as a mount, take no such lock. So the lock neither disturbs them nor is
-/// refused because of them.
+/// the use of all its bytes (`lock`). With the option `live`, a reader continues if a lock or the
+/// announcement is refused. The kernel's own users of the file, such as a mount, take no such lock.
+/// So the lock neither disturbs them nor is refused because of them.
 fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
     let operation = match options.access {
         DeviceAccess::ReadOnly => FlockOperation::NonBlockingLockShared,

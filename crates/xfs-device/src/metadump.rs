@@ -58,7 +58,7 @@ pub struct MetadumpHeader {
     pub is_described: bool,
     /// Whether names and attribute values are obfuscated.
     pub is_obfuscated: bool,
-    /// Whether blocks were copied whole, with stale bytes.
+    /// Whether blocks were copied whole, with the stale bytes in their unused parts.
     pub has_whole_blocks: bool,
     /// Whether the log holds changes that wait for replay.
     pub has_dirty_log: bool,
@@ -67,7 +67,7 @@ pub struct MetadumpHeader {
 impl MetadumpHeader {
     const DESCRIBED: u8 = 1;
 
-    /// Returns the byte of flags in each index of version 1.
+    /// Returns the byte of flags that each index of version 1 has.
     #[must_use]
     pub fn flags_of_version_1(&self) -> u8 {
         let words = self.flags_of_version_2().to_be_bytes();

@@ -16,7 +16,8 @@ use xfs_sync::{RwLock, Volume};
 
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
 
-/// Usual number of bytes of one write of `OverlayDevice::write_back`.
+/// The number of bytes from which a write of `OverlayDevice::write_back` ends at the next multiple
+/// of `PIECE_BYTES`.
 const RUN_BYTES: usize = 1 << 20;
 
 /// Alignment in bytes at which a write of [`OverlayDevice::write_back`] may end. No inode or sector

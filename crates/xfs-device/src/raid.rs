@@ -80,7 +80,7 @@ pub enum RaidError {
     },
 }
 
-/// The data of an array.
+/// The data of an array, as a device. It is read from one member, which holds all of it.
 pub(crate) struct ArrayData {
     pub(crate) device: SharedDevice,
     /// Offset in bytes of the data on the member.

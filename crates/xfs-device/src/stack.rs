@@ -55,7 +55,8 @@ impl Span {
         Self { start, end: length.map_or(u64::MAX, |length| start.saturating_add(length)) }
     }
 
-    /// Converts this span of a window into the span of the device on which the window lies.
+    /// Converts this span of a window, such as a partition, into the span of the device on which
+    /// the window lies.
     pub(crate) fn within(self, window: Self) -> Self {
         let shift = |at: u64| window.start.saturating_add(at).min(window.end);
         Self { start: shift(self.start), end: shift(self.end) }
@@ -221,7 +222,8 @@ struct Part {
     is_shared: bool,
 }
 
-/// Returns the parts to which a path leads: its file or device, and every level below.
+/// Returns the byte ranges to which a path leads: those of its file or device, and of every level
+/// below.
 fn parts_at(path: &Path) -> Vec<Part> {
     let Ok(metadata) = std::fs::metadata(path) else { return Vec::new() };
     let own = Part { identity: FileIdentity::of(&metadata), span: Span::WHOLE, is_shared: false };

@@ -1,4 +1,5 @@
-//! Opening a damaged volume, even if its first superblock is damaged, and with a map of ddrescue.
+//! Opening a volume that may be damaged, even in its first superblock. A map of ddrescue can say
+//! which bytes of the image could not be copied.
 //!
 //! Owns: the device, the superblock that stands for the damaged one, and the replay of the log in
 //! memory. Does **not** own: the search for a superblock (`xfs-evidence`).
@@ -24,7 +25,7 @@ use crate::terminal::names;
 
 /// The largest size, in bytes, of the blocks in memory that a replay of the log changes.
 const REPLAY_BYTES: u64 = 1 << 30;
-/// The longest map that is read, in bytes.
+/// The largest size, in bytes, of a map of ddrescue.
 const MAP_BYTES: u64 = 1 << 30;
 
 /// An image whose devices are open, and whose superblock has not been looked for yet.
@@ -44,7 +45,7 @@ pub(crate) struct DamagedVolume {
 }
 
 impl DamagedImage {
-    /// Opens the image and reads the map.
+    /// Opens the image, and reads the map of ddrescue if one is named.
     pub(crate) fn open(
         path: &Path,
         map: Option<&Path>,
@@ -192,7 +193,7 @@ fn io_error(source: std::io::Error) -> ferroxfs::IoError {
     ferroxfs::IoError::new("write", xfs_format::DiskAddr(0), 0, source)
 }
 
-/// Reads the map of ddrescue.
+/// Reads a map of ddrescue, which lists the bytes that ddrescue could not copy.
 fn read_map(path: &Path) -> Result<RescueMap, Failure> {
     let failed = |error| Failure::host(path.as_os_str(), &error);
     if fs::metadata(path).map_err(failed)?.len() > MAP_BYTES {

@@ -36,8 +36,8 @@ pub(crate) trait Source: Sized {
     fn target(&self) -> Result<Vec<u8>, Failure>;
     /// Returns the extended attributes.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>>;
-    /// Records that the copy of the file is finished. A writer calls the method once for each file
-    /// and directory that the destination has now.
+    /// Records that the copy of this file is finished. A writer calls the method once for each file
+    /// and directory that the destination then has.
     fn set_copied(&self) {}
     /// Returns the entries of a directory, without `.` and `..`.
     fn entries(&self) -> Result<Self::Entries, Failure>;

@@ -44,8 +44,8 @@ impl Image {
         Ok(Self::open_unrecognised(&open, path, DamagedStart::Unrecognised)?.0)
     }
 
-    /// Opens the image at `path` to copy its metadata as it is on disk. If no volume is recognised,
-    /// there must be a copy of its superblock.
+    /// Opens the image at `path` to copy its metadata as it is on disk. If the start of the volume
+    /// is not recognised, a copy of its superblock must be found.
     pub(crate) fn open_for_dump(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
         let open = OpenOptions::new().live(options.live).no_recovery(true);
         let open = Self::with_global(open, path, options)?;

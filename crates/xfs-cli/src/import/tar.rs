@@ -250,8 +250,8 @@ impl TarReader {
         }
     }
 
-    /// Returns the size in the size field of a header. An invalid size is an error: without it, the
-    /// position of the next header is unknown.
+    /// Returns the size in the size field of a header. An invalid size is an error, because the
+    /// position of the next header is then unknown.
     pub(super) fn header_size(&mut self, header: &Header) -> Result<u64, Failure> {
         let field = &header.as_old().size;
         let size = numbers::number(field).and_then(|size| u64::try_from(size).ok());

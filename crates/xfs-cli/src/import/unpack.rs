@@ -42,7 +42,7 @@ struct UnpackedDirectory {
     node: Node,
 }
 
-/// A component of a path in the archive that is still to be resolved.
+/// A path component that is still to be resolved: of the path of a member, or of a link target.
 struct Component {
     name: Vec<u8>,
     /// Whether the component comes from the target of a symbolic link. In such a target, `..` stops

@@ -99,7 +99,7 @@ impl Log {
     }
 }
 
-/// The output of a dump of the log, as text or as JSON.
+/// The output for a dump of the log, as text or as JSON.
 trait Sink {
     /// Writes an entry of the log. Text is indented by `level`: 0 for a record, 1 for a
     /// transaction, 2 for an item.

@@ -212,7 +212,7 @@ impl Comparison {
     }
 }
 
-/// An action of an expression.
+/// An action of an expression, such as `-print` or `-prune`.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Prints the path and a newline.

@@ -211,7 +211,7 @@ impl ServeVolume {
         Ok(SurveyedTree { tree, is_partial })
     }
 
-    /// Mounts, serves, and closes the server with `close`.
+    /// Mounts the volume and serves it until the mount ends. Then closes the server with `close`.
     fn serve<S: Handler>(
         self,
         server: Confined<S>,
@@ -370,7 +370,8 @@ fn serve<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
     failed(mount)
 }
 
-/// Returns the result of a mount that has ended without being unmounted by this process.
+/// Returns the result of a mount that ended before this process unmounted it: a failure if the
+/// mount has failed, or if the connection to the kernel was cut.
 fn outcome<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
     failed(mount)?;
     if mount.is_mounted() {

@@ -100,7 +100,8 @@ enum InProc {
     Other,
 }
 
-/// Returns the meaning of the last component of a path if the path is in /proc; `None` otherwise.
+/// Returns the descriptor that a path in /proc names, or `InProc::Other`. Returns `None` for a path
+/// outside /proc.
 fn in_proc(path: &Path) -> Option<InProc> {
     let directory = parent(path).canonicalize().ok().filter(|path| path.starts_with("/proc"))?;
     let own = Path::new("/proc/self").canonicalize().ok()?;

@@ -148,7 +148,7 @@ impl StagedFile {
         self.directory.as_fd()
     }
 
-    /// Returns the rights on the host that publishing the file needs.
+    /// Returns the rights on the host that the process needs to put the file at its destination.
     pub(crate) fn reach(&self) -> Reach<'_> {
         match self.replaces {
             Replaces::Contents(_) => Reach::Nothing,

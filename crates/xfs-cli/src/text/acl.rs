@@ -206,7 +206,7 @@ impl AclBuilder {
         self.entries.is_empty()
     }
 
-    /// Returns whether an entry of the list has execute permission.
+    /// Returns whether any entry of the list has execute permission.
     fn can_execute(&self) -> bool {
         self.entries.iter().any(|entry| entry.permissions & EXECUTE != 0)
     }

@@ -316,8 +316,9 @@ impl Job<'_> {
         )))
     }
 
-    /// Makes the quarantine and the undo file durable, and then writes the volume. Returns the path
-    /// of the undo file. The files get their names last, so that a signal leaves none of them.
+    /// Writes the repair to the volume, after the quarantine and the undo file are durable. Returns
+    /// the path of the undo file. These files get their names just before the first write to the
+    /// volume, so that an earlier signal leaves none of them.
     fn write(
         &self,
         rehearsal: &Rehearsal,

@@ -1,4 +1,4 @@
-//! The command `check`: its verdicts, its forms of output and its exit codes.
+//! Tests of the command `check`: its verdicts, its forms of output and its exit codes.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, symlink};

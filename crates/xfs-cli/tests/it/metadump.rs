@@ -1,4 +1,5 @@
-//! The commands `metadump` and `mdrestore`, and commands that read a metadata image directly.
+//! Tests of the commands `metadump` and `mdrestore`, and of commands that read a metadata image
+//! directly.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

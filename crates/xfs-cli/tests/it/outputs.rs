@@ -469,6 +469,8 @@ fn file_is_written_where_its_directory_takes_no_others() {
     }
 }
 
+/// Runs commands that write to a full disk. Checks that no new file appears, and that an old file
+/// keeps its contents.
 /// Checks I3 of `xfs_cli::output::staging`: all space is reserved before the copy.
 #[test]
 fn full_disk_keeps_the_old_file() {

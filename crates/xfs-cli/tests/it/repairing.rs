@@ -1,4 +1,4 @@
-//! The command `repair`: plans, applies, undo files, refusals and exit codes.
+//! Tests of the command `repair`: plans, applies, undo files, refusals and exit codes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -252,7 +252,7 @@ fn json(place: &VolumeDir, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Overwrites the inode of a path with a byte.
+/// Overwrites the whole inode of the file at `path` with bytes of the value `byte`.
 fn overwrite_inode(place: &VolumeDir, path: &str, byte: u8) {
     let stat = json(place, &["stat", path]);
     let number = stat["files"][0]["ino"].as_u64().unwrap_or_else(|| panic!("{stat}"));
@@ -266,8 +266,8 @@ fn overwrite_inode(place: &VolumeDir, path: &str, byte: u8) {
     file.write_all_at(&[byte; INODE_BYTES as usize], at).unwrap();
 }
 
-/// Returns a directory with a volume that has a file, a directory and a symbolic link. Its log has
-/// all their changes.
+/// Returns a directory with a volume that has a file, a directory and a symbolic link. All changes
+/// that made them are still in its log.
 fn logged() -> VolumeDir {
     let place = filled();
     place.check(&["mkdir", "image:/directory"]);

@@ -1,4 +1,4 @@
-//! The command `salvage`: copies of damaged volumes, manifests and exit codes.
+//! Tests of the command `salvage`: copies of damaged volumes, manifests and exit codes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,5 @@
-//! Tests of mounts that end without a request.
+//! Tests of mounts that end without a request to the program: after an invalid answer, a panic or a
+//! cut connection, or with the last user of a detached mount.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -215,7 +215,7 @@ pub(crate) fn await_mount(folder: &Path) {
     panic!("{} is not mounted", folder.display());
 }
 
-/// Waits until a folder has this number of files below it. The folder need not exist yet.
+/// Waits until at least `wanted` files are below a folder. The folder need not exist yet.
 pub(crate) fn await_files(folder: &Path, wanted: usize) {
     let end = Instant::now() + PATIENCE;
     let mut found = 0;

@@ -1,4 +1,4 @@
-//! Tests of a mount that starts while the image is still being closed, or is in use.
+//! Tests of a mount that starts while the image is in use, or while an earlier server closes it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,5 @@
-//! Opening, locking and I/O on temporary files. Block devices need privilege; tests with the kernel
-//! cover them.
+//! Tests of opening, locking and I/O on temporary files. Block devices need privilege; tests with
+//! the kernel cover them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,4 +1,5 @@
-//! Tests of announcements by several users of one file, each through a descriptor of its own.
+//! Tests of the locks with which several users of one file announce the bytes that they use. Each
+//! user has a descriptor of its own.
 
 use std::fs::File;
 
@@ -10,8 +11,9 @@ const FIRST: Span = Span { start: 1 << 20, end: 2 << 20 };
 const SECOND: Span = Span { start: 2 << 20, end: 3 << 20 };
 const ACROSS: Span = Span { start: (2 << 20) - 1, end: (2 << 20) + 1 };
 
-/// Checks whether a second user may announce its span while the first one has announced its own.
-/// `expected` is the right answer. After the first user has withdrawn, the second one always may.
+/// Checks whether a second user may announce its span of bytes while the first user has announced
+/// its own. `expected` is the right answer. After the first user has withdrawn, the second one
+/// always may.
 fn check_beside(first: (Span, DeviceAccess), second: (Span, DeviceAccess), expected: bool) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || File::open(file.path()).unwrap();

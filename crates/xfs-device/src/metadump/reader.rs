@@ -70,7 +70,7 @@ pub struct MetadumpReader<S> {
 }
 
 impl<S: MetadumpSource> MetadumpReader<S> {
-    /// Reads the header.
+    /// Opens a metadata image: reads its header.
     ///
     /// # Errors
     ///

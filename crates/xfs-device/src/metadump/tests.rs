@@ -1,5 +1,5 @@
-//! Tests of the formats by images that are built here byte by byte. Images of xfs_metadump are read
-//! in `xfs-metadump`.
+//! Tests of the formats of metadata images. The tests build the images byte by byte; images that
+//! xfs_metadump has written are read in `xfs-metadump`.
 
 use std::sync::Arc;
 

@@ -199,7 +199,8 @@ fn version_0(bytes: &[u8], at: u64) -> Option<MemberSuperblock> {
     })
 }
 
-/// Returns whether each member of an array with this level and number of disks holds all its data.
+/// Returns whether each member of an array with this level and number of disks holds all data of
+/// the array.
 fn holds_all(level: u64, disks: u32) -> bool {
     const LINEAR: u64 = 0xffff_ffff;
     level == 1 || (disks == 1 && matches!(level, 0 | LINEAR))

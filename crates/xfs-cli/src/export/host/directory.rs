@@ -44,7 +44,7 @@ pub(super) struct FirstName {
 }
 
 impl FirstName {
-    /// Returns whether `stat` describes this file.
+    /// Returns whether `stat` describes the file that has this name.
     const fn is(&self, stat: &Stat) -> bool {
         stat.st_dev == self.device && stat.st_ino == self.inode
     }

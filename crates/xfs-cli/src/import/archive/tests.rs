@@ -137,7 +137,7 @@ fn times_before_1970_are_read() {
     }
 }
 
-/// Returns an archive of a member whose header `change` has changed, and a second member.
+/// Returns an archive with two members. `change` has changed the header of the first one.
 fn with_header(change: impl Fn(&mut Header)) -> Vec<u8> {
     let mut header = Header::from_byte_slice(&member(EntryType::Regular, "f", b"")).clone();
     change(&mut header);

@@ -124,7 +124,7 @@ impl<'a> NewName<'a> {
     }
 }
 
-/// Removes a name of the file `node`, or of an empty directory.
+/// Removes the name `name` of `node`, which is a file or an empty directory.
 fn remove(directory: &Node, name: &OsStr, node: &Node) -> Result<()> {
     match node.file_type() {
         FileType::Directory => directory.remove_dir(name),

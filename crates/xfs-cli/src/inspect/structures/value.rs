@@ -38,7 +38,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Returns a number that does not mean "none".
+    /// Creates the value of a number that does not stand for "none".
     pub(crate) fn number(value: impl Into<u64>) -> Self {
         Self::Number { value: value.into(), is_null: false }
     }

@@ -100,7 +100,7 @@ pub(super) struct DeviceRequest<'a> {
     pub(super) path: &'a Path,
     /// The length in bytes that the options ask for; `None` if they ask for none.
     pub(super) bytes: Option<u64>,
-    /// Whether a shorter existing file is extended to that length.
+    /// Whether an existing file that is shorter than `bytes` is extended to that length.
     pub(super) grows: bool,
 }
 

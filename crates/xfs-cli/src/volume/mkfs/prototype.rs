@@ -1,4 +1,5 @@
-//! The options of `-p`: the parser of its arguments.
+//! The option `-p` of mkfs, which names a prototype file or a directory: the parser of its
+//! arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

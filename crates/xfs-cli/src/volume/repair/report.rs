@@ -1,4 +1,4 @@
-//! The text of a plan and of its outcome.
+//! The printed text of a repair's plan and of its outcome.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use xfs_repair::{LogOutcome, Plan};
 use crate::terminal::console::Console;
 use crate::terminal::plural::counted;
 
-/// The limit on printed findings, among those that remain after the repair.
+/// The largest number of printed findings that the repair leaves.
 const MOST_LEFT: usize = 20;
 
 /// Prints what a repair would change.

@@ -47,7 +47,7 @@ impl UndoPlace {
         Ok(Self { path, staged, folder })
     }
 
-    /// Returns the rights on the host that publishing the file needs.
+    /// Returns the rights on the host that the process needs to give the file its name.
     pub(super) fn reach(&self) -> Reach<'_> {
         self.staged.reach()
     }

@@ -50,7 +50,7 @@ pub(super) const KINDS: [Kind; 40] = [
     ("byte-names", byte_names),
 ];
 
-/// Kinds of oddities that end an archive.
+/// Kinds of oddities that are possible only at the end of an archive.
 pub(super) const ENDINGS: [Kind; 7] = [
     ("no-end", no_end),
     ("lone-zero-last", lone_zero_last),
