@@ -1,7 +1,7 @@
 //! Volumes inside containers that are not partitions: LVM, software RAID, bcache.
 //!
 //! Owns: the names of these volumes, and the advice how to open them. This module is for volumes
-//! that ferroxfs cannot open by itself. It does open linear and striped logical volumes of LVM
+//! that ferroxfs cannot open by itself. ferroxfs opens linear and striped logical volumes of LVM
 //! (`lvm`), and RAID members that hold all data of their array.
 
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Container {
     /// The name of the LVM volume group. `None` if the container is not LVM, or the name is
     /// unknown.
     pub group: Option<String>,
-    /// The volumes in the container that are known.
+    /// Those volumes in the container that are known.
     pub volumes: Vec<InnerVolume>,
     /// The partition table, and the number of the partition that is the container. `None` if the
     /// container is not in a partition.

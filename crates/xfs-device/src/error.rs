@@ -25,7 +25,8 @@ pub struct DeviceError {
     holder: Option<Box<LockHolder>>,
 }
 
-/// The error of a crate above this one that opens devices, such as disk images.
+/// An error from a crate that opens other kinds of devices, such as disk images, on top of this
+/// one.
 pub trait SourceError: Error + Send + Sync {
     /// Returns the kind of the error.
     fn kind(&self) -> SourceErrorKind;

@@ -79,8 +79,8 @@ pub(crate) fn withdraw(file: &File) {
     let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&lock));
 }
 
-/// Locks one file or disk of which the device is made. Returns `false` if a conflicting program
-/// uses it.
+/// Locks one file or disk of which the device is made. Returns `false` if another program uses it
+/// in a way that conflicts with `access`.
 pub(crate) fn lock_level(level: &Level, access: DeviceAccess) -> bool {
     let Some(file) = &level.file else { return !is_locked_elsewhere(level.identity, access) };
     // A host without these locks has no conflicting ones.

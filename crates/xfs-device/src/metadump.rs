@@ -125,7 +125,7 @@ pub enum MetadumpError {
         /// The number of blocks that the index names.
         count: u16,
     },
-    /// An extent is empty, or it ends past the last address.
+    /// An extent is empty, or it ends past the highest possible address.
     #[error("the extent at byte {at} is damaged: {length} units at address {address}")]
     Extent {
         /// The byte of the image where the extent lies.

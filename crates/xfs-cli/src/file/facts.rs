@@ -44,7 +44,7 @@ pub(crate) enum FileKind {
     Fifo,
     /// A socket.
     Socket,
-    /// A value of the type bits in the mode that stands for no type of file.
+    /// No known type: the type bits of the mode have a value that stands for none.
     Unknown,
 }
 

@@ -237,8 +237,8 @@ impl CpioReader {
         Ok(None)
     }
 
-    /// Looks for an archive after the trailer of this one, compressed or not. Returns whether there
-    /// is one.
+    /// Looks for a further archive, compressed or not, after the trailer of this one. Returns
+    /// whether there is one.
     fn find_next_archive(&mut self) -> Result<bool, Failure> {
         loop {
             let mut bytes = vec![0; STEP_BYTES];

@@ -351,7 +351,8 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Returns the path at the destination, for messages.
+    /// Returns the path for messages of a file at the destination. `path` is the path of the file
+    /// below the directory that everything goes into.
     fn shown(&self, path: &[u8]) -> Vec<u8> {
         match (self.to.is_empty(), path.is_empty()) {
             (true, true) => b"/".to_vec(),

@@ -287,7 +287,7 @@ impl Text<'_> {
     }
 
     /// Prints a group of findings that all have the same code. `first` is the number of the first
-    /// one.
+    /// of these findings.
     fn code(&self, out: &mut dyn Write, findings: &[Finding], first: usize) -> io::Result<()> {
         let Some(one) = findings.first() else { return Ok(()) };
         let (severity, code, count) = (one.severity(), one.code, findings.len());

@@ -47,9 +47,10 @@ struct Usage {
     used: u64,
     /// The part of `used` that is shared with another file.
     shared: u64,
-    /// Bytes that do not count at this file, because a shared block was counted before.
+    /// Bytes that are not counted at this file, because their shared blocks were counted at an
+    /// earlier file.
     shared_before: u64,
-    /// Bytes that do not count at this file, because another name of the file was counted before.
+    /// Bytes that are not counted here, because the file was counted at another of its names.
     linked_before: u64,
 }
 

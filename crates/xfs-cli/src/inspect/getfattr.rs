@@ -163,8 +163,8 @@ fn encode(value: &[u8], encoding: Option<ValueEncoding>) -> Vec<u8> {
     }
 }
 
-/// Returns whether a value is mostly text. A zero byte at the end does not count, and one byte in
-/// eight may be unprintable.
+/// Returns whether a value is mostly text: at most one byte in eight is unprintable. A zero byte at
+/// the end is ignored.
 fn is_text(value: &[u8]) -> bool {
     let value = value.strip_suffix(b"\0").unwrap_or(value);
     let odd = value.iter().filter(|byte| !matches!(byte, b' '..=b'~')).count();

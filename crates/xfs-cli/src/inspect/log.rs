@@ -179,8 +179,8 @@ fn summary(log: &LogDevice, state: &LogState) -> Fields {
     fields
 }
 
-/// Returns the unit that is printed after the number `name` of the summary, or an empty text if it
-/// has no unit.
+/// Returns the unit of the number that the summary shows as `name`; an empty text for a number
+/// without a unit.
 fn unit(name: &str) -> &'static str {
     match name {
         "start" => " (in units of 512 bytes, on the device of the log)",

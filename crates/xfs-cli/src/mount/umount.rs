@@ -87,7 +87,7 @@ impl Umount {
     }
 
     /// Makes all changes in the kernel and the server durable. If the root of the mount cannot be
-    /// opened, this is skipped: how the server ends will show the same failure later.
+    /// opened, this is skipped: the way in which the server ends shows the same failure later.
     fn sync(&self, console: &mut Console) -> Result<(), Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(root) = rustix::fs::open(&self.folder, flags, Mode::empty()) else { return Ok(()) };

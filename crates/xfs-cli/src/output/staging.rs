@@ -108,8 +108,8 @@ impl StagedFile {
         Self::of_image_with(path, MODE)
     }
 
-    /// Creates a staged file that will take the name `path`, and that only its owner may read. Is
-    /// otherwise the same as [`of_image`](Self::of_image).
+    /// Creates a staged file that will take the name `path`, and that only its owner may read.
+    /// Otherwise works as [`of_image`](Self::of_image).
     pub(crate) fn private(path: &Path) -> io::Result<Option<Self>> {
         Self::of_image_with(path, PRIVATE_MODE)
     }

@@ -38,8 +38,8 @@ type Kind = (&'static str, UnshareFlags, LinkNameSpaceType);
 
 const MOUNT: Kind = ("mnt", UnshareFlags::NEWNS, LinkNameSpaceType::Mount);
 /// Namespaces that only repeat what the filter of system calls does. The last one, for the network,
-/// takes five times as long to create as the others together, and processes that create one wait
-/// for each other.
+/// takes five times as long to create as the others together. Processes that create network
+/// namespaces also wait for each other.
 const SECONDARY: [Kind; 4] = [
     ("ipc", UnshareFlags::NEWIPC, LinkNameSpaceType::InterProcessCommunication),
     ("uts", UnshareFlags::NEWUTS, LinkNameSpaceType::HostNameAndNISDomainName),
@@ -177,7 +177,7 @@ fn drop_capabilities() -> Result<(), Errno> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// Copies a directory and the mounts beneath it to a detached mount, so that it can be mounted
+/// Copies a directory and the mounts beneath it to a detached mount, which can be mounted
 /// elsewhere.
 fn copy_of(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE

@@ -1,4 +1,4 @@
-//! Tests of the sandbox, in which a child process enters it, because no process can leave it.
+//! Tests of the sandbox. A child process enters it, because no process can leave it.
 
 use std::env;
 use std::fs::{self, File};

@@ -49,8 +49,8 @@ struct CompletionLine {
     begun: Vec<u8>,
 }
 
-/// Opens the image that the last word names, if there is one. If the image is mounted, lists names
-/// in the folder of the mount.
+/// Opens the image that the last word names, if it names one. If the image is mounted, lists names
+/// in the folder of the mount instead.
 pub(crate) fn open(arguments: &CompleteArguments) -> Box<dyn Run> {
     let line = CompletionLine::read(&arguments.words);
     let words = line.as_ref().and_then(CompletionLine::names_on_mount);
@@ -147,8 +147,8 @@ impl CompletionLine {
         }
     }
 
-    /// Returns the words that the last word may become, from the folder in which the image is
-    /// mounted. `None` if it is not mounted.
+    /// Returns the completions of the last word: names in the folder where the image is mounted.
+    /// `None` if the image is not mounted.
     fn names_on_mount(&self) -> Option<Vec<Vec<u8>>> {
         let image = self.image.as_deref()?.canonicalize().ok()?;
         let mount = xfs_fuse::mounts().into_iter().find(|mount| mount.image == image)?;
@@ -179,8 +179,8 @@ impl CompletionLine {
         [&self.before, &self.directory, name, slash].concat()
     }
 
-    /// Returns the words that the last word may become, from the image. Words for directories end
-    /// in a slash.
+    /// Returns the completions of the last word: names in the image. Those of directories end in a
+    /// slash.
     fn names(&self, volume: &Volume) -> ferroxfs::Result<Vec<Vec<u8>>> {
         let path = [b"/", self.directory.as_slice()].concat();
         let directory = volume.lookup(Path::new(OsStr::from_bytes(&path)))?;

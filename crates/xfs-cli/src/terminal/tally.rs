@@ -285,7 +285,7 @@ impl Work {
         self
     }
 
-    /// Returns whether the work writes a summary line if it took this time.
+    /// Returns whether work that took the time `elapsed` writes a summary line.
     pub(crate) fn has_summary(&self, elapsed: Duration) -> bool {
         match self.summary {
             SummaryWhen::Always => true,

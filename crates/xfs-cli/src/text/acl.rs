@@ -211,8 +211,9 @@ impl AclBuilder {
         self.entries.iter().any(|entry| entry.permissions & EXECUTE != 0)
     }
 
-    /// Sets entries: changes those that exist and adds the others. `X` means execute permission for
-    /// a directory, or if an entry that is in the list by then has that permission.
+    /// Sets entries: changes those that exist and adds the others. `X` means execute permission if
+    /// the file is a directory, or if an entry of the list, as changed so far, has execute
+    /// permission.
     pub(crate) fn modify(&mut self, given: &[GivenEntry], is_directory: bool) {
         for given in given {
             let can_execute = is_directory || self.can_execute();

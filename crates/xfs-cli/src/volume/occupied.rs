@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::terminal::names;
 
 /// Returns the known kind of contents of a file or block device that an output would replace.
-/// `None` if there is no such file, if its contents are of no known kind, or if it cannot be read.
+/// `None` if no such file exists, if it cannot be read, or if its contents are of no known kind.
 fn contents_of(path: &Path) -> Result<Option<Occupied>, Failure> {
     let kind = fs::metadata(path).map(|metadata| metadata.file_type());
     if !kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device()) {

@@ -1,4 +1,4 @@
-//! Tests of the documents that commands print with `--json`.
+//! Tests of the JSON documents that commands print with `--json`.
 
 use std::fs;
 

@@ -111,7 +111,7 @@ fn noise_at_the_start_costs_only_what_lay_there() {
     assert!(checked > 500, "{checked}: {:?}", lines.last());
 }
 
-/// Returns the paths of everything below a directory, without that of the directory itself.
+/// Returns the path of everything below a directory, but not of the directory itself.
 fn paths(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut open = vec![root.to_owned()];

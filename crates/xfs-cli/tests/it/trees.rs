@@ -1,5 +1,5 @@
-//! Tests of commands that walk a tree: the failure of one file does not stop the work on the
-//! others.
+//! Tests of commands that walk a tree: a failure for one file does not stop the work on the other
+//! files.
 
 use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::raw::format::BlockKind;

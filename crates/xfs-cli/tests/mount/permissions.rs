@@ -228,8 +228,8 @@ fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
     }
 }
 
-/// Returns the errors that the kernel's FUSE returns by itself for an operation, where the server
-/// would return another one.
+/// Returns the errors with which the kernel's FUSE itself answers an operation, although the server
+/// would answer with another error.
 fn said_before(operation: &Operation) -> &'static [Errno] {
     match operation {
         Operation::Unlink => &[Errno::PERM, Errno::ISDIR],

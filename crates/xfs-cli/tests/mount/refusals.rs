@@ -61,7 +61,8 @@ pub(crate) fn volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialErr
 }
 
 /// Checks that a volume without its superblock, and with a destroyed file, is mounted with the
-/// option `damaged`: the mount names what is not whole, shows the rest, and takes no writes.
+/// option `damaged`. The mount names the file that is not whole, shows the rest, and refuses
+/// writes.
 pub(crate) fn damaged_volume_is_mounted_as_far_as_it_can_be_read() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::create_dir(volume.at("dir")).unwrap();

@@ -64,8 +64,8 @@ pub(crate) fn signals_lose_nothing_acknowledged() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that writes of a process with an open file are kept, even if it writes while the mount
-/// ends.
+/// Checks that writes through an open file are kept, even if they are made while the mount ends
+/// after a signal.
 pub(crate) fn writes_after_a_signal_are_kept() -> Result<(), TrialError> {
     const PAGES: usize = 3000;
     let mut volume = mounted("writeback_cache,threads=1")?;

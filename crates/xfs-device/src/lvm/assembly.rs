@@ -1,8 +1,8 @@
 //! Puts logical volumes together from the physical volumes that are at hand.
 //!
-//! Owns: which metadata counts, and which physical volumes are missing. The metadata with the
-//! highest sequence number counts: a physical volume that was absent during a change has an older
-//! state of it.
+//! Owns: the choice of the valid metadata, and the list of missing physical volumes. The metadata
+//! with the highest sequence number is valid: a physical volume that was absent during a change has
+//! an older state of it.
 
 use std::fmt;
 use std::io;

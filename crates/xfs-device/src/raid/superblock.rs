@@ -10,8 +10,8 @@ const MAGIC: u64 = 0xa92b_4efc;
 const FIXED_BYTES: usize = 256;
 const MAX_ROLES: usize = 1920;
 const BLOCK_BYTES: usize = 4096;
-/// The superblock of version 0.90 starts at the last multiple of this number of bytes after which
-/// the member has at least this number of bytes.
+/// The alignment in bytes of a superblock of version 0.90. It starts at the last aligned byte after
+/// which the member has at least this number of bytes.
 const OLD_ALIGNMENT: u64 = 64 << 10;
 const IN_SYNC: u64 = u64::MAX;
 

@@ -102,7 +102,8 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Adds to `piece` the rows of the inodes in `groups`. Each group holds all names of one inode.
+    /// Adds the rows of the inodes in `groups` to `piece`, which is written as a whole. Each group
+    /// holds all names of one inode.
     fn rows(&self, groups: &[&[(u64, NameId)]], piece: &mut RowPiece<'_>) -> Result<(), ScanError> {
         let geometry = self.survey.evidence().geometry();
         let (mut paths, mut xattrs) = (ByteList::default(), ByteList::default());

@@ -60,7 +60,7 @@ pub(super) struct Serving {
 #[derive(Debug)]
 pub(super) enum Ending {
     Well,
-    /// The server process ended with this exit status, which is that of a failure.
+    /// The server process ended with an exit status that means a failure.
     Badly(ExitStatus),
     /// The image is closed, but its log is dirty.
     LogDirty,
