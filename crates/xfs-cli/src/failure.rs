@@ -100,7 +100,7 @@ impl Failure {
         self
     }
 
-    /// Records a thing that was missing in the volume.
+    /// Records the thing that was missing in the volume and so caused the failure.
     pub(crate) fn with_missing(mut self, lack: Missing) -> Self {
         self.lack = Some(lack);
         self

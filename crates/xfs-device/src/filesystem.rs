@@ -231,7 +231,7 @@ fn list_xfs(table: &PartitionTable) -> String {
     table.xfs_partitions().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Finds the XFS volume on a device.
+/// Finds the XFS volume in that part of a device which `selection` names.
 ///
 /// # Errors
 ///
@@ -243,8 +243,8 @@ pub fn find_filesystem(
     find_filesystem_among(device, &[], selection)
 }
 
-/// Finds the XFS volume on a device. `members` are the other devices of its volume group or of its
-/// software RAID.
+/// Finds the XFS volume in that part of a device which `selection` names. `members` are the other
+/// devices of its volume group or of its software RAID.
 ///
 /// # Errors
 ///

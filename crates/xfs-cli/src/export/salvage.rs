@@ -199,7 +199,7 @@ impl Job<'_> {
         copied
     }
 
-    /// Writes the tree as an archive.
+    /// Writes the tree as an archive to `output`; `None` means standard output.
     fn archive(&self, output: Option<Output>, console: &mut Console) -> Result<(), Failure> {
         match output {
             None => {

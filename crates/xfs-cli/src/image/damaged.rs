@@ -31,7 +31,8 @@ impl Image {
         }
     }
 
-    /// Opens the image at `path` for `repair`: for reading, or exclusively for writing.
+    /// Opens the image at `path` for `repair`: exclusively for writing if `writes` is set,
+    /// otherwise for reading.
     pub(crate) fn open_for_repair(
         path: &Path,
         options: &GlobalOptions,

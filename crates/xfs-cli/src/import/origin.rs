@@ -63,8 +63,9 @@ pub(crate) enum ImportOrigin {
 }
 
 impl ImportOrigin {
-    /// Opens the directory or the archive at `path`; `-` is an archive on standard input. Input
-    /// that does not start like an archive is refused here, before anything is created for it.
+    /// Opens the directory or the archive at `path`; `-` is an archive on standard input. `keeping`
+    /// says how a pipe is read. Input that does not start like an archive is refused here, before
+    /// anything is created for it.
     pub(crate) fn open(
         path: &Path,
         keeping: PipeReading,

@@ -144,7 +144,7 @@ fn exit_of(report: &Report) -> Exit {
     }
 }
 
-/// Returns a finding as JSON.
+/// Returns a finding as JSON; `id` is its number in the output.
 fn describe(id: usize, finding: &Finding) -> Object {
     let mut place = Object::new();
     let mut at = |key: &str, value: Option<u64>| {
@@ -219,8 +219,8 @@ fn totals(report: &Report) -> Object {
     object
 }
 
-/// Returns the findings to list, each with its number. With `--all`, the consequences of the
-/// findings follow after them.
+/// Returns the findings to list, each with its number. With `shows_all` (`--all`), the findings
+/// that are consequences of these come after them.
 fn listed(report: &Report, shows_all: bool) -> impl Iterator<Item = (usize, &Finding)> {
     let consequences = report.consequences.iter().filter(move |_| shows_all);
     report.findings.iter().chain(consequences).enumerate()

@@ -303,7 +303,7 @@ pub(crate) struct ProgressLine {
 }
 
 impl Work {
-    /// Returns the text and the position of the bar when the work has taken this time.
+    /// Returns the text and the position of the bar after the work has taken the time `elapsed`.
     pub(crate) fn line(&self, tally: &Tally, elapsed: Duration) -> ProgressLine {
         let counts = tally.counts();
         let fraction = self.measure.fraction(counts, tally.expected.value());

@@ -223,8 +223,8 @@ impl AclBuilder {
         }
     }
 
-    /// Removes these entries if they exist. If the mask is among them, `set_mask` makes no other
-    /// mask.
+    /// Removes these entries if they exist. If the mask is among them, a later `set_mask` makes no
+    /// new mask.
     pub(crate) fn remove(&mut self, given: &[GivenEntry]) {
         self.has_given_mask |= given.iter().any(|given| given.tag == AclTag::Mask);
         self.entries.retain(|entry| !given.iter().any(|given| given.tag == entry.tag));

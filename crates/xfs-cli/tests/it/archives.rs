@@ -308,8 +308,8 @@ fn cut_archives_leave_complete_members_and_directories() {
     assert!(!found.contains("d/cut"));
 }
 
-/// Packs `tree` into an archive with cpio(1) and returns it. `names` are the names of the files,
-/// one per line.
+/// Packs `tree` with cpio(1) into an archive of this format, and returns the archive. `names` are
+/// the names of the files, one per line.
 fn cpio(place: &VolumeDir, format: &str, names: &str) -> Vec<u8> {
     let mut child = Command::new("cpio")
         .args(["-o", "--quiet", "-H", format])

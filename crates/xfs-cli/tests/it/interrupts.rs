@@ -131,7 +131,8 @@ impl Bench {
     }
 
     /// Stops runs that write the file `out`. The file exists before one half of the runs, and does
-    /// not exist before the other half. After each run, `out` must be complete or as before.
+    /// not exist before the other half. After each run, `out` must be complete (`is_whole`) or as
+    /// before.
     fn stop_output(&self, arguments: &[&str], is_whole: impl Fn(&[u8]) -> bool) {
         let out = self.path("out");
         let before = b"what was there before";

@@ -206,7 +206,8 @@ impl Finder<'_> {
     }
 }
 
-/// Returns the error for a container without a volume that can be opened.
+/// Returns the error for `found`, a container of the kind `contents` without a volume that can be
+/// opened.
 fn container_error(found: &LocatedVolume, contents: Contents) -> Result<FindError, FindError> {
     let Some(mut container) = Container::read(&*found.device, 0, contents)? else {
         return Ok(FindError::NotXfs(contents));

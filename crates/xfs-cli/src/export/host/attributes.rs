@@ -106,8 +106,8 @@ impl Shortfalls {
         }
     }
 
-    /// Records that the file lacks the property, if setting it has failed. Returns whether the
-    /// property was set.
+    /// Records that the file at `path` lacks a property, if the `result` of setting it is an error.
+    /// Returns whether the property was set.
     fn check(&mut self, result: Result<(), Errno>, lack: Property, path: &[u8]) -> bool {
         if result.is_err() {
             self.note(lack, path);

@@ -13,7 +13,7 @@ use crate::terminal::tally::Tally;
 /// The size of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Copies the contents of `source` to the empty file `to`.
+/// Copies the contents of `source`, which are `size` bytes long, to the empty file `to`.
 pub(super) fn copy<S: Source>(
     source: &S,
     size: u64,

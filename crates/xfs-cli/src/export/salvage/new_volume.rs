@@ -133,8 +133,9 @@ impl NewVolume {
         self.staged.publish_new().map_err(failed)
     }
 
-    /// Returns the length of the volume: as long as the damaged one, or longer if the files need
-    /// more. Blocks that files share are copied for each of them.
+    /// Returns the length of the volume in bytes: the length that the user asked for. Without one,
+    /// it is that of the damaged volume, or greater if the files need more. Blocks that files share
+    /// are copied for each of them.
     fn length(&self, survey: &Salvage<'_>) -> Result<u64, Failure> {
         if let Some(bytes) = self.asked_bytes {
             return Ok(bytes);

@@ -164,7 +164,8 @@ impl ArchiveInput {
         Failure::new(exit, message).about(&self.name).placed()
     }
 
-    /// Adds a remark about the whole archive.
+    /// Adds a remark about the whole archive, which is reported with this message, hint and exit
+    /// code. The import continues.
     pub(in crate::import) fn remark(&mut self, exit: Exit, message: &str, hint: Option<&str>) {
         let failure = self.failure(exit, message);
         self.remarks.push(match hint {

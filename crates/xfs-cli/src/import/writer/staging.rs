@@ -89,8 +89,9 @@ impl<'a> NewName<'a> {
         }
     }
 
-    /// Fails if a later rename to this name would fail. The check comes before a temporary name is
-    /// created, because that name could not be removed from an append-only directory.
+    /// Fails if a later rename of a file of the type `by` to this name would fail. The check comes
+    /// before a temporary name is created, because that name could not be removed from an
+    /// append-only directory.
     fn check_replaceable(&self, by: FileType) -> Result<()> {
         let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
         let Some(present) = &self.present else { return Ok(()) };

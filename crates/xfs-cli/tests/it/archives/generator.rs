@@ -196,7 +196,7 @@ fn far_times(to: &mut Writer, at: &str) {
     to.add(&odd, b"far");
 }
 
-/// Writes members without contents whose size fields are not 0.
+/// Writes members that have no contents although their size fields are not 0.
 fn sizes_without_bodies(to: &mut Writer, at: &str) {
     file(to, format!("{at}/file"));
     let size = Some(octal12(5 + to.prng.within(0..2000) as u64));
