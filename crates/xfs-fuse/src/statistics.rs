@@ -26,8 +26,7 @@ const CLASSES_NS: [u64; 12] = [
 ];
 const NANOSECONDS_PER_SECOND: f64 = 1e9;
 
-/// Counters of the requests of one opcode, as far as the threads of one per-CPU slot have served
-/// them.
+/// Counters of those requests of one opcode that the threads of one per-CPU slot have served.
 struct RequestCounters {
     failures: AtomicU64<Slot>,
     nanoseconds: AtomicU64<Slot>,

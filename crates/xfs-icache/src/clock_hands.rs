@@ -26,12 +26,12 @@ impl ClockHands {
         Self(Slots::new(|| Mutex::new(start())))
     }
 
-    /// Returns the hand of the processor slot of the calling thread.
+    /// Returns the clock hand of the processor slot to which the calling thread belongs.
     pub(crate) fn mine(&self) -> ClockHand {
         *self.0.mine().lock()
     }
 
-    /// Replaces the hand of the processor slot of the calling thread.
+    /// Replaces the clock hand of the processor slot to which the calling thread belongs.
     pub(crate) fn set_mine(&self, hand: ClockHand) {
         *self.0.mine().lock() = hand;
     }

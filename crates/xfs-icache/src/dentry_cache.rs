@@ -46,7 +46,7 @@ const SEEN_ONCE: usize = 1 << 10;
 /// insertion evicts that dentry.
 const SWEEP_STEPS: usize = 8;
 
-/// A name in a directory.
+/// The key of a dentry: a directory, and a name in it.
 struct DentryKey {
     directory: InodeNumber,
     name: Box<[u8]>,

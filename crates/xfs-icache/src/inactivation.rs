@@ -24,7 +24,7 @@ const MOST_AT_ONCE: usize = 16;
 /// The queue of one processor slot.
 struct Queue<K: InodeKind> {
     inside: Mutex<Inside<K>, Slot>,
-    /// Notified when `underway` falls to 0.
+    /// Notified when `underway` falls to 0: no thread is freeing an inode of this queue any more.
     done: Condvar<Slot>,
 }
 

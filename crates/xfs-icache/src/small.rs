@@ -60,7 +60,7 @@ impl SmallInode {
         self.nlink.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Counts a removed name of the inode.
+    /// Subtracts 1 from the link count of the inode, for a removed name.
     pub fn unlink(&self) {
         self.nlink.fetch_sub(1, Ordering::AcqRel);
     }

@@ -204,7 +204,8 @@ impl BlockMap for ClusterMap {
         Ok(Run { location: self.extended(entry, bitmap, within)?, length_bytes })
     }
 
-    /// Copies a part of a compressed cluster into `piece`. `entry` is the cluster's L2 entry.
+    /// Fills `piece` with bytes of the disk from `offset` on. They lie in a compressed cluster,
+    /// whose L2 entry is `entry`.
     fn read_encoded(&self, offset: u64, entry: u64, piece: &mut [u8]) -> io::Result<()> {
         let cluster = offset >> self.header.cluster_log;
         let within = (offset % self.cluster_bytes()) as usize;

@@ -36,7 +36,7 @@ struct Extent {
     source: ExtentSource,
 }
 
-/// The place of the bytes of an extent.
+/// Where the bytes of an extent are stored.
 enum ExtentSource {
     Zeros,
     Flat { file: SharedDevice, offset: u64 },

@@ -143,7 +143,7 @@ pub struct InitialInode {
     pub nlink: u32,
     /// The time for all four time stamps.
     pub now: Timestamp,
-    /// The flags that the inode inherits.
+    /// The flags that the inode inherits from its directory.
     pub flags: InodeFlags,
     /// The inherited flags of the second set. The flags that the volume's features require are
     /// added to them.

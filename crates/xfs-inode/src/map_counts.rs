@@ -14,7 +14,7 @@ pub enum MapUse {
     /// unwritten.
     #[doc(alias = "xs_blk_mapw")]
     Write,
-    /// One step that unmaps blocks of a fork.
+    /// One transaction step that unmaps blocks of a fork.
     #[doc(alias = "xs_blk_unmap")]
     Unmap,
     /// An extent was added to a map.

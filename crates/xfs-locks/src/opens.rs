@@ -134,8 +134,8 @@ pub(crate) fn full_fence() {
     fence(Ordering::SeqCst);
 }
 
-/// Counts an open, calls the fence `barrier`, and reads the word. Returns whether the file may have
-/// leases, which the caller must then check.
+/// Counts an open, calls the fence `barrier`, and reads the file's `word`. Returns whether the file
+/// may have leases, which the caller must then check.
 pub(crate) fn count_then_look(
     tally: &OpenTally,
     word: &LockWord,

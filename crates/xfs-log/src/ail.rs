@@ -119,19 +119,19 @@ impl PushReport {
 /// The sums of the reports of all pushes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushCounts {
-    /// Number of pushes.
+    /// Number of pushes, that is, of walks over the AIL.
     #[doc(alias = "xs_push_ail")]
     pub walks: u64,
-    /// The sum of `started` in [`PushReport`].
+    /// The sum of `started` over the [`PushReport`] of each push.
     #[doc(alias = "xs_push_ail_success")]
     pub started: u64,
-    /// The sum of `pinned` in [`PushReport`].
+    /// The sum of `pinned` over the [`PushReport`] of each push.
     #[doc(alias = "xs_push_ail_pinned")]
     pub pinned: u64,
-    /// The sum of `locked` in [`PushReport`].
+    /// The sum of `locked` over the [`PushReport`] of each push.
     #[doc(alias = "xs_push_ail_locked")]
     pub locked: u64,
-    /// The sum of `underway` in [`PushReport`].
+    /// The sum of `underway` over the [`PushReport`] of each push.
     #[doc(alias = "xs_push_ail_flushing")]
     pub underway: u64,
 }

@@ -73,8 +73,8 @@ pub trait LogItem: Send + Sync + 'static {
     }
 
     /// Pins the item: it is in a checkpoint and must not be written to its home location on disk
-    /// until [`unpin`](Self::unpin). Called once for each checkpoint, with a slot locked. An
-    /// implementation must only count.
+    /// until [`unpin`](Self::unpin). Called once for each checkpoint, while a slot of the committed
+    /// item list is locked. So an implementation must only count.
     fn pin(&self);
 
     /// Removes one pin of the item, because a checkpoint that contained the item has ended as `end`

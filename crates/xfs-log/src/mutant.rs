@@ -32,8 +32,8 @@ pub(crate) enum Mutant {
     /// If a region is split over records, other threads may append to the next record before it has
     /// the rest of the region.
     PiecesApart,
-    /// The thread that wrote an item to disk reads its number in the AIL after the item has left
-    /// the AIL.
+    /// The thread that wrote an item to disk reads the item's number in the AIL only after the item
+    /// has left the AIL.
     NumberReadLate,
     /// The tail does not wait at the START of checkpoints that are being written.
     TailPastStart,

@@ -233,8 +233,8 @@ impl LogSpace {
         self.mutant
     }
 
-    /// Takes `bytes` from the cache of the calling thread's slot or from the free space. Returns
-    /// `false`, and takes nothing, if neither has that many bytes or a thread waits.
+    /// Takes `bytes` from the cache of the calling thread's per-CPU slot, or from the free space.
+    /// Returns `false`, and takes nothing, if neither has that many bytes or a thread waits.
     pub(crate) fn take_at_once(&self, bytes: u64, urgency: Urgency) -> bool {
         !self.is_contended() && (self.take_cached(bytes) || self.refill(bytes, urgency))
     }
@@ -252,7 +252,7 @@ impl LogSpace {
     }
 
     /// Gives back `bytes` that a ticket reserved but did not use. They go to the cache of the
-    /// calling thread's slot, or to the free space if the cache is full or a thread waits.
+    /// calling thread's per-CPU slot, or to the free space if the cache is full or a thread waits.
     pub(crate) fn give_back(&self, bytes: u64) {
         let is_contended = self.is_contended();
         if bytes == 0 && !is_contended {

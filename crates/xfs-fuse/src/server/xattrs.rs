@@ -19,7 +19,8 @@ pub(crate) const HIDDEN_PREFIX: &[u8] = b"trusted.";
 const LIST_PREFIX: &[u8] = b"system.posix_acl_";
 /// The most bytes of an attribute's value, or of a list of names.
 const MOST_BYTES: usize = 64 << 10;
-/// Flags of setxattr, here and in the next line.
+/// The flag of setxattr that requires a new attribute. The next constant is the flag that requires
+/// an existing attribute.
 const CREATE: u32 = 1;
 const REPLACE: u32 = 2;
 const SET_GROUP_ID: u16 = 0o2000;

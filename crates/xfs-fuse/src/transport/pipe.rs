@@ -72,8 +72,8 @@ enum PipeState {
 #[derive(Clone, Copy)]
 pub(super) struct WorkerPipes<'a> {
     pipes: &'a Pipes,
-    /// Index of the slot that this worker tries first. Workers start at different slots, so that
-    /// they seldom try the same one.
+    /// Index of the pipe slot that this worker tries first. Workers start at different slots, so
+    /// that they seldom try the same one.
     first: usize,
 }
 

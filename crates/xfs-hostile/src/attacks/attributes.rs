@@ -8,8 +8,8 @@ use super::Outcome::{Corrupt, Harmless};
 use crate::forge::{Block, Forge, put};
 use crate::seeds;
 
-/// Offsets of fields in an attribute leaf, here and in the next lines: the count of entries, the
-/// lowest used byte, the map of free ranges, and the entries.
+/// Offset of the count of entries in an attribute leaf. The next constants are the offsets of the
+/// lowest used byte, of the map of free ranges, and of the entries.
 const COUNT: usize = 56;
 const FIRST_USED: usize = 60;
 const FREE_MAP: usize = 64;

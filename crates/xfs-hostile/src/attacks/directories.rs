@@ -8,15 +8,15 @@ use super::Attack;
 use super::Outcome::{Corrupt, Failed, Harmless};
 use crate::forge::{Block, Forge, put};
 
-/// Offsets in a directory inside an inode, here and in the next lines: the parent, and the fields
-/// of the first entry. Inode numbers have four bytes.
+/// Offset of the parent in a directory that is stored inside its inode. The next constants are the
+/// offsets of the fields of the first entry. Inode numbers have four bytes.
 const PARENT: usize = 2;
 const ENTRY_LENGTH: usize = 6;
 const ENTRY_NAME: usize = 9;
 const ENTRY_INODE: usize = 11;
 
-/// Offsets in a directory data block, here and in the next line: the first entry after "." and
-/// "..", and its name.
+/// Offset, in a directory data block, of the first entry after "." and "..". The next constant is
+/// the offset of the entry's name.
 const THIRD: usize = 64 + 2 * 16;
 const THIRD_NAME: usize = THIRD + 9;
 

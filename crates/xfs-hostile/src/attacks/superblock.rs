@@ -12,7 +12,7 @@ const MAX: [u8; 8] = [0xff; 8];
 const METADIR: u8 = 1;
 const ZONED: u8 = 2;
 
-/// Sets bits of the incompatible features.
+/// Sets `bits` in the third byte of the superblock's incompatible features.
 fn add_features(forge: &mut Forge, bits: u8) {
     forge.edit(DiskAddr(0), BlockKind::Superblock, |bytes| {
         let features = bytes.get(218).copied().unwrap_or_default();

@@ -54,8 +54,8 @@ fn reseal(bytes: &mut [u8], header: usize, entries: usize) {
     set(bytes, HEADER_CRC, crc);
 }
 
-/// Offsets of fields in a GPT header, here and in the next lines. Integers in the header are
-/// little-endian.
+/// Offset of the header's size in a GPT header. The next constants are the offsets of other fields.
+/// Integers in the header are little-endian.
 const HEADER_SIZE: usize = 12;
 const HEADER_CRC: usize = 16;
 const COUNT: usize = 80;

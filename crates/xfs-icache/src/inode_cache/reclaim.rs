@@ -35,7 +35,7 @@ const STEPS: u64 = 4;
 struct Due {
     /// Number of inodes that are still to be evicted.
     inodes: u64,
-    /// Number of steps that may still be made.
+    /// Number of steps of the clock hand that the call may still make.
     steps: u64,
 }
 

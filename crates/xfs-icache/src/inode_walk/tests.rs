@@ -23,8 +23,8 @@ use crate::marks::Mark;
 use crate::small::{Small, SmallContents, SmallKind};
 use crate::testing::{FakeStore, Mutant, RecordedWatch, WatchEnd};
 
-/// Number of inodes, more than one step of a walk shows. In a filesystem with groups, they lie in
-/// two groups.
+/// Number of inodes. It is larger than the number of inodes that one step of a walk shows. In a
+/// filesystem with groups, the inodes lie in two groups.
 const INODES: u64 = 1100;
 
 /// Limit of memory in bytes, more than any test here uses.

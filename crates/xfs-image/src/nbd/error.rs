@@ -29,9 +29,9 @@ pub enum NbdError {
     /// The server refuses the export, with this error code and text.
     #[error("the NBD server refuses the export (error {code}): {text}")]
     Refused {
-        /// The error code of the protocol.
+        /// The error code of the NBD protocol that the server sent.
         code: u32,
-        /// The text of the server.
+        /// The error text that the server sent.
         text: String,
     },
     /// The export is read-only.

@@ -51,7 +51,7 @@ pub(super) struct Export {
     pub(super) flags: u64,
     /// The unit of offsets and lengths in bytes: a power of two.
     pub(super) block_bytes: u64,
-    /// The largest payload of a request in bytes, a multiple of the unit.
+    /// The largest payload of a request in bytes, a multiple of `block_bytes`.
     pub(super) max_payload: u64,
 }
 

@@ -166,8 +166,8 @@ fn killed_server_gives_errors_and_keeps_flushed_bytes() {
     assert!(server.contents()[..64 << 10].iter().all(|byte| *byte == 7));
 }
 
-/// Kills a server that keeps unflushed writes in memory. Checks that each byte that the client
-/// calls durable is left: the client must have sent FLUSH or FUA for it.
+/// Kills a server that keeps unflushed writes in memory. Checks that each byte that the client has
+/// reported as durable is still on the disk: the client must have sent FLUSH or FUA for it.
 #[test]
 fn flush_and_durable_writes_survive_a_server_that_loses_its_cache() {
     for has_fua in [true, false] {

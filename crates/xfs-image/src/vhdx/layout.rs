@@ -107,8 +107,8 @@ fn checked(
     Ok((part(&bytes, 0, 4) == signature && is_sealed(&bytes)).then_some(bytes))
 }
 
-/// Returns whether the bytes 4 to 8 hold the CRC-32C of all bytes, computed with zeros in its own
-/// place.
+/// Returns whether the bytes 4 to 8 hold the CRC-32C of all bytes, computed with these four bytes
+/// as zeros.
 pub(super) fn is_sealed(bytes: &[u8]) -> bool {
     let rest = bytes.get(8..).unwrap_or_default();
     let crc = crc32c::crc32c(part(bytes, 0, 4));

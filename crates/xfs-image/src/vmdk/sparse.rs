@@ -142,7 +142,8 @@ impl SparseExtent {
         Ok(Run { location, length_bytes })
     }
 
-    /// Copies a part of the compressed grain at `sector` of the file into `piece`.
+    /// Fills `piece` with bytes of the extent from `offset` on. They lie in the compressed grain at
+    /// `sector` of the file.
     pub(super) fn read_grain(&self, offset: u64, sector: u64, piece: &mut [u8]) -> io::Result<()> {
         let grain = offset / self.grain_bytes;
         let within = (offset % self.grain_bytes) as usize;

@@ -27,7 +27,8 @@ use crate::edit::{BlockRange, NewMapping, plan};
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
 
-/// Number of extents that one step unmaps: as many as the log reservation of a truncation allows.
+/// Number of extents that one transaction step unmaps: as many as the log reservation of a
+/// truncation allows.
 #[doc(alias = "XFS_ITRUNC_MAX_EXTENTS")]
 const UNMAP_EXTENTS: usize = 2;
 

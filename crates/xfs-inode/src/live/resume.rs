@@ -1,4 +1,4 @@
-//! Work on files that a crash has left unfinished.
+//! Changes of files that a crash has interrupted, and that recovery resumes.
 
 use std::sync::Arc;
 

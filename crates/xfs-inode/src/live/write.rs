@@ -219,8 +219,8 @@ impl LiveInode {
 }
 
 impl Writer<'_> {
-    /// Writes the first bytes of a piece, up to the end of one extent. Returns the number of bytes
-    /// written.
+    /// Writes the first bytes of `piece`, up to the end of the extent in which they lie. Returns
+    /// the number of bytes written.
     pub(super) fn write(&mut self, piece: FileBytes<'_>, size: SizeRule) -> Result<usize> {
         let geometry = self.journal.geometry();
         let range = blocks_of(geometry, piece.offset, piece.end());

@@ -32,7 +32,8 @@ pub(super) struct VectorLocation {
     pub(super) regions: u32,
 }
 
-/// The memory for the log vectors that one slot has of one checkpoint.
+/// The memory for the log vectors of the items that were committed to one checkpoint through one
+/// slot.
 #[derive(Default)]
 pub(super) struct Arena {
     chunks: Vec<Vec<u8>>,

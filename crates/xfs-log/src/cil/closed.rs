@@ -13,7 +13,7 @@ use crate::mutant::{ActiveMutant, mutate};
 /// A checkpoint that takes no more commits, with its members from all slots.
 pub(crate) struct ClosedCheckpoint {
     pub(super) sequence: u64,
-    /// The members that each slot had of the checkpoint.
+    /// The members of the checkpoint, grouped by the slot through which they were committed.
     pub(super) members_by_slot: Vec<Members>,
     /// Number of bytes of log space that commits have granted to the checkpoint.
     pub(super) granted: u64,

@@ -16,8 +16,8 @@ use super::membership::Member;
 /// one chunk at a time, so that one lock of the volume serves a whole chunk.
 pub(super) const CHUNK_MEMBERS: usize = 1024;
 
-/// Number of chunks that a slot takes from the common pool, or gives back to it, at a time. Each
-/// such move takes a lock of the volume.
+/// Number of chunks that a per-CPU slot takes from the common pool, or gives back to it, at a time.
+/// Each such move takes a lock of the volume.
 const MOVED_CHUNKS: usize = 4;
 
 /// Number of log bytes that a member takes, by a low estimate.
@@ -78,8 +78,8 @@ fn new_chunk() -> Vec<Member> {
 }
 
 /// Chunks of member lists that wait to be reused. Committing threads take chunks, and threads that
-/// write checkpoints give them back. So each slot has a few chunks, and a common pool moves chunks
-/// between slots.
+/// write checkpoints give them back. So each per-CPU slot has a few chunks, and a common pool moves
+/// chunks between slots.
 ///
 /// Lock order: a slot's chunks, then the common pool.
 pub(super) struct MemberListPool {

@@ -61,7 +61,7 @@ pub(super) struct DispositionNote {
 
 /// A slot's part of the open checkpoint.
 pub(super) struct CilMembership {
-    /// The index of the slot.
+    /// The index of the per-CPU slot.
     number: u32,
     pub(super) checkpoint: Arc<OpenCheckpoint>,
     pub(super) members: Members,
@@ -85,7 +85,8 @@ pub(super) struct CilMembership {
     mutant: ActiveMutant,
 }
 
-/// The members that a slot has of a checkpoint, with the memory of their vectors.
+/// The members (items) of a checkpoint that were committed through one slot, with the memory of
+/// their vectors.
 #[derive(Default)]
 pub(super) struct Members {
     pub(super) list: MemberList,

@@ -17,7 +17,7 @@ pub struct LogCounts {
     pub gathered_items: u64,
     /// Number of bytes of the open checkpoint's items.
     pub gathered_bytes: u64,
-    /// Number of records that were written.
+    /// Number of records that were written to the log.
     pub records: u64,
     /// Number of bytes of the written records, headers and padding included.
     pub written_bytes: u64,

@@ -32,16 +32,16 @@ impl DquotReplay {
         Self { head, ended: QuotaFlags::empty(), stale: QuotaFlags::empty() }
     }
 
-    /// Notes that `item` turns accounting off for some quota types. Called in the first pass:
-    /// dquots of these types are replayed nowhere in the log, because their quota inodes may be
-    /// gone.
+    /// Notes that `item` turns accounting off for some quota types. No dquot of these types is
+    /// replayed, not even one that was logged before `item`, because their quota inodes may be
+    /// gone. Called in the first pass.
     #[doc(alias = "xlog_recover_quotaoff_commit_pass1")]
     pub(super) fn note_end(&mut self, item: &QuotaOff) {
         self.ended |= QuotaFlags::from_bits_retain((item.flags & 0xffff) as u16);
     }
 
-    /// Returns the quota types whose counts the superblock must no longer show as checked, as their
-    /// flags for checked counts.
+    /// Returns the quota types whose counts the superblock must no longer show as checked. Each
+    /// type is represented by its flag for checked counts.
     pub(super) const fn stale(&self) -> QuotaFlags {
         self.stale
     }

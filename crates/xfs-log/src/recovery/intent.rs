@@ -146,8 +146,8 @@ impl OpenIntents {
         }
     }
 
-    /// Returns the intents that are left, in the order in which they were logged. Returns an error
-    /// if one of them does not lie between tail and head.
+    /// Returns the intents without a completion, in the order in which they were logged. Returns an
+    /// error if one of them does not lie between tail and head.
     pub(super) fn into_intents(self, state: &LogState) -> Result<Vec<Intent>> {
         let mut intents: Vec<_> = self.open.into_values().collect();
         intents.sort_by_key(|(number, _)| *number);

@@ -55,7 +55,7 @@ pub(super) struct DirectoryPieces {
 #[derive(Clone, Copy, Debug)]
 struct ReplayedPiece {
     length: usize,
-    /// The LSN of the last transaction that changed the piece.
+    /// The LSN of the last transaction that changed this piece of a directory block.
     lsn: Lsn,
 }
 
@@ -83,21 +83,23 @@ impl DirectoryPieces {
         self.inodes.push(inode);
     }
 
-    /// Notes that the transaction changes the piece of `length` bytes at `at`.
+    /// Notes that the transaction changes the piece of a directory block with `length` bytes at
+    /// `at`.
     pub(super) fn note(&mut self, at: DiskAddr, length: usize, lsn: Lsn) {
         self.found.insert(at, ReplayedPiece { length, lsn });
         self.is_current = true;
     }
 
-    /// Forgets the pieces in a range of basic blocks that is used for something else now.
+    /// Forgets the pieces of directory blocks in a range of basic blocks that is used for something
+    /// else now.
     pub(super) fn forget(&mut self, range: &Range<DiskAddr>) {
         self.found.extract_if(range.clone(), |_, _| true).for_each(drop);
     }
 }
 
 impl Store {
-    /// Stamps and verifies the blocks whose pieces were replayed. Returns an error if no directory
-    /// maps one of the pieces.
+    /// Stamps and verifies the directory blocks whose pieces were replayed. Returns an error if no
+    /// directory maps one of the pieces.
     pub(super) fn join_pieces(&mut self, head: Lsn) -> Result<(), RecoveryError> {
         let DirectoryPieces { mut found, owners, .. } = std::mem::take(&mut self.pieces);
         for owner in owners {
@@ -237,7 +239,7 @@ impl Store {
 struct BlockMaps<'a> {
     geometry: &'a Geometry,
     found: &'a BTreeMap<DiskAddr, ReplayedPiece>,
-    /// The pieces in `found` that are already part of a map.
+    /// The pieces in `found` that already belong to the map of a directory block.
     taken: BTreeSet<DiskAddr>,
     maps: Vec<BlockMap>,
     /// The current directory block: its index, the number of filesystem blocks that its extents
@@ -273,8 +275,8 @@ impl<'a> BlockMaps<'a> {
         }
     }
 
-    /// Ends the current block. Keeps its map if the block is complete, lies in several pieces, and
-    /// has a piece that was found.
+    /// Ends the current directory block. Keeps the map of its pieces if the block is complete, lies
+    /// in several pieces, and has a piece in `found`.
     fn close(&mut self) {
         let (_, covered, map) = std::mem::take(&mut self.open);
         let found = || map.iter().map(|(at, _)| *at).filter(|at| self.found.contains_key(at));

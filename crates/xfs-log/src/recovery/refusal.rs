@@ -39,7 +39,7 @@ pub enum Refusal {
     /// log says where the other pieces are, so the block's checksum cannot be computed.
     #[error("a directory block in several pieces, one at {at}, whose directory is not found")]
     DirectoryBlockInPieces {
-        /// The address of a piece that the log has.
+        /// The address of one piece of the block that the log does have.
         at: DiskAddr,
     },
     /// Blocks were reserved for copy-on-write of shared blocks, and the copies were never made.

@@ -140,7 +140,7 @@ impl Store {
         (self.superblock, buffers)
     }
 
-    /// Notes that these bytes must be written by one write.
+    /// Notes that the `length` bytes at `at` must be written to the volume by one write.
     pub(super) fn note_atomic(&mut self, at: DiskAddr, length: usize) {
         self.atomic.push(byte_range(at, length));
     }
@@ -203,7 +203,7 @@ impl Store {
         self.touched.extract_if(range, |_, _| true).for_each(drop);
     }
 
-    /// Notes that an inode was changed. It will be verified.
+    /// Notes that an inode was changed, so that it is verified at the end of the replay.
     pub(super) fn touch_inode(&mut self, number: InodeNumber) {
         self.inodes.insert(number);
     }

@@ -9,7 +9,7 @@ use super::{LEAST_BYTES, MOST_PIPES, PipeState, Pipes};
 use crate::transport::reply::Reply;
 use crate::transport::wire::OutHeader;
 
-/// Length of the contents in bytes.
+/// Length in bytes of the contents that the tests send through a pipe.
 const LENGTH: usize = 200_000;
 
 /// Creates a file to which answers are sent in place of the FUSE device.

@@ -243,7 +243,7 @@ enum Evicts {
     /// The thread does not touch the idle tag of an inode that was evicted or freed, because the
     /// slot may hold a new inode.
     Checks,
-    /// The thread clears the tag before it has checked whether the inode is gone.
+    /// The thread clears the idle tag before it has checked whether the inode was evicted or freed.
     Blindly,
 }
 

@@ -35,7 +35,8 @@ impl FirstCycle {
         start..self.durable.len().min(start + bytes.len() / 512)
     }
 
-    /// Notes that a write begins. Returns an error if it writes a block of cycle 2 too early.
+    /// Notes that a write begins. Returns an error if it writes a block of cycle 2 before all of
+    /// cycle 1 is durable.
     pub(super) fn begin_write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), String> {
         for (block, bytes) in self.blocks(offset, bytes).zip(bytes.chunks(512)) {
             if block_cycle(bytes) != 2 {
@@ -51,7 +52,7 @@ impl FirstCycle {
         Ok(())
     }
 
-    /// Notes that a write has ended.
+    /// Notes that the device has completed a write.
     pub(super) fn end_write(&mut self, offset: u64, bytes: &[u8], durability: Durability) {
         match durability {
             Durability::Durable => self.end_flush(self.blocks(offset, bytes)),
@@ -64,7 +65,7 @@ impl FirstCycle {
         std::mem::take(&mut self.cached)
     }
 
-    /// Notes that a flush of these blocks has ended.
+    /// Notes that a flush has ended, which has made these blocks durable.
     pub(super) fn end_flush(&mut self, blocks: impl IntoIterator<Item = usize>) {
         blocks.into_iter().for_each(|block| self.durable[block] = true);
     }

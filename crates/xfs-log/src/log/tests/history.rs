@@ -27,7 +27,7 @@ const SHARED: u64 = 8;
 /// index in its transaction.
 const NEW: u64 = 1 << 20;
 
-/// Number of new items of one transaction.
+/// Number of new items that each transaction logs.
 const FAN: u64 = 3;
 
 /// The items of the workload that are changed again and again: the shared item, and one item of

@@ -50,7 +50,7 @@ impl Rig {
         Self { device, geometry }
     }
 
-    /// Returns a rig on another device, whose log lies in the same place.
+    /// Returns a rig on another device, with the log at the same address.
     pub(crate) fn on(&self, device: SharedDevice) -> Self {
         Self { device, geometry: self.geometry }
     }

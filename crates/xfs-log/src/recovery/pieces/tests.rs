@@ -94,8 +94,9 @@ fn forget_removes_the_pieces_of_the_range() {
     assert_eq!(left, [0, 8, 40, 48, 56, 64, 72]);
 }
 
-/// Checks that `forget` does not search all pieces. A log may hold many pieces and equally many
-/// inode creations at other addresses. Searching all pieces for each creation would take minutes.
+/// Checks that `DirectoryPieces::forget` does not search all pieces. A log may hold many pieces and
+/// equally many inode creations at other addresses. Searching all pieces for each creation would
+/// take minutes.
 #[test]
 fn forget_costs_no_search_through_other_pieces() {
     const COUNT: u64 = 200_000;

@@ -80,7 +80,7 @@ impl QuotaBench {
         DquotFormat { id, at: self.at, blocks: 1, offset_bytes }
     }
 
-    /// Appends a transaction that logs this dquot.
+    /// Appends to the log a transaction that logs `dquot`.
     fn append(&mut self, format: DquotFormat, dquot: &DquotDisk) -> Lsn {
         let dquot = dquot.as_bytes().first_chunk().unwrap();
         let item = LogItem::Dquot(DquotItem { format, dquot });
