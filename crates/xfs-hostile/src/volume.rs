@@ -17,8 +17,8 @@ use xfs_testkit::{Image, Prng, golden, golden_version_4};
 use crate::structures::FuzzTarget;
 use crate::{damaged, seeds};
 
-/// Size of the buffer cache in bytes. It is small, so that the cache and not the image bounds
-/// memory.
+/// Size of the buffer cache in bytes. It is small, so that the cache and not the image bounds the
+/// memory that a survey takes.
 const CACHE_BYTES: usize = 4 << 20;
 
 /// Memory limit of a scan, in bytes.

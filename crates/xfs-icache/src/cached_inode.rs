@@ -302,7 +302,7 @@ impl<K: InodeKind> CachedInode<K> {
     }
 
     /// If the caller's reference is the only one, gives it up in order to free the inode. Returns
-    /// whether it did. After that no thread gets a reference to the inode.
+    /// whether the reference was given up. After that no thread gets a reference to the inode.
     pub fn claim(&self) -> bool {
         let mut state = self.state.lock();
         let is_alone = state.users == 1 && state.phase == Phase::Live;

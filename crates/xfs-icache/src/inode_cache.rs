@@ -215,9 +215,9 @@ impl<S: Store> InodeCache<S> {
         group.peek(inode, look)
     }
 
-    /// Inserts an inode that was just made, and returns it with one reference. It replaces an older
-    /// file of the same inode number that was freed. Walks skip the inode until it is
-    /// [ready](CachedInode::set_ready).
+    /// Inserts an inode that was just made, and returns it with one reference. The new inode
+    /// replaces an older file of the same inode number that was freed. Walks skip the inode until
+    /// it is [ready](CachedInode::set_ready).
     ///
     /// # Errors
     ///

@@ -183,8 +183,8 @@ fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeN
 struct Shared(Vec<Arc<LiveInode>>);
 
 impl Shared {
-    /// Adds an inode if it has a name. Its latch is held in shared mode. If the inode has no name,
-    /// unlocks the latch instead.
+    /// Adds an inode, whose latch is held in shared mode, if the inode has a name. Otherwise
+    /// unlocks the latch.
     fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
         let live = match image {
             Some(image) => LiveInode::of_image(Arc::clone(&record), image, geometry),

@@ -29,7 +29,8 @@ const IN_MAP: &str = "a position lies in a chunk of the map";
 /// The mapping of a block of a fork: an extent or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// The extent that contains the block. It may start before the block that was looked up.
+    /// The extent that contains the block. The extent may start before the block that was looked
+    /// up.
     Extent(Extent),
     /// A hole.
     Hole {
@@ -65,8 +66,8 @@ pub struct ExtentMap {
     count: usize,
 }
 
-/// A position in the map: a chunk, and an index in the chunk. It stands for the extent at that
-/// index, or for the gap before that extent.
+/// A position in the map: a chunk, and an index in the chunk. The position stands for the extent at
+/// that index, or for the gap before that extent.
 #[derive(Clone, Copy)]
 struct MapPosition {
     chunk: usize,

@@ -43,7 +43,7 @@ pub struct BtreeFork {
 }
 
 impl BtreeFork {
-    /// Returns the bytes of the fork in the inode, which hold the root.
+    /// Returns the bytes that the fork has in the inode. They hold the root of the btree.
     #[must_use]
     pub fn root(&self) -> &[u8] {
         &self.root

@@ -21,8 +21,8 @@ pub struct BlockShape {
 }
 
 impl Inode {
-    /// Reads the metadata block of a fork that starts at file block `first`. Its filesystem blocks
-    /// may be scattered over the volume.
+    /// Reads the metadata block that starts at file block `first` of a fork. The filesystem blocks
+    /// of the metadata block may be scattered over the volume.
     ///
     /// # Errors
     ///

@@ -232,7 +232,7 @@ impl LiveInode {
         }
     }
 
-    /// Creates the object from its log record and the view for readers. No transaction may be
+    /// Creates a `LiveInode` from its log record and the view for readers. No transaction may be
     /// changing the record.
     fn loaded(record: Arc<InodeRecord>, view: Inode) -> Self {
         let sequence = record.sequence();

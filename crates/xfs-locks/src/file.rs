@@ -209,8 +209,8 @@ impl<'a> FileLocks<'a> {
         self.state.context.value().is_some()
     }
 
-    /// Takes the record lock `wanted`. It replaces all record locks that its owner has in its
-    /// range.
+    /// Takes the record lock `wanted`. It replaces all record locks that the owner of `wanted` has
+    /// in the range of `wanted`.
     ///
     /// # Errors
     ///

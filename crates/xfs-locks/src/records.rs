@@ -83,8 +83,8 @@ impl RecordLocks {
         self.conflicts(wanted).min_by_key(|held| held.range).copied()
     }
 
-    /// Takes the lock `wanted`. It replaces all locks that its owner has in its range. Locks of
-    /// other owners are not checked.
+    /// Takes the lock `wanted`. It replaces all locks that the owner of `wanted` has in the range
+    /// of `wanted`. Locks of other owners are not checked.
     pub fn lock(&mut self, wanted: HeldLock) {
         let joins = |held: &HeldLock| {
             held.owner == wanted.owner

@@ -150,8 +150,8 @@ pub(crate) struct CilParts {
 pub(crate) struct Cil {
     parts: CilParts,
     slots: Slots<Mutex<CilMembership, Slot>>,
-    /// Held during the switch to the next checkpoint. Its holder knows that the sequence number of
-    /// the open checkpoint does not change.
+    /// The lock of the switch to the next checkpoint. While a thread holds this lock, no other
+    /// thread can change the sequence number of the open checkpoint.
     switching: Mutex<(), Volume>,
     /// The sequence number of the open checkpoint.
     current: AtomicU64<Volume>,

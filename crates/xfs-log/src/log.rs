@@ -245,7 +245,7 @@ impl Log {
     }
 
     /// Returns the sequence number up to which every checkpoint is durable. More checkpoints may be
-    /// durable by the time the caller uses it.
+    /// durable by the time the caller uses the result.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.inner.cil.durable()

@@ -178,8 +178,8 @@ impl Record {
     }
 }
 
-/// Applies an operation to its transaction, which is in `open` (by number) until it is complete.
-/// Returns the transaction if the operation completes it, and `None` otherwise.
+/// Applies an operation to its transaction. `open` has the incomplete transactions, by their
+/// numbers. Returns the transaction if the operation completes it, and `None` otherwise.
 #[doc(alias = "xlog_recover_process_ophdr")]
 fn apply(
     open: &mut BTreeMap<u32, Transaction>,

@@ -19,8 +19,8 @@
 //! - **I3** While a thread waits, or the space is closed, `contended` is set and all caches are
 //!   empty. A thread that puts bytes into a cache checks the flag afterwards. A thread that begins
 //!   to wait sets the flag before it drains the caches.
-//! - **I4** New transactions leave an eighth of the log to chains that go on longer than was
-//!   promised to them. Such a chain holds items for which other transactions wait, and these keep
+//! - **I4** New transactions leave an eighth of the log to chains that need more transactions than
+//!   they reserved space for. Such a chain holds items for which other transactions wait, and these keep
 //!   their grants. If their grants were all of the log, no transaction could continue.
 //! - **I5** The head waiter's request does not fit. A thread that releases bytes grants them to the
 //!   head waiter as soon as they suffice, and then to the next. So a waiter wakes only when it is

@@ -68,8 +68,8 @@ pub struct LogState {
     /// The size in bytes of the in-core log buffers of the writer that wrote the record at the
     /// tail.
     pub buffer_bytes: u32,
-    /// If the last records turned out to be torn, or whole records lie after the head: the block
-    /// number after those records. Otherwise `None`.
+    /// The block number at which the torn records after the head end or, if there are none, the
+    /// whole records after the head. `None` if there are neither.
     pub torn: Option<u32>,
     /// Whether the log was never written: it is all zeros, except perhaps for a torn first record.
     /// The first writer of such a log begins it as mkfs does, with an unmount record. `head` lies

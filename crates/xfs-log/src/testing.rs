@@ -213,8 +213,8 @@ fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
     operations
 }
 
-/// Stores the record's checksum in the headers. In the first header it covers 328 bytes, as on a
-/// 64-bit kernel.
+/// Stores the record's checksum in the headers. The checksum covers 328 bytes of the first header,
+/// as on a 64-bit kernel.
 fn seal(headers: &mut [u8], payload: &[u8]) {
     let mut covered = headers[..328].to_vec();
     let used = payload.len().div_ceil(32 << 10);

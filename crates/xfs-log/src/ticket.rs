@@ -35,8 +35,8 @@ pub(crate) struct LogUnits {
 }
 
 impl Ticket {
-    /// Reserves log space, and returns the ticket for it. If it has to wait as the head waiter, it
-    /// calls `on_wait` to have the tail pushed.
+    /// Reserves log space, and returns the ticket for it. If the caller has to wait as the head
+    /// waiter, this function calls `on_wait` to have the tail pushed.
     pub(crate) fn take(
         space: &LogSpace,
         LogUnits { unit_bytes, steps }: LogUnits,
@@ -65,9 +65,9 @@ impl Ticket {
         self.later > 0
     }
 
-    /// Begins the next transaction of the chain. Its space is part of what the chain has reserved
-    /// or, once all of that is used up, comes from `take`. The space that the last transaction did
-    /// not use is given back first, because other chains may wait for it.
+    /// Begins the next transaction of the chain. The space of that transaction is part of what the
+    /// chain has reserved or, once all of that is used up, comes from `take`. The space that the
+    /// last transaction did not use is given back first, because other chains may wait for it.
     pub(crate) fn roll(
         &mut self,
         space: &LogSpace,

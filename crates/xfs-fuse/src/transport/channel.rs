@@ -211,9 +211,9 @@ impl Invalidations {
     }
 }
 
-/// Handles a request of a ring and writes the body of its answer into `contents`. If the request
-/// itself has contents there, the body is first built in `separate`. Returns the header of the
-/// answer, and the notifications that must be sent with it.
+/// Handles a request of a ring and writes the body of its answer into `contents`. If the request's
+/// own contents lie in `contents` too, the body is first built in `separate`. Returns the header of
+/// the answer, and the notifications that must be sent with it.
 fn answer<H: Handler>(
     handler: &H,
     message: &RingHeader,

@@ -204,9 +204,9 @@ impl Pipe {
         (LEAST_BYTES..=self.most_bytes).contains(&length)
     }
 
-    /// Sends an answer. `fill` puts its contents into the pipe. Returns `false` if `fill` did not
-    /// supply all contents or the kernel did not take the whole answer. Then the pipe must not be
-    /// used again (I1).
+    /// Sends an answer. `fill` puts the answer's contents into the pipe. Returns `false` if `fill`
+    /// did not supply all contents or the kernel did not take the whole answer. Then the pipe must
+    /// not be used again (I1).
     fn send(
         &self,
         to: BorrowedFd<'_>,

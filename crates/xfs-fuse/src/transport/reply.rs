@@ -51,7 +51,7 @@ impl Default for Buffer<'_> {
     }
 }
 
-/// Length of the header in bytes. It precedes the body.
+/// Length in bytes of the header, which precedes the body.
 const HEADER_BYTES: usize = size_of::<OutHeader>();
 
 impl Buffer<'_> {

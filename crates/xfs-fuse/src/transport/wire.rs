@@ -197,7 +197,8 @@ pub(crate) struct RingHeader {
 
 const _: () = assert!(size_of::<RingHeader>() == 288);
 
-/// Declares structures with their sizes in bytes. They consist of plain bytes, without padding.
+/// Declares structures with their sizes in bytes. The structures consist of plain bytes, without
+/// padding.
 macro_rules! wire {
     ($($(#[$meta:meta])* $name:ident: $size:literal { $($field:ident: $type:ty,)* })*) => {
         $(

@@ -8,7 +8,7 @@
 
 use xfs_sync::{Condvar, Mutex, Volume};
 
-/// The gate at which workers wait that may not wait at `/dev/fuse`.
+/// The gate for workers that are not allowed to wait at `/dev/fuse`: they wait here instead.
 pub(super) struct WorkerGate {
     places: Mutex<usize, Volume>,
     left: Condvar<Volume>,

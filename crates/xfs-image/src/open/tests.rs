@@ -12,7 +12,8 @@ use xfs_device::{DeviceError, Durability, OpenOptions, SharedDevice};
 
 use super::open_device;
 
-/// A directory with the file `raw`, which holds [`sample`], and images of it.
+/// A directory that holds the file `raw` with the bytes of [`sample`], and disk images that were
+/// made from this file.
 struct Images {
     directory: TempDir,
     sample: Vec<u8>,

@@ -60,8 +60,8 @@ impl LiveInode {
         geometry.split_block(next).map(|_| (next, before.end() == at))
     }
 
-    /// Returns the requests to try, in order, for up to `wanted` blocks in a hole that starts at
-    /// `at`. The extent map must be loaded.
+    /// Returns the allocation requests to try, in order, for up to `wanted` blocks in a hole that
+    /// starts at `at`. The extent map must be loaded.
     #[doc(alias = "xfs_bmap_btalloc_at_eof")]
     pub(super) fn requests(
         &self,

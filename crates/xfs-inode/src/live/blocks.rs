@@ -15,7 +15,7 @@ use crate::edit::BlockRange;
 use crate::fork_block::{BlockShape, fork_block_extents};
 
 impl LiveInode {
-    /// Reads the metadata block of a fork that starts at file block `at`, and joins its buffer to
+    /// Reads the metadata block that starts at file block `at` of a fork, and joins its buffer to
     /// the transaction.
     ///
     /// # Errors
@@ -225,8 +225,8 @@ impl LiveInode {
     }
 
     /// Returns the largest number of blocks that [`grow_fork`](Self::grow_fork) may allocate for a
-    /// metadata block of `blocks` blocks. It includes the blocks by which the extent map's btree
-    /// may grow.
+    /// metadata block of `blocks` blocks. The result includes the blocks by which the extent map's
+    /// btree may grow.
     #[must_use]
     pub fn grow_blocks(geometry: &Geometry, fork: ForkKind, blocks: u32) -> u64 {
         // In the worst case each block is an extent of its own.

@@ -225,8 +225,8 @@ impl LiveInode {
         })
     }
 
-    /// Frees the blocks of an extent that was unmapped before. If the blocks may be shared, each
-    /// loses one reference instead, and is freed with its last one.
+    /// Frees the blocks of an extent that was unmapped before. If the blocks may be shared, removes
+    /// one reference of each block instead. A block is freed with its last reference.
     pub(crate) fn free_blocks(&self, tx: &mut Transaction<'_>, fork: ForkKind, extent: &Extent) {
         let blocks = BlockExtent { start: extent.start, length_blocks: extent.length_blocks };
         if self.shares(fork) {

@@ -169,7 +169,7 @@ impl LiveInode {
     }
 
     /// Frees the leaf of a btree whose extents fit in the inode. The leaf must be the only one.
-    /// Returns the number of blocks by which the fork grows, which is negative.
+    /// Returns the change of the number of blocks that the fork has, which is negative.
     fn drop_btree(&self, tx: &mut Transaction<'_>, kind: ForkKind, root: &ForkRoot) -> Result<i64> {
         if root.level != 1 {
             return Err(bad_root(&self.inode(), ExtentCheck::RootLevel { level: root.level }));

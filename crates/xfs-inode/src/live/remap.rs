@@ -70,7 +70,7 @@ impl MapWork {
         Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: true }
     }
 
-    /// Creates the work of unmapping `extent`. Its blocks stay allocated.
+    /// Creates the work of unmapping `extent`. The blocks of the extent stay allocated.
     pub(super) fn unmap(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent) -> Self {
         Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: false }
     }

@@ -44,8 +44,8 @@ fn place(ail: &Ail, placed: &Arc<TestItem>, lsn: Lsn) {
 }
 
 /// Adds `items` to the AIL at the LSN `start`, and completes their checkpoint, which was granted
-/// `granted_blocks` blocks of the log. Its START is at `start`, and the record with its COMMIT ends
-/// at `end`.
+/// `granted_blocks` blocks of the log. The checkpoint's START is at `start`, and the record with
+/// its COMMIT ends at `end`.
 fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<TestItem>]) {
     items.iter().for_each(|item| place(ail, item, start));
     let (record, granted) = (CommitRecord { start, end }, granted_blocks * BLOCK);

@@ -45,7 +45,7 @@ impl Arena {
         self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= bytes)
     }
 
-    /// Adds a chunk. It is the last chunk from now on.
+    /// Adds a chunk, which is the last chunk from now on.
     pub(super) fn add(&mut self, chunk: Vec<u8>) {
         self.chunks.push(chunk);
     }

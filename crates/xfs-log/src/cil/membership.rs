@@ -66,7 +66,7 @@ pub(super) struct CilMembership {
     pub(super) checkpoint: Arc<OpenCheckpoint>,
     pub(super) members: Members,
     /// Number of bytes that are not yet added to the checkpoint's common count
-    /// (`OpenCheckpoint::folded`). It may be negative.
+    /// (`OpenCheckpoint::folded`). The number may be negative.
     pub(super) unfolded: i64,
     /// Number of bytes that commits through this slot have added to the checkpoint.
     pub(super) grown: u64,
@@ -192,8 +192,8 @@ impl CilMembership {
         Arc::clone(vector)
     }
 
-    /// Adds a member for an item to the slot. Its vector is at `location` in the arena, or in
-    /// `shared` if several slots have committed the item.
+    /// Adds a member for an item to the slot. The member's vector is at `location` in the arena, or
+    /// in `shared` if several slots have committed the item.
     fn add(
         &mut self,
         StatefulItem { item, state }: StatefulItem<'_>,

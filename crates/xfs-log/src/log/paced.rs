@@ -20,7 +20,7 @@
 //!
 //! - **I1** At most one checkpoint is being written. Until a committing thread collects it, that
 //!   is, treats it as durable, no state that a commit reads shows that it is durable: its items are
-//!   pinned, its grant is granted, its freed blocks are busy.
+//!   pinned, its log space stays granted, its freed blocks are busy.
 //! - **I2** Items are written in place, and the tail moves, only while no checkpoint is being
 //!   written. So all records of a checkpoint name the same tail.
 //! - **I3** A thread holds the lock `decision` while it collects or closes a checkpoint, or writes

@@ -15,8 +15,8 @@ use super::store::Store;
 /// The length in bytes of the header of a btree block. In the kernel's memory, and so in the log, a
 /// root begins with such a header.
 const MEMORY_ROOT_BYTES: usize = 72;
-/// The length in bytes of the header of a root in a fork on disk. It has the level and the number
-/// of records.
+/// The length in bytes of the header of a root in a fork on disk. The header holds the level and
+/// the number of records.
 const DISK_ROOT_BYTES: usize = 4;
 const POINTER_BYTES: usize = 8;
 

@@ -40,8 +40,8 @@ pub(super) struct Store {
     /// The LSN of the transaction that is being replayed.
     lsn: Lsn,
     place: StructureAddress,
-    /// Buffers that transactions of the current LSN have changed. Their checksums are not correct
-    /// until `seal`.
+    /// Buffers that transactions of the current LSN have changed. Their checksums are wrong until
+    /// `seal` computes them again.
     unsealed: BTreeMap<DiskAddr, TouchedBuffer>,
     /// All buffers that were changed and stamped, with their last kind.
     touched: BTreeMap<DiskAddr, TouchedBuffer>,
@@ -81,7 +81,8 @@ impl Store {
         }
     }
 
-    /// Begins a transaction, to which all items belong that are replayed next.
+    /// Begins the replay of a transaction. All items that are replayed next belong to this
+    /// transaction.
     pub(super) fn begin(&mut self, transaction: &Transaction) -> Result<()> {
         if transaction.lsn() != self.lsn {
             self.seal()?;

@@ -182,8 +182,8 @@ fn wrapping(length_blocks: u32, wrap: u32) -> (LogImage, Vec<u32>) {
     (log, records)
 }
 
-/// Checks every subset of six records in flight around the end of the log. The records of the
-/// subset are lost as a whole, or in their first or second half. The first of them is the head.
+/// Loses every subset of six records that are in flight around the end of the log: whole records,
+/// or their first or second half. Checks that the first lost record is the head.
 #[test]
 fn head_of_a_wrapping_log_is_the_first_record_that_was_lost() {
     for wrap in 1..=3 {

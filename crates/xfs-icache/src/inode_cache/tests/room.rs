@@ -36,8 +36,9 @@ fn use_once(cache: &FakeCache, number: u64) {
     cache.release(cache.take(InodeNumber(number)).unwrap());
 }
 
-/// Fills the cache with inodes of `cold_group`, and then uses fewer inodes of `used_group` again
-/// and again. Checks that the cold inodes are evicted, so that each used inode is read about once.
+/// Fills the cache with inodes of `cold_group`. Then uses a few inodes of `used_group`, fewer than
+/// the cache keeps, again and again. Checks that the cold inodes are evicted, so that each used
+/// inode is read about once.
 fn check_stays(groups: u32, cold_group: u64, used_group: u64) {
     const ROOM: u64 = 700;
     const USED: u64 = 300;

@@ -20,8 +20,8 @@ pub(super) struct Volume {
     pub(super) journal: Arc<Journal>,
 }
 
-/// Returns the seeds of random tests, from `first` on: one seed, or 100 seeds in the long form of
-/// the tests.
+/// Returns the seeds of random tests, from `first` on: one seed, or 100 seeds if `FERROXFS_LONG` is
+/// set.
 pub(super) fn seeds(first: u64) -> Range<u64> {
     let count = if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 1 };
     first..first + count

@@ -126,8 +126,8 @@ fn results_of_concurrent_locks_are_linearizable() {
     assert!(refused > 0, "some calls conflict");
 }
 
-/// Checks that the search detects a wrong result: no order explains the calls after one result was
-/// changed.
+/// Changes the result of one call in a list of calls that some order explains. Checks that the
+/// search then finds no order that explains all results.
 #[test]
 fn flipped_result_is_not_linearizable() {
     let (word, state) = (LockWord::new(), LockState::new());

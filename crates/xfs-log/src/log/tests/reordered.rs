@@ -88,8 +88,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Changes the item whose home location is block `at` `ROUNDS` times, and forces the log after
-/// every third change. Returns the forced commits.
+/// Changes an item `ROUNDS` times, and forces the log after every third change. The home location
+/// of the item is block `at`. Returns the forced commits.
 fn change_and_force(
     log: &Log,
     item: &Arc<TestItem>,

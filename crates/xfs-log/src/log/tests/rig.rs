@@ -17,7 +17,8 @@ use crate::testing::decode::{self, Transaction};
 use crate::testing::item::TestItem;
 use crate::testing::{LogImage, UUID};
 
-/// Length in bytes of the part of the device after the log. It holds the home locations of items.
+/// Length in bytes of the part of the device that follows the log and holds the home locations of
+/// items.
 const PLACE_BYTES: u64 = 1 << 20;
 
 /// A device in memory that holds a log as mkfs writes it.
@@ -87,8 +88,8 @@ impl Rig {
         Log::open_with(self.log_device(), None, &self.state(), config, mutant)
     }
 
-    /// Checks that no tail excludes a transaction that must be replayed. Returns the transactions
-    /// that recovery would replay.
+    /// Checks that no record names a tail that would exclude a transaction that must be replayed.
+    /// Returns the transactions that recovery would replay.
     pub(crate) fn transactions(&self) -> Vec<Transaction> {
         decode::check_tails(&self.log_device());
         decode::transactions(&self.log_device())

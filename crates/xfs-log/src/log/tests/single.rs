@@ -172,8 +172,8 @@ fn chain_may_roll_beyond_its_reservation() {
 }
 
 /// Checks I4 of `xfs_log::space`: new transactions leave an eighth of the log to chains. A chain
-/// must be able to go on rolling although other tickets hold all log space that new transactions
-/// can get.
+/// must be able to continue although other tickets hold all log space that new transactions can
+/// get.
 #[test]
 fn chain_rolls_while_other_tickets_hold_all_they_can_get() {
     const BYTES: u64 = 90 << 10;

@@ -15,8 +15,9 @@ fn extent(file_block: u64, start: u64, length_blocks: u32) -> Extent {
     Extent { file_block, start, length_blocks, unwritten: false }
 }
 
-/// Passes `extents` to `BlockMaps`, with replayed pieces at the blocks `found`. Returns the maps of
-/// the directory blocks that it keeps, each as the block numbers at which its pieces start.
+/// Passes `extents` to a `BlockMaps` with replayed pieces at the blocks `found`. Returns the maps
+/// of directory blocks that the `BlockMaps` keeps, each as the block numbers at which its pieces
+/// start.
 fn kept(found: &[u64], extents: impl IntoIterator<Item = Extent>) -> Vec<Vec<u64>> {
     let geometry = geometry();
     let address = |block: u64| geometry.block_disk_addr(FsBlock(block)).unwrap();
