@@ -111,7 +111,7 @@ impl Image {
         Self::open_devices(&Self::with_global(open, path, options)?, path)
     }
 
-    /// Adds the options of the command line that say where the volume is.
+    /// Adds to `open` the options of the command line that say where the volume is on the device.
     fn with_global(
         mut open: OpenOptions,
         path: &Path,

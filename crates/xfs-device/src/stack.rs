@@ -107,8 +107,8 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// Opens the file at `path`. If it is not the inode `expected`, the level has no open file.
-    /// Returns `None` if the file cannot be opened and no inode is expected.
+    /// Opens the file at `path` as a level. If that file is not the inode `expected`, the level has
+    /// no open file. Returns `None` if the file cannot be opened and no inode is expected.
     fn open(path: PathBuf, expected: Option<(u64, u64)>, span: Span) -> Option<Self> {
         let found = open_to_look(&path).and_then(|file| Ok((file.metadata()?, file))).ok();
         let is_it = |metadata: &Metadata| {

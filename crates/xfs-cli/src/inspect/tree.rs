@@ -41,7 +41,7 @@ pub(crate) fn open(
 struct TreeLevel {
     /// The entries that are still to be drawn, in reverse order.
     entries: Vec<DirEntry>,
-    /// The lengths in bytes of the path and of the indent of the enclosing directory.
+    /// Two lengths in bytes for the enclosing directory: those of its path and of its indent.
     outer: (usize, usize),
 }
 
@@ -169,7 +169,8 @@ impl Drawing<'_> {
         (self.path.len(), self.indent.len())
     }
 
-    /// Cuts path and indent down to these lengths, those of the enclosing directory.
+    /// Shortens the path and the indent to these lengths, which they have for the enclosing
+    /// directory.
     fn leave(&mut self, path: usize, indent: usize) {
         self.path.truncate(path);
         self.indent.truncate(indent);

@@ -50,7 +50,7 @@ pub(super) struct DamagedTree {
 pub(super) struct SurveyReport {
     pub(super) notes: Vec<String>,
     pub(super) shortfalls: Shortfalls,
-    /// Number of names that were left out, because there are too many.
+    /// The number of names that the tree leaves out, because there are too many.
     pub(super) dropped: u64,
     space: TreeSpace,
 }

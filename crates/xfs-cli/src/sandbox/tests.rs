@@ -93,9 +93,10 @@ fn inside() {
     println!("all of it was denied");
 }
 
-/// Checks that all operations outside the reached directory fail. Runs in a thread that was started
-/// inside the sandbox, so that the threads of a process are checked too. `has_root` says that the
-/// process has the rights of root, and so an empty root directory.
+/// Checks that operations outside the open directory `reached` fail: on other files of `directory`,
+/// on devices, programs and the network. Runs in a thread that was started inside the sandbox, so
+/// that the threads of a process are checked too. `has_root` says that the process has the rights
+/// of root, and so an empty root directory.
 fn deny_all(directory: &Path, reached: &File, has_root: bool) {
     is_denied(fs::read(directory.join("secret")));
     is_denied(fs::write(directory.join("other"), ""));

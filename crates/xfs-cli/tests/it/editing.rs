@@ -1,4 +1,4 @@
-//! Tests of `edit`, which edits a file of an image in a program of the host.
+//! Tests of `edit`, which edits a file of an image with an editor of the host.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -197,7 +197,8 @@ fn extent_size_hints_are_copied() {
     assert_eq!(hints(&place, "same", "/d/file"), (EXTENT, COPY), "of the host's nothing is known");
 }
 
-/// Checks that the names of one file stay names of one file, even if several arguments name them.
+/// Checks that the names of one file are names of one file in the copy too, even if they are in
+/// several arguments of the command.
 #[test]
 fn hard_links_between_arguments_are_kept() {
     let place = VolumeDir::new();
@@ -230,8 +231,8 @@ fn hard_links_between_arguments_are_kept() {
     place.check(&["log", "other"]);
 }
 
-/// Checks a source file with two names, whose copy under the first name is replaced in the same
-/// run. The second name must become a new copy, and not a further name of the replaced one.
+/// Checks a source file with two names, if its copy under the first name is replaced later in the
+/// same run. The second name must become a new copy, and not a further name of the replaced copy.
 #[test]
 fn copy_replaced_in_the_same_run_is_not_linked() {
     let place = VolumeDir::new();

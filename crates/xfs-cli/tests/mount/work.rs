@@ -329,8 +329,8 @@ pub(crate) fn figures_are_served() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Returns the figures that are served at this address. On a busy machine they may come too late,
-/// so the request is repeated for a while.
+/// Returns the figures that are served at this address. On a busy machine the server may answer
+/// that they are late (503), so the request is repeated for a while.
 fn figures_at(place: &str) -> String {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -341,8 +341,8 @@ fn figures_at(place: &str) -> String {
     }
 }
 
-/// Returns the answer to one request for figures at this address. On a busy machine the request may
-/// come too late, so it is repeated for a while.
+/// Requests the figures at this address over HTTP, and returns the answer. On a busy machine the
+/// request may be too late for an answer, so it is repeated for a while.
 fn served_at(place: &str) -> String {
     let host = place.trim().trim_start_matches("http://").trim_end_matches("/metrics");
     let ask = || {

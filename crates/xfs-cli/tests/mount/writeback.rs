@@ -288,7 +288,8 @@ pub(crate) fn full_volume_is_reported_by_fsync() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Writes a file for which the volume lacks this number of bytes, and checks that fsync reports it.
+/// Writes a file for which the volume has `missing_bytes` too few free bytes, and checks that fsync
+/// reports the lack of space.
 fn told_by_fsync(volume: &Mounted, missing_bytes: usize) {
     let path = volume.at("long");
     let space = rustix::fs::statvfs(volume.path()).unwrap();

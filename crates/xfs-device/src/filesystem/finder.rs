@@ -1,7 +1,7 @@
-//! Looks through a disk and the other members of its volume group or array.
+//! Looks for the volume on a disk and on the other members of its volume group or array.
 //!
 //! If the disk or a partition is a mirror (a member of a RAID 1 array), the search continues in its
-//! data, and then in a logical volume in that data. There is no deeper nesting.
+//! data, and then in a logical volume in that data. Deeper nesting is ignored.
 
 use std::sync::Arc;
 

@@ -87,7 +87,8 @@ impl ArchiveInput {
         Ok(())
     }
 
-    /// Adds contents to the checksum of the current member, if it has one.
+    /// Adds the bytes to the checksum of the current member's contents, if the member has a
+    /// checksum.
     pub(in crate::import) fn add_to_sum(&mut self, bytes: &[u8]) {
         if self.is_summed {
             let sum = bytes.iter().fold(0_u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));

@@ -43,9 +43,9 @@ pub(super) struct StagedNode<'a> {
     staged_at: StagedAt,
 }
 
-/// Where a staged file is: under its final name, under no name, or published.
+/// Where a staged file is: under its final name or a temporary name, without a name, or published.
 enum StagedAt {
-    /// The file has its final name, which was free.
+    /// The file has its final name already, because that name was free, and is not complete yet.
     FinalName,
     /// The file has no name.
     NoName,
