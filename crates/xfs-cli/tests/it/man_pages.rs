@@ -55,7 +55,7 @@ fn help_ends_with_examples_exit_status_and_see_also() {
     }
 }
 
-/// Makes the files that the examples of all man pages use.
+/// Makes the files with which the examples of all man pages start.
 fn furnish(place: &VolumeDir, program: &Path) {
     let script = r#"set -e
         mkdir -p tree/sub base/etc

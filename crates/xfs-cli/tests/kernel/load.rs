@@ -19,7 +19,7 @@ use crate::freeze::Freeze;
 /// removed files are used again.
 const NAMES: u64 = 200;
 
-/// The minimum number of operations of the load between two commands.
+/// The number of operations that the load makes at least between two commands of a test.
 const MORE: u64 = 100;
 
 /// The threads of a running load.

@@ -24,7 +24,7 @@ fn block(address: u64) -> Vec<u8> {
     if address == 0 { superblock() } else { vec![address as u8; 512] }
 }
 
-/// Returns an image of version 1 with these blocks, and these flags in each index.
+/// Returns an image of version 1 with the blocks at `addresses`, and these flags in each index.
 fn version_1(addresses: &[u64], flags: u8) -> Vec<u8> {
     let mut image = Vec::new();
     let mut batches: Vec<&[u64]> = addresses.chunks(63).collect();

@@ -145,14 +145,14 @@ fn with_header(change: impl Fn(&mut Header)) -> Vec<u8> {
     [header.as_bytes().as_slice(), &member(EntryType::Regular, "g", b"")].concat()
 }
 
-/// Takes the problems of a member and returns their messages.
+/// Takes the problems of a member (its invalid metadata, and notes) and returns their messages.
 fn problems(member: &mut Member<'_>) -> Vec<String> {
     let problems = member.take_problems();
     problems.iter().map(|problem| problem.to_string().replace("ferroxfs: ", "")).collect()
 }
 
-/// Checks that the first member is read as a file with the one problem `said`, and that the second
-/// member has no problem.
+/// Checks that the first member of an archive is read as a file whose only problem is `said`, and
+/// that the second member has no problem.
 #[track_caller]
 fn check_said(bytes: &[u8], said: &str) {
     let mut archive = open(bytes);

@@ -75,7 +75,7 @@ impl UndoPlace {
     }
 }
 
-/// Returns the failure for an undo file whose name is taken.
+/// Returns the failure for an undo file whose name another file has.
 fn exists(path: &Path) -> Failure {
     let shown = names::in_message(path.as_os_str().as_bytes());
     Failure::new(Exit::Failed, format!("{shown}: exists already")).hint(

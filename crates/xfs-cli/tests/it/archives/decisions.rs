@@ -19,8 +19,8 @@ const SEED: u64 = 0x0dd_a2c4;
 const GNU: &str = "GNU tar";
 const BSD: &str = "bsdtar";
 
-/// An intended difference of `import` from GNU tar or bsdtar: the kind of oddity, that program, the
-/// property that differs, and the reason.
+/// An intended difference between `import` and GNU tar or bsdtar: the kind of oddity, the other
+/// program, the property that differs, and the reason.
 type Decision = (&'static str, &'static str, &'static str, &'static str);
 
 const DECISIONS: &[Decision] = &[
@@ -195,7 +195,7 @@ fn odd_archives_differ_from_tar_and_bsdtar_as_decided() {
 }
 
 /// Returns the kind of oddity that a path belongs to: its first component. If a file was extracted
-/// outside of the directory of its kind, this name is no known kind, and the test fails.
+/// outside of the directory of its kind, that component is no known kind, and the test fails.
 fn kind_of(path: &[u8]) -> String {
     let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
     String::from_utf8_lossy(first).into_owned()

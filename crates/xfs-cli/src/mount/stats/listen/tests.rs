@@ -76,8 +76,8 @@ fn address_of_another_machine_is_refused() {
     }
 }
 
-/// Checks I2 of `xfs_cli::mount::stats::listen`: a request is refused if its host is not this
-/// machine. A web page may make a browser use any name that resolves to this machine.
+/// Checks I2 of `xfs_cli::mount::stats::listen`: a request that names another host is refused. A
+/// web page may make a browser use any name that resolves to this machine.
 #[test]
 fn request_for_another_host_is_refused() {
     for host in ["localhost", "LocalHost:9187", "127.0.0.1", "127.1.2.3:1", "[::1]", "[::1]:9187"] {
