@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | nothing | beside it | link(2); rename(2) if another file has taken the name since |
 //! | a file with one name, whose owner, mode and attributes it can get | beside it | rename(2) |
-//! | another user's file, several names, a mount point | beside it | a copy (space first) |
+//! | another user's file, one with more names, a mount point | beside it | a copy (space first) |
 //! | a file in a directory where nothing can be created | in `$TMPDIR` | a copy (space first) |
 //!
 //! # Invariants
