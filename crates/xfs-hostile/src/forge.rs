@@ -32,7 +32,7 @@ impl Forge {
         self.image
     }
 
-    /// Returns the copy itself, for changes that no other method makes.
+    /// Returns the copy of the golden image, for changes that no other method makes.
     pub(crate) fn image(&mut self) -> &mut Image {
         &mut self.image
     }

@@ -30,7 +30,7 @@ const MAX_FINDINGS: usize = 1000;
 /// Largest number of groups that are read: a superblock may claim 2^32 of them.
 pub(crate) const MAX_GROUPS: u32 = 64;
 
-/// Approximate number of names per directory that are looked up.
+/// Approximate number of names that are looked up in each directory.
 const SOME_NAMES: usize = 16;
 
 /// Largest number of entries of a directory, or of data ranges of a file, that are visited.
@@ -43,7 +43,7 @@ pub struct Survey {
     pub files: usize,
     /// Number of inodes found in the inode btrees.
     pub inodes: usize,
-    /// Number of records found in all btrees of groups other than the inode btrees.
+    /// Number of records found in the btrees of the groups, the inode btrees excepted.
     pub records: usize,
     /// Number of extents of all forks.
     pub extents: usize,

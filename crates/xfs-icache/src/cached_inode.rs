@@ -73,7 +73,8 @@ pub enum Phase {
 pub enum Keep {
     /// The inode stays as long as the cache has room.
     Cached,
-    /// The inode is evicted, because its reader needs it only once.
+    /// The inode is evicted when its last reference is released, because its reader needs it only
+    /// once.
     #[doc(alias = "XFS_IGET_DONTCACHE")]
     Once,
 }
@@ -271,7 +272,7 @@ impl<K: InodeKind> CachedInode<K> {
         }
     }
 
-    /// Takes another reference. The caller holds one already.
+    /// Takes one more reference to the inode. The caller holds a reference already.
     pub fn share(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a user of an inode that nobody holds");

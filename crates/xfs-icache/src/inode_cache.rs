@@ -305,7 +305,7 @@ impl<S: Store> InodeCache<S> {
         });
     }
 
-    /// Returns the processes that wait for each other's record locks.
+    /// Returns the wait graph: the processes that wait for each other's record locks.
     pub fn waits(&self) -> &WaitGraph {
         &self.waits
     }

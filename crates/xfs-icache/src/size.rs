@@ -91,7 +91,8 @@ impl Size {
         due
     }
 
-    /// Returns by how many inodes the sum of the volume is above the limit, or 0.
+    /// Returns by how many inodes the number of cached inodes, summed over the volume, is above the
+    /// limit. Returns 0 if it is not above the limit.
     pub(crate) fn excess(&self) -> u64 {
         let total = self.total.load(Ordering::Relaxed).cast_signed();
         (total - self.most.cast_signed()).max(0).cast_unsigned()

@@ -37,7 +37,8 @@ pub struct Surroundings {
 /// A file that an image names, open and locked.
 pub(crate) struct Neighbour {
     pub(crate) file: FileDevice,
-    /// The directory and the chain of the file, for the names in it.
+    /// The directory of this file, and the chain of images that ends with it. They decide which
+    /// names in the file are followed.
     pub(crate) surroundings: Surroundings,
 }
 

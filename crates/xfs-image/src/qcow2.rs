@@ -43,7 +43,8 @@ const SUBCLUSTERS: u64 = 32;
 /// Base-2 logarithm of the largest cluster size that qemu supports, in bytes.
 const MAX_CLUSTER_LOG: u32 = 21;
 const MIN_CLUSTER_LOG: u32 = 9;
-/// Base-2 logarithm of the smallest size of a cluster with an extended entry: 16 KiB.
+/// Base-2 logarithm of the smallest size in bytes that a cluster with an extended L2 entry may
+/// have: 16 KiB.
 const MIN_EXTENDED_LOG: u32 = 14;
 /// Base-2 logarithm of the largest window of a zstd frame, in bytes. A frame holds one cluster, so
 /// no larger window is of use.

@@ -145,8 +145,8 @@ pub struct InitialInode {
     pub now: Timestamp,
     /// The flags that the inode inherits from its directory.
     pub flags: InodeFlags,
-    /// The inherited flags of the second set. The flags that the volume's features require are
-    /// added to them.
+    /// The flags of the second set (`di_flags2`) that the inode inherits. The flags that the
+    /// volume's features require are added to them.
     pub flags2: InodeFlags2,
     /// The extent size hint in blocks; 0 for no hint. The flag that makes it valid is in `flags`.
     pub extent_size_hint_blocks: u32,

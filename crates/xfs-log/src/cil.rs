@@ -118,7 +118,7 @@ impl CilCondvars {
     }
 }
 
-/// Numbers of commits, and the contents of the open checkpoint.
+/// The number of commits since the log was opened, and the contents of the open checkpoint.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CilContents {
     /// Number of commits since the log was opened.

@@ -469,8 +469,8 @@ impl Inner {
         }
     }
 
-    /// Has items up to `target` written to their home locations on disk. A failed write shuts the
-    /// log down.
+    /// Requests that items up to `target` be written to their home locations on disk. A failed
+    /// write shuts the log down.
     fn push_items(&self, target: Lsn) -> PushReport {
         let report = self.ail.push(target);
         if report.failed > 0 {

@@ -20,8 +20,8 @@
 //!   empty. A thread that puts bytes into a cache checks the flag afterwards. A thread that begins
 //!   to wait sets the flag before it drains the caches.
 //! - **I4** New transactions leave an eighth of the log to chains that need more transactions than
-//!   they reserved space for. Such a chain holds items for which other transactions wait, and these keep
-//!   their grants. If their grants were all of the log, no transaction could continue.
+//!   they reserved space for. Such a chain holds items for which other transactions wait, and these
+//!   keep their grants. If their grants were all of the log, no transaction could continue.
 //! - **I5** The head waiter's request does not fit. A thread that releases bytes grants them to the
 //!   head waiter as soon as they suffice, and then to the next. So a waiter wakes only when it is
 //!   served or has to request a tail push (I6). A waiter behind the head waiter never wakes.

@@ -26,7 +26,7 @@ pub(crate) struct LogImage {
     pub(crate) head: Lsn,
     /// The LSN of the tail that the next record names.
     pub(crate) tail: Lsn,
-    /// The size in bytes of in-core log buffers that the header of the next record states.
+    /// The size of in-core log buffers, in bytes, that the header of the next record states.
     pub(crate) size: u32,
 }
 

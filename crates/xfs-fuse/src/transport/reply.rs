@@ -150,7 +150,7 @@ impl<'a> Reply<'a> {
         self.stale_contents = Some(node);
     }
 
-    /// Returns the node whose contents the kernel must drop, if any.
+    /// Returns the node whose cached contents the kernel must drop, if any.
     pub(crate) fn stale_contents(&self) -> Option<u64> {
         self.stale_contents
     }

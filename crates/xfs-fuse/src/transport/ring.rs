@@ -60,7 +60,7 @@ const AREA_COUNT_OFFSET: usize = 24;
 const _: () = assert!(size_of::<RingHeader>() <= AREAS_OFFSET);
 const _: () = assert!(AREA_COUNT_OFFSET + size_of::<u32>() <= size_of::<Entry128>());
 
-/// A ring that is not connected to a volume's mount yet and is disabled.
+/// A ring that is disabled, and not yet connected to a volume's mount.
 pub(crate) struct IdleRing(IoUring<Entry128>);
 
 impl IdleRing {

@@ -170,7 +170,8 @@ pub(crate) const FSYNC_DATA_ONLY: u32 = 1 << 0;
 /// an inode.
 #[doc(alias = "FUSE_NOTIFY_INVAL_INODE")]
 pub(crate) const NOTICE_STALE_INODE: i32 = 2;
-/// Flag of SETXATTR of an access control list: the set-group-ID bit must be removed.
+/// Flag of a SETXATTR that sets an access control list: the set-group-ID bit of the file must be
+/// removed.
 pub(crate) const XATTR_KILL_SET_GROUP_ID: u32 = 1 << 0;
 
 /// Commands that a ring sends to the kernel's FUSE.

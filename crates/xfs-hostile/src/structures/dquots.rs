@@ -28,7 +28,8 @@ pub fn dquots(input: &[u8]) {
     });
 }
 
-/// Returns a block of dquots of each type, the last one with limits and running timers.
+/// Returns one input for each quota type, with a block of dquots. The dquots of the last block have
+/// limits and running timers.
 pub(super) fn inputs() -> Vec<Vec<u8>> {
     let address = [0; 8];
     QuotaKind::ALL.iter().map(|kind| [&address[..], &build_block(*kind)].concat()).collect()

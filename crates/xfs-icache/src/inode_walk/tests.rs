@@ -27,7 +27,7 @@ use crate::testing::{FakeStore, Mutant, RecordedWatch, WatchEnd};
 /// filesystem with groups, the inodes lie in two groups.
 const INODES: u64 = 1100;
 
-/// Limit of memory in bytes, more than any test here uses.
+/// Limit of memory in bytes, more than any test of this module uses.
 const MOST_BYTES: u64 = 1 << 30;
 
 fn create(small: &Small, number: u64) -> Arc<CachedInode<SmallKind>> {
@@ -141,9 +141,9 @@ fn unlinked_file_is_freed_by_its_last_reference() {
 /// Number of inodes of the small filesystem that stay referenced while all threads run.
 const HELD: u64 = 60;
 
-/// Runs all functions that use the walks in parallel over a filesystem with a list, and walks over
-/// it while it is taken down. With `FERROXFS_LONG=1` this takes a minute. Checks I2 of
-/// `xfs_icache::inode_walk`: each walk shows all inodes that are held.
+/// Checks I2 of `xfs_icache::inode_walk`: each walk shows all inodes that are held. Runs all
+/// functions that use the walks in parallel over a filesystem with a list, and walks over the
+/// filesystem while it is taken down. With `FERROXFS_LONG=1` this takes a minute.
 #[test]
 fn concurrent_users_over_a_list_miss_no_held_inode() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();

@@ -34,13 +34,13 @@ const ERROR_UNSUPPORTED: u64 = ERROR + 1;
 const ERROR_TLS: u64 = ERROR + 5;
 const ERROR_UNKNOWN: u64 = ERROR + 6;
 
-/// The most bytes of a reply to an option that are read.
+/// The largest number of bytes that are read of a reply to an option.
 const MAX_REPLY_BYTES: u64 = 64 << 10;
 /// The most replies to one option.
 const MAX_REPLIES: usize = 64;
 /// Number of zero bytes after the reply to EXPORT_NAME, if the server does not omit them.
 const EXPORT_PADDING: usize = 124;
-/// The largest payload of a request to a server that does not state one, in bytes.
+/// The largest payload in bytes of a request to a server that does not state one.
 const DEFAULT_PAYLOAD: u64 = 32 << 20;
 
 /// The sizes and the flags of an export, as the server states them.

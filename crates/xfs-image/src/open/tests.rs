@@ -42,8 +42,8 @@ impl Images {
         self.directory.path().join(name)
     }
 
-    /// Runs qemu-img in the directory. If qemu-img is not installed, prints a message and returns
-    /// `false`.
+    /// Runs qemu-img in the directory of the images. If qemu-img is not installed, prints a message
+    /// and returns `false`.
     fn qemu_img(&self, arguments: &[&str]) -> bool {
         run("qemu-img", self.directory.path(), arguments)
     }

@@ -20,7 +20,7 @@ pub(super) const CHUNK_MEMBERS: usize = 1024;
 /// Each such move takes a lock of the volume.
 const MOVED_CHUNKS: usize = 4;
 
-/// Number of log bytes that a member takes, by a low estimate.
+/// A low estimate of the number of log bytes that a member takes.
 const BYTES_PER_MEMBER: u64 = 256;
 
 /// The list of the items that were committed to one checkpoint through one slot.
@@ -113,7 +113,7 @@ impl MemberListPool {
         local.pop().unwrap_or_else(new_chunk)
     }
 
-    /// Drops the members of a chunk and takes the chunk back.
+    /// Drops the members in a chunk, and takes the empty chunk back into the pool.
     pub(super) fn give_back(&self, mut chunk: Vec<Member>) {
         // Before the lock: the last reference to an item may be dropped here.
         chunk.clear();

@@ -1,5 +1,5 @@
-//! The log's threads: some write checkpoints, and one has items written to their home locations on
-//! disk.
+//! The log's threads: some write checkpoints, and one pushes the AIL, so that items are written to
+//! their home locations on disk.
 //!
 //! The threads end with the log that started them.
 
@@ -11,7 +11,7 @@ use xfs_sync::{Condvar, Mutex, Ordering, Volume};
 
 use super::{BACKOFF, Inner};
 
-/// The signal that wakes the thread which has items written to their home locations on disk.
+/// Wakes the thread that pushes the AIL, so that items are written to their home locations on disk.
 #[derive(Default)]
 pub(super) struct AilWakeup {
     asked: Mutex<bool, Volume>,

@@ -18,7 +18,8 @@ use crate::reader::Transaction;
 /// The phases in which the items of one transaction are replayed, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ReplayPhase {
-    /// Buffers and inode creations. A new inode cluster must exist before an inode in it.
+    /// Buffers and inode creations. A new inode cluster must exist before an inode in it is
+    /// replayed.
     Buffers,
     /// All items that belong to no other phase.
     Items,

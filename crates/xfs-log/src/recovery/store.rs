@@ -195,8 +195,8 @@ impl Store {
         self.unsealed.insert(at, TouchedBuffer { length, kind });
     }
 
-    /// Forgets the changes of buffers in a range of basic blocks, because it holds inodes from now
-    /// on.
+    /// Forgets the changes of buffers in a range of basic blocks, because the range holds inodes
+    /// from now on.
     pub(super) fn forget(&mut self, at: DiskAddr, blocks: u64) {
         let range = at..DiskAddr(at.0.saturating_add(blocks));
         self.pieces.forget(&range);

@@ -58,8 +58,8 @@ fn damaged_images_of_every_form_give_errors() {
     }
 }
 
-/// Calls `try_image` on a VHDX image in which one field is changed and the checksums are right
-/// again.
+/// Calls `try_image` on VHDX images in each of which one field is changed and the checksums are
+/// computed again.
 #[test]
 fn damaged_fields_of_a_vhdx_image_give_errors() {
     let images = Images::new();

@@ -147,7 +147,7 @@ fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<Recording, String> {
     power_cuts_with(seed, mutant, |usual| usual)
 }
 
-/// Does the same as `power_cuts`, with a configuration of the log that `run` has changed.
+/// Does the same as `power_cuts`, with the configuration of the log that `run` returns.
 fn power_cuts_with(
     seed: u64,
     mutant: ActiveMutant,

@@ -93,7 +93,8 @@ impl QuotaBench {
         self.append(self.format(INDEX), &self.dquot(INDEX, blocks))
     }
 
-    /// Replays the log. Returns the count of blocks of the dquot [`INDEX`], and the state of quota.
+    /// Replays the log. Returns the number of used blocks in the dquot [`INDEX`], and the state of
+    /// quota.
     fn replay(&self) -> (u64, QuotaFlags) {
         let replayed = self.bench.replay().unwrap();
         let block = read(&*replayed.device(), self.at.byte_offset().unwrap(), self.block().len());
@@ -101,7 +102,7 @@ impl QuotaBench {
         (dquot_at(&block, INDEX).unwrap().blocks.get(), flags)
     }
 
-    /// Stores the block after a change of the dquot [`INDEX`], with correct checksums.
+    /// Changes the dquot [`INDEX`], and stores its block on disk with correct checksums.
     fn store_changed(&self, change: impl FnOnce(&mut DquotDisk)) {
         let mut block = self.block();
         let slot = block.chunks_exact_mut(DQUOT_BLOCK_BYTES).nth(INDEX as usize).unwrap();
