@@ -427,13 +427,3 @@ fn is_known(bytes: &[u8]) -> bool {
     dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC)
         || remote == Some(xfs_format::attr::remote::REMOTE_MAGIC)
 }
-
-/// Returns whether `stored`, the hash of an entry in its leaf, is the hash of the entry's name.
-fn has_hash(entry: &AttrEntry<'_>, stored: u32) -> bool {
-    let address = StructureAddress::Inode(InodeNumber(0));
-    match Parent::decode(entry, address) {
-        Ok(Some(parent)) => parent.hash() == stored,
-        Ok(None) => name_hash(entry.name) == stored,
-        Err(_) => false,
-    }
-}
