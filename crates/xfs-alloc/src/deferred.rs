@@ -114,8 +114,8 @@ pub(crate) struct FreeWork {
 }
 
 impl FreeWork {
-    /// Creates the work of freeing a block of a btree for which the group keeps a reserve of
-    /// blocks.
+    /// Creates the work of freeing a block of the free-inode btree or of the reference count btree.
+    /// The block goes back to the group's reserve for these btrees.
     pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner) -> Self {
         let extent = BlockExtent { start: block, length_blocks: 1 };
         Self { extent, owner: FreedOwner::Of(Some(owner)), purpose: Some(BlockPurpose::Metadata) }

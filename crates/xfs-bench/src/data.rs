@@ -200,8 +200,8 @@ fn measure(
     Ok(all)
 }
 
-/// Performs one slice of a step with all threads of one contender. If there is only one thread, its
-/// work runs in the calling thread.
+/// Performs one slice of a step (the work of one turn of a contender) with all threads of one
+/// contender. If there is only one thread, its work runs in the calling thread.
 fn one_turn<'buffers>(
     arguments: &Arguments,
     step: DataStep,
@@ -270,7 +270,8 @@ impl Arguments {
         self.pieces.div_ceil(self.slices())
     }
 
-    /// Returns the amount of work in a step: megabytes, or the number of random writes.
+    /// Returns the amount of work in a step: megabytes for streaming steps, and otherwise the
+    /// number of random writes.
     fn amount(&self, step: DataStep) -> f64 {
         let each = match step {
             DataStep::WriteAtRandom => (self.pieces_of_slice() * self.slices()) as f64,

@@ -1,4 +1,4 @@
-//! Measures how fast each contender lists every inode of a volume.
+//! Measures how fast ferroxfs, the kernel and other readers of XFS list every inode of a volume.
 
 use std::fs;
 use std::path::Path;

@@ -362,8 +362,8 @@ impl<'a> Run<'a> {
         Pass { volume: self.volume, groups, facts: &mut share.facts, findings: &mut share.findings }
     }
 
-    /// Reports a link to each inode that the superblock names and no directory names: the realtime
-    /// and quota inodes.
+    /// Passes to the receiver of facts a link to each inode that the superblock names and no
+    /// directory names: the realtime and quota inodes.
     fn superblock_links<T: Facts>(&self, facts: &mut T) {
         let superblock = self.volume.superblock;
         let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
@@ -374,8 +374,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Distributes `units` of work over threads, in order. Returns the facts and findings of each
-    /// thread.
+    /// Performs `work` on all `units` with several threads. Each thread takes the next unit of the
+    /// list when it has finished one. Returns the facts and findings of each thread.
     fn in_parallel<T: Facts + Send, U: Sync>(
         &self,
         units: &[U],

@@ -138,7 +138,8 @@ pub(crate) fn directories(
     reach::check(pairs, volume.geometry(), judge.findings);
 }
 
-/// Checks the counters of the superblock.
+/// Compares the counters of the superblock with the sums over all groups. Does nothing if the
+/// counts of a group are not known.
 pub(crate) fn counters(groups: &[GroupSummary], volume: Volume<'_>, judge: &mut Judge<'_>) {
     let is_complete = groups.len() as u64 == u64::from(volume.geometry().ag_count);
     if !is_complete || groups.iter().any(|group| !group.is_counted) {

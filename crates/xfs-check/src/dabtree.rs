@@ -84,7 +84,7 @@ impl DaFork<'_> {
     }
 }
 
-/// A walk in progress.
+/// A walk over a hash btree in progress.
 pub(crate) struct DaWalk<'w, 'a, V> {
     fork: DaFork<'w>,
     visitor: &'a mut V,
@@ -97,7 +97,7 @@ pub(crate) struct DaWalk<'w, 'a, V> {
     is_whole: bool,
 }
 
-/// The result of a walk.
+/// The result of a walk over a hash btree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walked {
     /// The number of visited blocks.

@@ -48,7 +48,7 @@ pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &F
     directory.finish(pass);
 }
 
-/// Reports the facts of one entry.
+/// Passes the facts of one entry to the receiver of facts.
 fn report<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, entry: &Entry<'_>) {
     pass.facts.name(&Name {
         directory: inode.number(),

@@ -64,8 +64,8 @@ impl Claim {
             && !self.flags.contains(RmapFlags::FORK_BTREE)
     }
 
-    /// Returns the offset minus the block number, which is the same for all parts of an extent. It
-    /// is 0 without offsets.
+    /// Returns the offset of the first block in its fork minus its block number. The difference is
+    /// the same for all parts of an extent. It is 0 for blocks that have no offset in a fork.
     pub(crate) const fn diagonal(&self) -> u64 {
         if self.has_offsets() { self.offset.wrapping_sub(self.start.0 as u64) } else { 0 }
     }
@@ -139,30 +139,30 @@ pub(crate) enum Gap {
 
 /// A receiver of facts.
 pub(crate) trait Facts {
-    /// Reports that blocks have an owner.
+    /// Receives a claim: blocks and their owner.
     fn claim(&mut self, claim: &Claim);
-    /// Reports a record of the reverse map.
+    /// Receives a record of the reverse map, in the form of a claim.
     fn mapping(&mut self, record: &Claim);
-    /// Reports blocks that are recorded as shared.
+    /// Receives a reference count record: blocks that are recorded as shared.
     fn shared(&mut self, group: AgNumber, record: &Refcount);
-    /// Reports a record of the btree of free space by size.
+    /// Receives a record of the btree of free space by size.
     fn free_by_size(&mut self, group: AgNumber, start: AgBlock, count: u32);
-    /// Reports a chunk with a free inode in the inode btree.
+    /// Receives a chunk with a free inode, from the inode btree.
     fn chunk_with_free(&mut self, group: AgNumber, chunk: &InodeChunk);
-    /// Reports a chunk in the free-inode btree.
+    /// Receives a chunk from the free-inode btree.
     fn free_chunk(&mut self, group: AgNumber, chunk: &InodeChunk);
-    /// Reports a name in a directory.
+    /// Receives a name in a directory.
     fn name(&mut self, name: &Name<'_>);
-    /// Reports the links of a directory: to itself by `.`, and to its parent by `..`.
+    /// Receives the links of a directory: to itself by `.`, and to its parent by `..`.
     fn directory(&mut self, directory: InodeNumber, parent: InodeNumber);
-    /// Reports an inode that the superblock names and no directory names.
+    /// Receives an inode that the superblock names and no directory names.
     fn superblock_link(&mut self, inode: InodeNumber, entry_type: EntryType);
-    /// Reports an inode in use.
+    /// Receives an inode in use.
     fn inode(&mut self, inode: &UsedInode);
-    /// Reports a parent pointer of an inode.
+    /// Receives a parent pointer of an inode.
     fn parent(&mut self, pointer: &ParentPointer<'_>);
-    /// Reports an inode to which an unlinked list leads.
+    /// Receives an inode to which an unlinked list leads.
     fn on_unlinked_list(&mut self, inode: InodeNumber);
-    /// Reports a structure that could not be read.
+    /// Receives a gap: a structure that could not be read.
     fn gap(&mut self, gap: Gap);
 }

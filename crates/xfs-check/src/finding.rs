@@ -191,7 +191,7 @@ impl fmt::Display for Place {
 /// The statement of one structure about a value on which two structures disagree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// The value that the structure states, in words.
+    /// The statement of the structure, in words.
     pub says: String,
     /// The structure that makes the statement, in words.
     pub by: String,

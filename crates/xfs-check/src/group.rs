@@ -78,7 +78,8 @@ impl<T: Facts> GroupCheck<'_, T> {
         self.group.number()
     }
 
-    /// Reports the owners of the blocks of the headers, and of the log if it is in this group.
+    /// Passes to the receiver of facts the owners of the blocks of the headers, and of the log if
+    /// it is in this group.
     fn fixed_claims(&mut self) {
         let number = self.number();
         let headers = self.volume.geometry().header_blocks();
@@ -208,7 +209,7 @@ impl<T: Facts> GroupCheck<'_, T> {
         listed && btree_blocks.is_some()
     }
 
-    /// Passes to the collected facts that the group owns the blocks of the free list. Returns
+    /// Passes to the receiver of facts that the group owns the blocks of the free list. Returns
     /// whether the whole list could be read, so that all its blocks are known.
     fn free_list(&mut self, agf: &Agf) -> bool {
         let number = self.number();
@@ -444,8 +445,8 @@ struct WalkedTree {
     leaves: Vec<AgBlock>,
 }
 
-/// A visitor of a btree. Reports the owner of each block of the btree, and passes each record to
-/// `record`.
+/// A visitor of a btree. Passes the owner of each block of the btree to the receiver of facts, and
+/// each record to `record`.
 struct BlockOwner<'f, T, R> {
     facts: &'f mut T,
     number: AgNumber,

@@ -65,7 +65,8 @@ impl<T: Facts> Pass<'_, T> {
         has_some
     }
 
-    /// Notes that an inode in use may have claims, names and parent pointers that are not known.
+    /// Records that an inode in use could not be read, so that claims, names and parent pointers
+    /// may be missing.
     fn lose_inode(&mut self) {
         for gap in [Gap::Claims, Gap::Names, Gap::Parents] {
             self.facts.gap(gap);
@@ -198,8 +199,8 @@ impl<T: Facts> Pass<'_, T> {
         }
     }
 
-    /// Reports that an inode owns blocks, and compares this claim with the records of shared
-    /// blocks.
+    /// Passes to the receiver of facts that an inode owns blocks. Reports a finding if the blocks
+    /// are recorded as shared, and the inode may not share them.
     pub(crate) fn claim(&mut self, inode: &Inode<'_>, claim: &Claim) {
         self.facts.claim(claim);
         let Some(group) = self.groups.get(claim.group.0 as usize) else { return };

@@ -16,7 +16,7 @@ enum State {
     /// The directory is one of those that the present walk upwards has passed. If the walk meets it
     /// again, the directories form a ring.
     OnPath,
-    /// Below a root.
+    /// The directory is below a root.
     Reached,
     /// The directory is in or below a ring of directories, or below a directory that does not
     /// exist.

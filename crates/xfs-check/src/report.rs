@@ -19,7 +19,7 @@ pub struct Coverage {
     pub groups: u32,
     /// Number of inodes in use.
     pub inodes: u64,
-    /// Number of directories among these inodes.
+    /// Number of directories among the inodes in use.
     pub directories: u64,
     /// Length of the volume in bytes.
     pub bytes: u64,

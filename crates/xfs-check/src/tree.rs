@@ -61,7 +61,7 @@ enum Neighbour {
     Unknown,
 }
 
-/// A walk in progress.
+/// A walk over a btree in progress.
 pub(crate) struct TreeWalk<'w, F: BtreeFormat, V> {
     space: TreeSpace<'w>,
     visitor: &'w mut V,

@@ -14,7 +14,8 @@ use crate::facts::{Facts, Gap};
 use crate::finding::{Finding, Place};
 use crate::inode::Pass;
 
-/// Follows the unlinked lists of a group from their heads.
+/// Follows the unlinked lists of a group from their heads, and passes the inodes on them to the
+/// receiver of facts. Reports a list that leads to an impossible inode or does not end.
 pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, number: AgNumber) {
     let geometry = pass.volume.geometry();
     let group = Group::new(geometry, number).expect("the group is one of the volume");

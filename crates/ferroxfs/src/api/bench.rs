@@ -54,8 +54,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether an open and a close read only a flag, or also a pointer, to learn whether a
-    /// file has locks.
+    /// Sets how an open and a close find out whether a file has locks: by a flag alone, or by
+    /// reading a pointer too.
     #[must_use]
     pub fn lock_check(mut self, check: LockCheck) -> Self {
         self.options.lock_check = check;

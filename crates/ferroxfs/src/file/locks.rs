@@ -112,9 +112,9 @@ impl File {
         self.unlock(LockRange::WHOLE, LockOwner::Process(process))
     }
 
-    /// Locks the whole file for this open, clones included, independent of all record locks. A call
-    /// that changes the mode of a held lock releases the old lock first, even if the new one is
-    /// then refused.
+    /// Locks the whole file for this open file and its clones. The lock does not conflict with
+    /// record locks. A call that changes the mode of a held lock releases the old lock first, even
+    /// if the new one is then refused.
     ///
     /// # Errors
     ///
@@ -140,8 +140,8 @@ impl File {
         Ok(())
     }
 
-    /// Takes a lease, or changes the lease of this kind that this open already has. `notify` is
-    /// called before a conflicting operation, with the mode that the holder may keep. The holder
+    /// Takes a lease, or changes the lease of this kind that this open file already has. `notify`
+    /// is called before a conflicting operation, with the mode that the holder may keep. The holder
     /// then has 45 s, unless set otherwise, to reduce the lease to that mode. After that time, the
     /// lease is reduced or removed without the holder. `notify` must not wait, and may be called
     /// from any thread.
@@ -180,8 +180,8 @@ impl File {
         entry.locks().set_lease(request).map_err(lock_error)
     }
 
-    /// Returns the mode of the lease of this kind that this open has; `None` if it has none. While
-    /// the lease is being broken, the result is the mode that will remain.
+    /// Returns the mode of the lease of this kind that this open file has; `None` if it has none.
+    /// While the lease is being broken, the result is the mode that will remain.
     ///
     /// # Errors
     ///
@@ -192,7 +192,7 @@ impl File {
         Ok(description.inode_ref().inode().locks().lease(description.id(), kind))
     }
 
-    /// Gives up the lease of this kind, if this open has one.
+    /// Gives up the lease of this kind, if this open file has one.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl File {
         Ok(())
     }
 
-    /// Returns how many times the file is open, this open included.
+    /// Returns how many times the file is open, this open file included.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ pub(super) struct Tree {
     pub(super) inodes: Small,
     root: Node,
     next_number: AtomicU64<Volume>,
-    /// Held while names change (I2).
+    /// The lock that a thread holds while it changes names (I2).
     changing: Mutex<(), Volume>,
 }
 

@@ -14,8 +14,9 @@ const VOLUME_BYTES: u64 = 320 << 20;
 /// The limit of inodes of the volume: as many inodes of 512 bytes as one percent of the volume
 /// holds.
 const LIMIT: u64 = VOLUME_BYTES / 100 / 512;
-/// The largest difference between the number of inodes on the full volume and the limit. There is a
-/// difference because threads allocate in parallel.
+/// The largest allowed difference between the numbers of inodes on the volume that ferroxfs has
+/// filled and on the one that the kernel has filled. They can differ because threads allocate in
+/// parallel.
 const MARGIN: u64 = 64 * THREADS as u64;
 
 pub(crate) fn check_limit() -> Result<(), TrialError> {

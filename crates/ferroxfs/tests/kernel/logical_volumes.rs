@@ -19,7 +19,8 @@ const STRIPE_BYTES: u64 = 64 << 10;
 /// Offset in bytes at which LVM puts the first extent of a physical volume.
 const FIRST_EXTENT: u64 = 1 << 20;
 
-/// The number of a disk, the first LVM extent on that disk, and the number of extents.
+/// A range of LVM extents: the number of a disk, the first LVM extent on that disk, and the number
+/// of extents.
 type ExtentRange = (usize, u64, u64);
 
 /// The ranges of bytes that make up a logical volume, in its order. Each is given as length in

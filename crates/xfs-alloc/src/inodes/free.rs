@@ -37,7 +37,7 @@ pub enum LinkState {
 }
 
 /// Frees an inode, which must be joined to the transaction and have no blocks. Removes the inode
-/// from its unlinked list if it is on one. The transaction releases the inode at the end of this
+/// from its unlinked list if it is on one. The transaction unlatches the inode at the end of this
 /// step. `core` is the inode core in the transaction's view.
 ///
 /// # Errors

@@ -161,8 +161,9 @@ impl InodeGroupState {
         self.free_count.load(Ordering::Relaxed) != 0
     }
 
-    /// Publishes the AGI's count of free inodes to threads that choose a group. Those threads need
-    /// only know whether the count is zero, so it is written only if it changes from or to zero.
+    /// Updates `free_count` from the AGI, for threads that choose a group. These threads need only
+    /// know whether the count is zero, so `free_count` is written only if it changes from or to
+    /// zero.
     pub(super) fn publish(&self, agi: &AgiFields) {
         let known = self.free_count.load(Ordering::Relaxed);
         if known == UNKNOWN || (known == 0) != (agi.free_count == 0) {

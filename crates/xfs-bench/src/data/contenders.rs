@@ -16,7 +16,7 @@ const FILL_BYTES: usize = 1 << 20;
 /// Size of a volume in bytes, beyond the size of its files.
 const SPARE_BYTES: u64 = 512 << 20;
 
-/// A contender and its files, which are numbered from 0 on.
+/// A system that the data benchmark measures, with its files, which are numbered from 0 on.
 pub(super) trait DataContender: Sync {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError>;
     fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError>;

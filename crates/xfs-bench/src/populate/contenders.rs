@@ -11,14 +11,14 @@ use xfs_oracle::{Mount, Xfsprogs};
 use super::{Arguments, Cost, clear};
 use crate::error::BenchError;
 
-/// One job, such as filling a volume from a tree, as one contender does it.
+/// One job, such as filling a volume from a tree, as one of the compared programs does it.
 pub(super) struct PopulateJob<'a> {
     pub(super) job: &'static str,
     pub(super) name: String,
     pub(super) run: Box<dyn FnMut() -> Result<Cost, BenchError> + 'a>,
 }
 
-/// The inputs that are the same for all contenders.
+/// The inputs of the benchmark. They are the same for all compared programs.
 pub(super) struct PopulateInputs<'a> {
     arguments: &'a Arguments,
     /// The path of the image or tree that a contender creates.

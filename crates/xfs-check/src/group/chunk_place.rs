@@ -10,7 +10,8 @@ use xfs_format::{AgBlock, AgInode, Group};
 
 use crate::facts::{Claim, Facts, Owner};
 
-/// Reports the owner of the blocks of an inode chunk, without the holes of a sparse chunk.
+/// Passes to the receiver of facts the owner of the blocks of an inode chunk. Leaves out the holes
+/// of a sparse chunk.
 pub(super) fn claim_chunk<T: Facts>(facts: &mut T, group: &Group<'_>, chunk: &InodeChunk) {
     let inodes_per_block = 1_u32 << group.geometry().inodes_per_block_log;
     let owner = Owner::Used(RmapOwner::Inodes);
