@@ -438,8 +438,8 @@ impl Devices {
     }
 }
 
-/// Checks that the LSN in the superblock is not past the head of the log. If it is, the log was
-/// zeroed, or belongs to another volume.
+/// Checks that the LSN in the superblock is not past the head of the log. An LSN past the head
+/// means that the log was zeroed, or belongs to another volume.
 fn check_age(superblock: &Superblock, state: &LogState) -> Result<(), OpenError> {
     superblock.verify_lsn(state.head).map_err(|corruption| OpenError::Log(corruption.into()))
 }

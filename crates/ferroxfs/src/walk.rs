@@ -64,7 +64,8 @@ pub struct Walk {
     sorted: bool,
     /// The directory that was returned last, and whose entries were not read yet.
     pending: Option<WalkEntry>,
-    /// A directory that could not be opened. It is returned next.
+    /// A directory that could not be opened, after its error has been returned. The directory
+    /// itself is returned next.
     unopened: Option<WalkEntry>,
 }
 

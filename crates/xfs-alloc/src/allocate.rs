@@ -89,7 +89,7 @@ pub struct SpaceRequest {
 
 impl SpaceRequest {
     /// Creates a request for `minimum` to `maximum` blocks for the contents of a file, as many as
-    /// possible. The caller defers their mapping.
+    /// possible. The caller must add their reverse mapping by a deferred change.
     ///
     /// # Panics
     ///

@@ -222,7 +222,8 @@ impl GroupSpace {
     /// Waits until all frees of other transactions in this group are durable. Returns `false`,
     /// without waiting, if only this transaction step holds blocks busy.
     ///
-    /// The header stays latched meanwhile. The log does not need it to write a checkpoint.
+    /// The header stays latched during the wait, because the log does not need the header to write
+    /// a checkpoint.
     pub(crate) fn await_busy(&self, tx: &Transaction<'_>) -> Result<bool> {
         let Some(sequence) = self.state.lock().busy.last_sequence() else { return Ok(false) };
         tx.journal().force(sequence)?;

@@ -169,8 +169,8 @@ impl GroupState {
         self.lock().reserves.account(account).draw(blocks)
     }
 
-    /// Puts blocks back into an account of the group. Returns the number of blocks that exceed
-    /// those drawn from the account; it does not take them.
+    /// Puts blocks back into an account of the group, at most as many as were drawn from it.
+    /// Returns the number of excess blocks, which the account does not take.
     pub(crate) fn refill(&self, account: Account, blocks: u32) -> u32 {
         self.lock().reserves.account(account).refill(blocks)
     }

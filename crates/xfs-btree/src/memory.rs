@@ -33,7 +33,7 @@ const FIRST_BLOCK: u64 = 900_000;
 const GROUP_BLOCKS_LOG: u8 = 20;
 
 /// Returns the geometry of a volume of one group with blocks of `1 << block_log` bytes. Blocks of
-/// 512 bytes are smaller than any volume's; they make high btrees of few records.
+/// 512 bytes are smaller than those of any volume, so that a few records already make a high btree.
 pub(crate) fn geometry(block_log: u8) -> Geometry {
     let mut geometry =
         Superblock::decode(SUPERBLOCK, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry;

@@ -420,7 +420,8 @@ fn sort(list: &mut Vec<Finding>) {
     list.iter_mut().for_each(evidence::complete);
 }
 
-/// The most unreadable parts of groups (gaps) that the report names. Further ones are only counted.
+/// The largest number of unreadable parts of groups (gaps) that the report names. Further ones are
+/// only counted.
 const MOST_NAMED: usize = 1 << 16;
 
 /// Describes the checks that were not possible because of gaps: structures that could not be read.

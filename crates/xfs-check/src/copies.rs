@@ -116,9 +116,9 @@ pub(crate) fn check(volume: Volume<'_>, number: AgNumber, findings: &mut Finding
     }
 }
 
-/// Compares fields of a copy that no reader of a volume uses. Returns the name of each, and whether
-/// the copy has the value of the superblock. If the superblock on disk cannot be read, only the
-/// fields that are 0 in each copy are compared.
+/// Compares, between a copy and the superblock, the fields that no reader of a volume uses. Returns
+/// the name of each field, and whether the copy has the value of the superblock. If the superblock
+/// on disk cannot be read, only the fields that are 0 in each copy are compared.
 fn raw_fields(volume: Volume<'_>, copy: &[u8]) -> Vec<(&'static str, bool)> {
     let Ok((copy, _)) = SuperblockDisk::read_from_prefix(copy) else { return Vec::new() };
     let mut fields = vec![
@@ -154,9 +154,9 @@ fn raw_fields(volume: Volume<'_>, copy: &[u8]) -> Vec<(&'static str, bool)> {
     fields
 }
 
-/// Compares the fields that each copy repeats. Returns the name of each, and whether the copy has
-/// the value of the superblock. Counters, the flag of a running mkfs, quota and the log features
-/// are kept in the first superblock only.
+/// Compares, between a copy and the first superblock, the fields that each copy repeats. Returns
+/// the name of each field, and whether the copy has the value of the first superblock. Counters,
+/// the flag of a running mkfs, quota and the log features are kept in the first superblock only.
 fn fields(first: &Superblock, copy: &Superblock) -> [(&'static str, bool); 16] {
     // A repair in progress is marked in the first superblock only.
     let mut geometry = first.geometry.clone();

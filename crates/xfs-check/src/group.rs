@@ -44,8 +44,9 @@ pub(crate) struct GroupSummary {
     pub(crate) is_counted: bool,
 }
 
-/// The most shared extents of a group that are kept. Claims of inodes are compared with them, to
-/// find shared metadata and shared blocks of files without the reflink flag.
+/// The largest number of shared extents of a group that are kept. Claims of inodes are compared
+/// with the shared extents, to find shared metadata and shared blocks of files without the reflink
+/// flag.
 const MOST_SHARED: usize = 1 << 20;
 
 /// Checks the headers and btrees of a group.
@@ -153,8 +154,9 @@ impl<T: Facts> GroupCheck<'_, T> {
         self.findings.push(Finding::new(Code::BtJoinable, place, found));
     }
 
-    /// Compares a count in a header with the counted number, if that is known. If they differ, adds
-    /// a finding with this code.
+    /// Compares `stored`, a count in a header, with `counted`, the number that the walk over the
+    /// btrees has counted. Adds a finding with this code if they differ. Does nothing if `counted`
+    /// is not known.
     fn count(&mut self, code: Code, stored: u64, counted: Option<u64>) {
         if let Some(counted) = counted
             && stored != counted

@@ -9,11 +9,11 @@ use siphasher::sip128::SipHasher13;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Tag {
-    /// A boundary of an extent: its first block, or the block after it. In the coverage balance,
-    /// which compares the number of owners of each block.
+    /// A boundary of an extent (its first block, or the block after it), for the coverage balance.
+    /// That balance compares the number of owners of each block.
     Coverage = 1,
-    /// A boundary of an extent with its owner, in the balance that compares owners with the reverse
-    /// map.
+    /// A boundary of an extent (its first block, or the block after it) with its owner, for the
+    /// balance that compares owners with the reverse map.
     Owner,
     /// A record of free space.
     FreeSpace,

@@ -52,8 +52,8 @@ pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, number: AgNumber) {
     }
 }
 
-/// Returns the next member of an unlinked list, read from `inode`; `None` at the end of the list,
-/// or if the inode cannot be read. The pass over the inodes reports that.
+/// Returns the next member of an unlinked list, read from `inode`. Returns `None` at the end of the
+/// list, or if the inode cannot be read. The pass over the inodes reports such an inode.
 fn next_of<T: Facts>(pass: &Pass<'_, T>, group: &Group<'_>, inode: AgInode) -> Option<AgInode> {
     let geometry = pass.volume.geometry();
     let block = geometry.ag_block_disk_addr(group.number(), geometry.ag_inode_block(inode));

@@ -238,8 +238,8 @@ impl Finisher<'_> {
         if is_broken { self.give_up(group, list.bucket) } else { Ok(()) }
     }
 
-    /// Empties an unlinked list of which an inode cannot be read. Only xfs_repair can find the
-    /// inodes that were on it.
+    /// Empties an unlinked list that has an inode which cannot be read. After that, only xfs_repair
+    /// can find the inodes that were on the list.
     fn give_up(&self, group: AgNumber, bucket: usize) -> BufferResult<()> {
         let tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;
         tx.commit_or_cancel(|tx| xfs_alloc::clear_unlinked_list(tx, group, bucket))

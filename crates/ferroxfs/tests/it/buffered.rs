@@ -412,8 +412,8 @@ fn empty_range_is_cloned_at_any_offset() {
     assert_eq!(volume.read("/two").unwrap(), b"two");
 }
 
-/// A volume without reflinks never copies on write. On such a volume, xfs_repair reports an inode
-/// with a copy-on-write extent size hint as damaged.
+/// Checks that a volume without reflinks refuses a copy-on-write extent size hint. Such a volume
+/// never copies on write, and xfs_repair reports an inode with the hint as damaged.
 #[test]
 fn cow_hint_without_reflinks_is_refused() {
     let device = make_with("-m reflink=0");

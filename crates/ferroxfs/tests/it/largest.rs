@@ -95,8 +95,8 @@ fn check_heirs(top: &Node, list: &Acl) {
     unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
 }
 
-/// Sets attributes, replaces them by attributes of the same length, and removes them. There are
-/// enough attributes for a btree of attributes.
+/// Sets enough attributes for a btree of attributes, replaces them by attributes of the same
+/// length, and removes them.
 fn check_attributes(file: &Node) {
     for number in 0..100 {
         let name = format!("user.{number}{}", "n".repeat(240));

@@ -255,8 +255,8 @@ fn layouts_of_both_files_are_recalled_before_a_clone() {
     volume.close().unwrap();
 }
 
-/// A writer checks for layout leases, and then waits because the volume is frozen. A layout lease
-/// that is granted after this check and before the thaw is recalled.
+/// A writer checks for layout leases, and then waits because the volume is frozen. Checks that a
+/// layout lease is recalled if it is granted after the writer's check and before the thaw.
 #[test]
 fn layout_granted_during_a_write_is_recalled() {
     with_file(|volume| {
@@ -326,8 +326,8 @@ fn file_opened_by_all_threads_is_freed_when_removed() {
     }
 }
 
-/// Threads open a file and take write leases in parallel. A write lease and another open never
-/// exist together.
+/// Threads open a file and take write leases in parallel. Checks that no write lease is granted
+/// while the file has another open.
 #[test]
 fn write_lease_beside_an_open_is_refused() {
     with_file(|volume| {

@@ -184,8 +184,8 @@ fn metadata_directory_is_hidden_and_listed_on_request() {
     assert!(matches!(plain, Error::Posix(PosixError::NotFound)), "{plain}");
 }
 
-/// Removes the flag of a metadata inode. On another volume, lets the superblock name a file as the
-/// metadata directory. Checks that both are reported as corruption.
+/// Removes the metadata flag from the root of the metadata directory. On another volume, lets the
+/// superblock name a regular file as this root. Checks that both are reported as corruption.
 #[test]
 fn metadata_inode_without_its_flag_is_corrupt() {
     let section = RealtimeSection::Groups;

@@ -348,8 +348,8 @@ fn synced_files_survive_a_crash() {
     reopen(&device).lookup("/kept/150").unwrap();
 }
 
-/// The first attribute of a file moves the root of its extent btree within the inode. The btree was
-/// not read before. No extent may be lost.
+/// The first attribute of a file moves the root of its extent btree within the inode. Checks that
+/// no extent is lost, even if the btree has not been read before.
 #[test]
 fn first_attribute_of_a_file_with_many_extents_keeps_them() {
     let device = make_with("");

@@ -50,8 +50,8 @@ impl Reserve {
         blocks - drawn
     }
 
-    /// Puts blocks back into the account. Returns the number of blocks that exceed those drawn from
-    /// the account; it does not take them.
+    /// Puts blocks back into the account, at most as many as were drawn from it. Returns the number
+    /// of excess blocks, which the account does not take.
     pub(crate) fn refill(&mut self, blocks: u32) -> u32 {
         let returned = blocks.min(self.asked - self.left);
         self.left += returned;
@@ -164,9 +164,9 @@ pub(crate) struct VisibleBlocks {
 }
 
 impl VisibleBlocks {
-    /// Creates the count. `free` is the number of blocks that the headers count as free, and
-    /// `unavailable` the number that cannot be reserved. The pool is subtracted, as far as there
-    /// are blocks for it.
+    /// Creates the count of the free blocks that users see. `free` is the number of blocks that the
+    /// headers count as free, and `unavailable` the number of blocks that cannot be reserved. The
+    /// blocks of the pool are subtracted, as far as there are enough.
     pub(crate) fn new(free: u64, unavailable: u64, pool: u64) -> Self {
         let pool = pool.min(free.saturating_sub(unavailable));
         Self { free: free - pool, unavailable, pool }

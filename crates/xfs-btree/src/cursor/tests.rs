@@ -278,8 +278,9 @@ fn impossible_roots_are_refused() {
     assert_eq!(cursor.advance().unwrap(), None);
 }
 
-/// Builds the extent btree of a file: one extent of one block for every second block of the file.
-/// Returns the blocks, and the bytes of the root in the inode.
+/// Builds the extent btree of a file with `count` extents. Each has one block, and they lie at
+/// every second block of the file. A full block of the btree has `fan` entries. Returns the btree,
+/// and the bytes of its root in the inode.
 fn fork(count: u64, fan: usize) -> (Sample, Vec<u8>) {
     let record = |index: u64| {
         let (offset, block) = (2 * index, 5000 + 3 * index);

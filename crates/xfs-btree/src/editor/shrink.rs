@@ -14,8 +14,8 @@ use crate::store::Store;
 
 /// The result of rebalancing a block that had too few entries.
 enum Rebalanced {
-    /// The block has enough entries now, or it may have fewer: it is a root, or an only child of
-    /// the root in an inode (I1).
+    /// The block has enough entries now, or there is no minimum for it, because it is a root, or an
+    /// only child of the root in an inode (I1).
     Enough,
     /// The block and its sibling were joined and one of them was freed. The parent has one child
     /// less.

@@ -233,8 +233,8 @@ fn memory_of_unused_buffers_stays_within_the_capacity() {
     assert_eq!(total.misses - total.evictions, total.buffers as u64);
 }
 
-/// Checks a cache of capacity 0. Buffers stay in memory only because callers hold references to
-/// them (I3 of `xfs_buffer::buffer`).
+/// Checks that in a cache of capacity 0, buffers stay in memory as long as callers hold references
+/// to them (I3 of `xfs_buffer::buffer`), and are evicted afterwards.
 #[test]
 fn held_buffers_stay_and_released_ones_are_evicted() {
     let cache = cache(&TestDevice::new(), 0);

@@ -29,7 +29,8 @@ fn structures(image: &Image, magic: &[u8]) -> Vec<DiskAddr> {
     (0..sectors as u64).map(DiskAddr).filter(begins).collect()
 }
 
-/// Returns the golden image with one byte changed, so that the checksum of the structure is wrong.
+/// Returns a copy of `clean` in which one byte of the structure at `at` is changed, so that the
+/// checksum of the structure is wrong.
 fn damaged(clean: &Image, at: DiskAddr) -> Image {
     let mut image = clean.clone();
     image.edit_with(at, SECTOR_BYTES, |bytes| {
@@ -94,7 +95,7 @@ fn finding_of_two_structures_says_what_each_of_them_states() {
 
 /// Changes the map of the first directory that has blocks: the map names the blocks of the first
 /// group, from block 64 on, again and again. So the directory has more blocks than a check reads.
-/// Returns the address of its inode.
+/// Returns the address of the directory's inode.
 fn alias_a_directory(image: &mut Image) -> DiskAddr {
     let geometry = image.geometry();
     let is_directory = |at: &DiskAddr| {
