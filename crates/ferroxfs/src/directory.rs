@@ -19,8 +19,8 @@ use crate::{Error, Result};
 
 /// The entries of a directory, without `.` and `..`.
 ///
-/// A damaged block is an error among the entries; the iterator continues with the next block. It
-/// uses memory for the entries of one block of the directory.
+/// A damaged block is an error among the entries; the iterator continues with the next block. The
+/// iterator keeps the entries of one block of the directory in memory.
 ///
 /// On a volume that does not change, [`Node::entries`] also finds duplicate names, of which it
 /// returns the first, and an index that differs from the entries. Each is an error among the
@@ -347,7 +347,7 @@ impl DirEntry {
         self.number
     }
 
-    /// Returns the type that the entry claims. `None`: it claims no known type.
+    /// Returns the file type that the entry states; `None` if the entry states no known type.
     #[must_use]
     pub fn file_type(&self) -> Option<FileType> {
         self.file_type

@@ -28,7 +28,7 @@ use crate::{Error, Result};
 
 /// The most paths returned for one inode, which has at most 2^31 links.
 const MAX_PATHS: usize = 1 << 20;
-/// A path of more components than this is taken for damage.
+/// The largest number of components of a path. A longer path is taken for damage.
 const MAX_DEPTH: usize = 1 << 14;
 
 /// A directory that holds an inode, and the name in it.

@@ -74,7 +74,7 @@ pub struct DentryCacheStats {
     /// Number of names that are in the cache now.
     #[doc(alias = "nr_dentry")]
     pub cached: u64,
-    /// Number of names that are in the cache now as names that do not exist.
+    /// Number of names that the cache now records as nonexistent (negative entries).
     #[doc(alias = "nr_negative")]
     pub negative: u64,
 }

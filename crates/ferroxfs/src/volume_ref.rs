@@ -106,7 +106,8 @@ impl VolumeRef {
         mine.unwrap_or_else(|| Arc::clone(self))
     }
 
-    /// Returns whether both refer to the same volume. Their callers may differ.
+    /// Returns whether this reference and `other` refer to the same volume. Their callers may
+    /// differ.
     pub(crate) fn is_of_volume(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }

@@ -1,4 +1,4 @@
-//! The store of a btree that is edited.
+//! The store that keeps the blocks and the root of a btree while the btree is edited.
 
 use std::ops::Range;
 

@@ -148,7 +148,8 @@ impl Findings {
         self.push(Finding::new(Code::unreadable(structure), place, error.to_string()));
     }
 
-    /// Takes all findings. Leaves an empty list, which is silent if this list is.
+    /// Takes all findings out of this list and returns them. A silent list, which keeps no
+    /// findings, stays silent.
     pub(crate) fn take(&mut self) -> Self {
         let empty = Self { is_silent: self.is_silent, ..Self::default() };
         std::mem::replace(self, empty)

@@ -1,4 +1,4 @@
-//! A run: the passes, their threads, and the report.
+//! A run of the checker: the passes over the volume, their threads, and the report.
 //!
 //! # Invariants
 //!

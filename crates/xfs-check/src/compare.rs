@@ -1,5 +1,5 @@
-//! The comparison of the sums of facts of both sides of each balance, and the checks that need all
-//! groups: unlinked lists, reachability of directories, counters of the superblock.
+//! Compares, for each balance, the sums of the facts of its two sides. Also makes the checks that
+//! need all groups: unlinked lists, reachability of directories, counters of the superblock.
 
 use xfs_format::{AgNumber, InodeNumber};
 

@@ -207,7 +207,7 @@ pub struct Finding {
     pub place: Place,
     /// The value that was found, in words.
     pub found: String,
-    /// The value that was expected, in words; empty if `found` says it.
+    /// The value that was expected, in words; empty if `found` alone tells what is wrong.
     pub expected: String,
     /// The path of the inode, if one is known. Set at the end of a run.
     pub path: Option<Vec<u8>>,
@@ -243,7 +243,7 @@ impl Finding {
         self
     }
 
-    /// Adds the statement of one structure: `by` says `says`.
+    /// Adds the statement of one structure: `by` names the structure, and `says` is its statement.
     #[must_use]
     pub fn witness(mut self, by: impl Into<String>, says: impl Into<String>) -> Self {
         self.evidence.push(Witness { says: says.into(), by: by.into() });

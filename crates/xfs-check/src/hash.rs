@@ -1,4 +1,5 @@
-//! The keyed hash function of facts, whose values the balances add up to compare structures.
+//! The keyed hash function of facts. A balance compares two structures by adding up the hashes of
+//! their facts.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -236,7 +236,7 @@ impl Sums {
     }
 }
 
-/// The optional structures of a volume whose facts belong to balances.
+/// The optional structures of a volume that decide which balances there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Features {
     pub(crate) reverse_map: bool,

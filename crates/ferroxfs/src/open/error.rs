@@ -136,7 +136,7 @@ fn kind_of_failure(failure: &DeviceFailure) -> io::ErrorKind {
     }
 }
 
-/// Returns whether the corruption is that a superblock begins with a wrong magic number.
+/// Returns whether `corruption` reports a superblock that begins with a wrong magic number.
 fn is_first_sector(corruption: &Corruption) -> bool {
     corruption.structure() == Structure::Superblock
         && matches!(corruption.check(), Check::Magic { .. })

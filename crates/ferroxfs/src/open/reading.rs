@@ -1,8 +1,8 @@
 //! Opening a volume for reading: as it is, after a replay of its log in memory, or after a whole
 //! recovery in memory.
 //!
-//! Owns: the choice between these, and the findings that a reader may live with. Nothing is written
-//! to the devices. Does **not** own: the replay and the recovery.
+//! Owns: the choice between these three ways, and the findings about a volume that can still be
+//! read. Nothing is written to the devices. Does **not** own: the replay and the recovery.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use xfs_log::{LogCounts, PushCounts, SpaceUse};
 use xfs_trans::TransactionCounts;
 
 /// Counters of transactions, as in the line `trans` of /proc/fs/xfs/stat. A long operation commits
-/// a chain of transactions; each of them counts.
+/// a chain of transactions, each of which is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionStats {
@@ -42,8 +42,8 @@ pub struct CheckpointStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogStats {
-    /// Number of committed transactions. Each transaction of the chain that a long operation
-    /// commits counts.
+    /// Number of committed transactions. A long operation commits a chain of transactions, each of
+    /// which is counted.
     pub commits: u64,
     /// Number of log records that were written.
     #[doc(alias = "xs_log_writes")]

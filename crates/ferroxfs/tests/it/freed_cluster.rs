@@ -1,4 +1,4 @@
-//! Tests that a cluster of inodes is freed while an older checkpoint, which logs some of its
+//! Tests the freeing of a cluster of inodes while an older checkpoint, which logs some of these
 //! inodes, is being written.
 //!
 //! The cluster was never written in place, and only the first checkpoint records how its inodes

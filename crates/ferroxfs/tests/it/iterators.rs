@@ -1,5 +1,5 @@
-//! Runs all walks over inodes, and all changes of the set of inodes, in parallel threads. Then
-//! closes the volume while watches still hold some inodes.
+//! Tests that run all walks over inodes, and all changes of the set of inodes, in parallel threads.
+//! Then they close the volume while watches still hold some inodes.
 //!
 //! With `FERROXFS_LONG=1` each test runs for a minute.
 

@@ -3,7 +3,7 @@
 //! In the first test, four threads fill a volume to the last block and empty it again. The volume
 //! is consistent at any time, and `statfs` agrees with the kernel. The modules test the limit of
 //! inodes, access control lists, permissions, labels and UUIDs, copies of frozen volumes, growth,
-//! directory blocks in several pieces, and logical volumes of LVM.
+//! directory blocks in several extents, and logical volumes of LVM.
 
 mod freeze;
 mod grow;

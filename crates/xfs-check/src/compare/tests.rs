@@ -1,4 +1,5 @@
-//! Tests of the rounds for balances that do not hold, and of gaps in many groups.
+//! Tests of the rounds that explain balances which do not hold, and of gaps (structures that could
+//! not be read) in many groups.
 
 use std::time::{Duration, Instant};
 

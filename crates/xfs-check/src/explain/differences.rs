@@ -410,7 +410,7 @@ impl Imbalance {
     }
 }
 
-/// Returns the words for an owner of a block.
+/// Returns the owner of block `block` in words, for a finding.
 fn shown_owner(claim: &Claim, block: u32) -> String {
     match claim.owner {
         Owner::Free => "free space".to_owned(),
