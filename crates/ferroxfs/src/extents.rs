@@ -38,7 +38,7 @@ pub struct FileExtents<'a> {
     may_share: bool,
     is_realtime: bool,
     extents: ExtentSource<'a>,
-    /// The rest of an extent, after a cut where sharing begins or ends. It is returned next.
+    /// The rest of an extent that was cut where sharing begins or ends. The rest is returned next.
     rest: Option<Extent>,
     failed: bool,
 }

@@ -6,9 +6,11 @@
 //! # The order
 //!
 //! A *step* is one transaction of a chain of transactions. It *keeps* a header if it holds the
-//! latch of the header until it commits. A header is *above* another if its group has the higher
-//! number. The groups are tried from the requested one to the last one, then from the first. There
-//! are three rounds, each with weaker demands:
+//! latch of the header until it commits. A header is *above* another if it comes later in the lock
+//! order: all AGIs before all AGFs, both in the order of the groups.
+//!
+//! The groups are tried from the requested one to the last one, then from the first. There are
+//! three rounds, each with weaker demands:
 //!
 //! 1. A group must have everything that the transaction may still need, so that the transaction
 //!    does not have to go to a second group half way. A group whose header another thread holds is

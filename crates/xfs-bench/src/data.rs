@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
 const PIECE_BYTES: usize = 4096;
 /// The alignment of memory in bytes that direct I/O requires.
 const ALIGNMENT: usize = 4096;
-/// Seed of the random offsets, the same for all contenders.
+/// Seed of the random offsets. All compared systems use the same offsets.
 const SEED: u64 = 0x5eed;
 
 /// The measured steps.
@@ -176,8 +176,8 @@ fn print(arguments: &Arguments, run: u32, step: DataStep, taken: &[StepTimes]) {
     );
 }
 
-/// Performs a step with all contenders, which take turns. The order of the contenders changes from
-/// turn to turn.
+/// Performs a step with all contenders (the systems that are compared), which take turns. The order
+/// of the contenders changes from turn to turn.
 fn measure(
     arguments: &Arguments,
     step: DataStep,

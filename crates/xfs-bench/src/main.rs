@@ -1,8 +1,9 @@
 //! Benchmarks against the kernel and other readers of XFS, in one run.
 //!
-//! Owns: making the volumes, running every contender as a separate process, checking that each
-//! contender lists every inode, and the tables. Does **not** own: deciding whether the figures are
-//! good. They go into docs/benchmarks.md with the command that produced them.
+//! Owns: making the volumes, running every contender (ferroxfs, the kernel's XFS or another
+//! program) as a separate process, checking that each contender lists every inode, and the tables.
+//! Does **not** own: deciding whether the figures are good. They go into docs/benchmarks.md with
+//! the command that produced them.
 //!
 //! Needs root (the kernel's mount is a contender), `cargo xtask oracles`, and memory or disk space
 //! for two volumes.

@@ -1,8 +1,8 @@
 //! Measures filling a volume from a tree or an archive, and extracting the tree. Compares with
 //! `mkfs.xfs -p`, with tar and cp on the kernel's mount, and with the decompressors alone.
 //!
-//! Contenders take turns. A row has the median of its runs. So other load on the machine affects
-//! all rows alike.
+//! The compared programs (contenders) take turns, so that other load on the machine affects all of
+//! them alike. A row of the table has the median of a program's runs.
 
 mod contenders;
 
@@ -66,8 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Prints one row per contender of a job. The ratio of a row is the time of the job's first
-/// contender divided by the time of the row.
+/// Prints one row for each contender (compared program) of a job. The ratio of a row is the time of
+/// the job's first contender divided by the time of the row.
 fn print(rows: &[(PopulateJob<'_>, Vec<Cost>)]) {
     println!(
         "| job | contender | seconds (median) | fastest | processor s | peak MB | ours / this |"

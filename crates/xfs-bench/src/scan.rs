@@ -14,7 +14,8 @@ use crate::volume::{self, Contents};
 /// The default fields of a scan, without the paths.
 const FIELDS_WITHOUT_PATHS: &str = "ino,generation,type,mode,nlink,uid,gid,size,blocks,mtime";
 
-/// Makes a volume of empty files and a volume of small files, and measures every contender on each.
+/// Makes a volume of empty files and a volume of small files, and measures every compared program
+/// on each.
 pub(crate) fn run(arguments: &ScanArguments) -> Result<(), BenchError> {
     for (name, contents) in [("empty", Contents::Empty), ("small", Contents::Small)] {
         let image = arguments.folder.join(format!("xfs-bench-{name}.img"));

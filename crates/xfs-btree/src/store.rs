@@ -9,9 +9,9 @@ use xfs_format::btree::BtreeKind;
 use crate::root::Root;
 use crate::source::Source;
 
-/// The store of the blocks and the root of a btree that is edited.
+/// The store that keeps the blocks and the root of a btree while the btree is edited.
 ///
-/// After an error nothing is undone: the owner of the store gives up all of its changes.
+/// After an error nothing is undone: the owner of the store must give up all changes in it.
 pub trait Store: Source {
     /// Changes bytes `range` of a block. `change` receives exactly those bytes.
     ///

@@ -15,7 +15,7 @@ use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume as VolumeScope};
 use crate::code::Code;
 use crate::finding::{Finding, Place};
 
-/// The number of times that a run may read each block of the volume, on average.
+/// The limit on reads of blocks of forks: this number, times the number of blocks of the volume.
 const FACTOR: u64 = 2;
 
 /// The budget of reads: how many more blocks of forks the check may read.

@@ -251,8 +251,8 @@ impl<T: Facts> Collected<'_, '_, '_, T> {
         self.map.is_whole &= is_whole;
     }
 
-    /// Puts `findings`, those of the walk itself, before those that the visitor of the walk has
-    /// made.
+    /// Puts `findings`, the findings of the walk over the btree itself, before the findings that
+    /// the visitor of the records has made.
     fn put_back(&mut self, mut findings: Findings) {
         findings.append(self.pass.findings.take());
         *self.pass.findings = findings;

@@ -52,12 +52,12 @@ struct Child<K> {
 /// The last block that was visited on a level.
 #[derive(Clone, Copy, Default)]
 enum Neighbour {
-    /// No block was visited yet: the next block is the first one of its level.
+    /// No block of the level was visited yet, so the next block is the first one of the level.
     #[default]
     First,
-    /// The block that was visited last, and its right sibling.
+    /// The block of the level that was visited last, and its right sibling.
     Block { pointer: u64, right: Option<u64> },
-    /// The last block could not be read, so its sibling is unknown.
+    /// The last block of the level could not be read, so its right sibling is unknown.
     Unknown,
 }
 

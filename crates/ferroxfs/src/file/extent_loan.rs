@@ -20,8 +20,8 @@ pub struct ExtentLoan<'a> {
 }
 
 thread_local! {
-    /// Number of loans that this thread has given and that have not ended. There are several if
-    /// loans are nested.
+    /// Number of loans that this thread has given and that have not ended. It is above 1 if loans
+    /// are nested.
     static LENT: Cell<u32> = const { Cell::new(0) };
 }
 

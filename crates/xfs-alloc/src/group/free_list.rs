@@ -61,12 +61,12 @@ impl GroupSpace {
     /// Allocates the blocks that the free list lacks, as far as the group has any. Returns `true`
     /// if any block was allocated.
     ///
-    /// A step that frees an excess block of the list only lengthens the list. Suppose that free
-    /// extents of one block exactly fill the leaves of the btrees. Freeing the excess block can
-    /// then split a leaf. A btree of two levels requires a longer list. The list takes blocks out
-    /// of the leaves, and the leaves are joined again. The list then has excess blocks. If freeing
-    /// an excess block could also shorten the list, each free could make more excess blocks, and
-    /// the chain would have no end.
+    /// The step that frees an excess block of the list calls this function, and never shortens the
+    /// list. Suppose that free extents of one block exactly fill the leaves of the btrees. Freeing
+    /// the excess block can then split a leaf. A btree of two levels requires a longer list. The
+    /// list takes blocks out of the leaves, and the leaves are joined again. The list then has
+    /// excess blocks. If freeing an excess block could also shorten the list, each free could make
+    /// more excess blocks, and the chain would have no end.
     pub(super) fn lengthen_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<bool> {
         let mut has_taken = false;
         loop {

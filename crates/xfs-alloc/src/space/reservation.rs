@@ -30,7 +30,7 @@ pub(crate) enum Account {
 #[doc(alias = "xfs_ag_resv")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserve {
-    /// The largest number of blocks that the btrees of this account can have together.
+    /// The largest number of blocks that the btrees of this account can grow to together.
     pub(crate) asked: u32,
     /// Number of reserved blocks that the btrees have not taken yet.
     pub(crate) left: u32,

@@ -20,7 +20,7 @@ use crate::{
     allocate_extent, defer_free, defer_map, defer_unmap,
 };
 
-/// The file of one thread. The file takes as many blocks as the thread can get.
+/// The file of one thread, which fills the file with as many blocks as it can get.
 struct Filler<'a> {
     journal: &'a Arc<Journal>,
     inode: InodeNumber,

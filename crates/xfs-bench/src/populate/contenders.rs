@@ -21,7 +21,7 @@ pub(super) struct PopulateJob<'a> {
 /// The inputs of the benchmark. They are the same for all compared programs.
 pub(super) struct PopulateInputs<'a> {
     arguments: &'a Arguments,
-    /// The path of the image or tree that a contender creates.
+    /// The path of the image or tree that a compared program creates.
     made: PathBuf,
     /// The path of a volume that contains the tree, for the jobs that extract it.
     filled: PathBuf,
@@ -111,7 +111,7 @@ impl<'a> PopulateInputs<'a> {
     }
 }
 
-/// Returns all contenders of all jobs. In each job ferroxfs comes first.
+/// Returns all contenders (compared programs) of all jobs. In each job ferroxfs comes first.
 pub(super) fn contenders<'a>(inputs: &'a PopulateInputs<'a>) -> Vec<PopulateJob<'a>> {
     let mut all = Vec::new();
     filling(inputs, &mut all);
@@ -120,7 +120,8 @@ pub(super) fn contenders<'a>(inputs: &'a PopulateInputs<'a>) -> Vec<PopulateJob<
     all
 }
 
-/// Adds a contender to `all`. The image or tree that it creates is removed before each run.
+/// Adds a contender (compared program) for the job `job` to `all`. The image or tree that the
+/// program creates is removed before each run.
 fn add<'a>(
     all: &mut Vec<PopulateJob<'a>>,
     inputs: &'a PopulateInputs<'a>,
