@@ -5,6 +5,7 @@
 //! clippy check are in `rustfmt.toml`, `clippy.toml` and the lint table.
 
 mod circles;
+mod doctests;
 mod documents;
 mod invariants;
 mod layers;
@@ -96,6 +97,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let metadata = serde_json::from_str(&metadata)?;
     let mut findings = layers::check(&metadata);
     findings.extend(modules::check(&files, &modules::roots(&metadata, root)));
+    findings.extend(doctests::check(&files, &metadata));
     findings.extend(documents::check(&files, &listed(root)));
     findings.extend(text::check(&files, &private_paths(root)));
     for file in files.iter().filter(|file| file.is_rust()) {
