@@ -2,7 +2,7 @@
 
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::BtreeKind;
-use xfs_format::{AgBlock, AgNumber, DiskAddr};
+use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr};
 
 use crate::volume::{SECTOR_BYTES, TestVolume, report};
 
@@ -40,6 +40,21 @@ fn check_zeroed_root(kind: BtreeKind) {
         let repaired = volume.repair(false);
         repaired.assert_clean();
         assert!(repaired.rules().contains(&"space"), "{:?}", repaired.rules());
+    }
+}
+
+/// A header with a right checksum states the number of another group, or of none. The repair must
+/// write nothing to that group.
+#[test]
+fn number_of_a_group_in_its_headers_damaged_is_set_again() {
+    for number in [0, u32::MAX] {
+        let volume = TestVolume::golden();
+        for (sector, kind) in [(1, BlockKind::Agf), (2, BlockKind::Agi)] {
+            let at = volume.geometry.header_disk_addr(AgNumber(1), sector);
+            // The number follows the magic number and the version.
+            volume.edit(at, kind, |bytes| bytes[8..12].copy_from_slice(&number.to_be_bytes()));
+        }
+        volume.repair(false).assert_clean();
     }
 }
 

@@ -38,7 +38,13 @@ pub(super) fn relink(patient: &mut Patient, number: AgNumber) -> Result<(), Repa
         }
     }
     let agi = match trees::agi(patient, number) {
-        Some(header) => Agi { unlinked: heads, ..header.header },
+        // The number and the length in a damaged header are those of another group.
+        Some(header) => Agi {
+            group: number,
+            length_blocks: geometry.ag_length(number),
+            unlinked: heads,
+            ..header.header
+        },
         None => Agi { unlinked: heads, ..without_btrees(&geometry, number) },
     };
     let block = headers::agi(&agi, &geometry);
