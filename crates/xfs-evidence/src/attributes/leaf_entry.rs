@@ -32,8 +32,8 @@ pub(super) fn entries<'a>(leaf: &AttrLeaf<'a>, trust: Trust) -> Vec<Option<LeafE
     let hashes: Vec<u32> = stored.iter().map(|entry| entry.hash.get()).collect();
     let read = leaf.entries().zip(&stored).enumerate();
     read.map(|(index, (entry, stored))| match entry {
-        // In a sound leaf the hash is not needed as a proof. A value that is no parent pointer still
-        // shows that the flag of one is wrong.
+        // In a sound leaf the hash is not needed as a proof. A value that is no parent pointer
+        // still shows that the flag of one is wrong.
         Ok(entry)
             if (trust == Trust::Sound && hash_of(&entry).is_some())
                 || is_believed(&entry, &hashes, index) =>

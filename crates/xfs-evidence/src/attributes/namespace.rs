@@ -1,8 +1,7 @@
 //! The namespace of an attribute whose flags are damaged.
 //!
 //! Owns: the choice of the namespace that was meant. Its flags differ from the stored flags by the
-//! fewest bits.
-//! A parent pointer is recognised by its value, or by its hash in a leaf.
+//! fewest bits. A parent pointer is recognised by its value, or by its hash in a leaf.
 
 use xfs_format::attr::{AttrFlags, Namespace};
 
@@ -77,29 +76,38 @@ mod tests {
     use super::{MeantNamespace, meant, of_short_flags};
     use xfs_format::attr::Namespace;
 
-    fn check(flags: u8, name: &[u8], is_pointer: bool, expected: (Namespace, bool)) {
+    fn certain(namespace: Namespace) -> MeantNamespace {
+        MeantNamespace { namespace, is_certain: true }
+    }
+
+    fn doubtful(namespace: Namespace) -> MeantNamespace {
+        MeantNamespace { namespace, is_certain: false }
+    }
+
+    /// Finds the namespace of damaged flags and compares it with the expected one. `is_pointer`
+    /// says whether the value is possible for a parent pointer.
+    fn check(flags: u8, name: &[u8], is_pointer: bool, expected: MeantNamespace) {
         let found = meant(flags, name, |namespace| namespace != Namespace::Parent || is_pointer);
-        let (namespace, is_certain) = expected;
-        assert_eq!(found, Some(MeantNamespace { namespace, is_certain }), "flags {flags:#x}");
+        assert_eq!(found, Some(expected), "flags {flags:#x}");
     }
 
     #[test]
     fn unknown_bit_in_flags_leaves_the_namespace_certain() {
-        check(0x10, b"a", false, (Namespace::User, true));
-        check(0x42, b"a", false, (Namespace::Trusted, true));
+        check(0x10, b"a", false, certain(Namespace::User));
+        check(0x42, b"a", false, certain(Namespace::Trusted));
         assert_eq!(of_short_flags(0x10), None);
     }
 
     #[test]
     fn flags_of_a_pointer_and_another_namespace_are_decided_by_the_value() {
-        check(0x0c, b"a", true, (Namespace::Parent, true));
-        check(0x0c, b"a", false, (Namespace::Security, true));
-        check(0x08, b"a", false, (Namespace::User, true));
+        check(0x0c, b"a", true, certain(Namespace::Parent));
+        check(0x0c, b"a", false, certain(Namespace::Security));
+        check(0x08, b"a", false, certain(Namespace::User));
     }
 
     #[test]
     fn flags_of_two_namespaces_are_decided_by_the_name() {
-        check(0x06, b"selinux", false, (Namespace::Security, false));
-        check(0x06, b"SGI_ACL_FILE", false, (Namespace::Trusted, false));
+        check(0x06, b"selinux", false, doubtful(Namespace::Security));
+        check(0x06, b"SGI_ACL_FILE", false, doubtful(Namespace::Trusted));
     }
 }

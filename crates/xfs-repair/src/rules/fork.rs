@@ -72,10 +72,11 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 /// is right.
 ///
 /// The reverse map is right if it agrees with the inode's count of blocks and the fork does not; or
-/// if the fork's blocks belong to another owner or to free space, and those of the map do not; or if
-/// the map only adds blocks to the fork that have no other owner and are not free. In the last case
-/// the inode is an older state: the map and the free space are two witnesses of the blocks. A
-/// directory is left out, because its other blocks state its names too.
+/// if the fork's blocks belong to another owner or to free space, and those of the map do not.
+///
+/// It is also right if it only adds blocks to the fork that have no other owner and are not free.
+/// Then the inode is an older state: the map and the free space are two witnesses of the blocks. A
+/// directory is left out, because parent pointers state its names too.
 fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let mut inodes = damage.disputed.clone();
     let has_wrong_count =
