@@ -14,9 +14,11 @@
 //! leaves in their place, and its reports must be true.
 //!
 //! A usual run has a few damages of each kind on a small volume. `FERROXFS_LONG=1` has more on a
-//! volume of some 46,000 names. `FERROXFS_SEED=N` selects other damages. `FERROXFS_TRIALS=N` or
-//! `FERROXFS_TRIALS=N..M` repeats single trials of a seed, and `FERROXFS_SHOW=1` prints each damage
-//! and the actions of each repair.
+//! volume of some 46,000 names. `FERROXFS_SEED=N` selects other damages.
+//!
+//! `FERROXFS_TRIALS=N` or `FERROXFS_TRIALS=N..M` runs the trials with these numbers only, and
+//! `FERROXFS_SHOW=1` prints each damage and the actions of each repair. The kernel places blocks
+//! differently from run to run, so a number can stand for the damage of another field.
 
 mod base;
 #[path = "../damage/contents.rs"]
