@@ -1,8 +1,8 @@
 //! Entries with damaged fields in a leaf of attributes.
 //!
-//! Owns: the choice of the entries of a leaf that can be believed, and corrections of single fields.
-//! The hash of an entry confirms the name and the flags of the entry: it distinguishes a parent
-//! pointer from other attributes, and a local value from a remote one.
+//! Owns: the choice of the entries of a leaf that can be believed, and corrections of single
+//! fields. The hash of an entry confirms the name and the flags of the entry: it distinguishes a
+//! parent pointer from other attributes, and a local value from a remote one.
 
 use xfs_format::attr::leaf::AttrLeafEntryDisk;
 use xfs_format::attr::{AttrEntry, AttrFlags, AttrLeaf, Namespace};
