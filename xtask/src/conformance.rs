@@ -92,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// Returns the sentence below the heading.
+    /// Returns the sentence that stands below the heading of this kind on the page.
     const fn text(self) -> &'static str {
         match self {
             Self::Pjdfstest => "System calls of POSIX, on a mount.",

@@ -116,7 +116,7 @@ struct Demo {
     results: Vec<SceneResult>,
 }
 
-/// A line of the summary.
+/// The result of one scene: a line of the demo's summary.
 struct SceneResult {
     scene: &'static str,
     text: String,

@@ -48,7 +48,7 @@ pub(crate) struct ReadSelection {
     pub(crate) xattrs: bool,
     /// The runs of blocks that are shared with other files.
     pub(crate) sharing: bool,
-    /// The number of blocks in the realtime section.
+    /// The number of blocks that each file has in the realtime section.
     pub(crate) realtime: bool,
 }
 

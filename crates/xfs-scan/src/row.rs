@@ -189,7 +189,7 @@ impl ByteList {
         self.ends.clear();
     }
 
-    /// Adds one string.
+    /// Adds one string. `write` appends the bytes of the string to the vector that it gets.
     pub fn push(&mut self, item: &[u8]) {
         self.push_with(|bytes| bytes.extend_from_slice(item));
     }

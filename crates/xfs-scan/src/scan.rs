@@ -166,7 +166,7 @@ impl ScanRun<'_, '_> {
         if needs_paths { self.scan_with_paths(&scope) } else { self.scan_straight(&scope) }
     }
 
-    /// Reads units and emits the rows of each unit at once.
+    /// Reads the units, and emits the rows of each unit as soon as it was read.
     fn scan_straight(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
         let context = self.context(scope.source, scope.memory, None);
         let units = scope.plan.units();

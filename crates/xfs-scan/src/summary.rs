@@ -64,7 +64,8 @@ pub struct RankedInode {
     pub path: Vec<u8>,
 }
 
-/// Orders by measure. Of two inodes with equal measures, that with the lower number ranks higher.
+/// Orders inodes by the measure of their list (bytes, entries or extents). Of two inodes with equal
+/// measures, that with the lower number ranks higher.
 impl Ord for RankedInode {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |big: &Self| (big.measure, Reverse(big.ino));

@@ -170,7 +170,8 @@ pub(crate) fn note_lock(scope: usize) {
     note(scope, |counters| &counters.locks);
 }
 
-/// Returns the writes and locks of all threads of the process so far, by scope.
+/// Returns how many atomic writes and lock acquisitions all threads of the process have made so
+/// far, by scope.
 #[must_use]
 pub fn counts() -> Counts {
     let registry = registry();
@@ -200,7 +201,8 @@ pub fn volume_places() -> BTreeMap<String, u64> {
     by_name
 }
 
-/// Returns the writes and locks of the calling thread so far, by scope.
+/// Returns how many atomic writes and lock acquisitions the calling thread has made so far, by
+/// scope.
 #[must_use]
 pub fn thread_counts() -> Counts {
     let mut counts = Counts::default();

@@ -36,7 +36,7 @@ impl<T> Slots<T> {
         Self { slots: (0..count).map(|_| CachePadded::new(make())).collect() }
     }
 
-    /// Returns the calling thread's slot.
+    /// Returns the part of the value that is in the calling thread's slot.
     #[inline]
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "masked by a length that is a power of two")]

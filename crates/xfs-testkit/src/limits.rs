@@ -74,8 +74,8 @@ pub fn run_with_threads(test: &str, body: impl FnOnce(&ThreadLimit)) {
 pub struct ThreadLimit {
     /// Number of threads that the process had before the body started.
     threads: u64,
-    /// Address space in bytes that was in use before the body started. Stacks of ended threads are
-    /// kept for new threads and count towards the limit.
+    /// Address space in bytes that was in use before the body of the test started. Stacks of ended
+    /// threads are kept for new threads and count towards the limit.
     bytes: u64,
 }
 

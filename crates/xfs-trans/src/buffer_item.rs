@@ -67,7 +67,8 @@ enum BlockState {
     Used,
     /// A transaction that is not committed yet has freed the blocks.
     Freed,
-    /// The transaction is committed: the cancellation of the buffer is in the log.
+    /// The transaction that freed the blocks is committed: the cancellation of the buffer is in the
+    /// log.
     FreedInLog,
     /// The buffer has left the cache: its cancellation is durable, or it was created for newly
     /// allocated blocks (claimed) and never changed.

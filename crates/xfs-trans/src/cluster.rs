@@ -41,7 +41,7 @@ struct RecordList {
     newest: Vec<Weak<InodeRecord>>,
     /// Records of freed inodes, whose index in the cluster now belongs to a newer record.
     older: Vec<Weak<InodeRecord>>,
-    /// Number of records that may be added before the next sweep.
+    /// Number of records that may be added before the entries of dropped records are removed.
     until_sweep: usize,
 }
 
@@ -91,7 +91,7 @@ impl ClusterRecords {
 
     /// Removes the entry of a record that is being dropped: a weak reference would keep its memory.
     /// The thread that drops a record may hold any lock, also that of the list. So the function
-    /// does nothing if the list is locked; the next sweep removes the entry.
+    /// does nothing if the list is locked; `RecordList::sweep` removes the entry later.
     pub(crate) fn forget(&self, index: u32, record: *const InodeRecord) {
         let Some(mut listed) = self.0.try_lock() else { return };
         let place = listed.newest.get_mut(index as usize);

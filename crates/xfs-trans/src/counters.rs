@@ -127,8 +127,8 @@ impl Counters {
         Ok(())
     }
 
-    /// Pays the debt and fills the pool from `blocks` returned blocks. Returns the number of blocks
-    /// left over.
+    /// Uses `blocks` returned blocks to pay the debt of the pool, and then to fill the pool.
+    /// Returns the number of blocks left over.
     #[cold]
     fn fill_pool(&self, blocks: u64) -> u64 {
         let mut pool = self.pool.lock();

@@ -152,7 +152,8 @@ pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>>
     }
 }
 
-/// Returns the regions of the completion that ends the intent `id`, which carries these payloads.
+/// Returns the log regions of the completion that ends the intent `id`. The intent carries these
+/// payloads.
 pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;
     let kind = payloads.first().and_then(|first| first.kind().completion());

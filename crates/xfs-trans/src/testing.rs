@@ -172,7 +172,8 @@ pub fn recover(device: &SharedDevice) -> (Arc<Journal>, Vec<OpenIntent>) {
     (journal, open)
 }
 
-/// Changes the core of a joined inode, starting from the record's current image.
+/// Changes the core of an inode that `tx` has joined. `change` gets the core of the record's
+/// current image.
 pub fn change_core<R>(
     tx: &mut Transaction<'_>,
     record: &Arc<InodeRecord>,

@@ -94,8 +94,8 @@ pub fn metadata_of(
     numbers.iter().map(of).collect()
 }
 
-/// Rounds an inode number down to a multiple of 64. The inode cache keeps the tags of the 64 inodes
-/// from such a number on in one word.
+/// Rounds an inode number down to a multiple of 64. The inode cache keeps the tags (the marks that
+/// a walk looks for) of 64 consecutive inodes in one word; the result is the first of these inodes.
 pub fn word_of(number: InodeNumber) -> InodeNumber {
     InodeNumber(number.0 - number.0 % u64::from(u64::BITS))
 }

@@ -57,7 +57,7 @@ pub use state::{Contents, ContentsState, Shown};
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
 
-/// The kind of operation as which a change of contents breaks layout leases.
+/// The kind of access with which a change of contents breaks layout leases: writing.
 const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
 
 /// When the bytes of a write reach the device, and which checks they pass.
@@ -427,9 +427,9 @@ impl<'a> OpenContents<'a> {
         flushed.map(|()| bytes)
     }
 
-    /// Records whether the file has preallocated blocks past its end, and tags or untags it for the
-    /// flusher. Called when no bytes are buffered any more. `was_buffered` says whether bytes were
-    /// buffered just before.
+    /// Records whether the file has preallocated blocks past its end, and sets or removes the tag
+    /// that marks the file for the flusher. Called when no bytes are buffered any more.
+    /// `was_buffered` says whether bytes were buffered just before.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());
         let was_ahead = self.has(AHEAD);
@@ -469,7 +469,7 @@ impl<'a> OpenContents<'a> {
         failure.map_or(Ok(()), |error| Err(*error))
     }
 
-    /// Returns the number of blocks that the inode counts.
+    /// Returns the number of blocks that the file uses, from the core of its inode.
     fn blocks(&self) -> u64 {
         self.entry.live().inode().core().blocks
     }

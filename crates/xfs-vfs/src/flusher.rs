@@ -45,12 +45,12 @@ use xfs_sync::{
 };
 use xfs_trans::Upkeep;
 
-/// Number of passes within the time after which written bytes are durable.
+/// Number of passes of the flusher in the time after which written bytes are durable.
 const PASSES: u32 = 5;
 /// Number of the pass that flushes a buffer, counted from the pass that follows the first byte.
 pub(crate) const FLUSH_PASSES: u64 = 2;
-/// Number of the pass that waits for the contents lock, counted as `FLUSH_PASSES` is. After it,
-/// enough time is left for the device.
+/// Number of the pass that waits for a file's contents lock if the pass before it found the lock
+/// held. Counted as `FLUSH_PASSES` is. After this pass, enough time is left for the device.
 pub(crate) const WAIT_PASSES: u64 = FLUSH_PASSES + 1;
 const _: () = assert!(WAIT_PASSES < PASSES as u64);
 /// A file that was not written to for this time loses its preallocated blocks.
@@ -64,7 +64,7 @@ const CLAIM_BYTES: u64 = 64 << 10;
 /// the counter that they share. An open file takes about as much memory in any case.
 const UNCLAIMED_BYTES: u64 = 4 << 10;
 
-/// Phase: the thread waits until a buffer begins.
+/// Phase: the flusher thread sleeps until some file begins to buffer bytes.
 const ASLEEP: u32 = 0;
 /// Phase: no buffer has begun since the last pass began.
 const QUIET: u32 = 1;
@@ -84,7 +84,7 @@ pub struct Flusher {
     /// Bytes of memory that buffers have claimed.
     claimed_bytes: AtomicU64<Volume>,
     closed: Mutex<bool, Volume>,
-    /// Notified when the volume is closed, or when the thread must wake.
+    /// Notified when the volume is closed, or when the flusher thread must wake.
     changed: Condvar<Volume>,
     /// The first error of a background write, kept because no caller waited for that write.
     failure: Mutex<Option<Error>, Volume>,

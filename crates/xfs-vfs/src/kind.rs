@@ -22,7 +22,8 @@ pub type InodeCache = xfs_icache::InodeCache<JournalStore<VolumeKind>>;
 /// A cached inode of a volume.
 pub type CachedInode = xfs_icache::CachedInode<VolumeKind>;
 
-/// References to inodes that all handles made on one processor share.
+/// References to inodes, by the processor on which they were made. All handles that were made on
+/// one processor share one reference to an inode.
 pub type PerCpuRefs = xfs_icache::PerCpuRefs<JournalStore<VolumeKind>>;
 
 /// One reference to an inode, shared by all handles that were made on one processor.

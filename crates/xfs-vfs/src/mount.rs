@@ -51,7 +51,8 @@ pub struct Mount {
     pub flusher: Flusher,
     /// Whether small writes are buffered, so that they reach the device as large ones.
     pub joins_writes: bool,
-    /// References to inodes that all handles made on one processor share.
+    /// References to inodes, by the processor on which they were made. All handles that were made
+    /// on one processor share one reference to an inode.
     pub refs: PerCpuRefs,
     /// Results of lookups: the inode that a name means.
     pub dentries: DentryCache,

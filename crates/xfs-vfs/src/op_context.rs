@@ -23,8 +23,8 @@ pub struct OpContext<'a> {
     pub mount: &'a Mount,
     /// The caller.
     pub caller: Caller<'a>,
-    /// Guard of this operation. `None` if the operation is a part of a larger one, which holds the
-    /// guard.
+    /// Guard that keeps the volume from being frozen during this operation. `None` if the operation
+    /// is a part of a larger one, which holds the guard.
     guard: Cell<Option<WriteGuard<'a>>>,
 }
 

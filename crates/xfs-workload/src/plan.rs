@@ -118,8 +118,9 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// The numbers of threads: each workload runs once with each of these numbers.
     pub threads: Vec<usize>,
-    /// Number of files per thread. If there are more threads than processors, the total is that for
-    /// as many threads as processors. `fsync` creates as many files as its log needs.
+    /// Number of files per thread. If there are more threads than processors, all threads together
+    /// get as many files as one thread per processor would get. `fsync` creates as many files as
+    /// its log needs.
     pub files: u64,
     /// Number of repetitions of every measurement. The shortest time counts.
     pub runs: u32,

@@ -26,7 +26,8 @@ pub struct Report {
     pub machine: Machine,
     /// The plan of the run.
     pub plan: Plan,
-    /// The shape of the kernel's volume, if the kernel took part.
+    /// The number of groups and the log size of the kernel's volume, and whether it has parent
+    /// pointers. `None` if the kernel took no part.
     pub kernel_volume: Option<VolumeShape>,
     /// The measurements of the run.
     pub measurements: Vec<Measurement>,

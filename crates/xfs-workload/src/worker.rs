@@ -219,7 +219,7 @@ fn unavailable(why: String) -> WorkloadError {
 
 struct Worker {
     child: Child,
-    /// The standard input of the worker. It is `Some` until the worker must end.
+    /// The standard input of the worker. Set to `None`, which closes it, when the worker must end.
     input: Option<ChildStdin>,
     /// The lines that the worker writes to its standard output.
     replies: mpsc::Receiver<io::Result<String>>,

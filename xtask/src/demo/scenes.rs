@@ -146,7 +146,8 @@ fn damage(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Works on a mounted volume, if this user can mount on this machine.
+/// Mounts a volume, copies files on it with `cp`, and unmounts it, if this user can mount on this
+/// machine. Then lists the copied files without the mount.
 fn mount(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("2. Mount it, and any program works on it.");
     if let Some(reason) = no_mount() {

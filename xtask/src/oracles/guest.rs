@@ -135,7 +135,8 @@ fn unpack_module(file: &Path, target: &Path) -> Result<(), Error> {
     command::run(Command::new(program).args(["-d", "-c", "-q"]).arg(file).stdout(output))
 }
 
-/// Returns the modules below a folder by name.
+/// Finds the kernel modules below `folder`. Returns the path of each module's file, by the module's
+/// name.
 fn module_files(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Error> {
     let mut files = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];

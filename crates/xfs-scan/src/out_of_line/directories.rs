@@ -166,7 +166,7 @@ impl OutOfLineReader<'_> {
         }
     }
 
-    /// Reads the listed blocks in disk order and empties the list.
+    /// Reads the directory blocks in `blocks` in disk order, and empties `blocks`.
     fn read_blocks(
         &mut self,
         blocks: &mut Vec<DirectoryBlock>,

@@ -19,7 +19,8 @@ fn classes(all: &[InodeTotals]) -> Value {
     .collect()
 }
 
-/// Returns the smallest value that belongs to a class.
+/// Returns the smallest value in the class with index `class`. A class is the range of values from
+/// one power of two to the next.
 fn least(class: usize) -> u64 {
     let shift = class.checked_sub(1).and_then(|shift| u32::try_from(shift).ok());
     shift.and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)

@@ -73,8 +73,8 @@ pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
     fill(attr, &image.attr);
 }
 
-/// Encodes a device number. A number that does not fit was refused when the inode was created or
-/// read.
+/// Encodes a device number. A number that does not fit into the 32 bits on disk was refused when
+/// the inode was created or read.
 pub(super) fn encode_device(device: DeviceNumber) -> u32 {
     device.encode().expect("the device number of an inode fits its 32 bits")
 }

@@ -385,7 +385,7 @@ impl<'c> OpContext<'c> {
     }
 }
 
-/// Returns the cached inode of an optional reference.
+/// Returns the cached inode of `reference`, or `None` if there is no reference.
 fn entry_in<'r>(reference: &'r Option<InodeRef<&Mount>>) -> Option<&'r CachedInode> {
     reference.as_ref().map(|reference| &***reference)
 }

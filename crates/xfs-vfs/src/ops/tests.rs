@@ -342,8 +342,8 @@ fn references_stay_sharded_until_the_last_name_is_gone() {
 }
 
 /// Holds the rename lock and exchanges names in two directories. Checks that an exchange of files
-/// does not wait for the lock, and one that moves a directory does. Two concurrent moves could make
-/// a directory its own ancestor.
+/// does not wait for the lock, and that an exchange that moves a directory does. Two concurrent
+/// moves could make a directory its own ancestor.
 #[test]
 fn exchange_that_moves_a_directory_waits_for_other_moves() {
     check(|context, root| {

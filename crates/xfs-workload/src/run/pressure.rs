@@ -116,7 +116,7 @@ fn by_kernel(
 /// Runs the lookups in a process in a memory cgroup. `found` is the memory that an earlier run
 /// took. The limit of the group then leaves a tenth of the memory that the inodes took in that run.
 /// Without `found` there is no limit. Returns the memory that this run takes. Returns `None`, and
-/// records the reason, if this machine cannot do it.
+/// records the reason, if this machine cannot run a process in a memory cgroup.
 fn bounded(
     session: &mut Session<'_>,
     path: &Path,
@@ -165,7 +165,7 @@ struct Visit {
 }
 
 /// Creates the files, runs `look` with cold caches, and records the result. `look` looks the files
-/// up. With its times it returns the memory for inodes in bytes, if known.
+/// up. It returns the times of the lookups and, if known, the memory in bytes that the inodes take.
 fn visit<T: WorkTarget>(
     session: &mut Session<'_>,
     target: &mut T,

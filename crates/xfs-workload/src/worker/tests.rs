@@ -85,8 +85,8 @@ fn worker_that_never_answers_times_out() {
     assert!(patience(&Work::new(1, 6_000_000)) > Duration::from_secs(600));
 }
 
-/// Passes a request for a directory that is not on XFS to [`serve`](super::serve). Checks that it
-/// understands the request and answers with the reason why it fails.
+/// Passes a request for a directory that is not on XFS to [`serve`](super::serve). Checks that
+/// `serve` understands the request and answers with the reason for the failure.
 #[test]
 fn request_is_served() {
     let request = super::WorkerRequest { path: "/proc".into(), work: Work::new(1, 3) };

@@ -57,13 +57,13 @@ fn expand(code: &str) -> Vec<Vec<&str>> {
 #[derive(Default)]
 struct Tree<'a> {
     rest: &'a str,
-    /// Whether the next token may be a segment or a group.
+    /// Whether the last token was `::`, so that the next one may be a segment or a group in braces.
     follows_colons: bool,
     /// The segments of the current path that have been read.
     path: Vec<&'a str>,
     /// For each group of braces that is open, the number of segments before the group.
     groups: Vec<usize>,
-    /// The paths that are complete.
+    /// The paths that have been read to their end.
     paths: Vec<Vec<&'a str>>,
 }
 
@@ -87,9 +87,9 @@ impl Tree<'_> {
         Some(())
     }
 
-    /// Adds the current path to the complete ones. Inside a group, continues after the next comma
-    /// or closing brace, and skips a renaming with `as` before it. Outside of groups the tree ends:
-    /// returns `None`.
+    /// Ends the current path, and adds it to `paths`. Inside a group, continues after the next
+    /// comma or closing brace, and skips a renaming with `as` before it. Outside of groups the tree
+    /// ends: returns `None`.
     fn end_path(&mut self) -> Option<()> {
         let start = self.groups.last().copied().unwrap_or(0);
         if self.path.len() > start {

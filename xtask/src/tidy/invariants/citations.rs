@@ -70,7 +70,8 @@ pub(super) fn of(file: &File) -> BTreeSet<Citation> {
 }
 
 impl Lines<'_> {
-    /// Returns the citations of a line that count.
+    /// Returns the citations of a line that the rule accepts: in a literal, in a comment on a
+    /// check, or anywhere in a test.
     fn citations(&self, index: usize) -> Vec<Citation> {
         let Some(line) = self.lines.get(index) else { return Vec::new() };
         if line.text.starts_with("//!") {

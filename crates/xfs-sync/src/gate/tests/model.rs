@@ -19,7 +19,7 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// Increments the count twice. An odd count shows a thread that is between the two.
+/// Increments the count twice. While the count is odd, a thread is between the two increments.
 fn change(count: &AtomicU64<Object>) {
     count.fetch_add(1, Ordering::Relaxed);
     count.fetch_add(1, Ordering::Relaxed);

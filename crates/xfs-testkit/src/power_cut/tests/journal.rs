@@ -63,7 +63,8 @@ pub(super) fn atomicity() -> Atomicity {
     Atomicity::default().torn(PAYLOAD..LENGTH)
 }
 
-/// Lets the journal write `versions` versions, with the mistake `mutant` or without a mistake.
+/// Lets the journal write the versions 1 to `versions` of its two blocks, with the mistake `mutant`
+/// or without a mistake.
 pub(super) fn run(versions: u8, mutant: Option<Mutant>) -> JournalRun {
     let device = RecordingDevice::new(Arc::new(MemoryDevice::new(LENGTH)));
     let promised = (1..=versions).map(|version| write_version(&device, version, mutant)).collect();

@@ -13,7 +13,7 @@ use crate::{Journal, Transaction, testing};
 const BLOCK: u32 = 4096;
 /// The offset in bytes of the target in a symbolic link block.
 const TARGET: usize = 56;
-/// Number of bytes of the target.
+/// Length in bytes of the symbolic link targets in these tests.
 const TARGET_BYTES: usize = 1000;
 
 /// Returns the address of a block that no file of the new volume uses.

@@ -38,8 +38,8 @@ fn read(journal: &Arc<Journal>) -> State {
     State { inodes, buffer: u32::from_be_bytes(label) }
 }
 
-/// Commits changes to two inodes and often the buffer, as one transaction or as a chain. Forces the
-/// log now and then. Returns the states and the forces.
+/// Commits changes to two inodes, and often to a buffer, as one transaction or as a chain. Forces
+/// the log now and then. Returns the states and the forces.
 fn work(journal: &Arc<Journal>, device: &RecordingDevice, prng: &mut Prng) -> History {
     let mut states = vec![read(journal)];
     let mut durable = Vec::new();

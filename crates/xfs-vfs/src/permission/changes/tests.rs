@@ -104,9 +104,9 @@ fn new_owner_of_a_set_id_file_takes_the_power_of_the_old_one() {
     check(&Credentials::new(OTHER, OTHER), FILE | 0o755, &nothing, true);
 }
 
-/// Compares the bits that callers inside and outside of the file's group must not set. Outside, a
-/// chmod and a chown of a file withhold the set-group-ID bit. A chown of a directory leaves its
-/// mode unchanged.
+/// Compares the bits that callers inside and outside of the file's group must not set. For a caller
+/// outside of the group, a chmod and a chown of a file withhold the set-group-ID bit. A chown of a
+/// directory leaves its mode unchanged.
 #[test]
 fn set_group_id_is_withheld_outside_of_the_group() {
     let withheld = |me: &Credentials, mode: u16, changes: &SetAttributes| {

@@ -1,4 +1,5 @@
-//! Owner and mode of new files, for callers in and outside of the group of the directory.
+//! Checks the owner and the mode of new files, for callers in and outside of the group of the
+//! directory.
 
 use xfs_format::{DiskAddr, InodeNumber, StructureAddress, Superblock};
 
