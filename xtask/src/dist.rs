@@ -2,8 +2,8 @@
 //! `target/dist`.
 //!
 //! Owns: building one static binary, the files made from that binary (a Debian package, a bill of
-//! materials, checksums), the limit on its size, and trying the result in an empty root. Does
-//! **not** own: uploading anything.
+//! materials, checksums), the limit on its size, and installing and running the result in an empty
+//! root directory. Does **not** own: uploading anything.
 //!
 //! - The same checkout and toolchain give the same files, byte for byte: times come from
 //!   `SOURCE_DATE_EPOCH` or the last commit, and no path of this machine is in the binary.
@@ -65,7 +65,8 @@ pub(crate) fn install() -> Result<(), Error> {
     binary::install()
 }
 
-/// Builds all files, prints their names, and tries the package.
+/// Builds all files and prints their names. Then installs the Debian package in an empty root
+/// directory and checks that the program in it runs.
 pub(crate) fn run(root: &Path, options: Options) -> Result<Dist, Error> {
     let folder = options.folder(root);
     if folder.exists() {

@@ -33,8 +33,8 @@ pub(crate) enum Error {
     /// A program is missing, and only root can install it.
     #[error("{program} is not installed: install the Debian package {package}")]
     Missing { program: &'static str, package: &'static str },
-    /// No time is known that the files of `dist` could get. It must not be the current time, so
-    /// that two runs make the same files.
+    /// The timestamp for the files of `dist` is not known. It must not be the current time, so that
+    /// two runs make the same files.
     #[error("this tree has no commits: set SOURCE_DATE_EPOCH")]
     NoEpoch,
     /// A file of records is damaged.

@@ -20,7 +20,8 @@ use crate::report::Report;
 use crate::tidy;
 
 /// Arguments of `cargo test` for the tests that need atomic writes and locks counted by scope, of
-/// crates and of whole operations. One call compiles the crates below all of them only once.
+/// crates and of whole operations. One call for all these tests compiles the crates that they use
+/// only once.
 const COUNTING: [&str; 19] = [
     "--lib",
     "--test",
@@ -81,8 +82,9 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     if report.failed() == 0 { Ok(()) } else { Err(Error::TestsFailed) }
 }
 
-/// Builds the package that users install, but with less optimisation, and tries the package in an
-/// empty root. Then plays the demo with its program, as root and as an ordinary user.
+/// Builds the package that users install, but with less optimisation, and installs and runs the
+/// package in an empty root directory. Then plays the demo with its program, as root and as an
+/// ordinary user.
 fn program(root: &Path, report: &mut Report) {
     let program = quick_dist(root, report);
     let began = Instant::now();

@@ -76,7 +76,7 @@ pub(crate) trait RowEncoder: Send {
     fn account(&mut self, account: &Account) -> Result<(), ScanError>;
     /// Returns the number of bytes that are encoded or wait to be encoded.
     fn size_bytes(&self) -> usize;
-    /// Returns the finished piece.
+    /// Ends the encoding, and returns the encoded piece.
     fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError>;
 }
 

@@ -282,7 +282,7 @@ fn is_generation(stated: u32, actual: u32) -> bool {
     stated == 0 || stated == actual
 }
 
-/// Writes paths for one worker.
+/// Writes the paths of inodes for one worker thread, and caches the paths of recent directories.
 pub(crate) struct PathWriter<'a> {
     table: &'a DirectoryTable,
     cached: Vec<CachedPath>,

@@ -406,7 +406,7 @@ fn split_run<'s>(
     spans.split_at_checked(length)
 }
 
-/// Iterates over the indexes of the set bits, in ascending order.
+/// Iterates over the indexes of the bits that are set in a number, in ascending order.
 struct SetBits(u64);
 
 impl Iterator for SetBits {

@@ -45,7 +45,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the increase since the count `earlier`.
+    /// Returns by how much each count has grown since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: Tally, then: Tally| Tally {

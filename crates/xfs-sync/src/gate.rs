@@ -39,7 +39,8 @@ pub struct Gate {
 #[must_use = "dropping the guard leaves the gate"]
 pub struct GateGuard<'gate> {
     gate: &'gate Gate,
-    /// The count that the entry incremented, which the drop decrements (I2).
+    /// The count of threads to which entering the gate added one. Dropping the guard subtracts one
+    /// from it (I2).
     count: &'gate AtomicU64<Slot>,
 }
 

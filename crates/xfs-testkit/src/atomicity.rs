@@ -28,8 +28,8 @@ impl Default for Atomicity {
 }
 
 impl Atomicity {
-    /// Returns the rules for the volume with this superblock. They cover an internal log. The
-    /// caller adds the ranges of file data with `torn`.
+    /// Returns the rules for the volume with this superblock. If the volume has an internal log,
+    /// writes to it are torn into sectors. The caller adds the ranges of file data with `torn`.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Self {
         let geometry = &superblock.geometry;

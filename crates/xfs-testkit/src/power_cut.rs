@@ -206,7 +206,7 @@ impl Flushed {
     }
 }
 
-/// The requests that a cut may lose, from the first one on that no flush covers.
+/// The requests that a power cut may lose. They begin with the first request that no flush covers.
 struct UnflushedWindow<'a> {
     /// Number of requests before the window.
     start: usize,
@@ -289,8 +289,8 @@ enum SurvivalPattern {
 
 struct Sample {
     pattern: SurvivalPattern,
-    /// Out of 8 writes, the number that survive on average. For a torn write, it is the number of
-    /// units that survive out of 8.
+    /// Out of 8 writes, the number that survive on average. The same share of the units of a torn
+    /// write survives.
     eighths: usize,
     /// Out of 8 surviving writes, the number that are torn on average.
     torn_eighths: usize,

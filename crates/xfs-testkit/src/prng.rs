@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// A random number generator for tests (SplitMix64). Its numbers are not fit for secrets.
+/// A random number generator for tests (SplitMix64). Its numbers can be predicted, so they must not
+/// be used as secrets.
 #[derive(Clone, Debug)]
 pub struct Prng(u64);
 

@@ -98,8 +98,8 @@ impl Scheduler {
         chosen.map(|(waiting, ticket)| self.gate.release(waiting, ticket))
     }
 
-    /// Releases the first held request that `chooses` accepts and returns it when it is done. The
-    /// order is that of `waiting`. Returns `None` if `chooses` accepts no request.
+    /// Releases the first held request that `chooses` accepts, in the order of `waiting`. Returns
+    /// the request when it is done, or `None` if `chooses` accepts no request.
     pub fn release_first(&mut self, chooses: impl Fn(&HeldRequest) -> bool) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = waiting.into_iter().find(|(waiting, _)| chooses(waiting));

@@ -56,7 +56,7 @@ mod image;
 struct PendingFields {
     /// The parts that were changed since they were last copied into the cluster.
     dirty: LoggedFields,
-    /// The parts that were copied into the cluster, whose write has not ended yet.
+    /// The parts that were copied into the cluster. The write of the cluster has not ended yet.
     #[doc(alias = "ili_last_fields")]
     flushing: LoggedFields,
 }
@@ -228,9 +228,8 @@ impl InodeRecord {
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
 
-    /// Decodes the image from the cluster. This is the latest image: the thread that copied the
-    /// image into the cluster first copied it and then removed it from the record, under the lock
-    /// `contents`.
+    /// Decodes the image from the cluster. This is the latest image: under the lock `contents`, a
+    /// thread first copied the image into the cluster and then removed the image from the record.
     fn reread(&self) -> Result<InodeImage> {
         let context = self.context();
         let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };
@@ -374,8 +373,8 @@ impl InodeRecord {
         Some(FlushedInode { record: Arc::clone(self), lsn })
     }
 
-    /// Records that the write of the copied inode has ended. If all parts are on disk now, the
-    /// image is dropped (I5).
+    /// Records that the write of the cluster, into which the inode was copied, has ended. If all
+    /// parts are on disk now, the image is dropped (I5).
     pub(crate) fn written(&self) {
         let mut contents = self.contents.write();
         let mut logged = self.logged.lock();
@@ -458,8 +457,8 @@ impl LogItem for InodeRecord {
         crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, in_place)
     }
 
-    /// Prevents the inode from being written: the log is shut down, or the image holds a change of
-    /// a cancelled transaction, which the log does not have (I4).
+    /// Prevents the inode from being written, because the log is shut down, or because the image
+    /// holds a change of a cancelled transaction, which the log does not have (I4).
     fn abandon(&self) {
         self.lost.store(true, Ordering::Release);
     }

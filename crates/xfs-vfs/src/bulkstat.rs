@@ -56,9 +56,9 @@ pub enum BulkPath {
 pub struct InodeChunkUse {
     /// The number of the chunk's first inode.
     pub start: InodeNumber,
-    /// A bit for each inode that is on disk. Bit 0 is inode `start`.
+    /// A bit for each inode of the chunk: 1 if the inode exists on disk. Bit 0 is inode `start`.
     pub present: u64,
-    /// A bit for each inode that is in use.
+    /// A bit for each inode of the chunk: 1 if the inode is in use. Bit 0 is inode `start`.
     pub allocated: u64,
 }
 

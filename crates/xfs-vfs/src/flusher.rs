@@ -66,9 +66,9 @@ const UNCLAIMED_BYTES: u64 = 4 << 10;
 
 /// Phase: the flusher thread sleeps until some file begins to buffer bytes.
 const ASLEEP: u32 = 0;
-/// Phase: no buffer has begun since the last pass began.
+/// Phase: no file has begun to buffer bytes since the last pass began.
 const QUIET: u32 = 1;
-/// Phase: a buffer has begun since the last pass began.
+/// Phase: a file has begun to buffer bytes since the last pass began.
 const BEGUN: u32 = 2;
 
 /// The schedule of flusher passes, and the first error that a pass could report to no caller.
@@ -76,7 +76,7 @@ pub struct Flusher {
     /// Number of passes that have begun so far.
     passes: AtomicU64<Volume>,
     phase: AtomicU32<Volume>,
-    /// Held while a pass runs, so that `hold_passes` can wait for its end.
+    /// Held while a pass runs, so that `hold_passes` can wait for the end of the pass.
     passing: Mutex<(), Volume>,
     between: Duration,
     /// Number of passes without a write to a file after which its preallocated blocks are freed.

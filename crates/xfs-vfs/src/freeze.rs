@@ -141,8 +141,8 @@ impl Mount {
         self.end_put_off();
     }
 
-    /// Puts off the freeing of a file's preallocated blocks, which the end of writing would do now,
-    /// until the volume is thawed. The caller holds a reference to the file.
+    /// Puts off the freeing of a file's preallocated blocks until the volume is thawed. Without a
+    /// freeze, the end of writing would free them now. The caller holds a reference to the file.
     pub(crate) fn put_off_end(&self, entry: &Arc<CachedInode>) {
         self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(|| {
             entry.share();

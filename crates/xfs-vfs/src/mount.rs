@@ -47,7 +47,8 @@ pub struct Mount {
     pub clock: Clock,
     /// How operations write parent pointers.
     pub(crate) parents: ParentPath,
-    /// Schedule by which buffered bytes are written without a request.
+    /// The schedule by which the flusher thread writes buffered bytes that no caller has asked to
+    /// write.
     pub flusher: Flusher,
     /// Whether small writes are buffered, so that they reach the device as large ones.
     pub joins_writes: bool,

@@ -36,7 +36,7 @@ pub struct SharedWrites {
     pub volume_places: BTreeMap<String, u64>,
 }
 
-/// Numbers of writes and locks of memory of one scope.
+/// Number of writes to memory of one scope, and of acquisitions of locks of that scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopeCount {
     /// Number of atomic stores and read-modify-writes.
@@ -108,8 +108,8 @@ impl Counted {
     }
 }
 
-/// Returns the writes of all threads of this process up to now. Returns `None` in a build that does
-/// not count them.
+/// Returns how many writes and lock acquisitions all threads of this process have made up to now.
+/// Returns `None` in a build that does not count them.
 #[cfg(feature = "count")]
 #[must_use]
 pub fn shared_writes() -> Option<SharedWrites> {
@@ -124,8 +124,8 @@ pub fn shared_writes() -> Option<SharedWrites> {
     })
 }
 
-/// Returns the writes of all threads of this process up to now. Returns `None` in a build that does
-/// not count them.
+/// Returns how many writes and lock acquisitions all threads of this process have made up to now.
+/// Returns `None` in a build that does not count them.
 #[cfg(not(feature = "count"))]
 #[must_use]
 pub const fn shared_writes() -> Option<SharedWrites> {

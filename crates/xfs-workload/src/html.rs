@@ -66,8 +66,8 @@ impl Page {
     }
 }
 
-/// Adds the main figure of each step. It is the figure for the largest number of threads that does
-/// not exceed the number of processors.
+/// Adds the main figure of each step to the page: the figure for the largest number of threads that
+/// does not exceed the number of processors.
 fn headlines(page: &mut Page, report: &Report) {
     page.put("<div class=\"tiles\">");
     for section in report.sections() {

@@ -98,7 +98,7 @@ fn say(output: &mut impl Write, reply: &WorkerReply) -> io::Result<()> {
 }
 
 /// Looks up the files of the request. Each thread looks up a few files first, and then waits until
-/// `go` returns. Only the time after that counts.
+/// `go` returns. Only the time after that is measured.
 fn look_up(
     WorkerRequest { path, work }: &WorkerRequest,
     go: &mut dyn FnMut() -> io::Result<()>,

@@ -82,7 +82,8 @@ fn is_one(operator: &str, next: char) -> bool {
 }
 
 /// Appends an operator to `text`, with the usual blanks around it. Returns whether the next token
-/// follows without a further blank. `was_joined` says whether the operator itself does so.
+/// follows without a further blank. `was_joined` says whether the operator itself must follow the
+/// token before it without a further blank.
 fn append_operator(text: &mut String, operator: &str, was_joined: bool) -> bool {
     match operator {
         "->" | "=>" | "=" | "+" | "|" | "==" | "<<" => {

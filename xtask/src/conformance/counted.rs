@@ -64,8 +64,8 @@ pub(super) fn repairs(seeds: Option<&str>) -> Result<Vec<RunResult>, Error> {
     Ok(tools.into_iter().chain([salvage]).collect())
 }
 
-/// Returns the number of trials for which the test printed a line that starts with `start`. It can
-/// print several such lines for one trial.
+/// Returns the number of trials for which the test printed a line that starts with `start`. The
+/// test can print several such lines for one trial.
 fn failed_trials(lines: &[String], start: &str) -> u64 {
     let trial = |line: &'_ String| -> Option<String> {
         line.strip_prefix(start)?.split(": ").next().map(str::to_owned)

@@ -1,4 +1,5 @@
-//! pjdfstest on a mount of a fresh volume, as root and as an ordinary user.
+//! Runs of pjdfstest, a suite of tests of POSIX filesystem calls, on a mount of a fresh volume. The
+//! suite runs as root and as an ordinary user.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Trying the package in a root directory that holds nothing else: no shell, no library, no /proc.
+//! A trial of the Debian package in a root directory that holds nothing else: no shell, no library,
+//! no /proc.
 //!
 //! dpkg installs the package there, each command runs with that directory as its root, and dpkg
 //! removes the package again. For an ordinary user, the commands run in a user namespace in which
@@ -26,7 +27,8 @@ const COMMANDS: [(&[&str], &str); 9] = [
     (&["recover", "/volume.xfs"], "the log is clean"),
 ];
 
-/// Installs the package in an empty root, tries it, and removes it.
+/// Installs the Debian package in an empty root directory, runs the commands in `COMMANDS` there,
+/// and removes the package.
 pub(super) fn run(dist: &Dist) -> Result<(), Error> {
     if !command::succeeds(as_root("true").stdin(Stdio::null())) {
         println!("left out: trying the package: this user gets no user namespace");

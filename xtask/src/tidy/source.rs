@@ -136,7 +136,7 @@ fn has_raw_lock(code: &str) -> bool {
 }
 
 /// Returns the names that directly follow `std::sync::`: a single name, or the names between
-/// braces. `rest` is the text after it.
+/// braces. `rest` is the text after `std::sync::`.
 fn imported_names(rest: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     match rest.strip_prefix('{') {

@@ -156,7 +156,8 @@ fn encode(mut encoder: Box<dyn RowEncoder + '_>, facts: &[Fact]) -> Result<Vec<u
 }
 
 impl MetadataFacts {
-    /// Adds as many whole lines of facts as fit, and counts the lines that do not.
+    /// Adds whole lines of facts until a line exceeds the limit of the metadata. Counts the lines
+    /// that are left out.
     fn append(&mut self, lines: &[u8]) {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             // After the first line that does not fit, none is added, so the metadata has the

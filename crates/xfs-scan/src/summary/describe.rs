@@ -9,7 +9,8 @@ fn share(share: InodeTotals) -> Value {
     json!({"inodes": inodes, "size": size, "allocated": allocated})
 }
 
-/// Returns the totals of all classes as JSON, each class with its lower bound.
+/// Returns the totals of all classes as JSON, each class with its lower bound. A class is a range
+/// of sizes or of numbers of entries.
 fn classes(all: &[InodeTotals]) -> Value {
     let used = all.iter().enumerate().filter(|(_, share)| share.inodes != 0);
     used.map(|(class, share)| {

@@ -56,7 +56,7 @@ impl DirtyState {
     }
 
     /// Records that the changes that the transaction has made since its last roll are in the log.
-    /// If it has freed the blocks, the log now holds the cancellation.
+    /// If the transaction has freed the blocks, the log now holds the cancellation.
     pub(super) fn note_committed(&mut self) {
         if self.blocks == BlockState::Freed {
             self.blocks = BlockState::FreedInLog;
@@ -69,7 +69,7 @@ impl DirtyState {
         self.ordered = false;
     }
 
-    /// Clears the dirty chunks, so that they are not logged.
+    /// Marks all chunks as clean, so that they are not logged.
     pub(super) fn forget_chunks(&mut self) {
         for piece in &mut self.pieces {
             piece.bitmap.fill(0);

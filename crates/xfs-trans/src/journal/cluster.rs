@@ -40,8 +40,8 @@ impl Journal {
 }
 
 impl InodeCluster {
-    /// Returns the index of an inode in the cluster and its location on disk, or `None` if it is
-    /// not in this cluster.
+    /// Returns the index of an inode in the cluster and its location on disk, or `None` if the
+    /// inode is not in this cluster.
     fn place(&self, journal: &Journal, number: InodeNumber) -> Option<(u32, InodeLocation)> {
         let index = u32::try_from(number.0.checked_sub(self.first.0)?).ok()?;
         let offset_bytes = index.checked_mul(journal.geometry().inode_size)?;

@@ -15,8 +15,8 @@ pub(crate) const BUFFERED: u32 = 1;
 pub(crate) const AHEAD: u32 = 2;
 /// Flag: a flush has failed, and no caller has got its error yet.
 pub(crate) const FAILED: u32 = 4;
-/// Flag: in addition to `FAILED`, the volume keeps the error too, because the failed flush was that
-/// of a dropped handle, which could not return it.
+/// Flag: set in addition to `FAILED` if the volume keeps the error too. A dropped handle made the
+/// failed flush, and could not return its error.
 pub(crate) const LEFT: u32 = 8;
 
 /// The state of a file's contents in memory.

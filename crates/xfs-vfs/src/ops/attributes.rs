@@ -142,7 +142,7 @@ impl OpContext<'_> {
     }
 
     /// Removes the privileges with which the file would run as a program: its capabilities and, if
-    /// `set_ids`, the set-ID bits. Returns whether it had any.
+    /// `set_ids`, the set-ID bits. Returns whether the file had such privileges.
     pub fn shed_privileges(&self, file: &CachedInode, set_ids: bool) -> Result<bool> {
         let is_capable = self.is_capable(file)?;
         self.drop_privileges(file, set_ids, is_capable)

@@ -432,8 +432,8 @@ fn still_named(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) -> Result<boo
     }
 }
 
-/// Checks the link counts of the two directories and of the target: a count that goes down includes
-/// the link, and one that goes up is below the maximum.
+/// Checks the link counts of the two directories and of the target: a count that will go down
+/// includes the link that goes away, and a count that will go up is below the maximum.
 fn check_links(rename: &KnownRename<'_>) -> Result<()> {
     let KnownRename { from, to, child, target, mode, .. } = *rename;
     let moves = child.is_directory();

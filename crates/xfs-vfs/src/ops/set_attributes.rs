@@ -219,8 +219,8 @@ struct Hints {
 
 impl Hints {
     /// Returns whether these changes would give a directory an extent size hint that new realtime
-    /// files inherit, and that does not fit the realtime device. A hint that does not fit before
-    /// the changes is removed by them, and does not count.
+    /// files inherit, and that is not a multiple of the realtime extent size. A present hint that
+    /// is not such a multiple is removed first, so it does not make the result true.
     fn misfit(&self, core: &InodeCore, changes: &SetAttributes, geometry: &Geometry) -> bool {
         let mut after = core.clone();
         after.drop_misfit_hints(geometry);

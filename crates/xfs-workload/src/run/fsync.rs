@@ -82,7 +82,7 @@ trait FsyncFiles {
     /// Makes all changes of the file with index `number` durable, by fsync.
     fn sync(&self, number: u64) -> Result<(), WorkloadError>;
 
-    /// Returns the state of the list of commits.
+    /// Returns the state of the log's list of commits.
     fn list(&self) -> Result<CommitList, WorkloadError>;
 }
 
@@ -171,7 +171,7 @@ fn time_all(
     Ok(())
 }
 
-/// The measurements of one load.
+/// The times of fsync, and the state of the log's list of commits, under one load.
 struct FsyncTimes {
     /// The duration of each fsync.
     durations: Vec<Duration>,

@@ -38,7 +38,8 @@ fn small(workloads: &[Workload]) -> Plan {
     }
 }
 
-/// Runs a plan. Its counters are those of the whole process, so only one run is active at a time.
+/// Runs a plan. The counters in its report are those of the whole process, so only one run is
+/// active at a time.
 fn report_of(plan: &Plan) -> Report {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

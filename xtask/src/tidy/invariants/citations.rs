@@ -59,7 +59,8 @@ struct Line<'a> {
     comment: &'a str,
 }
 
-/// Returns the invariants that a file cites in a form that counts.
+/// Returns the invariants that a file cites in a form that the rule accepts: in a test, in a string
+/// literal, or in a comment on a check.
 pub(super) fn of(file: &File) -> BTreeSet<Citation> {
     let masked = Masked::new(&file.text);
     let parts = masked.code.split('\n').zip(masked.comments.split('\n'));
