@@ -21,7 +21,7 @@ use sources::Sources;
 
 /// The crate whose names are listed.
 const CRATE: &str = "ferroxfs";
-/// The committed listing.
+/// The path of the committed listing.
 pub(crate) const LISTING: &str = "docs/internals/api/ferroxfs.txt";
 
 /// Writes the listing, and prints the lines that the new listing loses and gains.

@@ -18,9 +18,9 @@ use clap::{Args, ValueEnum};
 use crate::error::Error;
 use record::Record;
 
-/// The page with the results.
+/// The page with the results of the recorded runs.
 const PAGE: &str = "docs/conformance.md";
-/// The folder of the records.
+/// The folder with the files of records, one file for each kind of run.
 const RECORDS: &str = "docs/internals/conformance";
 /// The line of the page before the tables. `END` is the line after them. Each run replaces the text
 /// between these lines.

@@ -49,7 +49,7 @@ pub(crate) enum Error {
     /// The chore needs root.
     #[error("run this as root: {0}")]
     NotRoot(&'static str),
-    /// A mistake in the list does not fit the sources, or the checker does not find it.
+    /// A mistake in the list cannot be put into the sources, or the checker does not find it.
     #[error("mutants: {0}")]
     Mutants(String),
     /// The sources of the public API could not be read.

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::oracles;
 use list::{HARMLESS, MUTANTS, Mutant};
 
-/// The page with the results.
+/// The page that shows the result of each mistake.
 const PAGE: &str = "docs/internals/check-mutants.md";
 /// The folder in which cargo builds the sources with the mistakes.
 const BUILD: &str = "target/mutants-build";

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::command;
 use crate::error::Error;
 
-/// The folder of the pages. No other file belongs there.
+/// The folder of the reference pages, one for each command. No other file belongs there.
 pub(crate) const FOLDER: &str = "docs/reference";
 
 /// Writes all pages. The page of a command that does not exist any more is removed.

@@ -26,7 +26,7 @@ pub enum FindingCode {
     ParentMissing,
     /// A parent is not a directory.
     ParentNotDirectory,
-    /// A parent pointer names another generation of its parent.
+    /// A parent pointer states a generation that its parent does not have.
     ParentStale,
     /// A directory is its own ancestor: its parents lead back to it.
     ParentCycle,

@@ -33,7 +33,7 @@ use crate::{Field, Finding, ScanError};
 /// Number of bytes of memory set aside per thread, for read buffers and pieces on their way to the
 /// output.
 const THREAD_BYTES: u64 = 24 << 20;
-/// Number of accounting rows per output piece.
+/// Number of accounting rows that are encoded as one piece of the output.
 const ACCOUNTS_PER_PIECE: usize = 16 << 10;
 
 /// The result of a scan.
@@ -42,10 +42,10 @@ const ACCOUNTS_PER_PIECE: usize = 16 << 10;
 pub struct ScanReport {
     /// Number of inode rows.
     pub inodes: u64,
-    /// Number of findings. If it is not 0, rows are missing or a volume is damaged.
+    /// Number of findings. If it is not 0, the output is incomplete or a volume is damaged.
     pub findings: u64,
     /// Number of findings that are corruption of a volume. Findings about an unreadable device,
-    /// unsupported structures and limits of the scan do not count.
+    /// unsupported structures and limits of the scan are not counted.
     pub corruptions: u64,
     /// Number of inodes that have no row because of a finding.
     pub missing_inodes: u64,

@@ -19,7 +19,8 @@ use crate::row::{ByteList, RowView};
 
 /// Number of inodes in each list of the largest inodes.
 const BIGGEST: usize = 10;
-/// Number of classes by size or by number of entries: one for 0, then one per power of two.
+/// Number of classes by size, by number of extents or by number of entries: one for 0, then one per
+/// power of two.
 const CLASSES: usize = 65;
 /// Upper bounds of the classes of ages, in days, with the names of the classes. The last class has
 /// no bound.

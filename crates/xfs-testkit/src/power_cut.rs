@@ -90,7 +90,7 @@ pub struct PowerCuts<'a> {
 }
 
 impl<'a> PowerCuts<'a> {
-    /// Creates the set of power cuts during a recording.
+    /// Creates the set of the power cuts that can happen during a recording.
     #[must_use]
     pub fn new(recording: &'a Recording, atomicity: Atomicity) -> Self {
         Self { recording, atomicity, durable: Mutex::new((0, recording.replay(0))) }

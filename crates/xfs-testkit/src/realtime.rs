@@ -9,9 +9,9 @@ use crate::pack::unpack;
 pub enum RealtimeSection {
     /// A section without groups, with extents of 16 KiB.
     Classic,
-    /// Four groups of 4 MiB, with shared extents.
+    /// A section of four realtime groups of 4 MiB each, with shared extents.
     Groups,
-    /// Zones of 1 MiB inside the data device.
+    /// A zoned section, whose zones of 1 MiB lie inside the data device.
     Zoned,
 }
 

@@ -46,8 +46,8 @@ struct RecordList {
 }
 
 impl ClusterRecords {
-    /// Returns the record of the inode at this index. If none is in memory, adds the one that
-    /// `make` returns.
+    /// Returns the record of the inode at this index of the cluster. If none is in memory, adds the
+    /// one that `make` returns.
     pub(crate) fn find_or_add(
         &self,
         index: u32,
@@ -64,10 +64,10 @@ impl ClusterRecords {
         Ok(record)
     }
 
-    /// Calls `show` with the records of the inodes at these indexes, all under one lock. Each
-    /// record is passed with its latch held in shared mode. A record in memory is left out if its
-    /// latch cannot be acquired at once. For any other inode, `make` returns a new record, whose
-    /// latch it has acquired, and the inode's image.
+    /// Calls `show` with the records of the inodes at these indexes of the cluster, all under one
+    /// lock. Each record is passed with its latch held in shared mode. A record in memory is left
+    /// out if its latch cannot be acquired at once. For any other inode, `make` returns a new
+    /// record, whose latch it has acquired, and the inode's image.
     pub(crate) fn share_each(
         &self,
         indexes: impl Iterator<Item = u32>,

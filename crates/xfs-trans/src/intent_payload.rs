@@ -22,7 +22,7 @@ pub enum IntentPayload {
     /// The work changes the reverse map.
     #[doc(alias = "RUI")]
     Rmap(RmapExtent),
-    /// The work changes reference counts.
+    /// The work changes the reference counts of an extent.
     #[doc(alias = "CUI")]
     Refcount(RefcountExtent),
     /// The work changes the extent map of a file.

@@ -36,10 +36,10 @@ impl MountOptions {
 /// How an open and a close learn whether a file has locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockCheck {
-    /// Reads a flag in a word that is rarely written.
+    /// The open or close reads a flag in a word that is rarely written.
     #[default]
     Flag,
-    /// Also reads the pointer to the locks, which lies on a cache line that each open writes. For
-    /// benchmarks only.
+    /// The open or close also reads the pointer to the file's locks, which lies on a cache line
+    /// that each open writes. For benchmarks only.
     Pointer,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Counters of a target. A field is `None` if the target does not count these events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Number of transactions. Each transaction of a chain counts.
+    /// Number of transactions. In a chain, each transaction is counted.
     pub transactions: Option<u64>,
     /// Number of bytes written to the log.
     pub log_bytes: Option<u64>,
@@ -23,13 +23,14 @@ pub struct Counted {
 /// Numbers of atomic writes and lock acquisitions, by the scope of the memory that they write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedWrites {
-    /// Writes of the memory of one per-CPU slot.
+    /// Writes and lock acquisitions in the memory of one per-CPU slot.
     pub slot: ScopeCount,
-    /// Writes of the memory of one inode, one buffer or one open file.
+    /// Writes and lock acquisitions in the memory of one inode, one buffer or one open file.
     pub object: ScopeCount,
-    /// Writes of the memory of one allocation group, or of one shard of a table.
+    /// Writes and lock acquisitions in the memory of one allocation group, or of one shard of a
+    /// table.
     pub group: ScopeCount,
-    /// Writes of memory that belongs to the whole volume.
+    /// Writes and lock acquisitions in memory that belongs to the whole volume.
     pub volume: ScopeCount,
     /// Number of writes and lock acquisitions of volume-wide memory, by file and line of the code.
     #[serde(default)]

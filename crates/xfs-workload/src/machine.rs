@@ -1,4 +1,4 @@
-//! The machine on which a run takes place.
+//! The machine on which a run takes place: its processors, memory, kernel and load.
 
 use std::fs;
 

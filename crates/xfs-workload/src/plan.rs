@@ -122,7 +122,7 @@ pub struct Plan {
     /// get as many files as one thread per processor would get. `fsync` creates as many files as
     /// its log needs.
     pub files: u64,
-    /// Number of repetitions of every measurement. The shortest time counts.
+    /// Number of repetitions of every measurement. The report has the shortest time.
     pub runs: u32,
     /// Whether each workload also runs on variants of the library with one design decision
     /// reverted.

@@ -46,7 +46,7 @@ impl WorkStep {
     }
 }
 
-/// The amount of work in a step.
+/// The amount of work in a step: the threads, and the files and names of each thread.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Work {
     /// Number of threads, each in a directory of its own.

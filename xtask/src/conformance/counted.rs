@@ -1,4 +1,5 @@
-//! Runs of this project's own tests that print how many cases they have judged.
+//! Runs those of this project's own tests that print how many cases they have judged, and reads
+//! these numbers.
 
 use super::record::RunResult;
 use crate::command;

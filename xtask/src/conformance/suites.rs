@@ -1,4 +1,4 @@
-//! Runs of this project's own tests.
+//! Runs this project's own tests and fuzz targets for the conformance page.
 
 use std::fs;
 use std::path::Path;

@@ -37,8 +37,8 @@ pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
     Ok(root.join("target").join(TARGET).join(options.profile()).join("ferroxfs"))
 }
 
-/// Returns `flag` with compiler options that replace the names of this machine's folders in the
-/// binary by fixed names.
+/// Returns compiler options that replace the paths of this machine's folders in the binary by fixed
+/// names. Each option begins with `flag`.
 fn remapped(flag: &str, root: &Path) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let cargo = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo"));

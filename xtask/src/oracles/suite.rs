@@ -19,7 +19,7 @@ pub(super) struct Suite {
 }
 
 impl Suite {
-    /// Fetches the index of the suite `name`. The state is kept in the folder `state`.
+    /// Fetches the index of the suite `name`. apt-get keeps its state in the folder `state`.
     pub(super) fn open(name: &str, state: &Path) -> Result<Self, Error> {
         let suite = Self { state: state.to_path_buf() };
         for folder in ["lists/partial", "cache/archives/partial"] {

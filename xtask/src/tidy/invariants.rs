@@ -21,7 +21,7 @@ struct Module<'a> {
     invariants: Vec<(usize, String)>,
 }
 
-/// Checks the headers of all Rust files.
+/// Checks that each invariant in the headers of the Rust files is cited.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let rust: Vec<&File> = files.iter().filter(|file| file.is_rust()).collect();
     let modules = rust.iter().map(|file| Module { file, invariants: defined(&file.text) });

@@ -15,7 +15,7 @@ struct Layer {
     tests_only: bool,
 }
 
-/// Checks the output of `cargo metadata`.
+/// Checks the dependencies of all crates in `metadata`, the output of `cargo metadata`.
 pub(super) fn check(metadata: &Value) -> Vec<Finding> {
     let packages = || metadata["packages"].as_array().into_iter().flatten();
     let mut findings = Vec::new();

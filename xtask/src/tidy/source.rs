@@ -34,7 +34,7 @@ const RAW_LOCKS: [&str; 4] =
 /// are written only once.
 const HARMLESS: [&str; 6] = ["Arc", "Weak", "OnceLock", "LazyLock", "PoisonError", "mpsc"];
 
-/// Checks one Rust file.
+/// Checks one Rust file against the rules of this module.
 pub(super) fn check(file: &File) -> Vec<Finding> {
     let masked = Masked::new(&file.text);
     let mut findings = Vec::new();

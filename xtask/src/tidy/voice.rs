@@ -41,7 +41,7 @@ const BANNED: [(&str, &str); 20] = [
 const ABOUT_WORDS: [&str; 3] =
     ["STYLE.md", "xtask/src/tidy/voice.rs", "xtask/src/tidy/voice/tests.rs"];
 
-/// Checks one file.
+/// Checks one file against the rules about voice.
 pub(super) fn check(file: &File) -> Vec<Finding> {
     if ABOUT_WORDS.contains(&file.path.as_str()) {
         return long_lines(file);

@@ -1,4 +1,4 @@
-//! The summary as JSON.
+//! Encodes the summary of a scan as JSON.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn share(share: InodeTotals) -> Value {
 }
 
 /// Returns the totals of all classes as JSON, each class with its lower bound. A class is a range
-/// of sizes or of numbers of entries.
+/// of sizes or of numbers of extents.
 fn classes(all: &[InodeTotals]) -> Value {
     let used = all.iter().enumerate().filter(|(_, share)| share.inodes != 0);
     used.map(|(class, share)| {

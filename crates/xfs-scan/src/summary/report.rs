@@ -1,4 +1,4 @@
-//! The printed form of the summary.
+//! Prints the summary of a scan for people.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,4 +1,4 @@
-//! Scans an image in memory, and walks its directories for the expected result.
+//! Helpers that scan an image in memory, and that walk its directories to get the expected result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

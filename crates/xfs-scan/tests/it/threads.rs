@@ -1,4 +1,4 @@
-//! Scans on a simulated system that grants fewer threads than requested.
+//! Checks scans on a simulated system that grants fewer threads than requested.
 
 use xfs_testkit::{golden, run_with_threads};
 

@@ -1,4 +1,4 @@
-//! Checks that forks differ only by the writes made to them.
+//! Checks that forks of a device differ only by the writes made to them.
 
 use std::sync::Arc;
 

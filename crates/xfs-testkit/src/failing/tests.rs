@@ -1,4 +1,5 @@
-//! Checks that failures happen as the fault says, and leave a state that the contract allows.
+//! Checks that a failing device fails the requests that its fault selects, and is then in a state
+//! that the contract of `BlockDevice` allows.
 
 use std::collections::BTreeSet;
 use std::io;

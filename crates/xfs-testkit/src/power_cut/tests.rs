@@ -1,4 +1,4 @@
-//! Checks that the model allows exactly the states that its documentation describes.
+//! Checks that the crash model allows exactly the states that its documentation describes.
 
 mod journal;
 

@@ -91,8 +91,8 @@ impl InodeCluster {
 
     /// Calls `show` with inodes of this cluster: those among the 64 from `first` on whose bit is
     /// set in `wanted` and whose latch can be acquired in shared mode at once. Each is passed with
-    /// its latch held; the caller releases the latch. An inode that was not in memory is passed
-    /// with its image, and its record has none. Damaged inodes are left out.
+    /// its latch held; the caller must release it later. An inode that was not in memory is passed
+    /// with its image, which its record does not keep. Damaged inodes are left out.
     ///
     /// Returns `false` if the cluster has been freed. The records that `show` got then stand for no
     /// inode.

@@ -136,7 +136,7 @@ impl<'c> OpContext<'c> {
         })
     }
 
-    /// Removes a name. Returns `false` if the name means another inode by now.
+    /// Removes a name. Returns `false` if the name no longer means the inode that the lookup found.
     fn remove_child(&self, request: &RemovalRequest<'_>) -> Result<bool> {
         let RemovalRequest { directory, name, child, removal } = *request;
         let blocks = self.mount.reserves.remove + self.mount.reserves.parent;
@@ -150,7 +150,7 @@ impl<'c> OpContext<'c> {
     }
 
     /// Latches the directory and the file, and checks that the name may be removed. Returns its
-    /// location, or `None` if the name means another inode by now.
+    /// location, or `None` if the name no longer means the inode that the lookup found.
     fn check_request<'a>(
         &self,
         tx: &mut Transaction<'_>,

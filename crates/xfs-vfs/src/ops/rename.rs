@@ -120,7 +120,8 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Performs a rename. Returns `false` if a name means another inode by now.
+    /// Performs a rename. Returns `false` if a name no longer means the inode that the lookup
+    /// found.
     fn rename_known(&self, rename: &KnownRename<'_>) -> Result<bool> {
         let KnownRename { from, to, child, target, mode, .. } = *rename;
         match target {
@@ -323,9 +324,10 @@ impl<'c> OpContext<'c> {
         })
     }
 
-    /// Takes the link of the replaced inode away, and puts the inode on its unlinked list. Takes
-    /// the whiteout off its unlinked list. These two changes come before all others, in the order
-    /// of the inode numbers, because each list belongs to the group of its inode; see `drop_name`.
+    /// Removes the link of the replaced inode, and puts this inode on an unlinked list if it has no
+    /// link left. Takes the whiteout, which gets a name, off its own unlinked list. These two
+    /// changes come before all others, in the order of the inode numbers, because each list belongs
+    /// to the group of its inode; see `drop_name`.
     fn change_lists(
         &self,
         tx: &mut Transaction<'_>,
@@ -395,7 +397,7 @@ fn entry_of<'a>(name: &'a [u8], file: &CachedInode) -> NewEntry<'a> {
     NewEntry { name, inode: file.number(), entry_type }
 }
 
-/// Sets the `..` entry of a directory.
+/// Makes the `..` entry of the directory `child` name `parent`.
 fn point_up(tx: &mut Transaction<'_>, child: &CachedInode, parent: InodeNumber) -> Result<()> {
     let entry_type = EntryType::Directory;
     let entry = NewEntry { name: b"..", inode: parent, entry_type };

@@ -171,7 +171,7 @@ fn time_all(
     Ok(())
 }
 
-/// The times of fsync, and the state of the log's list of commits, under one load.
+/// The times of fsync under one load, and the size of the log's list of commits before them.
 struct FsyncTimes {
     /// The duration of each fsync.
     durations: Vec<Duration>,

@@ -1,4 +1,4 @@
-//! Small complete runs of plans. No test depends on speed.
+//! Tests that run small plans of workloads from beginning to end. No test depends on speed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

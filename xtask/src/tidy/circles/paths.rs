@@ -1,4 +1,4 @@
-//! The paths from `crate` or `super` in a Rust file.
+//! Finds the paths in a Rust file that begin with `crate` or `super`.
 
 /// Returns `code` without the items that only tests compile.
 pub(super) fn without_tests(code: &str) -> String {

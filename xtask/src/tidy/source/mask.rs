@@ -31,7 +31,8 @@ struct Lexer<'a> {
 }
 
 impl Lexer<'_> {
-    /// Takes the next token or character. Returns `false` at the end of the file.
+    /// Reads the next token or character, and puts it into the version of the file to which it
+    /// belongs. Returns `false` at the end of the file.
     fn step(&mut self) -> bool {
         let Some(first) = self.rest.next() else { return false };
         match first {

@@ -7,7 +7,7 @@ use shuttle::{Config, Runner, thread};
 
 use crate::{AtomicU64, Latch, Object, Ordering};
 
-/// Number of schedules that each scheduler tries.
+/// Number of schedules that the explorer tries with each of its schedulers.
 const SCHEDULES: usize = 2000;
 
 fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {

@@ -1,4 +1,4 @@
-//! The rules of chown(2) and chmod(2), each for every kind of caller.
+//! Checks the rules of chown(2) and chmod(2), each for every kind of caller.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::inode::InodeCore;
