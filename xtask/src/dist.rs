@@ -24,7 +24,8 @@ use clap::Args;
 use crate::command;
 use crate::error::Error;
 
-/// The target of the binary. Its C library, musl, is linked in.
+/// The target for which the binary is compiled. The C library of this target is musl, which is
+/// linked into the binary.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 /// The name of the target's architecture in Debian.
 const ARCHITECTURE: &str = "amd64";

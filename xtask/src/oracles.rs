@@ -63,7 +63,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
 }
 
 /// Unpacks packages of a suite into the folder `name`, unless that folder exists. The folder gets
-/// its name only when it is complete.
+/// this name only when all packages are unpacked.
 fn unpack(
     root: &Path,
     suite: &str,

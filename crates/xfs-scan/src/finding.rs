@@ -4,7 +4,8 @@
 use xfs_buffer::Error;
 use xfs_format::{Check, Corruption, StructureAddress};
 
-/// The kind of a finding. Its word in the output never changes, so that programs can rely on it.
+/// The kind of a finding. The word for a kind in the output never changes, so that programs can
+/// rely on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FindingCode {

@@ -50,8 +50,8 @@ impl LinkBuckets {
         true
     }
 
-    /// Reserves memory for the buckets, or writes them to the spill file if it does not suffice.
-    /// The worker must call this after every few entries.
+    /// Reserves memory for the buckets. If too little memory is left, writes the buckets to the
+    /// spill file. The worker must call this after every few entries.
     pub(crate) fn spill_if_needed(&mut self, memory: &Memory) -> Result<(), ScanError> {
         while self.used > self.reserved {
             if memory.reserve(RESERVE_BYTES) {

@@ -15,8 +15,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Nanoseconds between the start of the bigtime range and 1970.
 const EPOCH_NANOSECONDS: u64 = (1 << 31) * 1_000_000_000;
 
-/// A time as nanoseconds since 1901-12-13 20:45:52 UTC. This origin fits the times of both
-/// timestamp formats into 64 bits.
+/// A time as nanoseconds since 1901-12-13 20:45:52 UTC. With this origin, the times of both
+/// timestamp formats fit into 64 bits.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, Immutable,
 )]
@@ -52,7 +52,7 @@ impl Moment {
 }
 
 /// The stored attributes of one inode. Its links, target and attribute names are in the arena of
-/// its batch.
+/// its batch, which holds the bytes of all names.
 // `IntoBytes` is refused to a type with padding or a pointer (I1).
 #[derive(Clone, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

@@ -16,8 +16,8 @@ pub type RecursiveReadGuard<'a, T> = raw::RecursiveReadGuard<'a, T>;
 /// Exclusive access to the value of a [`RecursiveRwLock`].
 pub type RecursiveWriteGuard<'a, T> = raw::RecursiveWriteGuard<'a, T>;
 
-/// A lock for many readers or one writer. A thread that holds a read guard may acquire another one
-/// of the same lock.
+/// A lock for many readers or one writer. A thread that holds a read guard may acquire a second
+/// read guard of the same lock.
 pub struct RecursiveRwLock<T: ?Sized, S: Scope> {
     scope: PhantomData<S>,
     raw: raw::RecursiveRwLock<T>,

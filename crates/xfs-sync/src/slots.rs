@@ -56,7 +56,7 @@ impl<T> Slots<T> {
         self.slots.into_iter().map(CachePadded::into_inner)
     }
 
-    /// Iterates over all slots. Code that locks all of them locks in this order.
+    /// Iterates over all slots. Code that locks all slots locks them in this order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.slots.iter().map(|slot| &**slot)
     }

@@ -49,7 +49,8 @@ impl Atomicity {
         }
     }
 
-    /// Adds a range of bytes that is log or file data. Writes to it are torn into sectors.
+    /// Adds a range of bytes that is log or file data. A power cut tears writes to this range into
+    /// sectors.
     #[must_use]
     pub fn torn(mut self, range: Range<u64>) -> Self {
         self.torn.push(range);

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 /// Returns whether this user can create a mount namespace, directly or inside a new user namespace.
-/// Containers often allow neither. The function tries it with unshare(1).
+/// Containers often allow neither. The function runs unshare(1) to find out.
 #[must_use]
 pub fn has_namespaces() -> bool {
     let makes = |kinds: &[&str]| {

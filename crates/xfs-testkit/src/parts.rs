@@ -16,8 +16,8 @@ use crate::cow::check_inside;
 use crate::delegate_device;
 use crate::recording::RecordingDevice;
 
-/// A read-only device that holds two devices, one after the other. It is the base of a recording of
-/// both.
+/// A read-only device that holds two devices, one after the other. A recording of both devices has
+/// this device as its base.
 pub struct JoinedDevice {
     parts: [SharedDevice; 2],
 }

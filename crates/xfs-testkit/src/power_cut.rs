@@ -35,7 +35,8 @@ use crate::cow::CowDevice;
 use crate::prng::Prng;
 use crate::recording::{Recording, Request};
 
-/// Largest number of writes or units of which every subset is tried.
+/// The largest number of unflushed writes, or of their units, for which the cuts at a point include
+/// every subset.
 pub const MAX_ENUMERATED: usize = 12;
 
 /// One bit of the choice. The choice is the part of a cut's number that says which requests
@@ -217,8 +218,8 @@ struct UnflushedWindow<'a> {
 struct UnflushedRequest<'a> {
     request: &'a Request,
     units: Vec<Range<usize>>,
-    /// Whether the request survives every cut: it was durable and has returned, or the part of the
-    /// device that it wrote was flushed after it.
+    /// Whether the request survives every cut: a durable write that has returned, or a write to a
+    /// part of the device that was flushed afterwards.
     certain: bool,
 }
 

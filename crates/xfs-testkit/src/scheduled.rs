@@ -138,7 +138,7 @@ impl RequestGate {
         self.changed.wait_while(state, blocks).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Releases a request and waits until it is done.
+    /// Releases a held request, and waits until the device has performed it.
     fn release(&self, waiting: HeldRequest, ticket: u64) -> HeldRequest {
         let mut state = self.lock();
         state.released = Some(ticket);

@@ -55,7 +55,8 @@ struct ReservePool {
 }
 
 impl ReservePool {
-    /// Returns whether returned blocks go to the pool or its debt first, before they count as free.
+    /// Returns whether the pool is not full or has a debt. Returned blocks then go to the pool
+    /// first, before they become free blocks.
     const fn is_short(&self) -> bool {
         self.left < self.size || self.debt > 0
     }

@@ -71,8 +71,8 @@ pub struct Journal {
     context: Arc<VolumeContext>,
     /// The reservation of each kind of transaction, in the order of [`TransactionKind::ALL`].
     reservations: [Reservation; TransactionKind::ALL.len()],
-    /// The reservation for removing a name and freeing its inode in one transaction. `None` if it
-    /// would be larger than any kind of transaction reserves.
+    /// The reservation for removing a name and freeing its inode in one transaction. `None` if this
+    /// reservation would be larger than that of every kind of transaction.
     removal: Option<Reservation>,
     pub(crate) counters: Counters,
     pub(crate) transactions: SlotCounters<2>,
@@ -435,8 +435,8 @@ impl core::fmt::Debug for Journal {
     }
 }
 
-/// Returns the reservation for removing a name and its inode together. Returns `None` if it would
-/// be larger than any kind of transaction reserves.
+/// Returns the reservation for removing a name and its inode together. Returns `None` if this
+/// reservation would be larger than that of every kind of transaction.
 fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     let total = |reservation: &Reservation| reservation.bytes * u64::from(reservation.steps);
     let (name, inode) = (table.of(TransactionKind::Remove), table.of(TransactionKind::FreeInode));

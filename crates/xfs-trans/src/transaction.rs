@@ -116,8 +116,8 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// Begins a transaction of recovery. It may take blocks from the pool for operations that must
-    /// not fail, and the log space that other transactions must leave free.
+    /// Begins a transaction of recovery. The transaction may take blocks from the pool for
+    /// operations that must not fail, and the log space that other transactions must leave free.
     pub(crate) fn begin_for_recovery(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,

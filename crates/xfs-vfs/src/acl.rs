@@ -114,7 +114,7 @@ impl Acl {
     }
 
     /// Returns the entries that have permission bits in the mode. Each comes with the number of
-    /// bits by which its permissions are shifted left there.
+    /// bits by which its permissions are shifted left in the mode.
     fn classes(&self) -> impl Iterator<Item = (AclEntry, u16)> {
         let has_mask = self.0.iter().any(|entry| entry.tag == AclTag::Mask);
         self.0.iter().filter_map(move |entry| Some((*entry, place(entry.tag, has_mask)?)))

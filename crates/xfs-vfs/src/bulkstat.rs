@@ -156,8 +156,8 @@ impl Mount {
     }
 }
 
-/// Returns the groups, beginning with that of inode `from`, each with the first inode of the group
-/// to show: `from`, or the lowest.
+/// Returns the groups, beginning with that of inode `from`, each with the number at which the
+/// inodes to show begin: `from` in the first group, and the lowest number in any other group.
 pub fn groups_from(
     geometry: &Geometry,
     from: InodeNumber,

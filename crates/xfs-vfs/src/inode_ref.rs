@@ -106,7 +106,8 @@ impl<H: MountHandle> InodeRef<H> {
         }
     }
 
-    /// Takes another reference to the inode, and gives it the handle `handle` on the same mount.
+    /// Takes another reference to the inode, and gives the new reference the handle `handle` on the
+    /// same mount.
     pub fn share_with<G: MountHandle>(&self, handle: G) -> InodeRef<G> {
         let held = match self.held() {
             HeldRef::Direct(inode) => {
@@ -137,7 +138,7 @@ impl<H: MountHandle> InodeRef<H> {
     }
 
     /// Releases the reference at the end of an operation. If the inode then has no name and no
-    /// other reference, it is freed before this returns.
+    /// other reference, the inode is freed before this function returns.
     pub fn finish(mut self) {
         finish(self.handle.mount(), self.held.take());
     }

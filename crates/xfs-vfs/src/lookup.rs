@@ -35,7 +35,7 @@ impl Mount {
     }
 
     /// Takes a reference to inode `number`, which the name meant when the directory had the change
-    /// count `changes`. Returns `None` if the name means another inode by now. The check is needed
+    /// count `changes`. Returns `None` if the name no longer means that inode. The check is needed
     /// because inode `number` may have been freed since and given to another file.
     pub(crate) fn take_named(
         &self,

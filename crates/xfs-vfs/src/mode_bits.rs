@@ -12,7 +12,8 @@ pub(crate) const SET_GROUP_ID: u16 = 0o2000;
 pub(crate) const STICKY: u16 = 0o1000;
 /// Read, write and execute bits of all three classes: owner, group and others.
 pub(crate) const CLASSES: u16 = 0o777;
-/// Permission bits of the group class. If the file has an access control list, they show its mask.
+/// Permission bits of the group class. If the file has an access control list, these bits show the
+/// mask of the list.
 pub(crate) const GROUP: u16 = 0o070;
 /// Execute bit of the group class.
 pub(crate) const GROUP_EXECUTE: u16 = 0o010;

@@ -171,7 +171,7 @@ impl Mount {
     }
 
     /// Releases a reference at the end of an operation. If the inode then has no name and no other
-    /// reference, it is freed.
+    /// reference, the inode is freed.
     pub fn finish_with(&self, entry: Arc<CachedInode>) {
         self.collapse_refs(&entry);
         self.inode_cache.finish_with(entry);

@@ -80,7 +80,7 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// Returns options for a file with these permission bits. It belongs to user and group 0.
+    /// Returns options for a file with these permission bits. The file belongs to user and group 0.
     #[must_use]
     pub const fn new(mode: u16) -> Self {
         Self { mode, uid: 0, gid: 0, umask: 0 }
@@ -130,7 +130,7 @@ pub struct SetAttributes {
     pub accessed: Option<Timestamp>,
     /// Time of the last change of the contents.
     pub modified: Option<Timestamp>,
-    /// Time of the last change of the inode. With `None` it becomes the current time.
+    /// Time of the last change of the inode. With `None`, that time becomes the current time.
     pub changed: Option<Timestamp>,
     /// Time at which the inode was made.
     pub created: Option<Timestamp>,

@@ -65,7 +65,8 @@ impl MountThreads {
         &self.mount
     }
 
-    /// Returns a weak reference to the mount. It does not keep the volume from being closed.
+    /// Returns a weak reference to the mount. The weak reference does not keep the volume from
+    /// being closed.
     #[must_use]
     pub fn weak_mount(&self) -> Weak<Mount> {
         Arc::downgrade(&self.mount)

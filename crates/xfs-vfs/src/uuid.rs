@@ -79,7 +79,7 @@ fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
     written
 }
 
-/// Writes the sector of a superblock. It is durable on return.
+/// Writes `sector`, the sector of a superblock, to the device. The write is durable on return.
 pub fn write_sector(device: &dyn BlockDevice, at: DiskAddr, sector: &[u8]) -> Result<()> {
     let offset = at.byte_offset().expect("a superblock lies in the volume");
     let written = device.write_at(sector, offset, Durability::Durable);

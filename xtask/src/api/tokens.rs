@@ -76,7 +76,8 @@ fn without_last_comma(inside: &str) -> &str {
     shorter.filter(|shorter| shorter.contains([',', ':'])).unwrap_or(inside)
 }
 
-/// Returns whether `operator` and the character `next` after it form one operator together.
+/// Returns whether `operator` and the character `next` after it are parts of one operator, as the
+/// characters of `->` are.
 fn is_one(operator: &str, next: char) -> bool {
     ["->", "=>", "::", "..", "..=", "<<", "==", "&&", "||"].contains(&&*format!("{operator}{next}"))
 }

@@ -163,7 +163,7 @@ impl RepairSums {
     }
 }
 
-/// Runs a test of `xfs-oracle` in its long form. Returns the counts of its trials, and the lines
+/// Runs a test of `xfs-oracle` with many cases. Returns the counts of its trials, and the lines
 /// that it printed.
 fn run(test: &[&str], seeds: &str) -> Result<(RunResult, Vec<String>), Error> {
     let mut cargo = command::cargo();

@@ -99,8 +99,8 @@ fn on_mount(place: &Path, mount: &Path) -> Result<Vec<RunResult>, Error> {
     Ok(vec![root, user])
 }
 
-/// Runs the suite once, as `user`. Its tests that need a second filesystem use `place`, the folder
-/// that has the mount point.
+/// Runs the suite once, as `user`. Tests of the suite that need a second filesystem use `place`,
+/// the folder that has the mount point.
 fn one(suite: &mut Command, place: &Path, user: &str) -> Result<RunResult, Error> {
     suite.arg("-c").arg(place.join("settings.toml")).arg("-s").arg(place);
     let mut summary = None;

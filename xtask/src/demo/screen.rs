@@ -59,7 +59,7 @@ impl Screen {
         self.line(YELLOW, text);
     }
 
-    /// Runs `work`. On a terminal, a line shows meanwhile how long it has taken.
+    /// Runs `work`. On a terminal, a line shows how long `work` has been running.
     pub(crate) fn waiting<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         if !self.is_terminal {
             return work();

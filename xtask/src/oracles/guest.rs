@@ -84,7 +84,7 @@ struct Modules {
 
 impl Modules {
     /// Adds modules, each after the modules that it needs. If the kernel has no file for a module,
-    /// the module is built in and left out.
+    /// the module is built into the kernel and is left out.
     fn add_all(&mut self, names: &[&str]) -> Result<(), Error> {
         let mut open: Vec<String> = names.iter().rev().map(|name| (*name).to_owned()).collect();
         while let Some(name) = open.last().cloned() {

@@ -40,8 +40,8 @@ fn states(recording: &Recording, atomicity: Atomicity, point: usize) -> BTreeSet
     cuts.at(point, 4000).map(|cut| state(&cuts, cut)).collect()
 }
 
-/// Returns a state in which only the sectors `sectors` are not zero. Each is given with its first
-/// byte.
+/// Returns a state in which all sectors are zero except those in `sectors`. Each of these is given
+/// as its number and its first byte.
 fn with(sectors: &[(usize, u8)]) -> [u8; SECTORS] {
     let mut state = [0; SECTORS];
     sectors.iter().for_each(|(sector, byte)| state[*sector] = *byte);

@@ -102,9 +102,9 @@ pub(super) enum ForkRegion<'a> {
     Root(LoggedRoot<'a>),
 }
 
-/// The root of a btree as it is logged. It begins with the header of a btree block, and the
-/// pointers follow the keys without a gap. Recovery reads only level and number of records from the
-/// header.
+/// The root of a btree as it is logged. The logged form begins with the header of a btree block,
+/// and the pointers follow the keys without a gap. Recovery reads only level and number of records
+/// from the header.
 #[doc(alias = "xfs_bmdr_to_bmbt")]
 pub(super) struct LoggedRoot<'a> {
     header: &'a [u8],

@@ -47,8 +47,8 @@ impl Upkeep {
         self.durable_within
     }
 
-    /// Returns the interval between two forces. It is shorter than `durable_within`, because a
-    /// force takes time too.
+    /// Returns the interval between two forces. The interval is shorter than `durable_within`,
+    /// because a force takes time too.
     fn force_every(&self) -> Duration {
         self.durable_within * 4 / 5
     }
@@ -155,8 +155,8 @@ impl Journal {
         drop(upkeep_thread);
     }
 
-    /// Covers the log if it is idle. If not, forces the log and pushes all its items once, so that
-    /// the log can become idle.
+    /// Covers the log if it is idle. If not, forces the log and pushes all items of the AIL once,
+    /// so that the log can become idle.
     fn cover_or_write_back(self: &Arc<Self>) -> Result<()> {
         if !self.cover_if_idle()? {
             self.log.write_back()?;

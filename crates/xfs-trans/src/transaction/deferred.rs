@@ -171,7 +171,7 @@ impl Transaction<'_> {
         self.deferred.new.push(work);
     }
 
-    /// Does all deferred work step by step, including work that this work defers itself. If there
+    /// Does all deferred work step by step, including work that is deferred by such work. If there
     /// is any deferred work, the transaction is in a new step when this function returns. That step
     /// has the changes of the last unit of work.
     ///

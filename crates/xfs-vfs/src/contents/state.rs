@@ -23,7 +23,7 @@ pub(crate) const LEFT: u32 = 8;
 #[derive(Default)]
 pub struct Contents {
     /// Contents lock. A reader of the contents holds it shared. A change of the contents or of
-    /// their blocks holds it exclusively. It is taken before any transaction begins.
+    /// their blocks holds it exclusively. The lock is taken before any transaction begins.
     pub(crate) state: RwLock<ContentsState, Object>,
     pub(crate) marks: AtomicU32<Object>,
     pub(crate) notes: Mutex<Notes, Object>,

@@ -37,8 +37,8 @@ pub(crate) struct ListRoom {
 /// The outcome of an operation that may write ACLs.
 pub(crate) enum Outcome<T> {
     Done(T),
-    /// Nothing has changed. The operation has to write ACLs that need this room, for which it has
-    /// not reserved enough.
+    /// The operation has changed nothing. It must write access control lists that need this room,
+    /// and its transaction has reserved less.
     RetryWith(ListRoom),
 }
 

@@ -124,8 +124,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Creates a regular file without a name. Unless it is linked later, it is freed when its last
-    /// reference is released.
+    /// Creates a regular file without a name. The file is freed when its last reference is
+    /// released, unless the file has got a name by then.
     #[doc(alias = "O_TMPFILE")]
     pub fn create_unnamed(
         &self,

@@ -105,9 +105,9 @@ impl<'c> OpContext<'c> {
 
     /// Removes the only name of an inode that has no other reference and no contents, and frees the
     /// inode in the same transaction, without the unlinked list. Returns `true` if that was done,
-    /// `false` if the name means another inode by now, and `None` if the inode must go to the
-    /// unlinked list. Sets `claimed` once the inode is claimed: no further reference to it can be
-    /// taken, even if the removal fails.
+    /// `false` if the name no longer means the inode that the lookup found, and `None` if the inode
+    /// must go to the unlinked list. Sets `claimed` once the inode is claimed: no further reference
+    /// to it can be taken, even if the removal fails.
     fn remove_with_inode(
         &self,
         request: &RemovalRequest<'_>,

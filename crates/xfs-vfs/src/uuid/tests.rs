@@ -5,7 +5,7 @@ use xfs_format::{StructureAddress, Superblock};
 use super::*;
 
 /// Changes the UUID of the volume in a superblock. Checks that the UUID with which metadata blocks
-/// are marked stays.
+/// are marked does not change.
 #[test]
 fn changed_uuid_keeps_that_of_the_metadata_in_the_superblock() {
     let mut sector = include_bytes!("../../../../testdata/inodes/new.superblock").to_vec();

@@ -1,4 +1,4 @@
-//! The events of watches, and the queues in which they wait for a program.
+//! The events of watches, and the queues in which the events wait until a program takes them.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -39,7 +39,7 @@ bitflags! {
         #[doc(alias = "IN_MOVE_SELF")]
         const MOVED_SELF = 1 << 6;
         /// This inode is gone: it has lost its last name and its last reference, except those of
-        /// watches. It is the last event of a watch.
+        /// watches. This is the last event of a watch.
         #[doc(alias = "IN_DELETE_SELF")]
         const DELETED_SELF = 1 << 8;
         /// Events were lost. Every watch gets this event, even if it was not begun with this flag.
@@ -58,8 +58,8 @@ pub enum Scope {
     Subtree,
 }
 
-/// An event of an inode. It is sent after its operation was committed, which need not be durable
-/// yet.
+/// An event of an inode. The event is sent after its operation was committed. The operation need
+/// not be durable then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchEvent {

@@ -142,8 +142,8 @@ impl Lexer<'_> {
         self.code('"');
     }
 
-    /// If the next `hashes` characters are the hash signs that close a raw string, takes them and
-    /// returns `true`. If not, takes none and returns `false`.
+    /// If the next `hashes` characters are the hash signs that close a raw string, skips them and
+    /// returns `true`. If not, skips none and returns `false`.
     fn closing_hashes(&mut self, hashes: usize) -> bool {
         let ahead = self.rest.clone().take(hashes).filter(|&character| character == '#').count();
         if ahead == hashes {

@@ -25,9 +25,9 @@ fn change(count: &AtomicU64<Object>) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Lets threads enter the gate and change a count while another thread closes the gate. Checks I1
-/// of `gate`: no change is under way while the gate is closed. A lost wakeup would show as a
-/// deadlock.
+/// Lets threads enter the gate and change a count while another thread closes the gate. Checks
+/// I1 of `gate`: while the gate is closed, no thread is inside a change. A lost wakeup would show
+/// as a deadlock.
 #[test]
 fn closed_gate_excludes_changes() {
     explore(|| {

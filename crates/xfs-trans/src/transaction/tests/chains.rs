@@ -14,8 +14,8 @@ use crate::{Deferred, Finish, IntentPayload, Journal, Transaction};
 /// The names of the tasks that did their work, one name for each step of work, in order.
 type CallLog = Arc<Mutex<Vec<String>>>;
 
-/// Deferred work of a test. When it is done, it records its name. It may defer other work, or need
-/// several steps.
+/// Deferred work of a test. A task that is done records its name. A task may defer other work, or
+/// need several steps.
 struct Task {
     name: String,
     payload: Option<IntentPayload>,
