@@ -40,7 +40,8 @@ pub(crate) enum Error {
     /// A file of records is damaged.
     #[error("{}: {source}", path.display())]
     Record { path: PathBuf, source: serde_json::Error },
-    /// A suite of tests that this project cannot run, so that its results are recorded by hand.
+    /// A suite of tests was to be run that this project cannot run. Its results are recorded by
+    /// hand.
     #[error("this suite is run by hand: add its result to {0}, then run without --run")]
     ByHand(String),
     /// A page does not have the marks between which a chore writes.

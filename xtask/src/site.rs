@@ -54,7 +54,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
     ("Decisions", &["docs/adr/"]),
 ];
 
-/// Files that pages link to and that are no pages.
+/// Files to which pages link, but that are no pages of the site.
 const ATTACHMENTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The page before all chapters. The pages in `LAST` come after all chapters.

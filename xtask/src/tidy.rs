@@ -123,7 +123,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     if findings.is_empty() { Ok(()) } else { Err(Error::Untidy(findings.len())) }
 }
 
-/// Checks that the committed listing of the public API is that of the sources.
+/// Checks that the committed listing of the public API equals the listing that the sources give.
 fn check_api(metadata: &serde_json::Value, files: &[File]) -> Result<Vec<Finding>, Error> {
     let rust = files.iter().filter(|file| file.is_rust());
     let rust = rust.map(|file| (file.path.clone(), file.text.clone())).collect();

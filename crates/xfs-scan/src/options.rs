@@ -66,7 +66,7 @@ pub enum AccountBy {
 /// Default memory limit: 1 GiB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 
-/// The file to which rows go that do not fit in memory.
+/// The file for the rows that do not fit in memory.
 #[derive(Clone, Debug)]
 pub enum Spill {
     /// An unnamed file in this directory, created when it is first needed.

@@ -263,8 +263,9 @@ impl DirectoryTable {
     }
 }
 
-/// Computes the path length of a directory from that of its parent, which is smaller (I2). If the
-/// directory has no path, returns the value from `FIRST_BROKEN` on that says why.
+/// Computes the path length of a directory from that of its parent, which is smaller (I2), and from
+/// the length of the directory's name. If the directory has no path, returns the value from
+/// `FIRST_BROKEN` on that says why.
 fn lengthen(parent_length: u32, name_length: u8) -> u32 {
     if parent_length == CYCLE {
         return UNREACHABLE;

@@ -161,8 +161,8 @@ impl<'a> PowerCuts<'a> {
         device.fork()
     }
 
-    /// Returns the requests that have returned or are in flight at a point, but that no flush
-    /// covers.
+    /// Returns the requests that have returned or are in flight at `point`, and that no flush
+    /// covers. A cut at this point may lose them.
     fn window(&self, point: usize) -> UnflushedWindow<'a> {
         let done = self.requests().get(..point).unwrap_or(self.requests());
         let Flushed { start, parts } = Flushed::of(done);

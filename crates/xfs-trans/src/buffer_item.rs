@@ -63,7 +63,7 @@ use dirty::DirtyState;
 /// Whether the blocks of a buffer are in use, or how far freeing them has proceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockState {
-    /// The blocks hold metadata.
+    /// The blocks are in use: they hold metadata.
     Used,
     /// A transaction that is not committed yet has freed the blocks.
     Freed,
@@ -262,13 +262,14 @@ impl BufferItem {
         is_cancelled.then(|| self.state.sequence())
     }
 
-    /// Records that the changes that the transaction has made since its last roll are in the log.
+    /// Records that the log now has the changes that the buffer's transaction has made since its
+    /// last roll.
     pub(crate) fn note_committed(&self) {
         self.changes.lock().note_committed();
     }
 
-    /// Returns whether the log holds changes of the buffer that are not at its home location on
-    /// disk, and that relogging would move to a later checkpoint.
+    /// Returns whether the log holds changes of the buffer that are not at the buffer's home
+    /// location on disk, and that relogging would move to a later checkpoint.
     pub(crate) fn can_be_relogged(&self) -> bool {
         let changes = self.changes.lock();
         // A buffer that its item does not hold was just written, and is about to leave the AIL.

@@ -79,8 +79,8 @@ impl IntentPayload {
         }
     }
 
-    /// Returns the first block of the payload's extent. Returns `None` for the kinds of which an
-    /// intent has only one payload, so that no order is needed.
+    /// Returns the first block of the payload's extent. Returns `None` for a kind with only one
+    /// payload per intent, which needs no order.
     pub(crate) const fn start(&self) -> Option<FsBlock> {
         match self {
             Self::ExtentFree(extent) => Some(extent.start),
@@ -118,7 +118,7 @@ pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<IntentPayload>> {
     })
 }
 
-/// Returns the regions of the intent that carries these payloads, which must all be of one kind.
+/// Returns the log regions of an intent with these payloads, which must all be of one kind.
 pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;
     match payloads.first() {

@@ -36,7 +36,7 @@ impl ActivityCounts {
         self.0.add(activity as usize, 1);
     }
 
-    /// Returns the count of an activity.
+    /// Returns how often operations of the kind `activity` were counted, summed over all threads.
     pub fn sum(&self, activity: Activity) -> u64 {
         self.0.sum(activity as usize)
     }

@@ -33,7 +33,8 @@ use crate::mount::Mount;
 
 /// Number of inode chunks that one search of the inode btree returns at most.
 const BATCH_CHUNKS: usize = 32;
-/// The most inode chunks that can overlap 64 inode numbers, of which the first is a multiple of 64.
+/// The most inode chunks that can overlap a range of 64 inode numbers that begins at a multiple of
+/// 64.
 const CHUNKS_OF_64_NUMBERS: usize = 2;
 
 /// How bulkstat reads inodes: around the inode cache or through it.
@@ -182,7 +183,7 @@ struct ChunkInodes {
     scratch: Vec<u8>,
 }
 
-/// A bulkstat of one group.
+/// The state of a bulkstat of one allocation group.
 struct GroupBulkstat<'a> {
     mount: &'a Mount,
     group: AgNumber,

@@ -47,7 +47,8 @@ use xfs_trans::Upkeep;
 
 /// Number of passes of the flusher in the time after which written bytes are durable.
 const PASSES: u32 = 5;
-/// Number of the pass that flushes a buffer, counted from the pass that follows the first byte.
+/// Number of the flusher's pass that flushes a buffer. The first pass after the first buffered byte
+/// has number 1.
 pub(crate) const FLUSH_PASSES: u64 = 2;
 /// Number of the pass that waits for a file's contents lock if the pass before it found the lock
 /// held. Counted as `FLUSH_PASSES` is. After this pass, enough time is left for the device.
@@ -221,7 +222,7 @@ impl Flusher {
         is_there
     }
 
-    /// Gives back claimed memory.
+    /// Gives back memory that a buffer has claimed.
     pub(crate) fn unclaim(&self, claimed_bytes: u64) {
         if claimed_bytes > 0 {
             self.claimed_bytes.fetch_sub(claimed_bytes, Ordering::Relaxed);

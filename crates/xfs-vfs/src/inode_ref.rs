@@ -38,8 +38,8 @@ pub struct InodeRef<H: MountHandle> {
 enum HeldRef {
     /// The reference is counted in the inode.
     Direct(Arc<CachedInode>),
-    /// The reference is counted by a processor slot. One count stands for all references that
-    /// handles of that slot have to the inode.
+    /// The reference is counted by a processor slot. One count stands for all references to the
+    /// inode that handles of that slot have.
     Sharded(Arc<PerCpuRef>),
 }
 

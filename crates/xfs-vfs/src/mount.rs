@@ -124,7 +124,8 @@ impl Mount {
         self.inode_cache.take(number).map(|inode| InodeRef::new(self, inode))
     }
 
-    /// Releases a reference to an inode that no `InodeRef` holds.
+    /// Releases a reference to an inode. The reference must not belong to an `InodeRef`, which
+    /// releases it itself.
     pub fn release(&self, entry: Arc<CachedInode>) {
         self.inode_cache.release(entry);
     }
@@ -185,7 +186,7 @@ impl Mount {
         }
     }
 
-    /// Returns the counters of activities.
+    /// Returns the counters of operations such as lookups.
     pub fn activity(&self) -> &ActivityCounts {
         &self.activity
     }

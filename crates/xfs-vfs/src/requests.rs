@@ -118,7 +118,8 @@ impl CreateOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetAttributes {
-    /// Mode bits, up to 0o7777. An access control list changes with them.
+    /// Mode bits, up to 0o7777. Setting them also changes the access control list of the file, if
+    /// it has one.
     pub mode: Option<u16>,
     /// User ID of the owner; `u32::MAX` is refused, because it is no user.
     pub uid: Option<u32>,

@@ -27,8 +27,8 @@ pub struct NewVolume {
     pub parents: bool,
 }
 
-/// Free space in bytes in addition to that for the files, so that the allocator does not run short
-/// of space.
+/// Free space in bytes beyond the space for the files, so that the allocator does not run short of
+/// space.
 const SPARE_BYTES: u64 = 2 << 30;
 /// Space per file in bytes: an inode, a directory entry, and a part of their metadata.
 const FILE_BYTES: u64 = 4096;

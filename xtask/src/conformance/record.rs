@@ -127,7 +127,7 @@ pub(super) fn load(root: &Path, path: &str) -> Result<Vec<Record>, Error> {
     serde_json::from_str(&text).map_err(|source| Error::Record { path, source })
 }
 
-/// Writes the records of a file.
+/// Writes `records` to the file `path` of the project.
 pub(super) fn store(root: &Path, path: &str, records: &[Record]) -> Result<(), Error> {
     let path = root.join(path);
     let folder = path.parent().unwrap_or(root);

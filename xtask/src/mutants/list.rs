@@ -2,7 +2,7 @@
 
 /// A mistake in the allocator, the btrees or the extent maps.
 pub(super) struct Mutant {
-    /// The file, below `crates`.
+    /// The path of the source file, relative to the folder `crates`.
     pub(super) file: &'static str,
     /// The mistake in words, as a clause for the page with the results.
     pub(super) mistake: &'static str,

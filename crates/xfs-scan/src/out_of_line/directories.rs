@@ -29,7 +29,7 @@ const MOST_FAILURES: u32 = 16;
 struct DirectoryBlock {
     at: DiskAddr,
     file_block: FileBlock,
-    /// Index of the directory among the pending inodes.
+    /// Index of the directory in the list of inodes whose out-of-line data are still to be read.
     owner: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Checks that threads are held and proceed in the order that the test chooses.
+//! Checks that a scheduled device holds threads, and that the threads proceed in the order that the
+//! test chooses.
 
 use std::sync::Arc;
 use std::thread;

@@ -55,8 +55,8 @@ impl DirtyState {
         }
     }
 
-    /// Records that the changes that the transaction has made since its last roll are in the log.
-    /// If the transaction has freed the blocks, the log now holds the cancellation.
+    /// Records that the log now has the changes that the buffer's transaction has made since its
+    /// last roll. If the transaction has freed the blocks, the log now holds the cancellation.
     pub(super) fn note_committed(&mut self) {
         if self.blocks == BlockState::Freed {
             self.blocks = BlockState::FreedInLog;

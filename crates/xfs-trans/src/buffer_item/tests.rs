@@ -226,8 +226,8 @@ fn freed_buffer_is_gone_when_durable_and_released() {
     }
 }
 
-/// Ends a checkpoint that held the buffer before a transaction freed it. Checks that the buffer
-/// stays in the cache, because that transaction may not be committed yet.
+/// Ends a checkpoint that holds a buffer, after a later transaction has freed the buffer. Checks
+/// that the buffer stays in the cache, because that transaction may not be committed yet.
 #[test]
 fn older_checkpoint_does_not_end_a_freed_buffer() {
     let (cache, context) = cache();

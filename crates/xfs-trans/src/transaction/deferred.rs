@@ -73,7 +73,7 @@ struct IntentBatch {
 pub(super) struct DeferredWork {
     /// Work that this step has deferred. The intents of this work are not logged yet.
     new: Vec<Work>,
-    /// Work whose intents are logged, in the order in which it will be done.
+    /// Deferred work whose intents are logged, in the order in which the work will be done.
     pending: VecDeque<IntentBatch>,
 }
 

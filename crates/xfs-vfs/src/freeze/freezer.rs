@@ -8,7 +8,7 @@ use xfs_sync::{Gate, Mutex, Volume};
 
 use crate::kind::CachedInode;
 
-/// The state of a freeze.
+/// The state of a freeze: the gate, the phase, and the files that wait for the thaw.
 #[derive(Default)]
 pub(crate) struct Freezer {
     pub(crate) gate: Gate,

@@ -39,7 +39,7 @@ struct FsyncLoad {
     times: usize,
 }
 
-/// Number of changes of other files that wait if the list is partly filled.
+/// Number of changes of other files in the load that fills the list of commits partly.
 const SOME: u64 = 5000;
 
 /// Number of files that are changed to measure how much space one change takes in the list.
@@ -131,7 +131,7 @@ fn options(variant: Variant) -> OpenOptions {
     variant.options().upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST))
 }
 
-/// Returns the number of changes of different files that nearly fill the list.
+/// Returns the number of changes of different files that nearly fill the log's list of commits.
 fn changes_of_full_list(session: &Session<'_>) -> Result<u64, WorkloadError> {
     let work = Work::new(1, PROBES);
     let store = session.store(Variant::Ours, PROBES)?;
@@ -175,7 +175,8 @@ fn time_all(
 struct FsyncTimes {
     /// The duration of each fsync.
     durations: Vec<Duration>,
-    /// A lower bound of the number of bytes in the list.
+    /// A lower bound of the number of bytes in the log's list of commits before the fsync, if
+    /// known.
     list_bytes: Option<u64>,
 }
 

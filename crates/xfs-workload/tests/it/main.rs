@@ -222,7 +222,8 @@ fn cancelled_run_ends() {
     assert!(is_empty(folder.path()));
 }
 
-/// Checks that a directory that is not on XFS is refused as a target of the kernel.
+/// Checks that a directory on another filesystem than XFS is refused as the directory for
+/// measurements of the kernel.
 #[test]
 fn directory_of_another_filesystem_is_refused() {
     let plan = Plan { kernel: Some("/proc".into()), ..small(&[Workload::Create]) };

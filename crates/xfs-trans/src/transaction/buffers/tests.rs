@@ -462,8 +462,8 @@ fn failed_write_in_place_shuts_down_and_loses_nothing() {
     assert_eq!(read_target(&recovered, 0), expected);
 }
 
-/// Changes a buffer so that it is not valid. Checks that it is not written to disk, so that a bug
-/// in ferroxfs does not damage the volume.
+/// Changes a buffer so that it is not valid. Checks that the buffer is not written to disk, so that
+/// a bug in ferroxfs does not damage the volume.
 #[test]
 fn buffer_that_fails_verification_is_not_written() {
     let device = testing::make();

@@ -11,7 +11,7 @@ use crate::testing::{change_core, is_clean, make_with, open, superblock};
 
 const THREADS: u64 = 4;
 const INODES: u64 = 16;
-/// The number of commits of a thread between two forces.
+/// The number of commits that a thread makes between two forces of the log.
 const COMMITS: u32 = 3;
 /// The number of times that the threads write through the whole log.
 const WRAPS: u32 = 20;
