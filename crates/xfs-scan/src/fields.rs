@@ -45,7 +45,7 @@ pub enum Field {
     Btime,
     /// Number of extent records of the data fork.
     Extents,
-    /// Number of extent records of the attribute fork.
+    /// Number of extent records of the inode's attribute fork.
     AttrExtents,
     /// Flags in the form of `FS_IOC_FSGETXATTR`.
     Xflags,

@@ -72,7 +72,7 @@ pub fn run_with_threads(test: &str, body: impl FnOnce(&ThreadLimit)) {
 /// A limit on the number of threads of this process.
 #[derive(Debug)]
 pub struct ThreadLimit {
-    /// Number of threads that the process had before the body started.
+    /// Number of threads that the process had before the body of the test started.
     threads: u64,
     /// Address space in bytes that was in use before the body of the test started. Stacks of ended
     /// threads are kept for new threads and count towards the limit.

@@ -26,12 +26,12 @@ pub enum Activity {
 
 const KINDS: usize = Activity::AttributeListing as usize + 1;
 
-/// Counters of all activities.
+/// Counters of operations, one for each kind.
 #[derive(Default)]
 pub struct ActivityCounts(SlotCounters<KINDS>);
 
 impl ActivityCounts {
-    /// Counts an activity.
+    /// Counts one operation of the kind `activity`.
     pub(crate) fn note(&self, activity: Activity) {
         self.0.add(activity as usize, 1);
     }

@@ -89,14 +89,15 @@ pub struct Flusher {
     changed: Condvar<Volume>,
     /// The first error of a background write, kept because no caller waited for that write.
     failure: Mutex<Option<Error>, Volume>,
-    /// The function to call with files whose metadata changed without a request.
+    /// The function to call with a file after a background write has changed its metadata.
     listener: SetOnce<Listener, Volume>,
 }
 
 /// A function that is called with a file after a background write has changed its blocks or size.
 pub type Listener = Box<dyn Fn(InodeNumber) + Send + Sync>;
 
-/// One pass of the flusher over all tagged files.
+/// One pass of the flusher over all files with a tag, which marks buffered bytes or preallocated
+/// blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlushPass {
     /// The number of the pass, counted from 1.

@@ -191,7 +191,7 @@ impl Mount {
         &self.activity
     }
 
-    /// Counts an activity.
+    /// Counts one operation of the kind `activity`.
     pub fn note(&self, activity: Activity) {
         self.activity.note(activity);
     }

@@ -145,7 +145,7 @@ impl Session<'_> {
         self.processors.confine(threads)
     }
 
-    /// Returns the work of the plan for this many threads.
+    /// Returns the work (threads, files and names) that the plan sets for this many threads.
     fn work(&self, threads: usize) -> Work {
         let files = self.plan.files_of(threads, self.processors.count());
         Work { directories: self.plan.directories, ..Work::new(threads, files) }

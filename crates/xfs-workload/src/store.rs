@@ -85,7 +85,7 @@ impl Store {
         Ok(Self { device })
     }
 
-    /// Returns the device. The volume starts at its first byte.
+    /// Returns the device. The volume starts at the first byte of the device.
     pub(crate) fn device(&self) -> SharedDevice {
         Arc::clone(&self.device)
     }

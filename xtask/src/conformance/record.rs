@@ -31,7 +31,7 @@ pub(super) struct Machine {
     pub(super) kernel: String,
 }
 
-/// The result of a run.
+/// The result of one run of tests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunResult {

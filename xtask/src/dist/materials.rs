@@ -48,7 +48,7 @@ pub(super) struct Materials {
     rust: String,
 }
 
-/// Lists the crates of the binary and computes the facts of the bill.
+/// Lists the crates of the binary and computes the facts that the bill states.
 pub(super) fn of(root: &Path, dist: &Dist) -> Result<Materials, Error> {
     let mut cargo = command::cargo();
     cargo.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET]);

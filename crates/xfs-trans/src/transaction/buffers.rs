@@ -72,7 +72,7 @@ const INITIAL_CAPACITY: usize = 8;
 pub(super) struct JoinedBuffers(Vec<JoinedBuffer>);
 
 impl JoinedBuffers {
-    /// Returns whether a buffer was changed in this step.
+    /// Returns whether this step has changed any of the buffers.
     pub(super) fn is_dirty(&self) -> bool {
         self.0.iter().any(|joined| joined.dirty)
     }

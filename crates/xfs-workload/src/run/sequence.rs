@@ -50,7 +50,7 @@ struct MeasuredStep {
 }
 
 impl Sequence {
-    /// Runs the sequence for each number of threads.
+    /// Runs the sequence with each number of threads in the plan, as often as the plan says.
     pub(super) fn run(
         &self,
         session: &mut Session<'_>,
