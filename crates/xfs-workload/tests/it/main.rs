@@ -42,14 +42,6 @@ fn small(workloads: &[Workload]) -> Plan {
     }
 }
 
-/// Runs a plan. The counters in its report are those of the whole process, so only one run may be
-/// active at a time.
-fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadError> {
-    #[cfg(feature = "count")]
-    let _alone = counted::alone();
-    xfs_workload::run(plan, watcher)
-}
-
 fn report_of(plan: &Plan) -> Report {
     run(plan, &mut Until(usize::MAX)).unwrap()
 }
