@@ -263,8 +263,7 @@ impl Image {
         }
         let said = run(logprint.arg(&self.data))?;
         let transactions = said.lines().filter(|line| line.starts_with("TRANS: tid:"));
-        let items = said.lines().filter(|line| line.get(3..9) == Some(": cnt:"));
-        Ok((transactions.count(), items.count()))
+        Ok((transactions.count(), said.lines().filter(|line| is_item(line)).count()))
     }
 
     /// Returns the output of xfs_logprint, called with `options`, in the version that `cargo xtask
@@ -311,6 +310,13 @@ impl Image {
     }
 }
 
+/// Returns whether a line of xfs_logprint begins an item of the log, such as `INO: cnt:3` or
+/// `ATTRI: cnt:5`. Lines of details are indented.
+fn is_item(line: &str) -> bool {
+    let name = line.split_once(": cnt:").map_or("", |(name, _)| name);
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
 /// Returns whether a line of xfs_logprint is a complaint. A number may spell a word, such as
 /// 0x6bad, so only whole words count.
 fn is_complaint(line: &str) -> bool {
@@ -326,4 +332,18 @@ pub(crate) fn sparse(path: PathBuf, size_bytes: u64) -> Result<PathBuf, OracleEr
     let file = File::create(&path).context(|| path.display().to_string())?;
     file.set_len(size_bytes).context(|| path.display().to_string())?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_item;
+
+    #[test]
+    fn item_has_a_name_of_any_length() {
+        assert!(is_item("INO: cnt:3 total:3 a:0x55 len:56 "));
+        assert!(is_item("ATTRI: cnt:5 total:5 a:0x55 len:40 "));
+        assert!(!is_item("\t      cnt: 64  isize: 512    gen: 0x1008fc9d"));
+        assert!(!is_item("\tBUF:  #regs:1   start blkno:0x3c   len:2"));
+        assert!(!is_item("TRANS: tid:0xeb826a11  #items:123"));
+    }
 }
