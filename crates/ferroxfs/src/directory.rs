@@ -83,8 +83,8 @@ impl Node {
 
 /// Whether a listing compares the entries of a directory with its index.
 enum Auditing {
-    /// The listing does not compare entries and index: it was made so, the index could not be read,
-    /// or the comparison has ended.
+    /// The listing does not compare entries and index: it was made without a comparison, the index
+    /// could not be read, or the comparison has ended.
     Off,
     /// The listing will compare the entries with the index. It reads the index before the first
     /// entries.
@@ -92,8 +92,8 @@ enum Auditing {
     On(Audit),
 }
 
-/// The state of an interrupted listing's comparison of entries with the index. A later listing
-/// continues with it; see [`ReadDir::into_progress`].
+/// How far an interrupted listing has compared the entries of its directory with the index. A later
+/// listing continues the comparison; see [`ReadDir::into_progress`].
 pub struct ListingProgress(Auditing);
 
 impl ReadDir {

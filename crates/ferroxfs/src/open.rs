@@ -82,8 +82,8 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns the defaults: for reading; the filesystem is searched for; a dirty log is replayed
-    /// in memory.
+    /// Returns the default options: the volume is opened for reading, the start of the filesystem
+    /// is searched for, and a dirty log is replayed in memory.
     #[must_use]
     pub fn new() -> Self {
         Self {

@@ -155,10 +155,10 @@ pub struct InodeLookupStats {
     /// Number of lookups by inode number.
     #[doc(alias = "xs_ig_attempts")]
     pub attempts: u64,
-    /// Number of lookups that found the inode in the cache with a reference.
+    /// Number of lookups that found the inode in the cache, with at least one reference to it.
     #[doc(alias = "xs_ig_found")]
     pub found: u64,
-    /// Number of lookups that found the inode in the cache without a reference.
+    /// Number of lookups that found the inode in the cache, with no reference to it.
     #[doc(alias = "xs_ig_frecycle")]
     pub recycled: u64,
     /// Number of lookups that read the inode from disk.

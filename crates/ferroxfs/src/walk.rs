@@ -46,7 +46,7 @@ pub struct WalkError {
     pub source: Error,
 }
 
-/// Keeps the error, and with it the path, as the source.
+/// Makes an `io::Error` whose source is this error, so that the path is kept.
 impl From<WalkError> for io::Error {
     fn from(error: WalkError) -> Self {
         Self::new(Self::from_raw_os_error(error.source.errno()).kind(), error)
@@ -128,8 +128,9 @@ impl Walk {
         self.pending = None;
     }
 
-    /// Returns `entry`, or the error of opening it, if the walk returns it now. `None`: the entry
-    /// is a directory whose contents come first, and `visit` has opened it.
+    /// Visits the entry that the walk has reached. Returns the entry, or the error of opening it,
+    /// if it comes next in the walk. `None`: the entry is a directory that is open now, and its
+    /// contents come first.
     fn visit(&mut self, entry: WalkEntry) -> Option<Result<WalkEntry, WalkError>> {
         if entry.node.file_type() != FileType::Directory {
             return Some(Ok(entry));

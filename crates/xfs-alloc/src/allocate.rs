@@ -155,8 +155,7 @@ impl SpaceRequest {
 enum GroupWait {
     /// Skip the group without waiting.
     Try,
-    /// Wait for the header. If the transaction step holds the header of a higher group latched, do
-    /// not wait.
+    /// Wait for the header, unless the transaction step holds the header of a higher group latched.
     Wait,
 }
 

@@ -52,8 +52,9 @@ use crate::owner::{BlockPurpose, ExtentOwner};
 use crate::space::reservation::Account;
 use crate::space::{AllocatorState, GroupState};
 
-/// The offsets of the AGF's bytes that can change, except the length: from the roots of the btrees
-/// to the level of the reference count btree.
+/// The byte offsets of the AGF's fields that can change, from the roots of the btrees to the level
+/// of the reference count btree. The length of the group, which can change too, is not in this
+/// range.
 const CHANGING_BYTES: Range<usize> = 16..96;
 /// The offsets of the bytes that hold the length of the group, in the AGF and in the AGI alike.
 const LENGTH_BYTES: Range<usize> = 12..16;

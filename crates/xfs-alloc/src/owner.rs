@@ -47,8 +47,8 @@ impl ExtentOwner {
 /// The account that blocks are taken from, and that freed blocks are given back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockPurpose {
-    /// The blocks that the transaction has reserved: contents of files, btrees of forks, inode
-    /// chunks, the inode btree.
+    /// The blocks that the transaction has reserved. Contents of files, btrees of forks, inode
+    /// chunks and the inode btree are taken from them.
     File,
     /// The group's reserve for the free inode btree and the reference counts.
     Metadata,

@@ -88,8 +88,8 @@ pub fn overwritable_run(
 }
 
 /// Returns the block after the run of shared blocks that starts with record `first`. Records that
-/// follow without a gap belong to the run, whatever their counts. A run that reaches `limit` may be
-/// longer.
+/// follow without a gap belong to the run, whatever their counts. The search ends at `limit`, so a
+/// run that reaches `limit` may be longer than the result says.
 fn end_of_sharing(
     cursor: &mut Cursor<'_, Refcounts>,
     first: Refcount,

@@ -17,7 +17,7 @@ use crate::error::BenchError;
 pub(crate) enum Count {
     /// The output has one line per path or per inode.
     Lines,
-    /// The output is one number.
+    /// The output is one number: how many inodes the contender has listed.
     Number,
     /// The output is a Parquet file with one row per inode.
     ParquetRows,

@@ -220,8 +220,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.keep_root()
     }
 
-    /// Whether an update of the record at `index` of the leaf to `record` changes no key in the
-    /// nodes above. It changes none if the old and the new record have the same key, and the key
+    /// Whether replacing record `index` of the leaf by `record` changes no key in the nodes above
+    /// the leaf. It changes none if the old and the new record have the same key, and the key
     /// determines the range that a record covers.
     fn stays_in_place(&self, record: &F::Record, index: usize) -> Result<bool> {
         if !F::KEY_TELLS_ALL {

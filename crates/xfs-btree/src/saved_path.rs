@@ -6,8 +6,8 @@ use xfs_format::btree::BtreeFormat;
 use crate::path::Path;
 
 /// The path to the record that an editor or a cursor stands on, in the btree of a group. A later
-/// operation that continues from the path and stays in the leaf reads no block from the root down
-/// and allocates nothing.
+/// operation that continues from the path, and stays in the leaf of that record, reads no block
+/// from the root down and allocates nothing.
 ///
 /// A saved path is valid only while no other editor changes the btree. A btree therefore has at
 /// most one saved path: code that may change the btree edits through that path, or drops it.

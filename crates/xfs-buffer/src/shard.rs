@@ -60,11 +60,11 @@ pub(crate) struct Shard {
 
 /// The outcome of entering the core (shared state) of a new buffer into the table.
 pub(crate) enum Entered {
-    /// The new core is in the table now. The caller must load it: read the buffer's contents from
-    /// the device.
+    /// The new core (the shared state of a buffer) is in the table now. The caller must load the
+    /// buffer: read its contents from the device.
     New,
-    /// Another thread has entered this core for the same address first. The caller uses this core
-    /// instead of the new one.
+    /// Another thread has entered this core (the shared state of a buffer) for the same address
+    /// first. The caller uses this core instead of the new one.
     Present(Arc<BufferCore>),
 }
 
@@ -106,8 +106,9 @@ impl Shard {
         }
     }
 
-    /// Replaces the core `present` in the table by `core`, the core of another buffer at the same
-    /// address. Returns `false`, and changes nothing, if the table no longer has `present`.
+    /// Replaces the core (shared state) `present` in the table by `core`, that of another buffer at
+    /// the same address. Returns `false`, and changes nothing, if the table no longer has
+    /// `present`.
     pub(crate) fn supersede(&self, present: &Arc<BufferCore>, core: &Arc<BufferCore>) -> bool {
         let table = self.table.pin();
         let outcome = table.compute(core.map().at(), |entry| match entry {

@@ -96,7 +96,8 @@ pub(crate) enum Evidence {
 }
 
 impl Evidence {
-    /// Returns how far the contents of a block that has failed this check can be used.
+    /// Returns how far the contents of a block can be used after a check of the block has failed
+    /// with `corruption`.
     pub(crate) fn left_by(corruption: &Corruption) -> Self {
         match corruption.check() {
             Check::Magic { .. }

@@ -37,8 +37,8 @@ use crate::unlinked;
 /// Options of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {
-    /// The most bytes that one round collects of the facts by which structures differ; `None` means
-    /// `ROUND_BYTES`.
+    /// The most bytes of facts that one round collects. A round reads the volume again, to find the
+    /// facts by which two structures differ. `None` means `ROUND_BYTES`.
     round_bytes: Option<u64>,
     /// The end of the log. No structure may have a newer LSN. `None` if the log could not be read.
     log_head: Option<Lsn>,
@@ -92,7 +92,8 @@ impl CheckOptions {
     }
 }
 
-/// The default limit, in bytes, of the facts that one round collects to explain differences.
+/// The default limit, in bytes, of the facts that one round collects. A round reads the volume
+/// again, to find the facts by which two structures differ.
 const ROUND_BYTES: u64 = 128 << 20;
 
 /// A receiver of the progress of a check.

@@ -13,8 +13,9 @@ use crate::blocks::{Findings, Volume};
 use crate::code::Code;
 use crate::finding::{Finding, Place};
 
-/// Checks the bytes of the first superblock that belong to no field. The caller reports a
-/// superblock that cannot be read.
+/// Checks the parts of the first superblock that its verifier does not check: unused bytes, the
+/// flag of a mkfs in progress, and unknown quota flags. The caller reports a superblock that cannot
+/// be read.
 pub(crate) fn check_first(volume: Volume<'_>, findings: &mut Findings) {
     let mut sector = vec![0; volume.geometry().sector_size as usize];
     let place = Place::of_address(DiskAddr(0), volume.geometry());

@@ -100,8 +100,8 @@ fn short_form<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
     }
 }
 
-/// The sum of the hashes of some entries, and their number. A directory and its hash index must
-/// have the same sum and number.
+/// The sum of the hashes of some entries, and the number of these entries. A directory and its hash
+/// index must have the same sum and the same number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct IndexSum {
     sum: u128,

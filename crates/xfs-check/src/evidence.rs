@@ -6,12 +6,12 @@
 use crate::code::Code;
 use crate::finding::Finding;
 
-/// The two sides of a disagreement.
+/// The two structures that disagree about a value.
 #[derive(Clone, Copy)]
 struct Sides {
-    /// The structure that states the value found.
+    /// The structure that has the value which the finding calls the value found.
     found: &'static str,
-    /// The structure that states the value expected.
+    /// The structure that has the value which the finding calls the value expected.
     expected: &'static str,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Claim {
     pub(crate) group: AgNumber,
     /// The first block.
     pub(crate) start: AgBlock,
-    /// The number of blocks. The claim lies inside the group.
+    /// The number of blocks. All of them lie inside the group.
     pub(crate) count: u32,
     /// The owner.
     pub(crate) owner: Owner,
@@ -113,9 +113,10 @@ pub(crate) struct UsedInode {
 /// Blocks or inodes about which nothing can be said because a structure could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Gap {
-    /// An inode may have claims that are not known, in any group.
+    /// An inode may claim blocks, in any group, that are not known.
     Claims,
-    /// The claims of a group's own structures, such as its btrees, are not known.
+    /// The blocks that a group's own structures claim, such as the blocks of its btrees, are not
+    /// known.
     GroupClaims(AgNumber),
     /// The free space of a group is not known.
     FreeSpace(AgNumber),
@@ -125,11 +126,11 @@ pub(crate) enum Gap {
     Refcounts(AgNumber),
     /// The free-inode btree of a group is not known.
     FreeInodes(AgNumber),
-    /// Inodes of a group are not known.
+    /// Some or all inodes of a group are not known.
     Inodes(AgNumber),
-    /// Names may be missing, in any directory.
+    /// Any directory may have names that are not known.
     Names,
-    /// Parent pointers may be missing, of any inode.
+    /// Any inode may have parent pointers that are not known.
     Parents,
     /// The members of an unlinked list of a group are not known.
     Unlinked(AgNumber),

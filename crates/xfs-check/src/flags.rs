@@ -4,16 +4,16 @@
 use xfs_format::InodeNumber;
 use xfs_format::inode::{FileType, InodeCore, InodeFlags, InodeFlags2};
 
-/// Flags of the first word that only directories can have.
+/// Flags of an inode's first flag word that only directories can have.
 const OF_DIRECTORIES: InodeFlags = InodeFlags::RTINHERIT
     .union(InodeFlags::PROJINHERIT)
     .union(InodeFlags::NOSYMLINKS)
     .union(InodeFlags::EXTSZINHERIT);
 
-/// Flags of the first word that only regular files can have.
+/// Flags of an inode's first flag word that only regular files can have.
 const OF_FILES: InodeFlags = InodeFlags::REALTIME.union(InodeFlags::EXTSIZE);
 
-/// Flags of the second word that exist.
+/// The flags that exist in the second flag word of an inode.
 const KNOWN2: InodeFlags2 = InodeFlags2::DAX
     .union(InodeFlags2::REFLINK)
     .union(InodeFlags2::COWEXTSIZE)
@@ -21,7 +21,7 @@ const KNOWN2: InodeFlags2 = InodeFlags2::DAX
     .union(InodeFlags2::NREXT64)
     .union(InodeFlags2::METADATA);
 
-/// The bit of the first word that no flag has.
+/// The bit of an inode's first flag word that belongs to no flag.
 const UNKNOWN: u16 = 1 << 15;
 
 /// Returns what is wrong with the flags of an inode in use, in words, or `None`. `bitmap` is the

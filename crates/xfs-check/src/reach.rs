@@ -1,4 +1,4 @@
-//! Reachability: each directory is below a root.
+//! The check of reachability: each directory must be below a root.
 //!
 //! The balances prove that each directory has one name and that its `..` is right. A ring of
 //! directories that name each other satisfies both, and is found here.

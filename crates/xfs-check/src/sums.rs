@@ -190,8 +190,9 @@ impl Sums {
         }
     }
 
-    /// Returns the sums of the bucket to which an inode belongs, for a change by one fact. Counts
-    /// the fact, which takes `bytes` bytes in the lists of the second pass.
+    /// Returns the sums of the bucket to which an inode belongs, so that the caller can add or
+    /// subtract one fact. Counts this fact, which takes `bytes` bytes in the lists of the second
+    /// pass.
     fn bucket(&mut self, inode: InodeNumber, bytes: u64) -> &mut InodeSums {
         let sums = self.inodes.get_mut(bucket_of(inode)).expect("a bucket is below their number");
         sums.list_bytes = sums.list_bytes.saturating_add(bytes);

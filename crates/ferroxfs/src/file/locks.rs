@@ -16,13 +16,13 @@ use crate::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockOwner {
-    /// A process, or another owner that the caller identifies by a number: `F_SETLK`. Deadlocks
-    /// between processes are detected. The locks last until [`File::release_process`], with or
-    /// without an open handle. They also end when the file has lost its last name and its last
-    /// reference.
+    /// A process, or another owner that the caller identifies by a number, as for `F_SETLK`.
+    /// Deadlocks between processes are detected. The locks last until [`File::release_process`],
+    /// with or without an open handle. They also end when the file has lost its last name and its
+    /// last reference.
     Process(u64),
-    /// This open file, clones included: `F_OFD_SETLK`. Its locks end when its last handle is
-    /// closed.
+    /// This open file with all its clones, as for `F_OFD_SETLK`. The locks end when the last of
+    /// these handles is closed.
     File,
 }
 
@@ -125,7 +125,7 @@ impl File {
         locks.flock(description.id(), mode, wait, mount.inode_cache.waits()).map_err(lock_error)
     }
 
-    /// Releases the lock of [`flock`](Self::flock).
+    /// Releases the lock that [`flock`](Self::flock) has taken.
     ///
     /// # Errors
     ///

@@ -323,7 +323,7 @@ fn make_room_to_move(mount: &Mount) -> Result<()> {
 
 /// Locks the contents of two files exclusively, the lower inode number first, or of one file once.
 /// On return, buffered bytes of both are on the device, and neither file has a layout lease. Both
-/// are needed even for a file that keeps its contents and only shares its blocks.
+/// conditions are needed even for a file that keeps its contents and only shares its blocks.
 fn settle_both<'a>(
     mount: &'a Mount,
     left: &'a Arc<CachedInode>,

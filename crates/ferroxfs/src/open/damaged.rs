@@ -23,7 +23,7 @@ use crate::Error;
 /// which has at most 32 KiB, the length of the longest sector.
 const OVERLAY_BYTES: u64 = 64 << 10;
 
-/// The contents that the device may have where a damaged volume starts.
+/// The kinds of contents that the device may have at the byte where a damaged volume starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamagedStart {
     /// Where the volume starts, the device may hold a volume, zeros, or contents of no known kind.

@@ -87,7 +87,7 @@ impl Devices {
     }
 
     /// Returns the access that a recovery needs. It is `Replay` if the recovery writes into memory
-    /// only, which more kinds of volumes allow.
+    /// only. More kinds of volumes allow that than a recovery on disk.
     const fn recovery_access(&self) -> VolumeAccess {
         if self.is_in_memory { VolumeAccess::Replay } else { VolumeAccess::Recover }
     }

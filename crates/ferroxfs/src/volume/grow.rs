@@ -22,7 +22,7 @@ pub enum GrowError {
         /// Number of blocks that were requested.
         wanted: u64,
     },
-    /// The added blocks are too few for an allocation group, which has at least 64.
+    /// The added blocks are too few for an allocation group, which has at least 64 blocks.
     #[error("{added} blocks more are too few for another allocation group")]
     TooLittle {
         /// Number of blocks by which the volume would grow.
@@ -47,7 +47,7 @@ pub enum GrowError {
     Failed(#[from] Error),
 }
 
-/// Keeps the error as the source. A size that is refused is
+/// Makes an `io::Error` that keeps this error as its source. A refused size becomes
 /// [`InvalidInput`](io::ErrorKind::InvalidInput).
 impl From<GrowError> for io::Error {
     fn from(error: GrowError) -> Self {

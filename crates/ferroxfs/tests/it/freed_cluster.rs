@@ -26,7 +26,7 @@ const KEPT: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The state of a `Gated` device: whether it holds back durable writes, such as that of a COMMIT
-/// record, and whether it must copy its contents before the next one.
+/// record, and whether it must copy its contents before the next durable write.
 #[derive(Default)]
 struct Gate {
     is_closed: bool,

@@ -233,8 +233,8 @@ fn fill_to_the_last_block(volume: &Volume) {
     assert!(matches!(refused, Some(Error::Posix(PosixError::NoSpace))), "{refused:?}");
 }
 
-/// Removes the second names of the files, and cuts the power when every removal has logged its
-/// intent to remove the parent pointer, but has not removed it.
+/// Removes the second name of each file. Stops the journal, as a crash would, when each removal has
+/// logged the intent to remove a parent pointer, but has not removed the pointer.
 fn cut_with_promises(device: &Arc<CowDevice>, folder: InodeNumber, files: &[InodeNumber]) {
     let shared: SharedDevice = Arc::clone(device) as _;
     let JournalParts { cache, log, superblock } = parts(&shared, 0);

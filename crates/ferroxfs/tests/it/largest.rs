@@ -72,8 +72,8 @@ fn scatter(volume: &Volume) {
     volume.sync().unwrap();
 }
 
-/// Makes files of all kinds in a directory with the longest default list. Checks that they inherit
-/// it, except symbolic links.
+/// Makes files of all kinds in a directory with the longest default list. Checks that all of them
+/// except symbolic links inherit the list.
 fn check_heirs(top: &Node, list: &Acl) {
     top.set_acl(AclKind::Default, Some(list)).unwrap();
     let made = top.create(long('d'), &NewKind::Directory, &PLAIN).unwrap();

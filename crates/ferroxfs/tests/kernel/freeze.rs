@@ -45,8 +45,8 @@ fn same(contents: &[u8]) -> Result<(), TrialError> {
     if contents == b"contents" { Ok(()) } else { Err(failed("other contents")) }
 }
 
-/// Makes a volume with an open file that has lost its name, freezes it with ferroxfs, and returns a
-/// copy of it.
+/// Makes a volume with an open file that has lost its name, and freezes the volume with ferroxfs.
+/// Returns a copy of the frozen volume.
 fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let volume: Volume = patiently(|| options(image).open(&image.data)).map_err(failed)?;
     let mut file = volume.create_file("/file").map_err(failed)?;
@@ -62,8 +62,8 @@ fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     Ok(copy)
 }
 
-/// Makes a volume with an open file that has lost its name. The kernel changes and freezes it.
-/// Returns a copy of the frozen volume.
+/// Writes files to a volume through the kernel, one of them an open file that has lost its name.
+/// Then lets the kernel freeze the volume. Returns a copy of the frozen volume.
 fn of_kernel(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let mount = image.mount(&[])?;
     fs::write(mount.path().join("file"), "contents").map_err(failed)?;

@@ -129,7 +129,8 @@ impl Group {
         Ok(pieces)
     }
 
-    /// Parses `/dev/loop0:4-38`: the disk, the first extent and the number of extents.
+    /// Parses a range as `lvs` prints it, such as `/dev/loop0:4-38`. Returns the disk, the first
+    /// extent and the number of extents.
     fn range(&self, text: &str) -> Result<ExtentRange, TrialError> {
         let bad = || failed(format!("lvs says {text:?}"));
         let (device, extents) = text.rsplit_once(':').ok_or_else(bad)?;

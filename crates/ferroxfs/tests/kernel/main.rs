@@ -22,8 +22,8 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, guarded, ready};
 
 const THREADS: usize = 4;
-/// Number of blocks that may be free when nothing fits any more: as many as a change of a directory
-/// entry reserves.
+/// The most blocks that may still be free on a volume that ferroxfs has filled: as many as a change
+/// of a directory entry reserves.
 const LEFT_BLOCKS: u64 = 100;
 const CREATION: CreateOptions = CreateOptions::new(0o600).uid(1).gid(1);
 

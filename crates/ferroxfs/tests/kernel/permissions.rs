@@ -32,7 +32,7 @@ use scene::Scene;
 const CASES: u64 = 3000;
 const LONG_CASES: u64 = 60_000;
 
-/// One case in this many has root as its actor.
+/// Root performs the operation in one of this many cases.
 const ROOTS_SHARE: u64 = 6;
 
 /// One case: the files of the scene, an actor, and the operation.

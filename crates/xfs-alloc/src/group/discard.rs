@@ -24,7 +24,8 @@ use super::search::Search;
 /// Number of free extents that are examined before the group's latch is released to other threads.
 const TURN_EXTENTS: usize = 64;
 
-/// The result of one turn of discards in a group, between latching the group and releasing it.
+/// The result of one turn of discards in a group. A turn lasts from latching the group to releasing
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Discarded {
     pub(crate) blocks: u64,

@@ -71,7 +71,8 @@ impl GroupSpace {
         }
     }
 
-    /// Replaces records of the btree by size: removes the old ones and inserts the new ones.
+    /// Replaces records in the btree that is ordered by size: removes the records `old`, and
+    /// inserts those of `new` that are not `None`.
     fn replace_by_size(
         &mut self,
         tx: &mut Transaction<'_>,

@@ -105,8 +105,8 @@ impl GroupRequest {
 pub(crate) enum SearchResult {
     /// A range of blocks, and the free extent that contains it.
     Extent { from: FreeSpace, range: Range<u32> },
-    /// Nothing at present: suitable blocks exist, but they are busy: the transaction that has freed
-    /// them is not durable yet.
+    /// The group has suitable blocks, but all of them are busy at present: the transaction that has
+    /// freed them is not durable yet.
     Busy,
     /// The group has no suitable blocks.
     Nothing,

@@ -38,8 +38,8 @@ pub(crate) struct BusyExtents {
     /// The extents in the order in which they were given up. The extents at the front become
     /// durable first, so `expire` removes only from the front.
     in_order: VecDeque<(Range<u32>, Ticket)>,
-    /// For tickets whose transactions have committed, the sequence number of the checkpoint.
-    /// Sequence numbers rise with tickets (I2).
+    /// The tickets of committed transactions, each with the sequence number of the checkpoint that
+    /// the transaction belongs to. Sequence numbers rise with tickets (I2).
     settled: VecDeque<(Ticket, u64)>,
     last_ticket: Ticket,
 }

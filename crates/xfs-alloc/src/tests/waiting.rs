@@ -349,8 +349,8 @@ impl Worker {
         tx.commit().unwrap();
     }
 
-    /// Makes an inode and takes blocks of other groups in the same transaction step, as a file
-    /// creation does whose directory must grow.
+    /// Makes an inode and takes blocks of other groups in the same transaction step, as the
+    /// creation of a file does if its directory must grow.
     fn create(&mut self) {
         let journal = Arc::clone(&self.journal);
         let blocks = inode_blocks(journal.geometry()) + 8;

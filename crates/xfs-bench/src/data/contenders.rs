@@ -13,7 +13,7 @@ use crate::error::BenchError;
 
 /// Size in bytes of the writes that fill a file before the measurement.
 const FILL_BYTES: usize = 1 << 20;
-/// Size of a volume in bytes, beyond the size of its files.
+/// Number of bytes by which a volume is larger than all its files together.
 const SPARE_BYTES: u64 = 512 << 20;
 
 /// A system that the data benchmark measures, with its files, which are numbered from 0 on.
@@ -98,7 +98,8 @@ impl DataContender for Library {
     }
 }
 
-/// The bare device: a file of the size of the images, of which each thread uses one part.
+/// The bare device, for comparison: a file that is as large as an image. Each thread uses one part
+/// of this file.
 pub(super) struct Bare {
     path: PathBuf,
     part_bytes: u64,

@@ -218,7 +218,7 @@ impl System for KernelMount {
     }
 }
 
-/// A mount of fuse2fs, as Debian has it, on an ext4 image.
+/// A mount of an ext4 image by fuse2fs, as Debian packages it.
 struct Fuse2fsMount {
     image: TestImage,
 }

@@ -80,8 +80,8 @@ pub(super) struct EntryLayout {
     pub(super) max: usize,
     /// The smallest number of entries in a block that is not the root.
     pub(super) min: usize,
-    /// The column of the records, or the columns of the keys and of the pointers. A leaf has a
-    /// second column of width 0.
+    /// In a node, the column of the keys and the column of the pointers. In a leaf, the column of
+    /// the records, and a second column of width 0.
     columns: [Column; 2],
 }
 

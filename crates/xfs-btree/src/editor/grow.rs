@@ -179,8 +179,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(Entry::of_child(self.node_key(&right)?, block, F::KIND.layout()))
     }
 
-    /// Returns the block number of the right sibling that the block names; `None` at the right edge
-    /// of the btree.
+    /// Returns the number of the block that the block of `step` names as its right sibling; `None`
+    /// at the right edge of the btree.
     fn right_sibling(&self, step: &PathBlock<F::Key, S::Block>) -> Result<Option<u64>> {
         let bytes = step.buffer.bytes();
         Ok(BtreeBlock::decode(&bytes, F::KIND, step.at)?.right_sibling())
@@ -292,7 +292,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 }
 
 /// Moves the children of a root in an inode into one new block, and makes that block the only child
-/// of the root. The root has room for `capacity` children.
+/// of the root. After the call, the root has room for `capacity` children.
 ///
 /// # Errors
 ///

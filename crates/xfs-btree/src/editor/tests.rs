@@ -129,8 +129,8 @@ fn resumed<F: BtreeFormat>(editor: Editor<F, MemoryStore>) -> Editor<F, MemorySt
     Editor::resume(store, AgNumber(0), root, Some(saved)).unwrap()
 }
 
-/// One btree and the map that it must equal. The map's key is the number (place) that a record was
-/// made from, because the order of places is not the order of keys.
+/// A btree under test, and a map of the records that it must have. The key of the map is the number
+/// (place) from which a record was made, not the record's own key: the two orders differ.
 struct CheckedBtree<F: Sample> {
     editor: Editor<F, MemoryStore>,
     places: BTreeMap<u32, F::Record>,

@@ -46,10 +46,9 @@ pub(crate) struct Child<K> {
 enum Sibling {
     /// No block: this is the edge of the btree.
     Edge,
-    /// The next block on this side that the parent names.
+    /// The block that the parent names next to this block, on this side.
     Block(u64),
-    /// A block below another parent: below the sibling that the parent of this block has on this
-    /// side.
+    /// A block below another parent: below the parent's own sibling on this side.
     Beyond,
 }
 

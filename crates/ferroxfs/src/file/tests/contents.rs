@@ -51,8 +51,8 @@ fn file_closed_during_a_flush_keeps_no_preallocation() {
     volume.close().unwrap();
 }
 
-/// A flush fails, and a handle is closed as soon as nothing is buffered. Checks that the close
-/// returns the error.
+/// A flush of a file fails, and a handle on the file is closed as soon as no byte is buffered any
+/// more. Checks that the close returns the error of the flush.
 #[test]
 fn close_returns_the_error_of_a_flush_just_before() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));

@@ -172,7 +172,8 @@ fn change(volume: &Volume, folder: &Path, file: &Path, operation: &Operation) ->
     }
 }
 
-/// Changes flags and project as the ioctl does, which needs a file that is open for reading.
+/// Inverts `flags` of a file and sets its project ID. Checks the access for reading first, because
+/// the kernel's ioctl needs a file that is open for reading.
 fn set_flags(node: &Node, flags: u32, project: u32) -> Result<()> {
     node.access(Access::READ)?;
     let xflags = node.metadata().xflags ^ ExtendedFlags::from_bits_retain(flags);

@@ -34,7 +34,8 @@ pub(crate) enum CountChange {
 }
 
 impl CountChange {
-    /// Returns the kind of records that the change concerns: shared or staged.
+    /// Returns the kind of records that the change concerns: those of shared blocks or those of
+    /// staged blocks.
     pub(crate) const fn domain(self) -> RefcountDomain {
         match self {
             Self::Increase | Self::Decrease => RefcountDomain::Shared,
@@ -42,7 +43,7 @@ impl CountChange {
         }
     }
 
-    /// Returns the default count, with which blocks have no record (I1).
+    /// Returns the default count (I1): blocks with this reference count have no record.
     const fn base(self) -> u32 {
         match self.domain() {
             RefcountDomain::Shared => 1,
