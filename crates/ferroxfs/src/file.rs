@@ -146,7 +146,7 @@ impl File {
     }
 
     /// As [`shed_privileges`](Self::shed_privileges), for a change that may fail. `check_possible`
-    /// checks whether the change can succeed; if it fails, nothing is removed.
+    /// checks whether the change can succeed. If this check fails, nothing is removed.
     fn shed_privileges_for(
         &self,
         mount: &Mount,

@@ -25,8 +25,8 @@ pub struct Space {
     pub inodes: u64,
     /// Number of free inodes among the allocated inodes.
     pub free_inodes: u64,
-    /// How many inodes the volume can have, as `statfs` shows it: all free space could become
-    /// inodes, up to the limit of mkfs.
+    /// How many inodes the volume can have, as `statfs` shows it: the allocated ones, and those
+    /// that the free space could hold, up to the limit that mkfs set.
     #[doc(alias = "f_files")]
     pub files: u64,
 }

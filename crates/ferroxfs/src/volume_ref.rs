@@ -152,7 +152,8 @@ impl VolumeRef {
     }
 }
 
-/// A reference to a volume that is mounted read-write. Each reference to a cached inode holds one.
+/// A reference to a volume that is mounted read-write. Each reference to a cached inode holds one
+/// such reference.
 #[derive(Clone)]
 pub(crate) struct MountedVolume(Arc<VolumeRef>);
 

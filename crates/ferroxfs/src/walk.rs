@@ -74,7 +74,7 @@ struct Level {
     entries: Entries,
     depth: usize,
     node: Node,
-    /// Length in bytes of the path of the parent level.
+    /// Length in bytes of the path of the directory that is one level above this one in the walk.
     outer_length: usize,
 }
 

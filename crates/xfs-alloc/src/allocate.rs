@@ -73,9 +73,9 @@ pub enum AllocationTarget {
     Near(FsBlock),
     /// Blocks as near to this block as its group allows, and in no other group.
     NearInGroup(FsBlock),
-    /// Any blocks of this group; no other group.
+    /// Any blocks of this group, and of no other group.
     Group(AgNumber),
-    /// Any blocks of this group. If this group has no space, any other group.
+    /// Any blocks of this group. If this group has no space, any blocks of another group.
     FromGroup(AgNumber),
 }
 

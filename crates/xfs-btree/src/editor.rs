@@ -325,8 +325,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(leaf.index + usize::from(is_after))
     }
 
-    /// Checks that `record` may lie between its two neighbours in the leaf. A neighbour that does
-    /// not exist is not checked.
+    /// Checks that `record` may lie between its two neighbours in the leaf, the records at the
+    /// indexes `before` and `after`. A neighbour that does not exist is not checked.
     fn verify_neighbours(
         &self,
         record: &F::Record,

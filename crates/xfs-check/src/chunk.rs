@@ -16,7 +16,7 @@ use crate::facts::{Facts, Gap};
 use crate::finding::{Finding, Place};
 use crate::inode::Pass;
 
-/// The most bytes of one read of inodes.
+/// The largest length in bytes of one read of inodes.
 const READ_BYTES: usize = 512 << 10;
 
 /// A run of inodes that are neighbours on disk.

@@ -18,7 +18,7 @@ use crate::finding::{Finding, Place};
 use crate::fork::{BlockRun, ForkMap, OpenFork};
 use crate::inode::{Inode, Pass};
 
-/// A block of the btree.
+/// A block of a hash btree.
 pub(crate) struct DaBlock {
     pub(crate) block: FileBlock,
     pub(crate) bytes: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) trait LeafVisitor<T> {
     fn leaf(&mut self, pass: &mut Pass<'_, T>, leaf: &DaBlock) -> Option<(u32, u32)>;
 }
 
-/// The fork whose btree is walked.
+/// The fork whose hash btree is walked.
 #[derive(Clone, Copy)]
 pub(crate) struct DaFork<'a> {
     pub(crate) inode: &'a Inode<'a>,

@@ -11,9 +11,9 @@ use crate::code::Code;
 /// How bad a finding is. The order is from harmless to fatal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Worth knowing; nothing is wrong.
+    /// The finding is worth knowing, but nothing is wrong.
     Note,
-    /// Legal, but could be tidier.
+    /// The structure is legal, but could be tidier.
     Preen,
     /// A count is wrong.
     Counter,
@@ -136,7 +136,7 @@ impl Place {
         self
     }
 
-    /// Converts the address in a [`Corruption`].
+    /// Converts the address in a [`Corruption`] to a place.
     #[must_use]
     pub fn of_structure(address: StructureAddress, geometry: &Geometry) -> Self {
         match address {

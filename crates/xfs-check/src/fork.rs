@@ -34,7 +34,7 @@ pub(crate) struct BlockRun {
     pub(crate) count: u32,
 }
 
-/// The map of a fork.
+/// The map of a fork: the extents that a walk has found, and the number of blocks that they take.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForkMap {
     /// The extents in order. Extents with the contents of a regular file are kept only for quota
@@ -163,7 +163,7 @@ pub(crate) fn walk<T: Facts>(
     Some(map)
 }
 
-/// The walk over the extents of a fork.
+/// The state of a walk over the extents of a fork, with the map that it has collected so far.
 struct Collected<'p, 'a, 'i, T> {
     pass: &'p mut Pass<'a, T>,
     inode: &'i Inode<'i>,

@@ -16,15 +16,17 @@ pub(crate) enum Tag {
     /// A boundary of an extent (its first block, or the block after it) with its owner, for the
     /// balance that compares owners with the reverse map.
     Owner,
-    /// A record of free space.
+    /// A record of free space, for the balance that compares the two free-space btrees.
     FreeSpace,
-    /// A record of an inode chunk with a free inode.
+    /// A record of an inode chunk with a free inode, for the balance that compares the two inode
+    /// btrees.
     FreeInodes,
-    /// A link to an inode, with the type of the inode.
+    /// A link to an inode, with the type of the inode, for the balance that compares links with
+    /// link counts.
     Link,
-    /// A pair of a directory and its parent.
+    /// A pair of a directory and its parent, for the balance that compares names with `..` entries.
     Directory,
-    /// A name or a parent pointer.
+    /// A name or a parent pointer, for the balance that compares the two.
     Parent,
     /// An entry of a directory's hash index.
     Index,
@@ -72,7 +74,7 @@ impl Keyed {
     }
 }
 
-/// The most numbers that one fact has.
+/// The largest number of integers that one fact consists of.
 const MAX_NUMBERS: usize = 5;
 /// The most bytes of a name.
 const MAX_NAME: usize = 255;

@@ -35,7 +35,7 @@ pub(crate) struct TreeSpace<'a> {
     pub(crate) group: Group<'a>,
     /// The owner in the header of each block: the number of the group or of the inode.
     pub(crate) owner: u64,
-    /// The most blocks that are visited.
+    /// The largest number of blocks that the walk may visit.
     pub(crate) budget: u64,
 }
 

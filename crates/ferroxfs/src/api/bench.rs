@@ -25,15 +25,16 @@ impl Node {
 }
 
 impl OpenOptions {
-    /// Sets whether a parent pointer is written in the inode if possible, or always by an intent.
+    /// Sets how parent pointers are changed: directly in the inode where possible, or always by
+    /// intents.
     #[must_use]
     pub fn parent_path(mut self, path: ParentPath) -> Self {
         self.options.parents = path;
         self
     }
 
-    /// Sets whether the mount keeps one list of all cached inodes, beside the indexes of the
-    /// allocation groups.
+    /// Sets whether the mount keeps one list of all cached inodes, in addition to an index for each
+    /// allocation group.
     #[must_use]
     pub fn inode_index(mut self, index: InodeIndex) -> Self {
         self.inode_index = index;

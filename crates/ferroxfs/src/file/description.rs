@@ -65,7 +65,7 @@ impl Description {
 }
 
 /// Registers an open of a file in `mode` with the locks of the file, and breaks conflicting leases.
-/// `wait` says whether to wait until they have ended.
+/// `wait` says whether to wait until these leases have ended.
 fn count(inode_ref: &InodeRef, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     let mount = inode_ref.mount();
     if inode_ref.tally().is_none() {

@@ -87,8 +87,8 @@ impl OpenError {
     }
 }
 
-/// Keeps the error as the source. Damage, and a file without a volume, is
-/// [`InvalidData`](io::ErrorKind::InvalidData). A volume that is in use is
+/// Makes an `io::Error` that keeps this error as its source. Damage, and a file without a volume,
+/// become [`InvalidData`](io::ErrorKind::InvalidData). A volume that is in use becomes
 /// [`ResourceBusy`](io::ErrorKind::ResourceBusy).
 impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> Self {

@@ -15,8 +15,8 @@ use ferroxfs::{Error, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_testkit::RecordingDevice;
 use xfs_trans::testing::{crashed, is_clean, make};
 
-/// The time that the tests give other threads before they check that nothing has happened, because
-/// these threads wait for the thaw.
+/// The time that a test waits before it checks that other threads have done nothing. These threads
+/// must wait for the thaw.
 const A_WHILE: Duration = Duration::from_millis(30);
 const BUFFERED_BYTES: usize = 10_000;
 const AHEAD_BYTES: usize = 8 << 20;

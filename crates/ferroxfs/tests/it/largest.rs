@@ -20,8 +20,8 @@ const PLAIN: CreateOptions = CreateOptions::new(0o777);
 const LIST_ENTRIES: u32 = 5461;
 /// The longest value of an attribute, in bytes.
 const VALUE_BYTES: usize = 64 << 10;
-/// Number of single free blocks (neither neighbour is free) that `scatter` leaves, in addition to
-/// as many as make up [`SCATTERED_BYTES`].
+/// Number of single free blocks that `scatter` leaves in addition to [`SCATTERED_BYTES`] of such
+/// blocks. Neither neighbour of a single free block is free.
 const SCATTERED_BLOCKS: u64 = 700;
 const SCATTERED_BYTES: u64 = 2 << 20;
 
@@ -44,8 +44,8 @@ fn open(device: &SharedDevice) -> Volume {
     options.open().unwrap()
 }
 
-/// Leaves free space in single blocks only, so that a value takes one extent for each of its
-/// blocks. Inode chunks need more than one block, so free inodes are made first.
+/// Fills the volume so that only single blocks stay free. An attribute value then takes one extent
+/// for each of its blocks. Inode chunks need more than one block, so free inodes are made first.
 fn scatter(volume: &Volume) {
     let block = u64::from(volume.geometry().block_size);
     let spare = |number: u32| format!("/{}/{number}", number % 4);

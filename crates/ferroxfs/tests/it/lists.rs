@@ -18,8 +18,8 @@ const FILES: usize = 12;
 
 const PLAIN: CreateOptions = CreateOptions::new(0o777);
 
-/// Numbers of users that the access control lists name. The shorter list fits into an attribute
-/// leaf. The longer list needs blocks of its own.
+/// The numbers of users that the tested access control lists name. A list of 25 users fits into an
+/// attribute leaf. A list of 300 users needs blocks of its own.
 const LENGTHS: [u32; 2] = [25, 300];
 
 fn open(device: &SharedDevice) -> Volume {

@@ -28,8 +28,8 @@ fn journal(device: &SharedDevice) -> Arc<Journal> {
     open_journal(cache, log, &superblock).unwrap()
 }
 
-/// Unlinks files as if they were still open: puts them on their unlinked lists. Writes everything
-/// in place.
+/// Removes the names of files and puts the files on unlinked lists, as if they were still open.
+/// Then writes everything in place.
 fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
     let journal = journal(device);
     let root = Arc::new(LiveInode::load(&journal, superblock(device).root_inode).unwrap());
@@ -46,7 +46,7 @@ fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
     journal.unmount().unwrap();
 }
 
-/// Leaves a dirty log that has a change of the root directory.
+/// Changes the root directory and simulates a crash, which leaves the change in a dirty log.
 fn crash(device: &SharedDevice) {
     let journal = journal(device);
     let root = LiveInode::load(&journal, superblock(device).root_inode).unwrap();

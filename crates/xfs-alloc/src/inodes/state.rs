@@ -207,7 +207,8 @@ impl InodeGroupState {
         self.before.lock().insert(inode, before);
     }
 
-    /// Removes the recorded predecessor of `inode`, and returns it; `None` if none is recorded.
+    /// Removes the recorded predecessor of `inode` on its unlinked list, and returns it; `None` if
+    /// none is recorded.
     pub(super) fn take_before(&self, inode: AgInode) -> Option<AgInode> {
         self.before.lock().remove(&inode)
     }

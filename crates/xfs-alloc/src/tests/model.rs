@@ -16,7 +16,7 @@ use crate::{AgHeaders, FileMapping, read_free_list};
 /// blocks, whether unwritten.
 type Use = (u64, bool, u64, bool);
 
-/// The expected owners of all blocks, except those that the volume itself uses.
+/// The expected owners of all blocks, except the blocks that the volume itself uses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     /// Mappings of files. Several mappings may be parts of one record.
@@ -107,7 +107,7 @@ impl Model {
         model
     }
 
-    /// Returns the expected uses of each block of a group by files.
+    /// Returns, for each block of a group, its uses by files according to the model.
     fn uses(&self, cache: &BufferCache, group: AgNumber) -> BTreeMap<u32, BTreeSet<Use>> {
         let mut uses: BTreeMap<u32, BTreeSet<Use>> = BTreeMap::new();
         for mapping in &self.mappings {

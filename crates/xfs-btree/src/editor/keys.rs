@@ -74,7 +74,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// Returns the keys that the parent of the block at `depth` holds for its child `index`.
+    /// Returns the keys that the parent of the block at `depth` holds for child `index` of that
+    /// parent.
     fn parent_key(&self, depth: usize, index: usize) -> Result<NodeKey> {
         let mut key = [0; MAX_ENTRY_BYTES];
         let Some(above) = depth.checked_sub(1) else {
@@ -95,8 +96,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(key)
     }
 
-    /// Sets the keys that the parent of the block at `depth` holds for its child `index`. Returns
-    /// `true` if they have changed.
+    /// Sets the keys that the parent of the block at `depth` holds for child `index` of that
+    /// parent. Returns `true` if they have changed.
     pub(super) fn set_parent_key(
         &mut self,
         depth: usize,

@@ -18,7 +18,8 @@ pub(super) struct Explain<'a> {
     pub(super) judge: Judge<'a>,
 }
 
-/// Splits two sorted lists into the members that only one of them has.
+/// Compares two sorted lists. Returns the members that only the left list has, and those that only
+/// the right list has.
 fn differences<M: Ord + Clone>(mut left: Vec<M>, mut right: Vec<M>) -> (Vec<M>, Vec<M>) {
     left.sort_unstable();
     right.sort_unstable();

@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Symlink,
 }
 
-/// The flag that keeps a file from being changed.
+/// The flag that keeps a file from being changed: none, immutable or append-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
     None,

@@ -51,7 +51,8 @@ impl CountChange {
         }
     }
 
-    /// Returns the count after the change; `None` if the change is not allowed for this count.
+    /// Returns the reference count that follows from the count `references` by this change. `None`:
+    /// a block with that count does not allow the change.
     fn apply(self, references: u32) -> Option<u32> {
         match self {
             Self::Increase | Self::Decrease if references == SATURATED => Some(SATURATED),
