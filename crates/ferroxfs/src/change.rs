@@ -110,8 +110,9 @@ impl Node {
         Ok(())
     }
 
-    /// As [`remove_file`](Self::remove_file), for a caller that continues to use the file. The file
-    /// exists until the returned node is dropped.
+    /// Removes an entry as [`remove_file`](Self::remove_file) does, and returns the node of the
+    /// file, for a caller that continues to use the file. The file exists until the returned node
+    /// is dropped.
     ///
     /// # Errors
     ///
@@ -120,7 +121,8 @@ impl Node {
         self.detach(name.as_ref(), Removal::File)
     }
 
-    /// As [`remove_dir`](Self::remove_dir), for a caller that continues to use the directory.
+    /// Removes an empty directory as [`remove_dir`](Self::remove_dir) does, and returns its node,
+    /// for a caller that continues to use the directory.
     ///
     /// # Errors
     ///

@@ -71,7 +71,8 @@ impl Node {
         Ok(ReadDir::new(self.clone(), from))
     }
 
-    /// As [`entries_from`](Self::entries_from), with the metadata of each inode.
+    /// Returns the same entries as [`entries_from`](Self::entries_from), each with the metadata of
+    /// its inode.
     ///
     /// # Errors
     ///

@@ -145,8 +145,9 @@ impl File {
         self.shed_privileges_for(mount, || Ok(()))
     }
 
-    /// As [`shed_privileges`](Self::shed_privileges), for a change that may fail. `check_possible`
-    /// checks whether the change can succeed. If this check fails, nothing is removed.
+    /// Removes set-ID bits and capabilities as [`shed_privileges`](Self::shed_privileges) does,
+    /// before a change that may fail. `check_possible` checks whether the change can succeed. If
+    /// this check fails, nothing is removed.
     fn shed_privileges_for(
         &self,
         mount: &Mount,
@@ -290,11 +291,11 @@ impl File {
         self.write_slices(offset, bytes.len(), std::iter::once(bytes), self.write_mode())
     }
 
-    /// As [`write_at`](Self::write_at), for bytes that a cache in front of this volume has
-    /// acknowledged before. They are written even if the file has become immutable or append-only
-    /// since then, and the file keeps set-ID bits and capabilities. If only some bytes can be
-    /// written, the call returns the error of the others, so that the cache does not discard bytes
-    /// that were not written.
+    /// Writes as [`write_at`](Self::write_at) does, for bytes that a cache in front of this volume
+    /// has acknowledged before. The bytes are written even if the file has become immutable or
+    /// append-only since then, and the file keeps set-ID bits and capabilities. If only some bytes
+    /// can be written, the call returns the error of the others, so that the cache does not discard
+    /// bytes that were not written.
     ///
     /// # Errors
     ///
@@ -391,8 +392,8 @@ impl File {
         Ok(())
     }
 
-    /// Makes the data and all metadata of the inode durable before it returns, also the names that
-    /// the file got before.
+    /// Makes the data and all metadata of the inode durable before the call returns. This includes
+    /// the names that the file got before.
     ///
     /// # Errors
     ///
@@ -401,8 +402,8 @@ impl File {
         self.node.sync()
     }
 
-    /// Makes the data durable before it returns, with the metadata that is needed to read it:
-    /// [`Node::sync_data`].
+    /// Makes the data durable before the call returns, with the metadata that is needed to read the
+    /// data, as [`Node::sync_data`] does.
     ///
     /// # Errors
     ///

@@ -37,8 +37,8 @@ pub(crate) fn resolve(root: &Node, path: &Path, last: LastLink) -> Result<Node> 
     resolve_from(root, root, path, last)
 }
 
-/// As [`resolve`]. A path that does not begin with a slash starts in `directory`, which is below
-/// `root`.
+/// Returns the inode to which `path` leads, as [`resolve`] does. A path that does not begin with a
+/// slash starts in `directory`, which is below `root`.
 pub(crate) fn resolve_from(
     root: &Node,
     directory: &Node,

@@ -77,8 +77,8 @@ pub struct ScratchEntry {
 }
 
 impl ScratchVolume {
-    /// Returns an empty volume that may use about `most_bytes` bytes of memory. Contents count by
-    /// their length, holes included, and every inode and name by the memory that it takes.
+    /// Returns an empty volume that may use about `most_bytes` bytes of memory. A file counts with
+    /// its length, holes included. Every inode and every name counts with the memory that it takes.
     #[must_use]
     pub fn new(most_bytes: u64) -> Self {
         Self { tree: Arc::new(Tree::new(most_bytes)) }

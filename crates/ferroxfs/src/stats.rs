@@ -168,8 +168,8 @@ pub struct InodeLookupStats {
     /// cache.
     #[doc(alias = "xs_ig_dup")]
     pub duplicates: u64,
-    /// Number of inodes that were evicted: to make room, by dropping caches, or because they were
-    /// looked at only once.
+    /// Number of inodes that were evicted: to make room, by dropping caches, or because only a
+    /// bulkstat had brought them into the cache.
     #[doc(alias = "xs_ig_reclaims")]
     pub reclaims: u64,
 }

@@ -64,7 +64,7 @@ pub(crate) struct GroupSpace {
     number: AgNumber,
     header: Buffer,
     agf: Agf,
-    /// The fields of the AGF as the buffer has them: as they were last read from it or written to
+    /// The fields of the AGF in its buffer, as they were last read from the buffer or written to
     /// it.
     stored: Agf,
     state: Arc<GroupState>,

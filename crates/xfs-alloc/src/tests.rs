@@ -230,7 +230,7 @@ fn blocks_that_fail_verification_are_errors_and_not_gaps() {
 }
 
 /// Walks the free list and all btrees of a group, each to its end or its first error. Returns the
-/// number of items met: records, and errors in their place.
+/// number of items that these walks return: records, and errors in place of records.
 fn walk(cache: &BufferCache, group: AgNumber) -> Result<usize, Error> {
     let headers = AgHeaders::read(cache, group)?;
     let mut steps = read_free_list(cache, &headers.agf)?.len();

@@ -21,7 +21,7 @@ pub(crate) enum BenchError {
         /// The host's error.
         source: io::Error,
     },
-    /// A contender failed.
+    /// A contender (one of the compared programs) failed.
     #[error("{name} ended with {status}")]
     Failed {
         /// Name of the contender.

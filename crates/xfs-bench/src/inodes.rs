@@ -79,7 +79,7 @@ const WAYS: [ListingWay; 7] = [
     ListingWay::Close,
 ];
 
-/// The result of one run of one operation.
+/// The result of one run of a measured operation.
 struct InodesOutcome {
     inodes: u64,
     time: Duration,

@@ -160,8 +160,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.path.retreat(&self.store)
     }
 
-    /// Inserts a record where its key belongs and moves to it. The insertion is fast if the editor
-    /// is in the right leaf already.
+    /// Inserts a record where its key belongs, and moves to the record. The insertion is fast if
+    /// the editor already stands in the leaf where the record belongs.
     ///
     /// # Errors
     ///

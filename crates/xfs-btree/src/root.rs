@@ -15,7 +15,8 @@ use crate::store::Store;
 pub struct ForkRoot {
     /// Number of levels below the root; at least 1.
     pub level: u16,
-    /// For each child, the first file block that it covers, and its block number.
+    /// For each child, the first file block that the child covers, and the block number of the
+    /// child.
     pub children: Vec<(FileBlock, FsBlock)>,
     /// Number of children that the fork has room for.
     pub capacity: usize,

@@ -95,8 +95,8 @@ impl<T: Facts> GroupCheck<'_, T> {
         }
     }
 
-    /// Reads a header sector of the group. Returns its bytes and address; `None` if it cannot be
-    /// used.
+    /// Reads a header sector of the group. Returns the bytes and the address of the header; `None`
+    /// if the header cannot be used.
     fn header(&mut self, index: u32, kind: BlockKind) -> Option<(Vec<u8>, xfs_format::DiskAddr)> {
         let geometry = self.volume.geometry();
         let at = geometry.header_disk_addr(self.number(), index);

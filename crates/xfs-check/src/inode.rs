@@ -223,7 +223,7 @@ impl<T: Facts> Pass<'_, T> {
     }
 }
 
-/// Returns whether a claim overlaps one of these extents, which are in order.
+/// Returns whether a claim overlaps one of the extents in `shared`, which are in order.
 fn overlaps(shared: &[(u32, u32)], claim: &Claim) -> bool {
     let next = shared.partition_point(|(_, end)| *end <= claim.start.0);
     shared.get(next).is_some_and(|(start, _)| *start < claim.end())

@@ -75,8 +75,9 @@ fn check_block<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, placed: Plac
     pass.findings.push(Finding::new(code, place, found));
 }
 
-/// Verifies a block of dquots by itself, and checks that its first dquot has the owner that belongs
-/// at this place. The verifier checks that the other dquots follow it.
+/// Verifies a block of dquots, and checks that its first dquot has the owner that the place of the
+/// block in the file implies. The verifier checks that the owners of the other dquots follow in
+/// order.
 fn verify<T: Facts>(pass: &Pass<'_, T>, bytes: &[u8], placed: PlacedDquots) -> Result<(), Check> {
     let verdict = BlockKind::Dquots.verify(bytes, placed.at, &pass.volume.context());
     verdict.map_err(|corruption| corruption.check().clone())?;

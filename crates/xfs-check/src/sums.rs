@@ -118,12 +118,12 @@ pub(crate) struct Sums {
     entry_types: EntryTypes,
     pub(crate) groups: Vec<GroupSums>,
     pub(crate) inodes: Vec<InodeSums>,
-    /// The pairs of each directory and its parent.
+    /// Pairs of inodes: each directory, and its parent.
     pub(crate) directories: Vec<(InodeNumber, InodeNumber)>,
     /// Inodes in use without a link. They are few, so they are kept in a list; no sum is made of
     /// them.
     pub(crate) without_links: Vec<InodeNumber>,
-    /// Members of the unlinked lists.
+    /// The inodes on the unlinked lists.
     pub(crate) on_lists: Vec<InodeNumber>,
     /// The number of inodes in use.
     pub(crate) used_inodes: u64,

@@ -32,8 +32,8 @@ impl Node {
         Ok(File { node: self, position: 0, is_direct: false, reads, has_written, description })
     }
 
-    /// As [`open_read_only`](Self::open_read_only), for a caller that needs only the file and gives
-    /// up the node.
+    /// Opens the file as [`open_read_only`](Self::open_read_only) does, for a caller that needs
+    /// only the file and gives up the node.
     pub(crate) fn into_read_only(self) -> Result<File> {
         self.into_file(Access::READ, |inode_ref| Description::open(inode_ref, OpenMode::Read))
     }
@@ -64,8 +64,8 @@ impl Node {
         Ok(file)
     }
 
-    /// As [`open`](Self::open), for the caller that has just made the file. The mode of the file is
-    /// not checked: it applies to later opens.
+    /// Opens the file as [`open`](Self::open) does, for the caller that has just made it. The mode
+    /// of the file is not checked: it applies to later opens.
     pub(crate) fn open_new(&self) -> Result<File> {
         self.clone()
             .into_file(Access::empty(), |inode_ref| Description::open(inode_ref, OpenMode::Write))

@@ -34,8 +34,8 @@ impl Volume {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// As [`bulkstat`](Self::bulkstat), within one allocation group, from its inode `from` on: for
-    /// a caller that reads several groups in parallel.
+    /// Lists inodes as [`bulkstat`](Self::bulkstat) does, but only those of one allocation group,
+    /// from its inode `from` on. This is for a caller that reads several groups in parallel.
     ///
     /// # Errors
     ///

@@ -52,9 +52,9 @@ impl Volume {
         }
     }
 
-    /// As [`create_file`](Self::create_file), after a lookup has not found the file. Its name may
-    /// exist nevertheless: as a symbolic link without a target, or because another caller makes the
-    /// file at the same time.
+    /// Opens or makes a file as [`create_file`](Self::create_file) does, after a lookup has not
+    /// found the file. Its name may exist nevertheless: as a symbolic link without a target, or
+    /// because another caller makes the file at the same time.
     fn find_or_create(&self, mut directory: Node, name: &OsStr) -> Result<File> {
         let (mut name, mut links, mut races) = (name.to_os_string(), 0, 0);
         while races < MOST_RACES {

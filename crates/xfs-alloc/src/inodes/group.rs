@@ -26,7 +26,7 @@ pub(super) struct GroupInodes<'journal> {
     pub(super) number: AgNumber,
     pub(super) header: Buffer,
     pub(super) agi: AgiFields,
-    /// The fields of the AGI as the buffer has them: as they were last read from it or written to
+    /// The fields of the AGI in its buffer, as they were last read from the buffer or written to
     /// it.
     stored: AgiFields,
     pub(super) state: &'journal InodeGroupState,

@@ -183,7 +183,8 @@ impl VisibleBlocks {
         rest.is_some()
     }
 
-    /// Returns the number of blocks left in the pool for operations that must not fail.
+    /// Returns the number of blocks left in the pool for operations that must not fail for lack of
+    /// space.
     pub(crate) const fn pool(&self) -> u64 {
         self.pool
     }
