@@ -345,8 +345,8 @@ impl Node {
         context.shed_privileges(entry, set_ids)
     }
 
-    /// Makes all earlier changes of this inode durable before it returns, the contents of a file
-    /// included.
+    /// Makes all earlier changes of this inode durable before the call returns, the contents of a
+    /// file included.
     ///
     /// # Errors
     ///
@@ -360,8 +360,8 @@ impl Node {
         mount.sync(entry)
     }
 
-    /// Makes the contents durable before it returns, with the metadata that is needed to read them:
-    /// the extents and the size. The times may not be durable. So overwriting a file without
+    /// Makes the contents durable before the call returns, with the metadata that is needed to read
+    /// them: the extents and the size. The times may not be durable. So overwriting a file without
     /// extending it costs only a flush of the device, and writes nothing to the log.
     ///
     /// # Errors

@@ -139,7 +139,7 @@ impl ScratchNode {
         self.entry().number()
     }
 
-    /// Returns the type.
+    /// Returns the type of the file.
     #[must_use]
     pub fn file_type(&self) -> FileType {
         self.entry().file_type()

@@ -145,7 +145,7 @@ impl Walk {
     }
 
     /// Opens a directory for listing. Returns an error if this fails, or if the walk has entered
-    /// the directory before (I1); `None` if it is open.
+    /// the directory before (I1); `None`: the directory is open now.
     fn enter(&mut self, directory: WalkEntry) -> Option<WalkError> {
         if !self.entered.insert(directory.node.number()) {
             return Some(WalkError {

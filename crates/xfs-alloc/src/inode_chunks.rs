@@ -10,11 +10,12 @@ use crate::headers::read_agi;
 /// The state of an inode number in the inode btree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InodeState {
-    /// Not on disk: outside the volume, outside every chunk, or in the hole of a sparse chunk.
+    /// The inode is not on disk: its number lies outside the volume, outside every chunk, or in the
+    /// hole of a sparse chunk.
     Absent,
-    /// On disk, but not in use.
+    /// The inode is on disk, but not in use.
     Free,
-    /// On disk and in use.
+    /// The inode is on disk and in use.
     Allocated,
 }
 

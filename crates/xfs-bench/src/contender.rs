@@ -33,7 +33,7 @@ pub(crate) struct Contender {
     pub(crate) count: Count,
 }
 
-/// The cost of one contender.
+/// The time and memory that one contender took, and the number of inodes that it listed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {
     /// Wall time of the fastest run.

@@ -13,12 +13,12 @@ pub(crate) enum BenchError {
     /// The kernel or xfsprogs failed, or is missing.
     #[error(transparent)]
     Oracle(#[from] OracleError),
-    /// A file could not be used.
+    /// A file of the host could not be used.
     #[error("{path}: {source}")]
     File {
         /// Path of the file.
         path: PathBuf,
-        /// The host's error.
+        /// The error of the host's operating system.
         source: io::Error,
     },
     /// A contender (one of the compared programs) failed.

@@ -86,12 +86,12 @@ impl<'a> Volume<'a> {
 /// How far the contents of a block can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// All contents can be used.
+    /// All contents of the block can be used.
     Sound,
     /// The block is the right one and has its checksum, but a field is wrong. The other fields can
     /// be used.
     Doubtful,
-    /// No contents can be used.
+    /// No contents of the block can be used.
     None,
 }
 

@@ -52,7 +52,7 @@ pub struct CheckOptions {
 }
 
 impl CheckOptions {
-    /// Sets the end of the log.
+    /// Sets the LSN of the end of the log. No structure may have a newer LSN.
     #[must_use]
     pub fn log_head(mut self, head: Lsn) -> Self {
         self.log_head = Some(head);
@@ -121,7 +121,7 @@ pub enum Unsupported {
     /// The volume has a metadata directory, which has rules of its own.
     #[error("volumes with a metadata directory (METADIR) are not checked")]
     Metadir,
-    /// The volume cannot be read at all.
+    /// The volume has a format or a feature with which it cannot be read at all.
     #[error(transparent)]
     Volume(superblock::Unsupported),
 }

@@ -84,7 +84,7 @@ impl DaFork<'_> {
     }
 }
 
-/// A walk over a hash btree in progress.
+/// The state of a walk over a hash btree.
 pub(crate) struct DaWalk<'w, 'a, V> {
     fork: DaFork<'w>,
     visitor: &'a mut V,

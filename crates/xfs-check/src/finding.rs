@@ -30,7 +30,7 @@ impl Severity {
     pub const ALL: [Self; 6] =
         [Self::Fatal, Self::Loss, Self::Unsafe, Self::Counter, Self::Preen, Self::Note];
 
-    /// Returns the word for messages and JSON.
+    /// Returns the word for this severity in messages and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ impl Place {
         Self { group: Some(group), block: Some(block), disk_addr, ..Self::default() }
     }
 
-    /// The place of a disk address.
+    /// The place of a structure at a disk address.
     #[must_use]
     pub fn of_address(at: DiskAddr, geometry: &Geometry) -> Self {
         let split = geometry.split_disk_addr(at);
@@ -201,7 +201,7 @@ pub struct Witness {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The stable code.
+    /// The stable code, which says what is wrong.
     pub code: Code,
     /// The place of the damage on the volume.
     pub place: Place,
@@ -236,7 +236,7 @@ impl Finding {
         }
     }
 
-    /// Adds the expected value.
+    /// Adds the value that was expected, in words.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = expected.into();

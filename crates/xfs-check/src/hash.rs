@@ -37,13 +37,13 @@ pub(crate) enum Tag {
 pub(crate) struct Keyed(SipHasher13);
 
 impl Keyed {
-    /// Creates a function with a random key, which an image cannot know.
+    /// Creates a hash function with a random key, which an image cannot know.
     pub(crate) fn random() -> Self {
         let half = || RandomState::new().hash_one(0_u64);
         Self::with_key(half(), half())
     }
 
-    /// Creates a function with this key.
+    /// Creates a hash function with this key.
     pub(crate) fn with_key(first: u64, second: u64) -> Self {
         Self(SipHasher13::new_with_keys(first, second))
     }
@@ -76,5 +76,5 @@ impl Keyed {
 
 /// The largest number of integers that one fact consists of.
 const MAX_NUMBERS: usize = 5;
-/// The most bytes of a name.
+/// The largest length of a name in bytes.
 const MAX_NAME: usize = 255;

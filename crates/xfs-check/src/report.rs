@@ -38,9 +38,9 @@ pub struct Report {
     pub consequences: Vec<Finding>,
     /// Number of findings that were left out because there were too many.
     pub dropped: u64,
-    /// Parts that were not looked at. Each has a finding that says why.
+    /// The parts of the volume that were not checked. For each part, a finding says why.
     pub unchecked: Vec<Unchecked>,
-    /// Parts that were looked at.
+    /// The parts of the volume that were checked.
     pub coverage: Coverage,
     /// Whether the run was stopped before its end.
     pub is_stopped: bool,
@@ -49,13 +49,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns whether the volume is consistent: everything was looked at, and nothing is damaged.
+    /// Returns whether the volume is consistent: the whole volume was checked, and nothing is
+    /// damaged.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.is_complete() && self.worst().is_none_or(|worst| !worst.is_damage())
     }
 
-    /// Returns whether everything was looked at.
+    /// Returns whether the whole volume was checked.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.unchecked.is_empty() && !self.is_stopped

@@ -65,7 +65,7 @@ pub(crate) struct InodeSums {
 
 impl InodeSums {
     /// Returns whether all balances of the bucket hold. They cannot hold if an inode has the link
-    /// count `PINNED_LINKS`: its links are added to the sum, and its count is not subtracted.
+    /// count `PINNED_LINKS`: its links are added to the sum, but its link count is not subtracted.
     pub(crate) const fn holds(&self) -> bool {
         self.links == 0 && self.directories == 0 && self.parents == 0 && !self.has_pinned
     }
@@ -109,7 +109,7 @@ impl Gaps {
     }
 }
 
-/// The sums of all balances.
+/// The sums of all balances: comparisons of two structures by sums of hashes.
 #[derive(Clone)]
 pub(crate) struct Sums {
     hash: Keyed,

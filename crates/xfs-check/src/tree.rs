@@ -61,7 +61,7 @@ enum Neighbour {
     Unknown,
 }
 
-/// A walk over a btree in progress.
+/// The state of a walk over a btree.
 pub(crate) struct TreeWalk<'w, F: BtreeFormat, V> {
     space: TreeSpace<'w>,
     visitor: &'w mut V,

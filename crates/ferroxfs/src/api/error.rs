@@ -1,4 +1,4 @@
-//! The parts of errors: damage in detail, and refusals.
+//! The types that errors are made of: damage in detail, and refusals.
 //!
 //! [`Error`](crate::Error), [`PosixError`](crate::PosixError), [`IoError`](crate::IoError),
 //! [`Corruption`](crate::Corruption) and [`OpenError`](crate::OpenError) are at the root.

@@ -27,7 +27,7 @@ pub enum AllocateMode {
     /// If the file ends before the end of the range, it is extended to the end of the range.
     #[default]
     Extend,
-    /// The length of the file stays.
+    /// The length of the file does not change.
     #[doc(alias = "FALLOC_FL_KEEP_SIZE")]
     KeepSize,
 }

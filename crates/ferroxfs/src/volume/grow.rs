@@ -34,7 +34,7 @@ pub enum GrowError {
         /// Number of blocks that were requested.
         wanted: u64,
     },
-    /// The device ends before the volume would.
+    /// The device ends before the end that the volume would have.
     #[error("{wanted} blocks do not fit the device, which has {has}")]
     DeviceTooShort {
         /// Number of blocks that were requested.

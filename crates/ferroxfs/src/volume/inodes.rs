@@ -56,7 +56,7 @@ impl Volume {
         if is_first { Ok(()) } else { Err(PosixError::Busy.into()) }
     }
 
-    /// Evicts all unreferenced inodes. Returns how many.
+    /// Evicts all unreferenced inodes from the inode cache, and returns their number.
     ///
     /// # Errors
     ///

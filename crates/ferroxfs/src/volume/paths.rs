@@ -262,7 +262,7 @@ impl Volume {
         self.lookup(path)?.access(wanted)
     }
 
-    /// Makes all earlier changes durable before it returns.
+    /// Makes all earlier changes durable before the call returns.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The one table from errors to errno.
+//! The one table that gives each error its errno.
 //!
 //! The table is in the same crate as [`enum@Error`]: a method of the error, and its conversion to
 //! an [`std::io::Error`], can only be written where the type is. No code below `ferroxfs` calls
@@ -60,7 +60,7 @@ impl Error {
 }
 
 impl PosixError {
-    /// Returns the errno of this case.
+    /// Returns the errno of this error case.
     #[must_use]
     pub fn errno(self) -> i32 {
         match self {
