@@ -14,7 +14,8 @@ fn space(format: &str) -> (Space, u64) {
     (volume.space().unwrap(), 1 << geometry.inodes_per_block_log)
 }
 
-/// On a volume without a limit of inodes, every available block can become inodes.
+/// Checks the count of possible files on a volume without a limit of inodes: every available block
+/// can become inodes.
 #[test]
 fn files_are_the_inodes_that_the_free_space_could_hold() {
     for format in ["-i maxpct=0", "-i maxpct=0,size=1024", "-b size=1k -i maxpct=0,size=512"] {

@@ -280,8 +280,8 @@ fn dropped_handle_leaves_the_error_to_another() {
     volume.close().unwrap();
 }
 
-/// A failed write of contents loses bytes and leaves the metadata sound. So the volume needs no
-/// recovery after its close.
+/// A failed write of contents loses bytes and leaves the metadata sound. Checks that the volume
+/// therefore needs no recovery after its close.
 #[test]
 fn volume_closed_after_a_failed_write_is_clean() {
     let device = make_with("");

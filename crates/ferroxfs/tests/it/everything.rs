@@ -1,4 +1,5 @@
-//! Helper that reads everything in a volume, in a form that can be compared.
+//! Test helper that reads everything in a volume, in a form that can be compared with another
+//! volume.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -111,8 +111,8 @@ fn reads_on_a_frozen_volume_write_nothing() {
 }
 
 /// Threads create, write, rename and remove files while the volume is frozen and thawed again and
-/// again. Each copy taken while it is frozen is consistent: a file has all of its bytes or, if it
-/// was just created, none.
+/// again. Checks that each copy taken while the volume is frozen is consistent: a file has all of
+/// its bytes or, if it was just created, none.
 #[test]
 fn writers_wait_and_every_copy_is_consistent() {
     let device = make();

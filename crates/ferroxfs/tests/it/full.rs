@@ -128,8 +128,8 @@ const ACTS: [Act; 10] = [
 ];
 const FILE_BYTES: u64 = 32 << 10;
 
-/// The blocks of a removed file are available to the next operation, even before the background
-/// thread has freed them.
+/// Checks that the blocks of a removed file are available to the next operation, even before the
+/// background thread has freed them.
 #[test]
 fn blocks_of_a_removed_file_are_available_at_once() {
     let device = make_sized(VOLUME_BYTES, "-i exchange=1");
@@ -164,8 +164,8 @@ fn blocks_of_a_removed_file_are_available_at_once() {
     }
 }
 
-/// As in the kernel, an allocation without space allocates nothing: either all of the range or none
-/// of it.
+/// Checks that the allocation of a range allocates nothing if there is not enough space for all of
+/// the range, as in the kernel.
 #[test]
 fn allocation_without_room_changes_nothing() {
     const HOLES: u64 = 3000;

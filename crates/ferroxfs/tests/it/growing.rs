@@ -153,8 +153,8 @@ fn growth_during_concurrent_changes_is_consistent() {
     assert_eq!(open(&device).space().unwrap(), space);
 }
 
-/// After a power cut at any point of its growth, a volume has the old or the new size, and all its
-/// files.
+/// Checks that after a power cut at any point of its growth, a volume has the old or the new size,
+/// and all its files.
 #[test]
 fn power_cut_during_growth_leaves_the_old_or_new_size() {
     let device = make();

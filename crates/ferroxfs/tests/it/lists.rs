@@ -182,7 +182,7 @@ fn check_heirs(users: u32) -> [usize; 3] {
     seen
 }
 
-/// A list that fits into the inode is created in the same transaction as the file.
+/// Checks that a list that fits into the inode is created in the same transaction as the file.
 #[test]
 fn short_inherited_list_is_created_with_its_file() {
     assert_eq!(check_heirs(3)[1], 0);
@@ -197,7 +197,8 @@ fn long_inherited_list_is_created_after_its_file() {
     assert!((0..HISTORIES).any(|_| check_heirs(5000)[1] > 0));
 }
 
-/// As in the kernel, permission is checked before the length that the list has on disk.
+/// Checks that the caller's permission is examined before the length that the list has on disk, as
+/// in the kernel.
 #[test]
 fn list_without_permission_is_refused_before_its_length() {
     let volume = open(&make_with("-l size=16m"));

@@ -48,7 +48,7 @@ fn check_refused<T>(
     assert_eq!(names(volume), before, "{what}");
 }
 
-/// A slash after a name requires a directory. The expected errors are those of Linux.
+/// Checks that a slash after a name requires a directory. The expected errors are those of Linux.
 #[test]
 fn trailing_slash_requires_a_directory() {
     use PosixError::{Exists, IsDirectory, NotDirectory, NotFound};

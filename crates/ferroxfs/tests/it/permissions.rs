@@ -54,7 +54,7 @@ fn created_file_belongs_to_its_user() {
     alice.remove_file("/home/file").unwrap();
 }
 
-/// A node that is handed to another user acts with the permissions of that user.
+/// Checks that a node that is handed to another user acts with the permissions of that user.
 #[test]
 fn node_handed_to_another_user_has_their_rights() {
     let volume = volume();
@@ -75,7 +75,7 @@ fn node_handed_to_another_user_has_their_rights() {
     volume.close().unwrap();
 }
 
-/// A lookup through the dentry cache checks the current permissions.
+/// Checks that a lookup through the dentry cache uses the current permissions.
 #[test]
 fn cached_path_follows_changed_rights() {
     let volume = volume();
@@ -134,8 +134,8 @@ fn listed_name_is_not_found_without_search_permission() {
     assert!(bob.walk("/listed").unwrap().any(|entry| entry.is_err()));
 }
 
-/// The inode number of a removed file goes to the next new file, in any directory. An entry that
-/// was listed before must not lead to that file.
+/// The inode number of a removed file goes to the next new file, in any directory. Checks that an
+/// entry which was listed before the removal does not lead to the new file.
 #[test]
 fn listed_entry_leads_to_no_other_file() {
     let volume = volume();
@@ -167,7 +167,7 @@ fn both_files_of_an_exchange_must_be_open_for_writing() {
     assert_eq!(volume.read("/file").unwrap(), b"contents");
 }
 
-/// All handles that come from a volume act as the user of that volume.
+/// Checks that all handles that come from a volume act as the user of that volume.
 #[test]
 fn handles_act_as_the_user_of_their_volume() {
     let volume = volume();
@@ -216,7 +216,7 @@ fn write_only_file_is_not_readable() {
     assert_eq!(volume.read("/box/file").unwrap(), b"Contents");
 }
 
-/// A volume that is open for reading checks permissions too.
+/// Checks that permissions are also checked on a volume that is open for reading.
 #[test]
 fn read_only_volume_checks_rights() {
     let device = make_with("");
@@ -267,7 +267,7 @@ fn volume_operations_require_capabilities() {
     assert_eq!((trusted(&bare), trusted(&administrator)), (0, trusted(&volume)));
 }
 
-/// Root passes all checks, except that executing a file needs an execute bit.
+/// Checks that root has every access, except that executing a file needs an execute bit.
 #[test]
 fn root_has_access_except_execute() {
     let volume = volume();

@@ -15,8 +15,8 @@ const CAPABLE: [u8; 20] = {
     value
 };
 
-/// A write or a new owner removes the capabilities of a file. This holds for root too, although
-/// root keeps set-ID bits.
+/// Checks that a write or a new owner removes the capabilities of a file. This holds for root too,
+/// although root keeps set-ID bits.
 #[test]
 fn write_or_new_owner_removes_capabilities() {
     let change = |volume: &Volume| {

@@ -227,8 +227,8 @@ fn attributes_of_every_size_are_read_back() {
     check("-n parent=1", change, look);
 }
 
-/// As in the kernel, attributes that have become short move back into the inode. Recovery by the
-/// kernel then gives the same result as ours.
+/// Checks that attributes which have become short move back into the inode, as in the kernel. A
+/// recovery by the kernel then gives the same result as a recovery by ferroxfs.
 #[test]
 fn shortened_attributes_move_back_into_the_inode() {
     let device = make_with("-n parent=1");
@@ -373,7 +373,7 @@ fn first_attribute_of_a_file_with_many_extents_keeps_them() {
     assert_eq!(&bytes, b"a block of its own");
 }
 
-/// Deduplication of equal bytes leaves the times of the file unchanged.
+/// Checks that a deduplication of equal bytes leaves the times of the file unchanged.
 #[test]
 fn deduplication_leaves_the_times() {
     let device = make_with("");
@@ -472,7 +472,7 @@ fn new_file_inherits_from_its_directory() {
     check("", change, look);
 }
 
-/// Every change of a file or of a directory raises its change count.
+/// Checks that every change of a file or of a directory raises its change count.
 #[test]
 fn every_change_raises_the_change_count() {
     let device = make_with("-n parent=1");
@@ -629,7 +629,7 @@ fn wrong_link_count_is_refused_without_a_shutdown() {
     assert_eq!(names(&reopen(&device).root().unwrap()), ["more", "other", "three", "two"]);
 }
 
-/// As in the kernel, a collapse also frees blocks past the new end of the file.
+/// Checks that a collapse also frees blocks past the new end of the file, as in the kernel.
 #[test]
 fn collapse_leaves_no_blocks_past_the_end() {
     let change = |volume: &Volume| {
