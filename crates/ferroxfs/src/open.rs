@@ -480,8 +480,8 @@ fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
 mod tests {
     use super::{OpenOptions, Timestamp, Upkeep};
 
-    /// With a fixed time there is no upkeep unless the caller asks for it. Upkeep forces the log at
-    /// times that depend on the clock, so two runs could give different bytes.
+    /// Checks that with a fixed time there is no upkeep unless the caller asks for it. Upkeep
+    /// forces the log at times that depend on the clock, so two runs could give different bytes.
     #[test]
     fn fixed_time_disables_upkeep() {
         let (host, fixed) =

@@ -9,9 +9,9 @@ use crate::finding::Finding;
 /// The two structures that disagree about a value.
 #[derive(Clone, Copy)]
 struct Sides {
-    /// The structure that has the value which the finding calls the value found.
+    /// The structure whose value is the value found in the finding.
     found: &'static str,
-    /// The structure that has the value which the finding calls the value expected.
+    /// The structure whose value is the value expected in the finding.
     expected: &'static str,
 }
 

@@ -113,7 +113,7 @@ pub(crate) struct UsedInode {
 /// Blocks or inodes about which nothing can be said because a structure could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Gap {
-    /// An inode may claim blocks, in any group, that are not known.
+    /// An inode may have claimed blocks in any group, and the check does not know which.
     Claims,
     /// The blocks that a group's own structures claim, such as the blocks of its btrees, are not
     /// known.

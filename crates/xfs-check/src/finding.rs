@@ -87,13 +87,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of a group as a whole.
+    /// Returns the place of a group as a whole.
     #[must_use]
     pub fn of_group(group: AgNumber) -> Self {
         Self { group: Some(group), ..Self::default() }
     }
 
-    /// The place of an inode as a whole.
+    /// Returns the place of an inode as a whole.
     #[must_use]
     pub fn of_inode(inode: InodeNumber, geometry: &Geometry) -> Self {
         let location = geometry.inode_location(inode);
@@ -103,14 +103,14 @@ impl Place {
         Self { group, inode: Some(inode), disk_addr, ..Self::default() }
     }
 
-    /// The place of a block of a group.
+    /// Returns the place of a block of a group.
     #[must_use]
     pub fn of_block(group: AgNumber, block: AgBlock, geometry: &Geometry) -> Self {
         let disk_addr = Some(geometry.ag_block_disk_addr(group, block));
         Self { group: Some(group), block: Some(block), disk_addr, ..Self::default() }
     }
 
-    /// The place of a structure at a disk address.
+    /// Returns the place of a structure at a disk address.
     #[must_use]
     pub fn of_address(at: DiskAddr, geometry: &Geometry) -> Self {
         let split = geometry.split_disk_addr(at);

@@ -397,8 +397,8 @@ fn unshared_file_loses_the_reflink_flag() {
     volume.close().unwrap();
 }
 
-/// As in the kernel, a clone of length 0 extends to the end of the source. From an offset at the
-/// end of the source, it clones no bytes.
+/// Checks that a clone of length 0 extends to the end of the source, as in the kernel. From an
+/// offset at the end of the source, it clones no bytes.
 #[test]
 fn empty_range_is_cloned_at_any_offset() {
     let volume = open(&make_with("-d size=64m --unsupported"));

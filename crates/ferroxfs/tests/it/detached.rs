@@ -52,8 +52,8 @@ fn detached_file_with_another_name_stays() {
     volume.close().unwrap();
 }
 
-/// As link(2) requires, a file that has lost its last name gets no other name. Only a file that was
-/// made without a name gets a first name, and only once.
+/// Checks that a file that has lost its last name gets no other name, as link(2) requires. Only a
+/// file that was made without a name gets a first name, and only once.
 #[test]
 fn removed_file_is_not_linked_again() {
     let volume = open();

@@ -83,8 +83,8 @@ fn append_only_file_is_neither_cut_nor_replaced() {
     check_refused(fixed.set_len(0), PosixError::NotPermitted);
 }
 
-/// Flags, project and hints of an immutable or append-only file can change. Its other attributes
-/// cannot change, not even in one change together with flags or project.
+/// Checks that flags, project and hints of an immutable or append-only file can change. Its other
+/// attributes cannot change, not even in one change together with flags or project.
 #[test]
 fn immutable_file_changes_only_its_settings() {
     let volume = open();
@@ -138,8 +138,8 @@ fn immutable_file_changes_only_its_settings() {
     }
 }
 
-/// On a volume without a realtime device, a directory can have the flag that gives new files the
-/// realtime flag. On such a volume, no file gets the realtime flag.
+/// Checks that on a volume without a realtime device, a directory can have the flag that gives new
+/// files the realtime flag. On such a volume, no file gets the realtime flag.
 #[test]
 fn directory_may_inherit_realtime_without_the_device() {
     let volume = open();
@@ -163,9 +163,9 @@ fn directory_may_inherit_realtime_without_the_device() {
     assert!(!has(&top));
 }
 
-/// An extent size hint that is inherited together with the realtime flag must be a multiple of the
-/// realtime extent size. Even a volume without a realtime device has that size in its superblock.
-/// It is 4 KiB here.
+/// Checks that an extent size hint that is inherited together with the realtime flag must be a
+/// multiple of the realtime extent size. Even a volume without a realtime device has that size in
+/// its superblock. It is 4 KiB here.
 #[test]
 fn realtime_hint_must_be_aligned_without_the_device() {
     let device = make_with("-b size=1024 -l size=16m -i exchange=1");
@@ -230,10 +230,10 @@ fn realtime_hint_must_be_aligned_without_the_device() {
     }
 }
 
-/// A clone takes over the copy-on-write hint only if the whole source becomes the whole target.
-/// Each case has five numbers of bytes: the lengths of source and target, the start and length of
-/// the cloned range, and its start in the target. The last field says whether the target takes the
-/// hint over.
+/// Checks that a clone takes over the copy-on-write hint only if the whole source becomes the whole
+/// target. Each case has five numbers of bytes: the lengths of source and target, the start and
+/// length of the cloned range, and its start in the target. The last field says whether the target
+/// takes the hint over.
 #[test]
 fn clone_of_a_whole_file_takes_its_cow_hint() {
     const HINT: u64 = 16 * BLOCK;

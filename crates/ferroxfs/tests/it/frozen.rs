@@ -72,8 +72,8 @@ fn second_freeze_and_second_thaw_are_refused() {
     volume.close().unwrap();
 }
 
-/// On a frozen volume, reads, syncs, closes and lookups do not wait and do not write to the device.
-/// Work that closed handles leave is done after the thaw.
+/// Checks that on a frozen volume, reads, syncs, closes and lookups do not wait and do not write to
+/// the device. Work that closed handles leave is done after the thaw.
 #[test]
 fn reads_on_a_frozen_volume_write_nothing() {
     let recording = Arc::new(RecordingDevice::new(make()));
@@ -158,7 +158,8 @@ fn writers_wait_and_every_copy_is_consistent() {
 }
 
 /// The holder of a delegation may have to write before it returns the delegation. On a frozen
-/// volume such a write waits for the thaw, so the freeze must not wait for the holder.
+/// volume such a write waits for the thaw. Checks that the freeze therefore does not wait for the
+/// holder.
 #[test]
 fn freeze_does_not_wait_for_a_delegation() {
     let volume = open(&make());

@@ -141,7 +141,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// If the root is in a block and has an only child, makes that child the root.
+    /// Makes the only child of the root the new root, if the root is in a block and has just one
+    /// child.
     fn lower_root(&mut self) -> Result<()> {
         let root = self.path_block(0).clone();
         if self.path.levels == 1 || root.count != 1 {

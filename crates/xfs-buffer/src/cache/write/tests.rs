@@ -201,8 +201,8 @@ fn write_without_the_latch_panics() {
 }
 
 /// Checks threads that claim, change, write, forget and read the same few blocks. Each block counts
-/// its changes. Two buffers of one block at the same time would lose some of the counts (I1 of
-/// `xfs_buffer::shard`).
+/// its changes. If a block had two buffers at the same time, some of the counts would be lost
+/// (I1 of `xfs_buffer::shard`).
 #[test]
 fn threads_that_claim_and_read_share_one_buffer() {
     const ROUNDS: u64 = 4000;
