@@ -1,7 +1,7 @@
 //! Errors of opening a device: the path, the failure, and advice for the user.
 //!
 //! Does **not** own failures of reads and writes on an open device. Those are plain [`io::Error`]s,
-//! as the trait says.
+//! as the trait `BlockDevice` says.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -25,8 +25,8 @@ pub struct DeviceError {
     holder: Option<Box<LockHolder>>,
 }
 
-/// An error from a crate that opens other kinds of devices, such as disk images, on top of this
-/// one.
+/// An error from another crate, which uses this crate to open further kinds of devices, such as
+/// disk images.
 pub trait SourceError: Error + Send + Sync {
     /// Returns the kind of the error.
     fn kind(&self) -> SourceErrorKind;

@@ -166,8 +166,8 @@ impl FileDevice {
         })
     }
 
-    /// Returns a user of the device other than this process, if the device was opened although it
-    /// is in use. The bytes read may then be stale.
+    /// Returns how the kernel uses the device (a mount or a loop device), if the device was opened
+    /// although it is in use. The bytes read may then be stale.
     #[must_use]
     pub fn usage(&self) -> Option<&Usage> {
         self.usage.as_ref()
@@ -400,7 +400,8 @@ impl Stack {
         Self { levels, twins }
     }
 
-    /// Returns a mount that shows the same bytes through another device, or `None`.
+    /// Returns how the kernel uses the same bytes through another device, such as a mount. Returns
+    /// `None` if it does not use them.
     fn usage(&self) -> Option<Usage> {
         usage::find_in_stack(&self.levels, &self.twins)
     }
@@ -444,8 +445,8 @@ impl Stack {
         Ok(claims)
     }
 
-    /// Returns an error if another device made of the same file has a writer. Checks only those
-    /// devices whose common file this process cannot open and lock.
+    /// Returns an error if another device made of the same file has a writer. Checks only the
+    /// devices for which this process cannot open and lock that file.
     fn look_at_twins(&self, options: OpenOptions) -> Result<(), DeviceFailure> {
         for twin in self.twins.iter().filter(|twin| twin.is_meeting_place) {
             let Ok(file) = File::open(&twin.node) else { continue };

@@ -244,7 +244,7 @@ pub fn find_filesystem(
 }
 
 /// Finds the XFS volume in that part of a device which `selection` names. `members` are the other
-/// devices of its volume group or of its software RAID.
+/// devices of the volume group or software RAID that `device` belongs to.
 ///
 /// # Errors
 ///

@@ -26,7 +26,7 @@ use std::io;
 pub use device::{MetadumpDevice, open_metadump};
 pub use reader::{MetadumpExtent, MetadumpReader, MetadumpSource, StreamSource};
 
-/// The unit of addresses and lengths, in bytes.
+/// The unit, in bytes, of the addresses and lengths in a metadata image.
 pub const METADUMP_UNIT: u64 = 512;
 /// Magic number of version 1.
 pub const METADUMP_MAGIC_1: [u8; 4] = *b"XFSM";

@@ -10,12 +10,12 @@ use crate::metadump::open_metadump;
 use crate::signature::{self, Contents};
 use crate::usage::Usage;
 
-/// An open device, and another user of its bytes, if there is one.
+/// An open device. Also says whether the kernel uses its bytes, for example for a mount.
 pub struct OpenedDevice {
     /// The device.
     pub device: SharedDevice,
-    /// A user of the device other than this process, if the device was opened although it is in
-    /// use. The bytes read may be stale.
+    /// How the kernel uses the device (a mount or a loop device), if the device was opened although
+    /// it is in use. The bytes read may be stale.
     pub usage: Option<Usage>,
 }
 

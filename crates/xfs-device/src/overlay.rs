@@ -16,12 +16,12 @@ use xfs_sync::{RwLock, Volume};
 
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
 
-/// The number of bytes from which a write of `OverlayDevice::write_back` ends at the next multiple
-/// of `PIECE_BYTES`.
+/// The number of bytes after which a write of `OverlayDevice::write_back` ends, at the next
+/// multiple of `PIECE_BYTES`.
 const RUN_BYTES: usize = 1 << 20;
 
-/// Alignment in bytes at which a write of [`OverlayDevice::write_back`] may end. No inode or sector
-/// of the format crosses a multiple of it.
+/// A write of [`OverlayDevice::write_back`] may end at each multiple of this number of bytes. No
+/// inode or sector of the format crosses such a multiple.
 const PIECE_BYTES: u64 = 64 << 10;
 
 type Sectors = BTreeMap<u64, Box<[u8]>>;

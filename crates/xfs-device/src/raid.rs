@@ -66,13 +66,13 @@ pub enum RaidError {
         "is a member of a software RAID, whose mirrors a write to one of them would make differ"
     )]
     Write,
-    /// No member that was given is usable: each is a spare or had failed.
+    /// None of the given members is usable: each is a spare or has failed.
     #[error("is a spare or failed member of a software RAID")]
     NotActive,
     /// The data of the member was being rebuilt or reshaped.
     #[error("is a member of a software RAID that was being rebuilt or reshaped")]
     Incomplete,
-    /// A device that was given as another member is not one of this array.
+    /// A device that the user named as another member does not belong to this array.
     #[error("device {member} of the members is no member of the same array")]
     Stranger {
         /// The number of the device among the other devices that were given, counted from 1.

@@ -96,8 +96,8 @@ pub(crate) struct Level {
     pub(crate) span: Span,
     /// The file or device, open for reading. `None` if this process cannot open it.
     pub(crate) file: Option<File>,
-    /// Whether several devices, such as logical volumes of one disk, use parts of this level that
-    /// cannot be determined.
+    /// Whether several devices, such as logical volumes of one disk, share this level, and it is
+    /// unknown which part of the level each of them uses.
     pub(crate) is_shared: bool,
     /// Whether this level is a block device below a loop device. A loop device does not claim its
     /// block device, so the kernel could still mount that block device.

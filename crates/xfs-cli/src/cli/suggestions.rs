@@ -158,8 +158,9 @@ pub(crate) fn explain_surplus(error: &mut Error) {
     }
 }
 
-/// Replaces clap's suggestion for an unknown command with the tip from the table. Without a tip,
-/// only harmless commands of clap's suggestion stay.
+/// Replaces clap's suggestion for an unknown command with the tip that `WORDS` has for it. A path
+/// gets the tip that the command comes first. For any other word, clap's suggestion stays, without
+/// destructive and hidden commands.
 pub(crate) fn replace(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::image::{Image, about_image};
 use crate::terminal::names;
 
-/// The largest size, in bytes, of the blocks in memory that a replay of the log changes.
+/// The limit, in bytes, on the memory for the blocks that a replay of the log changes.
 const REPLAY_BYTES: u64 = 1 << 30;
 /// The largest size, in bytes, of a map of ddrescue.
 const MAP_BYTES: u64 = 1 << 30;

@@ -62,8 +62,9 @@ pub(crate) struct HostWriter<'a> {
     /// images.
     origin: InodeSpace,
     location: Option<SourceLocation>,
-    /// The length in bytes of the host path of the current source. In a longer path, the rest is
-    /// the path of a file below the source.
+    /// The length in bytes of the path of the current source's copy on the host. The host path of a
+    /// file below the source starts with that path; after this many bytes comes its path below the
+    /// source.
     start_length: usize,
     /// The first name on the host of each file with several names.
     links: HashMap<(InodeSpace, u64), FirstName>,

@@ -179,7 +179,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Copies the tree into a directory.
+    /// Copies everything that can be read from the damaged volume into the directory `root`.
     fn copy(
         &self,
         root: &Directory,
@@ -199,7 +199,8 @@ impl Job<'_> {
         copied
     }
 
-    /// Writes the tree as an archive to `output`; `None` means standard output.
+    /// Writes everything that can be read from the damaged volume to `output`, as an archive.
+    /// `None` means standard output.
     fn archive(&self, output: Option<Output>, console: &mut Console) -> Result<(), Failure> {
         match output {
             None => {

@@ -271,8 +271,8 @@ pub(crate) fn change_all(
     volumes.into_iter().fold(changed, |done, volume| volume.close_after(done, console))
 }
 
-/// Returns a failure that describes the state of the image if a signal has arrived. If none has, or
-/// if the change failed for another reason, returns `changed`.
+/// If a signal has stopped the change, returns a failure with a hint about the state of the volume.
+/// Otherwise returns `changed`, the result of the change.
 fn unless_stopped(changed: Result<(), Failure>, volume: &ImageVolume) -> Result<(), Failure> {
     let is_other = changed.as_ref().is_err_and(|failure| !failure.exit().is_of_signal());
     let shown = names::in_message(volume.path.as_os_str().as_bytes());

@@ -132,7 +132,8 @@ impl Prototype {
         }
     }
 
-    /// Parses the words after the name of a file. Adds the file and returns its index.
+    /// Parses the words after the name of a file: mode, owner, and the data of its type. Adds the
+    /// file to `files`, and returns its index there.
     fn file(&mut self, words: &mut Words<'_>, reading: PrototypeOptions) -> Result<usize, Failure> {
         let mode = words.word()?;
         let mode = mode_of(mode).ok_or_else(|| {

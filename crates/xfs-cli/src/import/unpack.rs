@@ -153,8 +153,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         }
     }
 
-    /// Forgets the directory at `path` and those below it, because another file may have replaced
-    /// it.
+    /// Forgets that the directory at `path` is open, because another file may have replaced it. The
+    /// directory of the last member is forgotten too, if it is at or below `path`.
     fn forget(&mut self, path: &[u8]) {
         self.open.remove(path);
         if self.last.as_ref().is_some_and(|last| last.path.starts_with(path)) {

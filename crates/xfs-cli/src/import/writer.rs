@@ -58,8 +58,8 @@ pub(crate) struct ImageWriter<'a> {
     origin: InodeSpace,
     /// The location of the current source, for messages; `None` if the source is not in an image.
     location: Option<SourceLocation>,
-    /// The length in bytes of the path of the current source. In a longer path, the rest is the
-    /// path of a file below the source.
+    /// The length in bytes of the path of the current source's copy. The path of a file below the
+    /// source starts with that path; after this many bytes comes its path below the source.
     start_length: usize,
     /// The path of the directory that everything goes into, as a prefix of paths in messages.
     to: Vec<u8>,

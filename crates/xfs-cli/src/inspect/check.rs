@@ -325,8 +325,8 @@ impl Text<'_> {
         writeln!(out)
     }
 
-    /// Prints how many consequences of each code the finding `id` has. With `--all`, also prints
-    /// each consequence.
+    /// Prints, for each code, how many findings with this code are consequences of the finding
+    /// `id`. With `--all`, also prints each consequence.
     fn consequences(&self, out: &mut dyn Write, cause: &Finding, id: usize) -> io::Result<()> {
         if cause.consequences == 0 {
             return Ok(());

@@ -146,8 +146,8 @@ impl Count<'_> {
         Ok(())
     }
 
-    /// Returns the usage of this file and everything below it, and adds the usage to the enclosing
-    /// directory.
+    /// Returns the usage of this file and everything below it, and adds it to the usage of the
+    /// enclosing directory.
     fn count(&mut self, entry: &WalkEntry, console: &mut Console) -> Usage {
         let mut usage = self.own(&entry.node, entry, console);
         if let Some(below) = self.below.get_mut(entry.depth + 1) {

@@ -65,8 +65,8 @@ pub(crate) fn open(
     Ok(Box::new(Find { is_json, targets, program, references, clock }))
 }
 
-/// Returns the words after the options of find(1) that concern symbolic links. These options come
-/// before the first address (`IMAGE:/path`). Only -P is supported, with which no links are
+/// Skips the options of find(1) about symbolic links (-H, -L, -P), which come before the first
+/// address (`IMAGE:/path`). Returns the words after them. Only -P is supported: no links are
 /// followed.
 fn without_link_options(mut words: &[OsString]) -> Result<&[OsString], Failure> {
     while let [first, rest @ ..] = words {

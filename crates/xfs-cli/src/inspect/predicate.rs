@@ -131,10 +131,11 @@ pub(crate) enum Test {
     AgeDays(Stamp, Comparison),
     /// Compares the age in minutes.
     AgeMinutes(Stamp, Comparison),
-    /// The given one of the file's four times is later than this time.
+    /// One of the file's four times, which the first value names, is later than the second value.
     NewerThan(Stamp, Time),
-    /// The given one of the file's four times is later than the time of a reference file, which is
-    /// given by its index in `Program::references`.
+    /// One of the file's four times, which the first value names, is later than the time of a
+    /// reference file. The second value is the index of the reference file in
+    /// `Program::references`.
     NewerThanFile(Stamp, usize),
     /// The file has this extended attribute, and with this value if one is given.
     Attribute(Vec<u8>, Option<Vec<u8>>),
@@ -169,7 +170,7 @@ pub(crate) enum Stamp {
 }
 
 impl Stamp {
-    /// Returns that one of the file's four times which this value names.
+    /// Returns the time that this value names, one of the four times of a file.
     pub(crate) fn of(self, facts: &Facts) -> Time {
         match self {
             Self::Accessed => facts.accessed,

@@ -215,7 +215,8 @@ fn sources(images: &[Image], console: &mut Console) -> Result<Vec<ScanSource>, F
 #[derive(Clone, Copy)]
 struct RowFormat {
     format: Format,
-    /// The time of the scan, which the header holds.
+    /// The time at which the scan began, in nanoseconds since 1970. The header of the rows states
+    /// it.
     began: i64,
 }
 

@@ -69,8 +69,9 @@ impl SurveyProgress for UntilStopped<'_> {
 }
 
 impl DamagedTree {
-    /// Starts the thread, and waits until it has surveyed the volume. During the wait, the function
-    /// calls `is_stopped` regularly, and gives up if that returns true: a signal has arrived.
+    /// Starts the thread that reads the volume, and waits until it has surveyed the volume. During
+    /// the wait, the function calls `is_stopped` regularly, and gives up if that returns true: a
+    /// signal has arrived.
     pub(super) fn start(
         image: DamagedImage,
         mut is_stopped: impl FnMut() -> bool,
@@ -234,8 +235,8 @@ impl<'a> Surveyed<'a> {
         Ok(listed.map(entry).collect())
     }
 
-    /// Reads contents. Fails with EIO if one of the bytes is lost: zeros in its place would be
-    /// taken for contents.
+    /// Reads `length` bytes of a file's contents from `offset` on. Fails with EIO if one of the
+    /// bytes is lost: zeros in its place would be taken for contents.
     fn read(&self, node: u64, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let file = self.tree.node(self.survey, self.id(node)?);
         let mut bytes = vec![0; length];

@@ -46,7 +46,7 @@ struct Predecessor {
 enum ImageUser {
     /// The previous server, which is about to end.
     Predecessor(Predecessor),
-    /// Another process: a previous server may have the image locked too.
+    /// A process that is no previous server. A previous server may have the image locked as well.
     Other,
     /// No process, or none that is visible to this process.
     Nobody,

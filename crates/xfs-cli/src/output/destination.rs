@@ -36,7 +36,7 @@ pub(super) enum Destination {
 pub(super) struct FileDestination {
     /// The path of the directory that the file is in.
     pub(super) directory: PathBuf,
-    /// The name in that directory. It is not a symbolic link.
+    /// The name of the file in `directory`. No symbolic link has this name.
     pub(super) name: OsString,
     /// The existing file, open for writing; `None` if it does not exist yet.
     pub(super) present: Option<File>,

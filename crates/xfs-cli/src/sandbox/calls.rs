@@ -225,7 +225,7 @@ const CHANGES: &[c_long] = &[
     libc::SYS_utimensat,
 ];
 
-/// The number of `fchmodat2`, which is the same on every architecture.
+/// The system call number of `fchmodat2`, which is the same on every architecture.
 const FCHMODAT2: c_long = 452;
 
 /// Old system calls that the C library still makes on this architecture.

@@ -181,7 +181,7 @@ fn is_plain(c: char) -> bool {
 /// Returns whether a terminal shows a character as itself and does nothing else.
 ///
 /// Format characters are invisible or change the direction of the text after them. Fillers show
-/// nothing. Both are not printable.
+/// nothing. Neither is printable.
 fn is_printable(c: char) -> bool {
     !c.is_control()
         && !matches!(c,

@@ -190,7 +190,7 @@ impl Measure {
     }
 }
 
-/// A shared position in an input of known length.
+/// The position of a reader in an input of known length, for the progress bar.
 #[derive(Clone)]
 pub(crate) struct Gauge {
     done: Arc<Counter>,
@@ -202,13 +202,13 @@ impl Gauge {
         Self { done: Arc::default(), length }
     }
 
-    /// Returns a reader that moves this gauge by the bytes that it reads.
+    /// Returns a reader of the same input that advances this gauge by the number of bytes read.
     pub(crate) fn follow<R: Read>(&self, reader: R) -> Followed<R> {
         Followed { reader, done: Arc::clone(&self.done) }
     }
 }
 
-/// A reader that moves a gauge by the bytes that it reads.
+/// A reader that advances a gauge by the number of bytes read.
 pub(crate) struct Followed<R> {
     reader: R,
     done: Arc<Counter>,

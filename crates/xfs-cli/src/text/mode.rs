@@ -45,12 +45,14 @@ enum Operator {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operand {
-    /// Permission letters, which mean these bits in all classes.
+    /// Permission letters, such as `rw`. `bits` are the bits that they mean in all three classes;
+    /// `executes_if_any` is set for the letter `X`.
     Letters { bits: u32, executes_if_any: bool },
-    /// The letter of a class whose permissions are copied: those that are `shift` bits up in the
-    /// mode.
+    /// The letter of a class, whose permissions are copied. They are the three bits of the mode
+    /// from bit `shift` on.
     Copy { shift: u32 },
-    /// A number: all its bits, and those set-ID bits that it changes on a directory (**I1**).
+    /// An octal number. `bits` are all its bits; `names` are the set-ID bits that it changes on a
+    /// directory (**I1**).
     Number { bits: u32, names: u32 },
 }
 

@@ -15,7 +15,8 @@ const ORDINARY_USER: u32 = 65534;
 /// The time limit for a document: longer than any takes on a busy machine.
 const TIMEOUT_SECONDS: &str = "600";
 
-/// The script that opens FUSE to every user in its own mount namespace, if root may do that.
+/// The script that lets every user open /dev/fuse, in a mount namespace of its own. Only a root
+/// user who may make device nodes can run it.
 const OPEN_FUSE: &str = "\
 mount -t tmpfs -o mode=755 none /mnt
 mknod -m 666 /mnt/fuse c 10 229

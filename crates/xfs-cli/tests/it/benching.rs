@@ -75,8 +75,8 @@ fn second_interrupt_does_not_wait() {
 
 const SIGINT: i32 = 2;
 
-/// Starts a run, waits until the run has a handler for the signal, and then waits for `delay`. Then
-/// interrupts the run until it ends. Returns how it ended.
+/// Starts a run of `bench`, waits until it has a handler for SIGINT, and then waits for `delay`.
+/// Then sends SIGINT again and again until the run ends. Returns how it ended.
 fn interrupted_after(delay: Duration) -> ExitStatus {
     // The program leaves an ignored signal ignored, so a run in the background of a script would
     // never catch it.

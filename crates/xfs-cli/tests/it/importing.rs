@@ -245,7 +245,8 @@ fn unsupported_member_metadata_is_reported_with_its_name() {
     assert_eq!(place.check(&["cat", "image:/d/d/f"]), "f");
 }
 
-/// Packs these members in this order, each from a directory of its own.
+/// Packs `members` into `archive` with GNU tar, in this order. A member is given as
+/// `DIRECTORY/NAME`: the file NAME of DIRECTORY becomes the member NAME.
 fn pack_in_order(place: &VolumeDir, archive: &str, members: &[&str]) {
     let mut tar = Command::new("tar");
     tar.args(["--no-recursion", "-cf", archive]).current_dir(place.path(""));

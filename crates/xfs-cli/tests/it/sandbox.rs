@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode};
 
 use crate::changing::VolumeDir;
 
-/// The size of a file in bytes that is more than a pipe holds.
+/// The size, in bytes, of a file that is larger than the buffer of a pipe.
 const LARGE: usize = 1 << 20;
 
 /// Starts the command `cat`, waits until it blocks in the middle of its output, and calls `look`

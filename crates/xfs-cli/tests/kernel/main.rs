@@ -34,8 +34,8 @@ use crate::load::Load;
 /// machine.
 const PATIENCE_SECONDS: &str = "300";
 
-/// Each command that lists files runs several times under load. The longest of its outputs must
-/// have more lines than this.
+/// A number of lines. Each command that lists files runs several times under load, and at least one
+/// of its outputs must be longer.
 const SOME: usize = 20;
 
 fn main() -> ExitCode {

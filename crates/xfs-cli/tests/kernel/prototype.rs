@@ -53,8 +53,8 @@ pub(crate) fn matches_mkfs_xfs() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Makes a volume with the command `mkfs`, mounts it with the kernel, and returns what the kernel
-/// shows.
+/// Makes a volume with the command `mkfs`, and mounts it with the kernel. Returns, as text, the
+/// properties, checksums and attributes that the kernel shows of all files.
 fn shown(mkfs: &mut Command, place: &Path, options: &str) -> Result<String, TrialError> {
     let data = place.join("volume");
     File::create(&data).unwrap().set_len(320 << 20).unwrap();

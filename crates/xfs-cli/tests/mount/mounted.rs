@@ -229,7 +229,8 @@ pub(crate) fn await_files(folder: &Path, wanted: usize) {
     panic!("{found} of {wanted} files are below {}", folder.display());
 }
 
-/// Counts the files below a folder, as far as it can be read while it changes.
+/// Counts the files below a folder, which may change meanwhile. A directory that cannot be read
+/// counts as empty.
 fn files(folder: &Path) -> usize {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let count = |entry: fs::DirEntry| match entry.file_type() {

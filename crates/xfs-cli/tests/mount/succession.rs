@@ -10,7 +10,8 @@ use xfs_oracle::harness::{Trial, TrialError};
 
 use crate::mounted::{Mounted, Stopped, is_long, mounted, run, said, volume};
 
-/// The time limit for a refusal without a wait, on a busy machine. A wait takes longer.
+/// A mount that is refused without a wait ends within this time, even on a busy machine. A mount
+/// that waits takes longer.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn trials() -> Vec<Trial> {

@@ -281,7 +281,7 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// The limit in bytes on the output of a command: more than a few tables.
+/// The limit on the output of a command, in bytes. A few tables of figures are shorter.
 const MOST_PRINTED: usize = 20_000;
 
 /// Runs a command until its output contains a text this number of times, and then ends it. Returns

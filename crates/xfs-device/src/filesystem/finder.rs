@@ -155,8 +155,9 @@ impl Finder<'_> {
         Ok(LocatedVolume { device: volume.device, start: 0, logical_volume, ..found })
     }
 
-    /// Adds the physical volumes in the partitions of the disk, and those on the other devices in
-    /// `members`. Fails if a device in `members` has none.
+    /// Adds to `groups` the physical volumes in the partitions of the disk, and those on the other
+    /// devices in `members`. Fails if a device in `members` is neither a physical volume nor a RAID
+    /// member, and has none in its partitions.
     fn add_all(&self, groups: &mut VolumeGroups) -> Result<(), FindError> {
         self.add_partitions(groups, &self.disk)?;
         for (index, member) in self.members.iter().enumerate() {
@@ -168,8 +169,9 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Adds the physical volume that fills the device, or the data of the device if that is a
-    /// mirror. Returns whether the device is a physical volume or a RAID member.
+    /// Adds the physical volume that fills the device to `groups`. If the device is a mirror, adds
+    /// the physical volume that fills the mirror's data. Returns whether the device is a physical
+    /// volume or a RAID member.
     fn add_whole(
         &self,
         groups: &mut VolumeGroups,
@@ -188,8 +190,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds the physical volumes in the partitions of a device. Returns whether at least one
-    /// partition is a physical volume or a RAID member.
+    /// Adds the physical volumes in the partitions of a device to `groups`. Returns whether at
+    /// least one partition is a physical volume or a RAID member.
     fn add_partitions(
         &self,
         groups: &mut VolumeGroups,

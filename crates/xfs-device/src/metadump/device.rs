@@ -61,7 +61,8 @@ impl ExtentIndex {
         self.0.insert(start, range);
     }
 
-    /// Returns the last range that starts before `end`.
+    /// Returns the last stored range that starts before byte `end` of the volume, with its first
+    /// byte.
     fn last_before(&self, end: u64) -> Option<(u64, StoredRange)> {
         self.0.range(..end).next_back().map(|(at, range)| (*at, *range))
     }

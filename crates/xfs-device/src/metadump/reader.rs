@@ -64,7 +64,8 @@ pub struct MetadumpReader<S> {
     place: u64,
     /// The bytes of the current extent that were not read yet.
     left: u64,
-    /// The addresses of the current index of version 1 whose blocks were not returned yet.
+    /// The addresses, from the current index of version 1, of the blocks that were not returned
+    /// yet.
     addresses: Vec<u64>,
     is_last_index: bool,
 }

@@ -10,8 +10,8 @@ const MAGIC: u64 = 0xa92b_4efc;
 const FIXED_BYTES: usize = 256;
 const MAX_ROLES: usize = 1920;
 const BLOCK_BYTES: usize = 4096;
-/// The alignment in bytes of a superblock of version 0.90. It starts at the last aligned byte after
-/// which the member has at least this number of bytes.
+/// The alignment in bytes of a superblock of version 0.90. The superblock starts at the last
+/// aligned byte with at least this many bytes of the member after it.
 const OLD_ALIGNMENT: u64 = 64 << 10;
 const IN_SYNC: u64 = u64::MAX;
 
@@ -19,8 +19,8 @@ const IN_SYNC: u64 = u64::MAX;
 /// (`RECOVERY_OFFSET`), or the array was being reshaped (`RESHAPE`).
 const RECOVERY_OFFSET: u64 = 1 << 1;
 const RESHAPE: u64 = 1 << 2;
-/// The lowest number of a role that is no place in the array: a journal, a failed member or a
-/// spare.
+/// The lowest role number that does not stand for a place in the array, but for a journal, a failed
+/// member or a spare.
 const FIRST_ODD_ROLE: u64 = 0xfffd;
 /// State bits of a disk in a superblock of version 0.90: it has failed (`OLD_FAULTY`), or it is a
 /// working part of the array (`OLD_ACTIVE`).

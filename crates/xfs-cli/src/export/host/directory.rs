@@ -205,7 +205,7 @@ impl Directory {
     }
 
     /// Returns the directory that holds the file `made`, which lies below this directory. `None` if
-    /// the file no longer has its first name.
+    /// the file no longer has the name that `made` states.
     fn directory_of(&self, made: &FirstName) -> Result<Option<Self>, Errno> {
         // The path is resolved again, component by component: it holds only directories, and they
         // are entered without following links.
@@ -230,7 +230,8 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// ENOENT if the file no longer has its first name; otherwise the error of the host.
+    /// ENOENT if the file no longer has the name that `made` states; otherwise the error of the
+    /// host.
     pub(super) fn reopen(&self, made: &FirstName) -> Result<OwnedFd, Errno> {
         let directory = self.directory_of(made)?.ok_or(Errno::NOENT)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

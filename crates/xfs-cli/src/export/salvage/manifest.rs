@@ -17,7 +17,7 @@ use crate::json::{self, Object};
 use crate::output::{check_no_image, check_no_volume};
 use crate::terminal::names;
 
-/// The name and version of the lines, under the key `schema`.
+/// The name and version of the manifest's format, which each line has under the key `schema`.
 const SCHEMA: &str = "ferroxfs.salvage/1";
 
 /// An open manifest.

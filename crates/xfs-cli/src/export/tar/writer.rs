@@ -44,8 +44,8 @@ pub(crate) struct TarWriter<'a> {
     out: &'a mut dyn Write,
     report: &'a mut dyn FnMut(Failure),
     location: Option<SourceLocation>,
-    /// The length in bytes of the path of the archived file or directory. In a longer path, the
-    /// rest is the path of a file below that directory.
+    /// The length in bytes of the path of the archived directory. The path of a file below that
+    /// directory starts with its path; after this many bytes comes the path below the directory.
     start_length: usize,
     /// The first name in the archive of each file with several names, by inode number.
     links: HashMap<u64, Vec<u8>>,

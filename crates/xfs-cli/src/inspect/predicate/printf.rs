@@ -36,11 +36,12 @@ struct Layout {
 
 #[derive(Clone, Copy, Debug)]
 enum Directive {
-    /// A property of the file, by the letter of the directive.
+    /// A directive that prints a property of the file, such as `%s`. This is its letter.
     Letter(u8),
-    /// A time in the form of ctime(3).
+    /// A directive that prints a time in the form of ctime(3), such as `%t`.
     Time(Stamp),
-    /// One field of a time, such as the year or the hour, by its letter in the directive.
+    /// A directive that prints one field of a time, such as the year or the hour. The letter says
+    /// which field.
     TimePart(Stamp, u8),
 }
 

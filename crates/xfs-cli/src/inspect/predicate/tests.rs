@@ -62,8 +62,8 @@ impl ExaminedFile for HostEntry {
     }
 }
 
-/// A walk of a tree on the host. It visits files in the order of find(1), that of the directories,
-/// so that `-quit` stops both at the same file.
+/// A walk of a tree on the host. Like find(1), it visits files in the order in which the host lists
+/// a directory, so that `-quit` stops both at the same file.
 struct Walk<'a> {
     program: &'a Program,
     clock: &'a Clock,

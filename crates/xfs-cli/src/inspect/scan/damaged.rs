@@ -27,7 +27,7 @@ use crate::terminal::names;
 /// The number of inodes whose rows are written together.
 const PIECE_INODES: usize = 2048;
 
-/// Writes the rows of damaged volumes. `failed` converts an error of the output.
+/// Writes the rows of damaged volumes. `failed` converts an error of the output to a failure.
 pub(super) fn scan(
     images: Vec<DamagedImage>,
     fields: Fields,
@@ -188,7 +188,7 @@ impl Rows<'_> {
     }
 }
 
-/// Adds the names of the attributes as Linux shows them.
+/// Adds the names of the attributes of `node` to `xattrs`, as Linux shows them.
 fn add_names(node: &Node<'_>, xattrs: &mut ByteList) {
     for Attribute { namespace, name, .. } in node.attributes() {
         let (prefix, list): (&[u8], Option<&[u8]>) = match namespace {

@@ -129,7 +129,7 @@ fn describe_directory_data(bytes: &[u8], place: StructureAddress) -> Option<Desc
     Some(described.with_list("entries", entries).with_list("index", index))
 }
 
-/// Returns a directory entry as a value.
+/// Converts a directory entry to a value for output.
 pub(super) fn entry_value(entry: &Entry<'_>) -> Value {
     Value::Record(vec![
         ("name", Value::Name(entry.name.to_vec())),
@@ -171,7 +171,7 @@ fn describe_index(bytes: &[u8], place: StructureAddress) -> Option<Described> {
     }
 }
 
-/// Returns an extended attribute as a value.
+/// Converts an extended attribute to a value for output.
 pub(super) fn attribute_value(entry: &ferroxfs::raw::format::attr::AttrEntry<'_>) -> Value {
     let mut fields = vec![
         ("namespace", Value::Text(format!("{:?}", entry.namespace).to_lowercase())),
@@ -234,7 +234,7 @@ fn record_value(kind: BtreeKind, bytes: &[u8]) -> Option<Value> {
     fields.map(Value::Record)
 }
 
-/// Returns an extent of a fork as a value.
+/// Converts an extent of a fork to a value for output.
 pub(super) fn extent_value(extent: &Extent) -> Value {
     Value::Record(vec![
         ("file_block", Value::number(extent.file_block.0)),

@@ -65,7 +65,8 @@ impl Device {
         })
     }
 
-    /// Fails if a signal has arrived while the file at the path is still unchanged.
+    /// Fails if a signal has arrived and the volume is made in a staged file, so that the file at
+    /// the path is still unchanged.
     pub(super) fn check_stopped(&self) -> Result<(), Failure> {
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         match interrupt::stopped(&shown) {

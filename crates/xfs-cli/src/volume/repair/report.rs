@@ -7,7 +7,7 @@ use xfs_repair::{LogOutcome, Plan};
 use crate::terminal::console::Console;
 use crate::terminal::plural::counted;
 
-/// The largest number of printed findings that the repair leaves.
+/// The largest number of findings to print of those that remain after the repair.
 const MOST_LEFT: usize = 20;
 
 /// Prints what a repair would change.

@@ -99,8 +99,9 @@ fn lack_of_descriptors_is_no_final_error() {
     assert!(is_over(Errno::BADF));
 }
 
-/// Starts a server with these time limits on a free port, and returns its address. The server runs
-/// until the tests end.
+/// Starts a server of the result of `figures` on a free port, and returns its address. `patience`
+/// limits the time for a request or its answer, and `late` the time for the figures. The server
+/// runs until the tests end.
 fn serve(
     patience: Duration,
     late: Duration,
