@@ -32,7 +32,8 @@ impl SurveyProgress for Bar<'_> {
     }
 }
 
-/// Surveys a volume, and prints what the survey could not look at. Messages call the image `shown`.
+/// Surveys a volume, and prints what the survey could not look at. `shown` is the name of the image
+/// in messages.
 pub(crate) fn survey<'a>(
     volume: &'a DamagedVolume,
     options: SalvageOptions,

@@ -73,7 +73,7 @@ impl Image {
     }
 
     /// Opens the volume that mkfs has just made in `path`, to fill it. If a time is given, the
-    /// volume uses it as the current time. Messages call the image `shown`.
+    /// volume uses it as the current time. `shown` is the name of the image in messages.
     pub(crate) fn open_made(
         path: &Path,
         shown: &Path,
@@ -92,8 +92,8 @@ impl Image {
     }
 
     /// Returns an image of the open device on which mkfs has just made a volume, to fill that
-    /// volume. If a time is given, the volume uses it as the current time. Messages call the image
-    /// `shown`.
+    /// volume. If a time is given, the volume uses it as the current time. `shown` is the name of
+    /// the image in messages.
     pub(crate) fn made_on(device: SharedDevice, shown: &Path, time: Option<Timestamp>) -> Self {
         let mut open = OpenOptions::new().write(true);
         if let Some(time) = time {

@@ -50,7 +50,7 @@ pub(crate) fn open() -> io::Result<File> {
 
 impl Spool {
     /// Takes the contents of `file`: a regular file is used as it is, and any other file is read to
-    /// its end. Messages call the input `name`.
+    /// its end. `name` is the name of the input in messages.
     pub(crate) fn of_file(file: File, name: &str) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{name}: {error}"));
         let metadata = file.metadata().map_err(failed)?;
@@ -63,7 +63,7 @@ impl Spool {
         Ok(Self { length, held: SpoolStorage::File(file, start) })
     }
 
-    /// Reads `input` to its end. Messages call the input `name`.
+    /// Reads `input` to its end. `name` is the name of the input in messages.
     pub(crate) fn read(mut input: impl Read, name: &str) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{name}: {error}"));
         let mut memory = Vec::new();

@@ -97,7 +97,7 @@ impl MetadumpHeader {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetadumpError {
-    /// The host or the writer of the stream failed.
+    /// The image could not be read: an error of the host, or of the program that writes the stream.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The first bytes are not those of a metadata image.

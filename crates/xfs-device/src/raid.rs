@@ -40,16 +40,17 @@ pub enum VolumeNote {
         mirrors: u32,
         /// The number of mirrors that were in the array at the last update of this mirror.
         active: u32,
-        /// The event count of the mirror.
+        /// The event count of the mirror, which rises with each change of the array's state.
         events: u64,
     },
     /// A member is older than the one that the volume is read from.
     StaleMember {
-        /// The number of the member: 0 is the image itself, and others follow in the order given.
+        /// The number of the older member: 0 is the image itself, 1 the first of the other members
+        /// that the user named.
         member: usize,
-        /// The event count of the member.
+        /// The event count of the older member.
         events: u64,
-        /// The event count of the member that is read.
+        /// The event count of the member that the volume is read from.
         newest: u64,
     },
     /// The array was not in sync when the mirror was updated last.

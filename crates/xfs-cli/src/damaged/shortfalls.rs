@@ -45,8 +45,8 @@ impl Shortfalls {
         self.more
     }
 
-    /// Prints a message on standard error for each file that `concerns` accepts. Messages call the
-    /// image `shown`.
+    /// Prints a message on standard error for each file that `concerns` accepts. `shown` is the
+    /// name of the image in messages.
     pub(crate) fn print(
         &self,
         shown: &str,

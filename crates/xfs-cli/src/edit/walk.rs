@@ -62,7 +62,7 @@ struct WalkLevel {
 }
 
 impl TreeWalk {
-    /// Starts a walk at the node `start`; messages call the node `path`.
+    /// Starts a walk at the node `start`; `path` is its path in messages.
     pub(crate) fn new(volume: &Volume, start: Node, path: &[u8]) -> Self {
         Self {
             volume: volume.clone(),

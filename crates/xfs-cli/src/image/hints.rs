@@ -41,9 +41,9 @@ pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     }
 }
 
-/// Converts an error of opening the image `path`, for a command that also accepts a copy of the
-/// superblock. If no copy was found either, the hint is to name the start of the volume, or to use
-/// `salvage`.
+/// Converts an error of opening the image `path` to a failure, for a command that also accepts a
+/// copy of the superblock. If the image holds neither a superblock nor a copy, the hint is to name
+/// the start of the volume, or to use `salvage`.
 pub(super) fn without_superblock(error: &OpenError, path: &Path) -> Failure {
     let failure = at_address(open_failure(path, error), path);
     let is_lost = matches!(

@@ -45,7 +45,7 @@ impl ImagePath {
         found.map_err(|error| self.failure(error))
     }
 
-    /// Returns the inode at the path in the metadata directory.
+    /// Looks up the path from the metadata directory, instead of the root, and returns its inode.
     pub(crate) fn metadata_node(&self) -> Result<Node, Failure> {
         let root = self.volume.inner().metadata_root();
         let names = self.path.components().filter_map(|component| match component {

@@ -55,8 +55,8 @@ enum ArchiveFormat {
 }
 
 impl ArchiveReader {
-    /// Opens the archive that `input` delivers; `input` cannot seek. Messages call the archive
-    /// `name`. With `ignores_zeros`, a tar archive continues after blocks of zeros.
+    /// Opens the archive that `input` delivers; `input` cannot seek. `name` is the name of the
+    /// archive in messages. With `ignores_zeros`, a tar archive continues after blocks of zeros.
     ///
     /// # Errors
     ///

@@ -351,7 +351,7 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Returns the path for messages of a file at the destination. `path` is the path of the file
+    /// Returns the path of a file at the destination, for messages. `path` is the path of the file
     /// below the directory that everything goes into.
     fn shown(&self, path: &[u8]) -> Vec<u8> {
         match (self.to.is_empty(), path.is_empty()) {

@@ -127,9 +127,9 @@ pub(crate) enum Test {
     Number(Number, Comparison),
     /// Compares the permissions.
     Permission(Permission),
-    /// Compares the age in days, rounded down.
+    /// Compares the age of one of the file's four times, in days, rounded down.
     AgeDays(Stamp, Comparison),
-    /// Compares the age in minutes.
+    /// Compares the age of one of the file's four times, in minutes.
     AgeMinutes(Stamp, Comparison),
     /// One of the file's four times, which the first value names, is later than the second value.
     NewerThan(Stamp, Time),

@@ -169,8 +169,8 @@ impl Drawing<'_> {
         (self.path.len(), self.indent.len())
     }
 
-    /// Returns to the enclosing directory: cuts its path and indent out of the current ones. `path`
-    /// and `indent` are the lengths in bytes that they have for the enclosing directory.
+    /// Leaves the current directory: shortens the path to `path` bytes and the indent to `indent`
+    /// bytes, which are the lengths for the enclosing directory.
     fn leave(&mut self, path: usize, indent: usize) {
         self.path.truncate(path);
         self.indent.truncate(indent);

@@ -51,7 +51,8 @@ struct SurveyedTree {
     is_partial: bool,
 }
 
-/// Facts from before the mount: the caught signals, and whether parts of the volume cannot be read.
+/// The facts with which a mount starts: the caught signals, and whether parts of the volume cannot
+/// be read.
 struct MountStart {
     signals: Signals,
     is_partial: bool,

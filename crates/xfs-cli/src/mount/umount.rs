@@ -33,8 +33,8 @@ struct Umount {
     force: bool,
 }
 
-/// Finds the folder of the mount. It opens nothing, because an open folder would keep the mount in
-/// use.
+/// Finds the folder of the mount and returns the command, ready to run. The folder is not opened,
+/// because an open folder would keep the mount in use.
 pub(crate) fn open(arguments: UmountArguments) -> Result<Box<dyn Run>, Failure> {
     let UmountArguments { folder, lazy, force } = arguments;
     let when = if lazy { Unmount::WhenUnused } else { Unmount::Now };

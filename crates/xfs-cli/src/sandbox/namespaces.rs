@@ -143,8 +143,8 @@ impl Namespaces {
     }
 }
 
-/// Returns those namespaces in `SECONDARY` that are needed: all but the network namespace if there
-/// is a filter of system calls.
+/// Returns the namespaces in `SECONDARY` that are needed. The network namespace is not needed if
+/// there is a filter of system calls.
 fn secondary() -> impl Iterator<Item = Kind> {
     SECONDARY.into_iter().filter(|(name, ..)| !HAS_FILTER || *name != "net")
 }

@@ -188,7 +188,7 @@ pub(crate) struct AclBuilder {
 }
 
 impl AclBuilder {
-    /// Starts from the entries of a list; `None` starts without entries.
+    /// Creates a builder with the entries of `list`; without entries if `list` is `None`.
     pub(crate) fn of(list: Option<&Acl>) -> Self {
         let entries = list.map_or_else(Vec::new, |list| list.entries().to_vec());
         Self { entries, has_given_mask: false }

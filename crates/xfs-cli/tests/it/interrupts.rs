@@ -147,8 +147,8 @@ impl Bench {
         assert!(self.stop(arguments, prepare, verify) > 0);
     }
 
-    /// Checks that each file of a tree on the host is a complete file of the source. Returns the
-    /// number of files.
+    /// Checks that each file of a tree on the host is a complete copy of a file of the source.
+    /// Returns the number of files.
     fn check_some(&self, tree: &Path) -> usize {
         let mut found = 0;
         let mut left = vec![tree.to_owned()];

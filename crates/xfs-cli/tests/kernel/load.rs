@@ -59,7 +59,7 @@ impl Load {
         }));
     }
 
-    /// Waits until the load has done further operations after this call.
+    /// Waits until the load has done `MORE` operations after this call.
     pub(crate) fn wait_for_more(&self) {
         self.shared.wait_for_more();
     }

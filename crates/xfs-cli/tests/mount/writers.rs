@@ -83,8 +83,8 @@ impl Loop {
         PathBuf::from(format!("{}p{number}", self.0.display()))
     }
 
-    /// Returns whether the two partitions of an image of [`partitioned`] exist. If the kernel reads
-    /// no partition tables, the function adds the partitions first.
+    /// Returns whether the two partitions of an image of [`partitioned`] are block devices. If the
+    /// kernel reads no partition tables, the function adds the partitions first.
     fn has_partitions(&self) -> bool {
         for number in 1..=2 {
             if self.partition(number).exists() {

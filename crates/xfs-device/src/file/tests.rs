@@ -211,7 +211,7 @@ fn open_of_a_non_device_is_refused() {
     }
 }
 
-/// Reads `length` bytes, which a pipe must contain, and returns them.
+/// Reads the `length` bytes that a pipe must contain, and returns them.
 fn emptied(reader: std::os::fd::OwnedFd, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     std::fs::File::from(reader).read_exact(&mut bytes).unwrap();

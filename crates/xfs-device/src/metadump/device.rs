@@ -61,8 +61,8 @@ impl ExtentIndex {
         self.0.insert(start, range);
     }
 
-    /// Returns the last stored range that starts before byte `end` of the volume, with its first
-    /// byte.
+    /// Returns the start and the place of the last stored range that starts before byte `end` of
+    /// the volume.
     fn last_before(&self, end: u64) -> Option<(u64, StoredRange)> {
         self.0.range(..end).next_back().map(|(at, range)| (*at, *range))
     }

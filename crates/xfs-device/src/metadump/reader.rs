@@ -11,7 +11,8 @@ use super::{
 const INDEX_BYTES: usize = 512;
 /// Length of the header of version 2, in bytes.
 const HEADER_BYTES: usize = 24;
-/// Length of address and length of an extent of version 2, in bytes.
+/// The size, in bytes, of the address and the length that come before the contents of each extent
+/// of version 2.
 const EXTENT_BYTES: usize = 12;
 
 /// The bytes of a metadata image, in order.

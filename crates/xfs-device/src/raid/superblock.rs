@@ -28,7 +28,7 @@ const OLD_FAULTY: u64 = 1 << 0;
 const OLD_ACTIVE: u64 = 1 << 1;
 const OLD_SYNC: u64 = 1 << 2;
 
-/// The facts of a member that holds all data of its array.
+/// Facts from the superblock of a member that holds all data of its array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemberSuperblock {
     /// The UUID of the array.

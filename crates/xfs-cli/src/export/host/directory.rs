@@ -44,7 +44,8 @@ pub(super) struct FirstName {
 }
 
 impl FirstName {
-    /// Returns whether `stat` describes the file that has this name.
+    /// Returns whether `stat` describes the file that got this name: whether device and inode
+    /// number are the same.
     const fn is(&self, stat: &Stat) -> bool {
         stat.st_dev == self.device && stat.st_ino == self.inode
     }

@@ -28,8 +28,8 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Creates the file. Fails if it is one of the files `read`, if it holds a volume, or if it is
-    /// no regular file.
+    /// Creates the manifest at `path`. Fails if that file is one of the files `read`, holds a
+    /// volume, or is no regular file.
     pub(super) fn open(path: &Path, read: &[&Path]) -> Result<Self, Failure> {
         check_no_image(path, read.iter().copied())?;
         check_no_volume(path)?;

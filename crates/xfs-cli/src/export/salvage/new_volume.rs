@@ -38,10 +38,10 @@ use crate::text::time::source_date_epoch;
 
 /// The length that a new volume has at least, in bytes.
 const LEAST_BYTES: u64 = 300 << 20;
-/// Bytes that an inode takes in addition to its blocks: the inode, its name, and its reverse
-/// mappings.
+/// The bytes that a file is assumed to take in addition to its blocks: for its inode, its name, and
+/// its reverse mappings.
 const INODE_BYTES: u64 = 2048;
-/// Bytes of the new volume for its log and for the headers of its groups.
+/// The bytes of the new volume that are allowed for its log and the headers of its groups.
 const SPARE_BYTES: u64 = 256 << 20;
 /// The largest length of a file of the host.
 const MOST_BYTES: u64 = i64::MAX as u64;
@@ -60,8 +60,8 @@ pub(super) struct NewVolume {
 }
 
 impl NewVolume {
-    /// Creates a file without a name. Fails if `path` exists. `source_bytes` is the length of the
-    /// damaged volume's device.
+    /// Creates the file of the new volume, without a name. Fails if `path` exists. `source_bytes`
+    /// is the length of the damaged volume's device.
     pub(super) fn open(
         path: &Path,
         asked_bytes: Option<u64>,
@@ -98,7 +98,8 @@ impl NewVolume {
         self.staged.reach()
     }
 
-    /// Makes the volume, copies everything into it, and gives the file its name.
+    /// Makes the new volume, copies everything that can be read from the damaged one into it, and
+    /// gives the file its name.
     pub(super) fn fill(
         self,
         survey: &Salvage<'_>,

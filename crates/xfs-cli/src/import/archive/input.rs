@@ -30,8 +30,8 @@ pub(crate) struct ArchiveInput {
 }
 
 impl ArchiveInput {
-    /// Creates a stream of the bytes `ahead`, and then those of `input`. Messages call the archive
-    /// `name`.
+    /// Creates a stream of the bytes `ahead`, and then those of `input`. `name` is the name of the
+    /// archive in messages.
     pub(in crate::import) fn new(input: Input, ahead: Vec<u8>, name: String) -> Self {
         let (ahead, remarks) = (Cursor::new(ahead), Vec::new());
         Self {

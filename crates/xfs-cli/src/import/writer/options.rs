@@ -12,7 +12,7 @@ use crate::file::source::Source;
 pub(crate) struct WriterOptions {
     /// Whether owners, times, attributes, hard links and devices are copied too.
     pub(crate) is_archive: bool,
-    /// Whether all files belong to user and group 0.
+    /// Whether all written files get user 0 and group 0 as their owner.
     pub(crate) is_all_root: bool,
     /// How an existing file of the same name is handled.
     pub(crate) existing: Existing,

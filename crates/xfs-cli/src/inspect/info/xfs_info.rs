@@ -7,7 +7,8 @@ use ferroxfs::raw::Superblock;
 use ferroxfs::raw::format::features::{Features2, VersionFlags};
 use ferroxfs::raw::format::{IncompatFeatures, RoCompatFeatures};
 
-/// Prints the geometry of a volume in the form of xfs_info(8). The output calls the image `name`.
+/// Prints the geometry of a volume in the form of xfs_info(8). `name` is the name of the image in
+/// the output.
 ///
 /// `log` is the name of the log device; `None` if the log is in the volume.
 pub(crate) fn print(

@@ -129,8 +129,8 @@ struct Lister<'a> {
 }
 
 impl Lister<'_> {
-    /// Lists the file or directory at `path` of the image that messages call `shown`. `heading` is
-    /// as for [`Listing::tree`].
+    /// Lists the file or directory at `path` of the image; `shown` is the name of the image in
+    /// messages. `heading` is as for [`Listing::tree`].
     fn list(
         &mut self,
         path: &[u8],
@@ -199,7 +199,8 @@ impl Lister<'_> {
         Ok(())
     }
 
-    /// Returns the rows of a directory: its entries, and the names whose file is gone.
+    /// Returns the rows of a directory: its entries, and the names whose file is gone. The second
+    /// value is the name in the tree, which only an entry other than `.` and `..` has.
     fn rows(&self, directory: NameId) -> Vec<(ListingRow, Option<NameId>)> {
         let tree = self.volume.tree;
         let arguments = self.listing.arguments;

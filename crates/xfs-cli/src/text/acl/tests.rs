@@ -13,8 +13,8 @@ fn text(builder: AclBuilder) -> String {
     list.iter().flat_map(Acl::entries).map(entry_text).collect::<Vec<_>>().join(" ")
 }
 
-/// Sets these entries in the list of a directory that is equivalent to mode 0o640. Compares the
-/// resulting list, as text, with `expected`.
+/// Sets these entries in the access control list of a directory. Before, the list is equivalent to
+/// mode 0o640. Compares the resulting list, as text, with `expected`.
 #[track_caller]
 fn check_modified(entries: &str, expected: &str) {
     let mut builder = AclBuilder::of(Some(&Acl::from_mode(0o640)));

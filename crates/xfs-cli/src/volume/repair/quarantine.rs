@@ -36,7 +36,8 @@ const FOLDER_MODE: u32 = 0o700;
 pub(super) struct Quarantine {
     manifest: StagedFile,
     blocks: StagedFile,
-    /// The directory and its parent, which are flushed after the files have their names.
+    /// The directory of the quarantine and its parent. Both are flushed after the files have their
+    /// names.
     folders: [File; 2],
 }
 
@@ -44,7 +45,8 @@ pub(super) struct Quarantine {
 pub(super) struct FilledQuarantine(Quarantine);
 
 impl Quarantine {
-    /// Creates the directory and its files. A directory that is not empty is refused.
+    /// Creates the directory of the quarantine, and its files. A directory that is not empty is
+    /// refused.
     pub(super) fn open(path: &Path) -> std::result::Result<Self, Failure> {
         let failed = |error| Failure::host(path.as_os_str(), &error);
         match DirBuilder::new().mode(FOLDER_MODE).create(path) {
@@ -68,7 +70,7 @@ impl Quarantine {
         Ok(Self { manifest, blocks, folders: [folder.map_err(failed)?, parent.map_err(failed)?] })
     }
 
-    /// Returns the directory.
+    /// Returns the directory of the quarantine.
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
         self.manifest.directory()
     }
@@ -118,7 +120,7 @@ impl Quarantine {
 }
 
 impl FilledQuarantine {
-    /// Gives the files their names, and makes the names durable.
+    /// Gives the files of the quarantine their names, and makes the names durable.
     pub(super) fn publish(self) -> Result<()> {
         let Quarantine { manifest, blocks, folders } = self.0;
         let published = || -> io::Result<()> {

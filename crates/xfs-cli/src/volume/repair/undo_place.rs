@@ -21,7 +21,7 @@ const SUFFIX: &str = ".undo";
 pub(super) struct UndoPlace {
     path: PathBuf,
     staged: StagedFile,
-    /// The folder, which is flushed after the file has its name.
+    /// The folder of the undo file. It is flushed after the file has its name.
     folder: File,
 }
 
@@ -47,23 +47,24 @@ impl UndoPlace {
         Ok(Self { path, staged, folder })
     }
 
-    /// Returns the rights on the host that the process needs to give the file its name.
+    /// Returns the rights on the host that the process needs to give the undo file its name.
     pub(super) fn reach(&self) -> Reach<'_> {
         self.staged.reach()
     }
 
-    /// Returns the folder of the file.
+    /// Returns the folder of the undo file.
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
         self.staged.directory()
     }
 
-    /// Returns the file, open for reading and writing.
+    /// Returns the undo file, open for reading and writing.
     pub(super) fn file(&self) -> Result<File, Failure> {
         self.staged.file().try_clone().map_err(|error| Failure::host(self.path.as_os_str(), &error))
     }
 
-    /// Gives the file its name, and makes the name durable. Returns the path. Fails if the name is
-    /// no longer free: another repair may have taken it while this one was tried out on an overlay.
+    /// Gives the undo file its name, and makes the name durable. Returns the path of the undo file.
+    /// Fails if the name is no longer free: another repair may have taken it while this one was
+    /// tried out on an overlay.
     pub(super) fn publish(self) -> Result<PathBuf, Failure> {
         let Self { path, staged, folder } = self;
         let published = staged.publish_new().and_then(|()| folder.sync_all());

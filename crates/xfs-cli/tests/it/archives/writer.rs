@@ -124,7 +124,7 @@ impl Writer {
         self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK), 0);
     }
 
-    /// Adds a header that does not describe a member, and its body.
+    /// Adds a header that does not describe a member, and the body after it.
     pub(super) fn raw(&mut self, head: &Head, body: &[u8]) {
         self.add(head, body);
     }
