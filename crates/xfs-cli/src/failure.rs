@@ -94,7 +94,7 @@ impl Failure {
         self
     }
 
-    /// Adds what the user can do about the failure.
+    /// Sets the hint, which says what the user can do about the failure.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -148,7 +148,7 @@ impl Failure {
         self.exit
     }
 
-    /// Returns whether writing to standard output has failed.
+    /// Returns whether this is a failure to write to standard output.
     pub(crate) fn is_of_output(&self) -> bool {
         self.is_of_output
     }

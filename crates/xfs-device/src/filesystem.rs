@@ -45,9 +45,10 @@ pub struct LocatedVolume {
     /// The offset of the volume on the searched device in bytes. 0 for a logical volume, which need
     /// not be contiguous.
     pub start: u64,
-    /// The partition that contains the volume, or `None`.
+    /// The partition that contains the volume; `None` if the volume is not in a partition.
     pub partition: Option<Partition>,
-    /// The logical volume of LVM that is the volume, as `VG/LV`, or `None`.
+    /// The name, `VG/LV`, of the logical volume of LVM that holds XFS. `None` if the XFS volume is
+    /// not in a logical volume.
     pub logical_volume: Option<String>,
     /// Notes that the user must know, such as a stale mirror.
     pub notes: Vec<VolumeNote>,

@@ -147,7 +147,7 @@ pub enum MetadumpError {
     /// An extent ends past the end of the volume.
     #[error("the metadata image has a block at byte {at} of a volume of {length_bytes} bytes")]
     PastEnd {
-        /// The last byte of the extent, counted from the start of the volume.
+        /// The offset in the volume of the last byte of the extent.
         at: u64,
         /// The length of the volume in bytes.
         length_bytes: u64,

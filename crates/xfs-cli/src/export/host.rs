@@ -58,8 +58,8 @@ const FLAGGED_LIMIT: usize = 256;
 pub(crate) struct HostWriter<'a> {
     fidelity: Fidelity,
     root: &'a Directory,
-    /// The inode space of the current source, which tells its inode numbers from those of other
-    /// images.
+    /// The inode space of the current source. The same inode number in another space is another
+    /// file.
     origin: InodeSpace,
     location: Option<SourceLocation>,
     /// The length in bytes of the path of the current source's copy on the host. The host path of a
@@ -211,8 +211,8 @@ impl<'a> HostWriter<'a> {
         Ok(())
     }
 
-    /// Creates one file or directory. A directory is returned, because it is still to be filled;
-    /// `None` for any other file.
+    /// Creates one file or directory. If it is a directory, returns it, because it is still to be
+    /// filled; otherwise returns `None`.
     fn make<S: Source>(
         &mut self,
         parent: &Directory,

@@ -119,7 +119,7 @@ pub(crate) struct Facts {
     pub(crate) size: u64,
     /// Space in use, in units of 512 bytes.
     pub(crate) blocks: u64,
-    /// Major and minor number of a device.
+    /// Major and minor number of a device file.
     pub(crate) device: (u32, u32),
     /// Time of the last access.
     pub(crate) accessed: Time,

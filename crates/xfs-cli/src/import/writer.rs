@@ -197,8 +197,8 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Writes one file or directory, and reports a failure for `path`. Returns the new directory,
-    /// whose entries are still to be written; `None` for any other file.
+    /// Writes one file or directory, and reports a failure for `path`. If it is a directory,
+    /// returns it: its entries are still to be written. Otherwise returns `None`.
     fn put_one<S: Source>(
         &mut self,
         directory: &Node,
@@ -216,8 +216,8 @@ impl<'a> ImageWriter<'a> {
         Ok(level)
     }
 
-    /// Writes one file or directory. Returns the new directory, which the caller
-    /// [leaves](Self::leave) after its last entry; `None` for any other file.
+    /// Writes one file or directory. If it is a directory, returns it, and the caller
+    /// [leaves](Self::leave) it after its last entry. Otherwise returns `None`.
     pub(crate) fn put_member<S: Source>(
         &mut self,
         directory: &Node,
@@ -361,8 +361,8 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Creates one file or directory. Returns a directory, and whether it is new; `None` for any
-    /// other file.
+    /// Creates one file or directory. If it is a directory, returns it, and whether it is new;
+    /// otherwise returns `None`.
     fn make<S: Source>(
         &mut self,
         directory: &Node,

@@ -241,7 +241,7 @@ impl RequestRow {
 }
 
 /// Returns the figures as a JSON object. Counts become integers, although the text format does not
-/// tell integers from other numbers.
+/// mark integers.
 fn describe(figures: &Figures) -> Object {
     let whole = |value: f64| serde_json::Value::from(value as u64);
     let requests = figures.requests.iter().map(|(name, row)| {

@@ -148,7 +148,8 @@ impl StagedFile {
         self.directory.as_fd()
     }
 
-    /// Returns the rights on the host that the process needs to put the file at its destination.
+    /// Returns the rights on the host that the process needs to put the staged file at its
+    /// destination.
     pub(crate) fn reach(&self) -> Reach<'_> {
         match self.replaces {
             Replaces::Contents(_) => Reach::Nothing,
@@ -156,8 +157,8 @@ impl StagedFile {
         }
     }
 
-    /// Puts this file, or its contents, at the destination. Before this call, the destination does
-    /// not change (I1).
+    /// Puts the staged file, or its contents, at the destination. Before this call, the destination
+    /// does not change (I1).
     ///
     /// # Errors
     ///

@@ -84,10 +84,10 @@ impl Bench {
     }
 
     /// Stops runs of a command by signals at random points. `prepare` makes the starting state
-    /// before each run. `verify` checks the files after a run, and gets whether the run succeeded.
-    /// Returns the number of runs that a signal has stopped. If a run ends before its signal
-    /// arrives, the signals for later runs come earlier. Runs are repeated until at least one has
-    /// been stopped.
+    /// before each run. `verify` checks the files after a run; its argument says whether the run
+    /// succeeded. Returns the number of runs that a signal has stopped. If a run ends before its
+    /// signal arrives, the signals for later runs come earlier. Runs are repeated until at least
+    /// one has been stopped.
     fn stop(&self, arguments: &[&str], prepare: impl Fn(u64), verify: impl Fn(bool)) -> u64 {
         prepare(0);
         let start = Instant::now();

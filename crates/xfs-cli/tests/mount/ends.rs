@@ -90,8 +90,8 @@ fn await_unmounted(folder: &Path) {
     }
 }
 
-/// Asks the mount for its free space. Returns true if that fails within ten seconds, and does not
-/// hang.
+/// Asks the mount for its free space. Returns true if the request fails within ten seconds, and
+/// false if it succeeds or hangs.
 fn ask(folder: &Path) -> bool {
     let mut stat = Command::new("timeout");
     stat.args(["--signal=KILL", "10", "stat", "--file-system"]).arg(folder);

@@ -113,10 +113,10 @@ impl Case {
     }
 }
 
-/// Changes a file so that known differences of FUSE do not matter. Pipes become regular files
-/// ([`pipes_and_sockets_are_restricted`] tests pipes). A set-group-ID bit is cleared if it would
-/// stay when the file is written. Capabilities of a file are removed if its owner changes: the
-/// kernel removes them with the rights of the server before it refuses the change.
+/// Changes the file of a test case so that known differences of FUSE do not matter. Pipes become
+/// regular files ([`pipes_and_sockets_are_restricted`] tests pipes). A set-group-ID bit is cleared
+/// if it would stay when the file is written. Capabilities of a file are removed if its owner
+/// changes: the kernel removes them with the rights of the server before it refuses the change.
 fn tame(found: &mut Found, operation: &Operation, actor: &Actor) {
     const LENDS_GROUP: u16 = 0o2010;
     const SET_GROUP_ID: u16 = 0o2000;

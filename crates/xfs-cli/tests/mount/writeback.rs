@@ -30,7 +30,7 @@ fn set_flag(path: &Path, flag: IFlags) {
     ioctl_setflags(&file, flags | flag).unwrap();
 }
 
-/// Returns `length` bytes that differ from page to page.
+/// Returns `length` bytes that differ from page to page, and from those of another `seed`.
 fn pattern(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|index| (index / 4096 * 31 + index % 251 + seed) as u8).collect()
 }

@@ -168,9 +168,9 @@ impl VolumeGroups {
         Ok(AssembledVolume { name, device: Arc::new(device), contents })
     }
 
-    /// Converts a segment of the metadata to one of the device: finds its physical volumes, and
-    /// converts extents to bytes. Returns `None` for impossible numbers, and if a physical volume
-    /// is missing; the UUID of that physical volume is then added to `missing`.
+    /// Converts a segment of the metadata to a segment of the logical device: finds its physical
+    /// volumes, and converts extents to bytes. Returns `None` for impossible numbers, and if a
+    /// physical volume is missing; the UUID of that physical volume is then added to `missing`.
     fn piece(
         &self,
         group: &VolumeGroup,

@@ -54,8 +54,9 @@ impl Manifest {
         self.out.write_all(b"\n")
     }
 
-    /// Writes that the run was stopped, and why. The caller reports the failure that stopped the
-    /// run. An error in writing this line is ignored, because it must not replace that failure.
+    /// Writes a line that says that the run was stopped, and why. The caller reports the failure
+    /// that stopped the run. An error in writing this line is ignored, because it must not replace
+    /// that failure.
     pub(super) fn stop(mut self, why: &str) {
         let mut object = Object::new();
         object.insert("schema".to_owned(), SCHEMA.into());

@@ -125,8 +125,8 @@ impl<'a> TarWriter<'a> {
         self.out.write_all(&[0; 2 * BLOCK_BYTES as usize])
     }
 
-    /// Writes one member. Returns the entries of a directory, which are still to be written; `None`
-    /// for any other file.
+    /// Writes one member. If it is a directory, returns its entries, which are still to be written;
+    /// otherwise returns `None`.
     fn member<S: Source>(&mut self, source: S, path: &[u8]) -> io::Result<Option<S::Entries>> {
         let facts = source.facts();
         let mut member = TarMember::new(path, &facts);

@@ -5,7 +5,7 @@ use super::BLOCK_BYTES;
 use crate::import::decompress::Compression;
 use crate::import::tar::is_header;
 
-/// The number of bytes that are read to tell formats apart. They include the farthest magic, that
+/// The number of bytes that are read to recognise a format. They include the farthest magic, that
 /// of ISO 9660 at byte 32769.
 pub(in crate::import) const LOOKED_AT_BYTES: usize = 32_774;
 

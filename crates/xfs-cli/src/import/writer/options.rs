@@ -16,7 +16,8 @@ pub(crate) struct WriterOptions {
     pub(crate) is_all_root: bool,
     /// How an existing file of the same name is handled.
     pub(crate) existing: Existing,
-    /// The latest time that a file may have. Later times are reduced to it.
+    /// The latest time that a written file may have. A file with a later time gets this time
+    /// instead.
     pub(crate) latest: Option<Timestamp>,
 }
 

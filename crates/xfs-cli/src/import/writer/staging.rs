@@ -138,7 +138,8 @@ impl StagedNode<'_> {
         &self.node
     }
 
-    /// Gives the complete file its name. Until this call, an existing file has the name (I1).
+    /// Gives the complete file its final name. Until this call, an existing file of that name keeps
+    /// the name (I1).
     pub(super) fn publish(mut self) -> Result<Node> {
         match std::mem::replace(&mut self.staged_at, StagedAt::Done) {
             StagedAt::FinalName | StagedAt::Done => {}

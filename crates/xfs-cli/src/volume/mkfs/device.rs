@@ -141,8 +141,8 @@ impl DeviceRequest<'_> {
             .map_err(|error| device_failure(&error))
     }
 
-    /// Opens the device, or a staged file that will replace it. Without -f, fails if the device has
-    /// contents.
+    /// Opens the device, or creates a staged file that will replace the file at the path. With -N,
+    /// does neither. Without -f, fails if the device or file has contents of a known kind.
     pub(super) fn open(self, arguments: &MkfsArguments) -> Result<Device, Failure> {
         let path = self.path.to_owned();
         if arguments.dry_run {

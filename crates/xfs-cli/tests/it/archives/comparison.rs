@@ -33,7 +33,8 @@ pub(super) type Tree = BTreeMap<Vec<u8>, Entry>;
 /// A difference between an image and the host: the path, the property, and both values.
 pub(super) type Difference = (Vec<u8>, &'static str, String);
 
-/// Returns whether an attribute is compared: whether both the host and an image may have it.
+/// Returns whether the attribute `name` is compared. It is compared if files of the host and of an
+/// image can both have it.
 fn is_compared(name: &[u8]) -> bool {
     let spaces = [b"user.".as_slice(), b"trusted.", b"security.", b"system.posix_acl_"];
     spaces.iter().any(|space| name.starts_with(space)) && !name.starts_with(b"trusted.SGI_ACL")
