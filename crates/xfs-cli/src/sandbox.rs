@@ -40,14 +40,14 @@ const NEWEST: ABI = ABI::V6;
 
 /// The rights on the host that a command needs after it has opened everything.
 pub(crate) enum Reach<'a> {
-    /// Only the files that are open.
+    /// Access only to the files that are open already.
     Nothing,
-    /// The files that are open, and open rings of io_uring, which are restricted to the operations
-    /// that they were made for.
+    /// Access only to the files that are open already, and to open rings of io_uring. The rings are
+    /// restricted to the operations that they were made for.
     OpenRings,
-    /// The files that are open, and these rights beneath this directory.
+    /// Access to the files that are open already, and these rights beneath this directory.
     Beneath(BorrowedFd<'a>, Rights),
-    /// The files that are open, and [`Rights::Names`] beneath both directories.
+    /// Access to the files that are open already, and [`Rights::Names`] beneath both directories.
     NamesBeneath([BorrowedFd<'a>; 2]),
     /// All rights, because the command reads trees of the host or starts programs.
     Host,

@@ -38,7 +38,7 @@ use attributes::{AttributeNotes, Shortfalls};
 use directory::FirstName;
 pub(crate) use directory::{Directory, Existing};
 
-/// The properties that a copy of a file keeps, and those whose loss is not reported.
+/// The properties of a file that its copy keeps, and the properties whose loss is not reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fidelity {
     /// Whether owners, permissions, times, attributes, hard links and devices are copied too.

@@ -51,7 +51,7 @@ struct Salvage {
 /// The destination of the salvaged files.
 enum Destination {
     Directory(Directory),
-    /// An archive in a file, or on standard output.
+    /// An archive in a file, or on standard output (`None`).
     Archive(Option<Output>),
     /// A new volume in a file.
     Volume(NewVolume),

@@ -69,7 +69,8 @@ impl Image {
         Ok(Self::open_unrecognised(&open, path, DamagedStart::Overwritten)?.0)
     }
 
-    /// Opens the image. If no volume was recognised in it, also returns why; `None` if one was.
+    /// Opens the image. Also returns the reason why no volume was recognised in it; `None` if a
+    /// volume was recognised.
     fn open_unrecognised(
         open: &OpenOptions,
         path: &Path,

@@ -132,7 +132,7 @@ impl ImagePath {
         self.volume.failure(self.path.as_os_str().as_bytes(), error)
     }
 
-    /// Returns the image and the path, to be named in messages about files below this path.
+    /// Returns the image and the path for messages about files below this path.
     pub(crate) fn location(&self) -> SourceLocation {
         let image = names::in_message(self.volume.path.as_os_str().as_bytes()).into_owned();
         SourceLocation { image, path: self.path.as_os_str().as_bytes().to_vec() }

@@ -206,8 +206,8 @@ impl TarReader {
         }
     }
 
-    /// Reads extended records up to the first invalid one. Returns the records, and a problem if a
-    /// record was invalid.
+    /// Reads extended records up to the first invalid one. Returns the records, and messages about
+    /// problems: one if a record was invalid, none otherwise.
     fn read_records(&mut self, header: &Header) -> Result<(ExtendedRecords, Vec<String>), Failure> {
         let bytes = self.read_small(header)?;
         let (records, is_whole) = ExtendedRecords::parse(&bytes);

@@ -39,10 +39,10 @@ struct Scan {
     began: i64,
 }
 
-/// The open images. The variant says how they are read.
+/// The open images, and how they are read: as sound volumes or as damaged ones.
 enum Images {
     Sound(Vec<Image>),
-    /// Images of damaged volumes, from which everything readable is read (`--damaged`).
+    /// Images of damaged volumes (`--damaged`). Everything that is readable is read from them.
     Damaged(Vec<DamagedImage>),
 }
 

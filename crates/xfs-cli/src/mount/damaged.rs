@@ -33,7 +33,7 @@ use crate::file::source::{NamedValue, Source, is_safe_name};
 /// still be read.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Length of the longest name that the kernel takes, in bytes.
+/// The length, in bytes, of the longest file name that the kernel accepts.
 const MOST_NAME_BYTES: usize = 255;
 
 /// A question to the thread that reads the volume.

@@ -24,7 +24,7 @@ const MAX_LINKS: usize = 40;
 
 /// The file that a path leads to.
 pub(super) enum Destination {
-    /// A descriptor that this process already has, duplicated.
+    /// A duplicate of a descriptor that this process already has.
     Open(File),
     /// The path of a device, a pipe, or a file of /proc.
     Special(PathBuf),

@@ -50,12 +50,12 @@ const SECONDARY: [Kind; 4] = [
 /// The contents of `/` inside the new mount namespace.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Root<'a> {
-    /// An empty, read-only directory.
+    /// The root is an empty, read-only directory.
     Empty,
-    /// This directory and the mounts beneath it. After the change of the root, its descriptor no
-    /// longer leads to directories above it.
+    /// The root is this directory, with the mounts beneath it. After the change of the root, the
+    /// descriptor of the directory no longer leads to directories above it.
     Directory(BorrowedFd<'a>),
-    /// The root of the host, unchanged.
+    /// The root is that of the host, unchanged.
     Same,
 }
 

@@ -13,9 +13,9 @@ use std::fmt::Write;
 /// How an output shows names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameStyle {
-    /// Unchanged, byte for byte.
+    /// Names are unchanged, byte for byte.
     Raw,
-    /// In quotes if a shell or a terminal would misread the name without them.
+    /// A name is in quotes if a shell or a terminal would misread it without them.
     Quoted,
 }
 

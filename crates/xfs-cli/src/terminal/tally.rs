@@ -127,12 +127,12 @@ pub(crate) enum Subject {
 /// scripts take text on standard error as an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SummaryWhen {
-    /// At the end of each run.
+    /// The line is written at the end of each run.
     Always,
-    /// At the end of a run that took at least one second. By custom, commands like cp(1) and rm(1)
-    /// are silent.
+    /// The line is written at the end of a run that took at least one second. By custom, commands
+    /// like cp(1) and rm(1) are silent.
     Slow,
-    /// Never, because the command prints its own result.
+    /// The line is never written, because the command prints its own result.
     Never,
 }
 

@@ -24,7 +24,7 @@ const FILES_PER_DIRECTORY: usize = 400;
 /// The load on the machine while a volume is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Machine {
-    /// No other load.
+    /// The machine has no other load.
     Quiet,
     /// The program has one processor, is stopped now and then, and gets its input in writes of
     /// irregular lengths.

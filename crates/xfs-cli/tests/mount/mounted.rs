@@ -18,7 +18,7 @@ use xfs_oracle::{FuseRings, Geometry, Image, OracleError, ready};
 /// machine.
 const PATIENCE_SECONDS: &str = "120";
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The size of a large volume, in bytes. Its unused part takes no space on the host.
+/// The size of a large volume, in bytes. The unused part of the volume takes no space on the host.
 const ROOM: u64 = 16 << 30;
 
 thread_local! {

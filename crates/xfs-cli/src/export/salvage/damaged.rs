@@ -38,9 +38,9 @@ use crate::terminal::tally::{Measure, Tally, Work};
 
 /// The destination of the copies: a directory of the host, or an archive.
 pub(crate) enum DamagedDestination {
-    /// Into a directory of the host.
+    /// Copies in a directory of the host.
     Copies(DamagedCopies),
-    /// Into an archive: a file, or standard output.
+    /// An archive in a file, or on standard output (`None`).
     Archive(Option<Output>),
 }
 

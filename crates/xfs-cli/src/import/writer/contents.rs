@@ -35,9 +35,9 @@ const ZEROS: [u8; HOLE_BYTES] = [0; HOLE_BYTES];
 /// The ranges of a copy that become holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holes {
-    /// The holes of the source.
+    /// The holes of the source become holes.
     OfSource,
-    /// Each aligned unit of 4096 bytes that holds only zeros.
+    /// Each aligned unit of 4096 bytes that holds only zeros becomes a hole.
     OfZeros,
 }
 

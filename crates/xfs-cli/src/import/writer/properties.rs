@@ -42,8 +42,8 @@ impl ImageWriter<'_> {
         CreateOptions::new(self.mode(facts)).uid(uid).gid(gid)
     }
 
-    /// Returns the mode of the copy. A copy that does not keep its owner gets no set-user-ID or
-    /// set-group-ID bits.
+    /// Returns the mode of the copy. Without `is_archive`, the copy gets no set-user-ID,
+    /// set-group-ID or sticky bit.
     fn mode(&self, facts: &Facts) -> u16 {
         let bits = if self.writer_options.is_archive { PERMISSION_BITS } else { 0o777 };
         (facts.mode & bits) as u16

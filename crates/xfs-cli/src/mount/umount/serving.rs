@@ -37,7 +37,7 @@ const REAPING: Duration = Duration::from_secs(1);
 /// The interval between two attempts to lock the image.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The access of the server to the volume.
+/// The access that the server of a mount has to the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MountAccess {
     Reads,
@@ -66,7 +66,7 @@ pub(super) enum Ending {
     LogDirty,
     /// The server has not ended.
     NotYet,
-    /// The server has ended, but how is unknown.
+    /// The server has ended, but it is unknown how.
     Unknown,
     /// It is unknown whether the server has ended, because neither its process nor the image is
     /// visible.
