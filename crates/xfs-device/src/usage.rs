@@ -105,7 +105,8 @@ impl Mounts {
         Some(mount_point.clone())
     }
 
-    /// Returns the mount point of this device or of one of its partitions, or `None`.
+    /// Returns the mount point of this device or of one of its partitions. Returns `None` if none
+    /// of them is mounted.
     fn find_with_partitions(&self, number: u64) -> Option<PathBuf> {
         let of_partition = |number: &u64| self.find(&device_name(*number));
         self.find(&device_name(number))

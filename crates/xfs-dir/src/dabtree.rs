@@ -254,8 +254,8 @@ impl CycleDetector {
         Self { marked: start, visited: 1, next_mark: 1 }
     }
 
-    /// Advances to `block`, the next block of the chain. Returns an error if the chain has come
-    /// back to the marked block.
+    /// Advances to `block`, the next block of the chain. Returns an error if this is the block that
+    /// the detector has marked, so that the chain is a cycle.
     pub(crate) fn advance(&mut self, tree: &Tree<'_>, block: FileBlock) -> Result<()> {
         if block == self.marked {
             let check = DaBtreeCheck::Cycle { visited: self.visited };

@@ -374,9 +374,9 @@ impl Evidence<'_> {
         FoundValue::Whole(bytes)
     }
 
-    /// Reads the block of a remote value in which the part from byte `offset` of the value on is
-    /// stored. Returns the part, which is never empty; `None` if the block is damaged or holds
-    /// another part.
+    /// Reads one block of a remote value. Returns the part of the value in the block, which must
+    /// begin at byte `offset` of the value and is never empty. Returns `None` if the block is
+    /// damaged or holds another part.
     fn value_part(
         &self,
         owner: InodeNumber,

@@ -169,7 +169,7 @@ impl Evidence<'_> {
         found
     }
 
-    /// Adds the data blocks in a gap between extents to the missing ranges, up to the size of the
+    /// Adds to the missing ranges the data blocks in a gap between extents, up to the size of the
     /// directory. If the map of the whole gap could be read, the gap is a hole, and nothing is
     /// added.
     fn lose_gap(&self, gap: FileRange, inode: &InodeEvidence, found: &mut DirectoryEvidence) {

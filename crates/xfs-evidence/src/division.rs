@@ -24,14 +24,15 @@ pub(crate) struct Record<T> {
     pub(crate) is_sound: bool,
 }
 
-/// A form that is to be divided, and its statements about its records.
+/// A short form that is to be divided into records, with the number of records and the end of the
+/// last record that the form states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShortFormBytes<'a> {
     /// The bytes from the first record to the end of the fork.
     pub(crate) body: &'a [u8],
     /// The stated end of the last record in `body`. `None` if it lies outside.
     pub(crate) end: Option<usize>,
-    /// The stated number of records.
+    /// The number of records that the form states.
     pub(crate) count: usize,
     /// The length of the shortest record.
     pub(crate) shortest: usize,
@@ -54,8 +55,8 @@ impl<T> Division<T> {
     }
 }
 
-/// Divides a form into records. `read` returns the record at the start of some bytes, if the
-/// record lies inside of them.
+/// Divides a short form into records. `read` returns the record at the start of the bytes that it
+/// gets, if the whole record lies inside these bytes.
 pub(crate) fn divide<'a, T: Copy>(
     form: ShortFormBytes<'a>,
     read: impl Fn(&'a [u8]) -> Option<Record<T>>,
@@ -74,7 +75,8 @@ struct Divider<'a, R> {
 }
 
 impl<'a, T: Copy, R: Fn(&'a [u8]) -> Option<Record<T>>> Divider<'a, R> {
-    /// Returns the bytes up to the stated end.
+    /// Returns the bytes of the records, up to the end that the form states. Returns `None` if the
+    /// stated end is outside the fork.
     fn stated(&self) -> Option<&'a [u8]> {
         self.form.body.get(..self.form.end?)
     }
@@ -106,8 +108,9 @@ impl<'a, T: Copy, R: Fn(&'a [u8]) -> Option<Record<T>>> Divider<'a, R> {
         is_full.then(|| Division::whole(fields(&records)))
     }
 
-    /// Returns sound records that reach the stated end, or are as many as stated. If both are
-    /// possible, the larger number is right: bytes after the form are no records.
+    /// Divides the form by one of its two statements: into sound records that reach the stated end,
+    /// or into as many sound records as stated. If both are possible, the division with more
+    /// records is right, because bytes after the form are no records.
     fn by_one_statement(&self) -> Option<Division<T>> {
         let ShortFormBytes { body, count, end, .. } = self.form;
         let by_count = Self::run(body, count, |bytes| self.sound(bytes));
@@ -127,8 +130,8 @@ impl<'a, T: Copy, R: Fn(&'a [u8]) -> Option<Record<T>>> Divider<'a, R> {
         of_end.into_iter().chain(of_count).max_by_key(|division| division.records.len())
     }
 
-    /// Returns, for each offset of a form, how many sound records fill the bytes from there to its
-    /// end.
+    /// Returns, for each offset in the bytes `stated`, how many sound records fill the bytes from
+    /// the offset to the end. The number is `None` if sound records do not fill them.
     fn sound_tails(&self, stated: &'a [u8]) -> Vec<Option<usize>> {
         let mut tails = vec![None; stated.len()];
         tails.push(Some(0));
@@ -142,8 +145,9 @@ impl<'a, T: Copy, R: Fn(&'a [u8]) -> Option<Record<T>>> Divider<'a, R> {
         tails
     }
 
-    /// Returns the sound records before and after one that is damaged. The first gap that makes
-    /// this possible is taken: from a damaged length on, other bytes can look like records.
+    /// Returns the sound records before and after a single damaged record. The first gap that
+    /// leaves the stated number of records is taken as the damaged record: after a damaged length,
+    /// other bytes can look like records.
     fn around_one_record(&self) -> Option<Division<T>> {
         let ShortFormBytes { count, shortest, .. } = self.form;
         let stated = self.stated()?;

@@ -45,8 +45,8 @@ pub struct ForkEvidence {
     /// The extents in file order, without overlap. Each comes from the inode or from a leaf that
     /// passed all checks.
     pub extents: Vec<Extent>,
-    /// Extents from damaged leaves, and extents that overlap an earlier one. Each passes the checks
-    /// of one extent.
+    /// Extents from damaged leaves, and extents that overlap an earlier one. Each of them is valid
+    /// by itself.
     pub doubtful: Vec<Extent>,
     /// The ranges of the fork whose map could not be read. Any other gap between extents is a hole.
     pub missing: Vec<FileRange>,
@@ -317,7 +317,7 @@ impl ForkEvidence {
     }
 }
 
-/// Adds the extents that are stored in the inode itself to the map. The blocks of an extent that
+/// Adds to the map the extents that are stored in the inode itself. The blocks of an extent that
 /// fails a check are added to the missing ranges.
 fn inline_extents(
     inode: &InodeEvidence,

@@ -184,8 +184,8 @@ impl Replay {
         }
     }
 
-    /// Applies an inode item of the next transaction in the log. The new state is kept only if the
-    /// inode is in use and has a name in it.
+    /// Applies an inode item of the next transaction in the log. The new state is kept only if, in
+    /// that state, the inode is in use and has a name.
     fn apply(&mut self, evidence: &Evidence<'_>, transaction: &Transaction, item: &InodeItem<'_>) {
         let (lsn, order) = (transaction.lsn(), transaction.order());
         if lsn < self.newest {

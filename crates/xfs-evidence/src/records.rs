@@ -165,8 +165,8 @@ impl Evidence<'_> {
             .collect()
     }
 
-    /// Passes the records of a leaf that a sweep of the device has found to `on_record`. Returns
-    /// whether there is such a leaf.
+    /// Passes to `on_record` the records of a leaf that a sweep of the device has found. Returns
+    /// `false` if `block` is not such a leaf.
     ///
     /// A leaf that the btree has freed keeps its checksum, so the records may be stale. The caller
     /// decides whether to use them.

@@ -59,8 +59,9 @@ pub enum SuperblockDoubt {
         /// Number of groups whose headers were read.
         of: u32,
     },
-    /// The device has copies of two volumes. For each volume at least half of the groups agree, and
-    /// the first group of the device agrees with neither.
+    /// The device has copies of the superblocks of two volumes. Each copy agrees with the headers
+    /// of at least half of the groups that it describes, and the first group of the device agrees
+    /// with neither copy.
     Rival,
 }
 
@@ -82,7 +83,7 @@ pub enum SuperblockSource {
     Primary,
     /// The copies in other groups.
     Copies {
-        /// Number of copies that state these sizes.
+        /// Number of copies that state the sizes in the returned superblock.
         agreeing: u32,
         /// Number of copies that were found.
         found: u32,
@@ -117,9 +118,9 @@ impl Copy {
 /// either no copy lies where mkfs.xfs would have put it, or the headers of the first group are
 /// damaged. Returns `None` if there is no superblock that passes its checks.
 ///
-/// A copy counts only if, by its own sizes, a group starts where it lies, because a file can hold a
-/// whole volume. Sizes that more groups state win over those that more copies state, because a
-/// growth that was cut off leaves old copies.
+/// A copy counts only if, by its own sizes, a group starts where the copy lies, because a file can
+/// hold a whole volume. Sizes that more groups state win over those that more copies state, because
+/// a growth that was cut off leaves old copies.
 ///
 /// # Errors
 ///
@@ -273,16 +274,17 @@ fn key(disk: &SuperblockDisk) -> SuperblockDisk {
     }
 }
 
-/// The copy that won a vote.
+/// The copy of the superblock that won a vote of all copies.
 struct Elected<'a> {
     copy: &'a Copy,
-    /// Number of copies with the same shared fields.
+    /// Number of copies with the same shared fields, including this one.
     agreeing: u32,
     witnesses: Witnesses,
 }
 
-/// Returns the copy whose shared fields most groups agree with. The number of copies with the same
-/// fields decides a tie, and then the first copy wins.
+/// Returns the copy whose sizes the headers of the groups confirm best (see `Witnesses::compare`).
+/// In a tie, the copy wins whose shared fields the most other copies repeat, and then the first
+/// copy.
 fn vote<'a>(device: &dyn BlockDevice, copies: &'a [Copy]) -> Option<Elected<'a>> {
     let mut versions: Vec<Elected<'a>> = Vec::new();
     for copy in copies {

@@ -95,8 +95,8 @@ pub struct Sweep {
     pub is_stopped: bool,
 }
 
-/// Reads all blocks of the groups `groups` in order, and passes every structure that states its own
-/// address to `on_sighting`, together with the bytes from its start to the end of its block.
+/// Reads all blocks of the groups `groups` in order. Passes to `on_sighting` every structure that
+/// states its own address, with the bytes from its start to the end of its block.
 ///
 /// Headers of groups are not reported: their places are known.
 pub fn sweep(

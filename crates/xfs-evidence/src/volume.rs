@@ -49,7 +49,7 @@ pub enum Damage {
         /// The error of the device.
         error: String,
     },
-    /// A fork maps a block a second time. It was read once.
+    /// A fork maps a block a second time. The block was read only the first time.
     Repeated {
         /// The block that is mapped a second time.
         block: FsBlock,

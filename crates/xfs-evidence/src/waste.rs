@@ -24,13 +24,13 @@ const MOST_WASTED: u64 = 1 << 26;
 /// The number of wasted reads that are allowed for each fork after the budget of the run is spent.
 const FREE_WASTE: u64 = 64;
 
-/// The wasted reads that are left to a run.
+/// The number of wasted reads that a run may still make.
 pub(crate) struct WasteBudget {
     left: Cell<u64>,
 }
 
 impl WasteBudget {
-    /// Creates the budget for one run on a volume with this geometry.
+    /// Creates the budget of wasted reads for one run on a volume with this geometry.
     pub(crate) const fn of(geometry: &Geometry) -> Self {
         let blocks = geometry.data_blocks.saturating_mul(FACTOR);
         Self { left: Cell::new(if blocks < MOST_WASTED { blocks } else { MOST_WASTED }) }

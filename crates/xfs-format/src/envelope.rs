@@ -99,7 +99,8 @@ pub(crate) fn verify_magic(found: u32, expected: u32) -> Result<(), Check> {
     Err(Check::Magic { found: found.into(), expected: expected.into() })
 }
 
-/// Checks that a block has the form of its volume's version.
+/// Checks that `found`, the format version that a block's magic number gives, is the version of the
+/// volume.
 #[inline]
 pub(crate) fn verify_version(
     found: FormatVersion,

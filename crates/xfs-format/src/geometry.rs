@@ -75,9 +75,9 @@ pub struct Geometry {
     pub realtime: RealtimeGeometry,
     /// The UUID that metadata of this volume carries.
     pub meta_uuid: Uuid,
-    /// Features that change how structures are read.
+    /// The incompatible features, which change how structures are read.
     pub incompat: IncompatFeatures,
-    /// Features that add structures.
+    /// The read-only-compatible features, which add structures.
     pub ro_compat: RoCompatFeatures,
 }
 

@@ -42,7 +42,7 @@ pub const LOG_RECORD_MAGIC: u32 = 0xfeed_babe;
 #[doc(alias = "XLOG_MAX_RECORD_BSIZE")]
 pub const MAX_RECORD_BYTES: u32 = 256 << 10;
 
-/// Number of buffers that a log writer may have in flight.
+/// The largest number of records whose writes to the log are in progress at a time.
 #[doc(alias = "XLOG_MAX_ICLOGS")]
 pub const MAX_RECORDS_IN_FLIGHT: u32 = 8;
 

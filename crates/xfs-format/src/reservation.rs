@@ -271,8 +271,8 @@ impl<'a> Reservations<'a> {
         count * (4 * OPERATION_BYTES + INODE_FORMAT_BYTES + size + 2 * BTREE_ROOT_HEADER)
     }
 
-    /// Returns the number of log bytes for the btree blocks that `count` allocations or frees
-    /// change.
+    /// Returns the number of log bytes for the btree blocks that change when space is allocated or
+    /// freed `count` times.
     #[doc(alias = "xfs_allocfree_block_count")]
     fn space_changes(&self, count: u64) -> u64 {
         // A split adds a second block on each level below the root.

@@ -83,8 +83,8 @@ pub struct Mount<H: Handler = Server> {
 #[derive(Debug, Default)]
 pub struct Unmounted {
     /// The open root directory of the mount. A system call on this directory makes the kernel write
-    /// its cached pages. `None` if the kernel has no such pages, or if another program has made the
-    /// mount.
+    /// the pages that it caches for the mount. `None` if the kernel caches no written pages, or if
+    /// another program has made the mount.
     root: Option<OwnedFd>,
 }
 

@@ -107,8 +107,8 @@ pub fn set_attribute_along(
 
 /// Sets an attribute of a file that this transaction creates and that has no attribute of this
 /// name. If the attribute does not fit in the inode, later transactions of the chain do all of the
-/// work, because this one has reserved only for creating the file. A crash may then leave the file
-/// without the attribute.
+/// work, because this one has reserved log space only for creating the file. A crash may then leave
+/// the file without the attribute.
 ///
 /// # Errors
 ///

@@ -115,7 +115,7 @@ fn damaged_leaf_hides_only_its_own_attributes() {
     }
 }
 
-/// Checks I2 of `xfs_dir`: a search ends, because levels fall by one.
+/// Checks I2 of `xfs_dir`: a search ends, because the level falls by one from a node to its child.
 #[test]
 fn nodes_with_wrong_pointers_are_refused() {
     let check_children = |child: u32| {

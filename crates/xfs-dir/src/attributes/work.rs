@@ -118,8 +118,8 @@ impl AttributeWork {
     }
 
     /// Inserts the new attribute into an inode that is being created, if the attribute fits in the
-    /// inode. Otherwise defers all of the work, because this transaction has reserved only for
-    /// creating the inode.
+    /// inode. Otherwise defers all of the work, because this transaction has reserved log space
+    /// only for creating the inode.
     pub(crate) fn begin_on_new(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
         let mut store = LiveFork::new(tx, &self.file, ForkKind::Attr);
         store.note_attributes()?;

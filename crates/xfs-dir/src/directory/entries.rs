@@ -1,7 +1,7 @@
 //! Iteration over the entries of a directory.
 //!
-//! An iteration has steps: the whole short form is one step, or each data block is one step. The
-//! index is never read, so a damaged index hides no entry.
+//! An iteration has steps. In the short form, the whole directory is one step; in the other forms,
+//! each data block is one step. The index is never read, so a damaged index hides no entry.
 
 use std::ops::ControlFlow;
 use std::vec;

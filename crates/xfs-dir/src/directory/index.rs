@@ -51,8 +51,8 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Compares the names of entries with one hash with the name that is searched for. It keeps the
-/// last data block that was read, because neighbours in the index often share a data block.
+/// Compares the name that is searched for with the names of all entries that have its hash. Keeps
+/// the last data block that was read, because neighbours in the index often share a data block.
 struct Candidates<'d, 'a> {
     directory: &'d Directory<'a>,
     name: &'d [u8],

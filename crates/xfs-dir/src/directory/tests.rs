@@ -162,7 +162,7 @@ fn blocks_of_another_form_are_refused() {
     assert_eq!(list(&image, "leaf").1.len(), 1);
 }
 
-/// Checks I2 of `xfs_dir`: a search ends, because levels fall by one.
+/// Checks I2 of `xfs_dir`: a search ends, because the level falls by one from a node to its child.
 #[test]
 fn nodes_with_wrong_pointers_are_refused() {
     let name = b"a-longer-node-entry-1";
@@ -294,8 +294,8 @@ fn read_of_a_mutated_block_does_not_panic() {
     }
 }
 
-/// Exchanges the contents of two index blocks, but not their first `header` bytes. The checksums of
-/// the blocks are then correct.
+/// Exchanges the contents of two index blocks, except their first `header` bytes, and computes the
+/// checksums of both blocks again.
 fn exchange(image: &mut Image, path: &str, (one, other): (u64, u64), header: usize) {
     let blocks = [one, other].map(|block| ForkBlock::find(image, path, INDEX, block));
     let contents = [0, 1].map(|index| blocks[index].bytes(image)[header..].to_vec());

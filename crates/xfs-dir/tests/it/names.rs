@@ -64,7 +64,7 @@ pub(crate) struct Model {
 const NAMESPACES: [Namespace; 3] = [Namespace::User, Namespace::Trusted, Namespace::Security];
 
 impl Names {
-    /// Creates the model of an empty volume.
+    /// Creates an empty model for the empty volume of `journal`.
     pub(crate) fn new(journal: &Arc<Journal>, seed: u64, path: ParentPath) -> Self {
         let root = journal.superblock().root_inode;
         let live = Arc::new(LiveInode::load(journal, root).unwrap());
@@ -445,16 +445,16 @@ impl Names {
 }
 
 impl Model {
-    /// Compares a volume with the model: names, file types, attributes and links. Reads its inodes
-    /// from `cache`.
+    /// Compares a volume with the model: names, file types, attributes and links. Reads the
+    /// volume's inodes through `cache`.
     pub(crate) fn check(&self, cache: &BufferCache) {
         for (number, node) in &self.nodes {
             self.check_node(cache, &Inode::read(cache, InodeNumber(*number)).unwrap(), node);
         }
     }
 
-    /// Compares the mounted volume with the model. Its inodes in memory are newer than those on
-    /// disk.
+    /// Compares the mounted volume with the model. Uses the inodes in memory, which are newer than
+    /// those on disk.
     pub(crate) fn check_open(&self, cache: &BufferCache) {
         for node in self.nodes.values() {
             self.check_node(cache, &node.live.inode(), node);

@@ -69,8 +69,8 @@ fn hash_of(entry: &AttrEntry<'_>) -> Option<u32> {
     }
 }
 
-/// Corrects the flags of a damaged entry: returns the attribute with other flags, with which the
-/// hash of the attribute is the stored hash. Returns `None` if no flags give that hash.
+/// Returns the attribute of a damaged entry with corrected flags: the flags with which the hash of
+/// the attribute equals the stored hash. Returns `None` if no flags give that hash.
 fn corrected<'a>(leaf: &AttrLeaf<'a>, stored: AttrLeafEntryDisk) -> Option<LeafEntry<'a>> {
     let local = AttrFlags::LOCAL.bits();
     let stated = stored.flags & local;

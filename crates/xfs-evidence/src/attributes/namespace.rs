@@ -1,7 +1,8 @@
 //! The namespace of an attribute whose flags are damaged.
 //!
-//! Owns: the choice of the namespace that was meant. Its flags differ from the stored flags by the
-//! fewest bits. A parent pointer is recognised by its value, or by its hash in a leaf.
+//! Owns: the choice of the namespace that was meant. The flags of that namespace differ from the
+//! stored flags by the fewest bits. A parent pointer is recognised by its value, or by its hash in
+//! a leaf.
 
 use xfs_format::attr::{AttrFlags, Namespace};
 

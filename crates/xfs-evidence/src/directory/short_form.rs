@@ -95,7 +95,8 @@ fn read<'a>(
     (!name.is_empty()).then_some(division::Record { fields, length, is_sound })
 }
 
-/// Returns the entries of a division with legal names and possible inodes.
+/// Returns the entries of the records in `division` whose names are legal and whose inode numbers
+/// are possible.
 fn possible<'a>(division: &Division<Record<'a>>, geometry: &Geometry) -> ShortEntries<'a> {
     let mut found = ShortEntries { entries: Vec::new(), is_missing_any: division.unreadable > 0 };
     let mut lowest = FIRST_OFFSET;

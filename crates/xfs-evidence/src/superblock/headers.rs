@@ -41,7 +41,7 @@ const MOST_TRIED: usize = 64;
 const LOG_BLOCKS: u32 = 512;
 /// The size of an extent of the realtime device that mkfs.xfs chooses, in bytes.
 const REALTIME_EXTENT_BYTES: u32 = 4096;
-/// The version of the superblock.
+/// The version that the built superblock states.
 const VERSION_5: u16 = 5;
 /// Base-2 logarithm of the size in bytes of a directory block that mkfs.xfs makes on volumes with
 /// smaller blocks.
@@ -261,8 +261,9 @@ fn ro_compat(group: &Headers) -> RoCompatFeatures {
     features
 }
 
-/// Returns the features that decide how structures are read. Each structure states by itself
-/// whether it uses them, except for sparse chunks, which every mkfs.xfs since 2016 makes.
+/// Returns the incompatible features that the built superblock states. A reader must know these
+/// features, but each structure shows by itself whether it uses them. The exception is sparse
+/// chunks, which every mkfs.xfs since 2016 makes.
 fn incompat() -> IncompatFeatures {
     IncompatFeatures::FTYPE
         | IncompatFeatures::SPARSE_INODES

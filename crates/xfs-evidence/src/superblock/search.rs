@@ -65,7 +65,7 @@ impl Candidates {
         is_certain
     }
 
-    /// Returns the best copy, by the groups that agree with each (see `Witnesses::compare`).
+    /// Returns the copy that the headers of the groups confirm best (see `Witnesses::compare`).
     fn best(mut self) -> Option<Found> {
         // The sort is stable, so the first of two equal copies stays the first.
         self.0.sort_by(|one, other| other.witnesses.compare(&one.witnesses));
@@ -80,7 +80,8 @@ impl Candidates {
     }
 }
 
-/// Finds the copy on the device with which the most groups agree.
+/// Finds the copy of a superblock that the headers of the groups on the device confirm best (see
+/// `Witnesses::compare`).
 pub(super) fn find(device: &dyn BlockDevice) -> Option<Found> {
     let mut candidates = Candidates::default();
     let is_certain = likely_places(device).any(|at| candidates.take(device, at))

@@ -27,14 +27,14 @@ const MOST_GROUPS: u32 = 4096;
 /// The groups whose headers agree with a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Witnesses {
-    /// Whether the first group agrees. The headers at the start of the device belong to the volume
-    /// that mkfs.xfs made last.
+    /// Whether the first group agrees with the superblock. The headers at the start of the device
+    /// belong to the volume that mkfs.xfs made last.
     pub(super) has_first: bool,
-    /// Number of groups that agree.
+    /// Number of groups that agree with the superblock.
     pub(super) agreeing: u32,
     /// Number of groups that were read. Groups after the end of the device are left out.
     pub(super) of: u32,
-    /// Number of bytes in the groups that agree.
+    /// Number of bytes in the groups that agree with the superblock.
     bytes: u64,
 }
 
@@ -60,13 +60,13 @@ impl Witnesses {
         found
     }
 
-    /// Returns whether at least half of the groups agree.
+    /// Returns whether at least half of the groups agree with the superblock.
     pub(super) const fn is_half(&self) -> bool {
         self.agreeing > 0 && self.agreeing as u64 * 2 >= self.of as u64
     }
 
     /// Compares two superblocks. If the first group agrees with only one of them, that one is
-    /// greater; otherwise, the one with more bytes in groups that agree.
+    /// greater; otherwise, the one that agrees with groups of more bytes in total.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         (self.has_first, self.bytes).cmp(&(other.has_first, other.bytes))
     }

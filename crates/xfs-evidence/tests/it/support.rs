@@ -43,7 +43,8 @@ pub(crate) fn lookup(evidence: &Evidence<'_>, path: &str) -> InodeEvidence {
     inode
 }
 
-/// Returns the names of a directory with inode, type and trust.
+/// Returns, for each name in a directory, the inode, the type of the entry, and how far the entry
+/// can be believed.
 pub(crate) fn names(
     evidence: &Evidence<'_>,
     directory: &InodeEvidence,

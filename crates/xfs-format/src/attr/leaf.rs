@@ -498,7 +498,8 @@ impl Default for TakenCells {
 }
 
 impl TakenCells {
-    /// Marks cells as taken; returns `false` if one of them was taken before.
+    /// Marks `count` cells from cell `first` on as taken. Returns `false` if one of them was taken
+    /// before or lies outside the largest block.
     fn take(&mut self, first: usize, count: usize) -> bool {
         (first..first + count).all(|cell| {
             let Some(word) = self.0.get_mut(cell / 64) else { return false };

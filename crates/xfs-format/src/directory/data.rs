@@ -457,8 +457,8 @@ fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), Di
     Some(if is_own { Ok(()) } else { Err(DirectoryCheck::Tag { offset, tag }) })
 }
 
-/// Returns whether `name` is `.` or `..`, and byte `start` of the directory is where the first
-/// block holds that entry.
+/// Returns whether `name` is `.` or `..`, and `start` is the byte offset in the directory at which
+/// the first block holds the entry of that name.
 fn is_dot_entry(name: &[u8], start: u64, form: DirectoryForm) -> bool {
     let (dot, parent) = (form.dot_cookie().offset(), form.parent_cookie().offset());
     is_dot_name(name) && ((name.len() == 1 && start == dot) || (name.len() == 2 && start == parent))

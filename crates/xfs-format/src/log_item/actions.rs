@@ -31,7 +31,7 @@ pub enum RmapAction {
     UnmapShared,
     /// A file converts an unshared extent between written and unwritten.
     Convert,
-    /// A file converts an extent that other files may share.
+    /// A file converts an extent that other files may share between written and unwritten.
     ConvertShared,
     /// An owner that is not a file gets the extent.
     Allocate,

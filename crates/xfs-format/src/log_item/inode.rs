@@ -20,8 +20,8 @@ use crate::inode::{CORE_BYTES, INODE_MAGIC, INODE_VERSION, InodeFlags2};
 #[doc(alias = "xfs_log_dinode")]
 pub const LOG_CORE_BYTES: usize = CORE_BYTES;
 
-/// Length of the logged core in bytes, on a v4 volume: the core without the link of an unlinked
-/// list.
+/// Length of the logged core in bytes, on a v4 volume: the core without its last field, the next
+/// inode of an unlinked list.
 pub const LOG_CORE_BYTES_V4: usize = 96;
 
 /// Length of the item's first region, in bytes.

@@ -1,4 +1,4 @@
-//! Finds blocks in the golden image and changes them.
+//! Test helper: finds blocks in the golden image and changes them.
 
 use xfs_format::{BlockKind, Check, DiskAddr, Geometry, Lsn, Superblock, VerifyContext, crc};
 use xfs_testkit::golden;
@@ -73,9 +73,9 @@ impl Block {
     }
 }
 
-/// Checks that golden blocks pass, that a change without a recomputed checksum is refused, and that
-/// the common fields are checked. Also checks that no change of one byte makes `read` panic,
-/// whether the verifier accepts it or not.
+/// Checks that the verifier accepts all of `blocks`, that it refuses a change without a recomputed
+/// checksum, and that it checks the common fields. Also checks that no change of one byte makes
+/// `read` panic, whether the verifier accepts the change or not.
 pub(crate) fn check_blocks(blocks: &[Block], read: impl Fn(&Block)) {
     for block in blocks {
         assert_eq!(block.verify(), Ok(()), "{}", block.at);

@@ -127,7 +127,8 @@ struct Proc {
     root: OwnedFd,
     /// The identity of this process's user namespace, as its link in /proc shows it.
     namespace: CString,
-    /// The overflow group, which grants nothing. `None` if the user namespace maps all groups.
+    /// The overflow group: the ID that stands for all groups without an ID in the user namespace.
+    /// It grants nothing. `None` if the user namespace maps all groups.
     nobodys: Option<u32>,
 }
 

@@ -93,7 +93,8 @@ impl Checker {
     }
 }
 
-/// The access of one request to the server, with the permissions of the request's caller.
+/// The server, as one request may use it: with the permissions of the request's caller if the
+/// server checks permissions.
 pub(super) struct RequestContext<'a> {
     server: &'a Server,
     /// The caller whose permissions are checked. `None` if the kernel has checked them.

@@ -94,7 +94,7 @@ impl BestFree {
         };
     }
 
-    /// Computes the table of the largest free areas by walking all records of the block up to byte
+    /// Computes the table of the longest free records from all records of the block up to byte
     /// `end`.
     fn scan(bytes: &[u8], end: usize) -> Self {
         let mut table = Self::EMPTY;

@@ -21,13 +21,13 @@ pub(crate) struct FoundEntry<B> {
 }
 
 /// The result of a search in the node form: the entry, or `None` if it does not exist, and the path
-/// to the leaf of the index in which it is or belongs.
+/// to the leaf of the index that contains the entry or in which the entry belongs.
 pub(super) type InTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
 
 /// The entries of a leaf with one hash: candidates for the name that is searched for.
 struct Candidates {
-    /// The first candidate, which is nearly always the only one. It is stored here so that the
-    /// common case allocates no memory.
+    /// The cookie of the first candidate, which is nearly always the only one. It is stored here so
+    /// that the common case allocates no memory.
     first: Option<Cookie>,
     others: Vec<Cookie>,
     /// Whether the next leaf may contain more entries with this hash.
@@ -79,7 +79,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.find_among(candidates.cookies(), hash, name)
     }
 
-    /// Returns the entries of a leaf with this hash.
+    /// Returns the cookies of those entries of a leaf that have this hash.
     fn candidates(
         &self,
         leaf: &S::Block,

@@ -156,8 +156,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Creates the first block of the free-space index, with the lengths that the only leaf held
-    /// while the directory was in leaf form.
+    /// Creates the first block of the free-space index, with the lengths of the longest free
+    /// records. The only leaf of the directory held these lengths in the leaf form.
     pub(super) fn make_free(&mut self, lengths: &[u16]) -> Result<()> {
         self.ensure_free(0)?;
         let block = self.store.read_owned(self.free_block_at(0), BlockKind::DirectoryFree)?;

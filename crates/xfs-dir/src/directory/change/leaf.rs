@@ -28,7 +28,8 @@ pub(super) const fn capacity(block_bytes: usize) -> usize {
 }
 
 /// Returns whether the only leaf of a leaf form has room for `entries` index entries and for
-/// `lengths` best free lengths. A best free length is that of a data block's longest free record.
+/// `lengths` best free lengths. A best free length is the length of a data block's longest free
+/// record.
 pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: usize) -> bool {
     BASE + ENTRY * entries + size_of::<u16>() * lengths + TAIL <= block_bytes
 }
@@ -38,8 +39,8 @@ pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: 
 pub(super) struct LeafCounts {
     pub(super) run: HashRun,
     pub(super) stale: usize,
-    /// Number of best free lengths in an only leaf: for each data block, the length of its longest
-    /// free record.
+    /// Number of best free lengths in the only leaf of a directory, one for each data block: the
+    /// length of its longest free record. 0 in a leaf below nodes.
     pub(super) lengths: usize,
     is_only: bool,
     block_bytes: usize,
@@ -59,16 +60,16 @@ impl LeafCounts {
     }
 
     /// Returns whether the leaf has room for one more index entry and `lengths` more best free
-    /// lengths, without the removal of stale entries. A best free length is that of a data block's
-    /// longest free record.
+    /// lengths, without the removal of stale entries. A best free length is the length of a data
+    /// block's longest free record.
     pub(super) const fn has_room(&self, lengths: usize) -> bool {
         let entries = self.run.count + if self.stale == 0 { 1 } else { 0 };
         self.fits(entries, lengths)
     }
 
     /// Returns whether the leaf has room for one more index entry and `lengths` more best free
-    /// lengths after all stale entries are removed. A best free length is that of a data block's
-    /// longest free record.
+    /// lengths after all stale entries are removed. A best free length is the length of a data
+    /// block's longest free record.
     pub(super) const fn has_room_compacted(&self, lengths: usize) -> bool {
         self.fits(self.live() + 1, lengths)
     }
@@ -166,15 +167,15 @@ pub(super) fn live_entries(bytes: &[u8]) -> Vec<(u32, u32)> {
     index::live(LeafCounts::of(bytes).run.entries(bytes)).collect()
 }
 
-/// Returns the best free length of each data block, that of its longest free record. The leaf must
-/// be an only leaf.
+/// Returns, for each data block, the length of its longest free record. The leaf must be the only
+/// leaf of its directory, which stores these lengths at its end.
 pub(super) fn lengths(bytes: &[u8]) -> impl Iterator<Item = u16> {
     let counts = LeafCounts::of(bytes);
     (0..counts.lengths).map(move |index| u16_at(bytes, counts.length_at(index)))
 }
 
-/// Sets the best free length of data block `index`, that of its longest free record. The leaf must
-/// be an only leaf.
+/// Stores the length of the longest free record of data block `index`. The leaf must be the only
+/// leaf of its directory.
 pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     let at = LeafCounts::of(edit.bytes()).length_at(index);
     if edit.u16_at(at) != length {
@@ -182,8 +183,8 @@ pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     }
 }
 
-/// Adds the best free length of one more data block, that of its longest free record. The leaf must
-/// be an only leaf with room for the length.
+/// Appends the length of one more data block's longest free record to the lengths at the end of the
+/// leaf. The leaf must be the only leaf of its directory, with room for the length.
 pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     let counts = LeafCounts::of(edit.bytes());
     let (start, end) = (counts.length_at(0), edit.length() - TAIL);
@@ -192,8 +193,9 @@ pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     edit.put_u32(end, counts.lengths as u32 + 1);
 }
 
-/// Removes best free lengths (those of the longest free records) from the end of the table, as long
-/// as their data blocks do not exist. Returns the number of lengths that are left.
+/// Removes the best free lengths at the end of the table that belong to data blocks that do not
+/// exist. A best free length is the length of a data block's longest free record. Returns the
+/// number of lengths that are left.
 pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     let counts = LeafCounts::of(edit.bytes());
     let last = lengths(edit.bytes()).collect::<Vec<_>>();
@@ -207,20 +209,20 @@ pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     kept
 }
 
-/// Converts the only leaf of a leaf form to a leaf below nodes.
+/// Converts the only leaf of a directory to a leaf below nodes.
 pub(super) fn into_tree_leaf(edit: &mut BlockEdit<'_>) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAFN_MAGIC);
 }
 
-/// Converts a leaf below nodes to the only leaf of a leaf form. The leaf must have no stale
+/// Converts a leaf below nodes to the only leaf of a directory. The leaf must have no stale
 /// entries, and room for `lengths`, the length of each data block's longest free record.
 pub(super) fn into_only_leaf(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAF1_MAGIC);
     put_lengths(edit, lengths);
 }
 
-/// Writes the best free lengths of all data blocks, those of their longest free records, at the end
-/// of an only leaf.
+/// Writes `lengths` to the end of the only leaf of a directory: for each data block, the length of
+/// its longest free record.
 pub(super) fn put_lengths(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u32(edit.length() - TAIL, lengths.len() as u32);
     let counts = LeafCounts::of(edit.bytes());

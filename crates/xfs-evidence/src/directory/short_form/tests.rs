@@ -29,8 +29,8 @@ fn geometry() -> Geometry {
     golden().geometry()
 }
 
-/// Sets a byte of the form, and compares the names that are read with the expected ones. The bytes
-/// of the form are followed by zeros.
+/// Sets a byte of the directory `form()`, and compares the names that are read with the expected
+/// ones. The bytes of the directory are followed by zeros.
 #[track_caller]
 fn check(offset: usize, byte: u8, expected: &[&[u8]]) {
     let (mut fork, size) = form();
@@ -69,7 +69,8 @@ fn damaged_size_keeps_all_names() {
     }
 }
 
-/// A name with a slash, an impossible inode or a wrong length is lost, and no other name is.
+/// Checks that a name with a slash, an impossible inode or a wrong length is lost, and that no
+/// other name is lost.
 #[test]
 fn damaged_name_inode_or_length_costs_one_name() {
     for (index, start) in STARTS.into_iter().enumerate() {

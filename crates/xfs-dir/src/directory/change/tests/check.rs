@@ -43,7 +43,8 @@ fn data_blocks(fork: &MemoryFork) -> Vec<(usize, Vec<u8>, u64)> {
     all.into_iter().map(|(at, bytes)| (place(at).0, bytes, place(at).1)).collect()
 }
 
-/// Checks all rules, and that the directory contains exactly the entries of the model.
+/// Checks the rules between the blocks of a directory, and that the directory contains exactly the
+/// entries of the model.
 pub(super) fn directory(fork: &mut MemoryFork, model: &Model, parent: InodeNumber) {
     fork.verify();
     for (name, expected) in model.iter().step_by(1 + model.len() / 50) {
