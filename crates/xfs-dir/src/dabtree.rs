@@ -27,7 +27,7 @@ pub(crate) struct Tree<'a> {
     pub(crate) block_kind: BlockKind,
 }
 
-/// The leaf that must follow a leaf, according to the nodes above.
+/// The leaf that must follow a given leaf, according to the nodes above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextLeaf {
     /// No leaf follows: the leaf is the last one.

@@ -436,7 +436,7 @@ pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> TreeIdentit
 
 pub(crate) use node::put_identity;
 
-/// A block of the tree, and its file block. Two such blocks of one level are linked.
+/// One of two blocks of a level that are linked as siblings, with its file block.
 struct LevelBlock<'a, B> {
     at: FileBlock,
     block: &'a B,

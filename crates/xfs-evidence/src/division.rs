@@ -30,7 +30,8 @@ pub(crate) struct Record<T> {
 pub(crate) struct ShortFormBytes<'a> {
     /// The bytes from the first record to the end of the fork.
     pub(crate) body: &'a [u8],
-    /// The stated end of the last record in `body`. `None` if it lies outside.
+    /// The offset in `body` at which the last record ends according to the form. `None` if that
+    /// offset is outside `body`.
     pub(crate) end: Option<usize>,
     /// The number of records that the form states.
     pub(crate) count: usize,
@@ -145,9 +146,9 @@ impl<'a, T: Copy, R: Fn(&'a [u8]) -> Option<Record<T>>> Divider<'a, R> {
         tails
     }
 
-    /// Returns the sound records before and after a single damaged record. The first gap that
-    /// leaves the stated number of records is taken as the damaged record: after a damaged length,
-    /// other bytes can look like records.
+    /// Returns the sound records before and after a single damaged record. The damaged record is
+    /// the first gap between sound records that makes their number one less than stated. Later
+    /// gaps do not count: after a damaged length, other bytes can look like records.
     fn around_one_record(&self) -> Option<Division<T>> {
         let ShortFormBytes { count, shortest, .. } = self.form;
         let stated = self.stated()?;

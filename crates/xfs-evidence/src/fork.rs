@@ -283,7 +283,7 @@ impl Evidence<'_> {
 }
 
 impl ForkEvidence {
-    /// Adds the blocks of an extent that fails a check to `missing`.
+    /// Adds to `missing` the blocks of an extent that fails a check.
     fn lose(&mut self, extent: &Extent) {
         if extent.length_blocks != 0 && extent.end().0 <= FILE_BLOCK_LIMIT {
             self.missing.push(FileRange { start: extent.file_block, end: extent.end() });

@@ -246,7 +246,7 @@ fn search(device: &dyn BlockDevice, primary: Option<&Copy>) -> (Vec<Copy>, bool)
 }
 
 /// Returns the fields of a superblock that all copies of a volume share. The other fields are
-/// zeros: counters, and what the kernel changes in the primary only.
+/// zeros: counters, and fields that the kernel changes in the primary only.
 fn key(disk: &SuperblockDisk) -> SuperblockDisk {
     let runtime = VersionFlags::ATTR | VersionFlags::QUOTA;
     let incompat = disk.incompat.get() & !IncompatFeatures::NEEDSREPAIR.bits();
@@ -304,8 +304,8 @@ fn vote<'a>(device: &dyn BlockDevice, copies: &'a [Copy]) -> Option<Elected<'a>>
     })
 }
 
-/// Returns the number of the root inode that most superblocks state. mkfs.xfs writes this number
-/// into few copies, and a number of all ones into the others.
+/// Returns the root inode number that most superblocks state, not counting those that state all
+/// ones. mkfs.xfs writes the true number into few copies, and all ones into the others.
 fn root_of(copies: &[Copy], primary: Option<&Copy>) -> u64 {
     let roots: Vec<u64> = copies
         .iter()

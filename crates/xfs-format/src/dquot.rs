@@ -71,7 +71,7 @@ bitflags! {
         const PROJECT_ENFORCED = 0x0200;
         /// The usage of projects was checked, and every change since was counted.
         const PROJECT_CHECKED = 0x0400;
-        /// All bits without a name. Decoding keeps them.
+        /// All bits. This makes decoding keep the bits that have no name.
         const _ = !0;
     }
 }

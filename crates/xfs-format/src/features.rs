@@ -99,7 +99,7 @@ bitflags! {
     /// The bits of `sb_features_compat`. Unknown bits may be ignored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct CompatFeatures: u32 {
-        /// All bits without a name. Decoding keeps them.
+        /// All bits. This makes decoding keep the bits that have no name.
         const _ = !0;
     }
 
@@ -114,7 +114,7 @@ bitflags! {
         const REFLINK = 1 << 2;
         /// The AGI counts the blocks of the inode btrees.
         const INOBTCNT = 1 << 3;
-        /// All bits without a name. Decoding keeps them.
+        /// All bits. This makes decoding keep the bits that have no name.
         const _ = !0;
     }
 
@@ -144,7 +144,7 @@ bitflags! {
         const ZONED = 1 << 9;
         /// The zones of the realtime device have gaps between them.
         const ZONE_GAPS = 1 << 10;
-        /// All bits without a name. Decoding keeps them.
+        /// All bits. This makes decoding keep the bits that have no name.
         const _ = !0;
     }
 
@@ -153,7 +153,7 @@ bitflags! {
     pub struct LogIncompatFeatures: u32 {
         /// The log may hold attribute intents.
         const XATTRS = 1 << 0;
-        /// All bits without a name. Decoding keeps them.
+        /// All bits. This makes decoding keep the bits that have no name.
         const _ = !0;
     }
 }

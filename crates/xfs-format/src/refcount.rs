@@ -37,7 +37,8 @@ const KEY_BYTES: usize = 4;
 
 const _: () = assert!(size_of::<RefcountDisk>() == 12);
 
-/// The purpose of an extent's count. In the btree, the first domain sorts before the second.
+/// Whether the blocks of an extent are shared, or reserved for copy-on-write. The btree has the
+/// records of shared extents first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefcountDomain {
     /// Blocks that are shared by several files, or by several offsets of one file.
@@ -50,7 +51,7 @@ pub enum RefcountDomain {
 /// An extent whose blocks have the same number of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Refcount {
-    /// The purpose of the count.
+    /// Whether the extent is shared or reserved for copy-on-write.
     pub domain: RefcountDomain,
     /// The first block of the extent.
     pub start: AgBlock,

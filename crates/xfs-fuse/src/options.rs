@@ -329,7 +329,8 @@ impl MountOptions {
         }
     }
 
-    /// Returns the attributes of the mount that are passed to the kernel.
+    /// Returns the attributes of the mount that mounting passes to the kernel, such as read-only.
+    /// `source` is the device or image file that the mount shows as its source.
     #[must_use]
     pub fn facts(&self, source: PathBuf) -> MountFacts {
         MountFacts {

@@ -8,7 +8,7 @@ use xfs_format::attr::{AttrFlags, Namespace};
 
 use super::AttributeDoubt;
 
-/// The namespaces.
+/// All namespaces that an attribute can be in.
 const ALL: [Namespace; 4] =
     [Namespace::User, Namespace::Trusted, Namespace::Security, Namespace::Parent];
 

@@ -29,12 +29,12 @@ pub(super) struct ShortEntries<'a> {
     /// The entries with a legal name and a possible inode. A damaged type is
     /// [`EntryType::Unknown`], and a damaged position follows from the entry before.
     pub(super) entries: Vec<Entry<'a>>,
-    /// Whether another entry is lost.
+    /// Whether the short form has further entries that cannot be read.
     pub(super) is_missing_any: bool,
 }
 
-/// Reads the entries of a directory in short form. `fork` may be longer than the form, which has
-/// `size` bytes by the inode.
+/// Reads the entries of a directory in short form. `fork` may be longer than the short form, which
+/// has `size` bytes according to the inode.
 pub(super) fn entries<'a>(fork: &'a [u8], size: u64, geometry: &Geometry) -> ShortEntries<'a> {
     let Some([count, wide_count]) = fork.first_chunk::<COUNTS>().copied() else {
         return ShortEntries { entries: Vec::new(), is_missing_any: true };

@@ -49,7 +49,7 @@ const DIRECTORY_BLOCK_LOG: u32 = 12;
 
 /// The AGF and the AGI of one group, as they were found on the device.
 struct Headers {
-    /// The first byte of the group.
+    /// Offset of the group on the device, in bytes.
     start: u64,
     sector_bytes: u32,
     agf: AgfDisk,

@@ -1,4 +1,4 @@
-//! Tests of the readers on the golden image, whole and damaged.
+//! Tests that read the golden image, undamaged and with damaged structures.
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,

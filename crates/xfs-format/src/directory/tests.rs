@@ -1,4 +1,4 @@
-//! Tests of names, hashes, cookies and types.
+//! Tests of the names, hashes, cookies and types of directory entries.
 
 use super::{Cookie, EntryType, INDEX_OFFSET, name_hash, name_is_sound};
 use crate::inode::FileType;

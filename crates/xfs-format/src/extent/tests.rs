@@ -1,4 +1,5 @@
-//! Tests of packing, of the rules of a list, and of invalid roots.
+//! Tests of extent records: their packing, the rules of a list of records, and invalid roots of
+//! extent btrees.
 
 use std::vec::Vec;
 

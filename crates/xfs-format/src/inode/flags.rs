@@ -37,7 +37,7 @@ bitflags! {
         const NODEFRAG = 1 << 13;
         /// Files of this directory use the filestreams allocator.
         const FILESTREAM = 1 << 14;
-        /// All bits without a name. Decoding keeps them.
+        /// All bits. This makes decoding keep the bits that have no name.
         const _ = !0;
     }
 
@@ -57,7 +57,7 @@ bitflags! {
         const NREXT64 = 1 << 4;
         /// The inode is a metadata inode, in the metadata directory tree.
         const METADATA = 1 << 5;
-        /// All bits without a name. Decoding keeps them.
+        /// All bits. This makes decoding keep the bits that have no name.
         const _ = !0;
     }
 

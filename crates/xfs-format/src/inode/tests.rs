@@ -150,7 +150,8 @@ fn device_numbers_decode() {
     assert_eq!(DeviceNumber { major: 0, minor: 1 << 18 }.encode(), None);
 }
 
-/// Checks I2 of `inode`: an inode that the kernel freed is free and valid.
+/// Checks I2 of `inode` on an inode that the kernel freed: it decodes as free, and its core is
+/// valid.
 #[test]
 fn removed_inode_is_free_and_valid() {
     let core = verify(REMOVED, &new_geometry()).unwrap();
@@ -383,7 +384,8 @@ fn flipped_bit_with_valid_checksum_never_panics() {
     }
 }
 
-/// Checks I2 of `inode`: free inodes that this crate encodes are free and valid.
+/// Checks I2 of `inode` on free inodes that this crate encodes: they decode as free, and their
+/// cores are valid.
 #[test]
 fn encoded_free_inodes_are_free_and_valid() {
     let geometry = new_geometry();

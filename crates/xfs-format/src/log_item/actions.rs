@@ -31,7 +31,7 @@ pub enum RmapAction {
     UnmapShared,
     /// A file converts an unshared extent between written and unwritten.
     Convert,
-    /// A file converts an extent that other files may share between written and unwritten.
+    /// A file converts, between written and unwritten, an extent that other files may share.
     ConvertShared,
     /// An owner that is not a file gets the extent.
     Allocate,
@@ -81,7 +81,7 @@ pub enum RefcountAction {
     Decrease,
     /// Reserves the extent for copy-on-write.
     Stage,
-    /// Ends the reservation for copy-on-write.
+    /// Ends the reservation of the extent for copy-on-write.
     Unstage,
 }
 

@@ -25,7 +25,7 @@ bitflags::bitflags! {
         const CLEAR_INODE1_REFLINK = 8;
         /// The second file has no shared extents after the exchange.
         const CLEAR_INODE2_REFLINK = 0x10;
-        /// All bits without a name. Decoding keeps them.
+        /// All bits. This makes decoding keep the bits that have no name.
         const _ = !0;
     }
 }

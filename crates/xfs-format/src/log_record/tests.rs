@@ -1,4 +1,4 @@
-//! Tests of headers, checksums and the packing of cycles, on a hand-made record.
+//! Tests of headers, checksums and the packing of cycles, on a hand-made log record.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! Checks both forms at the ends of their ranges, decoded and encoded.
+//! Tests of the legacy and the bigtime form of time stamps: decodes and encodes the ends of their
+//! ranges.
 
 use super::Timestamp;
 

@@ -50,7 +50,7 @@ impl LazyTimes {
     }
 
     /// Adds an access time that waits to be written. Returns the access times that must be written
-    /// now: those that have waited for a day, and the given one if its shard is full.
+    /// now: those that have waited for a day, and the given one if too many wait already.
     pub(super) fn add(&self, metadata: &Metadata, accessed: Timestamp) -> Vec<(u64, WaitingTime)> {
         let number = metadata.number.0;
         let mut shard = self.0.of(number).lock();

@@ -36,8 +36,9 @@ struct ListedEntry<'a> {
     inode: u64,
     file_type: Option<FileType>,
     next: u64,
-    /// Metadata of the entry's node, which the kernel then knows. `None` for `.` and `..`, and for
-    /// an unreadable inode, whose error a later lookup reports.
+    /// Metadata of the entry's node, which the answer gives to the kernel. `None` in a listing of
+    /// names only, for `.` and `..`, and for an unreadable inode, whose error a later lookup
+    /// reports.
     metadata: Option<&'a Metadata>,
 }
 

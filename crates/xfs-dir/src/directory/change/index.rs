@@ -29,7 +29,7 @@ impl HashRun {
         run.expect("the entries lie inside their block")
     }
 
-    /// Returns the byte range in the block of the entries with these indexes.
+    /// Returns the range of bytes in the block that the entries with these indexes occupy.
     pub(super) fn bytes_of(self, entries: Range<usize>) -> Range<usize> {
         self.base + ENTRY * entries.start..self.base + ENTRY * entries.end
     }

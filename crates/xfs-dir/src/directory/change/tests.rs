@@ -81,8 +81,9 @@ fn random_name(random: &mut Prng, model: &Model) -> Vec<u8> {
     name
 }
 
-/// Makes `steps` random changes of a directory, and compares the directory with a model. The
-/// directory grows to `most` entries and shrinks to none, several times.
+/// Makes `steps` random changes of a directory on a volume with the block sizes `shape`, and
+/// compares the directory with a model. The directory grows to `most` entries and shrinks to none,
+/// several times.
 fn check_random(seed: u64, shape: (u8, u8), steps: usize, most: usize) {
     let mut random = Prng::new(seed);
     let (mut fork, mut model) = (directory(shape), Model::new());

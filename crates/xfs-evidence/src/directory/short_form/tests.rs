@@ -11,7 +11,8 @@ const NAMES: [&[u8]; 4] = [b"a", b"second", b"the-third-name", b"last"];
 /// The offsets of the entries. The header has 6 bytes.
 const STARTS: [usize; 4] = [6, 15, 29, 51];
 
-/// Returns a fork with a directory, and the length of the directory.
+/// Returns a data fork that holds a directory in short form with the entries `NAMES`, and the
+/// length of the directory in bytes.
 fn form() -> (Vec<u8>, u64) {
     let mut offset = 96;
     let all = NAMES.map(|name| {

@@ -1,4 +1,5 @@
-//! Tests of the numbers that stand for the actions, and of unknown bits.
+//! Tests of the numbers that stand for the actions of intents, and of unknown bits in an intent's
+//! flags.
 
 use super::*;
 

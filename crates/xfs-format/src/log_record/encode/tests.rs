@@ -1,4 +1,4 @@
-//! Checks that encoded records decode, at any position in the log.
+//! Checks that encoded log records can be decoded, at any position in the log.
 
 use alloc::vec::Vec;
 
