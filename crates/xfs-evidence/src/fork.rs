@@ -251,7 +251,7 @@ impl Evidence<'_> {
 
     /// Returns the extents that are left in the fork of an inode whose extent counts are lost, such
     /// as a free inode. Records are taken from the start of the fork as long as they follow each
-    /// other and pass the checks of one extent.
+    /// other and each of them is valid by itself.
     ///
     /// If the fork holds the root of a btree, the extents come from those of its leaves that still
     /// name the inode as their owner.

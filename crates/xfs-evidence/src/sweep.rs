@@ -55,7 +55,8 @@ pub enum FoundBlock {
     Symlink,
 }
 
-/// A structure that was found at the address that it states itself, with the volume's UUID.
+/// A structure that the sweep has found at the address that the structure itself states. It carries
+/// the volume's UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// The address of the block or of the inode.

@@ -15,8 +15,8 @@ use xfs_format::{
 use crate::sweep::BlockIdentity;
 use crate::waste::{ForkReads, WasteBudget};
 
-/// The largest length of the list of ranges that could not be read. A range that is not on the list
-/// is still reported, as a damage of each structure that needs it.
+/// The largest number of ranges on the list of ranges that could not be read. A range that does not
+/// fit on the list is still reported, as a damage of each structure that needs it.
 const MOST_UNREAD: usize = 1 << 16;
 
 /// A range of bytes on the device.

@@ -274,7 +274,7 @@ impl Agf {
 impl FreeListRange {
     /// Checks that the range lies in a ring of `size` entries. A range that does not enclose
     /// `count` entries passes this check, because kernels before 4.17 wrote such ranges. Code that
-    /// reads the list later refuses such a range, and code that changes the list first resets it.
+    /// reads the list refuses such a range, and code that changes the list resets the range before.
     fn verify(&self, size: u32) -> Result<(), AgfCheck> {
         let Self { first, last, count } = *self;
         if first >= size || last >= size || count > size {

@@ -147,8 +147,8 @@ fn device(image: &Image) -> Result<SharedDevice, TrialError> {
     Ok(Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?))
 }
 
-/// Checks the image with `xfs_repair -n`, which must find nothing, and compares the files that the
-/// kernel and ferroxfs show with `model`. If `replays` is set, the kernel replays the log first.
+/// Checks the image with `xfs_repair -n`, which must find nothing, and compares with `model` the
+/// files that the kernel and ferroxfs show. If `replays` is set, the kernel replays the log first.
 fn judge(image: &Image, model: &Model, replays: bool) -> Result<(), TrialError> {
     if replays {
         image.mount(&[])?.unmount()?;

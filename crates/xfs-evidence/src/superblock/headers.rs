@@ -146,7 +146,7 @@ fn sizes(device: &dyn BlockDevice, headers: &[&Headers]) -> Option<Sizes> {
     Some(Sizes { block_bytes, ag_blocks, ag_count, data_blocks, inode_bytes })
 }
 
-/// Returns the size of a block in bytes. With the right size, the root of the free-space btree lies
+/// Returns the size of a block in bytes: the size with which the root of the free-space btree lies
 /// where the AGF points, and states that address as its own.
 fn block_bytes(device: &dyn BlockDevice, group: &Headers) -> Option<u32> {
     (10..=16).map(|log| 1_u32 << log).find(|size| {

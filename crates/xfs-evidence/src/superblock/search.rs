@@ -47,9 +47,9 @@ struct Candidate {
 struct Candidates(Vec<Candidate>);
 
 impl Candidates {
-    /// Adds the copy at byte `at` to the candidates, if there is one and its own sizes put the
-    /// start of a group there. Returns whether the copy belongs to the volume without doubt, so
-    /// that the search can end.
+    /// Reads a copy of a superblock at byte `at`. Adds it to the candidates if, by the copy's own
+    /// sizes, a group starts there. Returns whether the copy belongs to the volume without doubt,
+    /// so that the search can end.
     fn take(&mut self, device: &dyn BlockDevice, at: u64) -> bool {
         let Ok(copy) = read_copy(device, at) else { return false };
         if !copy.is_in_its_place(at) || self.0.len() >= MOST_CANDIDATES {

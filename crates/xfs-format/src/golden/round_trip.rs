@@ -1,5 +1,5 @@
-//! Checks that structures that mkfs.xfs and the kernel wrote encode to the same bytes after
-//! decoding.
+//! Decodes structures that mkfs.xfs and the kernel wrote, encodes them again, and checks that the
+//! bytes are the same.
 
 use std::vec;
 use std::vec::Vec;

@@ -117,7 +117,8 @@ const fn counts_intents(kind: TransactionKind) -> bool {
 }
 
 /// Returns the number of log bytes of a transaction that sets the largest attribute that fits an
-/// attribute leaf. `is_old` selects the way in which kernels without parent pointers count.
+/// attribute leaf. `is_old` selects the way in which kernels without parent pointers count log
+/// bytes.
 #[doc(alias = "xfs_log_calc_max_attrsetm_res")]
 fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let geometry = reservations.geometry;

@@ -167,8 +167,9 @@ impl Server {
         Ok(())
     }
 
-    /// Returns whether a request must remove set-ID bits although it lacks the flag for that. The
-    /// kernel's rule depends on `CAP_FSETID`, and requests do not tell whether the caller has it.
+    /// Returns whether the server must remove the set-ID bits for a request that lacks the flag for
+    /// their removal. The kernel's rule depends on `CAP_FSETID`, and requests do not tell whether
+    /// the caller has this capability.
     fn loses_set_ids(&self, request: &Request<'_>, file: &File) -> bool {
         if !self.is_checking() {
             return request.uid() != 0;

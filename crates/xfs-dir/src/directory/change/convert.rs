@@ -114,7 +114,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Converts the leaf form to the node form: the only leaf becomes the root of a btree. Returns
-    /// the path to the leaf for `hash`, which is that leaf.
+    /// the path to this leaf. `hash` belongs in it, because there is no other leaf.
     pub(super) fn leaf_to_node(
         &mut self,
         leaf: &S::Block,

@@ -110,7 +110,8 @@ impl HashRun {
     }
 }
 
-/// The end of a run to which the entries that are not stale are moved.
+/// The side of a run of index entries, its start or its end, to which the entries that are not
+/// stale are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CompactTo {
     Start,
