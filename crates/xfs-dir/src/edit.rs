@@ -8,7 +8,8 @@
 
 use std::ops::Range;
 
-/// The bytes of a block that its transaction may change, and the ranges changed.
+/// The bytes of a metadata block, which a transaction changes, and the ranges that have changed so
+/// far.
 pub(crate) struct BlockEdit<'b> {
     bytes: &'b mut [u8],
     touched: TouchedRanges,

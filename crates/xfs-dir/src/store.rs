@@ -79,7 +79,7 @@ pub(crate) trait ForkStore {
     fn address(&self, block: &Self::Block) -> DiskAddr;
     /// Calls `look` with the contents of a block.
     fn view<R>(&self, block: &Self::Block, look: impl FnOnce(&[u8]) -> R) -> R;
-    /// Calls `change` with an edit of a block, and logs the ranges that it changes.
+    /// Calls `change` with an edit of a block, and logs the ranges that `change` has changed.
     fn edit<R>(&mut self, block: &Self::Block, change: impl FnOnce(&mut BlockEdit<'_>) -> R) -> R;
 
     /// Returns the address of a block in the fork, for error messages.

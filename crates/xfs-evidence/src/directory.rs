@@ -61,7 +61,7 @@ pub struct DirectoryEvidence {
     pub map: ForkEvidence,
     /// The damages that were found while the directory was read.
     pub damages: Vec<Damage>,
-    /// Whether all entries of a short form were read although a field of it is damaged.
+    /// Whether all entries of a short form were read although a field of the short form is damaged.
     is_complete: bool,
 }
 
@@ -431,7 +431,7 @@ struct FoundBytes<'a> {
 
 /// Returns the offset at which the records of a data block end. This is the end of the block, or
 /// the start of the index in a block of the block form. If the tail states an impossible number of
-/// index entries, it is the end of the block.
+/// index entries, the result is the end of the block.
 fn records_end(bytes: &[u8]) -> usize {
     let is_block_form =
         bytes.first_chunk().is_some_and(|magic| u32::from_be_bytes(*magic) == BLOCK_MAGIC);

@@ -33,9 +33,9 @@ const MOST_DAMAGES: usize = 1 << 10;
 /// A range of blocks of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileRange {
-    /// The first block.
+    /// The first block of the range.
     pub start: FileBlock,
-    /// The block after the last one.
+    /// The block after the last one of the range.
     pub end: FileBlock,
 }
 

@@ -230,9 +230,9 @@ fn copies_of(device: &dyn BlockDevice, superblock: &Superblock) -> Vec<Copy> {
         .collect()
 }
 
-/// Finds the copies of one volume on the device. Looks for them where the sizes in the primary put
-/// them, and if none is there, searches for them. Returns the copies, and whether another volume
-/// has an equal claim to the device.
+/// Finds the copies of one volume on the device. Looks for them where the sizes in `primary`, the
+/// superblock in the first sector, put them. If none is there, searches the device for them.
+/// Returns the copies, and whether the device may belong to another volume as well.
 fn search(device: &dyn BlockDevice, primary: Option<&Copy>) -> (Vec<Copy>, bool) {
     let by_primary = primary.map(|copy| copies_of(device, &copy.superblock));
     if let Some(copies) = by_primary.filter(|copies| !copies.is_empty()) {

@@ -36,7 +36,7 @@ pub enum FoundBlock {
     },
     /// An inode that states the number of its own location.
     Inode {
-        /// Whether the mode is 0.
+        /// Whether the inode is free, which means that its mode is 0.
         is_free: bool,
     },
     /// A data block of a directory.

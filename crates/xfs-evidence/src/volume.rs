@@ -22,9 +22,9 @@ const MOST_UNREAD: usize = 1 << 16;
 /// A range of bytes on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteRange {
-    /// The first byte.
+    /// The first byte of the range.
     pub start: u64,
-    /// The byte after the last one.
+    /// The byte after the last one of the range.
     pub end: u64,
 }
 
@@ -206,8 +206,8 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Returns the context of verifiers. The head of the log is unknown, because a damaged log says
-    /// nothing about other structures.
+    /// Returns the facts about the volume that every verifier gets. The head of the log is unknown,
+    /// because a damaged log says nothing about other structures.
     pub(crate) const fn context(&self) -> VerifyContext<'a> {
         VerifyContext { geometry: self.geometry(), log_head: None }
     }

@@ -75,10 +75,10 @@ const _: () = assert!(size_of::<ExtentDisk>() == 16);
 #[doc(alias = "xfs_bmbt_irec")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
-    /// The first block in the fork.
+    /// The file block at which the extent starts.
     #[doc(alias = "br_startoff")]
     pub file_block: FileBlock,
-    /// The first block on the volume.
+    /// The block of the volume at which the extent starts.
     #[doc(alias = "br_startblock")]
     pub start: FsBlock,
     /// Number of blocks.

@@ -135,7 +135,7 @@ pub struct Rmap {
     pub count: u32,
     /// The owner of the extent.
     pub owner: RmapOwner,
-    /// Offset of the first block in the fork; 0 for all blocks other than file contents.
+    /// Offset of the extent's first block in the fork; 0 for all blocks other than file contents.
     pub offset: FileBlock,
     /// The use of the blocks by the owner.
     pub flags: RmapFlags,

@@ -56,13 +56,13 @@ pub enum MountError {
     /// io_uring was requested, but rings cannot be created.
     #[error("io_uring: {source}")]
     Rings {
-        /// The error of the system.
+        /// The error of creating a ring.
         source: io::Error,
     },
     /// The server must check permissions, but cannot look up the rights of its callers.
     #[error("nodefault_permissions: /proc: {source}")]
     Callers {
-        /// The error of the system.
+        /// The error of opening /proc or of starting the helper thread.
         source: io::Error,
     },
     /// The server must check permissions. But another program has made the mount, and that program
@@ -77,7 +77,7 @@ pub enum MountError {
     Failed {
         /// The step or the object that failed.
         what: String,
-        /// The error of the system.
+        /// The error that the system returned.
         source: io::Error,
     },
 }

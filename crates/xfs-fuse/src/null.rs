@@ -29,7 +29,7 @@ struct Files {
     removed: AtomicU64<Object>,
 }
 
-/// A server that does no work.
+/// A server for benchmarks that only keeps counters for its directories, and stores no data.
 #[derive(Clone)]
 pub struct Null {
     directories: Arc<[CachePadded<Files>]>,

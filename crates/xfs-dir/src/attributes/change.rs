@@ -166,8 +166,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Ok(())
     }
 
-    /// Removes an attribute, if it exists, and inserts another one with the same hash, in the
-    /// leaves. Returns the blocks of the old value. The removal and the insertion are in the
+    /// In the leaves, removes an attribute, if it exists, and inserts another one with the same
+    /// hash. Returns the blocks of the old value. The removal and the insertion are in the
     /// transaction of the store (I1: no crash sees half of the change).
     pub(crate) fn exchange(
         &mut self,

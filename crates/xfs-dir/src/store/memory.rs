@@ -79,7 +79,7 @@ impl MemoryFork {
         self.local.is_some()
     }
 
-    /// Returns the blocks of this kind, with their file blocks, in file order.
+    /// Returns the blocks of this kind in file order, each as its first file block and its bytes.
     pub(crate) fn blocks_of(&self, kind: BlockKind) -> Vec<(FileBlock, Vec<u8>)> {
         let chosen = self.blocks.values().filter(|block| block.kind == kind);
         chosen.map(|block| (block.at, block.bytes.borrow().clone())).collect()

@@ -135,7 +135,7 @@ fn changes_on_a_full_volume_are_refused_whole() {
     check_full(39, 60 << 20, "-b size=1024 -n parent=1,size=65536 -l size=22m");
 }
 
-/// Finishes the intents that a crash has left open.
+/// Finishes the intents in `open`, which a crash has left open, as recovery does at a mount.
 fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
     let mut captured = Vec::new();
     for intent in open {

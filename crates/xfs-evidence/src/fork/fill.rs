@@ -14,9 +14,9 @@ use xfs_format::{FileBlock, FsBlock};
 use super::{FileRange, ForkEvidence};
 
 impl ForkEvidence {
-    /// Adds the parts of extents from another source, such as the reverse map, that map file blocks
-    /// without an extent so far. These file blocks are then no longer missing. Of two new extents
-    /// that overlap, the first wins.
+    /// Adds extents from another source, such as the reverse map, for the file blocks that have no
+    /// extent so far. These file blocks are then no longer missing. Of two new extents that
+    /// overlap, the first wins.
     pub fn fill(&mut self, more: &[Extent]) {
         let extents = std::mem::take(&mut self.extents).into_iter();
         let mut map: BTreeMap<FileBlock, Extent> =

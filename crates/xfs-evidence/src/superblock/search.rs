@@ -30,13 +30,13 @@ const SEARCH_STEP: usize = 1024;
 /// The largest number of copies with different contents whose groups are read.
 const MOST_CANDIDATES: usize = 64;
 
-/// The result of the search: a copy, and whether another volume has an equal claim to the device.
+/// The result of the search: a copy, and whether the device may belong to another volume as well.
 pub(super) struct Found {
     pub(super) copy: Copy,
     pub(super) has_rival: bool,
 }
 
-/// A copy of a superblock, and the groups that agree with the copy.
+/// A copy of a superblock, and the groups whose headers agree with the copy.
 struct Candidate {
     copy: Copy,
     witnesses: Witnesses,

@@ -150,7 +150,7 @@ const _: () = assert!(size_of::<AttrLeafEntryDisk>() == 8);
 const HEADER_BYTES_V4: usize = size_of::<DaLinksDisk>() + size_of::<AttrLeafFieldsDisk>();
 const LOCAL_HEAD: usize = size_of::<LocalHeadDisk>();
 const REMOTE_HEAD: usize = size_of::<RemoteHeadDisk>();
-/// Number of bytes that a remote name takes beyond its fields (I3).
+/// Number of bytes that a name with a remote value takes beyond its fields (I3).
 const REMOTE_PADDING: usize = 2;
 
 /// A leaf of attributes, borrowed from its buffer.

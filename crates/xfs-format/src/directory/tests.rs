@@ -3,7 +3,8 @@
 use super::{Cookie, EntryType, INDEX_OFFSET, name_hash, name_is_sound};
 use crate::inode::FileType;
 
-/// Computes the hash by its definition, one byte at a time.
+/// Computes the hash of a name by the definition of the hash, one byte at a time. The tests compare
+/// the faster function with it.
 fn slow_hash(name: &[u8]) -> u32 {
     name.iter().fold(0_u32, |hash, byte| u32::from(*byte) ^ hash.rotate_left(7))
 }

@@ -39,7 +39,7 @@ pub struct RealtimeGeometry {
     pub start: u64,
 }
 
-/// A block of the realtime section, by its group.
+/// A block of the realtime section: its group, and its number in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealtimeBlock {
     /// The realtime group; 0 in a section without groups.

@@ -111,7 +111,7 @@ pub struct AttrIntent<'a> {
     pub inode: InodeNumber,
     /// The generation of the inode. Only operations on parent pointers use it.
     pub generation: u32,
-    /// The operation.
+    /// The change of the attribute that the intent requests.
     pub operation: AttrOperation,
     /// The flags of the attribute's namespace, and the mark of an incomplete attribute.
     pub filter: u32,

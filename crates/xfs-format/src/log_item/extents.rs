@@ -52,7 +52,7 @@ pub struct RmapExtent {
     pub owner: u64,
     /// The first block of the extent.
     pub start: FsBlock,
-    /// Offset of the first block in the owner's fork.
+    /// Offset of the extent's first block in the owner's fork.
     pub offset: FileBlock,
     /// Number of blocks.
     pub length_blocks: u32,
@@ -68,7 +68,7 @@ pub struct MapExtent {
     pub inode: InodeNumber,
     /// The first block of the extent.
     pub start: FsBlock,
-    /// Offset of the first block in the fork.
+    /// Offset of the extent's first block in the fork.
     pub offset: FileBlock,
     /// Number of blocks.
     pub length_blocks: u32,
@@ -120,7 +120,7 @@ pub struct RefcountExtent {
     pub start: FsBlock,
     /// Number of blocks.
     pub length_blocks: u32,
-    /// The action, as bits.
+    /// The action of the intent, as bits.
     pub flags: u32,
 }
 
@@ -204,7 +204,7 @@ fn read_header(header: &[u8], order: HostOrder) -> Option<(u32, u64)> {
 #[doc(alias = "done item")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntentDone {
-    /// The kind of completion.
+    /// The kind of the completion item.
     pub kind: ItemKind,
     /// The identifier of the intent that is completed.
     pub id: u64,

@@ -73,7 +73,7 @@ impl LoggedFields {
 pub struct InodeFormat {
     /// Number of regions of the item: 2, plus one for each logged fork.
     pub regions: u16,
-    /// The logged parts.
+    /// The parts of the inode that are logged.
     pub fields: LoggedFields,
     /// Length in bytes of the region with the attribute fork.
     pub attr_bytes: u16,

@@ -116,8 +116,8 @@ fn free_blocks_verify_and_never_panic() {
     assert_eq!(block.with(52, &[0xff; 4]).verify(), Err(past.into()));
 }
 
-/// Checks that the verifier refuses a copy of `block` with `bytes` at `offset`, because of the
-/// check `expected`.
+/// Writes `bytes` to a copy of `block` at `offset`, and checks that the verifier refuses the copy
+/// with the failed check `expected`.
 fn check_entry(block: &Block, offset: usize, bytes: &[u8], expected: DirectoryCheck) {
     assert_eq!(block.with(offset, bytes).verify(), Err(expected.into()), "offset {offset}");
 }

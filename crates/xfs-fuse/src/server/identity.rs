@@ -23,7 +23,7 @@ pub const IMAGE_ATTRIBUTE: &str = "ferroxfs.image";
 /// requested shutdown.
 pub const ACCESS_ATTRIBUTE: &str = "ferroxfs.access";
 
-/// The serving process and the file that it serves.
+/// The process that serves the mount, and the file that contains the volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Identity {
     namespace: Option<u64>,

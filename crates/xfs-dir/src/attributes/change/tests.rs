@@ -277,7 +277,8 @@ fn change_of_damaged_attributes_ends() {
     assert!(errors > 5 && damaged > 200, "{errors} errors after {damaged} changes");
 }
 
-/// Compares hashes with known values. The hash is part of the disk form, so it must never change.
+/// Compares hashes of parent pointers with known values. The hash is part of the disk form, so it
+/// must never change.
 #[test]
 fn hash_of_a_parent_pointer_mixes_name_and_both_halves_of_the_inode_number() {
     let hash = |namespace, value: &[u8]| key(namespace, b"name", value).hash();

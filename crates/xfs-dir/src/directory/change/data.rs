@@ -30,7 +30,7 @@ pub(super) const fn length_of(name: &[u8]) -> usize {
 /// The byte range of a free record in the block.
 type Free = Range<usize>;
 
-/// The block's table of its longest free records, longest first.
+/// The table in the header of a data block that lists its longest free records, longest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BestFree {
     records: [(u16, u16); TABLE_SIZE],

@@ -96,8 +96,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(FreeSearch::New(hole.unwrap_or(blocks * self.free_capacity())))
     }
 
-    /// Checks only the last data block, where a growing directory has its room, to avoid a search
-    /// from the first block on. Returns `None` if the last data block has no room.
+    /// Looks for a free record of `length` bytes in the last data block only. A growing directory
+    /// has its room there, so a search from the first block on is avoided. Returns `None` if the
+    /// last data block has no room.
     fn find_free_at_end(
         &mut self,
         blocks: u64,

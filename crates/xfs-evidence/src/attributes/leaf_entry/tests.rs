@@ -47,8 +47,8 @@ fn leaf() -> (Vec<u8>, Vec<AttrLeafEntryDisk>) {
     (bytes, table)
 }
 
-/// Changes the table of the leaf, and compares the attributes that are read with the undamaged
-/// ones. `None` stands for an attribute that cannot be read.
+/// Changes the table of the leaf `leaf()` by `damage`, and compares the attributes that are then
+/// read with `expected`. `None` stands for an attribute that cannot be read.
 #[track_caller]
 fn check(damage: impl Fn(&mut [AttrLeafEntryDisk]), expected: &[Option<AttrEntry<'_>>]) {
     let (mut bytes, mut table) = leaf();

@@ -28,8 +28,8 @@ fn form() -> Vec<u8> {
     form
 }
 
-/// Sets a byte of the form, and compares the names that are found and the number of unreadable
-/// records with the expected ones.
+/// Sets one byte of the short form, and compares the names that are then found, and the number of
+/// unreadable records, with the expected ones.
 #[track_caller]
 fn check(offset: usize, byte: u8, expected: &[&[u8]], unreadable: u64) {
     let mut form = form();
