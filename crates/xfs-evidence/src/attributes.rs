@@ -35,7 +35,7 @@ const MOST_DAMAGES: usize = 1 << 10;
 /// An attribute that was found in a damaged inode or in its attribute fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundAttribute {
-    /// The namespace; never [`Namespace::Parent`].
+    /// The namespace, which is never [`Namespace::Parent`].
     pub namespace: Namespace,
     /// The name without a prefix.
     pub name: Box<[u8]>,

@@ -118,7 +118,7 @@ impl Evidence<'_> {
     }
 }
 
-/// Passes the transactions of all runs of records to `take`, the oldest run first. A run is a
+/// Passes to `take` the transactions of all runs of records, the oldest run first. A run is a
 /// sequence of whole records without a gap. Returns the LSN of the first record of the run that
 /// ends at the head. Returns `None` if head and tail are unknown, if the newest record is damaged,
 /// or if too many blocks were read (`READS_PER_BLOCK`).

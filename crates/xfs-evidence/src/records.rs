@@ -71,7 +71,7 @@ impl Evidence<'_> {
         Ok(kind.verify(bytes, at, &self.context())?)
     }
 
-    /// Passes the records of one btree of a group to `on_record`, in the order of the btree. The
+    /// Passes to `on_record` the records of one btree of a group, in the order of the btree. The
     /// root is taken from the group's header, which must be sound.
     ///
     /// Records of leaves that fail a check are passed as [`Trust::Doubtful`], as far as each of

@@ -383,8 +383,8 @@ pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
     fork_after(core_bytes(bytes), bytes, core, kind)
 }
 
-/// Returns the bytes of a fork as [`fork`] does, of an inode that may be damaged. The caller passes
-/// the length of a core on the volume, because the version in the inode may be wrong.
+/// Returns the bytes of a fork as [`fork`] does, but for an inode that may be damaged. The caller
+/// passes the length of a core on the volume, because the version in the inode may be wrong.
 #[must_use]
 pub fn fork_after<'a>(
     core_bytes: usize,

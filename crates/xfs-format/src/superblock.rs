@@ -472,7 +472,7 @@ pub(crate) fn seal_logged(sector: &mut [u8], lsn: Lsn) {
     seal(sector);
 }
 
-/// Stores the checksum over the whole sector in the superblock.
+/// Computes the checksum of the whole sector and stores it in the superblock.
 ///
 /// # Panics
 ///

@@ -43,8 +43,9 @@ pub(crate) struct MemoryFork {
     edits: u64,
 }
 
-/// Returns a geometry like that of the golden image, but with many large groups and with these
-/// sizes: base-2 logarithms of the bytes in a block, and of the blocks in a directory block.
+/// Returns a geometry like that of the golden image, but with many large groups and with other
+/// block sizes. The arguments are base-2 logarithms: of the bytes in a block, and of the blocks in
+/// a directory block.
 pub(crate) fn geometry(block_log: u8, directory_block_log: u8) -> Geometry {
     let mut geometry = golden().geometry();
     geometry.block_size = 1 << block_log;

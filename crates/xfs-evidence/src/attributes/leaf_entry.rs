@@ -45,9 +45,9 @@ pub(super) fn entries<'a>(leaf: &AttrLeaf<'a>, trust: Trust) -> Vec<Option<LeafE
     .collect()
 }
 
-/// Returns whether an entry can be believed. Its stored hash must be the hash of its name. If only
-/// the stored hash is damaged, the entry is believed too: the stored hash is then out of order
-/// among its neighbours, and the hash of the name is in order.
+/// Returns whether an entry can be believed: its stored hash is the hash of its name, or only the
+/// stored hash is damaged. In the second case, the stored hash is out of order among the hashes of
+/// the neighbouring entries, and the hash of the name is in order.
 fn is_believed(entry: &AttrEntry<'_>, hashes: &[u32], index: usize) -> bool {
     let Some(hash) = hash_of(entry) else { return false };
     let stored = hashes.get(index).copied();

@@ -124,8 +124,8 @@ impl<'a> FreeBlock<'a> {
         self.owner
     }
 
-    /// Returns the index of the data block whose length is stored first in this block. The index
-    /// counts directory blocks.
+    /// Returns the index of the first data block for which this block stores the length of the
+    /// longest free record. The index counts directory blocks.
     #[must_use]
     pub fn first_data_block(&self) -> u32 {
         self.fields.first.get()

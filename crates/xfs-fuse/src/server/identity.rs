@@ -1,5 +1,5 @@
-//! Extended attributes of the root with which a mount describes itself. They are in no namespace of
-//! XFS, are never listed and cannot be set, so that no program copies them.
+//! Extended attributes of the root directory, with which a mount describes itself. They are in no
+//! namespace of XFS, are never listed and cannot be set, so that no program copies them.
 //!
 //! Owns: the names and values of these attributes. Does **not** own: the programs that read them,
 //! which look for the serving process and for unsaved data before they end that process.

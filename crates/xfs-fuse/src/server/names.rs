@@ -201,7 +201,8 @@ impl Server {
     }
 
     /// Stores the node of a file that has no name any more, for programs that have the file open.
-    /// Does nothing if the file has another name. The caller has just removed a name of the file.
+    /// Does nothing if the file has another name. Must be called after a name of the file was
+    /// removed.
     fn keep_unnamed(&self, node: Node) -> Result<(), Errno> {
         if node.metadata().nlink == 0 {
             self.unlinked.keep(self.node_of(node.number()), self.with_all_rights(node)?);

@@ -80,8 +80,8 @@ impl BestFree {
         true
     }
 
-    /// Inserts a record into the table by its length. If the table is full, the shortest record
-    /// drops out.
+    /// Inserts a free record into the table at the place that its length gives. If the table is
+    /// full, the shortest record drops out.
     fn insert(&mut self, free: &Free) {
         let new = (free.start as u16, free.len() as u16);
         let [first, second, third] = self.records;

@@ -27,7 +27,8 @@ const USED: usize = offset_of!(FreeHeaderDisk, used);
 struct FreeSlot {
     at: FileBlock,
     index: usize,
-    /// The index of the data block whose length comes first in this block of the free-space index.
+    /// The index of the first data block for which this block of the free-space index stores a
+    /// length.
     first: u64,
 }
 

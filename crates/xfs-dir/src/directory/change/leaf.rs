@@ -1,7 +1,7 @@
-//! Edits of one leaf of a directory's hash index: the only leaf of a leaf form, or a leaf below
-//! nodes.
+//! Edits of one leaf of a directory's hash index: the only leaf of a directory in leaf form, or a
+//! leaf below nodes.
 //!
-//! Owns: entries and counts, and the best free lengths at the end of an only leaf. A best free
+//! Owns: entries and counts, and the best free lengths at the end of the only leaf. A best free
 //! length is the length of the longest free record of one data block. Does **not** own the choice
 //! of the leaf, or the tree above.
 
@@ -19,7 +19,7 @@ const COUNT: usize = offset_of!(LeafHeaderDisk, count);
 const STALE: usize = offset_of!(LeafHeaderDisk, stale);
 const BASE: usize = size_of::<LeafHeaderDisk>();
 /// Number of bytes in the count of best free lengths, which is at the end of the only leaf of a
-/// leaf form.
+/// directory in leaf form.
 const TAIL: usize = size_of::<u32>();
 
 /// Returns the number of entries that fit in a leaf below nodes.

@@ -66,8 +66,8 @@ fn verify_entry(
 }
 
 /// Checks the index of the block form. The caller has found each of the `entries` entries in the
-/// index. The index is therefore exact if exactly `entries` of its entries are not stale (I3 of
-/// `data`).
+/// index. The index is therefore exact if exactly `entries` of the index entries are not stale (I3
+/// of `data`).
 fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryCheck> {
     let Some((index, tail)) = block.index else { return Ok(()) };
     let stale = leaf::verify_order(index)?;
@@ -83,8 +83,8 @@ fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryChec
     block.parse_parent().map(|_| ())
 }
 
-/// The state of a comparison of the best free table with the free records. The records are visited
-/// in the order of the block (I2 of `data`).
+/// The state of the comparison of a block's table of longest free records ("best free") with its
+/// free records. The free records are visited in the order of the block (I2 of `data`).
 struct FreeTable {
     best: [(u16, u16); 3],
     seen: [bool; 3],
