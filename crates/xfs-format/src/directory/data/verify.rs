@@ -66,8 +66,8 @@ fn verify_entry(
 }
 
 /// Checks the index of the block form. The caller has found each of the `entries` entries in the
-/// index. The index is therefore exact if exactly `entries` of the index entries are not stale (I3
-/// of `data`).
+/// index. The index is therefore exact if exactly `entries` of its entries are not stale.
+/// See I3 of `data`.
 fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryCheck> {
     let Some((index, tail)) = block.index else { return Ok(()) };
     let stale = leaf::verify_order(index)?;
