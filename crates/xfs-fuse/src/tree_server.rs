@@ -23,7 +23,7 @@ use crate::{Checks, Settings};
 const VALID_SECONDS: u64 = 365 * 24 * 3600;
 /// Length of the longest file name in bytes.
 const NAME_BYTES: u32 = 255;
-/// Number of cookies that `.` and `..` use.
+/// Number of directory positions (cookies) that the entries `.` and `..` take.
 const DOTS: u64 = 2;
 /// Alignment of entries, in bytes.
 const ALIGNMENT: usize = 8;

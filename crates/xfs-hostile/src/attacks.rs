@@ -15,7 +15,7 @@ use xfs_testkit::Image;
 
 use crate::forge::Forge;
 
-/// The required outcome of an attack.
+/// The result that reading the image of an attack must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The volume is not opened.
@@ -34,7 +34,7 @@ pub enum Outcome {
 pub struct Attack {
     /// The forged property of the image, as a title in test output.
     pub name: &'static str,
-    /// The required outcome.
+    /// The result that reading the image must have.
     pub outcome: Outcome,
     forge: fn(&mut Forge),
 }

@@ -1,8 +1,8 @@
 //! The fuzz targets of the programs for damaged volumes: the checker, the readers that continue
 //! past damage, planning of repairs, and salvage.
 //!
-//! Owns: the changes of an image, with and without a right checksum. Does **not** own: the choice
-//! of the changed field, which [`volume`](crate::volume) makes.
+//! Owns: changing an image, with and without recomputing the checksums. Does **not** own: the
+//! choice of the changed field, which [`volume`](crate::volume) makes.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -359,7 +359,8 @@ pub fn random_input(prng: &mut Prng) -> Vec<u8> {
     (0..changes).flat_map(change).collect()
 }
 
-/// Changes one field of a structure, and recomputes the checksum if `reseals` is set.
+/// Changes one field of a structure, as `change` describes it. If `reseals` is `true`, also
+/// recomputes the checksum of the structure.
 pub(crate) fn apply(image: &mut Image, change: &[u8; 12], reseals: bool) {
     let [s0, s1, o0, o1, value @ ..] = *change;
     let all = seeds::all();

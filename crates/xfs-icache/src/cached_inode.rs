@@ -86,7 +86,7 @@ struct State {
     marks: u32,
     phase: Phase,
     keep: Keep,
-    /// Whether a lookup took the inode since reclaim last swept over it.
+    /// Whether a lookup has taken a reference since reclaim last swept over the inode.
     referenced: bool,
     /// Whether the inode was made without a name, and has never had a name.
     awaits_name: bool,
@@ -349,8 +349,8 @@ impl<K: InodeKind> CachedInode<K> {
         true
     }
 
-    /// Starts the eviction of the inode, if it has no reference. Returns whether the eviction was
-    /// started.
+    /// Starts the eviction of the inode, if it has no reference. Returns `Evicted` if so, and
+    /// `Stays` otherwise.
     pub(crate) fn evict(&self) -> SweepOutcome {
         self.leave(&mut self.state.lock())
     }

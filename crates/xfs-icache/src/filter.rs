@@ -18,7 +18,7 @@ pub enum Tag {
 pub enum WalkFilter {
     /// All cached inodes, except those that are being evicted or freed.
     Cached,
-    /// Inodes that have a reference already.
+    /// Shows only inodes that already have a reference.
     #[doc(alias = "INO_ITER_REFERENCED")]
     Referenced,
     /// Files with buffered bytes, or with preallocated blocks past their end.

@@ -96,11 +96,12 @@ impl<K: InodeKind> Order<K> {
     }
 }
 
-/// The outcome of an insertion: whether another inode was in the slot, and whether it was replaced.
+/// The outcome of an insertion: whether the slot already held an inode, and whether that inode was
+/// replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupancy {
     Vacant,
-    /// Another inode had the slot, and was replaced.
+    /// The slot held an inode, which the new inode has replaced.
     Replaced,
     /// Another inode has the slot and stays. The new inode was not inserted.
     Occupied,
@@ -291,8 +292,10 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Inserts an inode. If the slot holds another inode, `replaces` decides whether that inode is
-    /// replaced.
+    /// Inserts the inode that `make` creates into the slot for the number `inode`. If a cached
+    /// inode is in the slot already, it is replaced if `replaces` returns `true` for it, and stays
+    /// otherwise. Returns the inode that `make` created, and whether the slot was vacant, replaced
+    /// or occupied.
     pub(crate) fn insert(
         &self,
         inode: u32,

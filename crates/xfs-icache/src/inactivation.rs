@@ -14,7 +14,7 @@ use xfs_sync::{AtomicBool, Condvar, Mutex, Ordering, Slot, Slots, Volume};
 use crate::cached_inode::CachedInode;
 use crate::kind::InodeKind;
 
-/// Queue length, in inodes, above which an operation that begins shortens the queue.
+/// The number of queued inodes above which each new operation first frees some of them.
 const THROTTLE: usize = 256;
 /// The most inodes that one operation frees. A caller that releases many inodes at once leaves them
 /// to the background thread, so that no later operation waits for all of them. An operation adds
@@ -88,7 +88,7 @@ impl<K: InodeKind> InactivationQueue<K> {
         self.free_of(self.queues.mine(), free)
     }
 
-    /// Frees all queued inodes.
+    /// Frees the inodes of all queues on disk.
     pub(crate) fn free_all(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         for queue in self.queues.iter() {
             while self.free_of(queue, &free) {}

@@ -364,8 +364,8 @@ impl<S: Store> InodeCache<S> {
         self.inactivation.take_failure()
     }
 
-    /// Frees all queued inodes, and waits until other threads have freed the inodes that they took
-    /// from the queues.
+    /// Frees the inodes of all queues on disk, and waits until other threads have freed the inodes
+    /// that they took from the queues.
     pub fn drain(&self) {
         self.inactivation.drain(|entry| self.free(entry));
     }

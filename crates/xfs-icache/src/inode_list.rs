@@ -56,7 +56,8 @@ impl<K: InodeKind> InodeList<K> {
         }
     }
 
-    /// Makes one step of a walk. Calls `visit` without the lock: references keep the inodes in
+    /// Makes one step of a walk: calls `visit` with the inodes of the list from `cursor` on, at
+    /// most `STEP_INODES`. The list is not locked meanwhile, because references keep the inodes in
     /// memory.
     pub(crate) fn visit(&self, cursor: u64, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let found = self.0.lock().from(cursor);

@@ -129,8 +129,9 @@ impl<S: Store> PerCpuRefs<S> {
         Some(made)
     }
 
-    /// Notes that a file is opened by a direct reference. Once threads of several processor slots
-    /// have opened the file, its references are counted by slot.
+    /// Notes that this thread has opened the file of `entry`, with a reference that is counted in
+    /// the cached inode itself. Once threads of several processor slots have opened the file, its
+    /// references are counted separately for each slot.
     pub fn note_open(&self, entry: &CachedInode<S::Kind>) {
         entry.locks().note_opener(self.slots.my_number());
     }

@@ -85,7 +85,8 @@ impl RightsHint {
         self.word.store(changes | KNOWN | u64::from(rights.mode), Ordering::Release);
     }
 
-    /// Makes owner, group and mode unknown. The caller holds the exclusive latch of the directory.
+    /// Drops the cached owner, group and mode, so that they are unknown. The caller holds the
+    /// exclusive latch of the directory.
     pub(crate) fn forget(&self) {
         let word = self.word.load(Ordering::Relaxed);
         let changes = word & !(ONE_CHANGE - 1);

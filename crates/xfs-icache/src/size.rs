@@ -15,7 +15,7 @@ const MOST_BATCH: u64 = 1024;
 /// inodes can be wrong by one batch for each slot.
 const MOST_BATCH_OF_MANY: u64 = 256;
 
-/// The most inodes that one call evicts.
+/// The most inodes that one call of reclaim evicts.
 const MOST_AT_ONCE: u64 = 512;
 
 #[derive(Default)]

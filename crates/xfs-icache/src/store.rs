@@ -53,10 +53,10 @@ pub trait Store: Send + Sync {
         put: impl FnOnce(Arc<InodeOf<Self>>) -> R,
     ) -> Result<Option<R>>;
 
-    /// Of the wanted inodes, reads those whose latch can be acquired in shared mode without
-    /// waiting, and passes them to `put` together. Meanwhile no thread makes or frees an inode of
-    /// those numbers. Damaged and freed inodes are left out. `None`: a chunk of the group was freed
-    /// after `wanted` was made.
+    /// Reads those `wanted` inodes whose latch can be acquired in shared mode without waiting, and
+    /// passes them to `put` together. Meanwhile no thread makes or frees an inode of those numbers.
+    /// Damaged and freed inodes are left out. `None`: a chunk of the group was freed after `wanted`
+    /// was made.
     fn load_together<R>(
         &self,
         wanted: BulkRequest,
@@ -66,7 +66,8 @@ pub trait Store: Send + Sync {
     /// Frees an inode on disk that has neither a name nor a reference.
     fn inactivate(&self, inode: &Arc<InodeOf<Self>>) -> Result<()>;
 
-    /// Returns the error for a corrupt volume: an inode that is in use was allocated again.
+    /// Returns the error that reports a corrupt volume because inode `number`, which is still in
+    /// use, was allocated again.
     fn in_use(&self, number: InodeNumber) -> Error;
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Location<'a> {
     /// The range is stored in the file from this byte on.
     Stored(&'a SharedDevice, u64),
     /// The range is in a block that is not stored as plain bytes, such as a compressed one.
-    /// [`BlockMap::read_encoded`] reads it. The value has a meaning only for the map.
+    /// [`BlockMap::read_encoded`] reads it. Only the map knows the meaning of the number.
     Encoded(u64),
 }
 

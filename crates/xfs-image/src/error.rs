@@ -31,7 +31,7 @@ pub enum ImageError {
     /// The image needs another file, which is not opened.
     #[error("needs the {role} {name:?}, which {refusal}")]
     Neighbour {
-        /// The use that the image makes of the other file.
+        /// The purpose for which the image names the other file.
         role: FileRole,
         /// The name of the other file, as the image has it.
         name: String,
@@ -86,7 +86,7 @@ pub enum NeighbourRefusal {
     /// The file is already in the chain of images: it is this image, or one that is built on this
     /// image.
     Loop,
-    /// The chain of images is longer than the limit.
+    /// The chain of images, each with the next one as its backing file, is longer than the limit.
     TooDeep,
     /// The file cannot be opened.
     Device(Box<DeviceError>),

@@ -94,7 +94,7 @@ fn part_of(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> 
 pub(crate) enum NewMapping {
     /// The range becomes a hole.
     Hole,
-    /// The range is mapped to these blocks.
+    /// The range is mapped to these blocks of the volume.
     Blocks {
         /// The block of the volume to which the first block of the range is mapped.
         start: FsBlock,

@@ -90,8 +90,8 @@ impl Fork {
         })
     }
 
-    /// Decodes the used bytes of a fork as [`decode_room`](Self::decode_room) does, but copies the
-    /// bytes only where necessary.
+    /// Decodes `bytes`, the used bytes of a fork, as [`decode_room`](Self::decode_room) does, but
+    /// copies the bytes only where necessary.
     pub(crate) fn from_bytes(
         bytes: ForkBytes,
         core: &InodeCore,

@@ -18,14 +18,14 @@ use xfs_format::Geometry;
 use xfs_format::extent::{EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES};
 use xfs_format::inode::{FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore};
 
-/// Number of children in the smallest root that a data fork must have room for.
+/// The number of children for which the root of a data fork's btree has room at least.
 #[doc(alias = "MINDBTPTRS")]
 const DATA_ROOT_CHILDREN: usize = 3;
-/// Number of children in the smallest root that an attribute fork must have room for.
+/// The number of children for which the root of an attribute fork's btree has room at least.
 #[doc(alias = "MINABTPTRS")]
 const ATTR_ROOT_CHILDREN: usize = 2;
-/// The default size of the data fork in an inode that has an attribute fork, as the number of
-/// children that a btree root in the data fork can have.
+/// The default size of the data fork in an inode that has an attribute fork. It is given as the
+/// number of children for which a btree root of this size has room.
 const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
 /// In inodes shorter than this number of bytes, a new attribute fork is as small as possible: a
 /// root of two children.
@@ -52,7 +52,7 @@ pub(crate) fn fork_bytes(core: &InodeCore, kind: ForkKind, geometry: &Geometry) 
     }
 }
 
-/// Returns the number of children for which a root in a fork of `bytes` bytes has room.
+/// Returns the number of children that a btree root of `bytes` bytes has room for.
 pub(crate) const fn root_capacity(bytes: usize) -> usize {
     bytes.saturating_sub(EXTENT_ROOT_HEADER_BYTES) / EXTENT_BYTES
 }

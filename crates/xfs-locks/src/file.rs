@@ -33,7 +33,7 @@ pub type SlotTally = CachePadded<OpenTally>;
 /// Whether a request waits if a lock or lease of another owner blocks it.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait<'a> {
-    /// The request fails with [`LockError::WouldBlock`].
+    /// The request does not wait: it fails with [`LockError::WouldBlock`].
     No,
     /// The request waits until it is granted, the waiter is cancelled, or the waiter's timeout
     /// expires.
@@ -297,8 +297,8 @@ impl<'a> FileLocks<'a> {
         begins
     }
 
-    /// Returns whether the caller may stop keeping the file in memory: it was kept for locks of
-    /// processes, and no process holds a lock any more.
+    /// Returns whether the caller may stop keeping the file in memory: it was kept because
+    /// processes had locks on it, and no process has one any more.
     #[must_use]
     pub fn end_keeping(self) -> bool {
         let Some(context) = self.locked() else { return false };

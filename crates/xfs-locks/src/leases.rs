@@ -31,12 +31,12 @@ pub enum LeaseKind {
     Layout,
 }
 
-/// The guarantee that a lease gives.
+/// The kind of a lease's guarantee to its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseMode {
-    /// A lease with the promise that no program has the file open for writing.
+    /// A read lease. As long as it is held, no program has the file open for writing.
     Read,
-    /// A lease with the promise that the file has no other open.
+    /// A write lease. As long as it is held, the file has no other open.
     Write,
 }
 

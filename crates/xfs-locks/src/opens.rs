@@ -116,7 +116,8 @@ impl LockWord {
         self.bits.load(Ordering::Acquire) & bits != 0
     }
 
-    /// Sets bits. The state that these bits announce must exist before.
+    /// Sets `bits`. The locks, leases or counts that these bits announce must exist before the
+    /// call.
     pub(crate) fn set(&self, bits: u32) {
         if self.bits.load(Ordering::Relaxed) & bits != bits {
             self.bits.fetch_or(bits, Ordering::Release);

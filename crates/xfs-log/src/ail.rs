@@ -43,9 +43,9 @@ use crate::state::LogState;
 /// The greatest number of items that a walk takes from the list at once.
 const BATCH_ITEMS: usize = 1024;
 
-/// In addition to the space that is needed, a push frees the size of the log divided by this
-/// number. That costs little: a walk that writes many items locks the list no more often than a
-/// walk that writes a few.
+/// A push of the AIL frees more log space than is needed: the size of the log divided by this
+/// number in addition. That costs little: a walk that writes many items locks the list no more
+/// often than a walk that writes a few.
 const AHEAD_SHARE: u64 = 16;
 
 /// The position of an item in the AIL: its LSN, and its index among the items at that LSN.

@@ -136,8 +136,8 @@ pub(crate) struct CilParts {
     pub(crate) health: Arc<Health>,
     /// The size in bytes at which a checkpoint is written even if no thread requests it.
     pub(crate) soft_bytes: u64,
-    /// The transaction number that checkpoint 0 would have in the log. Later checkpoints count from
-    /// it.
+    /// The number that a checkpoint 0 would have as a transaction in the log. Checkpoint n has this
+    /// number plus n.
     pub(crate) first_number: u32,
     /// Number of slots, normally one for each CPU. With one slot, all threads share a single list.
     pub(crate) slots: usize,

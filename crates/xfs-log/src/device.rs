@@ -106,7 +106,8 @@ impl LogDevice {
         self.geometry.length_blocks
     }
 
-    /// Returns the block number `count` blocks after `block`. Block 0 follows the last block.
+    /// Returns the block number that lies `count` blocks after `block` in the ring of the log:
+    /// block 0 follows the last block.
     #[must_use]
     pub fn advance(&self, block: u32, count: u32) -> u32 {
         let sum = u64::from(block) + u64::from(count);

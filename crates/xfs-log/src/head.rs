@@ -82,9 +82,10 @@ fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     Ok(past)
 }
 
-/// Returns whether the first cycle ends at `head`, and all blocks of cycle `newer` (the second one)
-/// may have been in flight together with the block at `head`. They may if their last one is no
-/// further from `head`, counted around the end of the log, than blocks can be in flight.
+/// Returns whether the first cycle ends at `head`, and all blocks of the second cycle, `newer`, may
+/// have been in flight together with the block at `head`. They may if the distance from `head` to
+/// the last of them, counted around the end of the log, is at most the number of blocks that can be
+/// in flight.
 fn is_in_flight(log: &LogDevice, head: u32, newer: u32) -> Result<bool> {
     if log.read_cycle(head - 1)? == newer {
         return Ok(false);

@@ -202,7 +202,8 @@ impl ItemState {
         MemberRef::unpack(self.member_ref.load(Ordering::Relaxed))
     }
 
-    /// Records the sequence number of the item's checkpoint, and where the item's member is in it.
+    /// Records the sequence number of the checkpoint to which the item is committed, and the place
+    /// of the item in the member lists of that checkpoint.
     pub(crate) fn assign(&self, sequence: u64, member_ref: MemberRef) {
         self.member_ref.store(member_ref.pack(), Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Release);

@@ -5,11 +5,12 @@
 //! that switches a mutant on must fail. Without that proof nobody knows whether the test can find
 //! any bug. A build without tests contains no mutant: [`mutate!`] expands to the right code alone.
 
-/// A deliberate bug.
+/// A deliberate bug in the log.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// The members of a checkpoint are written slot by slot, without sorting them by order number.
+    /// The items of a checkpoint are written slot by slot, not sorted by the order number of their
+    /// commits.
     NoSort,
     /// The sort reverses members with equal order numbers.
     UnstableSort,
@@ -29,8 +30,8 @@ pub(crate) enum Mutant {
     FirstCycleCached,
     /// Records of the second cycle do not wait for those of the first cycle.
     SecondCycleEarly,
-    /// If a region is split over records, other threads may append to the next record before it has
-    /// the rest of the region.
+    /// If a region is split over two records, other threads may append to the second record before
+    /// the rest of the region is in it.
     PiecesApart,
     /// The thread that wrote an item to disk reads the item's number in the AIL only after the item
     /// has left the AIL.

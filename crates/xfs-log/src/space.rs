@@ -112,8 +112,9 @@ pub(crate) struct LogSpace {
 }
 
 impl LogSpace {
-    /// Creates the space of a log of `size_bytes`, all of it free, with `slots` caches. No ticket
-    /// will request more than `largest_bytes` at once.
+    /// Creates the space of a log of `size_bytes` bytes. All of it is free. Each of `slots` per-CPU
+    /// slots gets an empty cache of granted bytes. No ticket will request more than `largest_bytes`
+    /// at once.
     pub(crate) fn new(
         size_bytes: u64,
         slots: usize,
@@ -173,8 +174,8 @@ impl LogSpace {
         self.queue.lock().served.clone()
     }
 
-    /// Returns whether a thread waits for bytes. New transactions that wait only because the space
-    /// is closed do not count.
+    /// Returns whether a thread waits because too few bytes of log space are free. New transactions
+    /// that wait only because the space is closed to them do not count.
     pub(crate) fn has_waiters(&self) -> bool {
         self.is_contended() && self.queue.lock().has_waiters()
     }

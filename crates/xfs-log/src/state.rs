@@ -271,7 +271,7 @@ struct BadRecord {
 /// The ways in which a torn write may have damaged a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tear {
-    /// When the power failed, the record itself was being written.
+    /// The power failed while the record itself was being written.
     Writing,
     /// When the power failed, new records were being written over this old record.
     Overwriting,

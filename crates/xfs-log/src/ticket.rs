@@ -65,9 +65,9 @@ impl Ticket {
         self.later > 0
     }
 
-    /// Begins the next transaction of the chain. The space of that transaction is part of what the
-    /// chain has reserved or, once all of that is used up, comes from `take`. The space that the
-    /// last transaction did not use is given back first, because other chains may wait for it.
+    /// Begins the next transaction of the chain. First gives back the space that the last
+    /// transaction did not use, because other chains may wait for it. The next transaction uses
+    /// space that the chain has reserved. Once all of that is used up, `take` reserves more.
     pub(crate) fn roll(
         &mut self,
         space: &LogSpace,

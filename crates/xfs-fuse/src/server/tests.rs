@@ -558,8 +558,8 @@ fn fdatasync_of_an_overwrite_writes_no_log_record() {
     server.close().unwrap();
 }
 
-/// Checks that the kernel can write back a page that a program changed before the file became
-/// immutable. A new write of a program fails.
+/// Checks that a page which a program changed before the file became immutable can still be written
+/// back by the kernel. A new write of a program fails.
 #[test]
 fn page_write_succeeds_whatever_happened_since() {
     let server = server(make_with("-l size=16m"));

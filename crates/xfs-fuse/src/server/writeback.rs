@@ -85,9 +85,9 @@ impl Server {
     }
 
     /// Sets the times that the kernel sends when it writes an inode back. Returns `false`, and does
-    /// nothing, if the request is not such a write-back of times. The file may have become
-    /// immutable since a program wrote to it. A program can make the same request only if it has
-    /// the file open for writing.
+    /// nothing, if the request is not such a write-back of times. Does not check whether the file
+    /// is immutable: it may have become so since a program wrote to it. A program can make the same
+    /// request only if it has the file open for writing.
     pub(super) fn take_times(&self, wanted: &SetAttrIn, node: &Node) -> Result<bool, Errno> {
         const TOLD: u32 = set::MTIME | set::CTIME | set::HANDLE;
         if wanted.valid & (TOLD | set::ALL | set::KILL_SET_IDS) != TOLD {

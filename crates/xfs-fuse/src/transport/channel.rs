@@ -201,7 +201,7 @@ fn serve_ring<H: Handler>(
 /// The notifications that must be sent with an answer.
 struct Invalidations {
     before: Option<StaleInode>,
-    /// The node whose cached contents the kernel must drop after the answer.
+    /// The node whose cached contents the kernel must drop after it has got the answer.
     stale_contents: Option<u64>,
 }
 

@@ -120,8 +120,8 @@ impl MountPoint {
         self.mounted.as_ref().is_some_and(is_ours)
     }
 
-    /// Returns a function that starts another process to unmount. It is called before this process
-    /// aborts.
+    /// Returns the function that the caller runs before this process aborts. The function starts
+    /// another process, which unmounts.
     pub(crate) fn cleaner(&self) -> Box<dyn Fn() + Send> {
         let mounted = self.mounted.clone();
         Box::new(move || {
@@ -171,7 +171,7 @@ impl MountedFolder {
 /// How to unmount a mount that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmount {
-    /// The mount stays, and unmounting returns an error.
+    /// If the mount is in use, it stays, and unmounting returns an error.
     Now,
     /// The mount leaves the directory tree at once, and ends when no program uses it any more.
     WhenUnused,

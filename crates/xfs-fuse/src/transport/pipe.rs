@@ -68,12 +68,12 @@ enum PipeState {
     Spoiled,
 }
 
-/// The pipes of a mount, in the order in which one worker tries them.
+/// The pipes of a mount, in the order in which one worker looks for a free one.
 #[derive(Clone, Copy)]
 pub(super) struct WorkerPipes<'a> {
     pipes: &'a Pipes,
-    /// Index of the pipe slot that this worker tries first. Workers start at different slots, so
-    /// that they seldom try the same one.
+    /// Index of the pipe slot at which this worker begins to look for a free one. Workers begin at
+    /// different slots, so that they seldom want the same one.
     first: usize,
 }
 
@@ -92,14 +92,16 @@ struct Pipe {
 }
 
 impl Pipes {
-    /// Creates the slots, without pipes. `on_open` is called after each attempt to open a pipe.
+    /// Creates the places for the pipes of a mount, without opening a pipe. `on_open` is called
+    /// after each attempt to open a pipe.
     pub(super) fn new(on_open: impl Fn() + Send + Sync + 'static) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let slots = (0..processors.min(MOST_PIPES)).map(|_| CachePadded::default()).collect();
         Self { slots, on_open: Box::new(on_open) }
     }
 
-    /// Returns the pipes of the mount, in the order in which the worker with this index tries them.
+    /// Returns the pipes of the mount for the worker with this index: in the order in which the
+    /// worker looks for a free one.
     pub(super) fn of(&self, index: usize) -> WorkerPipes<'_> {
         WorkerPipes { pipes: self, first: index }
     }
@@ -128,8 +130,8 @@ impl Pipes {
 }
 
 impl<'a> WorkerPipes<'a> {
-    /// Returns a slot for an answer with `length` bytes of contents, preferably with an open pipe.
-    /// Returns `None` if the caller must copy the contents instead.
+    /// Returns a free pipe slot for an answer with `length` bytes of contents, preferably one whose
+    /// pipe is open. Returns `None` if the caller must copy the contents instead.
     pub(super) fn take(self, length: usize) -> Option<PipeLease<'a>> {
         let Self { pipes, first } = self;
         if length < LEAST_BYTES {
@@ -199,7 +201,8 @@ impl Pipe {
         Ok(Self { reader, writer, most_bytes })
     }
 
-    /// Returns whether an answer with `length` bytes of contents may go through this pipe.
+    /// Returns whether `length`, the number of bytes of an answer's contents, is neither too small
+    /// nor too large for this pipe.
     fn takes(&self, length: usize) -> bool {
         (LEAST_BYTES..=self.most_bytes).contains(&length)
     }

@@ -125,7 +125,7 @@ impl Ring {
         self.ring.submitter().register_enable_rings()
     }
 
-    /// Requests the first request from the kernel.
+    /// Asks the kernel for the first request.
     ///
     /// # Errors
     ///

@@ -117,7 +117,8 @@ impl Invalidator {
 /// The failure of a worker.
 pub(super) struct Failure {
     error: io::Error,
-    /// Whether the worker has ended. If so, the program whose request it handled may wait for ever.
+    /// Whether the worker has ended. If so, the program that waits for the answer to the worker's
+    /// last request may wait for ever.
     has_ended: bool,
 }
 
@@ -350,8 +351,8 @@ impl<H: Handler> Session<H> {
         self.failure.take()
     }
 
-    /// Returns whether a worker has ended with an error. The program whose request it handled may
-    /// then wait until the connection ends.
+    /// Returns whether a worker has ended with an error. The program that waits for the answer to
+    /// the worker's last request may then wait until the connection ends.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.get()
     }

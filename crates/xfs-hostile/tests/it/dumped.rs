@@ -9,7 +9,7 @@ use xfs_hostile::attacks::{Attack, all};
 use xfs_metadump::{DumpOptions, DumpProgress, RestoreTarget, dump, restore};
 use xfs_testkit::run_limited;
 
-/// Time limit for one image.
+/// The longest time that the dump of one image may take.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Ignores the progress of a dump, and never stops the dump.

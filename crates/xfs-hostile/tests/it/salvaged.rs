@@ -7,7 +7,7 @@ use xfs_hostile::attacks::{Attack, Outcome, all};
 use xfs_hostile::damaged::salvaged;
 use xfs_testkit::run_limited;
 
-/// Time limit for one image.
+/// The longest time that salvaging files of one image may take.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Salvages files of the image of an attack. Returns a description of the failure if salvage takes

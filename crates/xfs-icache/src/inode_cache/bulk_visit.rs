@@ -31,9 +31,9 @@ use crate::kind::Inode;
 use crate::store::{BulkRequest, InodeOf, Store};
 
 impl<S: Store> InodeCache<S> {
-    /// Of the wanted inodes, reads those that are neither cached nor latched, passes each to `show`
-    /// in the order of their numbers, and evicts them. Returns the wanted inodes that were not
-    /// shown, one bit each.
+    /// Reads those `wanted` inodes that are neither cached nor latched, passes each to `show` in
+    /// the order of their numbers, and evicts them. Returns the wanted inodes that were not shown,
+    /// one bit each.
     ///
     /// `show` must not wait, because the latches are held.
     pub fn bulk_visit(&self, wanted: BulkRequest, mut show: impl FnMut(&InodeOf<S>)) -> u64 {

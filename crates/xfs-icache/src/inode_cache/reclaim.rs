@@ -27,8 +27,9 @@ use crate::inode_walk::InodeWalk;
 use crate::store::Store;
 use crate::walk_step::{WalkStep, WalkVisitor};
 
-/// Number of steps of the clock hand that reclaim may make for each inode that it must evict. Even
-/// a used inode that is alone in its chunk is evicted at the second step.
+/// Number of steps of the clock hand that reclaim may make for each inode that it must evict. A
+/// step only clears the mark of an inode that was used since the last step over it. So even such an
+/// inode, if it is alone in its chunk, is evicted at the second step.
 const STEPS: u64 = 4;
 
 /// The work that one call of reclaim still has to do.

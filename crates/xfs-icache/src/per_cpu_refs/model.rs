@@ -28,8 +28,8 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
 /// file's inode is marked as draining.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Collapse {
-    /// As I1 of `xfs_icache::per_cpu_refs` requires: the slots are made to forget the inode after
-    /// the inode was marked as draining.
+    /// As I1 of `xfs_icache::per_cpu_refs` requires: the inode is first marked as draining, and
+    /// then all slots are made to forget it.
     Drained,
     Before,
 }

@@ -1,4 +1,4 @@
-//! An export as a device.
+//! An export of an NBD server, opened as a block device.
 
 use std::collections::VecDeque;
 use std::io;

@@ -34,7 +34,7 @@ const ERROR_UNSUPPORTED: u64 = ERROR + 1;
 const ERROR_TLS: u64 = ERROR + 5;
 const ERROR_UNKNOWN: u64 = ERROR + 6;
 
-/// The largest number of bytes that are read of a reply to an option.
+/// The most bytes that the client reads of one reply of the server to an option.
 const MAX_REPLY_BYTES: u64 = 64 << 10;
 /// The most replies to one option.
 const MAX_REPLIES: usize = 64;

@@ -36,7 +36,7 @@ pub(super) enum ExtentKind {
 pub(super) struct DescribedExtent {
     pub(super) kind: ExtentKind,
     pub(super) length_bytes: u64,
-    /// The name of the file; empty for zeros.
+    /// The name of the extent's file; empty for an extent that is all zeros and has no file.
     pub(super) file: String,
     /// The byte of the file at which a flat extent starts.
     pub(super) offset: u64,

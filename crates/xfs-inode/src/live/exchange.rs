@@ -45,7 +45,7 @@ impl LiveInode {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotSupported`] on a volume without the feature;
+    /// [`PosixError::NotSupported`] on a volume that does not support exchanges;
     /// [`PosixError::InvalidArgument`] for incompatible ranges; the errors of
     /// [`write_at`](Self::write_at).
     #[doc(alias = "xfs_exchange_range")]

@@ -71,7 +71,7 @@ impl LiveInode {
         )
     }
 
-    /// Whether the file has no blocks outside its inode. The inode can then be freed in the
+    /// Whether the file has no blocks outside its inode. If so, the inode can be freed in the
     /// transaction that removes its last name: see [`free_with_name`](Self::free_with_name).
     #[must_use]
     pub fn is_bare(&self) -> bool {

@@ -86,8 +86,9 @@ impl LiveInode {
         map.last_before(LIMIT).is_some_and(|last| last.end().0 > block)
     }
 
-    /// Whether the file has blocks past its end that [`trim`](Self::trim) would free; `false` for
-    /// preallocated blocks. Also returns `true` if the extent map has not been loaded yet.
+    /// Whether the file has blocks past its end that [`trim`](Self::trim) would free: `trim` keeps
+    /// blocks that a program has preallocated. Also returns `true` if the extent map has not been
+    /// loaded yet.
     #[must_use]
     pub fn ends_past_size(&self, geometry: &Geometry) -> bool {
         let (size, flags) = {

@@ -58,8 +58,8 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Returns options that set only the modification time: nothing is reserved, nothing is
-    /// allocated ahead.
+    /// Returns options that set only the modification time: no blocks are reserved, and no blocks
+    /// past the written range are allocated.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
         Self { now, reservation: BlockReservation::default(), ahead_blocks: 0 }

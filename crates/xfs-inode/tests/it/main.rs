@@ -15,7 +15,7 @@ fn cache_of(image: Image) -> BufferCache {
     BufferCache::new(Arc::new(image), geometry, 1 << 20)
 }
 
-/// Returns the inode number of each inode that the inode chunks hold, and whether the inode is in
+/// Returns all inode numbers of the chunks in the inode btrees, each with whether the inode is in
 /// use.
 fn numbers(cache: &BufferCache) -> Vec<(InodeNumber, bool)> {
     let geometry = cache.geometry();

@@ -126,7 +126,8 @@ fn close_against_close(barrier: fn()) {
     });
 }
 
-/// Checks I3 of `xfs_locks::opens`: at least one thread finds that no writer is left.
+/// Checks I3 of `xfs_locks::opens`: if two threads close a file at the same time, at least one of
+/// them finds that no writer is left.
 #[test]
 fn one_of_two_closes_with_fences_is_the_last() {
     close_against_close(full_fence);

@@ -38,11 +38,11 @@ const SWEEP_WRITES: usize = 32;
 /// not been swept from its list yet.
 #[derive(Default)]
 pub struct InPlace {
-    /// Positions in the AIL that the next sweep clears. The items at these positions are already
+    /// Positions in the AIL from which the next sweep removes the items. These items are already
     /// marked as no longer in the AIL.
     positions: Vec<Position>,
-    /// The length of `positions` when the last push of an item ended. If the list is longer at the
-    /// end of the present push, this push has marked items.
+    /// The length of `positions` when the last push of an item ended. The present push has marked
+    /// items if `positions` is longer at its end.
     seen: usize,
     /// Number of pushes, since the last sweep, in which an item was marked as no longer in the AIL.
     writes: usize,
@@ -97,9 +97,9 @@ impl Ail {
 }
 
 impl AilList {
-    /// Removes and returns the item that the list has at `position`. Keeps the item and returns
-    /// `None` if the item's own state says that it is at `position`: then it was inserted there
-    /// again. Returns `None` also if no item is at `position`.
+    /// Removes the item at `position` from the list and returns it. Returns `None` if the list has
+    /// no item there. Also returns `None`, and keeps the item, if the item's own state gives
+    /// `position`: the item was inserted there again.
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);

@@ -19,7 +19,7 @@ pub(crate) enum Pressure {
     Push,
     /// The open checkpoint is so large that the committing thread must wait until it is closed.
     Throttle,
-    /// The transaction logged more bytes than it had reserved.
+    /// The transaction logged more bytes than it had reserved: the log must be shut down.
     Overrun,
 }
 
@@ -75,8 +75,8 @@ impl Cil {
         Ok(Committed { sequence, pressure })
     }
 
-    /// Locks the calling thread's slot once the slot has memory for these vectors. Memory is
-    /// allocated while no lock is held: an allocator that blocks would delay the switch.
+    /// Locks the calling thread's slot, after the slot has got memory for the vectors in `scratch`.
+    /// Memory is allocated while no lock is held: an allocator that blocks would delay the switch.
     fn lock_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, CilMembership> {
         let slot = self.slots.mine();
         // A vector that grows takes twice its length, so that it has room the next time.

@@ -79,8 +79,8 @@ pub(super) struct CilMembership {
     pub(super) commits: u64,
     /// The largest order number of a commit through this slot.
     pub(super) clock: u64,
-    /// Whether the log is shut down. The slot then refuses commits: no push would ever take a new
-    /// member out.
+    /// Whether the log is shut down. If so, the slot refuses commits, because no push would ever
+    /// take new members out of the slot.
     pub(super) closed: bool,
     mutant: ActiveMutant,
 }
@@ -226,8 +226,8 @@ impl CilMembership {
 }
 
 impl Member {
-    /// Moves the member's shared vector, if it has one, into `arena`. Called after the checkpoint
-    /// has been closed to commits.
+    /// Moves the member's vector into `arena`, if the vector is one that several slots share.
+    /// Called after the checkpoint has been closed to commits.
     pub(super) fn take_shared_vector(&mut self, arena: &mut Arena) {
         if let Some(shared) = self.shared.take() {
             let mut body = shared.body.lock();

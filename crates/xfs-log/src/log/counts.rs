@@ -31,7 +31,8 @@ pub struct LogCounts {
     pub space_waits: u64,
     /// Counts of the pushes that write items to their home locations on disk.
     pub pushes: PushCounts,
-    /// Number of items that are not yet written to their home locations on disk.
+    /// Number of items in the AIL: they are durable in the log, but not yet written to their home
+    /// locations on disk.
     pub unplaced_items: u64,
 }
 

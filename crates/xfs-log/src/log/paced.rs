@@ -90,8 +90,8 @@ impl Paced {
         self.changed.notify_all();
     }
 
-    /// Waits until no checkpoint is being written. Returns the state of the checkpoint that was
-    /// handed to the writer thread last, and replaces that state by `Idle`.
+    /// Waits until no checkpoint is being written. Returns the state of the checkpoint that the
+    /// writer thread got last, and sets the state to `Idle`.
     fn take_written(&self) -> Handoff {
         let mut handoff = self.handoff.lock();
         while matches!(*handoff, Handoff::Closed(_) | Handoff::Writing) {

@@ -15,8 +15,8 @@ use crate::space::Urgency;
 use crate::ticket::{LogUnits, Ticket};
 
 /// A new chain of transactions reserves at most the log's size divided by this number. So the log
-/// has room for three of the largest chains at once: one that runs, one that is being written, and
-/// one whose items are not in place yet.
+/// has room for three of the largest chains: one that runs, one that is being written to the log,
+/// and one whose items are not yet written to their home locations.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LARGEST_SHARE: u64 = 3;
 

@@ -20,7 +20,7 @@ use crate::device::{LogDevice, LogGeometry};
 use crate::state::{LogState, START, find_head_and_tail};
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
-/// The number of blocks of a log that are formatted by one write.
+/// Number of blocks that one write overwrites when a log is formatted.
 const FORMATTED_BLOCKS: u32 = 2048;
 
 /// Marks a log clean, after all its changes were written to their home locations on disk.
@@ -125,9 +125,9 @@ fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
     log.write_blocks(state.head.block(), &bytes, Durability::Cached)
 }
 
-/// Returns how many blocks after the head a torn write may have left, and the cycle number that
-/// these blocks should have. The first pair is for the blocks up to the end of the log, the second
-/// pair for those from block 0 on.
+/// Returns the number of blocks after the head that a torn write may have left, and the cycle
+/// number that these blocks should have. The first pair is for the blocks up to the end of the log,
+/// the second pair for the blocks from block 0 on.
 fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     let (head, cycle) = (state.head.block(), state.head.cycle());
     let in_flight = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;

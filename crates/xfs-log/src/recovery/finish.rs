@@ -44,8 +44,8 @@ fn first_unlinked(replayed: &Replayed) -> Result<Option<(AgNumber, InodeNumber)>
     Ok(None)
 }
 
-/// Returns an error if blocks are reserved for copy-on-write. Their records are the last ones of
-/// the reference count btree.
+/// Returns an error if blocks are reserved for copy-on-write. Reads only the last record of each
+/// reference count btree: the records of reserved blocks come last.
 #[doc(alias = "xfs_reflink_recover_cow")]
 fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     let geometry = &replayed.superblock.geometry;

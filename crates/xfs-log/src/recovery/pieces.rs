@@ -69,22 +69,22 @@ impl DirectoryPieces {
         self.is_current = false;
     }
 
-    /// Ends the replay of a transaction. If the transaction changes pieces of directory blocks,
-    /// these belong to one of the inodes that it changes.
+    /// Ends the replay of a transaction. If the transaction has changed pieces of directory blocks,
+    /// adds all inodes that it changed to the possible owners of these pieces.
     pub(super) fn end(&mut self) {
         if self.is_current {
             self.owners.extend(self.inodes.drain(..));
         }
     }
 
-    /// Notes that the transaction changes this inode. The caller has checked that no later item of
-    /// the log cancels the inode's cluster.
+    /// Notes that the transaction that is being replayed changes this inode. The caller has checked
+    /// that no later item of the log cancels the inode's cluster.
     pub(super) fn note_inode(&mut self, inode: InodeNumber) {
         self.inodes.push(inode);
     }
 
-    /// Notes that the transaction changes the piece of a directory block with `length` bytes at
-    /// `at`.
+    /// Notes that the transaction that is being replayed changes a piece of a directory block: the
+    /// `length` bytes at `at`.
     pub(super) fn note(&mut self, at: DiskAddr, length: usize, lsn: Lsn) {
         self.found.insert(at, ReplayedPiece { length, lsn });
         self.is_current = true;

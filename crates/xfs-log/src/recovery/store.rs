@@ -141,7 +141,8 @@ impl Store {
         (self.superblock, buffers)
     }
 
-    /// Notes that the `length` bytes at `at` must be written to the volume by one write.
+    /// Notes that the `length` bytes at `at` must be written to the volume by one write, not by
+    /// several.
     pub(super) fn note_atomic(&mut self, at: DiskAddr, length: usize) {
         self.atomic.push(byte_range(at, length));
     }

@@ -101,8 +101,8 @@ impl WaitQueue {
         self.is_closed || self.first().is_some()
     }
 
-    /// Returns whether a thread waits for bytes. New transactions that wait only because the space
-    /// is closed do not count.
+    /// Returns whether a thread waits because too few bytes of log space are free. New transactions
+    /// that wait only because the space is closed to them do not count.
     pub(super) fn has_waiters(&self) -> bool {
         !self.rolls.is_empty() || !self.is_closed && !self.begins.is_empty()
     }

@@ -44,7 +44,8 @@ impl Transaction {
         buffers
     }
 
-    /// Returns, for each buffer of the transaction, its block number and the first number in it.
+    /// Returns, for each buffer of the transaction, its block number and the first of the test's
+    /// numbers that it contains.
     pub(crate) fn numbers(&self) -> Vec<(u64, u64)> {
         self.buffers().iter().map(|(at, bytes)| (*at, number_at(bytes, 0))).collect()
     }

@@ -34,7 +34,8 @@ struct Call {
 /// for none, 1 for shared, 2 for exclusive.
 type Table = [[u8; BYTES as usize]; THREADS as usize];
 
-/// Returns the table after a call, or `None` if the call had a result that is wrong for `table`.
+/// Applies a call to `table`, the locks before the call. Returns the locks after the call, or
+/// `None` if the call cannot have its recorded result with these locks.
 fn apply(table: &Table, call: &Call) -> Option<Table> {
     let bytes = call.range.start() as usize..=call.range.last() as usize;
     let level = match call.mode {

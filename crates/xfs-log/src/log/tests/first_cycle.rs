@@ -71,8 +71,8 @@ impl FirstCycle {
     }
 }
 
-/// Checks a recording of the device of a new log of `log_blocks` blocks. Returns whether the log
-/// has wrapped.
+/// Checks the recording of a new log's device: all of cycle 1 must be durable when a write of a
+/// block of cycle 2 begins. The log has `log_blocks` blocks. Returns whether the log has wrapped.
 #[cfg(not(shuttle))]
 pub(super) fn check_first_cycle(recording: &Recording, log_blocks: u32) -> Result<bool, String> {
     let mut cycle = FirstCycle::new(&recording.replay(0), log_blocks);

@@ -23,8 +23,8 @@ use crate::testing::item::{TestItem, number_at};
 
 /// The block number of the shared item. The item of each thread follows.
 const SHARED: u64 = 8;
-/// The block number of a new item is `NEW` times the number that the item carries, plus the item's
-/// index in its transaction.
+/// A new item has the block number `NEW` times the number that it carries, plus its index in the
+/// transaction.
 const NEW: u64 = 1 << 20;
 
 /// Number of new items that each transaction logs.
@@ -63,8 +63,8 @@ impl History {
         self.shared.pins() == 0 && self.own.iter().all(|own| own.pins() == 0)
     }
 
-    /// Commits the item of the thread with the index `thread`, which gets the number that the
-    /// shared item has now.
+    /// Copies the present number of the shared item into the own item of the thread with the index
+    /// `thread`, and commits that item.
     pub(super) fn look(&self, log: &Log, thread: usize) -> Result<Committed> {
         let lock = self.shared.lock();
         let own = &self.own[thread];

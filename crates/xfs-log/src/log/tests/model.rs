@@ -74,7 +74,8 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
 }
 
 /// Writes all checkpoints up to `sequence` at once, as the pushing threads of the log do. A force
-/// would let the last of these checkpoints take more commits while another one is written.
+/// is different: it lets the last of these checkpoints take more commits while an earlier one is
+/// written.
 fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
     log.inner.push(sequence)?;
     log.force(sequence)

@@ -86,9 +86,9 @@ fn release_requests(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
-/// Checks I3 of `xfs_log::log::paced`: everything follows from the commits alone. The same commits
-/// must give the same bytes on the device without a writer thread, with one, and with one on a
-/// device that delays requests.
+/// Checks I3 of `xfs_log::log::paced`: the bytes on the device depend on the commits alone. The
+/// same commits must give the same bytes on the device without a writer thread, with one, and with
+/// one on a device that delays requests.
 #[test]
 fn same_commits_give_the_same_bytes_whenever_records_are_written() {
     let alone = bytes_after(0, None);

@@ -110,7 +110,7 @@ pub(crate) fn commit(log: &Log, items: &[&Arc<TestItem>]) -> Result<Committed> {
     Ok(committed)
 }
 
-/// Sets the first number of an item and commits the item alone.
+/// Sets the first of the numbers in a test item, and commits this item alone.
 pub(crate) fn commit_number(log: &Log, item: &Arc<TestItem>, number: u64) -> Result<Committed> {
     let lock = item.lock();
     item.set(0, number);

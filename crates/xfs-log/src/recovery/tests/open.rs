@@ -309,8 +309,8 @@ fn dirty_log_keeps_its_buffer_size() {
     }
 }
 
-/// Checks that preparing a clean log for writing clears a torn record after its head. Power failed
-/// while the first record after the unmount record was written.
+/// Checks that preparing a clean log for writing clears a torn record after its head. Such a record
+/// remains if power fails while the first record after the unmount record is written.
 #[test]
 fn prepare_clears_a_torn_record_ahead_of_a_clean_log() {
     let bench = Bench::new();
