@@ -147,7 +147,7 @@ pub struct TreeSpace {
     pub files: u64,
 }
 
-/// A tree as the handler of a mount's requests.
+/// Answers the requests of a mount from a tree of files.
 pub struct TreeServer<T> {
     tree: T,
     settings: Settings,

@@ -92,8 +92,8 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "metadump", run: metadump, seeds: metadump::inputs },
 ];
 
-/// Returns seeds of one kind. They are enough for every form of the kind, and few enough for the
-/// fuzzer to mutate each often.
+/// Returns the seeds for one kind of block: enough for every form of that block, and few enough for
+/// the fuzzer to mutate each seed often.
 fn inputs(kind: BlockKind) -> Vec<Vec<u8>> {
     let all: Vec<_> = seeds::of(kind).collect();
     let step = all.len().div_ceil(MOST_SEEDS).max(1);

@@ -89,12 +89,13 @@ impl<K: InodeKind> Chunk<K> {
 }
 
 impl Residency {
-    /// Adds a holder, which keeps the chunk in the index.
+    /// Counts one more holder of the chunk. A chunk with a holder stays in the index, even if it
+    /// has no inode.
     pub(crate) fn hold(&mut self) {
         self.holders += 1;
     }
 
-    /// Removes one of the holders that keep the chunk in the index.
+    /// Counts one holder less. A chunk without holders and inodes can leave the index.
     pub(crate) fn let_go(&mut self) {
         assert!(self.holders > 0, "a chunk that nobody held let go");
         self.holders -= 1;

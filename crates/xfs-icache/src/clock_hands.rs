@@ -4,8 +4,8 @@ use xfs_sync::{Mutex, Slot, Slots};
 
 use crate::group::ClockRound;
 
-/// Where the threads of one processor slot continue to sweep for unused inodes: an allocation
-/// group, and a round of that group's own clock hand.
+/// The place at which the threads of one processor slot continue to sweep for unused inodes: an
+/// allocation group, and a round of that group's own clock hand.
 #[derive(Clone, Copy)]
 pub(crate) struct ClockHand {
     pub(crate) group: usize,

@@ -42,8 +42,8 @@ const MAX_DENTRIES: usize = 1 << 16;
 /// Number of hashes that each processor slot remembers. Each is the hash of a name that was looked
 /// up for the first time. A name is cached at its second lookup.
 const SEEN_ONCE: usize = 1 << 10;
-/// Number of dentries that an insertion into a full ring visits to find one that was not used. The
-/// insertion evicts that dentry.
+/// The most dentries that an insertion into a full ring visits to find one that was not used. The
+/// insertion evicts that dentry or, if all were used, the oldest one.
 const SWEEP_STEPS: usize = 8;
 
 /// The key of a dentry: a directory, and a name in it.

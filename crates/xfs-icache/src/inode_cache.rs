@@ -69,8 +69,8 @@ pub struct InodeCache<S: Store> {
     groups: AppendOnlyVec<CachePadded<Group<S::Kind>>, Volume>,
     /// The list of all inodes. `None` with `InodeIndex::ByGroup`.
     list: Option<InodeList<S::Kind>>,
-    /// For each processor slot, where its threads last read an inode. The next inode is often a
-    /// neighbour.
+    /// For each processor slot, the place at which its threads last read an inode. The next inode
+    /// to be read is often a neighbour.
     near: Slots<Mutex<S::Near, Slot>>,
     size: Size,
     hands: ClockHands,
@@ -187,7 +187,7 @@ impl<S: Store> InodeCache<S> {
         loaded
     }
 
-    /// Makes all processor slots forget where they last read an inode.
+    /// Makes all processor slots forget the place at which they last read an inode.
     pub fn forget_near(&self) {
         self.near.iter().for_each(|near| *near.lock() = S::Near::default());
     }
@@ -221,8 +221,8 @@ impl<S: Store> InodeCache<S> {
     ///
     /// # Errors
     ///
-    /// Corruption if an older inode of this number is still in use: the inode btree calls an inode
-    /// free to which a name leads.
+    /// Corruption if an older inode of this number is still in use: a name leads to that inode, but
+    /// the inode btree calls it free.
     pub fn insert(&self, live: Arc<InodeOf<S>>) -> Result<Arc<CachedInode<S::Kind>>> {
         let number = live.number();
         let (group, inode) = self.place(number)?;

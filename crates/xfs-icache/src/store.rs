@@ -40,7 +40,8 @@ pub trait Store: Send + Sync {
     /// this number.
     fn place(&self, number: InodeNumber) -> Option<(u32, u32)>;
 
-    /// Where an inode was read. It is kept to read neighbours of that inode faster.
+    /// The place at which an inode was read. The store keeps it, so that it can read neighbours of
+    /// that inode faster.
     type Near: Default + Send;
 
     /// Reads an inode and passes it to `put`, while no thread makes or frees an inode of this
@@ -184,8 +185,8 @@ fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeN
 struct Shared(Vec<Arc<LiveInode>>);
 
 impl Shared {
-    /// Adds an inode, whose latch is held in shared mode, if the inode has a name. Otherwise
-    /// unlocks the latch.
+    /// Adds the inode of `record`, if it has a name. The latch of the inode is held in shared mode.
+    /// If the inode has no name, the latch is unlocked.
     fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
         let live = match image {
             Some(image) => LiveInode::of_image(Arc::clone(&record), image, geometry),

@@ -188,7 +188,8 @@ fn push(extents: &mut Vec<Extent>, extent: Extent) {
 }
 
 impl MapChange {
-    /// Drops the extents at the start and at the end of `old` and `new` that are the same in both.
+    /// Removes from `old` and `new` the extents at their starts and at their ends that are the same
+    /// in both.
     fn trimmed(mut self) -> Self {
         let same = self.old.iter().zip(&self.new).take_while(|(old, new)| old == new).count();
         self.old.drain(..same);

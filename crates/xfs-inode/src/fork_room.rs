@@ -137,8 +137,8 @@ pub(crate) fn offset_for(
     (offset >= lowest).then_some(offset as u8)
 }
 
-/// Returns the largest number of bytes that the attribute fork can have in the inode, at the lowest
-/// offset that the data fork allows.
+/// Returns the largest number of bytes that the attribute fork can have in the inode, if the fork
+/// starts at the lowest offset that the data fork allows.
 pub(crate) fn attr_room(core: &InodeCore, data: DataUse, geometry: &Geometry) -> usize {
     let now = fork_bytes(core, ForkKind::Attr, geometry);
     let most = lowest_offset(core, data, geometry)

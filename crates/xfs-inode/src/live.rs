@@ -351,9 +351,9 @@ impl LiveInode {
         });
     }
 
-    /// Changes the view and the log record together (I1: they agree). Joins the record to the
-    /// transaction if necessary. The first change in a transaction increments the inode's change
-    /// count.
+    /// Changes the readers' view of the inode and the log record of the inode together (I1: they
+    /// agree). Joins the record to the transaction if necessary. The first change in a transaction
+    /// increments the inode's change count.
     pub(crate) fn update<R>(
         &self,
         tx: &mut Transaction<'_>,

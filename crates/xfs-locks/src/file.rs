@@ -162,7 +162,8 @@ impl LockSpace {
     }
 }
 
-/// Takes a lock in one of a file's two lock spaces, and waits if `wait` permits it.
+/// Takes a lock in `space`: the record locks or the `flock` locks of a file. If another lock
+/// conflicts, waits as far as `wait` permits.
 fn take(
     space: &Mutex<LockSpace, Object>,
     wanted: HeldLock,
@@ -276,7 +277,7 @@ impl<'a> FileLocks<'a> {
         context.whole.lock().unlock(owner, LockRange::WHOLE, graph);
     }
 
-    /// Returns the context of the file, or `None` if no lock was ever taken on the file.
+    /// Returns the `LockContext` of the file, or `None` if no lock was ever taken on the file.
     fn locked(self) -> Option<&'a LockContext> {
         if !self.word.has(LockWord::LOCKED) {
             return None;

@@ -15,9 +15,9 @@ impl LockRange {
     /// The range of the whole file, however large the file becomes.
     pub const WHOLE: Self = Self { start: 0, last: LAST_BYTE };
 
-    /// Returns the range of `length_bytes` bytes from `start` on; 0 means up to the end of the
-    /// file, however large the file becomes. Returns `None` if a byte of the range lies after 2^63
-    /// - 1.
+    /// Returns the range of `length_bytes` bytes from `start` on. A length of 0 means: up to the
+    /// end of the file, however large the file becomes. Returns `None` if a byte of the range lies
+    /// after 2^63 - 1.
     #[must_use]
     pub const fn new(start: u64, length_bytes: u64) -> Option<Self> {
         let last = match length_bytes {

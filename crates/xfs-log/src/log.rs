@@ -70,9 +70,10 @@ pub enum Shutdown {
     Now,
 }
 
-/// Index in `Inner::forces` of the number of forces.
+/// Index, in the counters `Inner::forces`, of the number of all forces of the log.
 const FORCES: usize = 0;
-/// Index in `Inner::forces` of the number of forces that made a checkpoint durable.
+/// Index, in the counters `Inner::forces`, of the number of those forces that made a checkpoint
+/// durable.
 const FORCES_WAITED: usize = 1;
 
 /// A log that is open for writing.

@@ -68,8 +68,9 @@ pub struct LogState {
     /// The size in bytes of the in-core log buffers of the writer that wrote the record at the
     /// tail.
     pub buffer_bytes: u32,
-    /// The block number at which the torn records after the head end or, if there are none, the
-    /// whole records after the head. `None` if there are neither.
+    /// The block number at which the torn records after the head end. If there are no torn ones,
+    /// the block number at which the whole records after the head end. `None` if no record lies
+    /// after the head.
     pub torn: Option<u32>,
     /// Whether the log was never written: it is all zeros, except perhaps for a torn first record.
     /// The first writer of such a log begins it as mkfs does, with an unmount record. `head` lies

@@ -25,7 +25,8 @@ const BYTES_PER_HEADER: u32 = 32 << 10;
 /// start.
 const MIN_PIECE_BYTES: u32 = 128;
 
-/// Number of bytes at the end of a record that may stay empty because no operation fits into them.
+/// The largest number of bytes at the end of a record that stay empty, because no operation fits
+/// into them.
 const LOST_BYTES: u32 = OPERATION_BYTES + MIN_PIECE_BYTES;
 
 /// Number of bytes of the operations that every checkpoint has: START, the header of the

@@ -31,8 +31,8 @@ pub(crate) struct ReadOnlyProbe {
     snapshots: Slots<Mutex<Option<TableSnapshot>, Slot>>,
 }
 
-/// Whether the mount was read-only when the mount table was last read, and a descriptor of the
-/// table that reports changes.
+/// The result of the last read of the mount table: whether the mount was read-only. With the
+/// descriptor of the table, which reports changes, and the time of the read.
 struct TableSnapshot {
     table: File,
     at: Instant,

@@ -179,7 +179,7 @@ impl Halter {
 pub enum WaitOutcome {
     /// The volume was unmounted: no more requests will come.
     Ended,
-    /// A [`Halter`] was used. Requests still come.
+    /// A [`Halter`] has ended the wait, although the volume is still mounted.
     Halted,
     /// A worker has failed. [`Session::failure`] returns the error.
     Failed,

@@ -8,7 +8,8 @@
 
 use xfs_sync::{Condvar, Mutex, Volume};
 
-/// The gate for workers that are not allowed to wait at `/dev/fuse`: they wait here instead.
+/// The gate at which workers wait for the right to wait at `/dev/fuse`, so that only some of them
+/// wait at the device at a time.
 pub(super) struct WorkerGate {
     places: Mutex<usize, Volume>,
     left: Condvar<Volume>,
@@ -18,12 +19,13 @@ pub(super) struct WorkerGate {
 pub(super) struct GatePass<'a>(&'a WorkerGate);
 
 impl WorkerGate {
-    /// Creates a gate through which `places` workers can pass at a time.
+    /// Creates a gate that lets `places` workers wait at `/dev/fuse` at a time.
     pub(super) fn new(places: usize) -> Self {
         Self { places: Mutex::new(places), left: Condvar::new() }
     }
 
-    /// Waits until a place is free, and returns the pass for it.
+    /// Waits until one more worker may wait at `/dev/fuse`, and returns the pass that gives this
+    /// right.
     pub(super) fn enter(&self) -> GatePass<'_> {
         let mut places = self.places.lock();
         while *places == 0 {

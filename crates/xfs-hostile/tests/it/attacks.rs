@@ -6,7 +6,7 @@ use xfs_hostile::attacks::{Attack, Outcome, all};
 use xfs_hostile::survey;
 use xfs_testkit::run_limited;
 
-/// Time limit for one image.
+/// The longest time that opening and reading one image may take.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 fn check(group: &str) {

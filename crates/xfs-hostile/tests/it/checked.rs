@@ -11,7 +11,7 @@ use xfs_format::{DiskAddr, Geometry, StructureAddress, Superblock};
 use xfs_hostile::attacks::{Attack, Outcome, all};
 use xfs_testkit::{Image, run_limited};
 
-/// Time limit for one image.
+/// The longest time that the checker may take for one image.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Returns the finding about the first superblock, as `ferroxfs check` reports it.

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use xfs_hostile::{TARGETS, WHOLE_IMAGES};
 use xfs_testkit::run_limited;
 
-/// The most committed seeds of a target.
+/// The largest number of seeds that one target may have in the repository.
 const MOST_FILES: usize = 30;
-/// The most bytes of a target's committed seeds.
+/// The largest sum of the lengths of one target's seeds in the repository, in bytes.
 const MOST_BYTES: usize = 256 << 10;
 
 /// A fuzz target of the crate `fuzz`: its name and its body.
@@ -62,8 +62,8 @@ fn each_target_has_few_small_and_different_seeds() {
     }
 }
 
-/// Checks that, for each kind of structure, the committed seeds that come first are valid
-/// structures. So a fuzzer need not find the format by chance.
+/// Checks that the committed seeds of each target for a structure include a valid structure. So a
+/// fuzzer need not find the format by chance.
 #[test]
 fn each_structure_has_a_valid_seed() {
     for target in TARGETS {

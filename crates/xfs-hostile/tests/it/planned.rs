@@ -7,7 +7,7 @@ use xfs_hostile::attacks::{Attack, all};
 use xfs_hostile::damaged::plan;
 use xfs_testkit::run_limited;
 
-/// Time limit for one image.
+/// The longest time that the planning of one image's repair may take.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Plans the repair of the image of an attack, with and without rules that discard something.

@@ -148,8 +148,8 @@ fn export_name(stream: &Stream, name: &[u8], flags: u64) -> Result<Export, NbdEr
     })
 }
 
-/// Checks that the numbers of an export are possible. Returns the export with its size and its
-/// largest payload rounded down to whole blocks.
+/// Checks that the sizes that the server states for an export are possible. Returns the export with
+/// its size and its largest payload rounded down to whole blocks.
 fn check(export: Export) -> Result<Export, NbdError> {
     let is_unit = export.block_bytes.is_power_of_two() && export.block_bytes <= 64 << 10;
     if !is_unit || export.max_payload < export.block_bytes.max(512) {

@@ -31,7 +31,7 @@ pub(super) enum ExtentKind {
     Zero,
 }
 
-/// An extent as the text describes it.
+/// An extent of the disk, with the properties that the descriptor (the text) gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DescribedExtent {
     pub(super) kind: ExtentKind,

@@ -252,8 +252,9 @@ impl LiveInode {
         inode.find(tx.cache(), fork, block)
     }
 
-    /// Returns an error if the inode could not count its extents after `growth` more of them. The
-    /// caller calls this before its first change, with all extents that its operation may add.
+    /// Returns an error if the fork, with `growth` more extents, would have more extents than the
+    /// inode can count. The caller calls this before its first change, with all extents that its
+    /// operation may add.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ fn numbers(cache: &BufferCache) -> Vec<(InodeNumber, bool)> {
     numbers
 }
 
-/// Returns all inodes of a file type that are in use.
+/// Returns all inodes in use that are of the type `file_type`.
 fn inodes(cache: &BufferCache, file_type: FileType) -> Vec<Inode> {
     let used = numbers(cache).into_iter().filter(|(_, is_used)| *is_used);
     let inodes = used.map(|(number, _)| Inode::read(cache, number).expect("used inodes are valid"));

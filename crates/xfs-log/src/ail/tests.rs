@@ -52,7 +52,8 @@ fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<
     ail.complete(&DurableCheckpoint { sequence: 1, record, granted });
 }
 
-/// Marks the item as written to disk with its contents of this LSN, and sweeps it from the list.
+/// Marks an item as written to disk with the contents that it had at `lsn`, and sweeps the item
+/// from the AIL.
 fn leave(ail: &Ail, item: &TestItem, lsn: Lsn) {
     let mut in_place = InPlace::default();
     in_place.note(item.state(), lsn);

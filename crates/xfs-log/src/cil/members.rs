@@ -91,8 +91,8 @@ pub(super) struct MemberListPool {
 type MemberChunks = Vec<Vec<Member>>;
 
 impl MemberListPool {
-    /// Creates a pool with this many slots. It keeps chunks for as many members as checkpoints of
-    /// `bytes` bytes have.
+    /// Creates a pool for `slots` slots. The pool keeps chunks for as many members as checkpoints
+    /// of `bytes` bytes in total have.
     pub(super) fn new(bytes: u64, slots: usize) -> Self {
         let max_chunks = (bytes / BYTES_PER_MEMBER) as usize / CHUNK_MEMBERS + slots;
         Self {

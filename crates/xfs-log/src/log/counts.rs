@@ -3,7 +3,7 @@
 use super::{FORCES, FORCES_WAITED, Inner, Log};
 use crate::ail::PushCounts;
 
-/// Counters of a log since it was opened, and numbers of items now.
+/// Counters of the events in a log since it was opened, and the present numbers of its items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
     /// Number of committed transactions. Each transaction of a chain counts as one.

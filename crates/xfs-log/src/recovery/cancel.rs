@@ -18,8 +18,8 @@ pub(super) struct CancelTable {
 }
 
 impl CancelTable {
-    /// Adds a cancellation to the table. Does nothing for any other buffer item. Called in the
-    /// first pass.
+    /// Adds a cancellation of a buffer to the table. Does nothing for a buffer item that is no
+    /// cancellation. Called in the first pass.
     pub(super) fn note(&mut self, item: &BufferItem<'_>) {
         if item.is_cancel() {
             let key = (item.format.at, item.format.blocks.into());

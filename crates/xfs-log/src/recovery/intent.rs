@@ -102,9 +102,9 @@ pub struct FreedInodes {
 
 /// Finishes all work that a crash has left open. It finishes every intent in the order of the log,
 /// and then the work that these intents have deferred. Unlinked inodes follow, because an intent
-/// may concern their extents. Blocks reserved for copy-on-write come last, because an inode may
-/// still have had them. The log is open for writing, and has adopted the intents. Returns the
-/// counts of the replay, with those of the finished work.
+/// may concern their extents. Blocks reserved for copy-on-write come last, because one of these
+/// inodes may still have had such blocks. The log is open for writing, and has adopted the intents.
+/// Returns the counts of the replay, with those of the finished work.
 ///
 /// # Errors
 ///

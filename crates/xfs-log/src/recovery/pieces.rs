@@ -242,8 +242,8 @@ struct BlockMaps<'a> {
     /// The pieces in `found` that already belong to the map of a directory block.
     taken: BTreeSet<DiskAddr>,
     maps: Vec<BlockMap>,
-    /// The current directory block: its index, the number of filesystem blocks that its extents
-    /// cover, and its pieces.
+    /// The directory block whose pieces are being collected: its index, the number of its
+    /// filesystem blocks that are mapped by the extents so far, and its pieces.
     open: (u64, u64, BlockMap),
 }
 

@@ -46,7 +46,8 @@ pub(super) struct Store {
     /// All buffers that were changed and stamped, with their last kind.
     touched: BTreeMap<DiskAddr, TouchedBuffer>,
     inodes: BTreeSet<InodeNumber>,
-    /// Whether items whose target is destroyed are skipped.
+    /// Whether the replay skips an item if the structure that it changes (its target) is destroyed
+    /// on disk.
     pub(super) targets: Targets,
     /// The pieces of directory blocks that were replayed.
     pub(super) pieces: DirectoryPieces,

@@ -70,7 +70,8 @@ impl Volume {
         Self { device, journal }
     }
 
-    /// Creates a new file that has no name and is on an unlinked list.
+    /// Creates a new file that has no name and is on an unlinked list. With `attr_room`, the file
+    /// gets an attribute fork at once.
     pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<LiveInode> {
         let blocks = inode_blocks(self.journal.geometry());
         let parent = testing::superblock(&self.device).root_inode;

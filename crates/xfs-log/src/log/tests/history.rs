@@ -43,8 +43,8 @@ impl History {
         Self { shared: TestItem::new(SHARED), own }
     }
 
-    /// Raises the number of the shared item, and commits it together with new items that carry the
-    /// number.
+    /// Raises the number of the shared item by one, and commits the item together with new items
+    /// that carry this number.
     pub(super) fn advance(&self, log: &Log) -> Result<Committed> {
         let lock = self.shared.lock();
         let number = self.shared.number(0) + 1;

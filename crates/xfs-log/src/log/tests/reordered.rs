@@ -58,8 +58,8 @@ fn reorder(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
-/// Returns the durable number of each item after a power cut, from the log or from the item's home
-/// location.
+/// Returns the number that each item has durably after a power cut: from the log, or from the
+/// item's home location.
 fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
     let log = rig.log_device();
     let state = find_head_and_tail(&log).map_err(|error| error.to_string())?;
