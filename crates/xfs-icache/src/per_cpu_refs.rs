@@ -38,7 +38,8 @@ use crate::inode_cache::InodeCache;
 use crate::kind::{Inode, InodeKind};
 use crate::store::Store;
 
-/// Number of inodes that a processor slot remembers.
+/// The most inodes that a processor slot remembers, so that the next open through the slot finds
+/// the reference again.
 const PLACES: usize = 64;
 
 /// One reference to an inode, shared by all handles that were made on one processor slot.

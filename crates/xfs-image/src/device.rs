@@ -32,7 +32,7 @@ pub(crate) enum Location<'a> {
     Encoded(u64),
 }
 
-/// The location of a range, and the length of the range in bytes.
+/// The location of a range of the virtual disk, and the length of the range in bytes.
 pub(crate) struct Run<'a> {
     pub(crate) location: Location<'a>,
     pub(crate) length_bytes: u64,

@@ -81,8 +81,9 @@ pub(crate) fn open(file: SharedDevice) -> Result<ImageDevice<VdiMap>, ImageError
 }
 
 impl VdiMap {
-    /// Returns whether every block is stored in the file, each in a place of its own. The blocks of
-    /// a fixed image ascend, so two blocks with one place would be out of order.
+    /// Returns whether the file stores every block of the disk, each in a place of its own. The
+    /// places must ascend with the blocks, as in a fixed image, so two blocks with the same place
+    /// are noticed.
     fn stores_all(&self) -> io::Result<bool> {
         let mut next = 0;
         for index in 0..self.blocks {

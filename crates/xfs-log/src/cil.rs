@@ -155,8 +155,8 @@ pub(crate) struct Cil {
     switching: Mutex<(), Volume>,
     /// The sequence number of the open checkpoint.
     current: AtomicU64<Volume>,
-    /// The sequence number up to which a push (the write of all these checkpoints) has been
-    /// requested.
+    /// The sequence number of the last checkpoint that a push has been requested to write. All
+    /// earlier checkpoints are written first.
     requested: AtomicU64<Volume>,
     committing: Mutex<Committing, Volume>,
     /// The sequence number up to which all checkpoints are durable. Written under the lock of

@@ -16,7 +16,7 @@ pub struct Ticket {
     /// Number of bytes reserved for the current transaction that have not been granted to a
     /// checkpoint.
     left_bytes: u64,
-    /// Number of later transactions of the chain for which space is reserved already.
+    /// Number of the chain's later transactions whose space is reserved already.
     later: u32,
     /// The largest order number of the chain's commits. The next commit must get a larger one.
     floor: u64,

@@ -31,8 +31,8 @@ pub(crate) struct ReadOnlyProbe {
     snapshots: Slots<Mutex<Option<TableSnapshot>, Slot>>,
 }
 
-/// The result of the last read of the mount table: whether the mount was read-only. With the
-/// descriptor of the table, which reports changes, and the time of the read.
+/// The last read of the mount table: its time, whether the mount was read-only then, and a
+/// descriptor of the table that reports changes.
 struct TableSnapshot {
     table: File,
     at: Instant,

@@ -36,7 +36,7 @@ const ERROR_UNKNOWN: u64 = ERROR + 6;
 
 /// The most bytes that the client reads of one reply of the server to an option.
 const MAX_REPLY_BYTES: u64 = 64 << 10;
-/// The most replies to one option.
+/// The most replies to one option that the client reads.
 const MAX_REPLIES: usize = 64;
 /// Number of zero bytes after the reply to EXPORT_NAME, if the server does not omit them.
 const EXPORT_PADDING: usize = 124;

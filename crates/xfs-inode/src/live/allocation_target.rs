@@ -87,7 +87,8 @@ impl LiveInode {
         exactly.into_iter().chain(striped).chain(whole).chain([any])
     }
 
-    /// Whether nothing is mapped from file block `at` on.
+    /// Whether the data fork maps no file block from `at` on. Also returns `true` if the extent map
+    /// has not been loaded.
     fn is_end(&self, at: FileBlock) -> bool {
         let inode = self.inode();
         let map = inode.fork(ForkKind::Data).loaded_map();

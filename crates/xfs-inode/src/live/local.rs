@@ -171,8 +171,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Moves the extents of the data fork out of the inode into a btree if they do not fit before
-    /// `offset`.
+    /// Moves the extents of the data fork out of the inode into a btree, if they do not fit before
+    /// `offset`. `offset` counts in units of 8 bytes from the start of the fork.
     fn leave_room(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<()> {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
@@ -185,9 +185,9 @@ impl LiveInode {
         }
     }
 
-    /// Makes the root of the data fork's btree small enough to end before `offset`, and returns it.
-    /// If the root has too many children for that, they move into a new block, and the btree gets
-    /// one more level. Returns `None` if the data fork is not a btree.
+    /// Makes the root of the data fork's btree small enough to end before `offset` (in units of 8
+    /// bytes), and returns it. If the root has too many children for that, they move into a new
+    /// block, and the btree gets one more level. Returns `None` if the data fork is not a btree.
     fn root_for_offset(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<Option<ForkRoot>> {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;

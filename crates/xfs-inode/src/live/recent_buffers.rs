@@ -16,10 +16,10 @@ use xfs_sync::{Mutex, Object};
 /// The largest number of remembered blocks of one directory; a power of two.
 const SLOTS: usize = 16;
 
-/// Number of bits by which the block number of a block is shifted right to find the block's slot in
-/// the table. The slot depends on the block number and on the shifted number. The leaf index of a
-/// directory starts at block 2^23 of 4 KiB, and the free-space index at twice that number. Their
-/// first blocks are used as often as the first data block, and must get different slots.
+/// A block's slot in the table depends on the block number, and on the block number shifted right
+/// by this number of bits. The leaf index of a directory starts at block 2^23 of 4 KiB, and the
+/// free-space index at twice that number. Their first blocks are used as often as the first data
+/// block, and must get different slots.
 const PART_BITS: u32 = 23;
 
 type Slots = [Option<(FileBlock, WeakBuffer)>; SLOTS];

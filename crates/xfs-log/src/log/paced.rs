@@ -136,8 +136,8 @@ impl Inner {
         if self.cil.durable() >= sequence { Ok(()) } else { self.health.check() }
     }
 
-    /// Waits until the checkpoint that was handed over last is written, and treats it as durable
-    /// from now on.
+    /// Waits until the checkpoint that the writer thread got last is written. From then on, treats
+    /// that checkpoint as durable.
     fn collect(&self, paced: &Paced) -> Result<()> {
         match paced.take_written() {
             Handoff::Written(written) => self.cil.complete(written),
@@ -164,8 +164,8 @@ impl Inner {
         self.cil.write_closed(closed).map_or_else(Handoff::Failed, Handoff::Written)
     }
 
-    /// Runs the writer thread: writes the checkpoints that are handed over, until the log is
-    /// closed.
+    /// Runs the writer thread: writes each checkpoint that a committing thread gives to it, until
+    /// the log is closed.
     pub(super) fn run_writer(&self) {
         let Some(paced) = &self.paced else { return };
         let mut handoff = paced.handoff.lock();
@@ -192,8 +192,8 @@ impl Inner {
         }
     }
 
-    /// Completes or aborts the checkpoint that was handed over last, after the log is closed and
-    /// its writer thread has ended.
+    /// Completes or aborts the checkpoint that the writer thread got last. Called after the log is
+    /// closed and the writer thread has ended.
     pub(super) fn finish_handoff(&self) {
         let Some(paced) = &self.paced else { return };
         match mem::take(&mut *paced.handoff.lock()) {

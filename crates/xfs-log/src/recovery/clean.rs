@@ -139,7 +139,8 @@ fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     [(until_end, cycle.wrapping_sub(1)), (count - until_end, cycle)]
 }
 
-/// An unmount record of a log, represented by its header: the rest follows from the header.
+/// An unmount record of a log. Only the header is kept, because all other bytes of the record
+/// follow from it.
 pub(crate) struct UnmountRecord(LogRecordHeader);
 
 impl UnmountRecord {

@@ -140,7 +140,7 @@ impl DquotReplay {
     }
 }
 
-/// The dquot that a block must hold.
+/// A logged dquot, with its quota type and with its place: the block that must hold this dquot.
 #[derive(Clone, Copy)]
 struct OwnerOfDquot<'a> {
     kind: QuotaKind,

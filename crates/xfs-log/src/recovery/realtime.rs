@@ -12,8 +12,8 @@ use xfs_format::{BASIC_BLOCK_BYTES, VerifyContext};
 use super::refusal::RecoveryError;
 use super::store::Store;
 
-/// The length in bytes of the header of a btree block. In the kernel's memory, and so in the log, a
-/// root begins with such a header.
+/// The length in bytes of the header of a btree block. A root has the same header in the kernel's
+/// memory, and so in the log.
 const MEMORY_ROOT_BYTES: usize = 72;
 /// The length in bytes of the header of a root in a fork on disk. The header holds the level and
 /// the number of records.

@@ -172,7 +172,8 @@ impl Store {
         Ok(())
     }
 
-    /// Reads a range that `check_range` has accepted.
+    /// Reads `length` bytes of the volume from `at` on. The caller has checked the range by
+    /// `check_range`.
     pub(super) fn read(&self, at: DiskAddr, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         let offset = at.byte_offset().expect("the range was checked (I3)");
@@ -182,7 +183,8 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Writes `bytes` at an offset of `inside` bytes in a range that `check_range` has accepted.
+    /// Writes `bytes` to the volume, `inside` bytes after the address `at`. The caller has checked
+    /// the range by `check_range`.
     pub(super) fn write(&self, at: DiskAddr, inside: usize, bytes: &[u8]) -> Result<()> {
         let offset = at.byte_offset().expect("the range was checked (I3)") + inside as u64;
         self.device.write_at(bytes, offset, Durability::Cached).map_err(|source| {

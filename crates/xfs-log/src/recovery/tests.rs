@@ -139,8 +139,9 @@ impl Bench {
         self.superblock.geometry.header_disk_addr(AgNumber(0), AGI_SECTOR)
     }
 
-    /// Returns an item that logs the first 128 bytes of the AGI of group 0, where `inode` is now
-    /// the head of the first unlinked list. `chunk` gets these bytes, to which the item refers.
+    /// Returns an item that logs the first 128 bytes of the AGI of group 0, with `inode` as the
+    /// head of the first unlinked list. These bytes are stored in `chunk`, to which the item
+    /// refers.
     fn unlinked_item<'a>(&self, chunk: &'a mut [u8; 128], inode: u32) -> LogItem<'a> {
         let sector = read(&*self.data, self.agi_at().byte_offset().unwrap(), 512);
         chunk.copy_from_slice(&sector[..128]);

@@ -112,8 +112,8 @@ impl WaitQueue {
         self.begins.len()
     }
 
-    /// Appends a waiter to the queue of its urgency. If the waiter is the head waiter now, it has
-    /// to request a tail push.
+    /// Appends a waiter to the queue for its kind of request: chains that roll, or new
+    /// transactions. If the waiter is the head waiter now, it has to request a tail push.
     pub(super) fn join(&mut self, waiter: &Arc<SpaceWaiter>) {
         #[cfg(test)]
         {
