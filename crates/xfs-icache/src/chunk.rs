@@ -89,13 +89,13 @@ impl<K: InodeKind> Chunk<K> {
 }
 
 impl Residency {
-    /// Counts one more holder of the chunk. A chunk with a holder stays in the index, even if it
-    /// has no inode.
+    /// Adds one holder of the chunk. A chunk with a holder stays in the index, even if it has no
+    /// inode.
     pub(crate) fn hold(&mut self) {
         self.holders += 1;
     }
 
-    /// Counts one holder less. A chunk without holders and inodes can leave the index.
+    /// Subtracts one holder. A chunk without holders and inodes can leave the index.
     pub(crate) fn let_go(&mut self) {
         assert!(self.holders > 0, "a chunk that nobody held let go");
         self.holders -= 1;

@@ -25,8 +25,8 @@ use crate::filter::Tag;
 use crate::kind::InodeKind;
 use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 
-/// The most chunks that one step of a walk visits. It bounds the time for which the step holds the
-/// lock `order`.
+/// The most chunks that one step of a walk visits. The step holds the lock `order` while it visits
+/// them, so this limits the time for which the lock is held.
 const STEP_CHUNKS: usize = 64;
 
 /// The cached inodes of one group.

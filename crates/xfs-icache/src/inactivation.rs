@@ -18,7 +18,7 @@ use crate::kind::InodeKind;
 const THROTTLE: usize = 256;
 /// The most inodes that one operation frees. A caller that releases many inodes at once leaves them
 /// to the background thread, so that no later operation waits for all of them. An operation adds
-/// fewer inodes than this to the queue, so that the queue still shrinks.
+/// fewer than this number of inodes to the queue, so that the queue shrinks.
 const MOST_AT_ONCE: usize = 16;
 
 /// The queue of one processor slot.

@@ -13,7 +13,8 @@ use xfs_sync::{Mutex, Volume};
 use crate::bytes::{big, little};
 
 const PAGE_BYTES: u64 = 4096;
-/// The most pages that are kept. The cache is emptied before it would keep more.
+/// The most pages that the cache keeps. If one more page would exceed this number, the cache is
+/// emptied first.
 const MAX_PAGES: usize = 256;
 
 /// The byte order of the entries of a table.

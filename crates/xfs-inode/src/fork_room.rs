@@ -18,10 +18,10 @@ use xfs_format::Geometry;
 use xfs_format::extent::{EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES};
 use xfs_format::inode::{FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore};
 
-/// The number of children for which the root of a data fork's btree has room at least.
+/// The least number of children for which a data fork has room in the root of its btree.
 #[doc(alias = "MINDBTPTRS")]
 const DATA_ROOT_CHILDREN: usize = 3;
-/// The number of children for which the root of an attribute fork's btree has room at least.
+/// The least number of children for which an attribute fork has room in the root of its btree.
 #[doc(alias = "MINABTPTRS")]
 const ATTR_ROOT_CHILDREN: usize = 2;
 /// The default size of the data fork in an inode that has an attribute fork. It is given as the

@@ -31,7 +31,7 @@ pub enum LeaseKind {
     Layout,
 }
 
-/// The kind of a lease's guarantee to its holder.
+/// The mode of a lease: the guarantee that the lease gives to its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseMode {
     /// A read lease. As long as it is held, no program has the file open for writing.

@@ -43,8 +43,8 @@ use crate::state::LogState;
 /// The greatest number of items that a walk takes from the list at once.
 const BATCH_ITEMS: usize = 1024;
 
-/// A push of the AIL frees more log space than is needed: the size of the log divided by this
-/// number in addition. That costs little: a walk that writes many items locks the list no more
+/// A push of the AIL frees the log space that is needed, and in addition the size of the log
+/// divided by this number. That costs little: a walk that writes many items locks the list no more
 /// often than a walk that writes a few.
 const AHEAD_SHARE: u64 = 16;
 
@@ -86,7 +86,7 @@ pub(crate) struct DurableItems {
 /// The outcome of one push: one walk over the AIL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
-    /// Number of items for which a write was started or had already been done.
+    /// Number of items whose write this push has started, or that had been written already.
     pub started: usize,
     /// Number of items that a checkpoint pins: they cannot be written before it is durable.
     pub pinned: usize,

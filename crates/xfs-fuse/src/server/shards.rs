@@ -21,7 +21,7 @@ impl<T> Shards<T> {
         self.0.iter().map(|shard| &**shard)
     }
 
-    /// Returns the shard of the key `number`.
+    /// Returns the shard to which the key `number` belongs.
     #[expect(clippy::indexing_slicing, reason = "a remainder is less than the number of shards")]
     pub(super) fn of(&self, number: u64) -> &Mutex<T, Group> {
         &self.0[(number % SHARDS) as usize]

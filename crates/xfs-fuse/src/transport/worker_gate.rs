@@ -8,8 +8,8 @@
 
 use xfs_sync::{Condvar, Mutex, Volume};
 
-/// The gate at which workers wait for the right to wait at `/dev/fuse`, so that only some of them
-/// wait at the device at a time.
+/// The gate for workers without a pass: they wait here, so that only some workers wait at
+/// `/dev/fuse` at a time.
 pub(super) struct WorkerGate {
     places: Mutex<usize, Volume>,
     left: Condvar<Volume>,

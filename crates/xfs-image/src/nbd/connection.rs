@@ -74,7 +74,7 @@ pub(super) enum Stream {
 
 /// The state of a request.
 enum Pending {
-    /// The reply has not arrived. A reply without an error has this many bytes of payload.
+    /// The reply has not arrived. If it reports no error, it has a payload of this length in bytes.
     Sent {
         payload: usize,
     },

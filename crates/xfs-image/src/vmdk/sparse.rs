@@ -28,8 +28,8 @@ use crate::tables::{ByteOrder, Table, TablePages};
 const HEADER_BYTES: usize = 512;
 /// Offset of the second header from the end of a stream-optimized file, in bytes.
 const FOOTER_BYTES: u64 = 1024;
-/// The grain directory offset in the header of an extent whose real offset is only in a second
-/// header, at the end of the file.
+/// The value of the header's field for the offset of the grain directory, if that offset is only in
+/// a second header at the end of the file.
 const AT_END: u64 = u64::MAX;
 const MAX_GRAIN_BYTES: u64 = 16 << 20;
 const MAX_TABLE_ENTRIES: u64 = 65536;

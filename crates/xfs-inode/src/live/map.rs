@@ -327,8 +327,8 @@ pub fn map_blocks(geometry: &Geometry, fork: ForkKind) -> u64 {
     u64::from(BtreeHeights::of_extents(geometry, fork).saturating_sub(1))
 }
 
-/// Returns the number of blocks by which a file's extent map may grow for `blocks` more blocks of
-/// contents, if each of them is an extent of its own.
+/// Returns the number of blocks by which the btree of a file's extent map may grow if `blocks`
+/// blocks of contents are added. Each of them may be an extent of its own.
 #[doc(alias = "xfs_bmap_worst_indlen")]
 #[must_use]
 pub fn map_blocks_at_worst(geometry: &Geometry, blocks: u64) -> u64 {

@@ -37,7 +37,7 @@ pub(crate) fn with_pool_transaction<R>(
 
 /// Runs `work` as [`with_transaction`] does, but also commits if an allocation in `work` fails.
 /// `work` must allocate before it changes anything. A failed allocation may have filled the free
-/// lists of groups, and these changes are consistent.
+/// lists of groups. These changes are consistent, so they can be committed.
 pub(crate) fn with_allocation_transaction<R>(
     journal: &Arc<Journal>,
     blocks: u64,

@@ -20,7 +20,7 @@ pub(super) const CHUNK_MEMBERS: usize = 1024;
 /// Each such move takes a lock of the volume.
 const MOVED_CHUNKS: usize = 4;
 
-/// A low estimate of the number of log bytes that a member takes.
+/// A low estimate of the number of log bytes that one member (a committed item) takes.
 const BYTES_PER_MEMBER: u64 = 256;
 
 /// The list of the items that were committed to one checkpoint through one slot.

@@ -48,8 +48,8 @@ pub struct LogConfig {
     /// The size in bytes at which a checkpoint is written without being forced. An eighth of the
     /// log, or 32 MiB, is used instead if that is less.
     pub checkpoint_bytes: u64,
-    /// Number of threads that write checkpoints. With 0, commits and waiters write them, and no
-    /// thread of the log writes items to their home locations.
+    /// Number of threads that write checkpoints. With 0, the threads that commit or wait write the
+    /// checkpoints, and no thread of the log writes items to their home locations.
     pub threads: usize,
     /// Whether all bytes that are written follow from the commits and their order alone, and not
     /// from thread scheduling. At most one thread then writes checkpoints, whatever `threads` says,

@@ -63,8 +63,8 @@ impl History {
         self.shared.pins() == 0 && self.own.iter().all(|own| own.pins() == 0)
     }
 
-    /// Copies the present number of the shared item into the own item of the thread with the index
-    /// `thread`, and commits that item.
+    /// Copies the present number of the shared item into the item that belongs to the thread with
+    /// the index `thread`, and commits that item.
     pub(super) fn look(&self, log: &Log, thread: usize) -> Result<Committed> {
         let lock = self.shared.lock();
         let own = &self.own[thread];

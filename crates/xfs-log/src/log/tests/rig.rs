@@ -51,7 +51,7 @@ impl Rig {
         Self { device, geometry }
     }
 
-    /// Returns a rig on another device, with the log at the same address.
+    /// Returns a rig whose log is on another device, at the same address.
     pub(crate) fn on(&self, device: SharedDevice) -> Self {
         Self { device, geometry: self.geometry }
     }
