@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::Error;
 
-/// The crate below all others, in the name of a folder of incremental state. xtask, which has state
-/// before its first command, does not depend on it.
+/// The start of the names of the folders with the incremental state of `xfs-format`, the lowest
+/// crate. If there is no such folder, no crate of the library has incremental state. xtask does not
+/// depend on this crate, so building xtask creates no such folder.
 const LOWEST_CRATE: &str = "xfs_format-";
 
-/// Whether compilers keep no state for a next build.
+/// Whether later cargo commands keep no incremental state: results that a compiler stores for the
+/// next build of the same crate.
 static KEEPS_NO_STATE: AtomicBool = AtomicBool::new(false);
 
 /// Returns a command for the `cargo` of the toolchain that started this program.

@@ -76,7 +76,8 @@ pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
     shown
 }
 
-/// Compiles the command line for this machine, with the profile that compiles in minutes.
+/// Compiles the program `ferroxfs` for this machine, with the cargo profile `quick`. Returns the
+/// path of the program.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
     cargo.args(["build", "--profile", "quick", "--package", "xfs-cli", "--target-dir", "target"]);

@@ -37,11 +37,11 @@ pub(crate) enum Error {
     /// two runs make the same files.
     #[error("this tree has no commits: set SOURCE_DATE_EPOCH")]
     NoEpoch,
-    /// A file of records is damaged.
+    /// A file with the records of test runs is damaged.
     #[error("{}: {source}", path.display())]
     Record { path: PathBuf, source: serde_json::Error },
-    /// A suite of tests was to be run that this project cannot run. Its results are recorded by
-    /// hand.
+    /// The user asked for a suite of tests that this project cannot run. The results of such a
+    /// suite are recorded by hand.
     #[error("this suite is run by hand: add its result to {0}, then run without --run")]
     ByHand(String),
     /// A page does not have the marks between which a chore writes.
@@ -50,7 +50,8 @@ pub(crate) enum Error {
     /// The chore needs root.
     #[error("run this as root: {0}")]
     NotRoot(&'static str),
-    /// A mistake in the list cannot be put into the sources, or the checker does not find it.
+    /// A mistake in the list of `cargo xtask mutants` cannot be put into the sources, or the
+    /// checker does not find it.
     #[error("mutants: {0}")]
     Mutants(String),
     /// The sources of the public API could not be read.

@@ -19,9 +19,9 @@ use crate::publish;
 use crate::report::Report;
 use crate::tidy;
 
-/// Arguments of `cargo test` for the tests that need atomic writes and locks counted by scope, of
-/// crates and of whole operations. One call for all these tests compiles the crates that they use
-/// only once.
+/// Arguments of `cargo test` for the tests, of single crates and of whole operations, that count
+/// atomic writes and lock acquisitions by scope. One call for all these tests compiles the crates
+/// that they use only once.
 const COUNTING: [&str; 19] = [
     "--lib",
     "--test",

@@ -186,7 +186,7 @@ fn collect(root: &Path) -> Result<Vec<File>, Error> {
     Ok(files)
 }
 
-/// Returns whether a folder holds generated or fetched files, which no rule is about.
+/// Returns whether a folder holds generated or fetched files, to which no rule applies.
 fn is_foreign(folder: &Path) -> bool {
     let names = [".git", "target", "fuzz/corpus", "fuzz/artifacts"];
     names.iter().any(|name| folder.ends_with(name))

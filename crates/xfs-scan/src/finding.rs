@@ -23,9 +23,9 @@ pub enum FindingCode {
     Unsupported,
     /// The inode btree marks a used inode as free, or a free inode as used.
     Allocation,
-    /// A parent does not exist.
+    /// The parent directory of an inode does not exist.
     ParentMissing,
-    /// A parent is not a directory.
+    /// The parent of an inode is not a directory.
     ParentNotDirectory,
     /// A parent pointer states a generation that its parent does not have.
     ParentStale,

@@ -21,7 +21,7 @@ use crate::{Finding, FindingCode};
 /// Number of bytes by which a worker extends its reservation of memory.
 const RESERVE_BYTES: usize = 256 << 10;
 
-/// The entries that one worker has found, in one bucket per unit of work.
+/// The directory entries that one worker has found, in one bucket per unit of work.
 #[derive(Default)]
 pub(crate) struct LinkBuckets {
     buckets: Vec<Vec<u8>>,
@@ -31,7 +31,8 @@ pub(crate) struct LinkBuckets {
 }
 
 impl LinkBuckets {
-    /// Adds an entry that names the inode `child`. Returns `false` if no unit can contain `child`.
+    /// Adds a directory entry that names the inode `child`. Returns `false` if no unit of work can
+    /// contain `child`.
     pub(crate) fn push(&mut self, plan: &Plan, child: InodeNumber, link: Link<'_>) -> bool {
         let Some(unit) = plan.unit_of(child.0) else { return false };
         if self.buckets.len() <= unit {
@@ -70,7 +71,8 @@ impl LinkBuckets {
     }
 }
 
-/// The entries that all workers have found, in memory or in the spill file, by unit of work.
+/// The directory entries that all workers have found, in memory or in the spill file, by unit of
+/// work.
 pub(crate) struct LinkRuns {
     units: Vec<UnitLinks>,
 }
@@ -83,7 +85,7 @@ pub(crate) struct UnitLinks {
 }
 
 impl LinkRuns {
-    /// Combines the entries of all workers, unit by unit.
+    /// Combines the directory entries that all workers have found, by unit of work.
     pub(crate) fn new(unit_count: usize, workers: Vec<LinkBuckets>, memory: &Memory) -> Self {
         let mut units = Vec::new();
         units.resize_with(unit_count, UnitLinks::default);
@@ -103,15 +105,15 @@ impl LinkRuns {
         Self { units }
     }
 
-    /// Returns the entries of each unit, in the order of units.
+    /// Returns the directory entries of each unit of work, in the order of the units.
     pub(crate) fn into_units(self) -> Vec<UnitLinks> {
         self.units
     }
 }
 
-/// One entry, with its name borrowed from its bucket. Entries are ordered by the inode that they
-/// name, then by all other fields. So the order of paths does not depend on the worker that found
-/// the entries.
+/// One directory entry, with its name borrowed from its bucket. Entries are ordered by the inode
+/// that they name, then by all other fields. So the order of paths does not depend on the worker
+/// that found the entries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct LinkEntry<'a> {
     child: u64,
@@ -136,8 +138,8 @@ fn parse(bytes: &[u8]) -> Option<(LinkEntry<'_>, &[u8])> {
 }
 
 impl UnitLinks {
-    /// Adds the entries to the rows of `batch` that they name, and returns the new batch. An entry
-    /// that names no row becomes a finding.
+    /// Adds each directory entry to the row in `batch` of the inode that it names. Returns the new
+    /// batch. An entry whose inode has no row becomes a finding.
     pub(crate) fn join(
         self,
         batch: Batch,

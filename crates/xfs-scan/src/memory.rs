@@ -41,7 +41,7 @@ pub(crate) struct Memory {
     file_end: AtomicU64<Volume>,
 }
 
-/// A batch that waits for the next step of the scan.
+/// A batch of rows that waits for the next step of the scan.
 pub(crate) enum StoredBatch {
     /// The batch is in memory.
     Kept(Batch),
@@ -55,7 +55,7 @@ pub(crate) enum StoredBatch {
 }
 
 impl Memory {
-    /// Creates the accounting for a limit of `limit` bytes.
+    /// Creates the accounting of memory, with a limit of `limit` bytes.
     pub(crate) fn new(limit: u64, spill: Spill) -> Self {
         Self {
             limit: limit / 2,
@@ -73,7 +73,7 @@ impl Memory {
     }
 
     /// Reserves `bytes` bytes of memory for waiting data. Returns `false`, and reserves nothing, if
-    /// they do not fit.
+    /// that would exceed the memory limit.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -85,7 +85,7 @@ impl Memory {
     }
 
     /// Reserves `bytes` bytes of memory for a table until the scan of the volume ends. Returns an
-    /// error if they do not fit.
+    /// error if that would exceed the memory limit.
     pub(crate) fn reserve_table(&self, bytes: usize) -> Result<(), ScanError> {
         let before = self.tables.fetch_add(bytes as u64, Ordering::Relaxed);
         let needed = before.saturating_add(bytes as u64);
@@ -100,7 +100,8 @@ impl Memory {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Stores a batch: in memory if it fits, otherwise in the spill file.
+    /// Stores a batch of rows: in memory if the memory limit allows it, otherwise in the spill
+    /// file.
     pub(crate) fn store(&self, mut batch: Batch) -> Result<StoredBatch, ScanError> {
         batch.arena.shrink_to_fit();
         if self.reserve(batch.memory_bytes()) {

@@ -205,7 +205,7 @@ impl<'a> OutOfLineReader<'a> {
         }
     }
 
-    /// Appends the runs of blocks that the inode shares with other inodes to `items`.
+    /// Appends to `items` the runs of blocks that the inode shares with other inodes.
     fn add_shared(&self, inode: &Inode, items: &mut Vec<u8>) -> Result<(), Error> {
         let cache = &self.scope.source.cache;
         if inode.core().is_realtime() {

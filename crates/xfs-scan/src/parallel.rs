@@ -54,8 +54,8 @@ struct Shared<R> {
     result: Condvar<Volume>,
 }
 
-/// Records that a worker has ended and wakes all waiting threads. This happens on drop, so also if
-/// the worker panics (I2).
+/// A guard of a running worker. When it is dropped, also because the worker panics, it records that
+/// the worker has ended, and wakes all waiting threads (I2).
 struct WorkerGuard<'a, R>(&'a Shared<R>);
 
 impl<R> Drop for WorkerGuard<'_, R> {

@@ -43,7 +43,7 @@ struct GroupChunks {
 pub(crate) struct Unit {
     pub(crate) group: AgNumber,
     range: Range<usize>,
-    /// The lowest inode number that belongs to the unit.
+    /// The lowest inode number that belongs to the unit of work.
     first: InodeNumber,
 }
 
@@ -124,7 +124,7 @@ impl Plan {
         chunks * size_of::<InodeChunk>() + self.units.capacity() * size_of::<Unit>()
     }
 
-    /// Returns the units, in disk order.
+    /// Returns the units of work, in disk order.
     pub(crate) fn units(&self) -> &[Unit] {
         &self.units
     }
@@ -134,7 +134,7 @@ impl Plan {
         self.inodes
     }
 
-    /// Returns the chunks of a unit.
+    /// Returns the inode chunks of a unit of work.
     pub(crate) fn chunks(&self, unit: &Unit) -> &[InodeChunk] {
         let group = self.groups.get(unit.group.0 as usize);
         group.and_then(|chunks| chunks.get(unit.range.clone())).unwrap_or_default()

@@ -40,15 +40,15 @@ const NAME_BYTES_GUESS: usize = 40;
 /// The kinds of data that a scan must read in addition to the inode cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadSelection {
-    /// Parent pointers, on volumes that have them.
+    /// Whether parent pointers are read, on volumes that have them.
     pub(crate) parents: bool,
-    /// Directory entries, on volumes without parent pointers.
+    /// Whether directory entries are read, on volumes without parent pointers.
     pub(crate) entries: bool,
     pub(crate) symlinks: bool,
     pub(crate) xattrs: bool,
-    /// The runs of blocks that are shared with other files.
+    /// Whether the runs of blocks that a file shares with other files are read.
     pub(crate) sharing: bool,
-    /// The number of blocks that each file has in the realtime section.
+    /// Whether the blocks that each file has in the realtime section are counted.
     pub(crate) realtime: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct UnitRows {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Reads the inodes of units for one worker.
+/// Reads the inodes of units of work, for one worker thread.
 pub(crate) struct UnitReader<'a> {
     source: &'a ScanSource,
     context: VerifyContext<'a>,

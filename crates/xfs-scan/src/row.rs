@@ -91,9 +91,10 @@ pub struct Row {
     pub xflags: u32,
     /// Device number as XFS stores it, 0 for an inode that is not a device.
     pub packed_rdev: u32,
-    /// Offset in bytes of this row's items in the arena of its batch.
+    /// Offset of this row's items (links, symlink target, attribute names) in the arena of its
+    /// batch, in bytes.
     pub(crate) items_start: u32,
-    /// Length of this row's items in bytes.
+    /// Length of this row's items (links, symlink target, attribute names) in bytes.
     pub(crate) items_length: u32,
     /// 1 if data blocks of the inode may be shared with another file; else 0.
     pub(crate) is_reflink: u32,
@@ -189,7 +190,7 @@ impl ByteList {
         self.ends.clear();
     }
 
-    /// Adds one string. `write` appends the bytes of the string to the vector that it gets.
+    /// Adds the string `item`.
     pub fn push(&mut self, item: &[u8]) {
         self.push_with(|bytes| bytes.extend_from_slice(item));
     }

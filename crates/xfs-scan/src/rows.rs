@@ -27,7 +27,7 @@ impl<'w> RowWriter<'w> {
     ///
     /// # Errors
     ///
-    /// Those of the output's writers.
+    /// The errors of the writers of the output.
     pub fn begin(output: Output<'w>, volume: VolumeLabel) -> Result<Self, ScanError> {
         let Output { encoding, mut appender } = output;
         appender.begin_volume(&volume)?;
@@ -38,7 +38,7 @@ impl<'w> RowWriter<'w> {
     ///
     /// # Errors
     ///
-    /// Those of the output's writers.
+    /// The errors of the writers of the output.
     pub fn next_volume(&mut self, volume: VolumeLabel) -> Result<(), ScanError> {
         self.appender.begin_volume(&volume)?;
         self.volume = volume;
@@ -50,7 +50,7 @@ impl<'w> RowWriter<'w> {
     ///
     /// # Errors
     ///
-    /// Those of `fill`, and of the output's writers.
+    /// The errors of `fill`, and those of the writers of the output.
     pub fn piece(
         &mut self,
         fill: impl FnOnce(&mut RowPiece<'_>) -> Result<(), ScanError>,
@@ -69,7 +69,7 @@ impl<'w> RowWriter<'w> {
     ///
     /// # Errors
     ///
-    /// Those of the output's writers.
+    /// The errors of the writers of the output.
     pub fn finish(self) -> Result<ScanReport, ScanError> {
         let Self { appender, report, .. } = self;
         let ScanReport { inodes, findings, missing_inodes, .. } = report;
@@ -83,7 +83,7 @@ impl RowPiece<'_> {
     ///
     /// # Errors
     ///
-    /// Those of the format.
+    /// The error of encoding the row in the output format.
     pub fn row(&mut self, view: &RowView<'_>) -> Result<(), ScanError> {
         self.report.inodes += 1;
         self.is_empty = false;
@@ -94,7 +94,7 @@ impl RowPiece<'_> {
     ///
     /// # Errors
     ///
-    /// Those of the format.
+    /// The error of encoding the row in the output format.
     pub fn finding(&mut self, finding: &Finding) -> Result<(), ScanError> {
         self.report.findings += 1;
         self.report.corruptions += u64::from(finding.code.is_corruption());

@@ -166,7 +166,7 @@ impl ScanRun<'_, '_> {
         if needs_paths { self.scan_with_paths(&scope) } else { self.scan_straight(&scope) }
     }
 
-    /// Reads the units, and emits the rows of each unit as soon as it was read.
+    /// Reads the units of work, and emits the rows of each unit as soon as it was read.
     fn scan_straight(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
         let context = self.context(scope.source, scope.memory, None);
         let units = scope.plan.units();
@@ -377,7 +377,8 @@ impl Drop for ReadWorker<'_> {
     }
 }
 
-/// Collects the directories of a batch, each with its first link.
+/// Collects the directories among the rows of a batch, each with its first link (parent directory
+/// and name).
 fn note_directories(batch: &Batch, memory: &Memory) -> Result<DirectoryPart, ScanError> {
     let mut directories = DirectoryPart::default();
     for row in batch.rows.iter().filter(|row| row.file_type() == Some(FileType::Directory)) {
@@ -394,7 +395,7 @@ fn now_seconds() -> i64 {
 
 type PieceUnits = Vec<(xfs_format::AgNumber, StoredUnit)>;
 
-/// Groups units into pieces. One worker encodes each piece.
+/// Groups successive units of work into pieces of the output. One worker encodes each piece.
 fn into_pieces(
     units: impl Iterator<Item = (xfs_format::AgNumber, StoredUnit)>,
     units_per_piece: usize,

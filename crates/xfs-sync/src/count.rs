@@ -1,4 +1,4 @@
-//! The counters behind the feature `count`.
+//! Counters of atomic writes and lock acquisitions, for builds with the feature `count`.
 //!
 //! Each thread writes counters of its own, so counting causes no memory traffic between threads. A
 //! sum visits all threads. The counters of a thread that ends are added to one table. Writes of
@@ -14,33 +14,33 @@ use crate::scope::{Group, Object, Scope, Slot, Volume};
 
 const SCOPES: usize = 4;
 
-/// The number of writes and of locks in one scope.
+/// The numbers of atomic writes and of lock acquisitions of one scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Atomic stores and read-modify-writes.
+    /// Number of atomic stores and read-modify-writes.
     pub writes: u64,
-    /// Locks taken, for reading or writing.
+    /// Number of lock acquisitions, for reading or writing.
     pub locks: u64,
 }
 
 impl Tally {
-    /// Returns the sum of writes and locks.
+    /// Returns the sum of the atomic writes and the lock acquisitions.
     #[must_use]
     pub const fn total(self) -> u64 {
         self.writes + self.locks
     }
 }
 
-/// The number of writes and of locks in each scope.
+/// The numbers of atomic writes and of lock acquisitions, by scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The counts of scope [`Slot`].
+    /// The atomic writes and lock acquisitions of scope [`Slot`].
     pub slot: Tally,
-    /// The counts of scope [`Object`].
+    /// The atomic writes and lock acquisitions of scope [`Object`].
     pub object: Tally,
-    /// The counts of scope [`Group`].
+    /// The atomic writes and lock acquisitions of scope [`Group`].
     pub group: Tally,
-    /// The counts of scope [`Volume`].
+    /// The atomic writes and lock acquisitions of scope [`Volume`].
     pub volume: Tally,
 }
 
@@ -182,8 +182,8 @@ pub fn counts() -> Counts {
     counts
 }
 
-/// Returns the number of writes and locks of scope [`Volume`] so far, of all threads of the
-/// process, by file and line.
+/// Returns the number of atomic writes and lock acquisitions of scope [`Volume`] so far, of all
+/// threads of the process, by file and line.
 #[must_use]
 pub fn volume_places() -> BTreeMap<String, u64> {
     let registry = registry();

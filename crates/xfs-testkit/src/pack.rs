@@ -9,7 +9,7 @@
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec;
 
-/// The unit that is left out if all its bytes are zero, in bytes.
+/// Size of a sector in bytes. The compact form leaves out sectors that hold only zeros.
 const SECTOR: usize = 512;
 
 /// Compression level of deflate: the one that gives the smallest output.

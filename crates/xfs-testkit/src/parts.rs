@@ -16,8 +16,8 @@ use crate::cow::check_inside;
 use crate::delegate_device;
 use crate::recording::RecordingDevice;
 
-/// A read-only device that holds two devices, one after the other. A recording of both devices has
-/// this device as its base.
+/// A read-only device made of two devices: the bytes of the first device, followed by those of the
+/// second. It is the base of a recording of both devices.
 pub struct JoinedDevice {
     parts: [SharedDevice; 2],
 }

@@ -223,8 +223,8 @@ struct UnflushedRequest<'a> {
     certain: bool,
 }
 
-/// The elements of which a cut chooses a subset: units of writes, or whole writes. The number says
-/// how many there are.
+/// The elements of which a cut chooses a subset that survives: units of writes, or whole writes.
+/// The number in the variant is the number of these elements.
 enum SubsetBasis {
     Units(usize),
     Writes(usize),
@@ -298,8 +298,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// Returns the sample that `choice` stands for, or `None` if `choice` is a subset of writes or
-    /// units.
+    /// Creates the random sample with the number in `choice`. Returns `None` if `choice` instead
+    /// gives the subset of writes or units that survives.
     fn new(choice: u32, writes: usize, prng: &mut Prng) -> Option<Self> {
         let pattern = match choice.checked_sub(SAMPLED)? {
             0 => SurvivalPattern::Nothing,

@@ -84,7 +84,8 @@ impl Counters {
         }
     }
 
-    /// Creates the pool with `size` blocks and fills it. The pool's blocks do not count as free.
+    /// Creates the pool of blocks for operations that must not fail, with `size` blocks, and fills
+    /// it. The pool's blocks do not count as free.
     pub(crate) fn set_pool(&self, size: u64) {
         *self.pool.lock() = ReservePool { size, left: size, debt: 0 };
         self.is_pool_short.store(false, Ordering::Release);
@@ -112,11 +113,11 @@ impl Counters {
     }
 
     /// Takes free blocks as [`take`](Self::take) does. If too few are free, takes all `blocks`
-    /// blocks from the pool instead.
+    /// blocks from the pool of blocks for operations that must not fail.
     ///
     /// # Errors
     ///
-    /// Returns [`PosixError::NoSpace`] if the pool has too few too.
+    /// Returns [`PosixError::NoSpace`] if the pool has too few blocks, too.
     pub(crate) fn take_from_pool(&self, blocks: u64) -> Result<()> {
         let refused = match self.take(blocks) {
             Ok(()) => return Ok(()),
@@ -128,8 +129,8 @@ impl Counters {
         Ok(())
     }
 
-    /// Uses `blocks` returned blocks to pay the debt of the pool, and then to fill the pool.
-    /// Returns the number of blocks left over.
+    /// Uses `blocks` returned blocks for the pool: first to pay its debt (the blocks that it lacked
+    /// when the volume changed its size), then to fill it. Returns the number of blocks left over.
     #[cold]
     fn fill_pool(&self, blocks: u64) -> u64 {
         let mut pool = self.pool.lock();

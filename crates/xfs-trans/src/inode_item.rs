@@ -228,8 +228,8 @@ impl InodeRecord {
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
 
-    /// Decodes the image from the cluster. This is the latest image: under the lock `contents`, a
-    /// thread first copied the image into the cluster and then removed the image from the record.
+    /// Decodes the image from the bytes of the cluster. They hold the latest image: under the lock
+    /// `contents`, a record drops its image only after the image was copied into the cluster.
     fn reread(&self) -> Result<InodeImage> {
         let context = self.context();
         let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };
@@ -258,8 +258,9 @@ impl InodeRecord {
         &self.state
     }
 
-    /// Changes the image. If the record has no image, `view` returns one. `fields` says which parts
-    /// other than the core are changed. The caller holds the latch exclusively.
+    /// Changes the image with `change`. If the record has no image, takes the image that `view`
+    /// returns. `fields` says which parts other than the core are changed. The caller holds the
+    /// latch exclusively.
     pub(crate) fn change<R>(
         &self,
         fields: LoggedFields,

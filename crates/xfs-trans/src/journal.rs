@@ -356,8 +356,8 @@ impl Journal {
         self.counters.inodes()
     }
 
-    /// Adds the free blocks and the pool blocks that the volume has gained by growing.
-    /// `free_blocks` may be negative.
+    /// Adds the blocks that the volume has gained by growing: `free_blocks` free blocks, and `pool`
+    /// blocks of the pool for operations that must not fail. `free_blocks` may be negative.
     pub fn count_growth(&self, free_blocks: i64, pool: i64) {
         self.counters.grow(free_blocks, pool);
     }

@@ -49,7 +49,7 @@ use space::CounterChanges;
 pub use deferred::{Captured, Deferred, Finish};
 pub use headers::GroupHeader;
 
-/// A function that is called when a step has been committed.
+/// A function that is called when a transaction of the chain has been committed.
 type OnCommit = Box<dyn FnOnce(&CommittedChain) + Send>;
 
 /// The result of committing a chain of transactions.
@@ -70,7 +70,7 @@ pub struct Transaction<'journal> {
     ticket: Option<Ticket>,
     buffers: JoinedBuffers,
     inodes: JoinedInodes,
-    /// The log items of this step other than buffers and inodes.
+    /// The log items of the current transaction of the chain, except those of buffers and inodes.
     items: Vec<Arc<dyn LogItem>>,
     space: CounterChanges,
     deferred: DeferredWork,
@@ -193,8 +193,8 @@ impl<'journal> Transaction<'journal> {
         self.journal.geometry()
     }
 
-    /// Returns whether this step has changed anything, or whether the transaction has deferred work
-    /// left.
+    /// Returns whether the current transaction of the chain has changed anything, or whether
+    /// deferred work of the chain is left.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.is_step_dirty() || !self.deferred.is_empty()
@@ -204,8 +204,8 @@ impl<'journal> Transaction<'journal> {
         self.buffers.is_dirty() || self.inodes.is_dirty() || !self.items.is_empty()
     }
 
-    /// Registers a function that is called when this step has been committed, before its latches
-    /// are released.
+    /// Registers a function that is called when the current transaction of the chain has been
+    /// committed, before its latches are released.
     pub fn on_commit(&mut self, call: impl FnOnce(&CommittedChain) + Send + 'static) {
         self.on_commit.push(Box::new(call));
     }
@@ -216,8 +216,8 @@ impl<'journal> Transaction<'journal> {
         self.synchronous = true;
     }
 
-    /// Returns the number of this step in the chain, from 0 on. A buffer that this step joins is
-    /// released at the end of the step, unless `hold` keeps it for the next.
+    /// Returns the number of the current step (transaction) in the chain, counted from 0. A buffer
+    /// that a step joins is released at the end of the step, unless `hold` keeps it for the next.
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step
@@ -317,7 +317,8 @@ impl<'journal> Transaction<'journal> {
         self.abandon();
     }
 
-    /// Commits this step and begins the next one, without logging the intents of deferred work.
+    /// Commits the current transaction of the chain and begins the next one, without logging the
+    /// intents of deferred work.
     fn roll_step(&mut self) -> Result<()> {
         self.inodes.relog();
         self.buffers.relog();

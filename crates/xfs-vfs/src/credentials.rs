@@ -18,8 +18,8 @@ bitflags! {
         const DAC_READ_SEARCH = 1 << 2;
         /// Do anything that otherwise only the owner of a file may do.
         const FOWNER = 1 << 3;
-        /// Keep set-ID bits that a change by another user removes, and set the set-group-ID bit for
-        /// groups that the user is not in.
+        /// Keep set-ID bits that a change by a user without this capability removes, and set the
+        /// set-group-ID bit for groups that the user is not in.
         const FSETID = 1 << 4;
         /// Set and clear the flags immutable and append-only.
         const LINUX_IMMUTABLE = 1 << 9;

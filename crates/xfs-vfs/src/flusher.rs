@@ -45,13 +45,14 @@ use xfs_sync::{
 };
 use xfs_trans::Upkeep;
 
-/// Number of passes of the flusher in the time after which written bytes are durable.
+/// Number of flusher passes in the time within which written bytes must become durable.
 const PASSES: u32 = 5;
 /// Number of the flusher's pass that flushes a buffer. The first pass after the first buffered byte
 /// has number 1.
 pub(crate) const FLUSH_PASSES: u64 = 2;
 /// Number of the pass that waits for a file's contents lock if the pass before it found the lock
-/// held. Counted as `FLUSH_PASSES` is. After this pass, enough time is left for the device.
+/// held. Counted as `FLUSH_PASSES` is. After this pass, enough time is left for the device to make
+/// the bytes durable.
 pub(crate) const WAIT_PASSES: u64 = FLUSH_PASSES + 1;
 const _: () = assert!(WAIT_PASSES < PASSES as u64);
 /// A file that was not written to for this time loses its preallocated blocks.

@@ -19,14 +19,14 @@ pub(crate) fn check_gains_link(core: &InodeCore) -> Result<()> {
     if core.nlink >= MAX_LINKS { Err(PosixError::TooManyLinks.into()) } else { Ok(()) }
 }
 
-/// Checks that the link count of a directory that loses a subdirectory includes a link for that
-/// subdirectory.
+/// Checks that the link count of a directory is high enough to lose a subdirectory: at least 3.
 pub(crate) fn check_loses_child(directory: &InodeCore) -> Result<()> {
     if directory.nlink > 2 { Ok(()) } else { Err(too_few(directory)) }
 }
 
-/// Checks that the link count of an inode that loses a name includes that name. Fails with
-/// `not_empty` for a directory that still counts subdirectories.
+/// Checks that the link count of an inode is high enough to remove a name of the inode: at least 1,
+/// or 2 for a directory. Fails with `not_empty` for a directory with a higher count, because it
+/// still has subdirectories.
 pub(crate) fn check_loses_name(core: &InodeCore, not_empty: PosixError) -> Result<()> {
     let is_directory = core.file_type() == Some(FileType::Directory);
     match core.nlink {

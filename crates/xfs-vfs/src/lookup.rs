@@ -1,4 +1,4 @@
-//! Lookup of a name in a directory, with a reference to the inode that it means.
+//! Looks a name up in a directory, and takes a reference to the inode that the name means.
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;

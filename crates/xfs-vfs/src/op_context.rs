@@ -64,8 +64,9 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Runs `wait` after the guard was released, because the program that `wait` waits for may have
-    /// to change the volume first. The volume can be frozen meanwhile, but is not frozen on return.
+    /// Releases the guard against freezing, runs `wait`, and acquires the guard again. The program
+    /// that `wait` waits for may have to change the volume first. The volume can be frozen
+    /// meanwhile, but is not frozen on return.
     fn outside<T>(&self, wait: impl FnOnce() -> T) -> T {
         let Some(guard) = self.guard.take() else { return wait() };
         drop(guard);

@@ -1,4 +1,4 @@
-//! Errors of a run.
+//! Errors of a run of workloads.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -89,7 +89,7 @@ struct RawGeometry {
 
 const _: () = assert!(size_of::<RawGeometry>() == 256);
 
-/// The number of XFS_IOC_FSGEOMETRY.
+/// The ioctl number of XFS_IOC_FSGEOMETRY.
 const GEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
 
 /// XFS_FSOP_GEOM_FLAGS_PARENT: the volume has parent pointers.

@@ -145,7 +145,7 @@ pub(crate) struct VisitOutcome {
 pub(crate) struct MemoryFootprint {
     /// Number of bytes of the inodes, with all objects that belong to them.
     pub(crate) inodes_bytes: u64,
-    /// Number of bytes of all other memory of the worker.
+    /// Number of bytes of all memory of the worker except that of the inodes.
     base_bytes: u64,
 }
 

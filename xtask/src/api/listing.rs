@@ -234,7 +234,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Lists `impl From<Exported> for Foreign`.
+    /// Lists an `impl From` that converts an exported type into a type of another crate.
     fn conversion(&mut self, at: &ModulePath, item: &ItemImpl) -> Result<(), Error> {
         let Some((_, implemented, _)) = &item.trait_ else { return Ok(()) };
         let Some(last) = implemented.segments.last() else { return Ok(()) };

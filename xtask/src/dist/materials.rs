@@ -65,8 +65,8 @@ pub(super) fn of(root: &Path, dist: &Dist) -> Result<Materials, Error> {
     Ok(Materials { crates, time: word(&time, 0), binary: word(&sum, 0), rust: word(&rust, 1) })
 }
 
-/// Returns the crates that the command line reaches through normal dependencies, by identity.
-/// Returns `None` if `metadata` lacks a field.
+/// Returns the crate `xfs-cli` and the crates on which it depends through normal dependencies,
+/// directly or through other crates, by package ID. Returns `None` if `metadata` lacks a field.
 fn linked(
     metadata: &Value,
     checksums: &BTreeMap<(String, String), String>,

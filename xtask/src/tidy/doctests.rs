@@ -9,7 +9,8 @@ use super::{File, Finding};
 const RUST: [&str; 7] =
     ["", "rust", "no_run", "should_panic", "compile_fail", "edition2021", "edition2024"];
 
-/// Compares the blocks in the documentation of each library with its manifest.
+/// Checks for each library that its manifest says `doctest = false` exactly if its documentation
+/// has no block that rustdoc runs or compiles.
 pub(super) fn check(files: &[File], metadata: &Value) -> Vec<Finding> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     packages.filter_map(|package| check_package(files, package)).collect()

@@ -75,7 +75,8 @@ fn push_others(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
     out.push(b']');
 }
 
-/// The two JSON keys of a list of strings, each with comma, quotes and colon.
+/// The two JSON keys of a list of byte strings: one for those in UTF-8, one for all others. Each is
+/// written with its comma, quotes and colon.
 pub(super) struct ListKeys {
     /// The key of the array of strings that are UTF-8.
     pub(super) text: &'static [u8],

@@ -11,8 +11,8 @@ pub(crate) use shuttle::sync::atomic;
 pub(crate) use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use shuttle::thread::yield_now;
 
-/// Stands in for a recursive lock, which the explorer does not have. A task in a model must not
-/// hold two read guards.
+/// Stands in for a recursive lock, which the schedule explorer does not have. A task in a model
+/// must not hold two read guards.
 pub(crate) type RecursiveRwLock<T> = RwLock<T>;
 pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
@@ -111,7 +111,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 #[derive(Debug)]
 pub(crate) struct Condvar(sync::Condvar);
 
-/// The result of a wait. The explorer never ends a wait by its time limit.
+/// The result of a wait on a condition variable with a time limit. The schedule explorer never ends
+/// a wait by its time limit.
 pub(crate) struct WaitResult;
 
 impl WaitResult {

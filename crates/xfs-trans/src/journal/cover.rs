@@ -1,7 +1,7 @@
 //! The counts in the superblock, covering an idle log, and unmounting.
 //!
 //! The counts are not logged with each change. They are written when the log is covered or
-//! unmounted. Covering an idle log writes to it that recovery need not replay anything.
+//! unmounted. Covering an idle log writes a record into it that recovery need not replay anything.
 //! [`upkeep`](super::upkeep) checks periodically whether the log is idle.
 
 use std::sync::Arc;

@@ -34,7 +34,8 @@ struct JoinedBuffer {
     /// Whether the transaction has announced a change of the buffer by `claim`, and has not logged
     /// the change yet.
     claimed: bool,
-    /// Whether the buffer's blocks were freed in this chain, and have not been claimed since.
+    /// Whether this chain of transactions has freed the buffer's blocks, and has not allocated them
+    /// again since.
     freed: bool,
 }
 
@@ -52,8 +53,8 @@ impl JoinedBuffer {
         self.buffer.unlatch();
     }
 
-    /// Records in this list that the blocks of the buffer are freed. `invalidate` records the same
-    /// in the item of the buffer.
+    /// Records that the blocks of the buffer are freed: in this entry of the transaction's list,
+    /// and in the log item of the buffer, by a call of `invalidate`.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
         invalidate(&self.item, &self.buffer);
         (self.dirty, self.claimed, self.freed) = (true, false, true);
@@ -72,7 +73,7 @@ const INITIAL_CAPACITY: usize = 8;
 pub(super) struct JoinedBuffers(Vec<JoinedBuffer>);
 
 impl JoinedBuffers {
-    /// Returns whether this step has changed any of the buffers.
+    /// Returns whether the current transaction of the chain has changed any of the buffers.
     pub(super) fn is_dirty(&self) -> bool {
         self.0.iter().any(|joined| joined.dirty)
     }
@@ -86,7 +87,8 @@ impl JoinedBuffers {
         }
     }
 
-    /// Adds the items of the buffers that this step has changed to `items`.
+    /// Appends to `items` the log items of the buffers that the current transaction of the chain
+    /// has changed.
     pub(super) fn collect(&self, items: &mut Vec<Arc<dyn LogItem>>) {
         let dirty = self.0.iter().filter(|joined| joined.dirty);
         items.extend(dirty.map(|joined| Arc::clone(&joined.item) as Arc<dyn LogItem>));
@@ -368,8 +370,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Unlatches a buffer at once. Does nothing if this step has changed the buffer, or if it is
-    /// held.
+    /// Unlatches a buffer at once. Does nothing if the current transaction of the chain has changed
+    /// the buffer, or if [`hold`](Self::hold) keeps the buffer.
     pub fn release(&mut self, buffer: &Buffer) {
         self.buffers.0.retain(|joined| {
             let leaves = joined.buffer == *buffer && !joined.dirty && !joined.held;
@@ -380,7 +382,7 @@ impl Transaction<'_> {
         });
     }
 
-    /// Keeps a joined buffer latched over rolls.
+    /// Keeps a joined buffer latched when the chain rolls to its next transaction.
     ///
     /// # Panics
     ///

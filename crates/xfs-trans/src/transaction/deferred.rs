@@ -52,11 +52,12 @@ pub trait Deferred: Send {
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish>;
 }
 
-/// Whether a unit of work is done.
+/// Whether a unit of deferred work is done, or a part of it is left.
 pub enum Finish {
     /// The work is done.
     Done,
-    /// A part of the work is left: this unit, which needs a step of its own.
+    /// A part of the work is left. It is this new unit of work, which needs a transaction of its
+    /// own.
     Again(Box<dyn Deferred>),
 }
 
@@ -71,7 +72,7 @@ struct IntentBatch {
 /// The deferred work of a transaction that is not done yet.
 #[derive(Default)]
 pub(super) struct DeferredWork {
-    /// Work that this step has deferred. The intents of this work are not logged yet.
+    /// Work that the current transaction of the chain has deferred. Its intents are not logged yet.
     new: Vec<Work>,
     /// Deferred work whose intents are logged, in the order in which the work will be done.
     pending: VecDeque<IntentBatch>,
@@ -192,8 +193,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs the intents of the work that this step has deferred. Queues that work before older
-    /// work.
+    /// Logs the intents of the work that the current transaction of the chain has deferred. Queues
+    /// that work before the older deferred work.
     pub(super) fn log_intents(&mut self) {
         let works = std::mem::take(&mut self.deferred.new);
         if works.is_empty() {

@@ -45,12 +45,14 @@ impl Transaction<'_> {
         may_wait
     }
 
-    /// Records that this step keeps a header latched.
+    /// Records that the current transaction of the chain keeps the latch of a group header until it
+    /// commits.
     pub fn keep_header(&mut self, header: GroupHeader) {
         self.highest_header = self.highest_header.max(Some(header));
     }
 
-    /// Returns whether this step keeps the free-space header of any group latched.
+    /// Returns whether the current transaction of the chain keeps the latch of the free-space
+    /// header (AGF) of any group.
     #[must_use]
     pub const fn keeps_space(&self) -> bool {
         matches!(self.highest_header, Some(GroupHeader::Space(_)))

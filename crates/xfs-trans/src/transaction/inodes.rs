@@ -14,7 +14,7 @@ struct JoinedInode {
     record: Arc<InodeRecord>,
     /// Whether the inode was changed in the current step of the chain.
     dirty: bool,
-    /// Whether the inode is unlatched after this step.
+    /// Whether the inode is unlatched at the end of the current transaction of the chain.
     leaving: bool,
 }
 
@@ -73,8 +73,8 @@ impl JoinedInodes {
         });
     }
 
-    /// Prevents the inodes that this step has changed from being written to disk, because the step
-    /// is not committed.
+    /// Prevents the inodes that the current transaction of the chain has changed from being written
+    /// to disk, because that transaction is not committed.
     pub(super) fn abandon(&self) {
         for joined in self.0.iter().filter(|joined| joined.dirty) {
             joined.record.abandon();
@@ -142,7 +142,7 @@ impl Transaction<'_> {
         record.change(fields, view, change)
     }
 
-    /// Returns whether this step has changed the inode.
+    /// Returns whether the current transaction of the chain has changed the inode.
     #[must_use]
     pub fn has_changed(&self, record: &InodeRecord) -> bool {
         let is_it = |joined: &&JoinedInode| std::ptr::eq(Arc::as_ptr(&joined.record), record);

@@ -95,8 +95,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Counts blocks that became free. Other transactions can take them once this step is
-    /// committed.
+    /// Counts blocks that became free. Other chains can take them once the current transaction of
+    /// this chain is committed.
     pub fn free_blocks(&mut self, blocks: u64) {
         self.space.freed += blocks;
     }

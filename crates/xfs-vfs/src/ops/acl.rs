@@ -37,8 +37,8 @@ pub(crate) struct ListRoom {
 /// The outcome of an operation that may write ACLs.
 pub(crate) enum Outcome<T> {
     Done(T),
-    /// The operation has changed nothing. It must write access control lists that need this room,
-    /// and its transaction has reserved less.
+    /// The operation has changed nothing. It must write access control lists of these sizes, and
+    /// its transaction has reserved space for smaller lists only.
     RetryWith(ListRoom),
 }
 
@@ -88,7 +88,8 @@ impl NewLists {
         self.access.is_none() && self.default.is_none()
     }
 
-    /// Returns the room that these lists need, or `None` if `room` suffices for them.
+    /// Returns the sizes of these lists if they are larger than `room`, the sizes for which a
+    /// transaction has reserved space. Returns `None` if `room` suffices.
     pub(crate) fn lacks_room(&self, room: ListRoom) -> Option<ListRoom> {
         let length = |list: &Option<Vec<u8>>| list.as_ref().map_or(0, Vec::len);
         let needed = ListRoom { access: length(&self.access), default: length(&self.default) };

@@ -397,7 +397,7 @@ fn entry_of<'a>(name: &'a [u8], file: &CachedInode) -> NewEntry<'a> {
     NewEntry { name, inode: file.number(), entry_type }
 }
 
-/// Makes the `..` entry of the directory `child` name `parent`.
+/// Sets the `..` entry of the directory `child` to the inode number `parent`.
 fn point_up(tx: &mut Transaction<'_>, child: &CachedInode, parent: InodeNumber) -> Result<()> {
     let entry_type = EntryType::Directory;
     let entry = NewEntry { name: b"..", inode: parent, entry_type };
@@ -434,8 +434,8 @@ fn still_named(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) -> Result<boo
     }
 }
 
-/// Checks the link counts of the two directories and of the target: a count that will go down
-/// includes the link that goes away, and a count that will go up is below the maximum.
+/// Checks the link counts of the two directories and of the target: a count that goes down must be
+/// high enough to lose a link, and a count that goes up must be below the maximum.
 fn check_links(rename: &KnownRename<'_>) -> Result<()> {
     let KnownRename { from, to, child, target, mode, .. } = *rename;
     let moves = child.is_directory();

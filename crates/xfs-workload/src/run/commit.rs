@@ -7,8 +7,8 @@ use crate::error::WorkloadError;
 use crate::variant::Variant;
 
 const SECTION: &str = "commit";
-/// Number of commits for each file that other workloads create. The number is large because a
-/// commit is faster than creating a file.
+/// A thread makes this many commits for each file that it would create in other workloads. A commit
+/// takes less time than creating a file.
 const COMMITS: u64 = 20;
 /// Number of pairs of an inode and a buffer, for all threads together.
 const OBJECTS: u64 = 1 << 16;

@@ -49,8 +49,8 @@ const INODE_BYTES: usize = 192;
 /// Number of files that are created: enough for each measured address to occur among their inodes.
 const CANDIDATES: u64 = 256;
 
-/// Number of opens for each file that other workloads create. The number is large because an open
-/// is faster than creating a file.
+/// A thread opens the file this many times for each file that it would create in other workloads.
+/// An open takes less time than creating a file.
 const OPENS: u64 = 20;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {

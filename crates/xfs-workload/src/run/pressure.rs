@@ -88,9 +88,9 @@ fn by_library(
     Ok(())
 }
 
-/// Measures lookups through the kernel: once without a memory limit, and once more with one if
-/// `bounds` is set. Returns whether the limit works. If not, the caller does not set `bounds`
-/// again, because each attempt may last for the whole time limit of a worker.
+/// Measures lookups through the kernel: first without a memory limit, and then, if `bounds` is set,
+/// with a limit. Returns whether the limit works. If not, the caller does not set `bounds` again,
+/// because each attempt may last for the whole time limit of a worker.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,

@@ -31,8 +31,8 @@ fn dependency(id: &str, kind: Option<&str>) -> Value {
     json!({ "pkg": id, "dep_kinds": [{ "kind": kind }] })
 }
 
-/// Returns cargo metadata in which the command line depends on a crate, on a procedural macro, and
-/// on one crate for tests only and one for the build only.
+/// Returns cargo metadata of the crate `xfs-cli` with four dependencies: a library (`used`), a
+/// procedural macro, a crate for tests only, and a crate for the build only.
 fn metadata() -> Value {
     let uses = [
         dependency("used", None),

@@ -11,7 +11,7 @@ use super::is_invariant;
 use crate::tidy::File;
 use crate::tidy::source::{Masked, production_lines};
 
-/// The parts of code that check something, or that take a lock.
+/// Texts by which the rule recognises a line of code that checks something or takes a lock.
 const CHECKS: [&str; 18] = [
     "if ",
     "match ",
