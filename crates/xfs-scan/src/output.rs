@@ -235,7 +235,7 @@ impl Appender<'_> {
         }
     }
 
-    /// Writes the rows and facts of a piece.
+    /// Writes the rows and facts of one piece of the output.
     pub(crate) fn append(&mut self, piece: OutputPiece) -> Result<(), ScanError> {
         let OutputPiece { rows, facts } = piece;
         self.facts.append(&facts)?;

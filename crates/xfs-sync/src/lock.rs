@@ -139,7 +139,7 @@ impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for RwLock<T, S> {
 /// The reason why a wait with a time limit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitTimeout {
-    /// Another thread notified the queue.
+    /// Another thread notified the condition variable.
     Notified,
     /// The time limit passed.
     TimedOut,
@@ -152,7 +152,7 @@ pub struct Condvar<S: Scope> {
 }
 
 impl<S: Scope> Condvar<S> {
-    /// Creates a queue without waiting threads.
+    /// Creates a condition variable on which no thread waits.
     #[must_use]
     pub const fn new() -> Self {
         Self { raw: raw::Condvar::new(), scope: PhantomData }

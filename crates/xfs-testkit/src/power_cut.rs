@@ -85,8 +85,8 @@ impl FromStr for Cut {
 pub struct PowerCuts<'a> {
     recording: &'a Recording,
     atomicity: Atomicity,
-    /// The state that the last flush made durable, and the number of requests that this flush
-    /// covers. The pair is kept because cuts are mostly examined in order.
+    /// A number *n*, and the device after the first *n* requests, all of which took full effect.
+    /// The pair is kept for the next cut, because cuts are mostly examined in order.
     durable: Mutex<(usize, CowDevice)>,
 }
 

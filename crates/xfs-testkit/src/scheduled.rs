@@ -129,7 +129,8 @@ impl RequestGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits as long as `blocks`, called with the state after each change, returns `true`.
+    /// Waits while `blocks` returns `true`. Calls `blocks` with the state now, and again after each
+    /// change of the state.
     fn wait<'a>(
         &self,
         state: MutexGuard<'a, State>,

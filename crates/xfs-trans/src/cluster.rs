@@ -30,7 +30,7 @@ use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 /// entries of records that were dropped.
 const SWEEP_RECORDS: usize = 8;
 
-/// The records of a cluster's inodes that are in memory. Each record keeps the cluster's buffer in
+/// The records in memory of the inodes of one cluster. Each record keeps the cluster's buffer in
 /// memory; the buffer does not keep the records.
 #[derive(Default)]
 pub(crate) struct ClusterRecords(Mutex<RecordList, Object>);
@@ -101,7 +101,7 @@ impl ClusterRecords {
         }
     }
 
-    /// Returns the records that are in memory, those of freed inodes included.
+    /// Returns the records in memory of all inodes of the cluster, including freed inodes.
     pub(crate) fn live(&self) -> Vec<Arc<InodeRecord>> {
         let listed = self.0.lock();
         listed.newest.iter().chain(&listed.older).filter_map(Weak::upgrade).collect()

@@ -328,7 +328,8 @@ impl<'journal> Transaction<'journal> {
         self.journal.log.roll(ticket)
     }
 
-    /// Commits the step to the log, and releases the latches that a next step does not need.
+    /// Commits the current transaction of the chain to the log. Releases the latches that the next
+    /// transaction does not need.
     fn commit_step(&mut self, end: StepEnd) -> Result<CommittedChain> {
         if !self.inodes.encode() {
             return Err(unencodable());

@@ -55,11 +55,11 @@ impl AclKind {
 pub struct Acl(Vec<AclEntry>);
 
 impl Acl {
-    /// Makes a list of these entries.
+    /// Makes an access control list of these entries.
     ///
     /// # Errors
     ///
-    /// The check that the entries fail.
+    /// Returns the check that the entries do not pass.
     pub fn new(entries: Vec<AclEntry>) -> Result<Self, AclCheck> {
         acl::verify(&entries)?;
         Ok(Self(entries))

@@ -66,11 +66,11 @@ const CLAIM_BYTES: u64 = 64 << 10;
 /// the counter that they share. An open file takes about as much memory in any case.
 const UNCLAIMED_BYTES: u64 = 4 << 10;
 
-/// Phase: the flusher thread sleeps until some file begins to buffer bytes.
+/// Phase of the flusher: its thread sleeps until some file begins to buffer bytes.
 const ASLEEP: u32 = 0;
-/// Phase: no file has begun to buffer bytes since the last pass began.
+/// Phase of the flusher: no file has begun to buffer bytes since the last pass began.
 const QUIET: u32 = 1;
-/// Phase: a file has begun to buffer bytes since the last pass began.
+/// Phase of the flusher: a file has begun to buffer bytes since the last pass began.
 const BEGUN: u32 = 2;
 
 /// The schedule of flusher passes, and the first error that a pass could report to no caller.

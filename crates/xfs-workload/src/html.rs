@@ -113,7 +113,7 @@ fn tile(page: &mut Page, title: &str, ours: &Measurement, notes: &[String]) {
     ));
 }
 
-/// Adds a chart for each step, with all variants.
+/// Adds to the page a chart for each step of a section. A chart has a line for each variant.
 fn charts(page: &mut Page, report: &Report, section: &str) {
     if report.of_section(section).any(|one| one.latency.is_some()) {
         return latency_chart(page, report, section);
@@ -136,7 +136,8 @@ fn charts(page: &mut Page, report: &Report, section: &str) {
     page.put("</div>");
 }
 
-/// Adds one chart for a section of latencies. Each step has a position on the horizontal axis.
+/// Adds to the page one chart of the latencies of a section. Each step has a position on the
+/// horizontal axis.
 fn latency_chart(page: &mut Page, report: &Report, section: &str) {
     let steps = report.steps(section);
     let lines = report.variants(section).into_iter().map(|variant| {

@@ -18,7 +18,8 @@ pub struct Report {
     pub schema_version: u32,
     /// The version of ferroxfs.
     pub version: String,
-    /// Whether this build counts writes to shared memory, which makes operations slower.
+    /// Whether this build counts writes to memory that threads share. Counting makes operations
+    /// slower.
     pub counts_writes: bool,
     /// Whether this build was optimised.
     pub is_optimised: bool,

@@ -161,7 +161,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the target on which a variant does its work.
+    /// Returns the target (a volume or a directory) on which a variant does its work.
     fn target(&self, variant: Variant, work: &Work) -> Result<Box<dyn WorkTarget>, WorkloadError> {
         match &self.plan.kernel {
             Some(path) if variant == Variant::Kernel => Ok(Box::new(KernelDirectory::open(path)?)),

@@ -223,7 +223,8 @@ fn details(report: &Report, section: &str) -> Table {
     Table { title, head: head("step", &columns), rows: rows.collect(), is_detail: true }
 }
 
-/// Returns the table with the numbers of writes to shared memory per operation.
+/// Returns the table with the numbers of atomic writes and lock acquisitions per operation, by
+/// scope.
 fn shared(report: &Report, section: &str) -> Table {
     let columns = [
         "variant",

@@ -1,5 +1,5 @@
-//! The mistakes that `cargo xtask mutants` puts into the library. Each is a piece of
-//! source text, and the wrong text that replaces it.
+//! The mistakes that `cargo xtask mutants` puts into the library. Each is a piece of source text,
+//! and the wrong text that replaces it.
 
 /// A mistake in the allocator, the btrees or the extent maps.
 pub(super) struct Mutant {

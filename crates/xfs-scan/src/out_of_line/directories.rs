@@ -258,7 +258,7 @@ impl OutOfLineReader<'_> {
         self.add_block(bytes, block.file_block, part)
     }
 
-    /// Adds the entries of a verified directory block.
+    /// Adds the entries of a verified directory block to the links that this worker has found.
     fn add_block(
         &mut self,
         bytes: &[u8],

@@ -30,7 +30,7 @@ pub enum FactsFormat {
     Text,
 }
 
-/// A fact that an encoder keeps apart from its rows of inodes.
+/// A fact (a finding or an account) that an encoder keeps apart from its rows of inodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Fact {
     Finding(Finding),

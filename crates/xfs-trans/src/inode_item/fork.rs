@@ -96,7 +96,7 @@ pub(super) struct LoggedForks<'a> {
 
 /// The bytes of one fork as they are logged.
 pub(super) enum ForkRegion<'a> {
-    /// The same bytes as in the inode.
+    /// The bytes of the fork, exactly as they lie in the inode.
     Same(&'a [u8]),
     /// The root of a btree, converted to the form in which it is logged.
     Root(LoggedRoot<'a>),

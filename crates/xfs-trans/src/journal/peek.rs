@@ -149,7 +149,7 @@ impl ClusterSource {
     }
 }
 
-/// Returns the records of a cluster's inodes that are in memory.
+/// Returns the records in memory of the inodes of the cluster whose buffer is `buffer`.
 fn in_memory(buffer: &Buffer) -> Vec<Arc<InodeRecord>> {
     buffer.attached::<BufferItem>().map_or_else(Vec::new, |item| item.records().live())
 }

@@ -94,8 +94,8 @@ impl JoinedBuffers {
         items.extend(dirty.map(|joined| Arc::clone(&joined.item) as Arc<dyn LogItem>));
     }
 
-    /// Ends a step that was committed: releases the buffers that are not held, and marks the held
-    /// ones as clean.
+    /// Ends a committed transaction of the chain: releases the buffers that are not held for the
+    /// next one, and marks the held buffers as clean.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
             match (joined.held, std::mem::take(&mut joined.dirty)) {
@@ -175,7 +175,8 @@ enum LatchMode {
 }
 
 impl Transaction<'_> {
-    /// Reads a buffer and latches it until it is released or the step ends.
+    /// Reads a buffer, and latches it until it is released or the current transaction of the chain
+    /// ends.
     ///
     /// # Errors
     ///
@@ -344,7 +345,8 @@ impl Transaction<'_> {
         result
     }
 
-    /// Marks a range of bytes of a joined buffer to be logged with this step.
+    /// Marks a range of bytes of a joined buffer. The current transaction of the chain logs these
+    /// bytes.
     ///
     /// # Panics
     ///
@@ -358,7 +360,8 @@ impl Transaction<'_> {
         (joined.dirty, joined.claimed) = (true, false);
     }
 
-    /// Marks several ranges of bytes of a joined buffer to be logged with this step.
+    /// Marks several ranges of bytes of a joined buffer. The current transaction of the chain logs
+    /// these bytes.
     ///
     /// # Panics
     ///
@@ -391,7 +394,8 @@ impl Transaction<'_> {
         self.buffers.find(buffer).held = true;
     }
 
-    /// Undoes [`hold`](Self::hold): the buffer is released at the end of the step.
+    /// Undoes [`hold`](Self::hold): the buffer is released at the end of the current transaction of
+    /// the chain.
     ///
     /// # Panics
     ///

@@ -245,8 +245,8 @@ impl Transaction<'_> {
         self.deferred.pending = pending;
     }
 
-    /// Does the work of one intent and logs its completion. If a unit of work needs a further step,
-    /// that unit and all units after it get a new intent in this step.
+    /// Does the work of one intent and logs its completion. If a unit of work needs a further
+    /// transaction, that unit and all units after it get a new intent in the current transaction.
     fn finish_batch(&mut self, batch: IntentBatch) -> Result<()> {
         let IntentBatch { intent, mut works } = batch;
         if let Some(intent) = intent {

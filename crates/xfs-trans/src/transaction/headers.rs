@@ -22,8 +22,8 @@ use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr, Geometry};
 
 use super::Transaction;
 
-/// The header of an allocation group: its AGI or its AGF. The headers are ordered as a step of a
-/// transaction must latch them.
+/// The header of an allocation group: its AGI or its AGF. The order of the values is the order in
+/// which a transaction must latch the headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupHeader {
     /// The AGI, which leads to the inodes of the group.

@@ -61,8 +61,8 @@ impl JoinedInodes {
         items.extend(dirty.map(|joined| Arc::clone(&joined.record) as Arc<dyn LogItem>));
     }
 
-    /// Ends a step that was committed: unlatches the inodes marked as leaving, and marks the other
-    /// inodes as clean.
+    /// Ends a committed transaction of the chain: unlatches the inodes marked as leaving, and marks
+    /// the other inodes as clean.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
             joined.dirty = false;
@@ -149,9 +149,10 @@ impl Transaction<'_> {
         self.inodes.0.iter().find(is_it).is_some_and(|joined| joined.dirty)
     }
 
-    /// Unlatches an inode at the end of this step, which has freed it. The chain must not log the
-    /// inode again: another transaction may free its cluster after this step, and recovery would
-    /// write the inode into blocks that are used for something else.
+    /// Unlatches an inode at the end of the current transaction of the chain, which has freed the
+    /// inode. The chain must not log the inode again. Another transaction may free its cluster
+    /// after the current one, and recovery would write the inode into blocks that are used for
+    /// something else.
     ///
     /// # Panics
     ///

@@ -7,8 +7,8 @@ use crate::block_reservation::BlockReservation;
 use crate::counters::Counters;
 
 /// The numbers of blocks and inodes that a transaction has reserved, used and freed. They are added
-/// to the counters of the volume when a step is committed. Until then the freeing of a block could
-/// still fail, so no other operation may take it.
+/// to the counters of the volume when the transaction is committed. Until then the freeing of a
+/// block could still fail, so no other operation may take the block.
 #[derive(Debug)]
 pub(super) struct CounterChanges {
     /// Number of blocks that are reserved but not used yet.
@@ -40,8 +40,8 @@ impl CounterChanges {
         if self.overdrawn { Err(Error::Shutdown) } else { Ok(()) }
     }
 
-    /// Adds the changes of a committed step to the counters of the volume, and sets the changes to
-    /// zero.
+    /// Adds the changes of a committed transaction of the chain to the counters of the volume, and
+    /// sets the changes to zero.
     pub(super) fn settle(&mut self, counters: &Counters) {
         counters.give(std::mem::take(&mut self.freed));
         let (all, free) = (std::mem::take(&mut self.inodes), std::mem::take(&mut self.free_inodes));
@@ -54,8 +54,8 @@ impl CounterChanges {
         std::mem::replace(&mut self.left, 0)
     }
 
-    /// Adds blocks that were taken out of another chain with
-    /// [`take_reserved`](Self::take_reserved), or that come from a block reservation.
+    /// Adds `blocks` blocks to the reserved blocks. They were taken out of another chain with
+    /// [`take_reserved`](Self::take_reserved), or come from a block reservation.
     pub(super) const fn add_reserved(&mut self, blocks: u64) {
         self.left += blocks;
     }

@@ -9,14 +9,14 @@ use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock};
 use super::buffered::Buffered;
 use crate::metadata::Metadata;
 
-/// Flag: bytes are buffered.
+/// Flag of a file: it has buffered bytes.
 pub(crate) const BUFFERED: u32 = 1;
-/// Flag: the file may have preallocated blocks past its end.
+/// Flag of a file: it may have preallocated blocks past its end.
 pub(crate) const AHEAD: u32 = 2;
-/// Flag: a flush has failed, and no caller has got its error yet.
+/// Flag of a file: a flush has failed, and no caller has got its error yet.
 pub(crate) const FAILED: u32 = 4;
-/// Flag: set in addition to `FAILED` if the volume keeps the error too. A dropped handle made the
-/// failed flush, and could not return its error.
+/// Flag of a file: the volume keeps the error of the failed flush (`FAILED`) too. A dropped handle
+/// made the failed flush, and could not return its error.
 pub(crate) const LEFT: u32 = 8;
 
 /// The state of a file's contents in memory.

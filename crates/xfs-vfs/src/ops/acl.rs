@@ -42,7 +42,7 @@ pub(crate) enum Outcome<T> {
     RetryWith(ListRoom),
 }
 
-/// The lists that a file gets, encoded as values of attributes.
+/// The access control lists that a file gets, encoded as values of attributes.
 #[derive(Debug, Default)]
 pub(crate) struct NewLists {
     access: Option<Vec<u8>>,
@@ -57,7 +57,8 @@ impl NewLists {
         Ok(Self { access, default: None })
     }
 
-    /// Returns the lists and the mode of a new file in a directory. The directory is latched.
+    /// Returns the access control lists and the mode that a new file in a directory gets. The
+    /// directory is latched.
     pub(crate) fn inherited(
         tx: &Transaction<'_>,
         directory: &CachedInode,
@@ -113,8 +114,8 @@ impl NewLists {
         xfs_dir::set_attribute_along(tx, file, &list, SetMode::Either, change)
     }
 
-    /// Sets the lists on a file that is being made. A list that does not fit into the inode is set
-    /// by a later step of the transaction.
+    /// Sets the access control lists of a file that is being made. A list that does not fit into
+    /// the inode is set by a later step of the transaction.
     pub(crate) fn set(&self, tx: &mut Transaction<'_>, file: &Arc<LiveInode>) -> Result<()> {
         let lists = [(AclKind::Access, &self.access), (AclKind::Default, &self.default)];
         for (kind, value) in lists {
@@ -198,7 +199,7 @@ impl OpContext<'_> {
         Ok(())
     }
 
-    /// Removes a list, and changes the permission bits as `purpose` says.
+    /// Removes an access control list, and changes the permission bits as `purpose` says.
     fn remove_acl(
         &self,
         file: &CachedInode,

@@ -170,8 +170,8 @@ impl<'a> OpContext<'a> {
         Ok(InodeRef::new(self.mount, inode))
     }
 
-    /// Checks that the caller may search the directory, and that it has no entry of `name`. Returns
-    /// the location for the new entry.
+    /// Checks that the caller may search the directory, and that the directory has no entry `name`.
+    /// Returns the location for the new entry.
     pub(crate) fn check_is_free<'n>(
         &self,
         tx: &mut Transaction<'_>,

@@ -229,8 +229,8 @@ impl<'c> OpContext<'c> {
     }
 }
 
-/// Checks that the inode may be removed by this kind of removal: as a file, or as an empty
-/// directory.
+/// Checks that the inode is what `removal` expects (an empty directory, or any other file), and
+/// that its flags permit the removal of a name.
 pub(crate) fn check_removable(
     tx: &mut Transaction<'_>,
     child: &CachedInode,

@@ -1,7 +1,8 @@
 use super::NewLists;
 
-/// Checks that lists count as empty only if there is neither an access list nor a default list. A
-/// new file with either list needs room for attributes from the start.
+/// Checks that the access control lists of a new file count as empty only if there is neither an
+/// access list nor a default list. A new file with either list needs room for attributes from the
+/// start.
 #[test]
 fn lists_are_empty_only_without_both() {
     let lists = |access: bool, default: bool| NewLists {
