@@ -39,7 +39,7 @@ pub(crate) mod mutant {
 }
 ";
 
-/// The result of running the operations with one mistake in the library.
+/// The result of one run of the test program, with one mistake in the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RunOutcome {
     /// The checker has findings with these codes.
@@ -50,7 +50,8 @@ enum RunOutcome {
     Missed,
 }
 
-/// Builds a program with all mistakes, runs it with each one, and writes the page.
+/// Builds the test program with all mistakes, runs it once for each mistake, and writes the page
+/// with the results.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let source = root.join("target/mutants");
     copy(root, &source)?;
@@ -138,8 +139,8 @@ fn with_mistake(text: &str, number: u32, mutant: &Mutant) -> Result<String, Erro
     Ok(text.replacen(right, &new, 1))
 }
 
-/// Builds the test program that performs the operations, with all mistakes. Returns the path of the
-/// program.
+/// Builds the test program (`crates/xfs-oracle/tests/work`) with all mistakes of the list. Returns
+/// the path of the program.
 fn build(root: &Path, source: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
     cargo.args(["test", "--no-run", "--package", "xfs-oracle", "--test", "work"]);
@@ -154,7 +155,7 @@ fn build(root: &Path, source: &Path) -> Result<PathBuf, Error> {
     program.ok_or_else(|| Error::Mutants("cargo names no program".to_owned()))
 }
 
-/// Runs the operations with mistake number `number`, or without a mistake if `number` is 0.
+/// Runs the test program with mistake number `number`, or without a mistake if `number` is 0.
 fn work(root: &Path, program: &Path, number: u32) -> Result<RunOutcome, Error> {
     let mut timed = Command::new("timeout");
     timed.arg(MOST_SECONDS).arg(program);

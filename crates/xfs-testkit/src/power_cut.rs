@@ -39,9 +39,9 @@ use crate::recording::{Recording, Request};
 /// every subset.
 pub const MAX_ENUMERATED: usize = 12;
 
-/// One bit of the choice. The choice is the part of a cut's number that says which requests
-/// survive. If the bit is set, the other bits are the number of a random sample. Otherwise the
-/// other bits are the subset that survives.
+/// The bit of a choice that marks a random sample. A choice is the part of a cut's number that says
+/// which requests survive. With this bit, its other bits are the number of the sample. Without the
+/// bit, they are the subset that survives.
 const SAMPLED: u32 = 1 << 31;
 
 /// One power cut: after how many requests it happens, and which unflushed requests survive.

@@ -26,7 +26,7 @@ use crate::permission::{Access, Caller};
 use crate::requests::{CreateOptions, NewKind};
 use crate::watch::WatchEvents;
 
-/// The longest target of a symbolic link, in bytes, with a zero byte at its end.
+/// The longest target of a symbolic link in bytes, including a zero byte at its end.
 #[doc(alias = "XFS_SYMLINK_MAXLEN")]
 const MAX_TARGET_BYTES: usize = 1024;
 
