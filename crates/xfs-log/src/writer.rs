@@ -95,7 +95,8 @@ struct WriterState {
     number: u64,
     /// The LSNs of the closed records that are not written yet. The key is the record's number.
     closed: BTreeMap<u64, Lsn>,
-    /// The newest tail after which a flush has begun (I2).
+    /// The newest of the tails that were reached before the start of a flush. A record with a newer
+    /// tail needs another flush (I2).
     flushed_tail: Lsn,
     free: Vec<Vec<u8>>,
     /// The UUID that records carry: that of the volume.
@@ -118,8 +119,8 @@ pub(crate) struct WriterCounts {
 struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,
-    /// The rest of the checkpoint, from the first byte on that goes into the first of these
-    /// records. `None` once the first record is filled.
+    /// The rest of the checkpoint, starting with the bytes that belong in the first of the closed
+    /// records. `None` once that record is filled.
     begin: Option<VectorStream<'a, I>>,
 }
 
@@ -279,7 +280,8 @@ impl Writer {
         (state.unwrap_or_else(|| self.state.lock()), result)
     }
 
-    /// Appends COMMIT and closes the record, which the caller must write.
+    /// Appends the operation COMMIT of a transaction and closes the record that holds it. The
+    /// caller must write this record.
     ///
     /// # Errors
     ///

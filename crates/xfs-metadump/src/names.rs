@@ -77,8 +77,9 @@ impl<B: BuildHasher> Obfuscator<B> {
         parts.flat_map(|part| part.chunks_mut(MAX_NAME)).for_each(|part| self.replace(part));
     }
 
-    /// Writes to `pad` the pad with the number `attempt` for names of this length and hash. The
-    /// hash of the pad itself is 0.
+    /// Fills `pad`, the bytes that are combined with a name by XOR to obfuscate it. They depend on
+    /// the length and the hash of the name, and on `attempt`, the number of the attempt. The hash
+    /// of the pad itself is 0, so the hash of the name does not change.
     fn fill_pad(&self, hash: u32, attempt: u64, pad: &mut [u8]) {
         let length = pad.len();
         let word = |index: usize| self.key.hash_one((length, hash, attempt, index)).to_be_bytes();

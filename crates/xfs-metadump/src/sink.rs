@@ -89,9 +89,9 @@ impl<'a> Sink<'a> {
         self.written_bytes
     }
 
-    /// Adds bytes of the volume to the image. They come from offset `start` of the volume. Bytes
-    /// that the image already contains are not written again (M2 of the crate). Start and length
-    /// must be whole units.
+    /// Adds to the image the bytes of the volume that start at offset `start`. Bytes that the image
+    /// already contains are not written again (M2 of the crate). Offset and length must be
+    /// multiples of 512 bytes.
     pub(crate) fn add(&mut self, start: u64, bytes: &[u8]) -> io::Result<()> {
         let is_whole = start.is_multiple_of(METADUMP_UNIT) && bytes.len().is_multiple_of(UNIT);
         assert!(is_whole, "blocks are whole units of 512 bytes");

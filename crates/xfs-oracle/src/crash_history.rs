@@ -46,8 +46,8 @@ struct HistoryState {
     /// Number of requests that the device had recorded at the start of the operation that led to
     /// this state.
     began: usize,
-    /// The files whose contents the operation that led to this state moved to other offsets or
-    /// other files.
+    /// The files whose contents were moved to other offsets or other files by the operation that
+    /// led to this state.
     moved: Vec<NodeId>,
 }
 
@@ -205,9 +205,9 @@ impl CrashHistory {
         Ok(())
     }
 
-    /// Returns the indexes of the states from `floor` to `begun` whose names are those of `tree`,
-    /// the latest first. If adjacent states have the same names for the same files, only one of
-    /// them is returned.
+    /// Returns the states whose names are those of `tree`, as indexes, the latest first. Only
+    /// states with indexes from `floor` to `begun` are compared. If adjacent states have the same
+    /// names for the same files, only one of them is returned.
     fn names(&self, tree: &Tree, floor: usize, begun: usize) -> Result<Vec<usize>, String> {
         let states = self.states.iter().enumerate().take(begun + 1).skip(floor);
         let matches = |model: &Model| model.differences_of_names(tree).into_result();

@@ -6,7 +6,7 @@
 //! of a crash.
 //!
 //! - **I1** A refused operation changes nothing, except that fallocate may have updated the time.
-//! - **I2** A node exists while a name or a slot of open files refers to it.
+//! - **I2** A node exists while a name or an open file of the history (a slot) refers to it.
 //!
 //! A model is cheap to clone, so that a judge can keep every state of a history.
 
@@ -275,7 +275,8 @@ impl Model {
         }
     }
 
-    /// Removes the node if it has no name any more and no slot holds it open (I2).
+    /// Removes the node if it has no name any more and no slot of the history (an open file) refers
+    /// to it (I2).
     fn settle(&mut self, id: NodeId) {
         let is_gone = self.nodes.get(&id).is_some_and(|node| node.links == 0);
         // I2: neither a name nor a slot refers to the node.

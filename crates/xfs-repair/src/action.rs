@@ -64,7 +64,8 @@ impl Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The inode that loses the contents, or that is lost. `None` if the loss is of no inode.
+    /// The inode that loses the contents, or that is lost. `None` if the loss does not concern an
+    /// inode.
     pub inode: Option<InodeNumber>,
     /// The lost contents, in words.
     pub what: String,

@@ -3,10 +3,10 @@
 //! Owns: the chunks and their masks. Does **not** own: the inode btrees, which rule `space` builds
 //! from the chunks.
 //!
-//! If the inode btree is damaged, or lacks a chunk of the reverse map, a chunk is believed if a
-//! record of a leaf, the reverse map or its own inodes prove it. An inode proves itself by its
-//! checksum and by its number, which is its place. A chunk that only free inodes prove is left over
-//! from a chunk that was freed.
+//! If the inode btree is damaged, or lacks a chunk that the reverse map records, a chunk is
+//! believed if a record of a leaf, the reverse map or its own inodes prove it. An inode proves the
+//! chunk if its checksum is right and the number that it states is that of its place on disk. Free
+//! inodes alone prove nothing: they are left over from a chunk that was freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -250,7 +250,7 @@ impl<'a> Search<'a> {
 
 /// The reverse map of a group, as evidence for its inode chunks.
 struct Proof<'a> {
-    /// The blocks that the reverse map gives to inodes.
+    /// The blocks that the reverse map records as blocks of inodes.
     mapped: &'a BTreeSet<u32>,
     map_is_whole: bool,
 }

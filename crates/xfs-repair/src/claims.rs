@@ -1,4 +1,5 @@
-//! The claims of all owners of a volume but its space btrees: the truth about space.
+//! The claims of all owners of blocks on a volume, except the space btrees. The claims show which
+//! blocks are in use and which are free.
 //!
 //! Owns: the claims, and the gaps between them. Does **not** own: decisions between two owners of
 //! one block.
@@ -68,8 +69,8 @@ pub(crate) const fn claim(start: AgBlock, count: u32, owner: RmapOwner) -> Rmap 
     Rmap { start, count, owner, offset: FileBlock(0), flags: RmapFlags::empty() }
 }
 
-/// Claims, for each inode in `held`, the blocks that the reverse map records for it. The forks of
-/// these inodes are not completely known, so that their blocks must stay theirs.
+/// Adds claims of each inode in `held` on the blocks that the reverse map records for it. The forks
+/// of these inodes are not completely known, so nothing else may claim these blocks.
 fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
     if held.is_empty() {
         return;
@@ -85,9 +86,9 @@ fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
     }
 }
 
-/// Claims, for the inodes in `held`, the damaged btree blocks to which their forks point, unless
-/// another owner claims the block. Otherwise nothing might claim these blocks: a damaged reverse
-/// map may have no record of them.
+/// Adds claims of the inodes in `held` on the damaged btree blocks to which their forks point. A
+/// block that another owner claims is left out. Otherwise nothing might claim these blocks: a
+/// damaged reverse map may have no record of them.
 fn hold_damaged_blocks(
     geometry: &Geometry,
     model: &Model,
@@ -187,7 +188,7 @@ fn claim_extent(
     });
 }
 
-/// Returns the extent of a fork to which a record of the reverse map corresponds.
+/// Returns the extent of a fork that a record of the reverse map describes.
 pub(crate) fn extent_of(geometry: &Geometry, group: AgNumber, record: &Rmap) -> Extent {
     Extent {
         file_block: record.offset,

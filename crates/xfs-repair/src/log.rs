@@ -14,6 +14,7 @@
 //! | damaged | it is made empty in a later cycle | yes |
 //!
 //! The log keeps what it has of destroyed structures, and later rules read it there. Open work is
+//! an operation that a crash left unfinished: the log has its intent and no completion. It is
 //! dropped as in the rows above.
 //!
 //! A log is older than the volume if it was zeroed, or belongs to an earlier state of the volume.
@@ -38,7 +39,8 @@ use crate::undo::read_device;
 const HEADERS: [(u32, BlockKind); 3] =
     [(0, BlockKind::Superblock), (1, BlockKind::Agf), (2, BlockKind::Agi)];
 
-/// The last cycle of a log: the kernel and xfs_repair compare cycles as signed numbers.
+/// The highest possible cycle number of a log. The kernel and xfs_repair compare cycle numbers as
+/// signed numbers.
 const MAX_CYCLE: u32 = i32::MAX.cast_unsigned();
 
 /// The step of a repair that makes the log of the volume clean.
@@ -52,7 +54,7 @@ pub(crate) struct SettleLog<'a> {
 
 impl SettleLog<'_> {
     /// Makes the log clean, in the overlay. Returns the outcome, and an action for the plan if the
-    /// log was made empty, or if it was replayed without all of its changes or open work.
+    /// log was made empty, or if some of its changes or unfinished operations were dropped.
     pub(crate) fn run(&self) -> Result<(LogOutcome, Option<Action>)> {
         let newest = self.newest_lsn();
         let settled = match self.state() {
@@ -196,7 +198,7 @@ fn dropped(kinds: &[ItemKind], why: &str, allow_loss: bool) -> Result<Option<Act
     Ok(Some(action.losing(None, what)))
 }
 
-/// The name of the rule that drops open work of the log.
+/// The name of the rule that drops operations which a crash left unfinished in the log.
 const DROP_RULE: &str = "log.open-work";
 
 /// The name of the rule that replays a log onto a volume with destroyed structures.

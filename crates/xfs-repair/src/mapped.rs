@@ -13,8 +13,8 @@ use xfs_format::rmap::{RmapFlags, RmapOwner};
 use crate::claims;
 use crate::patient::Patient;
 
-/// For each inode, the extents that the reverse maps of all groups record. Each extent is marked
-/// with whether it belongs to the attribute fork.
+/// For each inode, the extents that the reverse maps of all groups record. Each extent has a flag
+/// that says whether it belongs to the attribute fork.
 pub(crate) struct MappedExtents {
     by_inode: BTreeMap<InodeNumber, Vec<(ForkKind, Extent)>>,
     /// Whether the reverse maps of all groups could be read without damage.

@@ -6,9 +6,9 @@
 //! # Invariants
 //!
 //! - **I1** Every change goes to the overlay.
-//! - **I2** Blocks are free if no owner claims them. The records of free space are asked only while
-//!   an inode cannot be read and no reverse map has its blocks (`reserve`), because they may be
-//!   damaged. A group whose claims change is marked, and its space is rebuilt last.
+//! - **I2** Blocks are free if no owner claims them. The records of free space may be damaged. So
+//!   they are used only while an inode cannot be read and no reverse map has its blocks
+//!   (`reserve`). A group whose claims change is marked, and its space is rebuilt last.
 
 mod attempt;
 
@@ -68,11 +68,11 @@ pub(crate) struct Patient {
     /// The blocks of each group that may belong to an inode that cannot be read, and are therefore
     /// not free. Computed together with `free`.
     reserved: BTreeMap<AgNumber, Vec<Rmap>>,
-    /// The groups in which blocks of an unreadable inode cannot be told from free blocks, because
-    /// no btree of free space is whole.
+    /// The groups in which no btree of free space is whole, so that the blocks of an unreadable
+    /// inode cannot be distinguished from free blocks.
     blind: BTreeSet<AgNumber>,
-    /// Of the groups in `blind`, those from which blocks were taken nevertheless, because losing
-    /// contents is permitted.
+    /// The groups in `blind` from which blocks were taken although these blocks may belong to an
+    /// unreadable inode. That happens only if losing contents is permitted.
     taken_blindly: BTreeSet<AgNumber>,
 }
 
@@ -355,8 +355,7 @@ impl Patient {
     }
 
     /// Clears the group's mark in `taken_blindly`, and returns whether it was set. The mark says
-    /// that blocks were taken although free blocks could not be told from blocks of an unreadable
-    /// inode.
+    /// that blocks were taken although they may belong to an unreadable inode.
     pub(crate) fn take_blind(&mut self, group: AgNumber) -> bool {
         self.taken_blindly.remove(&group)
     }
@@ -445,9 +444,9 @@ impl Patient {
         }
     }
 
-    /// Returns the groups that are marked for a rebuild, and clears their marks. Each group comes
-    /// with whether its inode btrees must be rebuilt too. Also discards the list of free blocks,
-    /// which is computed again when it is needed.
+    /// Returns the groups that are marked for a rebuild, and clears their marks. The value of a
+    /// group says whether its inode btrees must be rebuilt too. Also discards the list of free
+    /// blocks, which is computed again when it is needed.
     pub(crate) fn take_marks(&mut self) -> Vec<(AgNumber, bool)> {
         self.free = None;
         let inodes = std::mem::take(&mut self.marked_inodes);

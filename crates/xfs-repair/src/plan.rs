@@ -61,9 +61,9 @@ impl LogOutcome {
 /// A changed run of bytes, with its digests before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangedRun {
-    /// The offset of the run on the volume, in bytes.
+    /// The byte offset on the volume at which the run starts.
     pub offset: u64,
-    /// The number of bytes.
+    /// The length of the run in bytes.
     pub length: u32,
     /// The digest of the run's bytes before the repair.
     pub before: Digest,
@@ -102,8 +102,8 @@ pub struct Plan {
     pub allow_loss: bool,
     /// The result of making the log clean.
     pub log: LogOutcome,
-    /// The number of findings of damage at the start of the first round, when the superblock and
-    /// the log are already repaired.
+    /// The number of findings of damage before the first round of checks and repairs. By then the
+    /// superblock and the log are already repaired.
     pub findings: u64,
     /// The number of rounds of checking and repairing.
     pub rounds: u32,
@@ -274,7 +274,7 @@ pub fn place(place: &Place) -> Value {
 }
 
 /// The text of a plan that was read from a file. Only its lines and its digest have been checked.
-/// An apply compares it with a plan that it makes itself.
+/// When the plan is applied, this text is compared with a plan that is made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanText {
     text: String,

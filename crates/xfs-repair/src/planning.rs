@@ -42,7 +42,8 @@ const MEMORY_BYTES: u64 = 256 << 20;
 
 /// Replays a dirty log onto a device that keeps all writes in memory.
 pub trait LogReplay {
-    /// Replays the log and finishes open work, if the log is dirty. All writes go to `device`.
+    /// If the log is dirty, replays it and finishes the operations that a crash left open. All
+    /// writes go to `device`.
     ///
     /// # Errors
     ///

@@ -5,9 +5,9 @@
 //! not list as free. Does **not** own: claims (`claims`), or the decision to rebuild a group
 //! without this evidence (rule `space`).
 //!
-//! An inode that cannot be read has blocks that nobody claims for it, unless the reverse map has
-//! them. Without a whole reverse map, only the btrees of free space tell its blocks from free ones.
-//! A block is free if every btree that is whole says so.
+//! The blocks of an inode that cannot be read are claimed only if the reverse map has them. Without
+//! a whole reverse map, only the btrees of free space show which blocks are its own and which are
+//! free. A block is free if every btree that is whole says so.
 
 use std::ops::Range;
 

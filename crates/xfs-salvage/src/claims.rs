@@ -17,7 +17,8 @@ const MOST_BYTES: u64 = 256 << 20;
 /// for each block.
 const FACTOR: u64 = 4;
 
-/// Which blocks of the volume files claim, and which of them two files claim.
+/// The blocks of the volume that are claimed by files, and those of them that are claimed by two
+/// files.
 pub(crate) struct Claims {
     /// A bitmap of the blocks that at least one file claims. It is empty if the volume is too large
     /// to be examined.
@@ -27,8 +28,8 @@ pub(crate) struct Claims {
     left: u64,
 }
 
-/// The index of a 64-bit word of the bitmaps, and the bits of this word that stand for blocks of an
-/// extent.
+/// The part of an extent that one 64-bit word of the bitmaps covers: the index of the word, and the
+/// bits that stand for the extent's blocks.
 struct Part {
     word: usize,
     bits: u64,

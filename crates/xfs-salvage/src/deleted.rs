@@ -191,8 +191,8 @@ fn is_metadata(evidence: &Evidence<'_>, first: &Extent) -> bool {
 }
 
 impl Salvage<'_> {
-    /// Returns deleted file `index`: its name below `deleted`, its inode, and its last known
-    /// directory and name.
+    /// Returns deleted file `index`: its name in the made-up directory `deleted`, its inode, and
+    /// the last directory and name that are known of it.
     pub(crate) fn deleted_file(
         &self,
         index: usize,

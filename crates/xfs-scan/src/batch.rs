@@ -70,8 +70,9 @@ impl Batch {
         self.rows.capacity() * size_of::<Row>() + self.arena.capacity()
     }
 
-    /// Records in `row` that its items are the bytes of the arena from `start` on. Returns `false`,
-    /// and leaves the row without items, if the range would exceed 4 GiB (**I1**).
+    /// Makes the bytes of the arena from `start` to its present end the items of `row`. Returns
+    /// `false`, and leaves the row without items, if the start or the length does not fit in 32
+    /// bits (invariant **I1** of this module).
     #[inline]
     pub(crate) fn place_items(&self, row: &mut Row, start: usize) -> bool {
         let length = self.arena.len().saturating_sub(start);

@@ -17,8 +17,8 @@ use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
 /// A piece of output that is longer than this many bytes is completed, and the next row begins a
-/// new one. Normally a piece ends before that, after its few batches; only very long paths make it
-/// longer.
+/// new one. Most pieces are shorter, because they have only a few batches; only very long paths
+/// make a piece this long.
 const PIECE_BYTES: usize = 16 << 20;
 /// Most bytes of paths that are written for one inode. More bytes give a finding instead.
 const MOST_PATH_BYTES: usize = 64 << 20;

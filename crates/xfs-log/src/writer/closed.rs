@@ -31,11 +31,12 @@ pub(crate) struct ClosedRecord {
     end: Lsn,
     previous_block: u32,
     uuid: Uuid,
-    /// Whether all earlier records must be durable before this one is written, and this one when
-    /// its write returns: it has COMMIT (I1), or is the last record of the first cycle (I6).
+    /// Whether all earlier records must be durable before this one is written, and this one must be
+    /// durable when its write returns. That holds for a record with COMMIT (I1), and for the last
+    /// record of the first cycle (I6).
     durable: bool,
-    /// Whether records of the first cycle were still to be written when this record, of the second
-    /// cycle, was closed (I6).
+    /// Whether this record is of the second cycle and some records of the first cycle were not
+    /// written yet when this one was closed. This record must then be written after them (I6).
     awaits_first_cycle: bool,
     /// Whether the devices must be flushed before the record is written. The flush makes durable
     /// the items that the tail has passed, and also earlier records if `durable` is `true`.

@@ -111,8 +111,9 @@ impl Record {
         fits
     }
 
-    /// Appends an operation with as many of the bytes as fit. Returns the rest for the next record,
-    /// or `None` if all bytes fit. `continued` is `true` if the region began in an earlier record.
+    /// Appends an operation with as many of its payload `bytes` as fit in the record. Returns the
+    /// rest for the next record, or `None` if all fit. `continued` is `true` if `bytes` are the
+    /// rest of a region that began in an earlier record.
     pub(super) fn append<'a>(
         &mut self,
         operation: LogOperation,

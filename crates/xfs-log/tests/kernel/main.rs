@@ -24,8 +24,8 @@ use xfs_sync::{AtomicU64, Mutex, Object, Ordering};
 /// that the kernel would recognize.
 const ITEM_BYTES: usize = 4096;
 
-/// The length of the long items in bytes: the greatest length of a buffer, which is more than two
-/// small records hold.
+/// The length of the long items in bytes. It is the greatest length of a buffer, and more than two
+/// small records can hold.
 const LONG_BYTES: usize = 64 << 10;
 
 /// One in this many items is long.
@@ -137,9 +137,9 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
 }
 
 /// Commits to the image's log from `threads` threads, and leaves the log as a crash would. Returns
-/// the items; the last commit of each was forced. A single thread writes one checkpoint at a time,
-/// because a force waits until the checkpoint is written. With several threads, several threads of
-/// the log write checkpoints too, and the checkpoints are small.
+/// the items. The log was forced after the last commit of each item. A single thread writes one
+/// checkpoint at a time, because a force waits until the checkpoint is written. With several threads, several threads of the log write checkpoints too, and the
+/// checkpoints are small.
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];

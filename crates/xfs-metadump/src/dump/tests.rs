@@ -15,8 +15,8 @@ use xfs_testkit::{Image, golden};
 use super::{DumpError, DumpOptions, DumpProgress, DumpReport, dump};
 use crate::restore::{RestoreError, RestoreTarget, restore};
 
-/// Strings from names, attribute values and link targets of the golden image. Together they stand
-/// for every form in which an image can store these.
+/// Strings from names, attribute values and link targets of the golden image. Together they cover
+/// every form in which a volume stores names, values and targets.
 const SECRETS: [&[u8]; 7] = [
     b"a-longer-node-entry",
     b"leaf-entry",

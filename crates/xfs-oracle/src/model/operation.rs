@@ -95,7 +95,7 @@ pub struct FileRanges {
 /// The settings of a node that FS_IOC_FSSETXATTR changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// The flags. Two of them say whether the extent size hints below are set.
+    /// The flags. Two of them say whether `extent_size` and `cow_extent_size` are set.
     pub flags: FileFlags,
     /// Project ID.
     pub project_id: u32,

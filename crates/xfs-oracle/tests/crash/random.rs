@@ -18,7 +18,7 @@ const OPERATIONS: usize = 240;
 const SYNC_EVERY: usize = 40;
 /// Number of power cuts per history.
 const CUTS: u64 = 10;
-/// The recovery after one in this many power cuts is also interrupted by power cuts.
+/// After one in this many power cuts, the recovery is also interrupted by power cuts.
 const RECOVERIES_EVERY: u64 = 5;
 /// Number of power cuts per recovery. Each one interrupts the recovery that follows the previous
 /// cut.

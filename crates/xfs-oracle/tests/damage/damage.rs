@@ -164,8 +164,8 @@ impl ByteDamages<'_> {
         Damage::Bytes { kind, what: structure.name, patch }
     }
 
-    /// Returns a damage as by a lost write: a structure gets the contents that it had after the
-    /// first step of filling the volume.
+    /// Returns a damage like that of a lost write: a structure gets the contents that it had after
+    /// the first step of filling the volume.
     fn stale(&mut self) -> Damage {
         let earlier =
             |structure: &DiskStructure| self.base.earlier.bytes(structure.offset, structure.length);
@@ -183,8 +183,8 @@ impl ByteDamages<'_> {
         Damage::Bytes { kind: "stale", what: structure.name.clone(), patch }
     }
 
-    /// Returns a damage as by a misdirected write: the bytes of one structure overwrite another
-    /// structure.
+    /// Returns a damage like that of a misdirected write: the bytes of one structure overwrite
+    /// another structure.
     fn misdirected(&mut self) -> Damage {
         let (from, to) = (self.structure(), self.structure());
         let length = from.length.min(to.length);

@@ -143,8 +143,8 @@ fn make(path: &Path, seed: u64) -> Result<(), TrialError> {
     }
 }
 
-/// A shell function that the scripts call: `up LETTER OPTIONS` mounts a volume with all types of
-/// quota.
+/// A shell function that the scripts call: `up LETTER OPTIONS` mounts the drive `/dev/vdLETTER`
+/// with all types of quota. OPTIONS are further mount options, each followed by a comma.
 const START: &str = "up() { mount -o $2usrquota,grpquota,prjquota /dev/vd$1 /mnt && return
   echo cannot mount $1; dmesg | tail -20; exit 1; }\n";
 

@@ -12,7 +12,7 @@ use crate::structures::DiskStructure;
 
 /// A damage, and the name of the class by which reports count it.
 pub(crate) struct Case {
-    /// The number of the damage among those of its seed.
+    /// The number of this damage. The damages that one seed gives are numbered from 0.
     pub(crate) number: u64,
     pub(crate) class: String,
     pub(crate) damage: Damage,

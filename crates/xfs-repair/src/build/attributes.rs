@@ -92,7 +92,7 @@ pub(crate) struct AttributeBlocks {
 /// The part of a remote value that one block holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemotePart {
-    /// The block of the fork that holds the part.
+    /// The block of the fork that holds this part of the value.
     pub(crate) file_block: FileBlock,
     /// The offset of the part in its value, in bytes.
     pub(crate) offset: u32,

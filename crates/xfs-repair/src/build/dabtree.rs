@@ -5,8 +5,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The root has the first place of the section. All other blocks follow in the order in
-//!   which the caller offers places: leaves first, then each level of nodes.
+//! - **I1** The root gets the first of the file blocks that the caller offers. All other blocks get
+//!   the next ones, in the caller's order: leaves first, then each level of nodes.
 //! - **I2** Entries are spread evenly over the blocks of a level, so that no block is nearly empty.
 
 use uuid::Uuid;
@@ -145,9 +145,9 @@ mod tests {
     use super::{Branch, TreeIdentity, assemble};
 
     /// Builds a tree over nine leaves, with four entries in a node, and reads the header of each
-    /// node. Checks that the root has the first place and is followed by the leaves and the nodes
-    /// of level 1 (I1). Checks that the entries for the nine leaves are spread over three nodes
-    /// (I2).
+    /// node. Checks that the root has the first file block, and that the leaves and then the nodes
+    /// of level 1 follow (I1). Checks that the entries for the nine leaves are spread over three
+    /// nodes (I2).
     #[test]
     fn tree_of_three_levels_has_its_places_in_order_and_even_nodes() {
         let tree = TreeIdentity {

@@ -82,7 +82,8 @@ pub(crate) fn build(
     builder.blocks()
 }
 
-/// Returns the short form, or `None` if the directory does not fit it.
+/// Returns a directory in short form, or `None` if it is too large for that: it must fit in `room`
+/// bytes of the inode, and in one block after a conversion.
 fn short(directory: &NewDirectory<'_>, geometry: &Geometry, room: usize) -> Option<Vec<u8>> {
     if directory.entries.len() > usize::from(u8::MAX) {
         return None;
@@ -285,8 +286,8 @@ impl Builder<'_> {
         Some(bytes)
     }
 
-    /// Returns the blocks of the name hash btree of a directory in node form. `None` if the section
-    /// for them is too short.
+    /// Returns the blocks of the name hash btree of a directory in node form. `None` if the btree
+    /// does not fit in the range of file offsets that is reserved for it.
     fn index_tree(&self, index: &[HashEntryDisk]) -> Option<Vec<NewBlock>> {
         let capacity =
             (self.block_bytes - size_of::<LeafHeaderDisk>()) / size_of::<HashEntryDisk>();

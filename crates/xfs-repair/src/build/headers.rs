@@ -26,8 +26,8 @@ pub(crate) fn agi(agi: &Agi, geometry: &Geometry) -> BuiltBlock {
     BuiltBlock { at: geometry.header_disk_addr(agi.group, AGI_SECTOR), bytes }
 }
 
-/// Returns the sector of a group's free list, with checksum. The list has these blocks, from its
-/// first entry on.
+/// Returns the sector of a group's free list, with its checksum. The entries of the list are
+/// `blocks`, in this order and from the first entry on.
 pub(crate) fn agfl(group: AgNumber, blocks: &[AgBlock], geometry: &Geometry) -> BuiltBlock {
     let mut bytes = vec![0; geometry.sector_size as usize];
     agfl::encode(group, 0, blocks, geometry, &mut bytes);

@@ -38,7 +38,7 @@ impl Patient {
     ///
     /// # Errors
     ///
-    /// The errors of `change` but [`RepairError::NoSpace`], and those of the overlay.
+    /// The errors of `change`, except [`RepairError::NoSpace`], and those of the overlay.
     ///
     /// # Panics
     ///
@@ -99,8 +99,9 @@ impl Patient {
         Ok(())
     }
 
-    /// Records in the journal that a group has got a mark that it did not have: for a rebuild of
-    /// its inode btrees if `is_inodes` is `true`, and of its space btrees otherwise.
+    /// Records in the journal that a group was marked for a rebuild and did not have this mark
+    /// before. If `is_inodes` is `true`, the mark is for the inode btrees, and otherwise for the
+    /// space btrees.
     pub(super) fn note_mark(&mut self, group: AgNumber, is_inodes: bool) {
         if let Some(journal) = &mut self.journal {
             journal.marks.push((group, is_inodes));

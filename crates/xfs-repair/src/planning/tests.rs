@@ -108,8 +108,8 @@ fn unreadable_sector_is_listed_and_nothing_is_changed() {
     assert!(plan.text().contains("medium error"));
 }
 
-/// Decisions for a test, with a single round that makes the volume worse: it zeroes the AGI of the
-/// first group, while the damage is a zeroed AGF.
+/// An implementation of `Decide` for a test. The damage of the volume is a zeroed AGF, and the
+/// single round makes the volume worse: it zeroes the AGI of the first group.
 struct MakesWorse;
 
 impl Decide for MakesWorse {

@@ -56,8 +56,8 @@ struct Wanted {
     directory: InodeNumber,
     parent: InodeNumber,
     entries: Vec<NewEntry>,
-    /// For each of these entries, the index that the same entry has in the directory on disk now.
-    /// `None` if the directory lacks the entry.
+    /// For each entry that the directory must have, the index of this entry in the directory on
+    /// disk now. `None` if the directory on disk lacks the entry.
     positions: Vec<Option<usize>>,
 }
 
@@ -164,7 +164,7 @@ fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<()
 struct Lost {
     /// Whether names are lost with these unreadable blocks, because no parent pointer states them.
     is_loss: bool,
-    /// The bytes of the blocks on the device.
+    /// The byte ranges that these blocks occupy on the device.
     ranges: Vec<Range<u64>>,
 }
 

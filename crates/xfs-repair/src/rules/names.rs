@@ -120,8 +120,8 @@ fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairErr
 /// The bits of a mode that do not belong to the file type.
 const PERMISSIONS: u16 = 0o7777;
 
-/// Corrects the generation of each directory for which `resolve` has decided on another one,
-/// because its children state that one in their parent pointers.
+/// Corrects the generation in the inode of each directory for which `resolve` has decided on
+/// another generation. The parent pointers of the directory's children state that other generation.
 fn set_generations(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     for (directory, generation) in &names.tree.generations {
         patient.set_inode(*directory, |core| core.generation = *generation)?;

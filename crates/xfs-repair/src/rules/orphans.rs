@@ -47,8 +47,8 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
 }
 
 /// Makes again the inodes of those lost directories whose blocks the reverse map still knows. The
-/// new inodes get these blocks as their forks. Returns whether it made any inode; if so, the next
-/// round reads its entries and attributes.
+/// new inodes get these blocks as their forks. Returns `true` if it made any inode: then the next
+/// round of checks and repairs reads the entries and attributes in the new forks.
 ///
 /// # Errors
 ///

@@ -87,7 +87,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
 }
 
 /// The right of a claim to its blocks: the class of its owner, the inode number, and the index of
-/// the claim in the order of their starts, so that no two claims have the same right. The lowest
+/// the claim among all claims, sorted by start. So no two claims have the same right. The lowest
 /// value is the best right: that claim keeps the blocks.
 type Right = (u8, u64, usize);
 
@@ -220,8 +220,8 @@ fn copy(patient: &mut Patient, loser: Loser, ranges: &[(u64, u64)]) -> Result<()
     patient.set_fork(loser.inode, kind, ForkContents::Extents(super::fork::in_order(extents)))
 }
 
-/// Cuts an extent at the bounds of `ranges`. Returns the parts, each with whether it lies in one of
-/// the ranges.
+/// Cuts an extent at the bounds of `ranges`. Returns the parts, and for each part whether it lies
+/// in one of the ranges.
 fn parts(extent: &Extent, ranges: &[(u64, u64)]) -> Vec<(Extent, bool)> {
     let end = extent.start.0 + u64::from(extent.length_blocks);
     let inside = |edge: &u64| *edge > extent.start.0 && *edge < end;

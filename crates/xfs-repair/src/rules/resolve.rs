@@ -236,8 +236,8 @@ impl Resolver<'_> {
         changed.copied().or(member.map(|member| member.generation))
     }
 
-    /// Sets `is_held` if losses are not allowed, but names would be lost, or directories would be
-    /// made again without their old fields.
+    /// Sets `is_held` of the tree if losses are not allowed, but names would be lost, or
+    /// directories would be made again without their old fields.
     fn hold(&mut self) {
         let facts = self.facts;
         let is_lossy = !self.tree.made.is_empty()
@@ -378,8 +378,8 @@ impl Resolver<'_> {
         kept
     }
 
-    /// Gives up a link. Its name is reported as lost if its child may exist but cannot be read. It
-    /// is not lost if the child is in use: the child keeps another name, or gets one in
+    /// Gives up a link. Its name is reported as lost if its child may exist but cannot be read. If
+    /// the child is in use, the name is not reported: the child keeps another name, or gets one in
     /// `lost+found`.
     fn drop_link(&mut self, link: Link) {
         let is_kept = self.tree.made.contains_key(&link.child);
@@ -387,8 +387,8 @@ impl Resolver<'_> {
         self.tree.dropped.push(Dropped { link, is_loss });
     }
 
-    /// Decides, for each child, which of its links to keep if only a directory entry or only a
-    /// parent pointer states the link.
+    /// Decides, for each child, which of its doubtful links to keep. A link is doubtful if only a
+    /// directory entry, or only a parent pointer, states it.
     fn believed(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         links.sort_by(|a, b| a.child.cmp(&b.child).then_with(|| self.order(a).cmp(&self.order(b))));
         let mut kept = Vec::with_capacity(links.len());

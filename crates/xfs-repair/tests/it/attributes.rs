@@ -10,8 +10,9 @@ use crate::trial::{Shape, Trial};
 
 /// Bytes of an inode before its forks.
 const CORE_BYTES: usize = 176;
-/// Bytes of the header of the short form, and of the head of a record before its name.
+/// Length of the header of an attribute fork in short form, in bytes.
 const HEADER_BYTES: usize = 4;
+/// Length of the part of a short-form record that precedes the name, in bytes.
 const HEAD_BYTES: usize = 3;
 
 /// Changes the attribute fork in short form of an inode and recomputes the checksum.

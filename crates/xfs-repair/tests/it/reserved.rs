@@ -41,7 +41,8 @@ impl Case {
         Self { volume, extents }
     }
 
-    /// Returns the blocks of the file that the repaired volume calls free or that changed.
+    /// Returns the blocks of the file that are free on the repaired volume, or whose bytes the
+    /// repair has changed.
     fn given_away(&self, repaired: &Repaired) -> Vec<u64> {
         let free = free_blocks(&*repaired.device, &self.volume);
         let blocks = self.extents.iter().flat_map(|extent| {
@@ -68,7 +69,7 @@ fn file() -> InodeCore {
     files.into_iter().max_by_key(|core| core.blocks).expect("the image has such a file")
 }
 
-/// Returns the blocks that the free-space btrees of a device call free.
+/// Returns the blocks that the free-space btrees of a device list as free.
 fn free_blocks(device: &dyn BlockDevice, volume: &TestVolume) -> Vec<u64> {
     let superblock = find_superblock(device).expect("a known version");
     let superblock = superblock.expect("a sound superblock").superblock;

@@ -313,8 +313,8 @@ fn put(device: &dyn BlockDevice, at: DiskAddr, bytes: &[u8]) {
     device.write_at(bytes, at.0 * 512, Durability::Cached).expect("the bytes lie in the volume");
 }
 
-/// Returns the structures of a group that a damaged volume gets zeroed, each with its length in
-/// bytes: a header, or some roots of btrees. `way` selects one of six sets.
+/// Returns the structures of a group that the test zeroes, each with its length in bytes: a header,
+/// or some roots of btrees. `way` selects one of six sets.
 fn space_targets(sound: &Volume, group: AgNumber, way: usize) -> Vec<(DiskAddr, usize)> {
     let geometry = sound.geometry();
     let header = |index| geometry.header_disk_addr(group, index);

@@ -282,8 +282,8 @@ impl<'a> NodeEntries<'a> {
         used.is_some() || gone
     }
 
-    /// Returns the next orphan: the first one from inode `from` on in the pass `pass`, or else the
-    /// first one of a later pass.
+    /// Returns the next orphan and its name. It is the first one of the pass `pass` with an inode
+    /// number of at least `from`, or else the first one of a later pass.
     fn orphan(&mut self, pass: OrphanPass, from: InodeNumber) -> Option<(Vec<u8>, Node<'a>)> {
         let (mut pass, mut from) = (pass, from);
         loop {

@@ -53,7 +53,7 @@ pub(super) struct ThreadStep {
 #[derive(Debug)]
 struct FsyncPromise {
     file: FileIdentity,
-    /// Number of the thread's steps that the fsync has made durable.
+    /// The number of steps of the thread that the fsync has made durable.
     steps: usize,
     /// Number of requests that the device had recorded when the fsync returned.
     position: usize,

@@ -89,8 +89,8 @@ fn candidate(patient: &Patient, logged: &LoggedInode, found: &InodeEvidence) -> 
     has_all_blocks(patient, &candidate).then_some(candidate)
 }
 
-/// Returns the bytes of the logged inode, in which the forks `missing` are taken from the damaged
-/// inode. `None` if the bytes of the damaged inode could not be read.
+/// Returns the bytes of the inode from the log. The forks in `missing`, which the log lacks, are
+/// copied from the damaged inode. `None` if the bytes of the damaged inode could not be read.
 fn with_forks_in_place(
     core: &InodeCore,
     logged: &LoggedInode,

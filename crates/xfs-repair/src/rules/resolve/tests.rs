@@ -103,8 +103,8 @@ impl Case {
         self.0.pointers.retain(|old| &*old.name != name.as_bytes());
     }
 
-    /// Removes an inode, its directory entries and its parent pointers from the case. `slot` is the
-    /// state of the place of the inode on disk from then on.
+    /// Removes an inode, its directory entries and its parent pointers from the case. From then on,
+    /// `slot` is the state of this inode number.
     fn drop_inode(&mut self, inode: u64, slot: Slot) {
         let inode = InodeNumber(inode);
         self.0.members.remove(&inode);
