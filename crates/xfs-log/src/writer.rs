@@ -166,8 +166,8 @@ impl Writer {
     }
 
     /// Appends the START operation of a checkpoint. Returns the LSN of the record that holds START.
-    /// The AIL's tail waits at that LSN from now on: the AIL learns of the LSN before any thread
-    /// can close the record.
+    /// From then on, the tail of the AIL does not move past that LSN: the AIL gets the LSN before
+    /// any thread can close the record.
     ///
     /// # Errors
     ///

@@ -104,7 +104,7 @@ pub fn seeds(count: u64) -> Range<u64> {
 ///
 /// # Panics
 ///
-/// Panics if the variable holds neither form: all trials would take its place unnoticed.
+/// Panics if the variable holds neither form: otherwise the run would make all trials, unnoticed.
 #[must_use]
 pub fn trial_numbers(count: u64) -> Range<u64> {
     match std::env::var("FERROXFS_TRIALS") {

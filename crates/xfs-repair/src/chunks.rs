@@ -59,9 +59,9 @@ pub(crate) fn find(patient: &Patient, number: AgNumber) -> GroupChunks {
     found
 }
 
-/// Returns whether `records` has every block that the reverse map gives to inodes. Also returns
-/// `true` if the reverse map is damaged. A lost write can leave an inode btree that is sound but
-/// lacks the newest chunks.
+/// Returns whether `records` has every block that the reverse map records as a block of inodes.
+/// Also returns `true` if the reverse map is damaged. Such a block can be missing even if the inode
+/// btree is sound: a lost write leaves a btree without the newest chunks.
 fn has_all_mapped(patient: &Patient, number: AgNumber, records: &[InodeChunk]) -> bool {
     let map = patient.reverse_map(number);
     if !map.is_whole {

@@ -43,8 +43,8 @@ pub(crate) struct ModelFork {
     pub(crate) extents: Vec<Extent>,
     /// The blocks of the fork's btree.
     pub(crate) btree_blocks: Vec<FsBlock>,
-    /// The damaged blocks to which the fork's btree points, and those that do not belong to the
-    /// btree.
+    /// The blocks in which damage of the fork's extent map was found: damaged blocks to which the
+    /// btree points, and blocks that do not belong to the btree.
     pub(crate) damaged_blocks: Vec<FsBlock>,
     /// Whether all extents of the fork are known.
     pub(crate) is_whole: bool,
@@ -107,7 +107,7 @@ pub(crate) struct ModelParent {
     pub(crate) child: InodeNumber,
     /// The directory to which the pointer leads.
     pub(crate) directory: InodeNumber,
-    /// The generation of that directory, as the pointer states it.
+    /// The generation of the parent directory, as the pointer states it.
     pub(crate) generation: u32,
     /// The name that the pointer states for the inode.
     pub(crate) name: Vec<u8>,

@@ -168,7 +168,7 @@ impl RepairOverlay {
         spill.read_exact_at(into, index * CHUNK_BYTES as u64)
     }
 
-    /// Returns the present bytes of a chunk, of which a write will then replace a part.
+    /// Returns the present bytes of a chunk. The caller then replaces a part of them by a write.
     fn bytes_before_write(&self, chunks: &Chunks, number: u64) -> io::Result<[u8; CHUNK_BYTES]> {
         let mut bytes = [0; CHUNK_BYTES];
         match chunks.slots.get(&number) {

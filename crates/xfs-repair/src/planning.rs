@@ -282,7 +282,7 @@ impl Pass<'_> {
 /// done, and their options.
 struct Rehearsing<'a> {
     overlay: Arc<RepairOverlay>,
-    /// The same overlay, in the form of a device that rules take.
+    /// The overlay of the repair, as the device that the rules read and write.
     shared: SharedDevice,
     /// The length in bytes of the sector of the superblock.
     superblock_bytes: usize,

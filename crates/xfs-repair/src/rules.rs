@@ -2,8 +2,8 @@
 //! volume.
 //!
 //! Owns: the order of the rules. The order follows the dependencies: geometry, chunks, inodes,
-//! forks, contents of directories and attributes, names and links, and space last, because new
-//! blocks are taken by the claims of all owners.
+//! forks, contents of directories and attributes, names and links. Space comes last, because it is
+//! built from the claims of all owners, and the other rules change these claims.
 
 mod attributes;
 mod counters;

@@ -81,8 +81,9 @@ pub(crate) struct UndoRun {
 
 impl UndoFile {
     /// Writes the changes of an overlay to `file`, which is empty, and makes the file durable.
-    /// `witnesses` are the offsets of sectors that any other program that writes to the volume
-    /// would change. Sectors that the repair changes need no witness.
+    /// `witnesses` are the offsets of sectors from which an apply sees whether another program has
+    /// written to the volume since. Sectors that the repair changes are always compared, and need
+    /// no witness.
     pub(crate) fn write(
         file: File,
         identity: Identity,

@@ -79,8 +79,8 @@ pub struct Salvage<'a> {
     /// The blocks of directories that cannot be read, by the inode number of the directory. A sweep
     /// (a search of all blocks) has found them.
     pub(crate) strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
-    /// The groups in which freed inodes cannot be told from inodes in use, because neither the
-    /// inode btree nor the reverse map is whole.
+    /// The groups in which freed inodes cannot be distinguished from inodes in use, because neither
+    /// the inode btree nor the reverse map is whole.
     unsure: BTreeSet<AgNumber>,
     /// Whether the reverse maps of all groups were read whole, so that every extent is known.
     pub(crate) knows_all_extents: bool,
@@ -279,8 +279,8 @@ impl Survey<'_, '_> {
     }
 
     /// Finds the inodes of a group by reading all of it. If the reverse map is whole, only blocks
-    /// that the map gives to inodes count, because the bytes of a freed chunk still look like
-    /// inodes.
+    /// that the map records as blocks of inodes are used, because the bytes of a freed chunk still
+    /// look like inodes.
     fn sweep_group(&mut self, group: AgNumber) -> Result<(), Stopped> {
         let geometry = self.evidence.geometry();
         let mut places = Vec::new();

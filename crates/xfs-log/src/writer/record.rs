@@ -67,7 +67,8 @@ impl Record {
     }
 
     /// Appends as many bytes of a stream as fit: whole regions, and the first part of the region
-    /// that does not fit. They are operations of the transaction with this number.
+    /// that does not fit. The bytes become operations of the transaction with the number
+    /// `transaction`.
     pub(super) fn fill<'a>(
         &mut self,
         transaction: u32,

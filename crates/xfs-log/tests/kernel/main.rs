@@ -138,8 +138,8 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
 
 /// Commits to the image's log from `threads` threads, and leaves the log as a crash would. Returns
 /// the items. The log was forced after the last commit of each item. A single thread writes one
-/// checkpoint at a time, because a force waits until the checkpoint is written. With several threads, several threads of the log write checkpoints too, and the
-/// checkpoints are small.
+/// checkpoint at a time, because a force waits until the checkpoint is written. With several
+/// threads, several threads of the log write checkpoints too, and the checkpoints are small.
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 
-/// A range of one file, and the offset in another file at which the ioctl puts it.
+/// A range of one file, and the offset of the corresponding range in another file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RangePair {
     pub(crate) from_offset: u64,

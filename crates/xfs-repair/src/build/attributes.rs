@@ -167,7 +167,7 @@ impl RemoteValues<'_> {
     }
 }
 
-/// The length in bytes from which on the kernel stores no name and no value in the short form.
+/// The kernel stores no name and no value of this many bytes or more in the short form.
 const SHORT_FORM_LIMIT: usize = 255;
 
 fn fits_short_form(entry: &AttrEntry<'_>) -> bool {

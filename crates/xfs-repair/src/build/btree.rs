@@ -270,8 +270,8 @@ impl<'a, F: BtreeFormat, I: Iterator<Item = u64>> Loader<'a, F, I> {
     }
 }
 
-/// Returns the entry that a parent gets for a finished block with these entries at block number
-/// `pointer`. `None` for an empty leaf.
+/// Returns the entry by which a parent points to a finished block: `pointer` is the number of the
+/// block, and `entries` are its entries. `None` for an empty leaf.
 fn joined<F: BtreeFormat>(entries: &[Entry<F::Record>], pointer: u64) -> Option<Entry<F::Record>> {
     let first = entries.first()?.first;
     let highest = entries.iter().max_by_key(|entry| F::high_key(&entry.highest))?.highest;

@@ -160,8 +160,9 @@ impl Builder<'_> {
         NewEntry { name: name.to_vec(), child: inode, entry_type: EntryType::Directory }
     }
 
-    /// Returns directory block number `number` of a section of the fork. `section` is the start of
-    /// the section: data, hash index or free-space index.
+    /// Returns a directory block with the contents `bytes`. It is block number `number` of a
+    /// section of the fork: data, hash index or free-space index. `section` is the file block at
+    /// which the section starts.
     fn new_block(
         &self,
         section: FileBlock,

@@ -43,7 +43,7 @@ pub(crate) struct Pointer {
     pub(crate) child: InodeNumber,
     /// The directory to which the pointer leads.
     pub(crate) directory: InodeNumber,
-    /// The generation of that directory, as the pointer states it.
+    /// The generation of the parent directory, as the pointer states it.
     pub(crate) generation: u32,
     /// The name that the pointer states for the inode.
     pub(crate) name: Box<[u8]>,

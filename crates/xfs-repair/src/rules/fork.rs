@@ -216,7 +216,8 @@ pub(super) fn count_blocks(patient: &mut Patient, inode: InodeNumber) -> Result<
 }
 
 /// Rebuilds a fork of an inode that can be decoded. Returns `false`, and changes nothing, if ranges
-/// of the fork are lost and losses are not allowed, or if the inode cannot count that many extents.
+/// of the fork are lost and losses are not allowed, or if the fork has more extents than the
+/// inode's counters can hold.
 ///
 /// # Errors
 ///

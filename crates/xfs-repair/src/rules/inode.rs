@@ -210,7 +210,8 @@ fn restore_mode(
 }
 
 /// Frees an inode that was in use, whose mode is lost, and whose contents fit no file type. The
-/// quarantine gets the bytes of the inode and the blocks of its forks.
+/// inode and the blocks of its forks are listed as lost, so that the caller copies them to the
+/// quarantine.
 fn lose(patient: &mut Patient, found: &InodeEvidence, codes: Vec<Code>) -> Result<(), RepairError> {
     let place = Place::of_inode(found.number, patient.geometry());
     let action = Action::new(RULE, place, codes, "nothing: no type fits the inode");

@@ -21,8 +21,8 @@ use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
 
-/// Describes what may be lost when a chunk is recorded although its blocks cannot be told from
-/// those of an inode that cannot be read.
+/// The loss that the plan lists if a chunk is recorded although its blocks may belong to an inode
+/// that cannot be read.
 const OVERWRITTEN: &str =
     "the bytes of the free inodes, if their blocks belong to an inode that cannot be read";
 

@@ -25,7 +25,7 @@ pub(crate) enum Piece {
     /// A block of a directory or of the attribute btree, which contains its own address and
     /// checksum.
     Block(NewBlock),
-    /// A part of a remote value.
+    /// A part of a remote value: an attribute value that is stored outside of its leaf.
     Value(RemotePart),
 }
 

@@ -8,13 +8,14 @@
 //!
 //! 1. All entries state another type than the inode: the entries are right, if the contents do not
 //!    fit the inode's type.
-//! 2. Several children have one name: the child with both witnesses has it, then the one with a
-//!    pointer, then the first entry.
+//! 2. Several children have one name: the child with both witnesses gets it, or else the one with a
+//!    pointer, or else that of the first entry.
 //! 3. An entry without a pointer: the link is kept, unless the child has other names and the block
-//!    is damaged, or the block is older than the inode and the link count does not ask for it.
+//!    is damaged, or the block is older than the inode and the links kept so far already reach the
+//!    link count.
 //! 4. A pointer without an entry: the link is kept if entries of the directory are lost, if the
-//!    child has no other name, or if the link count asks for it. An inode that is older than the
-//!    entries of the directory asks for nothing.
+//!    child has no other name, or if the links kept so far do not reach the link count. The link
+//!    count of an inode that is older than the entries of the directory proves nothing.
 //! 5. Several names of a directory: the one with both witnesses, then the one that `..` confirms.
 //! 6. A ring of directories: the link with fewer witnesses is cut.
 //! 7. An inode without a name: `lost+found`, under its last known name.
@@ -426,8 +427,8 @@ impl Resolver<'_> {
             || self.facts.members.get(&directory).is_some_and(|member| !member.has_all_names)
     }
 
-    /// Returns whether a link is kept. `others` is the number of links of the same child that are
-    /// kept already.
+    /// Returns whether a link is kept, by the evidence for it. `others` is the number of links of
+    /// the same child that are kept already. A number below the link count is evidence too.
     fn is_believed(&self, link: &Link, others: u32) -> bool {
         let Some(child) = self.facts.members.get(&link.child) else { return true };
         let wants_more = others < child.links && !child.is_directory();
