@@ -26,7 +26,7 @@ enum MkfsVersion {
     Newer,
 }
 
-/// The treatment of a volume in addition to its mkfs options.
+/// The treatment that a volume gets after mkfs.xfs, in addition to its mkfs options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeometryFeature {
     /// No further treatment.

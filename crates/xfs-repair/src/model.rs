@@ -77,7 +77,7 @@ fn damaged_block(damage: &Damage, geometry: &Geometry) -> Option<FsBlock> {
 /// An inode in use, or one that cannot be read.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelInode {
-    /// The state of the core.
+    /// The state of the inode: sound, doubtful or gone.
     pub(crate) state: InodeState,
     /// The core; `None` if the inode is gone.
     pub(crate) core: Option<InodeCore>,

@@ -222,7 +222,7 @@ impl RepairOverlay {
     }
 }
 
-/// A changed run that grows sector by sector.
+/// A range of changed bytes. The next changed sector is appended to it if it follows directly.
 struct Run {
     offset: u64,
     old: Vec<u8>,

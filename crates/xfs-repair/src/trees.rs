@@ -55,7 +55,7 @@ fn header<D>(
     decode(&bytes, at).filter(|_| is_evidence).map(|header| Header { header, is_sound })
 }
 
-/// A header sector of a group whose magic number and checksum are right.
+/// A decoded header sector of a group. Its magic number and checksum are right.
 pub(crate) struct Header<D> {
     /// The decoded header.
     pub(crate) header: D,

@@ -15,8 +15,8 @@ const WINDOW_BYTES: u64 = 1 << 20;
 /// Length in bytes of the short reads that follow a failed long one.
 const PIECE_BYTES: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;
-/// The most missing ranges that one file reports. Later ranges are joined to the last of these, so
-/// that this one grows.
+/// The greatest number of missing ranges in the report on one file. Further ranges are joined with
+/// the last one of these.
 const MOST_MISSING: usize = 1 << 16;
 
 /// The contents of one file.

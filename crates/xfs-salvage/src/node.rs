@@ -104,7 +104,7 @@ pub struct Node<'a> {
     mode: u16,
     contents: OnceCell<Contents>,
     remarks: RefCell<Remarks>,
-    /// Whether the caller has finished the copy.
+    /// Whether the caller has finished the copy of this file.
     is_copied: Cell<bool>,
     /// Whether another node has already reported the file. If so, dropping this node reports
     /// nothing.

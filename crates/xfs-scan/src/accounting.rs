@@ -70,7 +70,8 @@ impl AccountSums {
 /// maps its blocks.
 #[derive(Clone, Copy, Debug)]
 struct SharedClaim {
-    /// The key of the inode's account of each kind: owner, project, directory.
+    /// The keys of the three accounts to which the inode belongs: its owner, its project and its
+    /// directory.
     keys: [u64; 3],
     start: u64,
     length: u64,

@@ -33,7 +33,7 @@ pub(crate) enum RowItem<'a> {
     Xattr(&'a [u8]),
     /// Blocks that are shared with other files.
     Shared(SharedRun),
-    /// Number of filesystem blocks in the realtime section.
+    /// Number of the inode's filesystem blocks that lie in the realtime section.
     Realtime(u64),
 }
 

@@ -246,7 +246,8 @@ fn find_symlink<'b>(batch: &'b Batch, row: &Row) -> Option<&'b [u8]> {
     })
 }
 
-/// Returns the number of blocks in the realtime section; 0 if the scan has not counted them.
+/// Returns the number of blocks that an inode has in the realtime section; 0 if the scan has not
+/// counted them.
 #[inline]
 fn find_realtime_blocks(batch: &Batch, row: &Row) -> u64 {
     if row.xflags & ExtendedFlags::REALTIME.bits() == 0 {

@@ -195,7 +195,8 @@ impl Options {
 
 impl Options {
     /// Parses the suboptions of `-r`, for a realtime section. No realtime section is created, so
-    /// suboptions that only describe one have no effect. Suboptions that request one are refused.
+    /// suboptions that only describe such a section have no effect. Suboptions that request a
+    /// section are refused.
     fn parse_realtime(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
         match option.name {
             "extsize" => self.realtime_extent_size = Some(option.size()?),

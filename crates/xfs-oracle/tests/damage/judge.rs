@@ -13,7 +13,7 @@ use crate::text;
 
 /// The most seconds for which xfs_repair may run.
 const MOST_SECONDS: &str = "120";
-/// The most lines of a report that are kept.
+/// The greatest number of lines that are kept of the report of a program.
 const MOST_LINES: usize = 12;
 
 /// The findings of both programs for one image.

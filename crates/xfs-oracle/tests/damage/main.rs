@@ -30,7 +30,8 @@ use judge::{Judge, Verdict};
 /// Numbers of damages of one volume in a usual run: of damages that change a single field, and of
 /// damages that change other bytes.
 const USUAL: (usize, u64) = (50, 18);
-/// Numbers of damages of one volume in a long run, of the same two kinds as in `USUAL`.
+/// Numbers of damages of one volume in a long run: of damages that change a single field, and of
+/// damages that change other bytes.
 const LONG: (usize, u64) = (1600, 540);
 
 /// A long run prints its progress after this many damages.

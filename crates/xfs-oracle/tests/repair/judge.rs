@@ -25,7 +25,7 @@ use crate::tree::{Kept, Names};
 const MOST_SECONDS: &str = "240";
 /// The exit code of xfs_repair for a dirty log.
 const DIRTY_LOG: i32 = 2;
-/// The most lines of a list of findings or differences that are kept.
+/// The greatest number of lines that are kept of a list of findings or differences.
 const MOST_LINES: usize = 6;
 
 /// The starts of the lines that `xfs_repair -n` prints for every image, even an undamaged one.

@@ -22,7 +22,7 @@ const STEP: u64 = 10;
 /// The name of the file that is made and removed. The undamaged volume has no such file.
 const PROBE: &str = "made-after-the-repair";
 
-/// Returns whether the kernel judges the trial with this number.
+/// Returns whether the kernel judges the trial with this number: only some trials are judged by it.
 pub(crate) fn is_asked(number: u64) -> bool {
     number.is_multiple_of(STEP) || std::env::var_os("FERROXFS_MOUNT").is_some()
 }

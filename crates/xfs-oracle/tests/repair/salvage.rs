@@ -27,7 +27,7 @@ use crate::tree::{MOST_BYTES, Names};
 
 /// The most bytes of memory for the blocks that a replay of the log changes.
 const REPLAY_BYTES: u64 = 1 << 30;
-/// The most lines of a list of names that are kept.
+/// The greatest number of lines that are kept of a list of names.
 const MOST_LINES: usize = 4;
 /// The kinds of damage that checksums cannot notice in every case.
 const UNNOTICED: [&str; 2] = ["field", "stale"];

@@ -164,7 +164,7 @@ struct Entry<R> {
     pointer: u64,
 }
 
-/// The finished levels of a btree.
+/// The levels of a btree that are already built.
 struct Levels<R> {
     /// An entry for each block of the highest level.
     top: Vec<Entry<R>>,

@@ -13,7 +13,7 @@ use crate::error::RepairError;
 use crate::patient::Patient;
 use crate::trees;
 
-/// The name of the rule.
+/// The name of this rule in plans and messages.
 const RULE: &str = "counters";
 
 /// Computes the superblock's counters from the headers of all groups, and writes the superblock if

@@ -56,9 +56,9 @@ pub(crate) struct Pointer {
 pub(crate) struct Member {
     /// The file type from the inode's own mode, in the encoding of directory entries.
     pub(crate) entry_type: EntryType,
-    /// The generation.
+    /// The generation of the inode.
     pub(crate) generation: u32,
-    /// The link count.
+    /// The link count of the inode.
     pub(crate) links: u32,
     /// Whether all entries of a directory could be read and its hash index agrees with them. `true`
     /// for other files.

@@ -24,7 +24,7 @@ use crate::fork::ForkContents;
 use crate::patient::Patient;
 use crate::trees;
 
-/// The name of the rule.
+/// The name of this rule in plans and messages.
 const RULE: &str = "fork";
 
 /// Rewrites the forks that have findings. Also rewrites the forks that the reverse map contradicts,

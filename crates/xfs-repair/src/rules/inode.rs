@@ -38,7 +38,7 @@ use crate::fork::ForkContents;
 use crate::model::{ModelName, holds_something};
 use crate::patient::Patient;
 
-/// The name of the rule.
+/// The name of this rule in plans and messages.
 const RULE: &str = "inode";
 
 /// Repairs the inodes that have findings about their own bytes.

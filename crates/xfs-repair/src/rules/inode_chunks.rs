@@ -14,7 +14,7 @@ use crate::chunks;
 use crate::damage::Damage;
 use crate::patient::Patient;
 
-/// The name of the rule.
+/// The name of this rule in plans and messages.
 const RULE: &str = "inode-chunks";
 
 /// Finds the inode chunks of all groups whose AGI or inode btrees are damaged, and marks these

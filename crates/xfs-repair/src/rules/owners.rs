@@ -23,7 +23,7 @@ use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
 
-/// The name of the rule.
+/// The name of this rule in plans and messages.
 const RULE: &str = "copy-for";
 
 /// The greatest number of steps in the search for conflicts in a group. In each step, one claim is

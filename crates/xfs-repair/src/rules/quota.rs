@@ -16,7 +16,7 @@ use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
 
-/// The name of the rule.
+/// The name of this rule in plans and messages.
 const RULE: &str = "quota";
 
 /// Clears the flags for checked quota counts if a dquot is damaged. Also clears them if the rules

@@ -77,7 +77,8 @@ fn size_of_a_short_form_damaged_keeps_all_attributes() {
     trial.assert_whole();
 }
 
-/// Two flags of namespaces are set. The attribute stays, and the plan lists what is uncertain.
+/// Sets the flags of two namespaces on one attribute. The repair must keep the attribute, and the
+/// plan must list its inode as one that may have lost something.
 #[test]
 fn flags_of_two_namespaces_keep_the_attribute_and_are_a_loss() {
     let trial = Trial::new();
@@ -90,8 +91,8 @@ fn flags_of_two_namespaces_keep_the_attribute_and_are_a_loss() {
     assert_eq!(repaired.inodes_with_losses(), [inode].into());
 }
 
-/// The name of the attribute gets a byte that no name has. Only this attribute is lost, and the
-/// plan lists it.
+/// Changes a byte in the name of an attribute to one that no name may contain. The repair must lose
+/// only this attribute, and the plan must list the loss.
 #[test]
 fn name_of_a_short_attribute_destroyed_is_a_loss() {
     let trial = Trial::new();

@@ -43,8 +43,8 @@ fn check_zeroed_root(kind: BtreeKind) {
     }
 }
 
-/// A header with a right checksum states the number of another group, or of none. The repair must
-/// write nothing to that group.
+/// Makes the headers of group 1 state the number of another group, or of none, with right
+/// checksums. The repair must correct the number, and must write nothing to the other group.
 #[test]
 fn number_of_a_group_in_its_headers_damaged_is_set_again() {
     for number in [0, u32::MAX] {

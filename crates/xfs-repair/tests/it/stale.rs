@@ -51,8 +51,8 @@ fn inode_of_an_older_state_keeps_all_names() {
     }
 }
 
-/// The inode has the state before its last extent was allocated. The reverse map and the free space
-/// are the witnesses of the extent.
+/// Gives an inode the state from before its last extent was allocated. The repair must add the
+/// extent again, because the reverse map and the free space show that it belongs to the file.
 #[test]
 fn inode_of_an_older_state_gets_its_last_extent_again() {
     let trial = Trial::new();

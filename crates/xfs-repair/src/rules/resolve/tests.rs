@@ -214,8 +214,8 @@ fn gone_root_is_made_again_with_the_names_of_its_children() {
     assert!(tree.rescued.is_empty());
 }
 
-/// I2 of `resolve`: the name of an inode that cannot be read stays, because a later round can
-/// create the inode again. The name of a free inode is dropped.
+/// Checks I2 of `resolve`: the name of an inode that cannot be read stays, because a later round
+/// can create the inode again. The name of a free inode is dropped.
 #[test]
 fn name_of_a_gone_inode_stays_and_that_of_a_free_one_goes() {
     let mut case = Case::new();
