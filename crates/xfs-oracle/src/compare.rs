@@ -105,7 +105,7 @@ impl Differences {
         Err(report)
     }
 
-    /// Compares two views of one inode, which reports name as `place`. `since` is given if the
+    /// Compares two views of one inode. `place` names the inode in reports. `since` is given if the
     /// inode is one of [`Resumed`], so that its change time may differ. `since` is the time at
     /// which the kernel's recovery began.
     fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {

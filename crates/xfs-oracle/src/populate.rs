@@ -41,8 +41,8 @@ pub fn populate(root: &Path, seed: u64) -> Result<(), OracleError> {
 }
 
 impl Populate {
-    /// Creates a folder within this folder. It has a random number generator of its own, so that
-    /// the contents of one folder do not depend on other folders.
+    /// Creates a folder within this folder. The new folder has its own random number generator, so
+    /// that the contents of one folder do not depend on other folders.
     fn inside(&mut self, name: &str) -> Result<Self, OracleError> {
         let folder = self.folder.join(name);
         fs::create_dir(&folder).context(|| folder.display().to_string())?;

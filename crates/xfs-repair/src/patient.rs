@@ -50,7 +50,7 @@ pub(crate) struct Patient {
     /// The groups whose space btrees and headers are rebuilt at the end of the round (one check and
     /// the repairs that follow it).
     marked: BTreeSet<AgNumber>,
-    /// Of the groups in `marked`, those whose inode btrees are rebuilt too.
+    /// The marked groups whose inode btrees are also rebuilt at the end of the round.
     marked_inodes: BTreeSet<AgNumber>,
     /// The inode chunks of each group. A group is added when a rule first needs its chunks.
     chunks: BTreeMap<AgNumber, GroupChunks>,

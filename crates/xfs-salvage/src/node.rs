@@ -359,7 +359,7 @@ impl Node<'_> {
     }
 
     /// Fills `buffer` with contents from `offset` on, and returns the number of bytes. Holes and
-    /// missing ranges give zeros.
+    /// missing ranges are read as zeros.
     #[must_use]
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
         let contents = self.contents();

@@ -20,7 +20,8 @@ use crate::{AccountBy, Finding, FindingCode, ScanError};
 /// new one. Most pieces are shorter, because they have only a few batches; only very long paths
 /// make a piece this long.
 const PIECE_BYTES: usize = 16 << 20;
-/// Most bytes of paths that are written for one inode. More bytes give a finding instead.
+/// The greatest number of bytes of paths that are written for one inode. If there are more, a
+/// finding is written instead.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
 /// State that is the same for all workers that encode rows.

@@ -158,7 +158,7 @@ impl Writer {
         self.log.write_blocks(header.lsn.block(), bytes, durability)
     }
 
-    /// Waits until the earlier records have been written that must precede this one on the device.
+    /// Waits until all earlier records that must precede this one on the device have been written.
     fn await_earlier(&self, closed: &ClosedRecord) -> Result<()> {
         let awaits_all = mutate!(self.mutant, Mutant::CommitBeforeRecords, closed.durable, false);
         let awaits_first =

@@ -23,7 +23,7 @@ pub(super) struct LogPlan {
 const MIN_BLOCKS: u64 = 512;
 const MAX_BLOCKS: u64 = 1 << 20;
 const MAX_BYTES: u64 = (2 << 30) - (10 << 20);
-/// Volume size in bytes from which on the default log is larger than the smallest possible log.
+/// The default log of a volume of this many bytes or more is larger than the smallest possible log.
 const MIN_VOLUME_BYTES: u64 = 300 << 20;
 /// The smallest default log, in bytes, of a volume of at least `MIN_VOLUME_BYTES`.
 const MIN_USEFUL_BYTES: u64 = 64 << 20;

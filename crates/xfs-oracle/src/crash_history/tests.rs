@@ -133,7 +133,7 @@ fn failed_operation_may_be_present_or_absent() {
 }
 
 /// Checks that a name may refer to the file that it referred to earlier, if both files have the
-/// same mode and owner: only their contents tell them apart.
+/// same mode and owner: only their contents distinguish them.
 #[test]
 fn name_may_refer_to_its_earlier_file() {
     let history = [create("a"), write("a", 7), create("b"), rename("b", "a")];

@@ -82,13 +82,13 @@ pub enum Durable {
 pub struct FileRanges {
     /// The source file.
     pub from: FileTarget,
-    /// Offset in the source.
+    /// Byte offset of the range in the source file.
     pub from_offset: u64,
     /// The target file.
     pub to: FileTarget,
-    /// Offset in the target.
+    /// Byte offset of the range in the target file.
     pub to_offset: u64,
-    /// Length in bytes.
+    /// Length of each of the two ranges in bytes.
     pub length: u64,
 }
 

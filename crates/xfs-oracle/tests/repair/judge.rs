@@ -51,8 +51,8 @@ pub(crate) struct Outcome {
     /// The lines that `xfs_repair -n` prints for the repaired volume, and the parts that could not
     /// be read. Empty if there are none.
     complaints: Vec<String>,
-    /// The differences that the kernel's mount shows. Empty if there are none, or if the kernel was
-    /// not asked.
+    /// The differences that the kernel's mount shows. Empty if there are none, or if the kernel has
+    /// not mounted this volume.
     kernel: Vec<String>,
     /// The reason why the repair failed. `None` if it succeeded.
     failure: Option<String>,
