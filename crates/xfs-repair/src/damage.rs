@@ -85,12 +85,12 @@ impl Damage {
         codes(all.filter(|finding| is_unlinked(finding.code)))
     }
 
-    /// Returns the codes of the findings about an inode, in order and each once.
+    /// Returns the codes of the findings about an inode, sorted and without duplicates.
     pub(crate) fn codes_of(&self, inode: InodeNumber) -> Vec<Code> {
         codes(self.inodes.get(&inode).into_iter().flatten())
     }
 
-    /// Returns the codes of the findings about a group, in order and each once.
+    /// Returns the codes of the findings about a group, sorted and without duplicates.
     pub(crate) fn codes_of_group(&self, group: AgNumber) -> Vec<Code> {
         codes(self.groups.get(&group).into_iter().flatten())
     }

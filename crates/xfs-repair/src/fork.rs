@@ -211,8 +211,8 @@ fn new_fork_offset(found: &InodeEvidence, core: &InodeCore) -> u8 {
     u8::try_from(least.max(usual).min(most)).expect("the literal area has fewer than 256 units")
 }
 
-/// Writes the root of the data fork's btree again after the fork's room has become smaller, because
-/// the place of the root's pointers depends on the room.
+/// Writes the root of the data fork's btree again after the data fork got fewer bytes in the inode,
+/// because the offset of the root's pointers depends on that number of bytes.
 fn shrink_root(found: &InodeEvidence, core: &InodeCore, bytes: &mut [u8]) {
     if core.data_format != ForkFormat::Btree {
         return;

@@ -260,8 +260,8 @@ impl Patient {
         model
     }
 
-    /// Takes `count` free blocks, from group `near` where possible, and marks their groups. The
-    /// blocks are neighbours where possible.
+    /// Takes `count` free blocks, from group `near` where possible, and marks their groups for a
+    /// rebuild of the space btrees. The blocks are neighbours where possible.
     ///
     /// # Errors
     ///

@@ -205,7 +205,8 @@ impl Filler {
         second.sync_all()
     }
 
-    /// Returns the inodes whose structures the tests damage, by a description of each.
+    /// Returns the inodes whose structures the tests damage. The key describes the inode; the value
+    /// is the inode number.
     fn inodes(&self) -> std::io::Result<BTreeMap<&'static str, u64>> {
         let names = [
             "short",
