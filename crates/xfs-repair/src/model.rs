@@ -90,7 +90,7 @@ pub(crate) struct ModelInode {
 /// A name in a directory, other than `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ModelName {
-    /// The directory that has the name.
+    /// The directory that contains the name.
     pub(crate) directory: InodeNumber,
     /// The name.
     pub(crate) name: Vec<u8>,

@@ -24,7 +24,7 @@ use crate::patient::Patient;
 /// The volume as the rules about names see it: its inodes, the statements about names, and the
 /// decided tree of names.
 pub(crate) struct Names<'a> {
-    /// The inodes and their forks.
+    /// The inodes of the volume and their forks.
     pub(crate) model: &'a Model,
     /// The statements about names on the volume: directory entries and parent pointers.
     pub(crate) facts: &'a Facts,

@@ -47,7 +47,7 @@ use super::facts::{Facts, Member, Slot};
 /// the child, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// The directory that has the name.
+    /// The directory that contains the name.
     pub(crate) directory: InodeNumber,
     /// The index of the entry in its directory; `None` if there is no entry.
     pub(crate) position: Option<usize>,

@@ -8,7 +8,7 @@ use xfs_format::{BlockKind, DiskAddr, FileBlock, InodeNumber, StructureAddress};
 
 use crate::trial::{Shape, Trial};
 
-/// Bytes of an inode before its forks.
+/// Length of the part of an inode that precedes its forks, in bytes.
 const CORE_BYTES: usize = 176;
 /// Length of the header of an attribute fork in short form, in bytes.
 const HEADER_BYTES: usize = 4;

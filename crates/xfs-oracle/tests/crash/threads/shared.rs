@@ -133,7 +133,7 @@ pub(super) fn wide_folder(prng: &mut Prng) -> &'static str {
     WIDE.get(prng.within(0..WIDE.len() + 1)).copied().unwrap_or("")
 }
 
-/// Returns whether the directory is one of those that must have few names.
+/// Returns whether the directory is one in which the threads use few names.
 pub(super) fn is_narrow(folder: &str) -> bool {
     NARROW.contains(&folder)
 }
