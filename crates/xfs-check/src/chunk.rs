@@ -40,8 +40,9 @@ pub(crate) fn check_unit<T: Facts>(pass: &mut Pass<'_, T>, number: AgNumber, lea
     let Ok(block) = BtreeBlock::decode(&bytes, BtreeKind::Inode, at) else { return };
     let chunks: Vec<InodeChunk> =
         block.records().filter_map(|record| InodeChunk::decode(record, &group).ok()).collect();
+    let mut bytes = Vec::new();
     for run in runs_of(&group, &chunks) {
-        read_run(pass, &group, &run);
+        read_run(pass, &group, &run, &mut bytes);
     }
 }
 
@@ -72,11 +73,13 @@ fn runs_of(group: &Group<'_>, chunks: &[InodeChunk]) -> Vec<Run> {
     runs
 }
 
-fn read_run<T: Facts>(pass: &mut Pass<'_, T>, group: &Group<'_>, run: &Run) {
+/// Checks the inodes of a run. `bytes` is a buffer that the runs of a leaf share: a new one for each
+/// run would be zeroed first, and the allocator would keep several for a while.
+fn read_run<T: Facts>(pass: &mut Pass<'_, T>, group: &Group<'_>, run: &Run, bytes: &mut Vec<u8>) {
     let inode_bytes = pass.volume.geometry().inode_size as usize;
-    let mut bytes = vec![0; run.free.len() * inode_bytes];
+    bytes.resize(run.free.len() * inode_bytes, 0);
     let at = address_of(group, run.first);
-    let is_read = pass.volume.read(at, &mut bytes).is_ok();
+    let is_read = pass.volume.read(at, bytes).is_ok();
     let inodes = (run.first.0..).map(AgInode).zip(bytes.chunks_exact(inode_bytes));
     for ((number, inode), is_free) in inodes.zip(&run.free) {
         if is_read {
