@@ -99,9 +99,10 @@ impl Node {
     }
 
     /// Closes the handle. An inode without a name and without another reference is freed before
-    /// this returns; dropping a handle leaves the freeing to a background thread. The thread also
-    /// frees it if the volume is [frozen](crate::Volume::freeze). [`close`](crate::Volume::close)
-    /// of the volume returns why an inode could not be freed.
+    /// this returns; dropping a handle leaves the freeing to a background thread. If the volume is
+    /// [frozen](crate::Volume::freeze), `finish` does not wait: the background thread frees the
+    /// inode after the thaw. [`close`](crate::Volume::close) of the volume returns why an inode
+    /// could not be freed.
     pub fn finish(self) {
         if let NodeInode::Live(inode_ref) = self.inode {
             inode_ref.finish_unless_frozen();

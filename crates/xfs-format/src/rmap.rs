@@ -135,7 +135,8 @@ pub struct Rmap {
     pub count: u32,
     /// The owner of the extent.
     pub owner: RmapOwner,
-    /// Offset of the extent's first block in the fork; 0 for all blocks other than file contents.
+    /// Offset of the extent's first block in the data or attribute fork of the owner; 0 if the
+    /// owner is not an inode, and for blocks of a fork's btree.
     pub offset: FileBlock,
     /// The use of the blocks by the owner.
     pub flags: RmapFlags,

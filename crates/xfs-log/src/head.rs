@@ -82,10 +82,13 @@ fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     Ok(past)
 }
 
-/// Returns whether the first cycle ends at `head`, and all blocks of the second cycle, `newer`, may
-/// have been in flight together with the block at `head`. They may if the distance from `head` to
-/// the last of them, counted around the end of the log, is at most the number of blocks that can be
-/// in flight.
+/// Checks a log that starts with blocks of cycle number `newer` and ends with zeros, although the
+/// cycle before `newer` should fill the log up to its end. `head` is the first zero block.
+///
+/// Returns `true` if the block before `head` is of the earlier cycle, and all blocks of cycle
+/// `newer` may have been in flight together with the block at `head`. They may if the distance from
+/// `head` to the last of them, counted around the end of the log, is at most the number of blocks
+/// that can be in flight.
 fn is_in_flight(log: &LogDevice, head: u32, newer: u32) -> Result<bool> {
     if log.read_cycle(head - 1)? == newer {
         return Ok(false);

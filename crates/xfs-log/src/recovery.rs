@@ -158,8 +158,8 @@ pub struct Summary {
     pub unlinked_damaged: u64,
 }
 
-/// Number of consecutive IDs for new intents that `first_intent_id` looks for. No open intent has
-/// one of these IDs.
+/// Length of the range of IDs for new intents. `first_intent_id` looks for a range of this length
+/// in which no ID belongs to an open intent.
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {

@@ -66,8 +66,9 @@ impl Ticket {
     }
 
     /// Begins the next transaction of the chain. First gives back the space that the last
-    /// transaction did not use, because other chains may wait for it. The next transaction uses
-    /// space that the chain has reserved. Once all of that is used up, `take` reserves more.
+    /// transaction did not use, because other chains may wait for it. The next transaction gets its
+    /// part of the space that the ticket holds for later transactions. If the ticket holds none,
+    /// this function calls `take` to reserve the space.
     pub(crate) fn roll(
         &mut self,
         space: &LogSpace,

@@ -151,8 +151,8 @@ pub struct Attribute {
 }
 
 impl<'a> Salvage<'a> {
-    /// Returns the top of the tree. Its entries are those of the root directory, then `orphans` and
-    /// `deleted`.
+    /// Returns the top of the tree. Its entries are the entries of the root directory, and after
+    /// them the made-up directories for orphans and for deleted files, if there are any.
     #[must_use]
     pub fn top(&'a self) -> Node<'a> {
         let number = self.root.unwrap_or(InodeNumber(0));

@@ -219,7 +219,8 @@ impl NameTree {
         path
     }
 
-    /// Returns the entries of a directory, sorted by name; those of the root end with `orphans`.
+    /// Returns the entries of a directory, sorted by name. If there are orphans, the last entry of
+    /// the top is the made-up directory `orphans`. The entries of `orphans` are not sorted.
     pub fn children(&self, id: NameId) -> impl Iterator<Item = NameId> {
         let first = self.entry(id).first_child;
         std::iter::successors(first, |id| self.entry(*id).next)

@@ -14,7 +14,8 @@ use crate::scope::{Group, Object, Scope, Slot, Volume};
 
 const SCOPES: usize = 4;
 
-/// The numbers of atomic writes and of lock acquisitions of one scope.
+/// The number of writes to atomics of one scope, and the number of acquisitions of locks of that
+/// scope. The scope of an atomic or lock states how widely it is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of atomic stores and read-modify-writes.

@@ -1,7 +1,8 @@
-//! Memory cgroups: a limit on the memory that the kernel uses for a process, including inodes.
+//! Memory cgroups, which limit the memory that the kernel uses for a process, including inodes.
 //!
-//! Owns: finding a parent directory for a memory cgroup, for version 1 and 2 of cgroups, and
-//! removing the group. Does **not** own: the processes in it ([`mod@crate::worker`]), or its limit.
+//! Owns: finding a parent directory for a memory cgroup, for version 1 and 2 of cgroups, setting
+//! the limit of the group, and removing the group. Does **not** own: the processes in the group
+//! ([`mod@crate::worker`]), or the choice of the limit's size.
 //!
 //! The kernel charges an inode to the group of the process that brought it into memory, and evicts
 //! it when that group reaches its limit. It charges cached metadata blocks to no group.

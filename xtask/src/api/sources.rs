@@ -1,7 +1,8 @@
 //! The modules of the workspace's crates, as syn parses them, and the meaning of paths in them.
 //!
-//! Owns: loading modules, `cfg`, and following `use`. Does **not** own: what is listed of an item.
-//! Macros are not expanded: the call of a macro stands for the items that the macro makes.
+//! Owns: loading modules, `cfg`, and following `use`. Does **not** own: the lines of the
+//! API listing. Macros are not expanded: the call of a macro stands for the items that the macro
+//! makes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

@@ -7,8 +7,9 @@ use xfs_trans::testing::make_with;
 
 const PLAIN: CreateOptions = CreateOptions::new(0o640);
 
-/// Makes a directory with a subdirectory, an empty directory, a file, symbolic links to each, and
-/// dangling links. Calls `act` with the volume.
+/// Makes a volume and calls `act` with it. The root directory holds a directory `d` with a
+/// subdirectory, an empty directory `e`, a file `f`, a symbolic link to `d`, another to `f`, and
+/// two dangling links.
 fn with_volume(act: impl FnOnce(&Volume)) {
     let options = OpenOptions::new().write(true);
     let device = make_with("-d size=64m --unsupported");

@@ -1,5 +1,5 @@
-//! Tests that a volume that is filled with SOURCE_DATE_EPOCH holds the same bytes, whatever else
-//! the machine does.
+//! Tests that two volumes that are filled from the same source hold the same bytes, whatever else
+//! the machine does. The environment variable SOURCE_DATE_EPOCH has the same value for both.
 //!
 //! The archives are generated while they are read, so that 60,000 files need no space on the host.
 //! `FERROXFS_LONG=1` fills 40 pairs of volumes.

@@ -47,8 +47,8 @@ pub struct FreeHeaderDisk {
     pub pad: U32,
 }
 
-/// The header fields that v4 and v5 blocks have in common: the first data block, and the counts of
-/// lengths.
+/// The header fields that v4 and v5 blocks have in common: the first data block that the block
+/// describes, the number of its entries, and the number of entries whose data block exists.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct FreeFieldsDisk {

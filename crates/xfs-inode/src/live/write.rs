@@ -284,9 +284,12 @@ impl Writer<'_> {
         hole.length_blocks <= most && self.ahead_blocks == 0 && self.live.extent_size_hint() == 0
     }
 
-    /// Allocates blocks for the start of a small hole, writes the data, and maps the blocks, all in
-    /// one transaction that commits after the write. No log record can make the blocks visible
-    /// before the device flush that follows the data.
+    /// Fills a small hole from its start on, as far as one new extent and `piece` reach. Returns
+    /// the number of bytes written.
+    ///
+    /// One transaction allocates the blocks, writes the data, maps the blocks, and only then
+    /// commits. The log flushes the device before it writes the record of the commit. So after a
+    /// crash, the blocks are mapped only if their data is durable.
     fn write_small(&mut self, hole: BlockRange, piece: FileBytes<'_>) -> Result<usize> {
         let (live, now) = (self.live, self.now);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);

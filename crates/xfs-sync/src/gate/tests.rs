@@ -21,7 +21,8 @@ fn closed_gate_refuses_entry_until_opened() {
 }
 
 /// Checks I2 and I3 of `gate`: the last thread that leaves wakes the closing thread. One thread
-/// enters, and another thread, which has a different slot, drops the guard.
+/// enters the gate and gives its guard to another thread, which drops it. The guard must decrement
+/// the count that belongs to the thread that entered, although another thread drops it.
 #[test]
 #[cfg(not(shuttle))]
 fn close_waits_for_threads_inside() {

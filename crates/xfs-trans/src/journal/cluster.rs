@@ -89,10 +89,11 @@ impl InodeCluster {
         place.map_or(0, |(_, place)| (place.cluster_bytes - place.offset_bytes) / inode_size)
     }
 
-    /// Calls `show` with inodes of this cluster: those among the 64 from `first` on whose bit is
-    /// set in `wanted` and whose latch can be acquired in shared mode at once. Each is passed with
-    /// its latch held; the caller must release it later. An inode that was not in memory is passed
-    /// with its image, which its record does not keep. Damaged inodes are left out.
+    /// Calls `show` with inodes of this cluster. Bit n of `wanted` stands for inode `first` + n. An
+    /// inode is passed if its bit is set and its latch can be acquired in shared mode at once. It
+    /// is passed with the latch held; the caller must release the latch later. An inode that was
+    /// not in memory is passed with its image, which its record does not keep. Damaged inodes are
+    /// left out.
     ///
     /// Returns `false` if the cluster has been freed. The records that `show` got then stand for no
     /// inode.
