@@ -1,7 +1,7 @@
 //! Records of a damaged attribute fork in short form.
 //!
 //! Owns: the fields of a record. Does **not** own: the division of the form
-//! ([`division`](crate::division)), or the meaning of flags ([`namespace`](super::namespace)).
+//! ([`division`]), or the meaning of flags ([`namespace`]).
 
 use xfs_format::attr::short_form::{AttrShortFormEntryDisk, AttrShortFormHeaderDisk};
 use zerocopy::FromBytes;

@@ -1,7 +1,7 @@
 //! Entries of a damaged directory in short form.
 //!
 //! Owns: the fields of an entry, and the width of inode numbers. Does **not** own: the division of
-//! the form ([`division`](crate::division)).
+//! the form ([`division`]).
 
 use xfs_format::directory::short_form::FIRST_OFFSET;
 use xfs_format::directory::{ALIGNMENT, Cookie, Entry, EntryType, data, name_is_sound};
