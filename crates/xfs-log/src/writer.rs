@@ -186,8 +186,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Io`] to the thread that meets the error first, and [`Error::Shutdown`] to
-    /// all others.
+    /// Returns [`Error::Io`](xfs_buffer::Error::Io) to the thread that meets the error first, and
+    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown) to all others.
     pub(crate) fn append<'a>(
         &self,
         transaction: u32,
