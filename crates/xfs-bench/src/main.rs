@@ -8,6 +8,7 @@
 //! Needs root (the kernel's mount is a contender), `cargo xtask oracles`, and memory or disk space
 //! for two volumes.
 
+mod check;
 mod commit;
 mod contender;
 mod data;
@@ -45,6 +46,8 @@ struct Arguments {
 enum Benchmark {
     /// List all inodes of a volume of empty files and of one of small files
     Scan(ScanArguments),
+    /// Check whole volumes, compared with xfs_repair -n and the crate rust-fs-xfs
+    Check(check::Arguments),
     /// Commit small transactions to a log in memory
     Commit(commit::Arguments),
     /// Create, walk, change and remove empty files, compared with the kernel's XFS
@@ -100,6 +103,7 @@ struct ScanArguments {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().benchmark {
         Benchmark::Scan(arguments) => scan::run(&arguments),
+        Benchmark::Check(arguments) => check::run(&arguments),
         Benchmark::Commit(arguments) => commit::run(&arguments),
         Benchmark::Files(arguments) => files::run(&arguments),
         Benchmark::Inodes(arguments) => inodes::run(&arguments),

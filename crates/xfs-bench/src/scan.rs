@@ -122,7 +122,7 @@ fn mounted(mount: &Mount) -> Vec<Contender> {
 }
 
 /// Writes back and drops the host's page, dentry and inode caches.
-fn drop_caches() -> Result<(), BenchError> {
+pub(crate) fn drop_caches() -> Result<(), BenchError> {
     let path = Path::new("/proc/sys/vm/drop_caches");
     let status = Command::new("sync").status().map_err(BenchError::file(Path::new("sync")))?;
     if !status.success() {

@@ -1,4 +1,4 @@
-//! The volumes that the scan benchmark lists.
+//! The volumes that the benchmarks of scan and check read.
 //!
 //! The newest mkfs.xfs makes each volume, with parent pointers and with 32-bit extent counters. One
 //! of the contenders silently stops at an inode with 64-bit counters.
