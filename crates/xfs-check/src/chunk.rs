@@ -73,8 +73,8 @@ fn runs_of(group: &Group<'_>, chunks: &[InodeChunk]) -> Vec<Run> {
     runs
 }
 
-/// Checks the inodes of a run. `bytes` is a buffer that the runs of a leaf share: a new one for each
-/// run would be zeroed first, and the allocator would keep several for a while.
+/// Checks the inodes of a run. `bytes` is a buffer that the runs of a leaf share: a new one for
+/// each run would be zeroed first, and the allocator would keep several for a while.
 fn read_run<T: Facts>(pass: &mut Pass<'_, T>, group: &Group<'_>, run: &Run, bytes: &mut Vec<u8>) {
     let inode_bytes = pass.volume.geometry().inode_size as usize;
     bytes.resize(run.free.len() * inode_bytes, 0);
