@@ -10,40 +10,23 @@ use xfs_oracle::Xfsprogs;
 
 use crate::contender::{Contender, Count};
 use crate::error::BenchError;
-use crate::scan::drop_caches;
-use crate::volume::{self, Contents};
+use crate::volume::{self, Contents, VolumeArguments};
 
 /// Arguments of the check benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Number of files of the volume
-    #[arg(long, default_value_t = 1_000_000)]
-    inodes: u64,
-    /// Folder for the volume: memory (tmpfs) for warm runs, a disk for cold ones
-    #[arg(long, default_value = "/dev/shm")]
-    folder: PathBuf,
-    /// Drop the host's caches before each run
-    #[arg(long)]
-    cold: bool,
-    /// Number of runs per contender; the fastest counts
-    #[arg(long, default_value_t = 3)]
-    runs: u32,
-    /// Only ferroxfs, for volumes that are too large for the memory that others need
-    #[arg(long)]
-    alone: bool,
+    #[command(flatten)]
+    volumes: VolumeArguments,
     /// Measure this binary of the crate rust-fs-xfs too, as `BINARY fsck IMAGE`
     #[arg(long)]
     peer: Option<PathBuf>,
-    /// The ferroxfs binary to measure
-    #[arg(long, default_value = "target/release/ferroxfs")]
-    ferroxfs: PathBuf,
 }
 
 /// Makes both volumes, and measures every contender on each.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     for (name, contents) in [("empty", Contents::Empty), ("small", Contents::Small)] {
-        let image = arguments.folder.join(format!("xfs-bench-check-{name}.img"));
-        let outcome = volume::make(&image, contents, arguments.inodes)
+        let image = arguments.volumes.folder.join(format!("xfs-bench-check-{name}.img"));
+        let outcome = volume::make(&image, contents, arguments.volumes.inodes)
             .and_then(|image| measure_all(name, &image, arguments));
         // A volume that was never made need not be removed.
         let _ = fs::remove_file(&image);
@@ -53,15 +36,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
 }
 
 fn measure_all(name: &str, image: &Path, arguments: &Arguments) -> Result<(), BenchError> {
-    let storage = if arguments.cold { "cold" } else { "warm" };
-    println!("\n{} files, {name}, {storage}, best of {}\n", arguments.inodes, arguments.runs);
+    let volumes = &arguments.volumes;
+    volumes.print_heading(name);
     println!("| contender | seconds | processor s | peak MiB |");
     println!("|---|---:|---:|---:|");
-    let before = || if arguments.cold { drop_caches() } else { Ok(()) };
+    let before = || volumes.prepare_run();
     for mut contender in contenders(image, arguments)? {
-        let output = tempfile::NamedTempFile::new_in(&arguments.folder);
-        let output = output.map_err(BenchError::file(&arguments.folder))?;
-        match contender.measure(output.path(), arguments.runs, before) {
+        let output = tempfile::NamedTempFile::new_in(&arguments.volumes.folder);
+        let output = output.map_err(BenchError::file(&arguments.volumes.folder))?;
+        match contender.measure(output.path(), arguments.volumes.runs, before) {
             Ok(figure) => println!(
                 "| {} | {:.3} | {:.2} | {} |",
                 contender.name,
@@ -78,10 +61,10 @@ fn measure_all(name: &str, image: &Path, arguments: &Arguments) -> Result<(), Be
 /// Returns the checkers. Each one only reads the volume, and ends with 0 if it finds no damage.
 fn contenders(image: &Path, arguments: &Arguments) -> Result<Vec<Contender>, BenchError> {
     let contender = |name, command| Contender { name, command, count: Count::Lines };
-    let mut ours = Command::new(&arguments.ferroxfs);
+    let mut ours = Command::new(&arguments.volumes.ferroxfs);
     ours.arg("check").arg(image);
     let mut all = vec![contender("ferroxfs check", ours)];
-    if arguments.alone {
+    if arguments.volumes.alone {
         return Ok(all);
     }
     let mut repair = Xfsprogs::newer()?.command("xfs_repair");

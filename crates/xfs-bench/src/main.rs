@@ -45,7 +45,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Benchmark {
     /// List all inodes of a volume of empty files and of one of small files
-    Scan(ScanArguments),
+    Scan(scan::Arguments),
     /// Check whole volumes, compared with xfs_repair -n and the crate rust-fs-xfs
     Check(check::Arguments),
     /// Commit small transactions to a log in memory
@@ -72,32 +72,6 @@ enum Benchmark {
         /// The mount point
         mount: PathBuf,
     },
-}
-
-/// Arguments of the scan benchmark.
-#[derive(clap::Args)]
-struct ScanArguments {
-    /// Number of files per volume
-    #[arg(long, default_value_t = 1_000_000)]
-    inodes: u64,
-    /// Folder for volumes and output: memory (tmpfs) for warm runs, a disk for cold ones
-    #[arg(long, default_value = "/dev/shm")]
-    folder: PathBuf,
-    /// Drop the host's caches before each run
-    #[arg(long)]
-    cold: bool,
-    /// Number of runs per contender; the fastest counts
-    #[arg(long, default_value_t = 3)]
-    runs: u32,
-    /// Leave out the other programs, for volumes that are too large for some of them
-    #[arg(long)]
-    alone: bool,
-    /// Pass this limit to ferroxfs as --memory
-    #[arg(long)]
-    memory: Option<String>,
-    /// The ferroxfs binary to measure
-    #[arg(long, default_value = "target/release/ferroxfs")]
-    ferroxfs: PathBuf,
 }
 
 fn main() -> ExitCode {

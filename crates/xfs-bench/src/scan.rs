@@ -6,21 +6,30 @@ use std::process::Command;
 
 use xfs_oracle::{Mount, Xfsprogs};
 
-use crate::ScanArguments;
 use crate::contender::{Contender, Count, Figure};
 use crate::error::BenchError;
-use crate::volume::{self, Contents};
+use crate::volume::{self, Contents, VolumeArguments, drop_caches};
 
 /// The default fields of a scan, without the paths.
 const FIELDS_WITHOUT_PATHS: &str = "ino,generation,type,mode,nlink,uid,gid,size,blocks,mtime";
 
+/// Arguments of the scan benchmark.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    volumes: VolumeArguments,
+    /// Pass this limit to ferroxfs as --memory
+    #[arg(long)]
+    memory: Option<String>,
+}
+
 /// Makes a volume of empty files and a volume of small files, and measures every compared program
 /// on each.
-pub(crate) fn run(arguments: &ScanArguments) -> Result<(), BenchError> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     for (name, contents) in [("empty", Contents::Empty), ("small", Contents::Small)] {
-        let image = arguments.folder.join(format!("xfs-bench-{name}.img"));
-        let output = arguments.folder.join(format!("xfs-bench-{name}.out"));
-        let outcome = volume::make(&image, contents, arguments.inodes)
+        let image = arguments.volumes.folder.join(format!("xfs-bench-{name}.img"));
+        let output = arguments.volumes.folder.join(format!("xfs-bench-{name}.out"));
+        let outcome = volume::make(&image, contents, arguments.volumes.inodes)
             .and_then(|image| measure_all(name, &image, &output, arguments));
         for path in [&image, &output] {
             // A file that was never made need not be removed.
@@ -35,17 +44,17 @@ fn measure_all(
     name: &str,
     image: &Path,
     output: &Path,
-    arguments: &ScanArguments,
+    arguments: &Arguments,
 ) -> Result<(), BenchError> {
-    let storage = if arguments.cold { "cold" } else { "warm" };
-    println!("\n{} files, {name}, {storage}, best of {}\n", arguments.inodes, arguments.runs);
+    let volumes = &arguments.volumes;
+    volumes.print_heading(name);
     println!("| contender | rows | seconds | processor s | peak MB | rows/s |");
     println!("|---|---:|---:|---:|---:|---:|");
-    let before = || if arguments.cold { drop_caches() } else { Ok(()) };
+    let before = || volumes.prepare_run();
     for mut contender in offline(image, arguments)? {
-        report(contender.name, contender.measure(output, arguments.runs, before));
+        report(contender.name, contender.measure(output, arguments.volumes.runs, before));
     }
-    if arguments.alone {
+    if arguments.volumes.alone {
         return Ok(());
     }
     let mount = Mount::new(image, None, &["ro"])?;
@@ -53,7 +62,7 @@ fn measure_all(
         // The first run finds the kernel's inode cache cold. Only that run measures the first
         // listing of a volume.
         let before = || drop_caches();
-        report(contender.name, contender.measure(output, arguments.runs, before));
+        report(contender.name, contender.measure(output, arguments.volumes.runs, before));
     }
     mount.unmount()?;
     Ok(())
@@ -75,9 +84,9 @@ fn report(name: &str, outcome: Result<Figure, BenchError>) {
     }
 }
 
-fn offline(image: &Path, arguments: &ScanArguments) -> Result<Vec<Contender>, BenchError> {
+fn offline(image: &Path, arguments: &Arguments) -> Result<Vec<Contender>, BenchError> {
     let ferroxfs = |format: &str, fields: Option<&str>| {
-        let mut command = Command::new(&arguments.ferroxfs);
+        let mut command = Command::new(&arguments.volumes.ferroxfs);
         command.arg("scan").arg(image).args(["--format", format]);
         command.args(fields.into_iter().flat_map(|fields| ["--fields", fields]));
         command.args(arguments.memory.iter().flat_map(|bytes| ["--memory", bytes]));
@@ -99,7 +108,7 @@ fn offline(image: &Path, arguments: &ScanArguments) -> Result<Vec<Contender>, Be
         contender("xfs_db ncheck", ncheck, Count::Lines),
         contender("fsxfsinfo -H", fsxfsinfo, Count::Lines),
     ];
-    Ok(ours.into_iter().chain(peers.into_iter().filter(|_| !arguments.alone)).collect())
+    Ok(ours.into_iter().chain(peers.into_iter().filter(|_| !arguments.volumes.alone)).collect())
 }
 
 fn mounted(mount: &Mount) -> Vec<Contender> {
@@ -119,14 +128,4 @@ fn mounted(mount: &Mount) -> Vec<Contender> {
             count: Count::Number,
         },
     ]
-}
-
-/// Writes back and drops the host's page, dentry and inode caches.
-pub(crate) fn drop_caches() -> Result<(), BenchError> {
-    let path = Path::new("/proc/sys/vm/drop_caches");
-    let status = Command::new("sync").status().map_err(BenchError::file(Path::new("sync")))?;
-    if !status.success() {
-        return Err(BenchError::Failed { name: "sync".to_owned(), status });
-    }
-    fs::write(path, "3").map_err(BenchError::file(path))
 }

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
 use xfs_oracle::{Mount, Random, Xfsprogs};
@@ -16,6 +17,42 @@ use crate::error::BenchError;
 const FLAT_FILES: u64 = 1000;
 /// Number of threads that fill a volume.
 const THREADS: u64 = 4;
+
+/// Arguments of the benchmarks that read whole volumes.
+#[derive(clap::Args)]
+pub(crate) struct VolumeArguments {
+    /// Number of files per volume
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) inodes: u64,
+    /// Folder for volumes and output: memory (tmpfs) for warm runs, a disk for cold ones
+    #[arg(long, default_value = "/dev/shm")]
+    pub(crate) folder: PathBuf,
+    /// Drop the host's caches before each run
+    #[arg(long)]
+    cold: bool,
+    /// Number of runs per contender; the fastest counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) runs: u32,
+    /// Leave out the other programs, for volumes that are too large for some of them
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// The ferroxfs binary to measure
+    #[arg(long, default_value = "target/release/ferroxfs")]
+    pub(crate) ferroxfs: PathBuf,
+}
+
+impl VolumeArguments {
+    /// Prints which volume the rows of the next table are about.
+    pub(crate) fn print_heading(&self, name: &str) {
+        let storage = if self.cold { "cold" } else { "warm" };
+        println!("\n{} files, {name}, {storage}, best of {}\n", self.inodes, self.runs);
+    }
+
+    /// Prepares a run: drops the host's caches if the runs are cold ones.
+    pub(crate) fn prepare_run(&self) -> Result<(), BenchError> {
+        if self.cold { drop_caches() } else { Ok(()) }
+    }
+}
 
 /// The files of a volume.
 #[derive(Clone, Copy, Debug)]
@@ -107,4 +144,14 @@ fn fill_tree(top: &Path, inodes: u64, thread: u64) -> Result<(), BenchError> {
         made += 1;
     }
     Ok(())
+}
+
+/// Writes back and drops the host's page, dentry and inode caches.
+pub(crate) fn drop_caches() -> Result<(), BenchError> {
+    let path = Path::new("/proc/sys/vm/drop_caches");
+    let status = Command::new("sync").status().map_err(BenchError::file(Path::new("sync")))?;
+    if !status.success() {
+        return Err(BenchError::Failed { name: "sync".to_owned(), status });
+    }
+    fs::write(path, "3").map_err(BenchError::file(path))
 }
