@@ -89,6 +89,10 @@ pub(crate) fn judge(
         .filter(|(path, _)| path.starts_with("/orphans"))
         .map(|(_, file)| (file.number, file.contents))
         .collect();
+    let report_of: BTreeMap<&Path, (Status, &[String])> = reports
+        .iter()
+        .map(|(path, status, reasons)| (path.as_path(), (*status, reasons.as_slice())))
+        .collect();
     for (path, file) in before.files() {
         let is_same =
             |number: u64, contents: u32| number == file.number() && contents == file.contents();
@@ -97,10 +101,11 @@ pub(crate) fn judge(
         let left = repaired.file(path);
         // A repair may know the size of a file whose inode is gone from the log. The salvage ends
         // such a file with a whole block, and must say so.
+        let report = report_of.get(path.as_path());
         let is_admitted = files.get(path).is_some_and(|found| found.number == file.number())
-            && reports.iter().any(|(reported, status, reasons)| {
+            && report.is_some_and(|(status, reasons)| {
                 let is_gone = reasons.iter().any(|reason| reason.starts_with("the inode is gone"));
-                reported == path && *status == Status::Doubtful && is_gone
+                *status == Status::Doubtful && is_gone
             });
         let is_orphan = orphans.contains(&(file.number(), file.contents()));
         if !found
@@ -108,10 +113,9 @@ pub(crate) fn judge(
             && !is_orphan
             && left.is_some_and(|left| is_same(left.number(), left.contents()))
         {
-            let status = reports.iter().find(|(reported, ..)| reported == path);
-            let status = status.map_or_else(
+            let status = report.map_or_else(
                 || "no report".to_owned(),
-                |(_, status, reasons)| format!("{} {}", status.word(), reasons.join(", ")),
+                |(status, reasons)| format!("{} {}", status.word(), reasons.join(", ")),
             );
             outcome.fewer.push(format!("{}: {status}", path.display()));
         }
