@@ -103,7 +103,7 @@ fn copy(root: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the text of a file with all mistakes of the list that are in it.
+/// Returns the text of a file with every listed mistake for that file inserted.
 fn mutated(file: &str, mut text: String) -> Result<String, Error> {
     for (number, mutant) in (1..).zip(MUTANTS) {
         if Path::new("crates").join(mutant.file) == Path::new(file) {

@@ -59,7 +59,7 @@ impl Node {
     /// # Errors
     ///
     /// ENOTDIR; ENOENT if this directory was removed; EACCES if the caller may not search and write
-    /// it; EPERM if it is immutable; ENOSPC; those of [every change](crate#errors).
+    /// it; EPERM if it is immutable; ENOSPC; the errors of [every change](crate#errors).
     #[doc(alias = "O_TMPFILE")]
     pub fn create_unnamed(&self, options: &CreateOptions) -> Result<Self> {
         let (context, directory) = self.op_context()?;
@@ -101,7 +101,7 @@ impl Node {
     /// - EACCES if the caller may not search and write this directory.
     /// - EPERM if this directory or the file is immutable or append-only, or if this directory is
     ///   sticky and the caller owns neither.
-    /// - Those of [every change](crate#errors).
+    /// - The errors of [every change](crate#errors).
     #[doc(alias = "unlink")]
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (context, directory) = self.op_context()?;
@@ -201,7 +201,7 @@ impl Node {
     /// - EINVAL for a hint or a flag that the file cannot have.
     /// - ENOSPC if the access control list changes with the mode and needs blocks; EFBIG if the
     ///   attributes have the largest number of extents.
-    /// - Those of writing buffered bytes, and of [every change](crate#errors).
+    /// - The errors of writing buffered bytes, and of [every change](crate#errors).
     pub fn set_attributes(&self, changes: &SetAttributes) -> Result<()> {
         let (context, entry) = self.op_context()?;
         context.set_attributes(entry, changes)
@@ -212,7 +212,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EACCES; EPERM for an immutable file; those of writing [buffered
+    /// EACCES; EPERM for an immutable file; the errors of writing [buffered
     /// bytes](crate::File#buffered-bytes), and of [every change](crate#errors).
     #[doc(alias = "UTIME_NOW")]
     pub fn touch(&self) -> Result<()> {
@@ -230,7 +230,7 @@ impl Node {
     /// - E2BIG for more than 5461 entries.
     /// - EPERM for an immutable or append-only file, and if the caller does not own it.
     /// - ENOSPC; EFBIG if the attributes have the largest number of extents.
-    /// - Those of [every change](crate#errors).
+    /// - The errors of [every change](crate#errors).
     #[doc(alias = "xfs_set_acl")]
     pub fn set_acl(&self, kind: AclKind, list: Option<&Acl>) -> Result<()> {
         let (context, entry) = self.op_context()?;
@@ -245,7 +245,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EACCES if the caller may not read the file; those of [every change](crate#errors).
+    /// EACCES if the caller may not read the file; the errors of [every change](crate#errors).
     #[doc(alias = "touch_atime")]
     pub fn note_access(&self, time: Timestamp) -> Result<()> {
         let (mount, entry) = self.writable()?;
@@ -260,8 +260,8 @@ impl Node {
     /// # Errors
     ///
     /// EACCES if the caller may not write the file, EPERM if the file is immutable and the caller
-    /// is not root; those of writing [buffered bytes](crate::File#buffered-bytes), and of [every
-    /// change](crate#errors).
+    /// is not root; the errors of writing [buffered bytes](crate::File#buffered-bytes), and of
+    /// [every change](crate#errors).
     pub fn note_modified(&self, modified: Timestamp, changed: Timestamp) -> Result<()> {
         let (context, entry) = self.op_context()?;
         context.note_modified(entry, modified, changed)
@@ -283,7 +283,8 @@ impl Node {
     ///   without the [capability](crate::Capabilities) for it.
     /// - EACCES for `user.` if the caller may not write the file.
     /// - ENOSPC; EFBIG if the attributes have the largest number of extents.
-    /// - For a list those of [`set_acl`](Self::set_acl); those of [every change](crate#errors).
+    /// - For a list those of [`set_acl`](Self::set_acl); the errors of [every
+    ///   change](crate#errors).
     pub fn set_attribute(
         &self,
         name: impl AsRef<OsStr>,
@@ -314,7 +315,7 @@ impl Node {
     /// # Errors
     ///
     /// ENODATA; EOPNOTSUPP, EINVAL, ERANGE, EPERM and EACCES as
-    /// [`set_attribute`](Self::set_attribute); those of [every change](crate#errors).
+    /// [`set_attribute`](Self::set_attribute); the errors of [every change](crate#errors).
     pub fn remove_attribute(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (context, entry) = self.op_context()?;
         let full = name.as_ref().as_bytes();
@@ -336,7 +337,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EACCES if the caller may not write the file; EPERM if it is immutable; those of [every
+    /// EACCES if the caller may not write the file; EPERM if it is immutable; the errors of [every
     /// change](crate#errors).
     #[doc(alias = "file_remove_privs")]
     pub fn drop_privileges(&self, set_ids: bool) -> Result<bool> {

@@ -205,7 +205,7 @@ impl File {
     /// - EBADF for a file that is open for writing only.
     /// - EINVAL for a direct read that is not aligned.
     /// - EOPNOTSUPP for data on a realtime device.
-    /// - Those of writing [buffered bytes](Self#buffered-bytes) in the range.
+    /// - The errors of writing [buffered bytes](Self#buffered-bytes) in the range.
     /// - The device's error.
     /// - EUCLEAN for a corrupt structure of the volume.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
@@ -248,7 +248,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Those of writing [buffered bytes](Self#buffered-bytes), ENOSPC or the device's error;
+    /// The errors of writing [buffered bytes](Self#buffered-bytes), ENOSPC or the device's error;
     /// EOPNOTSUPP for data on a realtime device; EUCLEAN for a corrupt volume.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
@@ -285,7 +285,7 @@ impl File {
     /// - EINVAL for a direct write that is not aligned.
     /// - EFBIG past the largest file, in bytes or in extents.
     /// - ENOSPC, unless bytes were written before the error.
-    /// - Those of writing [buffered bytes](Self#buffered-bytes), and of [every
+    /// - The errors of writing [buffered bytes](Self#buffered-bytes), and of [every
     ///   change](crate#errors).
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize> {
         self.write_slices(offset, bytes.len(), std::iter::once(bytes), self.write_mode())
@@ -378,7 +378,7 @@ impl File {
     /// - EPERM for an immutable or append-only file.
     /// - EFBIG past the largest file.
     /// - ENOSPC if the block at the end is shared and must be copied.
-    /// - Those of writing [buffered bytes](Self#buffered-bytes), and of [every
+    /// - The errors of writing [buffered bytes](Self#buffered-bytes), and of [every
     ///   change](crate#errors).
     pub fn set_len(&self, length_bytes: u64) -> Result<()> {
         let (guard, entry) = self.changing()?;

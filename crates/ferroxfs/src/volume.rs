@@ -151,9 +151,9 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EPERM without [`Capabilities::SYS_ADMIN`]; those of [every change](crate#errors). A damaged
-    /// copy of the superblock does not keep the others from being changed. A crash leaves the old
-    /// label or the new one, in each copy.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; the errors of [every change](crate#errors). A
+    /// damaged copy of the superblock does not keep the others from being changed. A crash leaves
+    /// the old label or the new one, in each copy.
     #[doc(alias = "FS_IOC_SETFSLABEL")]
     pub fn set_label(&self, label: &Label) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;

@@ -4,7 +4,7 @@
 /// inodes without the bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// The inode is in the index.
+    /// The inode is in the inode cache.
     Present,
     /// The inode had no reference when it got the tag. It may have one by now.
     Idle,

@@ -247,7 +247,8 @@ enum Passed {
 struct TakeBack {
     /// The number of rounds after which the volume was best. The second pass makes exactly these.
     best: u32,
-    /// The number of further rounds, which the second pass leaves out.
+    /// The number of rounds that the first pass made after the best one. The second pass leaves
+    /// them out.
     withdrawn: u32,
 }
 

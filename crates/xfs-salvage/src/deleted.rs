@@ -40,8 +40,8 @@ pub(crate) type LastName = (InodeNumber, Vec<u8>);
 pub(crate) struct Deleted {
     files: Vec<InodeNumber>,
     names: BTreeMap<InodeNumber, LastName>,
-    /// The bytes of deleted inodes as the log has them, for inodes that have nothing of the file
-    /// left on disk.
+    /// The bytes of deleted inodes from old records of the log. Only inodes whose form on disk has
+    /// nothing left of the file are here.
     logged: BTreeMap<InodeNumber, Vec<u8>>,
     space: FreeSpace,
 }

@@ -70,9 +70,9 @@ impl Batch {
         self.rows.capacity() * size_of::<Row>() + self.arena.capacity()
     }
 
-    /// Makes the bytes of the arena from `start` to its present end the items of `row`. Returns
-    /// `false`, and leaves the row without items, if the start or the length does not fit in 32
-    /// bits (invariant **I1** of this module).
+    /// Gives `row` the bytes of the arena from `start` to the arena's present end as its items.
+    /// Returns `false`, and leaves the row without items, if the start or the length does not fit
+    /// in 32 bits (invariant **I1** of this module).
     #[inline]
     pub(crate) fn place_items(&self, row: &mut Row, start: usize) -> bool {
         let length = self.arena.len().saturating_sub(start);

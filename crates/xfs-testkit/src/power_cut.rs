@@ -298,8 +298,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// Creates the random sample with the number in `choice`. Returns `None` if `choice` instead
-    /// gives the subset of writes or units that survives.
+    /// Creates the random sample whose number is `choice` less [`SAMPLED`]. Returns `None` if
+    /// `choice` is less than that: it then names one exact subset of surviving writes or units.
     fn new(choice: u32, writes: usize, prng: &mut Prng) -> Option<Self> {
         let pattern = match choice.checked_sub(SAMPLED)? {
             0 => SurvivalPattern::Nothing,

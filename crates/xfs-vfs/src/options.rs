@@ -36,11 +36,11 @@ impl MountOptions {
 /// How an open and a close learn whether a file has locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockCheck {
-    /// The open or close reads a flag that says whether the file has locks. The word with the flag
-    /// is rarely written.
+    /// Each open and each close reads a flag that says whether the file has locks. The memory word
+    /// of the flag is rarely written.
     #[default]
     Flag,
-    /// The open or close also reads the pointer to the file's locks, which lies on a cache line
-    /// that each open writes. For benchmarks only.
+    /// Each open and each close also reads the pointer to the file's locks, which lies on a cache
+    /// line that each open writes. For benchmarks only.
     Pointer,
 }

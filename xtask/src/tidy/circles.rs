@@ -59,7 +59,8 @@ fn imports(root: &str, files: &[&File]) -> Imports {
     files.iter().map(imported).collect()
 }
 
-/// Returns the segments of the module that a file holds: none for the root of a crate.
+/// Returns the module path that a file holds, as segments from the root of the crate. The root
+/// itself has no segments.
 fn module(root: &str, file: &File) -> Vec<String> {
     let path = file.path.strip_prefix(root).and_then(|path| path.strip_prefix("/src/"));
     let path = path.expect("the files of a crate lie below its folder `src`");

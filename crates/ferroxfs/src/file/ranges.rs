@@ -77,7 +77,7 @@ impl File {
     /// - EPERM for an immutable file, and for an append-only one unless space is allocated.
     /// - EFBIG past the largest file, in bytes or in extents.
     /// - ENOSPC; with [`RangeMode::Allocate`] nothing has changed then.
-    /// - Those of writing [buffered bytes](Self#buffered-bytes), and of [every
+    /// - The errors of writing [buffered bytes](Self#buffered-bytes), and of [every
     ///   change](crate#errors).
     pub fn change_range(&self, range: Range<u64>, mode: RangeMode) -> Result<()> {
         if range.is_empty() {
@@ -140,7 +140,7 @@ impl File {
     ///   overlap, or that are past the end of `source`.
     /// - EPERM if this file is immutable or append-only.
     /// - EFBIG past the largest file, in bytes or in extents.
-    /// - ENOSPC; those of writing [buffered bytes](Self#buffered-bytes) of either file, and of
+    /// - ENOSPC; the errors of writing [buffered bytes](Self#buffered-bytes) of either file, and of
     ///   [every change](crate#errors).
     #[doc(alias = "FICLONERANGE")]
     pub fn clone_range(&self, to: u64, source: &Self, from: u64, length_bytes: u64) -> Result<()> {
@@ -208,7 +208,7 @@ impl File {
     ///   an end, or that overlap; in one file also for a length of 0.
     /// - EPERM if either is immutable or append-only.
     /// - EFBIG past the largest file.
-    /// - ENOSPC; those of writing [buffered bytes](Self#buffered-bytes) of either file, and of
+    /// - ENOSPC; the errors of writing [buffered bytes](Self#buffered-bytes) of either file, and of
     ///   [every change](crate#errors).
     #[doc(alias = "XFS_IOC_EXCHANGE_RANGE")]
     pub fn exchange_range(
@@ -242,8 +242,8 @@ impl File {
     /// # Errors
     ///
     /// EBADF unless this file is open for writing and the other one for reading; EXDEV if the other
-    /// file is on another volume; EPERM if this file is immutable or append-only; those of writing
-    /// buffered bytes, and of `operation`.
+    /// file is on another volume; EPERM if this file is immutable or append-only; the errors of
+    /// writing buffered bytes, and of `operation`.
     fn with_settled<R>(
         &self,
         other: &Self,

@@ -37,7 +37,7 @@ pub(crate) trait Source: Sized {
     /// Returns the extended attributes.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>>;
     /// Records that the copy of this file is finished. A writer calls the method once for each file
-    /// and directory that the destination then has.
+    /// and directory that it has put into the destination.
     fn set_copied(&self) {}
     /// Returns the entries of a directory, without `.` and `..`.
     fn entries(&self) -> Result<Self::Entries, Failure>;

@@ -36,8 +36,8 @@ use super::wire::OutHeader;
 const LEAST_BYTES: usize = 64 << 10;
 /// The most pipes of a mount. At 1 MiB each they take a sixteenth of a user's default limit.
 const MOST_PIPES: usize = 4;
-/// An open pipe that has not been used for this time is closed, at the latest after twice this
-/// time.
+/// The time without use after which an open pipe may be closed. An unused pipe is closed at the
+/// latest after twice this time.
 pub(super) const REST: Duration = Duration::from_secs(10);
 
 /// The pipes of a mount.

@@ -20,8 +20,8 @@ pub const MAX_BUFFER_BYTES: u32 = xfs_format::log_record::MAX_RECORD_BYTES;
 /// headers for a whole buffer, so smaller buffers make such forces cheaper.
 const DEFAULT_BUFFER_BYTES: u32 = 128 << 10;
 
-/// The least size in bytes of the in-core log buffers with which the kernel or another program may
-/// have written a log that is opened.
+/// The least buffer size in bytes that is taken over from a dirty log. The kernel may have written
+/// the log with smaller buffers than [`MIN_BUFFER_BYTES`].
 const MIN_FOUND_BUFFER_BYTES: u32 = 16 << 10;
 
 /// The size in bytes below which a log is small.

@@ -43,7 +43,8 @@ pub(super) struct Store {
     /// Buffers that transactions of the current LSN have changed. Their checksums are wrong until
     /// `seal` computes them again.
     unsealed: BTreeMap<DiskAddr, TouchedBuffer>,
-    /// All buffers that were changed and stamped, with their last kind.
+    /// All buffers that were changed and stamped, each with its length and kind when it was last
+    /// stamped.
     touched: BTreeMap<DiskAddr, TouchedBuffer>,
     inodes: BTreeSet<InodeNumber>,
     /// Whether the replay skips an item if the structure that it changes (its target) is destroyed

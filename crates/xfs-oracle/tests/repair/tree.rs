@@ -39,8 +39,7 @@ pub(crate) struct Names {
     pub(crate) unreadable: Vec<String>,
 }
 
-/// How many names of the undamaged volume a repaired volume still has, counted by what became of
-/// them.
+/// The numbers of the undamaged volume's names that a repair has kept, changed, moved or lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     /// Names that still lead to the same inode, with unchanged contents and attributes.
