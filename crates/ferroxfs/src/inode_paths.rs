@@ -51,7 +51,7 @@ pub struct InodePaths {
     /// Paths from the root, each beginning with `/`, in the order of their bytes. Empty for an
     /// inode that no directory holds.
     pub paths: Vec<PathBuf>,
-    /// Errors. With any of these, paths may be missing.
+    /// The errors of the search. If there is any, paths may be missing.
     pub findings: Vec<Error>,
 }
 

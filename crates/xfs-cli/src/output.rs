@@ -243,8 +243,8 @@ fn is_block_device(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-/// Converts an error in writing a file to a failure: that of the signal that stopped the run, or
-/// that of the host.
+/// Converts an error in writing a file to a failure. If a signal stopped the run, the failure names
+/// the signal; otherwise it gives the host's error.
 fn failure(path: &Path, error: &io::Error) -> Failure {
     let shown = names::in_message(path.as_os_str().as_bytes());
     match (interrupt::stopped(&shown), error.kind()) {

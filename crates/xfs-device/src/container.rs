@@ -24,7 +24,7 @@ pub struct Container {
     /// The name of the LVM volume group. `None` if the container is not LVM, or the name is
     /// unknown.
     pub group: Option<String>,
-    /// Those volumes in the container that are known.
+    /// The known volumes in the container.
     pub volumes: Vec<InnerVolume>,
     /// The partition table, and the number of the partition that is the container. `None` if the
     /// container is not in a partition.

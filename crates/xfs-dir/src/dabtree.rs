@@ -32,7 +32,7 @@ pub(crate) struct Tree<'a> {
 enum NextLeaf {
     /// No leaf follows: the leaf is the last one.
     Edge,
-    /// This leaf follows, below the same parent.
+    /// The next leaf, below the same parent.
     Block(FileBlock),
     /// A leaf below another parent follows.
     Beyond,

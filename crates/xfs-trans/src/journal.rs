@@ -56,7 +56,8 @@ struct Extension {
 /// forced the log. Most chains log something, and become durable after their commit has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
-    /// Number of chains whose commit forced the log, so that they were durable when it returned.
+    /// Number of chains whose commit forced the log, so that the changes were durable when the
+    /// commit returned.
     pub synchronous: u64,
     /// Number of chains that were committed with nothing to log.
     pub empty: u64,

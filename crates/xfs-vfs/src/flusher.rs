@@ -55,7 +55,7 @@ pub(crate) const FLUSH_PASSES: u64 = 2;
 /// the bytes durable.
 pub(crate) const WAIT_PASSES: u64 = FLUSH_PASSES + 1;
 const _: () = assert!(WAIT_PASSES < PASSES as u64);
-/// A file that was not written to for this time loses its preallocated blocks.
+/// The time without a write after which a file loses its preallocated blocks.
 #[doc(alias = "speculative_prealloc_lifetime")]
 const PREALLOCATION_IDLE: Duration = Duration::from_secs(300);
 /// The most bytes of memory that all buffers together may claim.

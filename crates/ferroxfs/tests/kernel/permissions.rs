@@ -32,7 +32,7 @@ use scene::Scene;
 const CASES: u64 = 3000;
 const LONG_CASES: u64 = 60_000;
 
-/// Root performs the operation in one of this many cases.
+/// Root performs the operation in one case out of this many; an ordinary user does in the others.
 const ROOTS_SHARE: u64 = 6;
 
 /// One case: the files of the scene, an actor, and the operation.

@@ -82,8 +82,8 @@ fn take(tx: &mut Transaction<'_>, target: AllocationTarget) -> Option<BlockExten
     allocate_extent(tx, &SpaceRequest::new(target, 1, 1)).unwrap()
 }
 
-/// Takes the blocks that files may have in each group. As many blocks stay free in a group as the
-/// entry of `blocks` for this group says.
+/// Takes the blocks that files may have in each group, except for the number of blocks that
+/// `blocks` states for the group.
 fn leave_each(journal: &Arc<Journal>, blocks: &[usize]) {
     (0..).zip(blocks).for_each(|(group, left)| leave(journal, group, *left));
 }

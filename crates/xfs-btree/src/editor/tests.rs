@@ -135,7 +135,7 @@ struct CheckedBtree<F: Sample> {
     editor: Editor<F, MemoryStore>,
     places: BTreeMap<u32, F::Record>,
     random: Prng,
-    /// Whether the last record must not be removed, as in the btree of a fork.
+    /// Whether the btree must keep at least one record, as the btree of a fork must.
     keeps_one: bool,
 }
 

@@ -133,7 +133,7 @@ pub(crate) struct TouchArguments {
     /// The files: IMAGE[:/path]
     #[arg(required = true, value_name = "ADDRESS")]
     pub(crate) addresses: Vec<OsString>,
-    /// This time, such as 2026-01-31, 2026-01-31T12:00 or @SECONDS, instead of now
+    /// Set this time, such as 2026-01-31, 2026-01-31T12:00 or @SECONDS, instead of now
     #[arg(short, long, value_name = "TIME")]
     pub(crate) date: Option<String>,
     /// Create no files

@@ -339,8 +339,8 @@ fn measure(targets: &[ImagePath], is_recursive: bool) -> Measure {
     }
 }
 
-/// Returns the inode space of `target`. All targets in one image have the same space: the index of
-/// the first of them in `targets`.
+/// Returns the inode space of `target`. All targets in one image have the same space. Its number is
+/// the index in `targets` of the first target in the image.
 fn origin(target: &ImagePath, targets: &[ImagePath]) -> InodeSpace {
     let is_same = |other: &ImagePath| other.volume.path() == target.volume.path();
     InodeSpace(targets.iter().position(is_same).unwrap_or_default())

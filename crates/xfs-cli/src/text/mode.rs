@@ -20,7 +20,7 @@ const SET_IDS: u32 = 0o6000;
 const STICKY: u32 = 0o1000;
 const ALL: u32 = 0o7777;
 /// If an octal mode for a directory has at most this many digits, it changes only the set-ID bits
-/// that it contains. A longer one sets or clears all of them (**I1**).
+/// that it contains. A longer mode sets or clears all of them (**I1**).
 const FEW_DIGITS: usize = 4;
 
 /// A change of a mode, as a list of operations.

@@ -243,7 +243,8 @@ fn check_shell(place: &VolumeDir, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The commands that write a file that the user names. The name comes after these arguments.
+/// The arguments of commands that write a file that the user names. The name of the file follows
+/// the arguments.
 const WRITERS: [&[&str]; 8] = [
     &["get", "image:/f", "-o"],
     &["tar", "image", "-o"],

@@ -238,7 +238,7 @@ fn import_over_an_earlier_one_gives_the_same_bytes() {
 }
 
 /// Makes a tree with this number of files, and with files whose properties depend on the host:
-/// access times, holes and blocks of zeros. Another `turn` gives other such properties.
+/// access times, holes and blocks of zeros. These properties differ from one `turn` to the next.
 fn make_tree(top: &Path, files: usize, turn: u64) {
     let mut random = Prng::new(5);
     let then = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);

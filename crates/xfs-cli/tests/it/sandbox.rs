@@ -43,7 +43,7 @@ fn look_at_cat_through(
     assert_eq!((rest, child.wait().unwrap().code()), (LARGE - 1, Some(0)));
 }
 
-/// Returns whether a process is in another namespace of this kind than the test.
+/// Returns whether a process is in a namespace of this kind that is not the namespace of the test.
 fn is_apart(process: &Path, kind: &str) -> bool {
     let namespace = |process: &Path| fs::read_link(process.join("ns").join(kind)).unwrap();
     namespace(process) != namespace(Path::new("/proc/self"))

@@ -19,7 +19,7 @@ use crate::freeze::Freeze;
 /// removed files are used again.
 const NAMES: u64 = 200;
 
-/// The number of operations that the load makes at least between two commands of a test.
+/// The least number of operations that the load makes between two commands of a test.
 const MORE: u64 = 100;
 
 /// The threads of a running load.

@@ -34,8 +34,8 @@ use crate::load::Load;
 /// machine.
 const PATIENCE_SECONDS: &str = "300";
 
-/// A number of lines. Each command that lists files runs several times under load, and at least one
-/// of its outputs must be longer.
+/// Each command that lists files runs several times under load. At least one of its outputs must
+/// have more lines than this number.
 const SOME: usize = 20;
 
 fn main() -> ExitCode {

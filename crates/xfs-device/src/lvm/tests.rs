@@ -22,7 +22,8 @@ const EXTENT: u64 = 4 << 20;
 const ID: &str = "0aAbBc-CdDe-EfFg-GhHi-IjJk-KlLm-MnNoO1";
 
 /// Returns the metadata text of a logical volume with linear segments. Each segment has the name of
-/// a physical volume, the number of its first extent on it, and its number of extents.
+/// a physical volume, the number of the segment's first extent on that physical volume, and the
+/// number of extents.
 fn volume(name: &str, segments: &[(&str, u64, u64)]) -> String {
     let mut text = format!(
         "{name} {{\nid = \"x\"\nstatus = [\"READ\", \"WRITE\", \"VISIBLE\"]\nsegment_count = {}\n",

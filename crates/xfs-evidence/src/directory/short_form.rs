@@ -23,7 +23,7 @@ struct Record<'a> {
     inode: InodeNumber,
 }
 
-/// The entries of a form, as far as they could be told apart.
+/// The entries of a short form, as far as they could be told apart.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShortEntries<'a> {
     /// The entries with a legal name and a possible inode. A damaged type is

@@ -19,7 +19,7 @@ fn attribute<'a>(namespace: Namespace, name: &'a [u8], value: &'a [u8]) -> AttrE
 }
 
 /// Returns a leaf with three attributes: one with a local value, one with a remote value, and a
-/// parent pointer. The bytes between them hold remains, as of deleted attributes.
+/// parent pointer. The bytes between them hold remains of deleted attributes.
 fn leaf() -> Vec<u8> {
     let mut block = vec![0; 1024];
     AttrLeafHeaderDisk::empty(&mut block);

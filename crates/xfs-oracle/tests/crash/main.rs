@@ -65,8 +65,8 @@ const CHECKS: [(&str, Check); 5] = [
     ("recovered_crash_states_have_no_finding", silent::check),
 ];
 
-/// In a long run, only the seeds below this one run all trials. From this one on, each seed runs
-/// one long history, on the volume that it selects.
+/// In a long run, only seeds below this number run all trials. Each seed from this number on runs
+/// one long history, on the volume that the seed selects.
 const FIRST_ALONE: u64 = 100;
 
 fn main() -> ExitCode {

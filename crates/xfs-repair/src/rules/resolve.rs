@@ -295,8 +295,8 @@ impl Resolver<'_> {
         pointers.map(|pointer| pointer.directory).collect()
     }
 
-    /// Returns all links that a directory entry or a parent pointer states, without those that are
-    /// not possible. The latter are given up.
+    /// Returns all possible links that a directory entry or a parent pointer states. Gives up the
+    /// impossible ones.
     fn candidates(&mut self) -> Vec<Link> {
         let mut links: BTreeMap<(InodeNumber, Box<[u8]>, InodeNumber), Link> = BTreeMap::new();
         for name in &self.facts.names {

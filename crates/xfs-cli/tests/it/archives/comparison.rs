@@ -9,7 +9,7 @@ use std::path::Path;
 
 use ferroxfs::{FileType, Node};
 
-/// Times from this one up to twice this number (in seconds since 1970) are not compared, because
+/// Times from this number of seconds since 1970 up to twice this number are not compared, because
 /// the test run itself may have set them. Later times come from an archive and are compared.
 const NOW_SECONDS: i64 = 1_690_000_000;
 

@@ -11,8 +11,8 @@ use crate::parent::Parent;
 
 const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
-/// Returns a form with `user.a` = "xyz", `trusted.b` = "", and a parent pointer `name` to inode
-/// 128.
+/// Returns a short form with `user.a` = "xyz", `trusted.b` = "", and a parent pointer `name` to
+/// inode 128.
 fn form() -> Vec<u8> {
     let entry = |name: &[u8], value: &[u8], flags: u8| {
         [&[name.len() as u8, value.len() as u8, flags][..], name, value].concat()
