@@ -374,7 +374,7 @@ impl Node {
         mount.sync_contents(entry)
     }
 
-    /// Returns the cached inode of `other`. EXDEV if `other` is of another volume than this node.
+    /// Returns the cached inode of `other`. EXDEV if `other` belongs to a different volume.
     fn of_this_volume<'a>(&self, other: &'a Self) -> Result<&'a xfs_vfs::CachedInode> {
         let (mine, _) = self.writable()?;
         let (others, entry) = other.writable()?;

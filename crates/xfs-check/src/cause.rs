@@ -21,7 +21,7 @@ use crate::facts::Gap;
 use crate::finding::{Finding, Severity};
 use crate::sums::Gaps;
 
-/// The most consequences that are kept. Further ones are only counted.
+/// The most consequences that are kept. Further consequences are only counted.
 const MOST_KEPT: usize = 1 << 17;
 
 /// The reasons why a difference between structures may be a consequence of other damage, and no

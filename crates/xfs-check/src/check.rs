@@ -421,7 +421,7 @@ fn sort(list: &mut Vec<Finding>) {
     list.iter_mut().for_each(evidence::complete);
 }
 
-/// The largest number of unreadable parts of groups (gaps) that the report names. Further ones are
+/// The largest number of unreadable parts of groups (gaps) that the report names. Further parts are
 /// only counted.
 const MOST_NAMED: usize = 1 << 16;
 

@@ -31,10 +31,10 @@ pub struct Coverage {
 pub struct Report {
     /// The findings: the worst first, and those of one severity in the order of their places.
     pub findings: Vec<Finding>,
-    /// Differences that follow from the damage of a finding, which is their
-    /// [cause](Finding::cause): a structure that could not be read makes others seem wrong. They
-    /// are in the order of their causes. If there are too many, the others are only counted, in
-    /// their causes.
+    /// Findings that only follow from other damage: a structure that could not be read makes sound
+    /// structures seem wrong. The finding of that damage is their [cause](Finding::cause). The list
+    /// is in the order of the causes. If there are too many consequences, the rest are only
+    /// counted, in their causes.
     pub consequences: Vec<Finding>,
     /// Number of findings that were left out because there were too many.
     pub dropped: u64,

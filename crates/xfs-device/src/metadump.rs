@@ -109,7 +109,7 @@ pub enum MetadumpError {
     /// The header has flags that change how the image must be read.
     #[error("the metadata image has unknown incompatible features {0:#x}")]
     Incompatible(u32),
-    /// An index of version 1 states another block size than 512 bytes.
+    /// An index of version 1 states a block size other than 512 bytes.
     #[error("the index at byte {at} has blocks of 2^{log} bytes, not of 512")]
     BlockLog {
         /// The byte of the image where the index lies.

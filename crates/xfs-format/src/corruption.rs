@@ -183,13 +183,13 @@ pub enum Check {
         /// The UUID in the structure.
         found: uuid::Uuid,
     },
-    /// The structure contains another address than the one from which it was read.
+    /// The address in the structure is not the address from which the structure was read.
     #[error("its stored address is {found}")]
     MisplacedBlock {
         /// The address in the structure.
         found: DiskAddr,
     },
-    /// The structure contains another owner than the pointer to it requires.
+    /// The owner in the structure is not the owner that the pointer to the structure requires.
     #[error("belongs to owner {found}, not to {expected}")]
     ForeignOwner {
         /// The owner in the structure: the number of an inode or an allocation group, by kind of

@@ -23,7 +23,7 @@ pub enum Outcome {
     /// The volume is opened, and the findings include a corrupt structure of this kind.
     Corrupt(Structure),
     /// The volume is opened, and something in it cannot be read. For example the device ends early,
-    /// or a file has another type than its directory entry says.
+    /// or the type of a file is not the type that its directory entry says.
     Failed,
     /// The volume is opened. The forged field is not read, or a reader may ignore it.
     Harmless,

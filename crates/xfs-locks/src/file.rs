@@ -46,8 +46,8 @@ pub enum Wait<'a> {
 pub struct LockState {
     /// Number of opens that are not counted in a per-CPU slot.
     tally: OpenTally,
-    /// The per-CPU slot of the last thread that opened the file, and how often an open came from
-    /// another slot than the open before.
+    /// The per-CPU slot of the last thread that opened the file, and how often an open came from a
+    /// slot other than the slot of the open before.
     opener: AtomicU32<Object>,
     context: SetOnce<Box<LockContext>, Object>,
 }

@@ -16,8 +16,8 @@ use crate::superblock::FoundSuperblock;
 
 /// Number of bytes that are read and written at once when a range is copied without cleaning.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// The greatest number of omissions (damaged or missing parts) that a report lists. Further ones
-/// are only counted.
+/// The greatest number of omissions (damaged or missing parts) that a report lists. Further
+/// omissions are only counted.
 const MOST_OMISSIONS: usize = 1000;
 
 /// The options of a dump.

@@ -62,7 +62,7 @@ impl Deleted {
 
 impl Survey<'_, '_> {
     /// Reads the whole device for inodes that are not in use, and for directory blocks. Searches
-    /// the old records of the log for the contents of these inodes before they were freed.
+    /// the old records of the log for these inodes, as they were before they were freed.
     pub(crate) fn deleted(&mut self, log: Option<SharedDevice>) -> Result<Deleted, Stopped> {
         let evidence = &self.evidence;
         let (inventory, claims) = (&self.inventory, &self.claims);

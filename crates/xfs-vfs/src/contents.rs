@@ -53,7 +53,7 @@ use pieces::write_pieces;
 use state::{AHEAD, BUFFERED, FAILED, LEFT};
 pub use state::{Contents, ContentsState, Shown};
 
-/// Files shorter than this get no speculative preallocation.
+/// Files shorter than this number of bytes get no speculative preallocation.
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
 

@@ -26,7 +26,7 @@ const RAW_LOCKS_ALLOWED: [&str; 6] = [
     "fuzz/",
 ];
 
-/// Paths that lead to a lock or an atomic of another crate than `xfs-sync`.
+/// Paths that lead to a lock or an atomic of a crate other than `xfs-sync`.
 const RAW_LOCKS: [&str; 4] =
     ["std::sync::atomic", "core::sync::atomic", "parking_lot", "crossbeam_utils::atomic"];
 

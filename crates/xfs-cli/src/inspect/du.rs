@@ -43,7 +43,8 @@ pub(crate) fn open(
 /// The space of one file, or of everything below a directory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Usage {
-    /// The bytes that are counted at this file, because they were not counted at an earlier one.
+    /// The bytes that are counted at this file. Bytes that were counted at an earlier file, such as
+    /// those of a hard link, are left out.
     used: u64,
     /// The part of `used` that is shared with another file.
     shared: u64,

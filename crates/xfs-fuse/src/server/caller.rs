@@ -17,7 +17,7 @@
 //! - **I3** A thread's rights count only if /proc shows the user and group that the request names.
 //!   A thread may act with the credentials of another user, as overlayfs does for all of its
 //!   callers. Its own rights do not apply then.
-//! - **I4** Capabilities belong to a user namespace. Those of another namespace than the server's
+//! - **I4** Capabilities belong to a user namespace. Those of a namespace other than the server's
 //!   do not count, nor those of a namespace that the server may not identify.
 //! - **I5** IDs are those of the server's namespaces. The server's /proc belongs to the server's
 //!   process namespace. The overflow group of the server's user namespace stands for all groups

@@ -1,4 +1,4 @@
-//! Tests that need a guest: another kernel than this machine's, in a virtual machine.
+//! Tests that need a guest: a virtual machine with a kernel other than this machine's.
 //!
 //! `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs more seeds.
 

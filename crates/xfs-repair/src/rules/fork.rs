@@ -172,8 +172,8 @@ impl Owned {
         Self { geometry: patient.geometry().clone(), claims }
     }
 
-    /// Returns whether one of the extents overlaps a block of another owner than `inode`, or of
-    /// free space. Contents of other files count too, although files may share them.
+    /// Returns whether one of the extents overlaps a block that is free or belongs to an owner
+    /// other than `inode`. Contents of other files count too, although files may share them.
     fn contradicts(&self, inode: InodeNumber, extents: &[Extent]) -> bool {
         extents.iter().any(|extent| {
             let Some((group, start)) = self.geometry.split_block(extent.start) else { return true };

@@ -6,8 +6,8 @@
 //! A *link* is a name of a child in a directory. An entry and a parent pointer are two witnesses of
 //! one link. The decisions for contradictions, in this order:
 //!
-//! 1. All entries state another type than the inode: the entries are right, if the contents do not
-//!    fit the inode's type.
+//! 1. All entries state a type other than the inode's: the entries are right, if the contents do
+//!    not fit the inode's type.
 //! 2. Several children have one name: the child with both witnesses gets it, or else the one with a
 //!    pointer, or else that of the first entry.
 //! 3. An entry without a pointer: the link is kept, unless the child has other names and the block
@@ -172,7 +172,7 @@ fn is_before(first: Option<Lsn>, second: Option<Lsn>) -> bool {
     first.zip(second).is_some_and(|(first, second)| first < second)
 }
 
-/// Returns the directories whose children agree on another generation than the one that is stored
+/// Returns the directories whose children agree on a generation other than the one that is stored
 /// in the directory's inode. At least two children must agree, because the pointer of a single
 /// child may be wrong as well.
 fn voted_generations(facts: &Facts) -> BTreeMap<InodeNumber, u32> {

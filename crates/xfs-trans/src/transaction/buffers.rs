@@ -65,7 +65,7 @@ impl JoinedBuffer {
     }
 }
 
-/// The initial capacity of the list of buffers. Few operations join more buffers than this.
+/// The initial capacity of the list of buffers. Few operations join more buffers than this number.
 const INITIAL_CAPACITY: usize = 8;
 
 /// The buffers that a transaction holds latched, in the order in which they were joined.

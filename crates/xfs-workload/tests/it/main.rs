@@ -214,7 +214,7 @@ fn cancelled_run_ends() {
     assert!(is_empty(folder.path()));
 }
 
-/// Checks that a directory on another filesystem than XFS is refused as the directory for
+/// Checks that a directory on a filesystem other than XFS is refused as the directory for
 /// measurements of the kernel.
 #[test]
 fn directory_of_another_filesystem_is_refused() {

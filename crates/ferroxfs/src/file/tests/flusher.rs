@@ -8,7 +8,7 @@ use xfs_vfs::{Mount, Remaining};
 use crate::device::SharedDevice;
 use crate::{File, OpenOptions, Timestamp, Volume};
 
-/// A test fails if a wait takes longer than this.
+/// The time limit of each wait. A wait that takes longer fails the test.
 const LIMIT: Duration = Duration::from_secs(60);
 const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;

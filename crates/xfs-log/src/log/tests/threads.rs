@@ -15,7 +15,7 @@ use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 
 /// Opens a log for which the operating system starts `granted` threads and refuses all further
-/// ones.
+/// threads.
 fn open_refused(rig: &Rig, config: &LogConfig, granted: usize) -> Log {
     let (log, state) = (rig.log_device(), rig.state());
     let inner = Arc::new(Inner::new(log, None, &state, config, ActiveMutant::default()));
