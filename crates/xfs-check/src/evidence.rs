@@ -9,9 +9,9 @@ use crate::finding::Finding;
 /// The two structures that disagree about a value.
 #[derive(Clone, Copy)]
 struct Sides {
-    /// The structure whose value is the value found in the finding.
+    /// The structure that holds the value that the finding reports as found.
     found: &'static str,
-    /// The structure whose value is the value expected in the finding.
+    /// The structure that holds the value that the finding reports as expected.
     expected: &'static str,
 }
 

@@ -170,8 +170,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Creates the failure for an error in writing to standard output. Commands pass on no other plain
-/// I/O error.
+/// Creates the failure for an error in writing to standard output. Commands convert every other I/O
+/// error themselves, so a plain I/O error always comes from standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let failure = match error.kind() {

@@ -192,7 +192,7 @@ fn take(
 /// cache lines.
 #[derive(Clone, Copy, Debug)]
 pub struct FileLocks<'a> {
-    /// The bits that announce which locks and leases the state may have.
+    /// The bits that announce which locks and leases may exist in `state`.
     pub word: &'a LockWord,
     /// The locks, leases and opens.
     pub state: &'a LockState,

@@ -31,7 +31,7 @@ use crate::kind::CachedInode;
 use crate::metadata::{Metadata, metadata_of_inode};
 use crate::mount::Mount;
 
-/// Number of inode chunks that one search of the inode btree returns at most.
+/// The most inode chunks that one search of the inode btree returns.
 const BATCH_CHUNKS: usize = 32;
 /// The most inode chunks that can overlap a range of 64 inode numbers that begins at a multiple of
 /// 64.

@@ -47,8 +47,8 @@ use xfs_trans::Upkeep;
 
 /// Number of flusher passes in the time within which written bytes must become durable.
 const PASSES: u32 = 5;
-/// Number of the flusher's pass that flushes a buffer. The first pass after the first buffered byte
-/// has number 1.
+/// The flusher's pass that flushes a buffer, as a number: the first pass after the first byte was
+/// buffered is number 1.
 pub(crate) const FLUSH_PASSES: u64 = 2;
 /// Number of the pass that waits for a file's contents lock if the pass before it found the lock
 /// held. Counted as `FLUSH_PASSES` is. After this pass, enough time is left for the device to make

@@ -119,8 +119,8 @@ pub struct Plan {
     /// The numbers of threads: each workload runs once with each of these numbers.
     pub threads: Vec<usize>,
     /// Number of files per thread. If there are more threads than processors, all threads together
-    /// get as many files as one thread per processor would get. `fsync` creates as many files as
-    /// its log needs.
+    /// get as many files as one thread per processor would get. The workload `fsync` ignores this
+    /// number and creates as many files as its log needs.
     pub files: u64,
     /// Number of repetitions of every measurement. The report has the shortest time.
     pub runs: u32,

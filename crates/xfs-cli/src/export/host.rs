@@ -62,8 +62,8 @@ pub(crate) struct HostWriter<'a> {
     /// file.
     origin: InodeSpace,
     location: Option<SourceLocation>,
-    /// The length in bytes of the path of the current source's copy on the host. The host path of a
-    /// file below the source starts with that path; after this many bytes comes its path below the
+    /// The length in bytes of the host path of the current source's copy. The host path of a file
+    /// below the source starts with these bytes. The rest of it is the path of the file inside the
     /// source.
     start_length: usize,
     /// The first name on the host of each file with several names.

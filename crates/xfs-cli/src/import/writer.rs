@@ -59,7 +59,7 @@ pub(crate) struct ImageWriter<'a> {
     /// The location of the current source, for messages; `None` if the source is not in an image.
     location: Option<SourceLocation>,
     /// The length in bytes of the path of the current source's copy. The path of a file below the
-    /// source starts with that path; after this many bytes comes its path below the source.
+    /// source starts with these bytes. The rest of it is the path of the file inside the source.
     start_length: usize,
     /// The path of the directory that everything goes into, as a prefix of paths in messages.
     to: Vec<u8>,
@@ -237,7 +237,7 @@ impl<'a> ImageWriter<'a> {
         OpenDirectory { is_new, facts: self.facts(source), ..OpenDirectory::present(node, source) }
     }
 
-    /// Gives an existing file a further name, `name` in `directory`.
+    /// Gives an existing file one more name: `name` in `directory`.
     pub(crate) fn put_link(
         &mut self,
         directory: &Node,

@@ -131,11 +131,10 @@ pub(crate) enum Test {
     AgeDays(Stamp, Comparison),
     /// Compares the age of one of the file's four times, in minutes.
     AgeMinutes(Stamp, Comparison),
-    /// One of the file's four times, which the first value names, is later than the second value.
+    /// The time of the file that the first value names is later than the second value.
     NewerThan(Stamp, Time),
-    /// One of the file's four times, which the first value names, is later than the time of a
-    /// reference file. The second value is the index of the reference file in
-    /// `Program::references`.
+    /// The time of the file that the first value names is later than the time of a reference file.
+    /// The second value is the index of the reference file in `Program::references`.
     NewerThanFile(Stamp, usize),
     /// The file has this extended attribute, and with this value if one is given.
     Attribute(Vec<u8>, Option<Vec<u8>>),

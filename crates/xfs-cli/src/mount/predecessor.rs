@@ -103,8 +103,8 @@ pub(crate) fn open_after<T>(
     }
 }
 
-/// Returns the file that another process has locked or uses. `None` if the image cannot be opened
-/// for another reason.
+/// Returns the file that another process has locked or uses, if that is why the image cannot be
+/// opened. Returns `None` for any other error.
 fn taken(error: &OpenError) -> Option<&Path> {
     let OpenError::Device(error) = error else { return None };
     match error.failure() {

@@ -15,8 +15,8 @@ use crate::op_context::OpContext;
 use crate::watch::WatchEvents;
 
 impl OpContext<'_> {
-    /// Adds a name to a file. It is a further name, or the first name of a file that was created
-    /// without one.
+    /// Adds a name to a file: one more name, or the first name of a file that was created without a
+    /// name.
     pub fn link(&self, file: &CachedInode, directory: &CachedInode, name: &[u8]) -> Result<()> {
         check_name(name)?;
         self.undelegated(&[file], || self.link_file(file, directory, name))

@@ -36,7 +36,7 @@ use crate::terminal::names;
 use crate::terminal::tally::Tally;
 use crate::text::time::source_date_epoch;
 
-/// The length that a new volume has at least, in bytes.
+/// The least length of a new volume, in bytes.
 const LEAST_BYTES: u64 = 300 << 20;
 /// The bytes that a file is assumed to take in addition to its blocks: for its inode, its name, and
 /// its reverse mappings.

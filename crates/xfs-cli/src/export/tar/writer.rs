@@ -45,7 +45,8 @@ pub(crate) struct TarWriter<'a> {
     report: &'a mut dyn FnMut(Failure),
     location: Option<SourceLocation>,
     /// The length in bytes of the path of the archived directory. The path of a file below that
-    /// directory starts with its path; after this many bytes comes the path below the directory.
+    /// directory starts with these bytes. The rest of it is the path of the file inside the
+    /// directory.
     start_length: usize,
     /// The first name in the archive of each file with several names, by inode number.
     links: HashMap<u64, Vec<u8>>,

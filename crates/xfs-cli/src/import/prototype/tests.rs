@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Parses a prototype file. Returns one line for each file: path, mode, owner, and the data of its
-/// kind.
+/// Parses a prototype file. Returns one line for each file: path, mode, owner, and the size and
+/// source of its contents, its link target, or its device number.
 fn shown(text: &str, reading: PrototypeOptions) -> Result<String, String> {
     let tree = Prototype::parse(text.as_bytes(), reading).map_err(|error| error.to_string())?;
     let mut lines = String::new();

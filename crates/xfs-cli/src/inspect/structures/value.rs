@@ -15,7 +15,7 @@ pub(crate) type Fields = Vec<(&'static str, Value)>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     /// A number. In most fields, a number of all ones means "none"; `is_null` says whether this
-    /// number does.
+    /// number means "none".
     Number { value: u64, is_null: bool },
     /// A number whose bits have meanings. It is printed in hexadecimal.
     Bits(u64),
