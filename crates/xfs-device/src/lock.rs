@@ -38,8 +38,8 @@ const MAX_SECTORS: u64 = 1 << 54;
 const READERS: u64 = 1 << 61;
 const WRITERS: u64 = 1 << 62;
 
-/// The bytes that QEMU locks while it uses a file in any way. The constants below name the bytes
-/// for reading, for writing, and for the demand that no other program writes.
+/// The range of bytes that QEMU locks while it uses a file in any way. The next constants are the
+/// ranges for reading, for writing, and for the demand that no other program writes.
 const QEMU_USES: Span = Span { start: 100, end: 104 };
 const QEMU_READS: Span = Span { start: 100, end: 101 };
 const QEMU_WRITES: Span = Span { start: 101, end: 102 };

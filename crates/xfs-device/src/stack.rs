@@ -252,8 +252,8 @@ pub(crate) struct Twin {
     pub(crate) number: u64,
     /// The path of the file or disk of which both devices are made.
     pub(crate) common: PathBuf,
-    /// Whether this process cannot open the file or disk that both devices are made of. The users
-    /// of both devices then lock the twin instead, so that they notice each other.
+    /// Whether the users of both devices lock this twin to notice each other, because this process
+    /// cannot open the file or disk of which both devices are made.
     pub(crate) is_meeting_place: bool,
 }
 

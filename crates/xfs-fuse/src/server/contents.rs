@@ -19,10 +19,12 @@ use crate::transport::{MAX_WRITE_BYTES, PipeLease, Reply, Request};
 /// The single bit O_DSYNC. `OFlags::DSYNC` has the value of O_SYNC, which is this bit and one more.
 pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
-/// Values of the argument `whence` of lseek, here and in the next line.
+/// The value of lseek's argument `whence` that seeks data. The next constant is the value that
+/// seeks a hole.
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
-/// Bits of the argument `mode` of fallocate, here and in the next lines.
+/// The bit of fallocate's argument `mode` that keeps the size of the file. The next constants are
+/// the other bits of the argument.
 const KEEP_SIZE: u32 = 0x01;
 const PUNCH_HOLE: u32 = 0x02;
 const COLLAPSE_RANGE: u32 = 0x08;

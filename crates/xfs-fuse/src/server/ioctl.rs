@@ -12,7 +12,8 @@ use super::{Server, errno};
 use crate::transport::wire::{IoctlIn, IoctlOut};
 use crate::transport::{Reply, Request, split_argument};
 
-/// Numbers of ioctl calls, here and in the next lines, from `linux/fs.h`.
+/// The number of the ioctl FS_IOC_GETFLAGS in `linux/fs.h`. The constants after it are the numbers
+/// of the other ioctls that the server answers.
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_GETVERSION: u32 = 0x8008_7601;

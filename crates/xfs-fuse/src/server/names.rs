@@ -15,7 +15,8 @@ use crate::transport::wire::{
 };
 use crate::transport::{Reply, Request};
 
-/// Flags of renameat2, here and in the next lines.
+/// The flag of renameat2 that refuses to replace a name. The next constants are the other flags of
+/// renameat2.
 const RENAME_NOREPLACE: u32 = 1 << 0;
 const RENAME_EXCHANGE: u32 = 1 << 1;
 const RENAME_WHITEOUT: u32 = 1 << 2;

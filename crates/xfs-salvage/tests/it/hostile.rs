@@ -9,7 +9,7 @@ use xfs_testkit::{Image, Prng, golden};
 
 use crate::support::{named, salvage};
 
-/// Number of seeds, each of which changes the golden image in another way.
+/// Number of seeds. Each seed changes the golden image in a different way.
 const SEEDS: u64 = 24;
 
 /// The structures of the golden image that tests change: those that a sweep (a search of all
