@@ -29,7 +29,7 @@ enum MkfsVersion {
 /// The treatment that a volume gets after mkfs.xfs, in addition to its mkfs options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeometryFeature {
-    /// No further treatment.
+    /// The volume stays as mkfs.xfs made it, apart from the files with which it is filled.
     Plain,
     /// The log has a device of its own.
     ExternalLog,

@@ -444,9 +444,9 @@ impl Patient {
         }
     }
 
-    /// Returns the groups that are marked for a rebuild, and clears their marks. The value of a
-    /// group says whether its inode btrees must be rebuilt too. Also discards the list of free
-    /// blocks, which is computed again when it is needed.
+    /// Returns the groups that are marked for a rebuild, and clears their marks. The boolean beside
+    /// a group says whether the inode btrees of the group must be rebuilt too. Also discards the
+    /// list of free blocks, which is computed again when it is needed.
     pub(crate) fn take_marks(&mut self) -> Vec<(AgNumber, bool)> {
         self.free = None;
         let inodes = std::mem::take(&mut self.marked_inodes);

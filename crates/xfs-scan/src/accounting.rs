@@ -66,8 +66,8 @@ impl AccountSums {
     }
 }
 
-/// A shared extent of an inode, and the accounts of this inode. They are charged for those blocks
-/// of the extent that no earlier inode maps.
+/// A shared extent of an inode, and the accounts of this inode. The accounts are charged for those
+/// blocks of the extent that no earlier inode maps.
 #[derive(Clone, Copy, Debug)]
 struct SharedClaim {
     /// The keys of the three accounts to which the inode belongs: its owner, its project and its

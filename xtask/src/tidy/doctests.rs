@@ -1,5 +1,6 @@
-//! The rule about examples in documentation: a library says `doctest = false` if and only if it has
-//! none. rustdoc compiles every other library once more, one after the other, to look for them.
+//! The rule about examples in documentation: a library says `doctest = false` if and only if its
+//! documentation has no example. To look for examples, rustdoc compiles every other library once
+//! more, one after the other.
 
 use serde_json::Value;
 

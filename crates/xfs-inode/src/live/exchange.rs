@@ -26,8 +26,9 @@ use super::write::check_end;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-/// An exchange reserves the blocks that one split of each btree may take for each group of this
-/// many pairs of mappings. A leaf holds more records than this number, so it splits more rarely.
+/// The number of pairs of mappings for which an exchange reserves one split of each btree. A leaf
+/// holds more records than this number, so it splits more rarely than once per this number of
+/// pairs.
 const PAIRS_PER_SPLIT: u64 = 16;
 
 /// Two ranges of equal length in two files, to be exchanged.

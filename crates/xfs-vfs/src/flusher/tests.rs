@@ -8,8 +8,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a flusher thread with the shortest interval. An atomic variable stands for the tag that
 /// marks a file for the flusher. Checks that no pass runs while the thread sleeps, and that each
-/// new tag wakes it. Checks
-/// I1 of `xfs_vfs::flusher`: no wakeup is lost.
+/// new tag wakes the thread. Checks I1 of `xfs_vfs::flusher`: no wakeup is lost.
 #[test]
 fn idle_flusher_sleeps_and_misses_no_wakeup() {
     let flusher = Flusher::new(Upkeep::new(Upkeep::SHORTEST, Upkeep::LONGEST));
