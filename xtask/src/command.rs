@@ -57,6 +57,11 @@ fn has_incremental_state(root: &Path) -> Result<bool, Error> {
 /// Runs a command to its end. A status other than 0 is an error.
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     announce(command);
+    run_unannounced(command)
+}
+
+/// Runs a command to its end without printing its line. A status other than 0 is an error.
+pub(crate) fn run_unannounced(command: &mut Command) -> Result<(), Error> {
     let status = command.status().map_err(|source| not_started(command, source))?;
     succeeded(command, status)
 }

@@ -68,6 +68,9 @@ pub(crate) enum Error {
     /// printed.
     #[error("package: {0} finding(s)")]
     Unpublishable(usize),
+    /// A part that ran beside the tests ended without a report.
+    #[error("the part ended without a report")]
+    NoReport,
     /// A test failed. The report has been printed.
     #[error("tests failed")]
     TestsFailed,

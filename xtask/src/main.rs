@@ -16,6 +16,7 @@ mod minimum_rust;
 mod mutants;
 mod oracles;
 mod packages;
+mod parts;
 mod publish;
 mod reference;
 mod report;
@@ -29,7 +30,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
-use crate::test::Cases;
 
 /// Chores of the ferroxfs project.
 #[derive(Parser)]
@@ -47,11 +47,7 @@ enum Chore {
     /// and try the package in an empty root
     Dist(dist::Options),
     /// Install what the tests need, then run all tests; ends with one line of counts
-    Test {
-        /// Run many more cases of the tests that take long
-        #[arg(long)]
-        long: bool,
-    },
+    Test(test::Options),
     /// The same as `test`; CI runs it
     Ci,
     /// Check the rules of this project that neither rustfmt nor clippy knows
@@ -78,8 +74,8 @@ enum Chore {
 fn main() -> ExitCode {
     let root = workspace_root();
     let outcome = match Arguments::parse().chore {
-        Chore::Test { long: true } => test::run(&root, Cases::Many),
-        Chore::Test { long: false } | Chore::Ci => test::run(&root, Cases::Some),
+        Chore::Test(options) => test::run(&root, options),
+        Chore::Ci => test::run(&root, test::Options::default()),
         Chore::Demo(options) => demo::run(&root, &options),
         Chore::Dist(options) => dist::run(&root, options).map(drop),
         Chore::Tidy => tidy::run(&root),

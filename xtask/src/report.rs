@@ -3,10 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 
 /// Counts of checks and tests. A check such as formatting or lints counts as one test.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
     passed: u64,
     failed: u64,
@@ -55,6 +57,16 @@ impl Report {
     /// Records the duration of a part of the run.
     pub(crate) fn took(&mut self, part: &str, time: Duration) {
         self.times.push((part.to_owned(), time));
+    }
+
+    /// Adds the results of another report to this one.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.failures.extend(other.failures);
+        self.reasons.extend(other.reasons);
+        self.times.extend(other.times);
     }
 
     /// Returns the numbers of tests that passed, failed and were skipped so far.

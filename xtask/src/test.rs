@@ -1,11 +1,14 @@
 //! `cargo xtask test`: every check and every test of the project, in one run.
 //!
 //! All checks run even if an early one fails, so that one run shows every fault. The last line
-//! printed has the counts of passed, failed and skipped tests.
+//! printed has the counts of passed, failed and skipped tests. The tests of the workspace and the
+//! other parts run at the same time (`parts.rs`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
+
+use clap::Args;
 
 use crate::command;
 use crate::demo;
@@ -15,6 +18,7 @@ use crate::error::Error;
 use crate::minimum_rust::MinimumRust;
 use crate::oracles;
 use crate::packages;
+use crate::parts::{self, Part};
 use crate::publish;
 use crate::report::Report;
 use crate::tidy;
@@ -51,35 +55,66 @@ const MODELS: [&str; 10] =
 
 /// The number of cases that a long-running test tries.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cases {
+enum Cases {
     /// A few cases, which take so little time that every run can include them.
     Some,
     /// Many more cases, for a run with `--long`.
     Many,
 }
 
-/// Runs all checks and tests, and prints the report.
-pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
+/// The extent of a run.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    /// Run many more cases of the tests that take long
+    #[arg(long)]
+    long: bool,
+    /// Run only this part
+    #[arg(long, value_enum, value_name = "PART")]
+    part: Option<Part>,
+    /// Print the report as JSON, for the run that started this part
+    #[arg(long, hide = true, requires = "part")]
+    json: bool,
+}
+
+/// Runs all checks and tests, or one part of them, and prints the report.
+pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
     std::env::set_current_dir(root).map_err(Error::file(root))?;
     command::keep_no_state_in_a_fresh_clone(root)?;
+    let cases = if options.long { Cases::Many } else { Cases::Some };
     let mut report = Report::default();
-    packages::install(&mut report);
-    report.check("tidy", tidy::run(root));
-    let began = Instant::now();
-    style(&mut report);
-    report.took("format, clippy and doc", began.elapsed());
-    dependencies::check(root, &mut report);
-    if let Err(error) = oracles::run(root) {
-        report.skip("tests that need the newest xfsprogs or a guest", &error.to_string());
+    if let Some(part) = options.part {
+        run_part(root, &mut report, part, cases);
+    } else {
+        packages::install(&mut report);
+        parts::run_beside(root, &mut report, &parts::BESIDE_TESTS, |report| {
+            run_part(root, report, Part::Tests, cases);
+        });
     }
-    tests(root, &mut report, &["--workspace"], cases);
-    report.check("package", publish::run(root, publish::Options::default()));
-    program(root, &mut report);
-    tests(root, &mut report, &COUNTING, Cases::Some);
-    models(root, &mut report);
-    println!();
-    println!("{report}");
+    if options.json {
+        parts::print_report(&report);
+    } else {
+        println!("\n{report}");
+    }
     if report.failed() == 0 { Ok(()) } else { Err(Error::TestsFailed) }
+}
+
+fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
+    match part {
+        Part::Tests => {
+            if let Err(error) = oracles::run(root) {
+                let which = "tests that need the newest xfsprogs or a guest";
+                report.skip(which, &error.to_string());
+            }
+            tests(root, report, &["--workspace"], cases);
+        }
+        Part::Style => style(root, report),
+        Part::Program => program(root, report),
+        Part::Package => {
+            report.check("package", publish::run(root, publish::Options::default()));
+        }
+        Part::Counted => tests(root, report, &COUNTING, Cases::Some),
+        Part::Models => models(root, report),
+    }
 }
 
 /// Builds the package that users install, but with less optimisation, and installs and runs the
@@ -116,7 +151,10 @@ fn quick_dist(root: &Path, report: &mut Report) -> Option<PathBuf> {
     program
 }
 
-fn style(report: &mut Report) {
+fn style(root: &Path, report: &mut Report) {
+    report.check("tidy", tidy::run(root));
+    dependencies::check(root, report);
+    let began = Instant::now();
     match MinimumRust::install() {
         Err(error) => report.skip("format, clippy and doc", &error.to_string()),
         Ok(rust) => {
@@ -125,6 +163,7 @@ fn style(report: &mut Report) {
             report.check("doc", rust.doc());
         }
     }
+    report.took("format, clippy and doc", began.elapsed());
 }
 
 fn tests(root: &Path, report: &mut Report, which: &[&str], cases: Cases) {

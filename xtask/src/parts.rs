@@ -1,0 +1,154 @@
+//! Parts of `cargo xtask test`, and the parts that run beside the tests.
+//!
+//! Owns: the list of parts, running parts as processes of their own, and their output. Does **not**
+//! own: the work of a part, which is in `test.rs`.
+//!
+//! The tests of the workspace keep about half of two processors busy: a binary ends with one long
+//! test, or waits for a guest, a mount or the disk. The other parts mostly compile. They run at the
+//! same time as the tests, one after another, each with its own target folder or after the build of
+//! the tests. They have a lower priority, so that a test with a time limit hardly notices them.
+//!
+//! The output of such a part goes to a file, `target/parts/NAME.log`, and is printed when the part
+//! ends, in one piece. Its last line is the part's report, for this program.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use clap::ValueEnum;
+
+use crate::command;
+use crate::error::Error;
+use crate::report::Report;
+
+/// A part of the run of all tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// The tests of the workspace
+    Tests,
+    /// tidy, rustfmt, clippy, rustdoc, and licences of dependencies
+    Style,
+    /// The package that users install, and the demo
+    Program,
+    /// The packages of the published crates
+    Package,
+    /// The tests that count atomic writes and lock acquisitions
+    Counted,
+    /// The tests that run under a schedule explorer
+    Models,
+}
+
+/// The parts that run beside the tests, in order. Those that build in the target folder of the
+/// tests are the last ones: cargo lets them wait until the tests are built.
+pub(crate) const BESIDE_TESTS: [Part; 5] =
+    [Part::Style, Part::Program, Part::Package, Part::Counted, Part::Models];
+
+/// The start of a part's last line of output, which is followed by its report as JSON.
+const REPORT: &str = "report: ";
+
+/// How much lower the priority of the parts beside the tests is, for nice(1).
+const NICENESS: &str = "10";
+
+impl Part {
+    /// Returns the name of the part on the command line.
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value().expect("no part is hidden");
+        value.get_name().to_owned()
+    }
+
+    /// Returns the command that runs this part with the program that is running now.
+    fn command(self) -> Command {
+        // This path stays valid if the tests' build replaces the program in the target folder.
+        let ours = format!("/proc/{}/exe", std::process::id());
+        let mut nice = Command::new("nice");
+        nice.args(["-n", NICENESS, &ours, "test", "--part", &self.name(), "--json"]);
+        nice
+    }
+}
+
+/// Prints the report of a part as the last line of its output.
+pub(crate) fn print_report(report: &Report) {
+    let json = serde_json::to_string(report).expect("a report has only text and numbers");
+    println!("{REPORT}{json}");
+}
+
+/// Runs `tests`, and at the same time the parts, one after another. Adds the results of both to
+/// `report`.
+pub(crate) fn run_beside(
+    root: &Path,
+    report: &mut Report,
+    parts: &[Part],
+    tests: impl FnOnce(&mut Report),
+) {
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            let mut others = Report::default();
+            for part in parts {
+                let name = part.name();
+                let log = format!("target/parts/{name}.log");
+                println!("beside the tests: cargo xtask test --part {name} > {log}");
+                others.add(run_logged(&name, part.command(), &root.join(log)));
+            }
+            others
+        });
+        tests(report);
+        report.add(others.join().expect("the parts beside the tests do not panic"));
+    });
+}
+
+/// Runs the command of a part with its output in the file `log`. Then prints the output and returns
+/// the report of the part. A part that printed no report has failed, and so has a part whose exit
+/// status is not 0.
+fn run_logged(name: &str, command: Command, log: &Path) -> Report {
+    let began = Instant::now();
+    let mut report = Report::default();
+    match output(command, log) {
+        Err(error) => report.check(name, Err(error)),
+        Ok((text, mut ended)) => {
+            let (text, found) = split(&text);
+            print_block(name, text);
+            match found {
+                Some(found) => report.add(found),
+                None => ended = ended.and(Err(Error::NoReport)),
+            }
+            // If the report names a failure, that failure explains the exit status.
+            if report.failed() == 0 && ended.is_err() {
+                report.check(name, ended);
+            }
+        }
+    }
+    report.took(&format!("{name}, beside the tests"), began.elapsed());
+    report
+}
+
+/// Runs a command with its output in a file. Returns the output, and whether the command succeeded.
+fn output(mut command: Command, log: &Path) -> Result<(String, Result<(), Error>), Error> {
+    if let Some(folder) = log.parent() {
+        fs::create_dir_all(folder).map_err(Error::file(folder))?;
+    }
+    let file = File::create(log).map_err(Error::file(log))?;
+    let errors = file.try_clone().map_err(Error::file(log))?;
+    command.stdin(Stdio::null()).stdout(file).stderr(errors);
+    let ended = command::run_unannounced(&mut command);
+    let bytes = fs::read(log).map_err(Error::file(log))?;
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), ended))
+}
+
+/// Splits the report from the output of a part.
+fn split(output: &str) -> (&str, Option<Report>) {
+    let lines = output.trim_end();
+    let (text, last) = lines.rsplit_once('\n').unwrap_or(("", lines));
+    match last.strip_prefix(REPORT).map(serde_json::from_str) {
+        Some(Ok(report)) => (text, Some(report)),
+        _ => (lines, None),
+    }
+}
+
+/// Prints the output of a part in one piece, so that no line of the tests comes between.
+fn print_block(name: &str, text: &str) {
+    print!("---- {name}, beside the tests ----\n{text}\n---- end of {name} ----\n");
+}
+
+#[cfg(test)]
+mod tests;
