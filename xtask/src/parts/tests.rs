@@ -12,7 +12,7 @@ fn run_script(script: &str) -> String {
     shell.args(["-c", script]);
     let report = run_logged("style", shell, &place.path().join("parts/style.log")).to_string();
     let (time, rest) = report.split_once('\n').unwrap();
-    assert_eq!(time, " 0:00 style, beside the tests");
+    assert!(time.ends_with(" style, beside the tests"), "{time}");
     rest.replace("exit status: 3", "status 3")
 }
 
