@@ -136,7 +136,8 @@ impl Judge<'_> {
     }
 }
 
-/// The findings that can be the cause of a difference, by their indexes in the list of findings.
+/// The findings that can be the cause of a difference between two structures. A finding is given by
+/// its index in the list of findings.
 struct Causes {
     /// For each gap (structure that could not be read) that was looked up, the first finding whose
     /// damage can be the reason for it; `None` if there is no such finding.

@@ -400,8 +400,8 @@ impl Stack {
         Self { levels, twins }
     }
 
-    /// Returns how the kernel uses the same bytes through another device, such as a mount. Returns
-    /// `None` if it does not use them.
+    /// Returns how the kernel uses the same bytes, also through another device: for example, it has
+    /// mounted them. Returns `None` if it does not use them.
     fn usage(&self) -> Option<Usage> {
         usage::find_in_stack(&self.levels, &self.twins)
     }

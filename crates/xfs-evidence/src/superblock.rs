@@ -88,8 +88,9 @@ pub enum SuperblockSource {
         /// Number of copies that were found.
         found: u32,
     },
-    /// The headers of groups and inodes, because no superblock is left. The root inode is not set,
-    /// and the place of the log is not known: the superblock states an external log.
+    /// The headers of groups and inodes, because no superblock is left. The superblock that is made
+    /// from them has no root inode. It states an external log, because the place of the log is not
+    /// known.
     GroupHeaders,
 }
 

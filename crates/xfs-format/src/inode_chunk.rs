@@ -147,7 +147,8 @@ impl InodeChunk {
         }
     }
 
-    /// Returns the position of the lowest free inode on disk, or `None` if there is none.
+    /// Returns the position in the chunk of the lowest inode that is free and not in a hole of a
+    /// sparse chunk, or `None` if there is none.
     #[doc(alias = "xfs_inobt_first_free_inode")]
     #[must_use]
     pub const fn first_free(&self) -> Option<u32> {

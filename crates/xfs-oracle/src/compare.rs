@@ -105,9 +105,9 @@ impl Differences {
         Err(report)
     }
 
-    /// Compares two views of one inode. `place` names the inode in reports. `since` is given if the
-    /// inode is one of [`Resumed`], so that its change time may differ. `since` is the time at
-    /// which the kernel's recovery began.
+    /// Compares two views of one inode. `place` names the inode in reports. `since` is the time at
+    /// which the kernel's recovery began, for an inode that this recovery may have changed (see
+    /// [`Resumed`]): then a later change time may differ. It is `None` for other inodes.
     fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);

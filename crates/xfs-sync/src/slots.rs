@@ -2,8 +2,8 @@
 //! part.
 //!
 //! A slot is not a processor. A user thread can be moved to another processor between any two
-//! instructions, so a slot belongs to a thread for the thread's life. Two threads may share a slot,
-//! so the value in a slot must be an atomic or have a lock of its own.
+//! instructions, so a thread keeps the same slot for its whole life. Two threads may have the same
+//! slot, so the value in a slot must be an atomic or have a lock of its own.
 
 use core::fmt;
 

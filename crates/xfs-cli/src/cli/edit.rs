@@ -176,7 +176,8 @@ pub(crate) struct FallocateArguments {
     /// The file: IMAGE:/path
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: OsString,
-    /// The start of the range; the suffixes k, m, g, t are units of 1024
+    /// The start of the range, in bytes or with a suffix: k for KiB, m for MiB, g for GiB, t for
+    /// TiB
     #[arg(short = 'o', value_name = "BYTES", default_value = "0", value_parser = crate::text::size::parse)]
     pub(crate) start: u64,
     /// The length of the range

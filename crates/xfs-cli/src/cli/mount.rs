@@ -34,7 +34,8 @@ pub(crate) struct MountArguments {
     /// transactions and log forces, each with its duration
     #[arg(short, long, action = ArgAction::Count, requires = "foreground")]
     pub(crate) verbose: u8,
-    /// Serve in this process, and report readiness on standard output
+    /// Serve the mount as the background process that `mount` has started, and report readiness to
+    /// it on standard output
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub(crate) background: bool,
 }

@@ -25,8 +25,8 @@ enum Json {
     /// This module declares `--json`. With it, the command reports the result of its work as a JSON
     /// document.
     Result,
-    /// `--json` is declared with the other arguments of the command; or nowhere, because the
-    /// command has no such option.
+    /// This module declares no `--json` for the command. The command declares it with its other
+    /// arguments, or has no such option.
     Own,
 }
 

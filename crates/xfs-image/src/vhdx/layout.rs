@@ -2,13 +2,16 @@
 //!
 //! ```text
 //! header 4 KiB:   0 "head"  4 CRC-32C   8 sequence number   48 GUID of the log, zeros for none
-//!                66 version  68 length of the log, 72 its byte
+//!                66 version  68 length of the log  72 offset of the log
 //! region table 64 KiB: 0 "regi"  4 CRC-32C   8 number of entries
-//!                16 entries of 32 bytes: GUID, 16 byte, 24 length, 28 bit 0 required
+//!                16 entries of 32 bytes: 0 GUID  16 offset  24 length  28 flags (bit 0 required)
 //! metadata table: 0 "metadata"  10 number of entries
-//!                32 entries of 32 bytes: GUID, 16 byte in the region, 20 length, 24 flags (bit 2
-//!                required)
+//!                32 entries of 32 bytes: 0 GUID  16 offset in the region  20 length
+//!                24 flags (bit 2 required)
 //! ```
+//!
+//! Each number stands before the field that begins there. It counts bytes from the start of the
+//! structure or the entry. Offsets and lengths in the fields are in bytes too.
 //!
 //! A GUID is stored with its first three fields little-endian.
 

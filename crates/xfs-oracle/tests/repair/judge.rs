@@ -48,8 +48,8 @@ pub(crate) struct Outcome {
     differences: Vec<String>,
     /// The findings of our checker for the repaired volume. Empty for a clean volume.
     findings: Vec<String>,
-    /// The lines that `xfs_repair -n` prints for the repaired volume, and the parts that could not
-    /// be read. Empty if there are none.
+    /// The lines that `xfs_repair -n` prints for the repaired volume, and the parts of the volume
+    /// that the judge could not read. Empty if there are none.
     complaints: Vec<String>,
     /// The differences that the kernel's mount shows. Empty if there are none, or if the kernel has
     /// not mounted this volume.
