@@ -127,14 +127,24 @@ impl LogDevice {
     ///
     /// Returns [`Error::Io`] if the device fails.
     pub fn read_blocks(&self, block: u32, count: u32) -> Result<Vec<u8>> {
-        let block_bytes = BASIC_BLOCK_BYTES as usize;
         let count = count.min(self.length_blocks());
-        let mut bytes = vec![0; count as usize * block_bytes];
-        let until_end = self.length_blocks().saturating_sub(block).min(count);
-        let (first, second) = bytes.split_at_mut(until_end as usize * block_bytes);
-        self.read_range(block, first)?;
-        self.read_range(0, second)?;
+        let mut bytes = vec![0; count as usize * BASIC_BLOCK_BYTES as usize];
+        self.read_into(block, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Fills `bytes` with the blocks from `block` on. Block 0 follows the last block. The length of
+    /// `bytes` is a multiple of a block, and at most that of the log.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Io`] if the device fails.
+    pub(crate) fn read_into(&self, block: u32, bytes: &mut [u8]) -> Result<()> {
+        let until_end = self.length_blocks().saturating_sub(block) as usize;
+        let first_bytes = bytes.len().min(until_end * BASIC_BLOCK_BYTES as usize);
+        let (first, second) = bytes.split_at_mut(first_bytes);
+        self.read_range(block, first)?;
+        self.read_range(0, second)
     }
 
     fn read_range(&self, block: u32, bytes: &mut [u8]) -> Result<()> {

@@ -127,6 +127,25 @@ pub(crate) fn find_written(log: &LogDevice, start: u32, end: u32) -> Result<Opti
     find_block(log, start, end, |bytes| block_cycle(bytes) != 0)
 }
 
+/// Memory into which a scan reads blocks, again and again. Opening a volume scans megabytes of log,
+/// so new memory for each read, which is cleared first, would take most of the time.
+struct ScanMemory(Vec<u8>);
+
+impl ScanMemory {
+    /// Creates memory for a scan of `blocks` blocks.
+    fn new(blocks: u32) -> Self {
+        Self(vec![0; (SCAN_BLOCKS.min(blocks) * BASIC_BLOCK_BYTES) as usize])
+    }
+
+    /// Reads `count` blocks from `block` on: at most `SCAN_BLOCKS`, and no more than the scan has.
+    fn read(&mut self, log: &LogDevice, block: u32, count: u32) -> Result<&[u8]> {
+        let bytes = self.0.get_mut(..(count * BASIC_BLOCK_BYTES) as usize);
+        let bytes = bytes.expect("a scan has memory for the blocks that it reads at once");
+        log.read_into(block, bytes)?;
+        Ok(bytes)
+    }
+}
+
 /// Returns the first block from `start` up to `end` whose bytes satisfy `is_one`, or `None`.
 fn find_block(
     log: &LogDevice,
@@ -134,9 +153,10 @@ fn find_block(
     end: u32,
     is_one: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<u32>> {
+    let mut memory = ScanMemory::new(end.saturating_sub(start));
     let mut at = start;
     while at < end {
-        let bytes = log.read_blocks(at, SCAN_BLOCKS.min(end - at))?;
+        let bytes = memory.read(log, at, SCAN_BLOCKS.min(end - at))?;
         let mut blocks = (at..).zip(bytes.chunks_exact(BASIC_BLOCK_BYTES as usize));
         if let Some((block, _)) = blocks.find(|(_, bytes)| is_one(bytes)) {
             return Ok(Some(block));
@@ -148,10 +168,11 @@ fn find_block(
 
 /// Returns the last block from `start` up to `end` in which a record starts, or `None`.
 pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
+    let mut memory = ScanMemory::new(end.saturating_sub(start));
     let mut end = end;
     while end > start {
         let at = end.saturating_sub(SCAN_BLOCKS).max(start);
-        let bytes = log.read_blocks(at, end - at)?;
+        let bytes = memory.read(log, at, end - at)?;
         let mut blocks = (at..end).zip(bytes.chunks_exact(BASIC_BLOCK_BYTES as usize)).rev();
         if let Some((block, _)) = blocks.find(|(_, bytes)| LogRecordHeader::is_here(bytes)) {
             return Ok(Some(block));
