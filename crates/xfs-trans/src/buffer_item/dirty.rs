@@ -81,11 +81,14 @@ impl DirtyState {
 /// empty.
 pub(super) fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
     let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
-    assert!(last / 32 < bitmap.len(), "a buffer has a bit for each of its chunks (I1)");
-    let words = bitmap.iter_mut().enumerate().take(last / 32 + 1).skip(first / 32);
-    for (index, word) in words {
-        let from = if index == first / 32 { first % 32 } else { 0 };
-        let to = if index == last / 32 { last % 32 } else { 31 };
-        *word |= u32::MAX << from & u32::MAX >> (31 - to);
+    let (from_first, to_last) = (u32::MAX << (first % 32), u32::MAX >> (31 - last % 32));
+    match bitmap.get_mut(first / 32..=last / 32) {
+        Some([word]) => *word |= from_first & to_last,
+        Some([first, between @ .., last]) => {
+            *first |= from_first;
+            between.fill(u32::MAX);
+            *last |= to_last;
+        }
+        Some([]) | None => unreachable!("a buffer has a bit for each of its chunks (I1)"),
     }
 }
