@@ -7,9 +7,9 @@
 /// Length of a stored checksum in bytes.
 pub const CRC_BYTES: usize = 4;
 
-/// Structures up to this length in bytes (inodes, headers) are copied and summed in one call. Three
-/// calls, for the bytes before the checksum field, the field itself and the bytes after it, take
-/// twice as long.
+/// Structures of this length in bytes (most inodes, sectors) are copied and summed in one call.
+/// Three calls, for the bytes before the checksum field, the field itself and the bytes after it,
+/// take twice as long.
 const COPIED_BYTES: usize = 512;
 
 /// A copy of a structure. It is aligned to words, because summing single bytes is slow.
@@ -22,11 +22,10 @@ struct AlignedCopy([u8; COPIED_BYTES]);
 #[must_use]
 pub fn compute(bytes: &[u8], field_offset: usize) -> Option<u32> {
     let field_end = field_offset.checked_add(CRC_BYTES)?;
-    let mut copy = AlignedCopy([0; COPIED_BYTES]);
-    if let Some(copy) = copy.0.get_mut(..bytes.len()) {
-        copy.copy_from_slice(bytes);
-        copy.get_mut(field_offset..field_end)?.fill(0);
-        return Some(crc32c::crc32c(copy));
+    if let Ok(bytes) = <&[u8; COPIED_BYTES]>::try_from(bytes) {
+        let mut copy = AlignedCopy(*bytes);
+        copy.0.get_mut(field_offset..field_end)?.fill(0);
+        return Some(crc32c::crc32c(&copy.0));
     }
     let before = bytes.get(..field_offset)?;
     let after = bytes.get(field_end..)?;
