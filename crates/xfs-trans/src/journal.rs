@@ -380,26 +380,34 @@ impl Journal {
     ///
     /// Panics if the volume already has `EXTENSIONS` extensions of other types.
     pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> &Arc<T> {
+        match self.find_extension() {
+            Some(value) => value,
+            None => self.add_extension(Arc::new(make())),
+        }
+    }
+
+    fn find_extension<T: Any + Send + Sync>(&self) -> Option<&Arc<T>> {
         let kind = TypeId::of::<T>();
-        let mut made = None;
-        let mut make = Some(make);
+        // Slots are filled from the first one on.
+        let filled = self.extensions.iter().map_while(|slot| slot.value());
+        let mut filled = filled.filter(|extension| extension.kind == kind);
+        filled.next()?.value.downcast_ref()
+    }
+
+    /// Puts an extension into the first free slot. Returns the extension of another thread instead,
+    /// if that thread has added one of the same type in the meantime.
+    #[cold]
+    fn add_extension<T: Any + Send + Sync>(&self, value: Arc<T>) -> &Arc<T> {
+        let mut extension = Extension { kind: TypeId::of::<T>(), value: Box::new(value) };
         for slot in &self.extensions {
-            if slot.value().is_none() {
-                let value = made.take().or_else(|| make.take().map(|make| Arc::new(make())));
-                let Some(value) = value else { break };
-                let extension = Extension { kind, value: Box::new(value) };
-                // Another thread filled this slot first: the new value goes into the next free
-                // slot.
-                if let Err(refused) = slot.set(extension) {
-                    made = refused.value.downcast::<Arc<T>>().ok().map(|value| *value);
-                }
-            }
-            let found = slot.value().filter(|extension| extension.kind == kind);
-            if let Some(value) = found.and_then(|extension| extension.value.downcast_ref()) {
+            let Err(refused) = slot.set(extension) else { break };
+            // All slots up to this one are filled, perhaps by a thread that added the same type.
+            if let Some(value) = self.find_extension() {
                 return value;
             }
+            extension = refused;
         }
-        unreachable!("more extensions than {EXTENSIONS}")
+        self.find_extension().unwrap_or_else(|| unreachable!("more extensions than {EXTENSIONS}"))
     }
 
     /// Returns an intent ID that no other open intent has.
