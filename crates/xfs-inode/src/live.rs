@@ -287,7 +287,7 @@ impl LiveInode {
         let file_type = FileType::from_mode(made.mode).ok_or(PosixError::InvalidArgument)?;
         let record = Arc::clone(&made.inode.record);
         tx.join(&record);
-        let mut core = made.core(&record.core()?, file_type, tx.geometry());
+        let mut core = record.with_core(|old| made.core(old, file_type, tx.geometry()))?;
         fit_times(&mut core, tx.geometry());
         let touched = match (file_type.is_device(), &made.attributes) {
             (true, _) => Touched::Both,

@@ -212,7 +212,20 @@ impl InodeRecord {
     ///
     /// Returns the errors of [`image`](Self::image).
     pub fn core(&self) -> Result<InodeCore> {
-        self.known_core().map_or_else(|| self.reread().map(|image| image.core), Ok)
+        self.with_core(InodeCore::clone)
+    }
+
+    /// Calls `f` with the core of the current image, and returns its result. `f` must not change
+    /// the inode.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`image`](Self::image).
+    pub fn with_core<R>(&self, f: impl FnOnce(&InodeCore) -> R) -> Result<R> {
+        if let Some(contents) = &*self.contents.read() {
+            return Ok(f(&contents.image.core));
+        }
+        Ok(f(&self.reread()?.core))
     }
 
     /// Returns the current image to a caller that keeps the contents in a form of its own from now

@@ -130,10 +130,7 @@ fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
 fn taken(tx: &Transaction<'_>, group: AgNumber, inode: AgInode) -> Result<AllocatedInode> {
     let number = tx.geometry().join_inode(group, inode);
     let record = tx.journal().inode(number)?;
-    let (is_free, generation) = {
-        let core = record.core()?;
-        (core.is_free(), core.generation)
-    };
+    let (is_free, generation) = record.with_core(|core| (core.is_free(), core.generation))?;
     if !is_free {
         let check = AgiCheck::InUse { inode: inode.0 };
         let (structure, place) =
