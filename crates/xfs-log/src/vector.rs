@@ -44,27 +44,25 @@ impl<'a> RegionWriter<'a> {
     /// Appends a region with these bytes.
     #[inline]
     pub fn region(&mut self, bytes: &[u8]) {
-        let length = bytes.len().next_multiple_of(4);
-        self.bytes.reserve(HEADER + length);
-        self.bytes.extend_from_slice(&operation(length).encode());
-        self.bytes.extend_from_slice(bytes);
-        if length != bytes.len() {
-            self.bytes.resize(self.bytes.len() + length - bytes.len(), 0);
-        }
-        self.regions += 1;
+        self.encoded(bytes.len(), |vector| vector.extend_from_slice(bytes));
     }
 
-    /// Appends a region with the bytes that `encode` appends to its argument.
+    /// Appends a region of `length` bytes, which `encode` appends to its argument.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `encode` appends another number of bytes.
     #[inline]
-    pub fn encoded(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
-        let header_at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; HEADER]);
+    pub fn encoded(&mut self, length: usize, encode: impl FnOnce(&mut Vec<u8>)) {
+        let padded = length.next_multiple_of(4);
+        self.bytes.reserve(HEADER + padded);
+        self.bytes.extend_from_slice(&operation(padded).encode());
+        let start = self.bytes.len();
         encode(self.bytes);
-        let length = self.bytes.len().checked_sub(header_at + HEADER);
-        let length = length.expect("an item only appends its bytes").next_multiple_of(4);
-        self.bytes.resize(header_at + HEADER + length, 0);
-        let header = self.bytes.get_mut(header_at..).and_then(<[u8]>::first_chunk_mut);
-        *header.expect("the header was appended above") = operation(length).encode();
+        assert!(self.bytes.len() == start + length, "an item appends the bytes that it announced");
+        if padded != length {
+            self.bytes.resize(start + padded, 0);
+        }
         self.regions += 1;
     }
 

@@ -367,7 +367,8 @@ impl LogItem for BufferItem {
             let runs = piece.run_count();
             if runs > 0 || *blocks != BlockState::Used {
                 (piece.flags, piece.regions) = (flags, 1 + runs as u16);
-                regions.encoded(|bytes| piece.encode_into(HostOrder::NATIVE, bytes));
+                let length = piece.encoded_bytes();
+                regions.encoded(length, |bytes| piece.encode_into(HostOrder::NATIVE, bytes));
             }
             for (first, count) in piece.runs() {
                 let from = start + first * CHUNK_BYTES;

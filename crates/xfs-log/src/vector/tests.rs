@@ -7,8 +7,8 @@ fn regions_are_decoded_as_they_were_encoded() {
     let mut writer = RegionWriter::new(&mut bytes);
     writer.region(b"abcde");
     writer.region(b"");
-    writer.encoded(|bytes| bytes.extend_from_slice(b"1234"));
-    writer.encoded(|bytes| bytes.extend_from_slice(b"12345"));
+    writer.encoded(4, |bytes| bytes.extend_from_slice(b"1234"));
+    writer.encoded(5, |bytes| bytes.extend_from_slice(b"12345"));
     assert_eq!(writer.regions(), 4);
     assert_eq!(bytes.len(), 8 + 4 + 8 + 4 * 12);
     let mut rest = bytes.as_slice();

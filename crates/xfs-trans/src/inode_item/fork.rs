@@ -167,7 +167,9 @@ impl<'a> ForkRegion<'a> {
     pub(super) fn put(&self, regions: &mut RegionWriter<'_>) {
         match self {
             Self::Same(bytes) => regions.region(bytes),
-            Self::Root(root) => regions.encoded(|bytes| root.encode_into(bytes)),
+            Self::Root(root) => {
+                regions.encoded(self.length_bytes(), |bytes| root.encode_into(bytes));
+            }
         }
     }
 }
