@@ -130,6 +130,7 @@
 //! | [`watch`] | events of inodes and trees |
 //! | [`admin`] | label, UUID, growing, freezing, inventories |
 //! | [`check`] | checking a volume for consistency: reports and findings |
+//! | [`quota`] | usage and limits of users, groups and projects |
 //! | [`stats`] | counters |
 //! | [`device`] | devices, and the trait for your own |
 //! | [`error`] | damage and refusals in detail |
@@ -211,6 +212,7 @@ mod file;
 mod inode_paths;
 mod node;
 mod open;
+pub mod quota;
 mod resolve;
 pub mod scratch;
 mod space;

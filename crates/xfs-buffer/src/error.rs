@@ -162,6 +162,12 @@ pub enum PosixError {
     /// ETIMEDOUT.
     #[error("timed out")]
     TimedOut,
+    /// EDQUOT.
+    #[error("disk quota exceeded")]
+    QuotaExceeded,
+    /// ESRCH.
+    #[error("quota of this type is not counted on the volume")]
+    NoQuota,
     /// EBADF.
     #[error("the file is not open for this access")]
     BadDescriptor,

@@ -38,6 +38,12 @@ const VERSION: u8 = 1;
 /// The bit of the type that says that timers count units of four seconds.
 #[doc(alias = "XFS_DQTYPE_BIGTIME")]
 const BIGTIME: u8 = 0x80;
+/// Number of seconds in a unit of a bigtime timer.
+#[doc(alias = "XFS_DQ_BIGTIME_SHIFT")]
+const BIGTIME_UNIT_SECONDS: u64 = 4;
+/// The last bigtime timer: 2486-07-02.
+#[doc(alias = "XFS_DQ_BIGTIME_EXPIRY_MAX")]
+const BIGTIME_LAST: u32 = 4_074_815_106;
 /// Length of a dquot in a block, in bytes.
 #[doc(alias = "xfs_dqblk")]
 pub const DQUOT_BLOCK_BYTES: usize = size_of::<DquotDisk>();
@@ -129,6 +135,17 @@ impl QuotaKind {
             (_, FormatVersion::V4) => QuotaFlags::V4_OTHER_CHECKED,
             (Self::Group, FormatVersion::V5) => QuotaFlags::GROUP_CHECKED,
             (Self::Project, FormatVersion::V5) => QuotaFlags::PROJECT_CHECKED,
+        }
+    }
+
+    /// Returns the flag that says that the limits of this type are enforced, on a volume of version
+    /// 5.
+    #[must_use]
+    pub const fn enforced_flag(self) -> QuotaFlags {
+        match self {
+            Self::User => QuotaFlags::USER_ENFORCED,
+            Self::Group => QuotaFlags::GROUP_ENFORCED,
+            Self::Project => QuotaFlags::PROJECT_ENFORCED,
         }
     }
 
@@ -238,6 +255,70 @@ impl DquotDisk {
         zerocopy::transmute!(bytes)
     }
 
+    /// Returns a dquot without limits and usage, as it is in a newly allocated block. It has no
+    /// checksum yet.
+    #[doc(alias = "xfs_qm_init_dquot_blk")]
+    #[must_use]
+    pub fn unused(kind: QuotaKind, id: u32, geometry: &Geometry) -> Self {
+        let mut dquot = Self::from_fields(&[0; DQUOT_BYTES]);
+        dquot.magic = DQUOT_MAGIC.into();
+        dquot.version = VERSION;
+        dquot.kind = kind.bits();
+        if id != 0 && geometry.has_incompat(IncompatFeatures::BIGTIME) {
+            dquot.kind |= BIGTIME;
+        }
+        dquot.id = id.into();
+        if geometry.version == FormatVersion::V5 {
+            dquot.uuid = *geometry.meta_uuid.as_bytes();
+        }
+        dquot
+    }
+
+    /// Returns the fields that the log holds.
+    #[must_use]
+    pub fn fields(&self) -> &[u8; DQUOT_BYTES] {
+        self.as_bytes().first_chunk().expect("a dquot is longer than its logged fields")
+    }
+
+    /// Returns the seconds since 1970 that a timer of this dquot stands for, or for ID 0 the length
+    /// of a grace period in seconds. 0: the timer does not run.
+    #[must_use]
+    pub fn timer_seconds(&self, timer: U32) -> u64 {
+        let unit = if self.kind & BIGTIME != 0 { BIGTIME_UNIT_SECONDS } else { 1 };
+        u64::from(timer.get()) * unit
+    }
+
+    /// Returns the stored form of a timer that ends at `seconds` since 1970. A time outside the
+    /// range of the form becomes the nearest time inside. The bigtime form rounds up.
+    #[doc(alias = "xfs_dquot_to_disk_ts")]
+    #[must_use]
+    pub fn timer_of(&self, seconds: u64) -> U32 {
+        let is_bigtime = self.kind & BIGTIME != 0;
+        let (unit, last) =
+            if is_bigtime { (BIGTIME_UNIT_SECONDS, BIGTIME_LAST) } else { (1, u32::MAX) };
+        let stored = u32::try_from(seconds.div_ceil(unit)).unwrap_or(last);
+        stored.clamp(1, last).into()
+    }
+
+    /// Returns whether the dquot holds any limit, usage or timer. Programs are not shown other
+    /// dquots.
+    #[doc(alias = "XFS_IS_DQUOT_UNINITIALIZED")]
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        let limits = [
+            self.block_hard_limit,
+            self.block_soft_limit,
+            self.inode_hard_limit,
+            self.inode_soft_limit,
+            self.realtime_hard_limit,
+            self.realtime_soft_limit,
+        ];
+        let counts = [self.blocks, self.inodes, self.realtime_blocks];
+        let timers = [self.inode_timer, self.block_timer, self.realtime_timer];
+        limits.iter().chain(&counts).any(|value| value.get() != 0)
+            || timers.iter().any(|timer| timer.get() != 0)
+    }
+
     /// Returns the type of owner, or `None` if the type byte names no type or several types.
     #[must_use]
     pub fn quota_kind(&self) -> Option<QuotaKind> {
@@ -340,6 +421,33 @@ pub fn replace_fields(
     dquot.get_mut(..DQUOT_BYTES).expect("a dquot has its fields").copy_from_slice(fields);
     if version == FormatVersion::V5 {
         crc::seal(dquot, CRC_OFFSET);
+    }
+}
+
+/// Writes the fields of a dquot in memory, with an LSN, to the dquot's place in a block, and seals
+/// it. The block is of a v5 volume.
+///
+/// # Panics
+///
+/// If the block has no such dquot: a mistake of the caller.
+pub fn write_in_place(block: &mut [u8], index: u32, fields: &[u8; DQUOT_BYTES], lsn: Lsn) {
+    let start = index as usize * DQUOT_BLOCK_BYTES;
+    let bytes = block.get_mut(start..start + DQUOT_BLOCK_BYTES).expect("the block has the dquot");
+    let (dquot, _) = DquotDisk::mut_from_prefix(bytes).expect("the range has a dquot's length");
+    dquot.lsn = lsn.0.into();
+    replace_fields(block, index, fields, FormatVersion::V5);
+}
+
+/// Fills a block with dquots that have no limits and no usage. `first` is the ID of the first one.
+/// IDs that do not fit in 32 bits wrap around, as in the kernel.
+pub fn fill_block(block: &mut [u8], kind: QuotaKind, first: u32, geometry: &Geometry) {
+    block.fill(0);
+    for (bytes, index) in block.chunks_exact_mut(DQUOT_BLOCK_BYTES).zip(0..) {
+        let dquot = DquotDisk::unused(kind, first.wrapping_add(index), geometry);
+        bytes.copy_from_slice(dquot.as_bytes());
+    }
+    if geometry.version == FormatVersion::V5 {
+        seal_block(block);
     }
 }
 

@@ -77,6 +77,27 @@ fn count_users(volume: &Volume) -> BTreeMap<u32, Usage> {
 }
 
 #[test]
+fn quotas_of_a_recovered_volume_equal_its_dquots() {
+    let device = device();
+    recover(&device);
+    let volume = OpenOptions::new().open_device(Arc::clone(&device)).unwrap();
+    let quota = volume.quota();
+    for kind in QuotaKind::ALL {
+        assert!(quota.state().unwrap().is_accounted(kind), "{kind:?}");
+        let mut listed = BTreeMap::new();
+        for found in quota.iter(kind).unwrap() {
+            let found = found.unwrap();
+            assert_eq!(quota.get(kind, found.id).unwrap(), Some(found));
+            if (found.blocks.used, found.inodes.used) != (0, 0) {
+                listed.insert(found.id, (found.blocks.used, found.inodes.used));
+            }
+        }
+        assert_eq!(listed, usage(&device, kind), "{kind:?}");
+        assert_eq!(quota.get(kind, u32::MAX).unwrap(), None);
+    }
+}
+
+#[test]
 fn dirty_volume_with_quota_is_read_without_a_write() {
     let device = device();
     let volume = OpenOptions::new().open_device(Arc::clone(&device)).unwrap();

@@ -39,6 +39,8 @@ mod code {
     pub(super) const ETIMEDOUT: i32 = 110;
     pub(super) const ESTALE: i32 = 116;
     pub(super) const EUCLEAN: i32 = 117;
+    pub(super) const EDQUOT: i32 = 122;
+    pub(super) const ESRCH: i32 = 3;
 }
 
 impl Error {
@@ -89,6 +91,8 @@ impl PosixError {
             Self::Deadlock => code::EDEADLK,
             Self::Interrupted => code::EINTR,
             Self::TimedOut => code::ETIMEDOUT,
+            Self::QuotaExceeded => code::EDQUOT,
+            Self::NoQuota => code::ESRCH,
             Self::BadDescriptor => code::EBADF,
         }
     }
