@@ -26,6 +26,7 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{Corruption, DiskAddr, Structure, StructureAddress};
 use xfs_icache::{DEFAULT_INODES, InodeIndex};
 use xfs_log::{LogDevice, LogState};
+use xfs_quota::QuotaOptions;
 use xfs_trans::Upkeep;
 use xfs_vfs::{Clock, LockCheck, MountOptions};
 
@@ -68,6 +69,7 @@ pub struct OpenOptions {
     members: Vec<PathBuf>,
     cache_bytes: usize,
     writes: bool,
+    quota: QuotaOptions,
     pub(crate) options: MountOptions,
     cached_inodes: u64,
     pub(crate) inode_index: InodeIndex,
@@ -95,6 +97,7 @@ impl OpenOptions {
             members: Vec::new(),
             cache_bytes: DEFAULT_CACHE_BYTES,
             writes: false,
+            quota: QuotaOptions::default(),
             options: MountOptions {
                 clock: Clock::Host,
                 parents: ParentPath::Direct,
@@ -182,6 +185,34 @@ impl OpenOptions {
     #[must_use]
     pub fn write(mut self, write: bool) -> Self {
         self.writes = write;
+        self
+    }
+
+    /// Counts the usage of users, groups and projects, and enforces their limits, on a volume that
+    /// is opened for writing. The first such open makes the quota inodes. Types that were not
+    /// counted by the last open are counted over all inodes, which reads every inode. Without this
+    /// option nothing is counted, and the next open with quota counts again, as with the kernel.
+    ///
+    /// ```
+    /// # let device = xfs_trans::testing::make();
+    /// use ferroxfs::OpenOptions;
+    /// use ferroxfs::quota::{QuotaMode, QuotaOptions, QuotaType};
+    ///
+    /// let options = QuotaOptions { user: QuotaMode::Enforce, ..QuotaOptions::default() };
+    /// let volume = OpenOptions::new().write(true).quota(options).open_device(device)?;
+    /// volume.write("/note", b"kept")?;
+    /// let root = volume.quota().get(QuotaType::User, 0)?.ok_or("no usage")?;
+    /// // The root directory, the inodes of the realtime bitmap and summary, and the file.
+    /// assert_eq!(root.inodes.used, 4);
+    /// volume.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "uquota")]
+    #[doc(alias = "gquota")]
+    #[doc(alias = "pquota")]
+    #[must_use]
+    pub fn quota(mut self, quota: QuotaOptions) -> Self {
+        self.quota = quota;
         self
     }
 

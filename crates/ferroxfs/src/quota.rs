@@ -18,14 +18,15 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use xfs_quota::{DquotIds, QuotaFile};
-use xfs_vfs::Capabilities;
+use xfs_quota::{DquotIds, QuotaEngine, QuotaFile};
+use xfs_trans::QuotaLedger;
+use xfs_vfs::{Capabilities, Mount};
 
 use crate::volume_ref::VolumeRef;
 use crate::{Error, InodeNumber, PosixError, Result, Volume};
 
 pub use xfs_format::dquot::QuotaFlags;
-pub use xfs_quota::{Limit, Limits, Quota, QuotaState, QuotaType, Usage};
+pub use xfs_quota::{Limit, Limits, Quota, QuotaMode, QuotaOptions, QuotaState, QuotaType, Usage};
 
 /// Access to the quota of a volume.
 #[derive(Clone)]
@@ -63,8 +64,11 @@ impl Quotas {
     #[doc(alias = "Q_XGETQUOTA")]
     pub fn get(&self, kind: QuotaType, id: u32) -> Result<Option<Quota>> {
         self.volume.require(Capabilities::SYS_ADMIN)?;
+        if let Some((engine, mount)) = self.engine(kind)? {
+            return engine.quota(&mount.journal, kind, id);
+        }
         match self.file(kind)? {
-            Some(file) => self.read(&file, kind, id),
+            Some(file) => read(self.volume_ref(), &file, kind, id),
             None => Ok(None),
         }
     }
@@ -78,8 +82,15 @@ impl Quotas {
     #[doc(alias = "Q_XGETNEXTQUOTA")]
     pub fn iter(&self, kind: QuotaType) -> Result<QuotaIter> {
         self.volume.require(Capabilities::SYS_ADMIN)?;
-        let file = self.file(kind)?;
-        let ids = file.as_ref().map(|file| file.ids(&self.volume_ref().cache)).transpose()?;
+        let counted = self.engine(kind)?.map(|(engine, mount)| engine.ids(&mount.journal, kind));
+        let (file, ids) = match counted {
+            Some(ids) => (None, Some(ids?)),
+            None => {
+                let file = self.file(kind)?;
+                let ids = file.as_ref().map(|file| file.ids(&self.volume_ref().cache));
+                (file, ids.transpose()?)
+            }
+        };
         Ok(QuotaIter { quotas: self.clone(), kind, file, ids })
     }
 
@@ -93,19 +104,21 @@ impl Quotas {
     #[doc(alias = "Q_XSETQLIM")]
     pub fn set(&self, kind: QuotaType, id: u32, limits: &Limits) -> Result<()> {
         self.volume.require(Capabilities::SYS_ADMIN)?;
-        self.volume_ref().mount()?;
-        let _ = (kind, id, limits);
-        Err(PosixError::NoQuota.into())
+        let _writer = self.volume_ref().mount()?.write_guard();
+        let (engine, mount) = self.engine(kind)?.ok_or(PosixError::NoQuota)?;
+        mount.with_room(|| engine.set(&mount.journal, kind, id, limits))
+    }
+
+    /// Returns the dquots in memory and the mount of a volume that counts a type. Returns `None` if
+    /// the dquots on disk are current.
+    fn engine(&self, kind: QuotaType) -> Result<Option<(&Arc<QuotaEngine>, &Mount)>> {
+        let Some(engine) = self.volume_ref().quota.as_ref() else { return Ok(None) };
+        let mount = self.volume_ref().mount()?;
+        Ok(engine.counts(kind).then_some((engine, mount)))
     }
 
     fn volume_ref(&self) -> &Arc<VolumeRef> {
         self.volume.volume_ref()
-    }
-
-    fn read(&self, file: &QuotaFile, kind: QuotaType, id: u32) -> Result<Option<Quota>> {
-        let disk = file.dquot(&self.volume_ref().cache, id)?;
-        let used = disk.filter(xfs_format::dquot::DquotDisk::is_used);
-        Ok(used.map(|disk| Quota::of_disk(kind, &disk)))
     }
 
     /// Returns the quota inode of a type, or `None` if the volume has none.
@@ -131,6 +144,13 @@ impl Quotas {
     }
 }
 
+/// Reads the usage and the limits of an owner from the disk.
+fn read(volume: &VolumeRef, file: &QuotaFile, kind: QuotaType, id: u32) -> Result<Option<Quota>> {
+    let disk = file.dquot(&volume.cache, id)?;
+    let used = disk.filter(xfs_format::dquot::DquotDisk::is_used);
+    Ok(used.map(|disk| Quota::of_disk(kind, &disk)))
+}
+
 impl std::fmt::Debug for Quotas {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Quotas").field("volume", &self.volume).finish_non_exhaustive()
@@ -150,7 +170,14 @@ impl Iterator for QuotaIter {
     type Item = Result<Quota>;
 
     fn next(&mut self) -> Option<Result<Quota>> {
-        let (file, ids) = (self.file.as_ref()?, self.ids.as_mut()?);
-        ids.find_map(|id| self.quotas.read(file, self.kind, id).transpose())
+        let (quotas, kind) = (&self.quotas, self.kind);
+        let file = self.file.as_ref();
+        self.ids.as_mut()?.find_map(|id| {
+            let found = match file {
+                Some(file) => read(quotas.volume_ref(), file, kind, id),
+                None => quotas.get(kind, id),
+            };
+            found.transpose()
+        })
     }
 }

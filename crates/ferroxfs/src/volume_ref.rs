@@ -31,6 +31,7 @@ use std::sync::{Arc, Weak};
 use xfs_buffer::BufferCache;
 use xfs_format::Superblock;
 use xfs_log::LogState;
+use xfs_quota::QuotaEngine;
 use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
 use xfs_vfs::{CachedInode, Caller, Credentials, Mount, MountHandle, MountThreads};
 
@@ -53,6 +54,8 @@ pub(crate) struct VolumeInner {
     pub(crate) log: Option<LogState>,
     pub(crate) staleness: Option<Staleness>,
     pub(crate) threads: Option<MountThreads>,
+    /// The quota of a volume that counts usage.
+    pub(crate) quota: Option<Arc<QuotaEngine>>,
     /// Damage that was found when the volume was opened.
     findings: Vec<Error>,
 }
@@ -73,12 +76,16 @@ impl VolumeInner {
         log: Option<LogState>,
         staleness: Option<Staleness>,
     ) -> Self {
-        Self { superblock, cache, log, staleness, threads: None, findings: Vec::new() }
+        Self { superblock, cache, log, staleness, threads: None, quota: None, findings: Vec::new() }
     }
 
-    /// Adds a mount and its threads to this state, for a volume that is open for writing.
-    pub(crate) fn with_threads(mut self, threads: MountThreads) -> Self {
-        self.threads = Some(threads);
+    /// Adds a mount, its threads and its quota to this state, for a volume that is open for writing.
+    pub(crate) fn with_threads(
+        mut self,
+        threads: MountThreads,
+        quota: Option<Arc<QuotaEngine>>,
+    ) -> Self {
+        (self.threads, self.quota) = (Some(threads), quota);
         self
     }
 }

@@ -105,6 +105,10 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
         put: impl FnOnce(Arc<LiveInode>) -> R,
     ) -> Result<Option<R>> {
         let journal = &*self.journal;
+        // The engine of quota changes these inodes, and keeps the one view of each.
+        if journal.ledger().is_some_and(|ledger| ledger.is_exempt(number)) {
+            return Err(PosixError::NotFound.into());
+        }
         let known = near.take_if(|near| near.cluster.holds(journal, number));
         let was_near = known.is_some();
         let freed = known.as_ref().map_or_else(|| chunks_freed(journal, number), |near| near.freed);
@@ -130,6 +134,7 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
     ) -> Option<R> {
         // Before any latch: a thread that holds one must not wait for the device.
         let journal = &*self.journal;
+        let wanted = without_quota_inodes(journal, wanted);
         let clusters = clusters(journal, wanted);
         let mut shared = Shared(Vec::with_capacity(wanted.inodes.count_ones() as usize));
         for (cluster, first, inodes) in &clusters {
@@ -160,6 +165,14 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
 pub struct Near {
     cluster: InodeCluster,
     freed: u64,
+}
+
+/// Leaves out quota inodes: the engine of quota keeps the one view of each.
+fn without_quota_inodes(journal: &Journal, wanted: BulkRequest) -> BulkRequest {
+    let Some(ledger) = journal.ledger() else { return wanted };
+    let is_file = |bit: &u32| !ledger.is_exempt(InodeNumber(wanted.first.0 + u64::from(*bit)));
+    let files = (0..u64::BITS).filter(is_file).fold(0, |files, bit| files | 1 << bit);
+    BulkRequest { inodes: wanted.inodes & files, ..wanted }
 }
 
 /// Returns the clusters of the wanted inodes, each with a first inode number and the wanted inodes

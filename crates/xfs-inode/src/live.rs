@@ -287,7 +287,10 @@ impl LiveInode {
         let file_type = FileType::from_mode(made.mode).ok_or(PosixError::InvalidArgument)?;
         let record = Arc::clone(&made.inode.record);
         tx.join(&record);
-        let mut core = record.with_core(|old| made.core(old, file_type, tx.geometry()))?;
+        let mut core = record.with_core(|free| {
+            tx.remember_charge(&record, free);
+            made.core(free, file_type, tx.geometry())
+        })?;
         fit_times(&mut core, tx.geometry());
         let touched = match (file_type.is_device(), &made.attributes) {
             (true, _) => Touched::Both,
@@ -374,6 +377,7 @@ impl LiveInode {
         }
         // Until the end of this function, which neither waits nor allocates blocks.
         let mut view = self.view.write();
+        tx.remember_charge(&self.log_item, view.core());
         // Also before the change: a misfit hint counts as absent, and would reappear when the
         // realtime flag is removed.
         view.core_mut().drop_misfit_hints(tx.geometry());

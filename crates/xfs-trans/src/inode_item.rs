@@ -206,6 +206,11 @@ impl InodeRecord {
         self.contents.read().as_ref().map(|contents| contents.image.core.clone())
     }
 
+    /// Calls `show` with the core of the record's image, or with `None` if the record has no image.
+    pub(crate) fn with_known_core<R>(&self, show: impl FnOnce(Option<&InodeCore>) -> R) -> R {
+        show(self.contents.read().as_ref().map(|contents| &contents.image.core))
+    }
+
     /// Returns the core of the current image.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use crate::block_reservation::{BlockReservation, FallbackPool};
 use crate::context::VolumeContext;
 use crate::counters::{Counters, Counts};
 use crate::inode_item::InodeRecord;
-use crate::transaction::Transaction;
+use crate::transaction::{Ledger, QuotaLedger, Transaction};
 use upkeep::UpkeepThread;
 
 pub use cluster::InodeCluster;
@@ -82,6 +82,7 @@ pub struct Journal {
     intent_ids: Slots<Mutex<std::ops::Range<u64>, Slot>>,
     next_intent_id: Mutex<u64, Volume>,
     upkeep_thread: Mutex<Option<UpkeepThread>, Volume>,
+    pub(crate) ledger: Ledger,
 }
 
 impl Journal {
@@ -114,6 +115,7 @@ impl Journal {
             intent_ids: Slots::new(|| Mutex::new(0..0)),
             next_intent_id: Mutex::new(1),
             upkeep_thread: Mutex::new(None),
+            ledger: Ledger::new(),
             cache,
         })
     }
@@ -408,6 +410,20 @@ impl Journal {
             extension = refused;
         }
         self.find_extension().unwrap_or_else(|| unreachable!("more extensions than {EXTENSIONS}"))
+    }
+
+    /// Makes every transaction from now on count usage in the dquots of `ledger`. Panics if the
+    /// ledger is set already.
+    pub fn set_ledger(&self, ledger: Arc<dyn QuotaLedger>) {
+        let set = self.ledger.set(ledger);
+        assert!(set.is_ok(), "the ledger of a volume is set once");
+    }
+
+    /// Returns the ledger of a volume that counts usage, or `None` if the volume counts nothing.
+    #[inline]
+    #[must_use]
+    pub fn ledger(&self) -> Option<&Arc<dyn QuotaLedger>> {
+        self.ledger.value()
     }
 
     /// Returns an intent ID that no other open intent has.

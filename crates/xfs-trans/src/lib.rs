@@ -14,6 +14,7 @@ mod cluster;
 mod context;
 mod counters;
 mod create_item;
+mod dquot_item;
 mod inode_item;
 mod intent_item;
 mod intent_payload;
@@ -24,7 +25,11 @@ mod transaction;
 
 pub use block_reservation::{BlockReservation, FallbackPool};
 pub use counters::Counts;
+pub use dquot_item::{Dquot, DquotBlock, DquotFields, QuotaAmount};
 pub use inode_item::{ForkBytes, InodeImage, InodeRecord};
 pub use intent_payload::{AttrPayload, IntentPayload};
 pub use journal::{InodeCluster, Journal, OpenIntent, TransactionCounts, Upkeep};
-pub use transaction::{Captured, CommittedChain, Deferred, Finish, GroupHeader, Transaction};
+pub use transaction::{
+    Captured, CommittedChain, Deferred, Finish, GroupHeader, QuotaLedger, QuotaOwners,
+    QuotaReservation, Transaction,
+};

@@ -29,6 +29,7 @@ mod deferred;
 mod headers;
 mod inodes;
 mod kept;
+mod quota;
 mod space;
 
 use std::ops::ControlFlow;
@@ -44,10 +45,13 @@ use buffers::JoinedBuffers;
 use deferred::DeferredWork;
 use inodes::JoinedInodes;
 use kept::TransactionLists;
+use quota::TransactionQuota;
 use space::CounterChanges;
 
 pub use deferred::{Captured, Deferred, Finish};
 pub use headers::GroupHeader;
+pub(crate) use quota::Ledger;
+pub use quota::{QuotaLedger, QuotaOwners, QuotaReservation};
 
 /// A function that is called when a transaction of the chain has been committed.
 type OnCommit = Box<dyn FnOnce(&CommittedChain) + Send>;
@@ -74,6 +78,7 @@ pub struct Transaction<'journal> {
     items: Vec<Arc<dyn LogItem>>,
     space: CounterChanges,
     deferred: DeferredWork,
+    quota: TransactionQuota,
     on_commit: Vec<OnCommit>,
     /// The highest group header, in the order of `GroupHeader`, that this step of the chain keeps
     /// latched.
@@ -166,6 +171,7 @@ impl<'journal> Transaction<'journal> {
             items,
             space: CounterChanges::new(blocks),
             deferred: DeferredWork::default(),
+            quota: TransactionQuota::default(),
             on_commit: Vec::new(),
             highest_header: None,
             step: 0,
@@ -339,6 +345,7 @@ impl<'journal> Transaction<'journal> {
         items.reserve(self.buffers.len() + self.inodes.len());
         self.buffers.collect(&mut items);
         self.inodes.collect(&mut items);
+        self.count_quota(&mut items)?;
         let Some(ticket) = &mut self.ticket else { return Err(Error::Shutdown) };
         let logged = match items.is_empty() {
             true => None,
@@ -347,6 +354,7 @@ impl<'journal> Transaction<'journal> {
         if let Some(logged) = logged {
             self.committed.sequence = logged.sequence;
         }
+        self.quota.end_step();
         let committed = self.committed;
         for call in std::mem::take(&mut self.on_commit) {
             call(&committed);
@@ -373,6 +381,7 @@ impl<'journal> Transaction<'journal> {
     fn end(&mut self) {
         self.buffers.release_all();
         self.inodes.release_all();
+        self.quota.end();
         self.space.release(&self.journal.counters);
         if let Some(ticket) = self.ticket.take() {
             self.journal.log.release(ticket);
@@ -385,6 +394,7 @@ impl<'journal> Transaction<'journal> {
     /// Drops the changes of the transaction and releases everything that it holds.
     fn abandon(&mut self) {
         self.inodes.abandon();
+        self.quota.abandon();
         self.items.clear();
         self.on_commit.clear();
         self.deferred.clear();

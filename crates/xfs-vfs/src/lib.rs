@@ -41,6 +41,7 @@ mod op_context;
 mod ops;
 mod options;
 mod permission;
+mod quota;
 mod requests;
 mod threads;
 mod uuid;

@@ -107,13 +107,14 @@ impl MountThreads {
         let unfreed = mount.inode_cache.take_failure();
         let lost = mount.flusher.take_failure();
         let journal = Arc::clone(&mount.journal);
+        let given_up = journal.ledger().map_or(Ok(()), |quota| quota.give_up_damaged(&journal));
         let discarded = xfs_alloc::discard_remaining(&journal);
         drop(mount);
         let ended = match unfreed {
             None => journal.unmount(),
             Some(error) => journal.shut_down(Shutdown::Flush).and(Err(error)),
         };
-        lost.and(ended).and(discarded)
+        lost.and(ended).and(discarded).and(given_up)
     }
 }
 

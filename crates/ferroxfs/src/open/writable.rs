@@ -15,6 +15,7 @@ use xfs_log::{
     FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
     finish_intents,
 };
+use xfs_quota::{Attachment, QuotaOptions};
 use xfs_trans::{AttrPayload, Captured, Deferred, IntentPayload, Journal, OpenIntent};
 use xfs_vfs::{Clock, InodeCache, MountThreads};
 
@@ -26,7 +27,8 @@ impl Devices {
     /// Opens the volume for writing. A dirty log is replayed onto the disk first, and work that the
     /// crash left open is finished.
     pub(super) fn open_to_write(&self) -> Result<Volume, OpenError> {
-        let (superblock, journal, _) = self.open_journal(VolumeAccess::Write)?;
+        let (superblock, journal, opened) = self.open_journal(VolumeAccess::Write)?;
+        let quota = opened.quota.map(|quota| quota.finish(&journal)).transpose()?;
         let cache = Arc::clone(journal.cache());
         let options = &self.options;
         if let Some(upkeep) = options.options.chosen_upkeep() {
@@ -41,7 +43,7 @@ impl Devices {
         let threads = MountThreads::start(journal, inode_cache, options.options)
             .map_err(OpenError::Threads)?;
         Ok(Volume::new(
-            VolumeInner::new(superblock, cache, None, None).with_threads(threads),
+            VolumeInner::new(superblock, cache, None, None).with_threads(threads, quota),
             Vec::new(),
         ))
     }
@@ -62,9 +64,9 @@ impl Devices {
         if read_superblock(&self.data)?.geometry.version == FormatVersion::V4 {
             return self.recover_version_4().map(Some);
         }
-        let (_, journal, summary) = self.open_journal(self.recovery_access())?;
+        let (_, journal, opened) = self.open_journal(self.recovery_access())?;
         journal.unmount().map_err(OpenError::Recovery)?;
-        Ok(Some(summary))
+        Ok(Some(opened.summary))
     }
 
     /// Replays the log of a v4 volume onto the disk. A log with work that the crash left open is
@@ -104,7 +106,7 @@ impl Devices {
     fn open_journal(
         &self,
         access: VolumeAccess,
-    ) -> Result<(Superblock, Arc<Journal>, Summary), OpenError> {
+    ) -> Result<(Superblock, Arc<Journal>, OpenedJournal), OpenError> {
         let superblock = read_superblock(&self.data)?;
         if let Some(reason) = superblock.refusal(access) {
             return Err(OpenError::Volume(reason.into()));
@@ -138,23 +140,55 @@ impl Devices {
         let data = superblock.has_external_log().then(|| self.data.clone());
         let log = Log::open(open_log()?, data, &state, &config);
         let journal = xfs_alloc::open_journal(Arc::new(cache), log, &superblock)?;
-        let summary = finish(&journal, &replayed, access).map_err(OpenError::Recovery)?;
-        Ok((superblock, journal, summary))
+        let options = match access {
+            VolumeAccess::Write => self.options.quota,
+            _ => QuotaOptions::default(),
+        };
+        let start = QuotaStart { options, clock: self.options.options.clock };
+        let opened = finish(&journal, &replayed, access, start).map_err(OpenError::Recovery)?;
+        Ok((superblock, journal, opened))
     }
 }
 
-/// Finishes the intents that a crash left open in the log. If `access` changes files without
-/// counting for quota, first clears the flags that say that the counts were checked.
+/// What opening a journal has done.
+pub(super) struct OpenedJournal {
+    pub(super) summary: Summary,
+    /// Quota that is started and not complete, if the options ask for quota.
+    quota: Option<Attachment>,
+}
+
+/// How quota starts on a volume.
+#[derive(Clone, Copy)]
+pub(super) struct QuotaStart {
+    pub(super) options: QuotaOptions,
+    pub(super) clock: Clock,
+}
+
+/// Finishes the intents that a crash left open in the log. Before that, starts quota as `start`
+/// says. If `access` changes files and `start` counts nothing, clears the flags that say that the
+/// counts were checked.
 pub(super) fn finish(
     journal: &Arc<Journal>,
     replayed: &Replayed,
     access: VolumeAccess,
-) -> BufferResult<Summary> {
+    start: QuotaStart,
+) -> BufferResult<OpenedJournal> {
     // The open intents hold the tail of the log from here on. A transaction before this line could
     // move the tail past them.
     let open = journal.adopt(replayed)?.into();
-    quota::stop_counting(journal, replayed, access)?;
-    finish_intents(replayed, &mut Finisher { journal, open, captured: Vec::new() })
+    let quota = match start.options.is_on() {
+        true => {
+            let now = Box::new(move || start.clock.now());
+            Some(Attachment::begin(journal, start.options, now)?)
+        }
+        false => {
+            quota::stop_counting(journal, replayed, access)?;
+            None
+        }
+    };
+    let mut finisher = Finisher { journal, open, captured: Vec::new() };
+    let summary = finish_intents(replayed, &mut finisher)?;
+    Ok(OpenedJournal { summary, quota })
 }
 
 /// Finishes the open intents of a log, one by one.

@@ -33,6 +33,7 @@ mod paths;
 mod permissions;
 mod privileges;
 mod quota;
+mod quota_counts;
 mod realtime;
 mod reproducible;
 mod small_log;

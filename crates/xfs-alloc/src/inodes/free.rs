@@ -63,6 +63,7 @@ pub fn free_inode(
     }
     let (chunk, left) = group.free_in_chunks(tx, inode)?;
     let bare = || InodeImage { core: core.clone(), data: ForkBytes::NONE, attr: ForkBytes::NONE };
+    tx.remember_charge(record, core);
     tx.change_inode(record, LoggedFields::CORE, bare, clear);
     tx.leave(record);
     if ends(tx.geometry(), left) {

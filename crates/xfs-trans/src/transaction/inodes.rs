@@ -6,6 +6,7 @@ use xfs_format::log_item::{InodeCreate, LoggedFields};
 use xfs_log::LogItem;
 
 use super::Transaction;
+use super::quota::Charge;
 use crate::create_item::CreateItem;
 use crate::inode_item::{InodeImage, InodeRecord};
 
@@ -16,6 +17,9 @@ struct JoinedInode {
     dirty: bool,
     /// Whether the inode is unlatched at the end of the current transaction of the chain.
     leaving: bool,
+    /// The charge of the inode before its first change in the current step, if the volume counts
+    /// usage.
+    charge: Option<Charge>,
 }
 
 /// The inodes that a transaction holds latched, in the order in which they were joined.
@@ -54,6 +58,24 @@ impl JoinedInodes {
     /// the values.
     pub(super) fn encode(&self) -> bool {
         self.0.iter().filter(|joined| joined.dirty).all(|joined| joined.record.encode())
+    }
+
+    /// Remembers the charge of an inode, unless it was remembered in this step before.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the inode is not joined.
+    pub(super) fn remember(&mut self, record: &InodeRecord, charge: Charge) {
+        let Some(joined) = self.find(record) else {
+            unreachable!("inode {} charged without being joined (I2)", record.number())
+        };
+        joined.charge.get_or_insert(charge);
+    }
+
+    /// Returns the inodes whose charge was remembered in this step, with these charges, and forgets
+    /// the charges.
+    pub(super) fn charges(&mut self) -> impl Iterator<Item = (&InodeRecord, Charge)> {
+        self.0.iter_mut().filter_map(|joined| Some((&*joined.record, joined.charge.take()?)))
     }
 
     pub(super) fn collect(&self, items: &mut Vec<Arc<dyn LogItem>>) {
@@ -113,7 +135,7 @@ impl Transaction<'_> {
 
     fn add_inode(&mut self, record: &Arc<InodeRecord>) {
         let record = Arc::clone(record);
-        self.inodes.0.push(JoinedInode { record, dirty: false, leaving: false });
+        self.inodes.0.push(JoinedInode { record, dirty: false, leaving: false, charge: None });
     }
 
     /// Returns whether this transaction holds the inode.

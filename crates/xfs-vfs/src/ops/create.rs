@@ -80,6 +80,7 @@ impl<'a> OpContext<'a> {
         if kind.device().is_some_and(|device| device.encode().is_none()) {
             return Err(PosixError::InvalidArgument.into());
         }
+        self.ensure_owners(directory, kind.file_type(), creation)?;
         let blocks = inode_blocks(self.mount.geometry())
             + self.mount.reserves.add
             + self.mount.reserves.parent
@@ -124,6 +125,20 @@ impl<'a> OpContext<'a> {
         }
     }
 
+    /// Allocates the dquots of the owners that a new file gets. Those that it inherits exist.
+    fn ensure_owners(
+        &self,
+        directory: &CachedInode,
+        file_type: FileType,
+        creation: &CreateOptions,
+    ) -> Result<()> {
+        if self.mount.journal.ledger().is_none() {
+            return Ok(());
+        }
+        let creation = self.caller.creation(file_type, creation, || directory.core());
+        self.mount.ensure_owners(Some(creation.uid), Some(creation.gid), None)
+    }
+
     /// Creates a regular file without a name. The file is freed when its last reference is
     /// released, unless the file has got a name by then.
     #[doc(alias = "O_TMPFILE")]
@@ -133,6 +148,7 @@ impl<'a> OpContext<'a> {
         creation: &CreateOptions,
     ) -> Result<InodeRef<&'a Mount>> {
         self.check_owner(creation)?;
+        self.ensure_owners(directory, FileType::Regular, creation)?;
         let made = self.make_unnamed(directory, |tx| {
             self.check_adds(directory)?;
             let kind = &NewKind::Regular;

@@ -28,6 +28,7 @@ impl OpContext<'_> {
         // Bytes that are written later would give the file their own time.
         self.mount.contents(file).write_back()?;
         self.drop_capabilities_of_given(file, changes)?;
+        self.mount.ensure_owners(changes.uid, changes.gid, changes.project_id)?;
         self.undelegated(&[file], || self.change_file(file, changes))
     }
 

@@ -1,0 +1,237 @@
+//! Tests of a volume that counts the usage of users, groups and projects.
+//!
+//! After random operations xfs_repair, which counts all inodes, must find nothing. Where xfs_repair
+//! is missing, only the walk over all files and our checker judge.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::quota::{Limit, Limits, QuotaMode, QuotaOptions, QuotaType};
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume};
+use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume};
+use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
+use xfs_trans::testing::{make_sized, superblock};
+
+const VOLUME_BYTES: u64 = 64 << 20;
+
+/// The blocks and inodes of an owner.
+type Usage = (u64, u64);
+
+fn make() -> SharedDevice {
+    make_sized(VOLUME_BYTES, "-l size=8m")
+}
+
+fn open(device: &SharedDevice, mode: QuotaMode) -> Volume {
+    let options = OpenOptions::new().write(true).quota(QuotaOptions::all(mode));
+    options.open_device(Arc::clone(device)).unwrap()
+}
+
+/// Checks a closed volume with xfs_repair, which compares all counts with the inodes, and with our
+/// checker.
+fn check(device: &SharedDevice, what: &str) {
+    assert_eq!(check_volume(device, device), CheckerVerdict::Findings(Vec::new()), "{what}");
+    let Ok(programs) = Xfsprogs::newer().or_else(|_| Xfsprogs::system()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let mut bytes = vec![0; device.length_bytes() as usize];
+    device.read_at(&mut bytes, 0).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    let output = programs.command("xfs_repair").arg("-n").arg(&path).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    let said = format!("{}{text}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{what}: {said}");
+    assert!(!said.contains("quota id"), "{what}: {said}");
+}
+
+/// Counts the usage of users by a walk over all files of a closed volume.
+fn walk_users(device: &SharedDevice) -> BTreeMap<u32, Usage> {
+    let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();
+    let block = u64::from(volume.geometry().block_size) / 512;
+    let mut users: BTreeMap<u32, Usage> = BTreeMap::new();
+    for entry in volume.walk("/").unwrap() {
+        let metadata = entry.unwrap().node.metadata();
+        let (blocks, inodes) = users.entry(metadata.uid).or_default();
+        (*blocks, *inodes) = (*blocks + metadata.blocks / block, *inodes + 1);
+    }
+    // The inodes of the realtime bitmap and summary belong to root, and have no blocks here.
+    users.entry(0).or_default().1 += 2;
+    users
+}
+
+/// Returns the usage of users that the quota of a volume shows.
+fn shown_users(volume: &Volume) -> BTreeMap<u32, Usage> {
+    let shown = volume.quota().iter(QuotaType::User).unwrap().map(|quota| {
+        let quota = quota.unwrap();
+        (quota.id, (quota.blocks.used, quota.inodes.used))
+    });
+    shown.filter(|(_, usage)| *usage != (0, 0)).collect()
+}
+
+/// Random operations of several owners in one directory.
+struct RandomWork {
+    random: Prng,
+    directory: Node,
+    /// The names that may exist.
+    names: Vec<String>,
+}
+
+const OWNERS: [u32; 6] = [0, 29, 30, 1001, 70_000, u32::MAX - 1];
+
+impl RandomWork {
+    fn new(volume: &Volume, seed: u64) -> Self {
+        volume.create_dir_all("/work").unwrap();
+        let names = (0..24).map(|number| format!("file-{number}")).collect();
+        Self { random: Prng::new(seed), directory: volume.lookup("/work").unwrap(), names }
+    }
+
+    fn owner(&mut self) -> u32 {
+        *self.random.choose(&OWNERS).unwrap()
+    }
+
+    fn name(&mut self) -> String {
+        let names = self.names.clone();
+        self.random.choose(&names).unwrap().clone()
+    }
+
+    /// Does one operation. Refusals are part of the work: only counts are checked.
+    fn step(&mut self) {
+        let (name, other) = (self.name(), self.name());
+        let (uid, gid, project) = (self.owner(), self.owner(), self.owner());
+        match self.random.within(0..10) {
+            0 | 1 => {
+                let kinds = [NewKind::Regular, NewKind::Directory, NewKind::Symlink(b"target")];
+                let kind = self.random.choose(&kinds).unwrap();
+                let options = CreateOptions::new(0o644).uid(uid).gid(gid);
+                let _ = self.directory.create(&name, kind, &options);
+            }
+            2 => {
+                let _ = self.directory.remove_file(&name);
+            }
+            3 => {
+                let changes = SetAttributes::new().uid(uid).gid(gid).project_id(project);
+                let _ = self.lookup(&name).map(|node| node.set_attributes(&changes));
+            }
+            4 => {
+                let _ = self
+                    .directory
+                    .link(&self.lookup(&other).unwrap_or_else(|| self.directory.clone()), &name);
+            }
+            5 => {
+                let value = vec![1; self.random.within(1..5000)];
+                let _ = self
+                    .lookup(&name)
+                    .map(|node| node.set_attribute("user.value", &value, Default::default()));
+            }
+            _ => self.change_contents(&name, &other),
+        }
+    }
+
+    fn lookup(&self, name: &str) -> Option<Node> {
+        self.directory.lookup(name.as_ref()).ok()
+    }
+
+    fn change_contents(&mut self, name: &str, other: &str) {
+        let Some(Ok(file)) = self.lookup(name).map(|node| node.open()) else { return };
+        let offset = self.random.within(0..200_000) as u64;
+        let length = self.random.within(1..100_000);
+        let end = offset + length as u64;
+        match self.random.within(0..5) {
+            0 | 1 => drop(file.write_at(&vec![7; length], offset)),
+            2 => drop(file.set_len(offset)),
+            3 => {
+                let modes =
+                    [RangeMode::Punch, RangeMode::Allocate(AllocateMode::KeepSize)];
+                let mode = *self.random.choose(&modes).unwrap();
+                let _ = file.change_range(offset..end, mode);
+            }
+            _ => {
+                if let Some(Ok(source)) = self.lookup(other).map(|node| node.open()) {
+                    let length = source.metadata().size;
+                    let _ = file.clone_range(0, &source, 0, length);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn usage_after_random_operations_is_that_of_all_inodes() {
+    for seed in 1..4 {
+        let device = make();
+        let volume = open(&device, QuotaMode::NoEnforce);
+        let mut work = RandomWork::new(&volume, seed);
+        (0..150).for_each(|_| work.step());
+        drop(work);
+        volume.close().unwrap();
+        check(&device, &format!("seed {seed}"));
+        let volume = open(&device, QuotaMode::NoEnforce);
+        assert_eq!(shown_users(&volume), walk_users(&device), "seed {seed}");
+        volume.close().unwrap();
+    }
+}
+
+#[test]
+fn quotacheck_counts_a_volume_that_was_changed_without_quota() {
+    let device = make();
+    let volume = open(&device, QuotaMode::NoEnforce);
+    let mut work = RandomWork::new(&volume, 9);
+    (0..60).for_each(|_| work.step());
+    drop(work);
+    volume.close().unwrap();
+    let volume = OpenOptions::new().write(true).open_device(Arc::clone(&device)).unwrap();
+    let mut work = RandomWork::new(&volume, 10);
+    (0..60).for_each(|_| work.step());
+    drop(work);
+    volume.close().unwrap();
+    let volume = open(&device, QuotaMode::Enforce);
+    assert!(volume.quota().state().unwrap().is_checked(QuotaType::Project));
+    volume.close().unwrap();
+    check(&device, "after quotacheck");
+}
+
+#[test]
+fn counts_survive_power_cuts() {
+    let device = make();
+    open(&device, QuotaMode::Enforce).close().unwrap();
+    let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
+    let volume = open(&(Arc::clone(&recording) as SharedDevice), QuotaMode::Enforce);
+    let mut work = RandomWork::new(&volume, 77);
+    for step in 0..80 {
+        work.step();
+        if step % 16 == 0 {
+            volume.sync().unwrap();
+        }
+    }
+    drop(work);
+    volume.close().unwrap();
+    let recording = recording.recording();
+    let cuts = PowerCuts::new(&recording, Atomicity::of(&superblock(&device)));
+    for seed in 0..6 {
+        let cut = cuts.sample(seed);
+        let cut_off: SharedDevice = Arc::new(cuts.after(cut));
+        let volume = open(&cut_off, QuotaMode::Enforce);
+        volume.close().unwrap();
+        check(&cut_off, &format!("cut {cut}"));
+    }
+}
+
+#[test]
+fn limits_that_were_set_are_shown_and_survive() {
+    let device = make();
+    let volume = open(&device, QuotaMode::Enforce);
+    let limit = Limit { soft: Some(10), hard: Some(20), timer: None };
+    let limits = Limits { blocks: limit, inodes: limit, ..Limits::default() };
+    volume.quota().set(QuotaType::Group, 500, &limits).unwrap();
+    let grace = Limit { timer: Some(3600), ..Limit::default() };
+    let limits = Limits { blocks: grace, ..Limits::default() };
+    volume.quota().set(QuotaType::Group, 0, &limits).unwrap();
+    volume.close().unwrap();
+    check(&device, "limits");
+    let volume = OpenOptions::new().open_device(Arc::clone(&device)).unwrap();
+    let quota = volume.quota().get(QuotaType::Group, 500).unwrap().unwrap();
+    assert_eq!((quota.blocks.soft, quota.blocks.hard, quota.inodes.hard), (10, 20, 20));
+    let defaults = volume.quota().get(QuotaType::Group, 0).unwrap().unwrap();
+    assert_eq!(defaults.blocks.timer, 3600);
+}

@@ -1,0 +1,231 @@
+//! Starting quota on a volume that is opened for writing.
+//!
+//! Owns: the options, the order of steps, and making quota inodes. Does **not** own: counting all
+//! inodes ([`quotacheck`](crate::quotacheck)).
+//!
+//! The options decide which types are counted, as in the kernel on a volume without a metadata
+//! directory. The steps and what a crash leaves:
+//!
+//! | step | flags after it | after a crash |
+//! |---|---|---|
+//! | [`Attachment::begin`], the first transaction | accounted and enforced as the options say; checked only where it was set and the type continues | the same types are still checked, and every change was counted |
+//! | recovery finishes the intents of the log; changes count in the types that are checked | | |
+//! | [`Attachment::finish`]: missing quota inodes, counts of the types that are not checked | | these types are counted again |
+//! | the last transaction | all types checked | |
+
+use std::sync::Arc;
+
+use xfs_alloc::{InodePurpose, allocate_inode, inode_blocks};
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::dquot::{QuotaFlags, QuotaKind};
+use xfs_format::inode::{FileType, ForkFormat, InodeCheck, InodeFlags, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{Corruption, FormatVersion, InodeNumber, Structure, StructureAddress};
+use xfs_inode::{InitialInode, LiveInode};
+use xfs_trans::{Journal, QuotaLedger, Transaction};
+
+use crate::engine::{QuotaClock, QuotaEngine};
+use crate::state::QuotaState;
+use crate::{quotacheck, superblock};
+
+/// Whether the usage of a type of owner is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QuotaMode {
+    /// The usage is not counted.
+    #[default]
+    Off,
+    /// The usage is counted. Limits are not enforced.
+    NoEnforce,
+    /// The usage is counted, and limits are enforced.
+    Enforce,
+}
+
+/// The types of owners whose usage is counted. The default is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaOptions {
+    /// Users.
+    #[doc(alias = "uquota")]
+    pub user: QuotaMode,
+    /// Groups.
+    #[doc(alias = "gquota")]
+    pub group: QuotaMode,
+    /// Projects.
+    #[doc(alias = "pquota")]
+    pub project: QuotaMode,
+}
+
+impl QuotaOptions {
+    /// Returns options that count users, groups and projects in the same way.
+    #[must_use]
+    pub const fn all(mode: QuotaMode) -> Self {
+        Self { user: mode, group: mode, project: mode }
+    }
+
+    /// Returns the mode of a type.
+    #[must_use]
+    pub const fn mode(&self, kind: QuotaKind) -> QuotaMode {
+        match kind {
+            QuotaKind::User => self.user,
+            QuotaKind::Group => self.group,
+            QuotaKind::Project => self.project,
+        }
+    }
+
+    /// Returns whether any type is counted.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        *self != Self::default()
+    }
+
+    fn flags_of(&self, kind: QuotaKind) -> QuotaFlags {
+        match self.mode(kind) {
+            QuotaMode::Off => QuotaFlags::empty(),
+            QuotaMode::NoEnforce => kind.accounted_flag(),
+            QuotaMode::Enforce => kind.accounted_flag() | kind.enforced_flag(),
+        }
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = QuotaKind> + use<> {
+        let options = *self;
+        QuotaKind::ALL.into_iter().filter(move |kind| options.mode(*kind) != QuotaMode::Off)
+    }
+}
+
+/// Quota that has been started for the types whose counts are right, and not yet for the others.
+#[must_use = "the types that are not checked are not counted yet"]
+pub struct Attachment {
+    engine: Arc<QuotaEngine>,
+    options: QuotaOptions,
+    /// The types whose counts are not right yet.
+    unchecked: Vec<QuotaKind>,
+}
+
+impl Attachment {
+    /// Writes the flags into the superblock, and starts to count the types that were checked
+    /// before. This must be the first transaction of the journal.
+    ///
+    /// # Errors
+    ///
+    /// The device's error; the check of a quota inode that failed; the error that stopped the log.
+    pub fn begin(journal: &Arc<Journal>, options: QuotaOptions, clock: QuotaClock) -> Result<Self> {
+        let state = QuotaState::read(journal.cache())?;
+        let engine = Arc::new(QuotaEngine::new(clock));
+        let mut unchecked = Vec::new();
+        let mut flags = QuotaFlags::empty();
+        for kind in options.kinds() {
+            flags |= options.flags_of(kind);
+            let checked = kind.checked_flag(FormatVersion::V5);
+            match state.inode(kind) {
+                Some(number) => {
+                    let file = load_file(journal, number)?;
+                    set_file(&engine, kind, file);
+                    if state.flags().contains(checked | kind.accounted_flag()) {
+                        flags |= checked;
+                    } else {
+                        unchecked.push(kind);
+                    }
+                }
+                None => unchecked.push(kind),
+            }
+        }
+        superblock::change_flags(journal, |_| flags)?;
+        let this = Self { engine, options, unchecked };
+        for kind in options.kinds().filter(|kind| !this.unchecked.contains(kind)) {
+            this.engine.load_defaults(journal, kind)?;
+            this.engine.start(options.flags_of(kind));
+        }
+        journal.set_ledger(Arc::clone(&this.engine) as Arc<dyn QuotaLedger>);
+        Ok(this)
+    }
+
+    /// Makes the missing quota inodes, counts the usage of the types that are not checked, and
+    /// starts to count them. No other thread uses the volume yet.
+    ///
+    /// # Errors
+    ///
+    /// ENOSPC; the errors of reading all inodes; the error that stopped the log.
+    pub fn finish(self, journal: &Arc<Journal>) -> Result<Arc<QuotaEngine>> {
+        let Self { engine, options, unchecked } = self;
+        for kind in &unchecked {
+            if engine.kind(*kind).file.value().is_none() {
+                make_file(&engine, journal, *kind)?;
+            }
+        }
+        if !unchecked.is_empty() {
+            quotacheck::run(&engine, journal, &unchecked)?;
+            let checked = unchecked
+                .iter()
+                .fold(QuotaFlags::empty(), |all, kind| all | kind.checked_flag(FormatVersion::V5));
+            superblock::change_flags(journal, |flags| flags | checked)?;
+            unchecked.iter().for_each(|kind| engine.start(options.flags_of(*kind)));
+        }
+        Ok(engine)
+    }
+}
+
+fn set_file(engine: &QuotaEngine, kind: QuotaKind, file: Arc<LiveInode>) {
+    let set = engine.kind(kind).file.set(file);
+    assert!(set.is_ok(), "the quota inode of a type is loaded once");
+}
+
+/// Loads a quota inode, and checks that it is one: a regular file of size 0 with blocks in a map.
+fn load_file(journal: &Arc<Journal>, number: InodeNumber) -> Result<Arc<LiveInode>> {
+    let live = Arc::new(LiveInode::load(journal, number)?);
+    let check = {
+        let inode = live.inode();
+        let core = inode.core();
+        let is_map = matches!(core.data_format, ForkFormat::Extents | ForkFormat::Btree);
+        let is_plain = inode.file_type() == FileType::Regular && !core.is_realtime();
+        match is_map && is_plain && core.size == 0 && core.project_id == 0 {
+            true => None,
+            false => Some(InodeCheck::Mode { mode: core.mode }),
+        }
+    };
+    match check {
+        None => Ok(live),
+        Some(check) => {
+            let place = StructureAddress::Inode(number);
+            Err(Corruption::new(Structure::Inode, place, check).into())
+        }
+    }
+}
+
+/// Makes the quota inode of a type, and enters it into the superblock, in one transaction.
+#[doc(alias = "xfs_qm_qino_alloc")]
+fn make_file(engine: &QuotaEngine, journal: &Arc<Journal>, kind: QuotaKind) -> Result<()> {
+    let tx = journal.begin(TransactionKind::Create, inode_blocks(journal.geometry()))?;
+    let is_made = tx.commit_or_cancel(|tx| match allocate_file(tx, engine, kind) {
+        // The search may have refilled free lists, which is committed.
+        Err(Error::Posix(PosixError::NoSpace)) => Ok(false),
+        made => made.map(|()| true),
+    })?;
+    if is_made { Ok(()) } else { Err(PosixError::NoSpace.into()) }
+}
+
+fn allocate_file(tx: &mut Transaction<'_>, engine: &QuotaEngine, kind: QuotaKind) -> Result<()> {
+    let root = tx.journal().superblock().root_inode;
+    let inode = allocate_inode(tx, root, InodePurpose::File)?;
+    let file = LiveInode::create(
+        tx,
+        InitialInode {
+            inode,
+            mode: FileType::Regular.mode_bits(),
+            uid: 0,
+            gid: 0,
+            project_id: 0,
+            nlink: 1,
+            now: engine.now(),
+            flags: InodeFlags::empty(),
+            flags2: InodeFlags2::empty(),
+            extent_size_hint_blocks: 0,
+            cow_extent_size_hint_blocks: 0,
+            rdev: None,
+            attr_room: false,
+            attributes: None,
+        },
+    )?;
+    superblock::set_inode(tx, kind, file.number())?;
+    // Before the commit, which must not charge the inode to anyone.
+    set_file(engine, kind, Arc::new(file));
+    Ok(())
+}

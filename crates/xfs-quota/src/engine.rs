@@ -1,0 +1,258 @@
+//! The quota of a volume that counts usage.
+//!
+//! Owns: which types of owners are counted and enforced, the dquots in memory, the quota inodes, and
+//! allocating blocks of dquots. Does **not** own: when a change is counted (`xfs-trans`, which calls
+//! this through [`QuotaLedger`]), or counting all inodes ([`quotacheck`](super::quotacheck)).
+//!
+//! # Invariants
+//!
+//! - **Q3** Every owner of an inode has a dquot on disk. Operations that give an inode a new owner
+//!   allocate the dquot first. Quotacheck allocates those of all existing inodes. If an owner lacks
+//!   its dquot nevertheless, the volume was damaged before, and its type is counted again later.
+//! - **Q4** An owner has at most one dquot in memory. The shard that its block belongs to finds it.
+//!
+//! Lock order: latches of inodes, a shard, buffers. A shard is held while a block is read, which
+//! delays only owners of the same shard.
+
+mod limits;
+mod set;
+mod shard;
+
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::dquot::{DquotDisk, DquotPlace, QuotaFlags, QuotaKind, fill_block};
+use xfs_format::inode::ForkKind;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{FormatVersion, InodeNumber};
+use xfs_inode::{LiveInode, Mapping, map_blocks};
+use xfs_sync::{AtomicU32, Mutex, Ordering, SetOnce, Volume};
+use xfs_trans::{Dquot, DquotFields, Journal, QuotaAmount, QuotaLedger, Transaction};
+
+use crate::quota_file::{DQUOT_BLOCK, first_id};
+use crate::superblock;
+use limits::DefaultLimits;
+use shard::Shards;
+
+/// Returns the current time.
+pub type QuotaClock = Box<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The quota inode of one type, and its default limits.
+#[derive(Default)]
+pub(crate) struct KindState {
+    pub(crate) file: SetOnce<Arc<LiveInode>, Volume>,
+    pub(crate) defaults: DefaultLimits,
+}
+
+/// The quota of a volume that counts usage.
+#[doc(alias = "xfs_quotainfo")]
+pub struct QuotaEngine {
+    /// The flags of the types that are counted now, and of those whose limits are enforced.
+    active: AtomicU32<Volume>,
+    /// The flags for checked counts of the types whose counts damage has made wrong.
+    damaged: AtomicU32<Volume>,
+    kinds: [KindState; 3],
+    shards: Shards,
+    /// Held while a block of dquots is allocated.
+    growing: Mutex<(), Volume>,
+    clock: QuotaClock,
+}
+
+impl QuotaEngine {
+    /// Makes the quota of a volume, which counts nothing yet.
+    pub(crate) fn new(clock: QuotaClock) -> Self {
+        Self {
+            active: AtomicU32::new(0),
+            damaged: AtomicU32::new(0),
+            kinds: Default::default(),
+            shards: Shards::new(),
+            growing: Mutex::new(()),
+            clock,
+        }
+    }
+
+    pub(crate) fn kind(&self, kind: QuotaKind) -> &KindState {
+        let [user, group, project] = &self.kinds;
+        match kind {
+            QuotaKind::User => user,
+            QuotaKind::Group => group,
+            QuotaKind::Project => project,
+        }
+    }
+
+    /// Returns the quota inode of a type that is counted or is about to be.
+    pub(crate) fn file(&self, kind: QuotaKind) -> Result<&Arc<LiveInode>> {
+        self.kind(kind).file.value().ok_or_else(|| PosixError::NoQuota.into())
+    }
+
+    /// Starts to count the types in `flags`, and to enforce their limits if the flags say so. The
+    /// quota inodes of these types are known, and their counts are right.
+    pub(crate) fn start(&self, flags: QuotaFlags) {
+        self.active.fetch_or(flags.bits().into(), Ordering::Release);
+    }
+
+    fn active(&self) -> QuotaFlags {
+        QuotaFlags::from_bits_retain(self.active.load(Ordering::Acquire) as u16)
+    }
+
+    /// Returns the current time.
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    fn now_seconds(&self) -> u64 {
+        u64::try_from(self.now().seconds()).unwrap_or(0)
+    }
+
+    /// Returns the dquot of an owner, which is read if it is not in memory. Returns `None` if its
+    /// block is not allocated.
+    ///
+    /// # Errors
+    ///
+    /// The device's error; the check that failed; ESRCH for a type without a quota inode.
+    pub(crate) fn find(
+        &self,
+        journal: &Journal,
+        kind: QuotaKind,
+        id: u32,
+    ) -> Result<Option<Arc<Dquot>>> {
+        let place = DquotPlace::of(id, journal.geometry());
+        let mut shard = self.shards.of(kind, place.block).lock();
+        if let Some(dquot) = shard.find(kind, id) {
+            return Ok(Some(dquot));
+        }
+        let file = self.file(kind)?;
+        if !is_mapped(journal, file, place)? {
+            return Ok(None);
+        }
+        shard.read(journal, file, kind, id).map(Some)
+    }
+
+    /// Loads the default limits of a type from the dquot of ID 0.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`find`](Self::find).
+    pub(crate) fn load_defaults(&self, journal: &Journal, kind: QuotaKind) -> Result<()> {
+        if let Some(dquot) = self.find(journal, kind, 0)? {
+            dquot.with(|fields| self.kind(kind).defaults.set(&fields.disk));
+        }
+        Ok(())
+    }
+
+    /// Allocates the block that holds the dquot of an owner, unless it is allocated.
+    ///
+    /// # Errors
+    ///
+    /// ENOSPC; the device's error; the error that stopped the log.
+    #[doc(alias = "xfs_dquot_disk_alloc")]
+    pub(crate) fn allocate(&self, journal: &Arc<Journal>, kind: QuotaKind, id: u32) -> Result<()> {
+        let (file, place) = (self.file(kind)?, DquotPlace::of(id, journal.geometry()));
+        if is_mapped(journal, file, place)? {
+            return Ok(());
+        }
+        let _growing = self.growing.lock();
+        let blocks = 1 + map_blocks(journal.geometry(), ForkKind::Data);
+        let tx = journal.begin(TransactionKind::AllocateQuota, blocks)?;
+        let is_full = tx.commit_or_cancel(|tx| {
+            tx.join(file.log_item());
+            if is_mapped(journal, file, place)? {
+                return Ok(false);
+            }
+            match add_block(tx, file, kind, place) {
+                // The search may have refilled free lists, which is committed.
+                Err(Error::Posix(PosixError::NoSpace)) => Ok(true),
+                added => added.map(|()| false),
+            }
+        })?;
+        if is_full { Err(PosixError::NoSpace.into()) } else { Ok(()) }
+    }
+}
+
+fn is_mapped(journal: &Journal, file: &LiveInode, place: DquotPlace) -> Result<bool> {
+    let mapping = file.inode().find(journal.cache(), ForkKind::Data, place.block)?;
+    Ok(matches!(mapping, Mapping::Extent(_)))
+}
+
+/// Adds a block to a quota inode, and fills it with dquots without limits and usage.
+fn add_block(
+    tx: &mut Transaction<'_>,
+    file: &LiveInode,
+    kind: QuotaKind,
+    place: DquotPlace,
+) -> Result<()> {
+    let buffer = file.grow_fork(tx, ForkKind::Data, place.block, DQUOT_BLOCK)?;
+    let first = first_id(place.block, tx.cache()).expect("the place of an ID has a first ID");
+    let (length, geometry) = (buffer.length_bytes() as usize, tx.geometry());
+    tx.change(&buffer, 0..length, |bytes| fill_block(bytes, kind, first, geometry));
+    Ok(())
+}
+
+impl QuotaLedger for QuotaEngine {
+    fn counts(&self, kind: QuotaKind) -> bool {
+        self.active().contains(kind.accounted_flag())
+    }
+
+    fn is_exempt(&self, inode: InodeNumber) -> bool {
+        let files = self.kinds.iter().filter_map(|kind| kind.file.value());
+        files.into_iter().any(|file| file.number() == inode)
+    }
+
+    fn dquot(&self, journal: &Journal, kind: QuotaKind, id: u32) -> Result<Option<Arc<Dquot>>> {
+        match self.find(journal, kind, id) {
+            Ok(Some(dquot)) => Ok(Some(dquot)),
+            // Q3 does not hold, or the block is damaged.
+            Ok(None) | Err(Error::Corrupt(_)) => {
+                let flag = kind.checked_flag(FormatVersion::V5).bits();
+                if self.damaged.fetch_or(flag.into(), Ordering::AcqRel) & u32::from(flag) == 0 {
+                    tracing::warn!(kind = kind.name(), id, "quota: a dquot is missing or damaged");
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn ensure(&self, journal: &Arc<Journal>, kind: QuotaKind, id: u32) -> Result<()> {
+        let place = DquotPlace::of(id, journal.geometry());
+        if self.shards.of(kind, place.block).lock().find(kind, id).is_some() {
+            return Ok(());
+        }
+        self.allocate(journal, kind, id)
+    }
+
+    fn give_up_damaged(&self, journal: &Arc<Journal>) -> Result<()> {
+        let damaged = QuotaFlags::from_bits_retain(self.damaged.swap(0, Ordering::AcqRel) as u16);
+        if damaged.is_empty() || journal.is_shut_down() {
+            return Ok(());
+        }
+        superblock::change_flags(journal, |flags| flags.difference(damaged))
+    }
+
+    fn adjust(&self, kind: QuotaKind, disk: &mut DquotDisk) {
+        if disk.id.get() != 0 {
+            self.kind(kind).defaults.fill(disk);
+            self.kind(kind).defaults.set_timers(disk, self.now_seconds());
+        }
+    }
+
+    fn check(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> Result<()> {
+        let is_enforced = self.active().contains(kind.enforced_flag());
+        let is_free = fields.disk.id.get() == 0 || !is_enforced;
+        if is_free || self.kind(kind).defaults.allow(fields, wanted, || self.now_seconds()) {
+            return Ok(());
+        }
+        Err(match kind {
+            QuotaKind::User | QuotaKind::Group => PosixError::QuotaExceeded,
+            QuotaKind::Project => PosixError::NoSpace,
+        }
+        .into())
+    }
+}
+
+impl core::fmt::Debug for QuotaEngine {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("QuotaEngine").field("active", &self.active()).finish_non_exhaustive()
+    }
+}

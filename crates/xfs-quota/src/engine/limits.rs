@@ -1,0 +1,154 @@
+//! Limits, default limits and timers.
+//!
+//! Owns: the rules by which usage is refused and timers run. Does **not** own: locks of dquots.
+//!
+//! A limit of 0 in a dquot stands for the default limit of its type, which the dquot of ID 0 has.
+//! The first charge writes the default limit into the dquot.
+
+use xfs_format::dquot::DquotDisk;
+use xfs_sync::{AtomicU64, Ordering, Volume};
+use xfs_trans::{DquotFields, QuotaAmount};
+use zerocopy::big_endian::{U32, U64};
+
+/// The grace period that holds if the dquot of ID 0 has none: seven days.
+#[doc(alias = "XFS_QM_BTIMELIMIT")]
+const GRACE_SECONDS: u64 = 7 * 24 * 3600;
+
+/// The default limits of one resource. They are written only when they are set.
+#[derive(Default)]
+struct DefaultLimit {
+    soft: AtomicU64<Volume>,
+    hard: AtomicU64<Volume>,
+    grace_seconds: AtomicU64<Volume>,
+}
+
+/// The default limits of one type of owner.
+#[derive(Default)]
+pub(crate) struct DefaultLimits {
+    blocks: DefaultLimit,
+    inodes: DefaultLimit,
+    realtime: DefaultLimit,
+}
+
+/// The limits of one resource in a dquot.
+#[derive(Clone, Copy)]
+struct OwnLimits {
+    soft: U64,
+    hard: U64,
+}
+
+impl DefaultLimit {
+    fn set(&self, soft: U64, hard: U64, grace_seconds: u64) {
+        self.soft.store(soft.get(), Ordering::Relaxed);
+        self.hard.store(hard.get(), Ordering::Relaxed);
+        self.grace_seconds.store(grace_seconds, Ordering::Relaxed);
+    }
+
+    fn grace_seconds(&self) -> u64 {
+        match self.grace_seconds.load(Ordering::Relaxed) {
+            0 => GRACE_SECONDS,
+            seconds => seconds,
+        }
+    }
+
+    fn or_default(own: U64, default: &AtomicU64<Volume>) -> u64 {
+        match own.get() {
+            0 => default.load(Ordering::Relaxed),
+            limit => limit,
+        }
+    }
+
+    fn fill(&self, soft: &mut U64, hard: &mut U64) {
+        *soft = Self::or_default(*soft, &self.soft).into();
+        *hard = Self::or_default(*hard, &self.hard).into();
+    }
+
+    /// Returns whether the owner may have `total` in all.
+    #[doc(alias = "xfs_dqresv_check")]
+    fn allows(&self, own: OwnLimits, total: u64, is_over_time: impl FnOnce() -> bool) -> bool {
+        let hard = Self::or_default(own.hard, &self.hard);
+        let soft = Self::or_default(own.soft, &self.soft);
+        if hard != 0 && total > hard {
+            return false;
+        }
+        soft == 0 || total <= soft || !is_over_time()
+    }
+
+    /// Returns the end of the timer, in seconds since 1970, for a resource whose timer ends at
+    /// `running`. The timer starts when the count exceeds a limit, and stops when it exceeds none. 0
+    /// stands for a timer that does not run.
+    #[doc(alias = "xfs_qm_adjust_res_timer")]
+    fn timer(&self, own: OwnLimits, count: U64, running: u64, now: u64) -> u64 {
+        let exceeds = |limit: U64| limit.get() != 0 && count.get() > limit.get();
+        match (exceeds(own.soft) || exceeds(own.hard), running) {
+            (false, _) => 0,
+            (true, 0) => now.saturating_add(self.grace_seconds()),
+            (true, running) => running,
+        }
+    }
+}
+
+/// Returns the stored form of a timer that ends at `seconds`. 0: the timer does not run.
+fn stored(disk: &DquotDisk, seconds: u64) -> U32 {
+    if seconds == 0 { U32::ZERO } else { disk.timer_of(seconds) }
+}
+
+impl DefaultLimits {
+    /// Takes the default limits over from the dquot of ID 0.
+    pub(crate) fn set(&self, disk: &DquotDisk) {
+        let grace = |timer| disk.timer_seconds(timer);
+        self.blocks.set(disk.block_soft_limit, disk.block_hard_limit, grace(disk.block_timer));
+        self.inodes.set(disk.inode_soft_limit, disk.inode_hard_limit, grace(disk.inode_timer));
+        let (soft, hard) = (disk.realtime_soft_limit, disk.realtime_hard_limit);
+        self.realtime.set(soft, hard, grace(disk.realtime_timer));
+    }
+
+    /// Gives a dquot the default limits where it has none.
+    #[doc(alias = "xfs_qm_adjust_dqlimits")]
+    pub(crate) fn fill(&self, disk: &mut DquotDisk) {
+        self.blocks.fill(&mut disk.block_soft_limit, &mut disk.block_hard_limit);
+        self.inodes.fill(&mut disk.inode_soft_limit, &mut disk.inode_hard_limit);
+        self.realtime.fill(&mut disk.realtime_soft_limit, &mut disk.realtime_hard_limit);
+    }
+
+    /// Starts and stops the timers of a dquot.
+    #[doc(alias = "xfs_qm_adjust_dqtimers")]
+    pub(crate) fn set_timers(&self, disk: &mut DquotDisk, now: u64) {
+        let blocks = OwnLimits { soft: disk.block_soft_limit, hard: disk.block_hard_limit };
+        let running = disk.timer_seconds(disk.block_timer);
+        disk.block_timer = stored(disk, self.blocks.timer(blocks, disk.blocks, running, now));
+        let inodes = OwnLimits { soft: disk.inode_soft_limit, hard: disk.inode_hard_limit };
+        let running = disk.timer_seconds(disk.inode_timer);
+        disk.inode_timer = stored(disk, self.inodes.timer(inodes, disk.inodes, running, now));
+    }
+
+    /// Returns whether the owner of a dquot may have `wanted` in addition.
+    pub(crate) fn allow(
+        &self,
+        fields: &DquotFields,
+        wanted: QuotaAmount,
+        now: impl Fn() -> u64,
+    ) -> bool {
+        let (disk, reserved) = (&fields.disk, fields.reserved);
+        let is_over = |timer: U32| {
+            let end = disk.timer_seconds(timer);
+            end != 0 && now() > end
+        };
+        let total = |count: U64, reserved: u64, wanted: u64| {
+            count.get().saturating_add(reserved).saturating_add(wanted)
+        };
+        let blocks = wanted.blocks == 0
+            || self.blocks.allows(
+                OwnLimits { soft: disk.block_soft_limit, hard: disk.block_hard_limit },
+                total(disk.blocks, reserved.blocks, wanted.blocks),
+                || is_over(disk.block_timer),
+            );
+        blocks
+            && (wanted.inodes == 0
+                || self.inodes.allows(
+                    OwnLimits { soft: disk.inode_soft_limit, hard: disk.inode_hard_limit },
+                    total(disk.inodes, reserved.inodes, wanted.inodes),
+                    || is_over(disk.inode_timer),
+                ))
+    }
+}

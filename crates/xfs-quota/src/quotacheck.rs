@@ -1,0 +1,202 @@
+//! Counting all inodes of a volume.
+//!
+//! Owns: the walk over the inodes, and setting the counts in all dquots. Does **not** own: the flags
+//! that say that counts are right.
+//!
+//! The counts are logged like all other changes of dquots, in transactions before the one that sets
+//! the flags. So when the flags are durable, the counts are too. A crash before that leaves types
+//! that are not checked, which the next mount counts again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xfs_buffer::{Error, Result};
+use xfs_format::dquot::{DquotDisk, QuotaKind, fill_block};
+use xfs_format::inode::{ForkKind, InodeCore, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{
+    BlockKind, Corruption, FileBlock, FsBlock, InodeNumber, Structure, StructureAddress,
+};
+use xfs_inode::LiveInode;
+use xfs_trans::{Dquot, Journal, QuotaAmount, QuotaLedger, QuotaOwners};
+use zerocopy::IntoBytes;
+
+use crate::engine::QuotaEngine;
+use crate::quota_file::{DquotIds, first_id, read_block};
+
+/// Number of dquots that one transaction changes: as many as its reservation has room for.
+const BATCH_DQUOTS: usize = 6;
+
+/// The usage of all owners.
+type Counts = BTreeMap<(QuotaKind, u32), QuotaAmount>;
+
+/// Counts the usage of these types over all inodes, and sets the counts in their dquots. Damaged
+/// blocks of dquots are written again, without limits.
+///
+/// # Errors
+///
+/// ENOSPC; a damaged inode or inode btree; the device's error; the error that stopped the log.
+#[doc(alias = "xfs_qm_quotacheck")]
+pub(crate) fn run(engine: &QuotaEngine, journal: &Arc<Journal>, kinds: &[QuotaKind]) -> Result<()> {
+    let _span = tracing::info_span!("quotacheck").entered();
+    let counts = count_inodes(engine, journal, kinds)?;
+    for kind in kinds {
+        rebuild_damaged(engine, journal, *kind)?;
+        engine.load_defaults(journal, *kind)?;
+    }
+    for (kind, id) in counts.keys() {
+        engine.allocate(journal, *kind, *id)?;
+    }
+    kinds.iter().try_for_each(|kind| set_counts(engine, journal, *kind, &counts))
+}
+
+fn count_inodes(engine: &QuotaEngine, journal: &Journal, kinds: &[QuotaKind]) -> Result<Counts> {
+    let (mut counts, mut scratch) = (Counts::new(), Vec::new());
+    let geometry = journal.geometry();
+    for group in geometry.groups() {
+        for chunk in xfs_alloc::inode_chunks(journal.cache(), group)? {
+            let chunk = chunk?;
+            let first = geometry.join_inode(group, chunk.start);
+            let mut index = 0;
+            while index < u64::BITS {
+                let at = InodeNumber(first.0 + u64::from(index));
+                let wanted = chunk.allocated() >> index;
+                let mut found = Ok(());
+                let count = |number, core: Result<InodeCore>| match core {
+                    Ok(core) if engine.is_exempt(number) || is_metadata(&core) => {}
+                    Ok(core) => charge(&mut counts, kinds, &core),
+                    Err(error) => found = Err(error),
+                };
+                let passed = journal.peek_cluster(at, wanted, &mut scratch, count)?;
+                found?;
+                index += passed.max(1);
+            }
+        }
+    }
+    // ID 0 always has a dquot: it holds the default limits.
+    for kind in kinds {
+        counts.entry((*kind, 0)).or_default();
+    }
+    Ok(counts)
+}
+
+fn is_metadata(core: &InodeCore) -> bool {
+    core.flags2.contains(InodeFlags2::METADATA)
+}
+
+fn charge(counts: &mut Counts, kinds: &[QuotaKind], core: &InodeCore) {
+    let owners = QuotaOwners::of(core);
+    for kind in kinds {
+        let usage = counts.entry((*kind, owners.id(*kind))).or_default();
+        usage.inodes += 1;
+        usage.blocks = usage.blocks.saturating_add(core.blocks);
+    }
+}
+
+/// Writes the damaged blocks of a quota inode again.
+fn rebuild_damaged(engine: &QuotaEngine, journal: &Arc<Journal>, kind: QuotaKind) -> Result<()> {
+    let file = engine.file(kind)?;
+    let blocks: Vec<(FileBlock, FsBlock)> = {
+        let inode = file.inode();
+        let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
+        let blocks = map.iter().flat_map(|extent| {
+            (0..u64::from(extent.length_blocks)).map(|index| {
+                (FileBlock(extent.file_block.0 + index), FsBlock(extent.start.0 + index))
+            })
+        });
+        blocks.collect()
+    };
+    for (block, start) in blocks {
+        let read = read_block(&file.inode(), journal.cache(), kind, block).map(drop);
+        match read {
+            Err(Error::Corrupt(_)) => rebuild(journal, file, kind, (block, start))?,
+            read => read?,
+        }
+    }
+    Ok(())
+}
+
+fn rebuild(
+    journal: &Arc<Journal>,
+    file: &LiveInode,
+    kind: QuotaKind,
+    (block, start): (FileBlock, FsBlock),
+) -> Result<()> {
+    let geometry = journal.geometry();
+    let place = StructureAddress::Data(file.number(), block);
+    let misplaced = || {
+        let check = xfs_format::extent::ExtentCheck::NotMapped { file_block: block };
+        Error::from(Corruption::new(Structure::Extent, place, check))
+    };
+    let first = first_id(block, journal.cache()).ok_or_else(misplaced)?;
+    let at = geometry.block_disk_addr(start).ok_or_else(misplaced)?;
+    tracing::warn!(kind = kind.name(), first, "quota: a damaged block of dquots is written again");
+    let tx = journal.begin(TransactionKind::AllocateQuota, 0)?;
+    tx.commit_or_cancel(|tx| {
+        let buffer = tx.claim(at, geometry.block_size, BlockKind::Dquots)?;
+        let length = buffer.length_bytes() as usize;
+        tx.change(&buffer, 0..length, |bytes| fill_block(bytes, kind, first, geometry));
+        Ok(())
+    })
+}
+
+/// Sets the counts of all dquots of a type, and starts the timers that follow.
+fn set_counts(
+    engine: &QuotaEngine,
+    journal: &Arc<Journal>,
+    kind: QuotaKind,
+    counts: &Counts,
+) -> Result<()> {
+    let ids = DquotIds::of(&engine.file(kind)?.inode(), journal.cache())?;
+    let mut batch: Vec<(Arc<Dquot>, DquotDisk)> = Vec::new();
+    for id in ids {
+        let Some(dquot) = engine.find(journal, kind, id)? else { continue };
+        let before = dquot.with(|fields| fields.disk);
+        let usage = counts.get(&(kind, id));
+        let mut after = reset(&before, journal, kind);
+        let QuotaAmount { blocks, inodes } = usage.copied().unwrap_or_default();
+        (after.blocks, after.inodes) = (blocks.into(), inodes.into());
+        if usage.is_some() {
+            engine.adjust(kind, &mut after);
+        }
+        if after.fields() != before.fields() {
+            batch.push((dquot, after));
+        }
+        if batch.len() == BATCH_DQUOTS {
+            write_batch(journal, &mut batch)?;
+        }
+    }
+    write_batch(journal, &mut batch)
+}
+
+/// Returns a dquot with its limits and without usage. Timers stop, except for ID 0, whose timers are
+/// grace periods.
+#[doc(alias = "xfs_qm_reset_dqcounts")]
+fn reset(before: &DquotDisk, journal: &Journal, kind: QuotaKind) -> DquotDisk {
+    let id = before.id.get();
+    let empty = DquotDisk::unused(kind, id, journal.geometry());
+    let mut after = *before;
+    (after.blocks, after.inodes, after.realtime_blocks) = Default::default();
+    if id != 0 {
+        (after.block_timer, after.inode_timer, after.realtime_timer) = Default::default();
+        (after.block_warnings, after.inode_warnings) = Default::default();
+        after.realtime_warnings = Default::default();
+        after.kind = empty.kind;
+    }
+    after
+}
+
+fn write_batch(journal: &Arc<Journal>, batch: &mut Vec<(Arc<Dquot>, DquotDisk)>) -> Result<()> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let tx = journal.begin(TransactionKind::ChangeInode, 0)?;
+    tx.commit_or_cancel(|tx| {
+        for (dquot, after) in batch.drain(..) {
+            tx.change_dquot(&dquot, |disk| {
+                disk.as_mut_bytes().copy_from_slice(after.as_bytes());
+            });
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,286 @@
+//! The log item of a dquot.
+//!
+//! Owns: the fields of a dquot in memory, its latch, the space that is reserved but not counted yet,
+//! how the dquot is logged, and writing a block of dquots in place (to its home location on disk).
+//! Does **not** own: where a dquot is found, limits and timers ([`QuotaLedger`](crate::QuotaLedger)).
+//!
+//! ```text
+//!             count, set               commit               checkpoint durable
+//!   in place ───────────────► changed ─────────► pinned ──────────────────────► in the AIL
+//!      ▲                                                                           │ push
+//!      └──────────────────── written, with all dquots of its block ◄───────────────┘
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** The fields change only under the exclusive latch, which the transaction holds until the
+//!   change is in the log. So each log entry holds exactly the changes of the commits before it.
+//! - **I2** A log entry holds all fields. So the newest entry brings the dquot on disk up to date.
+//! - **I3** A dquot is written in place unpinned and with its latch shared. Its fields are then those
+//!   that the durable log holds.
+//!
+//! Lock order: the latch of the buffer, then latches of dquots, by trying. Transactions acquire the
+//! latches of dquots last of all latches, in the order of type and ID. `fields` is a leaf lock.
+
+use std::sync::{Arc, Weak};
+
+use xfs_buffer::Buffer;
+use xfs_format::dquot::{self, DquotDisk, DquotPlace, QuotaKind, dquot_at};
+use xfs_format::log_item::{DquotFormat, HostOrder};
+use xfs_format::{BlockKind, Corruption, Lsn, StructureAddress};
+use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
+use xfs_sync::{AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering};
+
+use crate::buffer_item::BufferItem;
+use crate::journal::Journal;
+
+/// An amount of space that is charged to an owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaAmount {
+    /// Number of blocks.
+    pub blocks: u64,
+    /// Number of inodes.
+    pub inodes: u64,
+}
+
+/// The values of a dquot in memory.
+#[derive(Clone, Debug)]
+pub struct DquotFields {
+    /// The dquot in its disk form. Checksum, LSN and UUID have no meaning here.
+    pub disk: DquotDisk,
+    /// Space that is reserved for changes in progress and not counted yet.
+    pub reserved: QuotaAmount,
+}
+
+/// A dquot in memory, with its latch: the log item of the usage and limits of one owner.
+#[doc(alias = "xfs_dquot")]
+pub struct Dquot {
+    kind: QuotaKind,
+    id: u32,
+    place: DquotPlace,
+    block: Arc<DquotBlock>,
+    latch: Latch<Object>,
+    fields: Mutex<DquotFields, Object>,
+    pins: AtomicU32<Object>,
+    /// Whether a checkpoint that held the dquot was lost, or a transaction that had changed the
+    /// dquot was cancelled.
+    lost: AtomicBool<Object>,
+    state: ItemState,
+}
+
+/// A block of dquots in memory. Every dquot holds its block.
+pub struct DquotBlock {
+    buffer: Buffer,
+    item: Arc<BufferItem>,
+    /// The dquots of the block that are in memory.
+    dquots: Mutex<Vec<Weak<Dquot>>, Object>,
+}
+
+impl DquotBlock {
+    /// Makes the block of a buffer with dquots. The caller makes one for each buffer.
+    #[must_use]
+    pub fn new(journal: &Journal, buffer: Buffer) -> Arc<Self> {
+        assert!(buffer.kind() == BlockKind::Dquots, "a block of dquots has dquots");
+        let item = BufferItem::of(journal.context(), &buffer);
+        Arc::new(Self { buffer, item, dquots: Mutex::new(Vec::new()) })
+    }
+
+    /// Writes the block to its home location because the AIL pushes one of its dquots. Waits for no
+    /// lock.
+    fn push(&self, in_place: &mut InPlace) -> Pushed {
+        if !self.buffer.try_latch() {
+            return Pushed::Locked;
+        }
+        let pushed = self.write(in_place);
+        self.buffer.unlatch();
+        pushed
+    }
+
+    /// Writes the block. The caller holds the latch of its buffer.
+    fn write(&self, in_place: &mut InPlace) -> Pushed {
+        // A newly allocated block must be durable in the log before anything is written there.
+        if self.item.is_pinned() || self.item.is_stale() {
+            return Pushed::Pinned;
+        }
+        let Some(cache) = self.item.context().cache() else { return Pushed::Locked };
+        let dquots: Vec<_> = self.dquots.lock().iter().filter_map(Weak::upgrade).collect();
+        let flushed: Vec<(Arc<Dquot>, Lsn)> = {
+            let mut bytes = self.buffer.bytes_mut();
+            let flush = |dquot: Arc<Dquot>| dquot.flush_into(&mut bytes).map(|lsn| (dquot, lsn));
+            dquots.into_iter().filter_map(flush).collect()
+        };
+        let newest = flushed.iter().map(|(_, lsn)| *lsn).chain(self.item.state_lsn()).max();
+        let Some(newest) = newest else { return Pushed::Locked };
+        if cache.write(&self.buffer, newest).is_err() {
+            return Pushed::Failed;
+        }
+        for (dquot, lsn) in &flushed {
+            in_place.note(&dquot.state, *lsn);
+        }
+        if let Some(lsn) = self.item.note_written() {
+            in_place.note(self.item.state(), lsn);
+        }
+        Pushed::Started
+    }
+}
+
+impl Dquot {
+    /// Reads the dquot of an owner from its block. The caller ensures that no other dquot of this
+    /// owner is in memory.
+    ///
+    /// # Errors
+    ///
+    /// The check of the dquot that failed.
+    pub fn read(
+        kind: QuotaKind,
+        id: u32,
+        block: &Arc<DquotBlock>,
+    ) -> Result<Arc<Self>, Corruption> {
+        let place = DquotPlace::of(id, block.item.context().geometry());
+        let disk = {
+            let bytes = block.buffer.bytes();
+            *dquot_at(&bytes, place.index).expect("a verified block has its dquots")
+        };
+        disk.verify_owner(kind, id).map_err(|check| {
+            let at = StructureAddress::Disk(block.buffer.at());
+            Corruption::new(BlockKind::Dquots.structure(), at, check)
+        })?;
+        let dquot = Arc::new(Self {
+            kind,
+            id,
+            place,
+            block: Arc::clone(block),
+            latch: Latch::new(),
+            fields: Mutex::new(DquotFields { disk, reserved: QuotaAmount::default() }),
+            pins: AtomicU32::new(0),
+            lost: AtomicBool::new(false),
+            state: ItemState::new(),
+        });
+        let mut listed = block.dquots.lock();
+        listed.retain(|dquot| dquot.strong_count() > 0);
+        listed.push(Arc::downgrade(&dquot));
+        drop(listed);
+        Ok(dquot)
+    }
+
+    /// Returns the type of owner.
+    #[must_use]
+    pub const fn kind(&self) -> QuotaKind {
+        self.kind
+    }
+
+    /// Returns the ID of the owner.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Calls `show` with the current values.
+    pub fn with<R>(&self, show: impl FnOnce(&DquotFields) -> R) -> R {
+        show(&self.fields.lock())
+    }
+
+    /// Changes the reserved space. The disk form must stay as it is.
+    pub fn with_reserved<R>(&self, change: impl FnOnce(&mut DquotFields) -> R) -> R {
+        change(&mut self.fields.lock())
+    }
+
+    /// Returns whether the dquot in memory holds nothing that the disk does not hold: it may be
+    /// dropped and read again.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        let is_idle = self.fields.lock().reserved == QuotaAmount::default();
+        is_idle && !self.is_pinned() && self.state.lsn().is_none()
+    }
+
+    pub(crate) fn lock(&self) {
+        self.latch.lock_exclusive();
+    }
+
+    pub(crate) fn unlock(&self) {
+        self.latch.unlock_exclusive();
+    }
+
+    /// Changes the values. The caller holds the latch exclusively, and logs the dquot (I1).
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut DquotFields) -> R) -> R {
+        assert!(self.latch.is_locked_exclusive(), "a dquot is changed under its latch (I1)");
+        change(&mut self.fields.lock())
+    }
+
+    fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::Acquire) > 0 || self.lost.load(Ordering::Acquire)
+    }
+
+    /// Copies the dquot into the bytes of its block, and returns the LSN that the dquot has in the
+    /// AIL. Returns `None`, and copies nothing, if the dquot is not in the AIL, if a change of it is
+    /// not durable, or if another thread holds its latch.
+    fn flush_into(&self, block: &mut [u8]) -> Option<Lsn> {
+        if !self.latch.try_lock_shared() {
+            return None;
+        }
+        // I3.
+        let lsn = if self.is_pinned() { None } else { self.state.lsn() };
+        if let Some(lsn) = lsn {
+            let fields = self.fields.lock();
+            dquot::write_in_place(block, self.place.index, fields.disk.fields(), lsn);
+        }
+        self.latch.unlock_shared();
+        lsn
+    }
+}
+
+impl LogItem for Dquot {
+    fn state(&self) -> &ItemState {
+        &self.state
+    }
+
+    fn format(&self, regions: &mut RegionWriter<'_>) {
+        let format = DquotFormat {
+            id: self.id,
+            at: self.block.buffer.at(),
+            blocks: 1,
+            offset_bytes: self.place.offset_bytes() as u32,
+        };
+        regions.region(&format.encode(HostOrder::NATIVE));
+        // I2.
+        regions.region(self.fields.lock().disk.fields());
+    }
+
+    fn pin(&self) {
+        self.pins.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn unpin(&self, end: CheckpointEnd) {
+        if end == CheckpointEnd::Aborted {
+            self.lost.store(true, Ordering::Release);
+        }
+        let before = self.pins.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "an unpinned dquot is unpinned");
+    }
+
+    fn push(&self, in_place: &mut InPlace) -> Pushed {
+        if self.is_pinned() {
+            return Pushed::Pinned;
+        }
+        if self.state.lsn().is_none() {
+            // The push has already written the whole block for another of its dquots.
+            return Pushed::Done;
+        }
+        self.block.push(in_place)
+    }
+
+    /// Prevents the dquot from being written, because the log is shut down, or because the dquot
+    /// holds a change of a cancelled transaction.
+    fn abandon(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+}
+
+impl core::fmt::Debug for Dquot {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Dquot")
+            .field("kind", &self.kind)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,32 @@
+//! Quota in operations: the dquots of new owners, and refusals.
+//!
+//! Owns: which owners an operation may give to an inode, and what is tried after a refusal. Does
+//! **not** own: counting, which every transaction does by itself (`xfs-trans`), or limits
+//! (`xfs-quota`).
+
+use xfs_buffer::Result;
+use xfs_format::dquot::QuotaKind;
+
+use crate::mount::Mount;
+
+impl Mount {
+    /// Allocates the dquots of owners that an operation gives to an inode (Q3 in
+    /// docs/internals/quota.md). The caller holds no latch. `None`: the inode keeps its owner, or
+    /// gets that of its directory, which has a dquot.
+    pub(crate) fn ensure_owners(
+        &self,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        project: Option<u32>,
+    ) -> Result<()> {
+        let Some(ledger) = self.journal.ledger() else { return Ok(()) };
+        let owners =
+            [(QuotaKind::User, uid), (QuotaKind::Group, gid), (QuotaKind::Project, project)];
+        for (kind, id) in owners {
+            if let Some(id) = id.filter(|_| ledger.counts(kind)) {
+                self.with_room(|| ledger.ensure(&self.journal, kind, id))?;
+            }
+        }
+        Ok(())
+    }
+}
