@@ -249,6 +249,14 @@ impl QuotaLedger for QuotaEngine {
         }
         .into())
     }
+
+    fn ahead(&self, kind: QuotaKind, fields: &DquotFields, wanted: u64) -> u64 {
+        let is_enforced = self.active().contains(kind.enforced_flag());
+        if fields.disk.id.get() == 0 || !is_enforced {
+            return wanted;
+        }
+        self.kind(kind).defaults.blocks_ahead(fields, wanted)
+    }
 }
 
 impl core::fmt::Debug for QuotaEngine {

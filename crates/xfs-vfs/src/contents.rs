@@ -41,7 +41,7 @@ use xfs_format::{FileBlock, Geometry};
 use xfs_inode::{BlockRange, Inode, WriteOptions, map_blocks_at_worst};
 use xfs_locks::{Breaker, OpenMode};
 use xfs_sync::{RwLockReadGuard, RwLockWriteGuard};
-use xfs_trans::BlockReservation;
+use xfs_trans::{BlockReservation, QuotaReservation};
 
 use crate::inode_flags::check_writable_from;
 use crate::kind::CachedInode;
@@ -329,6 +329,7 @@ impl<'a> OpenContents<'a> {
                 counted: self.geometry().file_block(at),
                 needed_blocks: 0,
                 reservation: BlockReservation::default(),
+                quota: QuotaReservation::default(),
                 claimed_bytes: 0,
                 begun: self.mount.flusher.passes(),
             })
@@ -373,6 +374,10 @@ impl<'a> OpenContents<'a> {
         let needed = buffered.needed_blocks + self.entry.live().blocks_to_write(journal, new)?;
         let all = needed + map_blocks_at_worst(self.geometry(), needed);
         let missing = all.saturating_sub(buffered.reservation.blocks());
+        let live = self.entry.live();
+        let gained = needed - buffered.needed_blocks;
+        let quota = self.mount.with_room(|| live.quota_for(journal, gained))?;
+        buffered.quota.add(quota);
         buffered.reservation.add(self.mount.with_room(|| journal.reserve_blocks(missing))?);
         (buffered.counted, buffered.needed_blocks) = (until, needed);
         Ok(())
@@ -400,8 +405,9 @@ impl<'a> OpenContents<'a> {
     /// of the buffer, so that the caller can use it again.
     fn flush(&self, state: &mut ContentsState, ahead_blocks: u64) -> Result<Vec<u8>> {
         let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
-        let Buffered { offset, mut bytes, now, reservation, claimed_bytes, .. } = *buffered;
-        let options = WriteOptions { now, reservation, ahead_blocks };
+        let Buffered { offset, mut bytes, now, reservation, claimed_bytes, quota, .. } = *buffered;
+        let quota = Some(quota);
+        let options = WriteOptions { now, reservation, ahead_blocks, quota };
         let shown_blocks = self.blocks() + buffered.needed_blocks;
         let written = self.entry.live().write_with(&self.mount.journal, offset, &bytes, options);
         let flushed = match written {
@@ -457,7 +463,8 @@ impl<'a> OpenContents<'a> {
         let free = self.mount.free_blocks();
         let percent = free.saturating_mul(100) / self.geometry().data_blocks.max(1);
         let shift = if percent < 5 { 2 * (6 - percent as u32) } else { 0 };
-        (power.min(MAX_EXTENT_BLOCKS.into()) >> shift).min(free / 16)
+        let ahead = (power.min(MAX_EXTENT_BLOCKS.into()) >> shift).min(free / 16);
+        live.blocks_ahead(&self.mount.journal, ahead)
     }
 
     fn take_failure(&self) -> Result<()> {

@@ -158,11 +158,13 @@ impl Mount {
         }
     }
 
-    /// Runs `act`. If `act` fails for lack of space, frees the inodes that wait for inactivation
+    /// Runs `act`. If `act` fails for lack of space or quota, frees the inodes that wait for inactivation
     /// and the preallocated blocks of files, and runs `act` again.
     pub fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
         match act() {
-            Err(Error::Posix(PosixError::NoSpace)) if !self.journal.is_shut_down() => {
+            Err(Error::Posix(PosixError::NoSpace | PosixError::QuotaExceeded))
+                if !self.journal.is_shut_down() =>
+            {
                 self.inode_cache.drain();
                 self.for_unsettled(|entry| self.contents(entry).give_back());
                 act()

@@ -10,6 +10,15 @@ use xfs_format::dquot::QuotaKind;
 use crate::mount::Mount;
 
 impl Mount {
+    /// Runs `act`, whose transactions reserve quota. If `act` fails for lack of space or quota on a
+    /// volume that counts usage, frees preallocated blocks of files and runs `act` again.
+    pub(crate) fn with_quota_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
+        match self.journal.ledger() {
+            Some(_) => self.with_room(act),
+            None => act(),
+        }
+    }
+
     /// Allocates the dquots of owners that an operation gives to an inode (Q3 in
     /// docs/internals/quota.md). The caller holds no latch. `None`: the inode keeps its owner, or
     /// gets that of its directory, which has a dquot.

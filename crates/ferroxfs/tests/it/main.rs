@@ -34,6 +34,7 @@ mod permissions;
 mod privileges;
 mod quota;
 mod quota_counts;
+mod quota_limits;
 mod realtime;
 mod reproducible;
 mod small_log;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::inode::{ForkKind, InodeFlags};
 use xfs_format::timestamp::Timestamp;
-use xfs_trans::{BlockReservation, Journal};
+use xfs_trans::{BlockReservation, Journal, QuotaReservation};
 
 use super::LiveInode;
 use super::file_range::{FileRange, RangeEdges};
@@ -54,6 +54,7 @@ impl LiveInode {
         let reservation = self.reserve_holes(journal, blocks)?;
         let mut writer =
             self.writer(journal, WriteOptions { reservation, ..WriteOptions::at(now) });
+        writer.accept(self.quota_for_holes(journal, blocks)?);
         let size = self.inode().core().size;
         if keep_size == KeepSize::No && range.end > size {
             self.zero_written(journal, size, range.end, now)?;
@@ -88,6 +89,16 @@ impl LiveInode {
         let overhead = map_blocks(journal.geometry(), ForkKind::Data);
         let lengths = holes.iter().map(|hole| hole.length_blocks);
         journal.reserve_blocks(lengths.fold(overhead, u64::saturating_add))
+    }
+
+    /// Reserves quota for every hole of a range, so that a refusal comes before any allocation.
+    fn quota_for_holes(
+        &self,
+        journal: &Arc<Journal>,
+        range: BlockRange,
+    ) -> Result<QuotaReservation> {
+        let lengths = self.holes(journal, range)?.into_iter().map(|hole| hole.length_blocks);
+        self.quota_for(journal, lengths.fold(0, u64::saturating_add))
     }
 
     /// Returns the holes in a range.

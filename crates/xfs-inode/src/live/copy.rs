@@ -16,7 +16,7 @@ use xfs_format::FileBlock;
 use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
-use xfs_trans::Journal;
+use xfs_trans::{Journal, QuotaReservation};
 
 use super::LiveInode;
 use super::data::{self, FileBytes, clip};
@@ -136,6 +136,9 @@ impl Writer<'_> {
         let (live, journal) = (self.live, self.journal);
         let overhead = map_blocks(journal.geometry(), ForkKind::Data);
         let mut wanted = old.length_blocks;
+        let share = self.quota_share(wanted.into());
+        self.staged_quota = QuotaReservation::default();
+        self.staged_quota = live.quota_for_share(journal, share)?;
         loop {
             let blocks = u64::from(wanted) + overhead;
             let staged =

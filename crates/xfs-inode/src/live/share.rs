@@ -19,7 +19,7 @@ use xfs_format::inode::{ForkKind, InodeCore, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, RoCompatFeatures};
-use xfs_trans::{Journal, Transaction};
+use xfs_trans::{Journal, QuotaAmount, QuotaOwners, Transaction};
 
 use super::LiveInode;
 use super::copy::blocks;
@@ -201,6 +201,10 @@ impl LiveInode {
         with_transaction(journal, TransactionKind::Write, reserved, |tx| {
             self.find_joined(tx, ForkKind::Data, new.file_block)?;
             self.check_growth(ForkKind::Data, 2)?;
+            let old_blocks = old.map_or(0, |old| old.length_blocks);
+            let gained = u64::from(new.length_blocks.saturating_sub(old_blocks));
+            let owners = QuotaOwners::of(self.inode().core());
+            tx.reserve_quota(owners, QuotaAmount { blocks: gained, inodes: 0 })?;
             if let Some(old) = old {
                 defer_map_work(tx, MapWork::unmap(self, ForkKind::Data, &old));
                 defer_unshare(tx, blocks(&old));

@@ -26,7 +26,9 @@ use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
-use xfs_trans::{BlockReservation, Journal, Transaction};
+use xfs_trans::{
+    BlockReservation, Journal, QuotaAmount, QuotaOwners, QuotaReservation, Transaction,
+};
 
 use super::data::{self, FileBytes, clip};
 use super::map::{MapRequest, map_blocks};
@@ -55,6 +57,9 @@ pub struct WriteOptions {
     /// Number of blocks to allocate past the written range, because more data will be written there
     /// soon. They are allocated only at the end of the file, and only if there is room.
     pub ahead_blocks: u64,
+    /// Quota that was reserved when the bytes were accepted. `None`: the bytes were not accepted
+    /// yet, so the write may be refused.
+    pub quota: Option<QuotaReservation>,
 }
 
 impl WriteOptions {
@@ -62,7 +67,7 @@ impl WriteOptions {
     /// past the written range are allocated.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
-        Self { now, reservation: BlockReservation::default(), ahead_blocks: 0 }
+        Self { now, reservation: BlockReservation::default(), ahead_blocks: 0, quota: None }
     }
 }
 
@@ -88,6 +93,17 @@ pub(super) struct Writer<'a> {
     pub(super) now: Timestamp,
     pub(super) reservation: BlockReservation,
     ahead_blocks: u64,
+    quota: Option<QuotaReservation>,
+    /// Quota that is reserved for copies of shared blocks, until the write ends. The file is not
+    /// charged for a copy before it gives up the shared blocks.
+    pub(super) staged_quota: QuotaReservation,
+}
+
+/// The quota of one allocation: the part that was reserved when the bytes were accepted, and the
+/// number of blocks that the transaction must reserve.
+pub(super) struct QuotaShare {
+    accepted: QuotaReservation,
+    missing_blocks: u64,
 }
 
 impl Drop for Writer<'_> {
@@ -137,7 +153,11 @@ impl LiveInode {
         let mut rest = FileBytes { offset, bytes };
         while !rest.bytes.is_empty() {
             let written = match writer.write(rest, SizeRule::Grows) {
-                Err(Error::Posix(PosixError::NoSpace)) if rest.offset != offset => break,
+                Err(Error::Posix(PosixError::NoSpace | PosixError::QuotaExceeded))
+                    if rest.offset != offset =>
+                {
+                    break;
+                }
                 written => written?,
             };
             rest = FileBytes {
@@ -163,9 +183,10 @@ impl LiveInode {
     pub(super) fn writer<'a>(
         self: &'a Arc<Self>,
         journal: &'a Arc<Journal>,
-        WriteOptions { now, reservation, ahead_blocks }: WriteOptions,
+        WriteOptions { now, reservation, ahead_blocks, quota }: WriteOptions,
     ) -> Writer<'a> {
-        Writer { live: self, journal, now, reservation, ahead_blocks }
+        let staged_quota = QuotaReservation::default();
+        Writer { live: self, journal, now, reservation, ahead_blocks, quota, staged_quota }
     }
 
     /// Checks that a write of `length` bytes at `offset` is possible on this file at all.
@@ -200,6 +221,56 @@ impl LiveInode {
             next = end;
         }
         Ok(blocks)
+    }
+
+    /// Reserves quota for an allocation of this transaction. Joins the inode, so that its owners
+    /// stay.
+    fn reserve_quota(&self, tx: &mut Transaction<'_>, share: QuotaShare) -> Result<()> {
+        if !tx.counts_quota() {
+            return Ok(());
+        }
+        tx.join(&self.log_item);
+        let QuotaShare { accepted, missing_blocks } = share;
+        tx.use_reservation(accepted);
+        let owners = QuotaOwners::of(self.inode().core());
+        tx.reserve_quota(owners, QuotaAmount { blocks: missing_blocks, inodes: 0 })
+    }
+
+    /// Returns how many of `wanted` blocks the file may get ahead of its need. Near a limit of quota
+    /// they are fewer.
+    #[must_use]
+    pub fn blocks_ahead(&self, journal: &Journal, wanted: u64) -> u64 {
+        if wanted == 0 || journal.ledger().is_none() {
+            return wanted;
+        }
+        let owners = QuotaOwners::of(self.inode().core());
+        // The allocation reports the error.
+        QuotaReservation::blocks_ahead(journal, owners, wanted).unwrap_or(0)
+    }
+
+    /// Reserves quota for `blocks` blocks of this file, on a volume that counts usage.
+    ///
+    /// # Errors
+    ///
+    /// EDQUOT, or for a project ENOSPC.
+    pub fn quota_for(&self, journal: &Journal, blocks: u64) -> Result<QuotaReservation> {
+        if journal.ledger().is_none() {
+            return Ok(QuotaReservation::default());
+        }
+        let owners = QuotaOwners::of(self.inode().core());
+        QuotaReservation::take(journal, owners, QuotaAmount { blocks, inodes: 0 })
+    }
+
+    /// Reserves quota for a copy of shared blocks, until the returned value is dropped.
+    pub(super) fn quota_for_share(
+        &self,
+        journal: &Journal,
+        share: QuotaShare,
+    ) -> Result<QuotaReservation> {
+        match share.missing_blocks {
+            0 => Ok(share.accepted),
+            blocks => self.quota_for(journal, blocks),
+        }
     }
 
     /// Updates the times and the size after the contents have changed. If `end` is given, the file
@@ -256,6 +327,22 @@ impl Writer<'_> {
         Ok(piece.bytes.len())
     }
 
+    /// Makes the writer use quota that was reserved for everything that it allocates. From now on it
+    /// is not refused by quota.
+    pub(super) fn accept(&mut self, quota: QuotaReservation) {
+        self.quota = Some(quota);
+    }
+
+    /// Takes the quota of an allocation of `blocks` blocks from that which was reserved when the
+    /// bytes were accepted. Bytes that were accepted are not refused any more, even if more blocks
+    /// are allocated than were expected.
+    pub(super) fn quota_share(&mut self, blocks: u64) -> QuotaShare {
+        match &mut self.quota {
+            Some(quota) => QuotaShare { accepted: quota.draw(blocks), missing_blocks: 0 },
+            None => QuotaShare { accepted: QuotaReservation::default(), missing_blocks: blocks },
+        }
+    }
+
     fn find(&self, block: FileBlock) -> Result<Mapping> {
         self.live.inode().find(self.journal.cache(), ForkKind::Data, block)
     }
@@ -293,9 +380,11 @@ impl Writer<'_> {
     fn write_small(&mut self, hole: BlockRange, piece: FileBytes<'_>) -> Result<usize> {
         let (live, now) = (self.live, self.now);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
+        let share = self.quota_share(hole.length_blocks);
         let reservation = &mut self.reservation;
         let (written, length) =
             with_allocation_transaction(self.journal, blocks, reservation, |tx| {
+                live.reserve_quota(tx, share)?;
                 MapCounts::of(tx.journal()).note(MapUse::Write);
                 let extent = live.take_space(tx, ForkKind::Data, hole)?;
                 let piece = clip(piece, &extent, tx.geometry());
@@ -318,12 +407,20 @@ impl Writer<'_> {
         let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
         loop {
             let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
+            let share = self.quota_share(range.length_blocks);
             let (blocks, reservation) = (range.length_blocks + overhead, &mut self.reservation);
             let mapped = with_allocation_transaction(self.journal, blocks, reservation, |tx| {
+                self.live.reserve_quota(tx, share)?;
                 self.live.map(tx, &request)
             });
             range = match mapped {
                 // A nearly full volume may have room for the wanted range, or for half of it.
+                // A refusal by quota gives up only what was not asked for.
+                Err(Error::Posix(PosixError::QuotaExceeded))
+                    if range.length_blocks > wanted.length_blocks =>
+                {
+                    wanted
+                }
                 Err(Error::Posix(PosixError::NoSpace))
                     if range.length_blocks > 1 && !self.journal.is_shut_down() =>
                 {

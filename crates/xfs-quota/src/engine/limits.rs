@@ -122,6 +122,26 @@ impl DefaultLimits {
         disk.inode_timer = stored(disk, self.inodes.timer(inodes, disk.inodes, running, now));
     }
 
+    /// Returns how many of `wanted` blocks the owner of a dquot may get ahead of its need. From the
+    /// soft limit, or 95 % of the hard limit, on, it gets a part of what is left below the hard
+    /// limit.
+    pub(crate) fn blocks_ahead(&self, fields: &DquotFields, wanted: u64) -> u64 {
+        let hard = DefaultLimit::or_default(fields.disk.block_hard_limit, &self.blocks.hard);
+        let soft = DefaultLimit::or_default(fields.disk.block_soft_limit, &self.blocks.soft);
+        if hard == 0 {
+            return wanted;
+        }
+        let percent = |part: u64| hard / 100 * part;
+        let used = fields.disk.blocks.get().saturating_add(fields.reserved.blocks);
+        let low_mark = if soft == 0 { percent(95) } else { soft };
+        if used.saturating_add(wanted) < low_mark {
+            return wanted;
+        }
+        let left = hard.saturating_sub(used);
+        let steps = [5, 3, 1].into_iter().filter(|part| left < percent(*part)).count();
+        wanted.min(left >> (2 * steps))
+    }
+
     /// Returns whether the owner of a dquot may have `wanted` in addition.
     pub(crate) fn allow(
         &self,
@@ -152,3 +172,6 @@ impl DefaultLimits {
                 ))
     }
 }
+
+#[cfg(test)]
+mod tests;

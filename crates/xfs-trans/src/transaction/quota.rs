@@ -71,6 +71,11 @@ pub trait QuotaLedger: Send + Sync {
     /// [`PosixError::QuotaExceeded`](xfs_buffer::PosixError::QuotaExceeded) for a user or group, and
     /// [`PosixError::NoSpace`](xfs_buffer::PosixError::NoSpace) for a project.
     fn check(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> Result<()>;
+
+    /// Returns how many blocks an owner may get ahead of its need, of `wanted` blocks: fewer near a
+    /// limit, so that preallocation does not use up what other files need.
+    #[doc(alias = "xfs_quota_calc_throttle")]
+    fn ahead(&self, kind: QuotaKind, fields: &DquotFields, wanted: u64) -> u64;
 }
 
 /// The ledger of a volume; not set while the volume counts nothing.
@@ -159,41 +164,14 @@ impl DquotDeltas {
     }
 }
 
-/// Space of an owner that a transaction has reserved and not used yet.
-struct ReservedQuota {
-    dquot: Arc<Dquot>,
-    left: QuotaAmount,
-}
-
 /// The quota of a transaction: its reservations, and the dquots that its commit holds latched.
 #[derive(Default)]
 pub(super) struct TransactionQuota {
-    reserved: Vec<ReservedQuota>,
+    reserved: QuotaReservation,
     latched: Vec<Arc<Dquot>>,
 }
 
 impl TransactionQuota {
-    /// Returns all unused reservations.
-    fn release(&mut self) {
-        for reserved in self.reserved.drain(..) {
-            release(&reserved.dquot, reserved.left);
-        }
-    }
-
-    /// Takes `amount` from the reservation of a dquot, as far as it reaches: from now on the count
-    /// includes it.
-    fn use_up(&mut self, dquot: &Arc<Dquot>, amount: QuotaAmount) -> QuotaAmount {
-        let mut used = QuotaAmount::default();
-        for reserved in self.reserved.iter_mut().filter(|one| Arc::ptr_eq(&one.dquot, dquot)) {
-            let blocks = reserved.left.blocks.min(amount.blocks - used.blocks);
-            let inodes = reserved.left.inodes.min(amount.inodes - used.inodes);
-            reserved.left.blocks -= blocks;
-            reserved.left.inodes -= inodes;
-            (used.blocks, used.inodes) = (used.blocks + blocks, used.inodes + inodes);
-        }
-        used
-    }
-
     /// Unlatches the dquots of a step that is committed.
     pub(super) fn end_step(&mut self) {
         self.latched.drain(..).for_each(|dquot| dquot.unlock());
@@ -202,7 +180,7 @@ impl TransactionQuota {
     /// Ends the transaction.
     pub(super) fn end(&mut self) {
         self.end_step();
-        self.release();
+        self.reserved = QuotaReservation::default();
     }
 
     /// Prevents the changes of a step that is not committed from being written in place.
@@ -250,17 +228,32 @@ impl Transaction<'_> {
     #[doc(alias = "xfs_trans_reserve_quota")]
     pub fn reserve_quota(&mut self, owners: QuotaOwners, wanted: QuotaAmount) -> Result<()> {
         if self.counts_quota() {
-            let reserved = QuotaReservation::take(self.journal, owners, wanted)?;
-            self.use_reservation(reserved);
+            self.use_reservation(QuotaReservation::take(self.journal, owners, wanted)?);
         }
         Ok(())
     }
 
+    /// Reserves space for one owner as [`reserve_quota`](Self::reserve_quota) does for all owners
+    /// of an inode.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`reserve_quota`](Self::reserve_quota).
+    pub fn reserve_quota_of(
+        &mut self,
+        kind: QuotaKind,
+        id: u32,
+        wanted: QuotaAmount,
+    ) -> Result<()> {
+        let mut taken = QuotaReservation::default();
+        taken.reserve(self.journal, kind, id, wanted)?;
+        self.use_reservation(taken);
+        Ok(())
+    }
+
     /// Makes a reservation of quota part of this transaction, whose commits use it.
-    pub fn use_reservation(&mut self, mut reservation: QuotaReservation) {
-        let left = reservation.amount;
-        let dquots = reservation.dquots.drain(..);
-        self.quota.reserved.extend(dquots.map(|dquot| ReservedQuota { dquot, left }));
+    pub fn use_reservation(&mut self, reservation: QuotaReservation) {
+        self.quota.reserved.add(reservation);
     }
 
     /// Counts the changes of the inodes of this step in their dquots. Latches these dquots and adds
@@ -283,7 +276,7 @@ impl Transaction<'_> {
                 blocks: u64::try_from(delta.blocks).unwrap_or(0),
                 inodes: u64::try_from(delta.inodes).unwrap_or(0),
             };
-            let used = self.quota.use_up(&dquot, gained);
+            let used = self.quota.reserved.use_up(&dquot, gained);
             dquot.change(|fields| {
                 fields.reserved.blocks = minus(fields.reserved.blocks, used.blocks);
                 fields.reserved.inodes = minus(fields.reserved.inodes, used.inodes);
@@ -311,66 +304,112 @@ fn count(disk: &mut DquotDisk, delta: &DquotDelta) {
     disk.inodes = disk.inodes.get().saturating_add_signed(delta.inodes).into();
 }
 
-/// Space that is reserved for all owners of an inode. Dropping it releases the space.
+/// Space that is reserved for owners. Dropping it releases the space.
 #[derive(Debug, Default)]
 #[must_use = "a reservation that is dropped is released"]
 pub struct QuotaReservation {
-    dquots: Vec<Arc<Dquot>>,
-    amount: QuotaAmount,
+    parts: Vec<ReservedQuota>,
+}
+
+/// Space that is reserved for one owner.
+#[derive(Debug)]
+struct ReservedQuota {
+    dquot: Arc<Dquot>,
+    left: QuotaAmount,
 }
 
 impl Drop for QuotaReservation {
     fn drop(&mut self) {
-        self.dquots.drain(..).for_each(|dquot| release(&dquot, self.amount));
+        self.parts.drain(..).for_each(|part| release(&part.dquot, part.left));
     }
 }
 
 impl QuotaReservation {
-    /// Reserves `amount` for each of the owners, on a volume that counts usage. If one of them may not have it, reserves nothing.
+    /// Reserves `amount` for each of the owners, on a volume that counts usage. If one of them may
+    /// not have it, reserves nothing.
     ///
     /// # Errors
     ///
     /// The errors of [`QuotaLedger::check`] and [`QuotaLedger::dquot`].
     pub fn take(journal: &Journal, owners: QuotaOwners, amount: QuotaAmount) -> Result<Self> {
-        let mut taken = Self { dquots: Vec::new(), amount };
-        let Some(ledger) = journal.ledger.value() else { return Ok(taken) };
-        for kind in QuotaKind::ALL.into_iter().filter(|kind| ledger.counts(*kind)) {
-            let Some(dquot) = ledger.dquot(journal, kind, owners.id(kind))? else { continue };
-            dquot.with_reserved(|fields| {
-                ledger.check(kind, fields, amount)?;
-                fields.reserved.blocks += amount.blocks;
-                fields.reserved.inodes += amount.inodes;
-                Ok::<_, xfs_buffer::Error>(())
-            })?;
-            taken.dquots.push(dquot);
+        let mut taken = Self::default();
+        for kind in QuotaKind::ALL {
+            taken.reserve(journal, kind, owners.id(kind), amount)?;
         }
         Ok(taken)
     }
 
-    /// Returns the reserved amount for each owner.
-    #[must_use]
-    pub const fn amount(&self) -> QuotaAmount {
-        self.amount
-    }
-
-    /// Adds a reservation for the same owners.
-    pub fn add(&mut self, mut other: Self) {
-        if self.dquots.is_empty() {
-            std::mem::swap(self, &mut other);
-            return;
+    /// Returns how many of `wanted` blocks a file of these owners may get ahead of its need.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`QuotaLedger::dquot`].
+    pub fn blocks_ahead(journal: &Journal, owners: QuotaOwners, wanted: u64) -> Result<u64> {
+        let Some(ledger) = journal.ledger.value() else { return Ok(wanted) };
+        let mut least = wanted;
+        for kind in QuotaKind::ALL.into_iter().filter(|kind| ledger.counts(*kind)) {
+            if let Some(dquot) = ledger.dquot(journal, kind, owners.id(kind))? {
+                least = dquot.with(|fields| ledger.ahead(kind, fields, least)).min(least);
+            }
         }
-        let is_same = self.dquots.len() == other.dquots.len()
-            && self.dquots.iter().zip(&other.dquots).all(|(own, other)| Arc::ptr_eq(own, other));
-        assert!(is_same || other.dquots.is_empty(), "both reservations are for the same owners");
-        other.dquots.clear();
-        self.amount.blocks += other.amount.blocks;
-        self.amount.inodes += other.amount.inodes;
+        Ok(least)
     }
 
-    /// Takes at most `most` blocks out of the reservation.
+    /// Reserves `amount` for one owner, if its type is counted.
+    fn reserve(
+        &mut self,
+        journal: &Journal,
+        kind: QuotaKind,
+        id: u32,
+        amount: QuotaAmount,
+    ) -> Result<()> {
+        let Some(ledger) = journal.ledger.value().filter(|ledger| ledger.counts(kind)) else {
+            return Ok(());
+        };
+        let Some(dquot) = ledger.dquot(journal, kind, id)? else { return Ok(()) };
+        dquot.with_reserved(|fields| {
+            ledger.check(kind, fields, amount)?;
+            fields.reserved.blocks += amount.blocks;
+            fields.reserved.inodes += amount.inodes;
+            Ok::<_, xfs_buffer::Error>(())
+        })?;
+        self.parts.push(ReservedQuota { dquot, left: amount });
+        Ok(())
+    }
+
+    /// Adds another reservation.
+    pub fn add(&mut self, mut other: Self) {
+        for part in other.parts.drain(..) {
+            match self.parts.iter_mut().find(|own| Arc::ptr_eq(&own.dquot, &part.dquot)) {
+                None => self.parts.push(part),
+                Some(own) => {
+                    own.left.blocks += part.left.blocks;
+                    own.left.inodes += part.left.inodes;
+                }
+            }
+        }
+    }
+
+    /// Takes at most `most` blocks of each owner out of the reservation.
     pub fn draw(&mut self, most: u64) -> Self {
-        let blocks = self.amount.blocks.min(most);
-        self.amount.blocks -= blocks;
-        Self { dquots: self.dquots.clone(), amount: QuotaAmount { blocks, inodes: 0 } }
+        let drawn = self.parts.iter_mut().map(|part| {
+            let blocks = part.left.blocks.min(most);
+            part.left.blocks -= blocks;
+            let left = QuotaAmount { blocks, inodes: 0 };
+            ReservedQuota { dquot: Arc::clone(&part.dquot), left }
+        });
+        Self { parts: drawn.collect() }
+    }
+
+    /// Takes `amount` of an owner out of the reservation, as far as it reaches, without releasing
+    /// it: from now on the count includes it. Returns the taken amount.
+    fn use_up(&mut self, dquot: &Arc<Dquot>, amount: QuotaAmount) -> QuotaAmount {
+        let part = self.parts.iter_mut().find(|part| Arc::ptr_eq(&part.dquot, dquot));
+        let Some(part) = part else { return QuotaAmount::default() };
+        let blocks = part.left.blocks.min(amount.blocks);
+        let inodes = part.left.inodes.min(amount.inodes);
+        part.left.blocks -= blocks;
+        part.left.inodes -= inodes;
+        QuotaAmount { blocks, inodes }
     }
 }

@@ -2,7 +2,7 @@
 
 use xfs_format::FileBlock;
 use xfs_format::timestamp::Timestamp;
-use xfs_trans::BlockReservation;
+use xfs_trans::{BlockReservation, QuotaReservation};
 
 /// The most buffered bytes of a file. A buffer does not continue past a file offset that is a
 /// multiple of this number.
@@ -23,6 +23,8 @@ pub(crate) struct Buffered {
     pub(crate) counted: FileBlock,
     pub(crate) needed_blocks: u64,
     pub(crate) reservation: BlockReservation,
+    /// Quota that is reserved for `needed_blocks`.
+    pub(crate) quota: QuotaReservation,
     /// Number of bytes of memory that this buffer has claimed. The limit is on the sum over all
     /// buffers.
     pub(crate) claimed_bytes: u64,

@@ -9,7 +9,7 @@ use xfs_dir::{Attributes, NewAttribute, SetMode};
 use xfs_format::attr::Namespace;
 use xfs_format::inode::{FileType, InodeCore};
 use xfs_format::reservation::TransactionKind;
-use xfs_trans::{Journal, Transaction};
+use xfs_trans::{Journal, QuotaAmount, QuotaOwners, Transaction};
 
 use crate::inode_flags::{check_mutable, check_not_immutable};
 use crate::kind::CachedInode;
@@ -81,6 +81,8 @@ impl OpContext<'_> {
         tx.commit_or_cancel(|tx| {
             self.check_attribute(file, attribute.namespace, attribute.name, purpose)?;
             check_undelegated(file)?;
+            let wanted = QuotaAmount { blocks: tx.blocks_left(), inodes: 0 };
+            tx.reserve_quota(QuotaOwners::of(&file.core()), wanted)?;
             xfs_dir::set_attribute_along(tx, file.live(), attribute, mode, along)
         })?;
         self.mount.notify(file, WatchEvents::ATTRIB);

@@ -10,7 +10,7 @@ use xfs_format::inode::{FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::{InitialInode, LiveInode, new_attribute_room};
-use xfs_trans::Transaction;
+use xfs_trans::{QuotaAmount, QuotaOwners, Transaction};
 
 use super::acl::{NewLists, Outcome};
 use super::set_attributes::check_ids;
@@ -85,7 +85,7 @@ impl<'a> OpContext<'a> {
             + self.mount.reserves.add
             + self.mount.reserves.parent
             + self.target_blocks(kind);
-        let made = self.mount.transact_with_lists(kind.transaction(), blocks, |tx, room| {
+        let operate = |tx: &mut Transaction<'_>, room| {
             tx.join(directory.live().log_item());
             let place = self.check_is_free(tx, directory, name)?;
             self.check_adds(directory)?;
@@ -110,7 +110,11 @@ impl<'a> OpContext<'a> {
             }
             // Before the commit: lookups find the inode number once the directory is unlatched.
             self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
-        })?;
+        };
+        let kind_of = kind.transaction();
+        let made = self
+            .mount
+            .with_quota_room(|| self.mount.transact_with_lists(kind_of, blocks, operate))?;
         let inode = made.inspect(|inode| inode.set_ready()).ok_or(PosixError::NoSpace)?;
         self.mount.notify_name(directory, WatchEvents::CREATE, name);
         Ok(InodeRef::new(self.mount, inode))
@@ -165,23 +169,23 @@ impl<'a> OpContext<'a> {
         new_inode: impl Fn(&Transaction<'_>) -> Result<NewInode<'k>>,
     ) -> Result<InodeRef<&'a Mount>> {
         let blocks = inode_blocks(self.mount.geometry());
-        let made = self.mount.transact_with_lists(
-            TransactionKind::CreateUnnamed,
-            blocks,
-            |tx, room| {
-                tx.join(directory.live().log_item());
-                check_is_directory(directory)?;
-                let new_inode = new_inode(tx)?;
-                if let Some(needed) = new_inode.lists.lacks_room(room) {
-                    return Ok(Outcome::RetryWith(needed));
-                }
-                let Some(live) = self.make_inode(tx, directory, new_inode)? else {
-                    return Ok(Outcome::Done(None));
-                };
-                xfs_alloc::add_unlinked(tx, live.log_item())?;
-                self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
-            },
-        )?;
+        let operate = |tx: &mut Transaction<'_>, room| {
+            tx.join(directory.live().log_item());
+            check_is_directory(directory)?;
+            let new_inode = new_inode(tx)?;
+            if let Some(needed) = new_inode.lists.lacks_room(room) {
+                return Ok(Outcome::RetryWith(needed));
+            }
+            let Some(live) = self.make_inode(tx, directory, new_inode)? else {
+                return Ok(Outcome::Done(None));
+            };
+            xfs_alloc::add_unlinked(tx, live.log_item())?;
+            self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
+        };
+        let unnamed = TransactionKind::CreateUnnamed;
+        let made = self
+            .mount
+            .with_quota_room(|| self.mount.transact_with_lists(unnamed, blocks, operate))?;
         let inode = made.inspect(|inode| inode.set_ready()).ok_or(PosixError::NoSpace)?;
         Ok(InodeRef::new(self.mount, inode))
     }
@@ -245,7 +249,6 @@ impl<'a> OpContext<'a> {
         new_inode: NewInode<'_>,
     ) -> Result<Option<Arc<LiveInode>>> {
         let NewInode { kind, creation, lists, nlink, parent: attributes } = new_inode;
-        let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
         let is_directory = *kind == NewKind::Directory;
         let (inherited, above, from_group) = {
             let inode = directory.live().inode();
@@ -253,12 +256,19 @@ impl<'a> OpContext<'a> {
             let inherited = InheritedAttributes::of(core, kind.file_type(), self.mount.geometry());
             (inherited, core.gid, core.mode & mode_bits::SET_GROUP_ID != 0)
         };
+        let gid = if from_group { above } else { creation.gid };
+        let owners = QuotaOwners { uid: creation.uid, gid, project_id: inherited.project_id };
+        // As in the kernel, also a file that needs no block is refused where its owner may have
+        // none.
+        let wanted = QuotaAmount { blocks: tx.blocks_left(), inodes: 1 };
+        tx.reserve_quota(owners, wanted)?;
+        let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
         let bit = if from_group && is_directory { mode_bits::SET_GROUP_ID } else { 0 };
         let made = InitialInode {
             inode,
             mode: kind.file_type().mode_bits() | creation.mode & mode_bits::ALL | bit,
             uid: creation.uid,
-            gid: if from_group { above } else { creation.gid },
+            gid,
             project_id: inherited.project_id,
             nlink: if is_directory { 2 } else { nlink },
             now: self.mount.clock.now(),

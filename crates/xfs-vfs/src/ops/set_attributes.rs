@@ -4,13 +4,16 @@
 use std::sync::Arc;
 
 use xfs_buffer::{IoError, PosixError, Result};
+use xfs_format::dquot::QuotaKind;
 use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{DiskAddr, Geometry, RoCompatFeatures};
+use xfs_trans::{QuotaAmount, Transaction};
 
 use super::acl::{NewLists, Outcome};
 use super::attributes::is_capable;
+use crate::credentials::Capabilities;
 use crate::inode_flags::{check_mutable, check_not_immutable};
 use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
@@ -90,6 +93,7 @@ impl OpContext<'_> {
             if let Some(needed) = lists.lacks_room(room) {
                 return Ok(Outcome::RetryWith(needed));
             }
+            self.reserve_given(tx, &core, changes)?;
             let mode = changed_mode(&core, changes, self.caller) & !withheld;
             let change_time = changes.changed.unwrap_or_else(|| self.mount.clock.now());
             let changes = *changes;
@@ -102,6 +106,33 @@ impl OpContext<'_> {
             Ok(Outcome::Done(()))
         })?;
         self.mount.notify(file, WatchEvents::ATTRIB);
+        Ok(())
+    }
+
+    /// Reserves quota of the owners that an inode gets. A caller with the capability to change any
+    /// owner is never refused.
+    #[doc(alias = "xfs_trans_alloc_ichange")]
+    fn reserve_given(
+        &self,
+        tx: &mut Transaction<'_>,
+        core: &InodeCore,
+        changes: &SetAttributes,
+    ) -> Result<()> {
+        if !tx.counts_quota() || self.caller.require(Capabilities::FOWNER).is_ok() {
+            return Ok(());
+        }
+        let new = |given: Option<u32>, old: u32| given.filter(|id| *id != old);
+        let owners = [
+            (QuotaKind::User, new(changes.uid, core.uid)),
+            (QuotaKind::Group, new(changes.gid, core.gid)),
+            (QuotaKind::Project, new(changes.project_id, core.project_id)),
+        ];
+        let wanted = QuotaAmount { blocks: core.blocks, inodes: 1 };
+        for (kind, id) in owners {
+            if let Some(id) = id {
+                tx.reserve_quota_of(kind, id, wanted)?;
+            }
+        }
         Ok(())
     }
 
