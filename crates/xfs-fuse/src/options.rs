@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ferroxfs::OpenOptions;
+use ferroxfs::quota::{QuotaMode, QuotaOptions};
 use rustix::fs::StatVfsMountFlags;
 use thiserror::Error;
 
@@ -47,6 +48,7 @@ pub struct MountOptions {
     log_device: Option<PathBuf>,
     realtime_device: Option<PathBuf>,
     cache_bytes: Option<usize>,
+    quota: QuotaOptions,
     allow_other: bool,
     suid: bool,
     dev: bool,
@@ -180,10 +182,27 @@ impl MountOptions {
             "atime" | "relatime" => self.no_times = false,
             "nodiratime" => self.no_directory_times = true,
             "diratime" => self.no_directory_times = false,
+            _ if self.add_quota(name) => {}
             _ if IGNORED.contains(&name) || is_comment(name) => {}
             _ => return Err(unknown(name)),
         }
         Ok(())
+    }
+
+    /// Adds an option of quota. Returns `false` if `name` is no such option.
+    fn add_quota(&mut self, name: &str) -> bool {
+        let quota = &mut self.quota;
+        match name {
+            "quota" | "uquota" | "usrquota" => quota.user = QuotaMode::Enforce,
+            "qnoenforce" | "uqnoenforce" => quota.user = QuotaMode::NoEnforce,
+            "gquota" | "grpquota" => quota.group = QuotaMode::Enforce,
+            "gqnoenforce" => quota.group = QuotaMode::NoEnforce,
+            "pquota" | "prjquota" => quota.project = QuotaMode::Enforce,
+            "pqnoenforce" => quota.project = QuotaMode::NoEnforce,
+            "noquota" => *quota = QuotaOptions::default(),
+            _ => return false,
+        }
+        true
     }
 
     fn add_value(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
@@ -287,6 +306,10 @@ impl MountOptions {
         if self.damaged && self.settings.checks == Checks::Server {
             let second = "nodefault_permissions";
             return Err(OptionError::Conflict { first: "damaged", second });
+        }
+        // A read-only mount counts nothing, and shows the quota that the disk has.
+        if !self.is_read_only() {
+            open = open.quota(self.quota);
         }
         if let Some(path) = &self.log_device {
             open = open.log_device(path);

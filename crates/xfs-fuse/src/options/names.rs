@@ -7,7 +7,7 @@
 use super::OptionError;
 
 /// Options of the kernel's XFS, or of FUSE, that are refused, each with the reason.
-const REFUSED: [(&str, &str); 54] = [
+const REFUSED: [(&str, &str); 43] = [
     ("strictatime", "access times are relatime or noatime"),
     ("noiversion", "version 5 always counts changes"),
     ("mand", "mandatory locks are not supported"),
@@ -47,17 +47,6 @@ const REFUSED: [(&str, &str); 54] = [
     ("errortag", "error injection is not supported"),
     ("ikeep", "unused inode chunks are always freed"),
     ("noattr2", "version 5 always has attr2"),
-    ("quota", QUOTA),
-    ("qnoenforce", QUOTA),
-    ("usrquota", QUOTA),
-    ("uquota", QUOTA),
-    ("uqnoenforce", QUOTA),
-    ("grpquota", QUOTA),
-    ("gquota", QUOTA),
-    ("gqnoenforce", QUOTA),
-    ("prjquota", QUOTA),
-    ("pquota", QUOTA),
-    ("pqnoenforce", QUOTA),
     ("grpid", "use the set-group-ID bit of directories"),
     ("bsdgroups", "use the set-group-ID bit of directories"),
     ("auto_unmount", "use an entry in fstab, or ferroxfs umount"),
@@ -66,14 +55,13 @@ const REFUSED: [(&str, &str); 54] = [
 const ALIGNMENT: &str = "the layout follows the superblock";
 const LOG: &str = "log buffers cannot be configured";
 const REALTIME: &str = "realtime devices are only read";
-const QUOTA: &str = "quotas are not enforced";
 const LABELS: &str = "security labels come from the files";
 const ELSEWHERE: &str =
     "use the options of mount(8) on the existing mount (--bind, --make-private)";
 
 /// Options that are accepted and ignored: mount(8) handles them itself, they have no effect, or
 /// their effect is always present.
-pub(super) const IGNORED: [&str; 29] = [
+pub(super) const IGNORED: [&str; 28] = [
     "defaults",
     "auto",
     "noauto",
@@ -102,7 +90,6 @@ pub(super) const IGNORED: [&str; 29] = [
     "nolargeio",
     "nogrpid",
     "sysvgroups",
-    "noquota",
     "nodiscard",
 ];
 

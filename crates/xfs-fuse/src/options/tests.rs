@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use ferroxfs::quota::{QuotaMode, QuotaOptions};
+
 use super::{ChannelKind, MountOptions, OptionError, Service};
 use crate::server::{AccessTimes, Checks, Durability};
 
@@ -121,7 +123,7 @@ fn sizes_accept_suffixes() {
 
 #[test]
 fn refused_option_is_named_in_the_error() {
-    for name in ["strictatime", "uquota", "swalloc"] {
+    for name in ["strictatime", "ikeep", "swalloc"] {
         let refused = parse(name).expect_err(name);
         assert!(refused.is_refusal() && refused.to_string().starts_with(name), "{refused}");
     }
@@ -132,6 +134,19 @@ fn refused_option_is_named_in_the_error() {
         let both = parse(both).expect("options").open_options();
         assert!(matches!(both, Err(OptionError::Conflict { .. })));
     }
+}
+
+#[test]
+fn quota_options_choose_types_and_the_later_one_counts() {
+    let quota = |list| parse(list).expect("options").quota;
+    let expected = QuotaOptions {
+        user: QuotaMode::NoEnforce,
+        group: QuotaMode::Off,
+        project: QuotaMode::Enforce,
+    };
+    assert_eq!(quota("uquota,uqnoenforce,prjquota"), expected);
+    assert_eq!(quota("uquota,gquota,noquota"), QuotaOptions::default());
+    assert_eq!(quota("noquota,grpquota").group, QuotaMode::Enforce);
 }
 
 #[test]
@@ -152,6 +167,8 @@ fn missing_value_is_reported() {
 fn every_option_of_kernel_xfs_is_known() {
     for accepted in [
         "nouuid,inode64,noquota,nodiscard,norecovery",
+        "quota,usrquota,uquota,grpquota,gquota,prjquota,pquota",
+        "qnoenforce,uqnoenforce,gqnoenforce,pqnoenforce",
         "attr2,noikeep,nolargeio,nogrpid,sysvgroups,wsync,logdev=/dev/null",
         "dax=inode,dax=never",
     ] {
@@ -161,8 +178,6 @@ fn every_option_of_kernel_xfs_is_known() {
         "noalign swalloc sunit=8 swidth=8 allocsize=64k largeio filestreams inode32 ikeep noattr2",
         "logbufs=8 logbsize=32k lifetime nolifetime max_open_zones=6",
         "discard dax dax=always grpid bsdgroups max_atomic_write=1m errortag=1",
-        "quota qnoenforce usrquota uquota uqnoenforce grpquota gquota gqnoenforce",
-        "prjquota pquota pqnoenforce",
     ] {
         for option in refused.split(' ') {
             assert!(parse(option).expect_err(option).is_refusal(), "{option}");
