@@ -2,8 +2,9 @@
 //!
 //! Owns: reading inodes, forks, directories, attributes and parent pointers without stopping at the
 //! first damage; the sweep, which finds blocks and inodes that name themselves; the geometry of a
-//! volume without a usable superblock; old records of the log. Does **not** own: the replay of the
-//! log, or decisions about what to keep. `xfs-repair` and `xfs-salvage` make those.
+//! volume without a usable superblock; inodes in old records of the log, and whether such a state is
+//! complete. Does **not** own: the replay of the log, or decisions about what to keep. `xfs-repair`
+//! and `xfs-salvage` make those.
 //!
 //! Every result has three parts: what could be read, the damages that were met, and the ranges that
 //! are missing. A part of a result that comes from a block with a wrong checksum is marked as
@@ -24,6 +25,7 @@ mod fork;
 mod inode;
 mod logged;
 mod records;
+mod restored;
 mod superblock;
 mod sweep;
 mod symlink;
@@ -36,6 +38,7 @@ pub use fork::{FileRange, ForkEvidence, FoundLeaf, MOST_EXTENTS};
 pub use inode::{Absence, InodeEvidence, InodeState};
 pub use logged::LoggedInode;
 pub use records::GroupRecords;
+pub use restored::{MappedForks, RestoredInode};
 pub use superblock::{SuperblockDoubt, SuperblockEvidence, SuperblockSource, find_superblock};
 pub use sweep::{FoundBlock, Sighting, Sweep, SweepProgress, sweep};
 pub use symlink::LinkEvidence;

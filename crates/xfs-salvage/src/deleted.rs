@@ -22,7 +22,7 @@ use crate::claims::Claims;
 use crate::contents::Contents;
 use crate::free_space::FreeSpace;
 use crate::inventory::Mark;
-use crate::report::Remarks;
+use crate::report::{InodeSource, Remarks};
 use crate::survey::{Salvage, Stopped, Survey, SweepStep};
 
 /// The most deleted files that are salvaged in one run.
@@ -215,6 +215,15 @@ impl Salvage<'_> {
         let inode = number.map(|number| self.deleted.inode(&self.evidence, number));
         let has_mode = inode.is_some_and(|inode| inode.core().is_some());
         if has_mode { 0 } else { FileType::Regular.mode_bits() | 0o600 }
+    }
+
+    /// Returns where the inode of the deleted file with the number `index` comes from.
+    pub(crate) fn deleted_source(&self, index: usize) -> InodeSource {
+        let number = self.deleted.files.get(index);
+        match number.is_some_and(|number| self.deleted.logged.contains_key(number)) {
+            true => InodeSource::Log,
+            false => InodeSource::Disk,
+        }
     }
 
     /// Returns the contents of a deleted file, without the blocks that are in use again.

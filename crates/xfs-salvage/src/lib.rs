@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!  survey: groups ─→ inodes in use ─→ directories that are not whole ─→ names from parent pointers
-//!                                     forks that are not whole ─→ extents from the reverse map
+//!                │                    forks that are not whole ─→ extents from the reverse map
+//!                └→ damaged inodes ─→ their newest states from the log
 //!  tree:   root ─→ … ─→ orphans: inodes that no name led to ─→ deleted: inodes that are free
 //! ```
 //!
@@ -35,6 +36,6 @@ mod tree;
 pub use contents::Contents;
 pub use map::{RescueMap, RescueMapError, RescuedDevice};
 pub use node::{Attribute, Node, NodeEntries, NodeFacts};
-pub use report::{FileReport, Origin, Status, Totals};
+pub use report::{FileReport, InodeSource, Origin, Status, Totals};
 pub use survey::{Salvage, SalvageOptions, Stopped, SurveyProgress};
 pub use tree::{NameId, NameTree};

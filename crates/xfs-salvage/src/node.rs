@@ -25,7 +25,7 @@ use xfs_format::timestamp::Timestamp;
 
 use crate::contents::Contents;
 use crate::inventory::Mark;
-use crate::report::{FileReport, Origin, Remarks, Status};
+use crate::report::{FileReport, InodeSource, Origin, Remarks, Status};
 use crate::survey::{Salvage, doubt};
 
 pub use entries::NodeEntries;
@@ -110,6 +110,7 @@ pub struct Node<'a> {
     /// nothing.
     is_reported: bool,
     last_name: Option<(InodeNumber, Vec<u8>)>,
+    inode_source: Option<InodeSource>,
 }
 
 /// The facts of a file.
@@ -156,7 +157,7 @@ impl<'a> Salvage<'a> {
     #[must_use]
     pub fn top(&'a self) -> Node<'a> {
         let number = self.root.unwrap_or(InodeNumber(0));
-        let inode = self.evidence.inode(number);
+        let inode = self.inode(number);
         if self.root.is_some() {
             self.inventory.borrow_mut().mark(number, Mark::Visited);
         }
@@ -174,6 +175,14 @@ impl<'a> Salvage<'a> {
         if let Some(text) = doubt(&inode) {
             remarks.doubt(text);
         }
+        let is_of_inode = matches!(kind, NodeKind::Inode | NodeKind::Top) && inode.core().is_some();
+        let is_logged = is_of_inode && self.logged.has(inode.number);
+        if is_logged {
+            remarks.doubt("the inode is damaged: its newest state comes from the log");
+        }
+        if is_logged && self.logged.lacks_attributes(inode.number) {
+            remarks.lack("neither the inode nor the log has the attributes");
+        }
         if position.is_unsure {
             remarks.doubt("found by reading the group: the file may have been deleted");
         }
@@ -189,6 +198,10 @@ impl<'a> Salvage<'a> {
             is_copied: Cell::new(false),
             is_reported: false,
             last_name: None,
+            inode_source: is_of_inode.then_some(match is_logged {
+                true => InodeSource::Log,
+                false => InodeSource::Disk,
+            }),
         }
     }
 }
@@ -201,7 +214,7 @@ impl<'a> Node<'a> {
         number: InodeNumber,
         position: Rc<Position>,
     ) -> Self {
-        let inode = salvage.evidence.inode(number);
+        let inode = salvage.inode(number);
         let mut node = salvage.node(kind, inode, Origin::Entry, position);
         node.is_reported = true;
         node
@@ -431,6 +444,7 @@ impl Node<'_> {
             size: facts.size,
             status,
             origin: self.origin,
+            inode_source: self.inode_source,
             last_name: self.last_name.clone(),
             missing,
             reasons,

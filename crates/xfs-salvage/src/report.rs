@@ -59,6 +59,26 @@ impl Origin {
     }
 }
 
+/// Where the state of an inode comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InodeSource {
+    /// The inode was read in its place on the disk.
+    Disk,
+    /// The inode on the disk is damaged or free. An old record of the log has the inode.
+    Log,
+}
+
+impl InodeSource {
+    /// Returns the word for the source in a manifest.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Log => "log",
+        }
+    }
+}
+
 /// The report on one file or directory.
 #[derive(Clone, Debug)]
 pub struct FileReport {
@@ -74,6 +94,8 @@ pub struct FileReport {
     pub status: Status,
     /// Where the name comes from.
     pub origin: Origin,
+    /// Where the state of the inode comes from. `None` if the inode is gone.
+    pub inode_source: Option<InodeSource>,
     /// The last known name and directory of an orphan or a deleted file.
     pub last_name: Option<(InodeNumber, Vec<u8>)>,
     /// The ranges of the contents that are missing. They are holes in the copy.

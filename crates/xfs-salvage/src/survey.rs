@@ -2,8 +2,11 @@
 //! structures.
 //!
 //! Owns: the order of the passes, and the state that the tree needs. Does **not** own: the root
-//! (`root.rs`), or the tree itself (`node.rs`).
+//! (`root.rs`), states of inodes from the log (`logged.rs`), extents from other structures
+//! (`maps.rs`), or the tree itself (`node.rs`).
 
+mod logged;
+mod maps;
 mod root;
 
 use std::cell::RefCell;
@@ -14,12 +17,11 @@ use xfs_device::{BlockDevice, SharedDevice};
 use xfs_evidence::{
     Evidence, FoundBlock, InodeEvidence, InodeState, Sighting, SweepProgress, Trust, sweep,
 };
-use xfs_format::btree::BtreeKind;
 use xfs_format::extent::Extent;
 use xfs_format::features::RoCompatFeatures;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunks;
-use xfs_format::rmap::{ReverseMap, RmapFlags, RmapOwner};
+use xfs_format::rmap::{ReverseMap, RmapOwner};
 use xfs_format::{AgInode, AgNumber, DiskAddr, InodeNumber, Superblock};
 
 use crate::claims::Claims;
@@ -28,8 +30,8 @@ use crate::inventory::{Inventory, Mark};
 use crate::names::Names;
 use crate::report::{FileReport, Totals};
 
-/// The most extents of damaged files that are taken from the reverse map.
-const MOST_EXTENTS: u64 = 1 << 23;
+pub(crate) use logged::LoggedInodes;
+
 /// The most directory blocks whose addresses a sweep (a search of all blocks) keeps, for
 /// directories that may turn out to be unreadable.
 const MOST_STRAYS: usize = 1 << 22;
@@ -42,7 +44,7 @@ pub struct SalvageOptions {
     /// Whether deleted files are searched for too. That search reads the whole device.
     pub deleted: bool,
     /// The device that holds the log: the volume's own, or that of an external log. Its old records
-    /// are searched for deleted files. With `None`, no records are searched.
+    /// are searched for damaged inodes and for deleted files. With `None`, no records are searched.
     pub log: Option<SharedDevice>,
 }
 
@@ -82,6 +84,7 @@ pub struct Salvage<'a> {
     /// The groups in which freed inodes cannot be distinguished from inodes in use, because neither
     /// the inode btree nor the reverse map is whole.
     unsure: BTreeSet<AgNumber>,
+    pub(crate) logged: LoggedInodes,
     /// Whether the reverse maps of all groups were read whole, so that every extent is known.
     pub(crate) knows_all_extents: bool,
     pub(crate) root: Option<InodeNumber>,
@@ -114,6 +117,8 @@ impl<'a> Salvage<'a> {
             forks: BTreeMap::new(),
             strays: BTreeMap::new(),
             unsure: BTreeSet::new(),
+            swept: BTreeSet::new(),
+            logged: LoggedInodes::default(),
             roots: Vec::new(),
             is_incomplete: false,
             knows_all_extents: superblock.geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
@@ -122,7 +127,7 @@ impl<'a> Salvage<'a> {
             progress,
         };
         survey.groups()?;
-        survey.inodes()?;
+        survey.inodes(options.log.clone())?;
         survey.reverse_maps()?;
         let names = survey.names()?;
         let root = survey.root(&names);
@@ -137,6 +142,7 @@ impl<'a> Salvage<'a> {
             forks: survey.forks,
             strays: survey.strays,
             unsure: survey.unsure,
+            logged: survey.logged,
             knows_all_extents: survey.knows_all_extents,
             root,
             deleted,
@@ -183,6 +189,12 @@ impl<'a> Salvage<'a> {
         &self.evidence
     }
 
+    /// Returns an inode: in its newest state from the log, if the inode on disk is damaged and the
+    /// log has that state.
+    pub(crate) fn inode(&self, number: InodeNumber) -> InodeEvidence {
+        self.logged.inode(&self.evidence, number)
+    }
+
     /// Returns whether an orphan (an inode that looks in use, but that no name leads to) may have
     /// been freed.
     pub(crate) fn is_unsure(&self, number: InodeNumber) -> bool {
@@ -208,6 +220,9 @@ pub(crate) struct Survey<'a, 'p> {
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
     strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
     unsure: BTreeSet<AgNumber>,
+    /// The groups whose inodes were found by reading the group. Some may be missing.
+    swept: BTreeSet<AgNumber>,
+    logged: LoggedInodes,
     /// Directories whose `..` names the directory itself, as that of a root does.
     roots: Vec<InodeNumber>,
     /// Whether some inodes may be missing, so that names may be missing too.
@@ -293,6 +308,7 @@ impl Survey<'_, '_> {
         self.notes.push(format!(
             "{group}: the inode btree is damaged; inodes were found by reading the group"
         ));
+        self.swept.insert(group);
         if !is_known {
             self.unsure.insert(group);
         }
@@ -324,16 +340,26 @@ impl Survey<'_, '_> {
     }
 
     /// Examines each inode in use: adds up its blocks, and records which forks and directories are
-    /// damaged.
-    fn inodes(&mut self) -> Result<(), Stopped> {
+    /// damaged. The inodes that are damaged themselves come last, because their newest states are
+    /// looked for in `log` first.
+    fn inodes(&mut self, log: Option<SharedDevice>) -> Result<(), Stopped> {
         let all = self.inventory.count(Mark::Used);
         let (mut next, mut done) = (InodeNumber(0), 0);
         while let Some(number) = self.inventory.next(next, Mark::Used, None) {
             if done % 1024 == 0 {
                 self.step("looking at inodes", done, all)?;
             }
-            self.inode(number);
+            let inode = self.evidence.inode(number);
+            if inode.is_sound() {
+                self.inode(&inode);
+            }
             done += 1;
+            next = InodeNumber(number.0 + 1);
+        }
+        self.restore_from_log(log)?;
+        next = InodeNumber(0);
+        while let Some(number) = self.inventory.next(next, Mark::Used, Some(Mark::Readable)) {
+            self.inode(&self.logged.inode(&self.evidence, number));
             next = InodeNumber(number.0 + 1);
         }
         let inventory = &self.inventory;
@@ -346,8 +372,8 @@ impl Survey<'_, '_> {
         Ok(())
     }
 
-    fn inode(&mut self, number: InodeNumber) {
-        let inode = self.evidence.inode(number);
+    fn inode(&mut self, inode: &InodeEvidence) {
+        let number = inode.number;
         let Some(core) = inode.core() else {
             self.is_incomplete = true;
             return;
@@ -355,7 +381,7 @@ impl Survey<'_, '_> {
         self.inventory.mark(number, Mark::Readable);
         self.block_count = self.block_count.saturating_add(core.blocks);
         if core.file_type() == Some(FileType::Directory) {
-            let found = self.evidence.entries(&inode);
+            let found = self.evidence.entries(inode);
             self.inventory.mark(number, Mark::Directory);
             if found.parent == Some(number) && self.roots.len() < MOST_ROOTS {
                 self.roots.push(number);
@@ -373,7 +399,7 @@ impl Survey<'_, '_> {
         if !has_map || core.is_realtime() {
             return;
         }
-        let map = self.evidence.extents(&inode, ForkKind::Data);
+        let map = self.evidence.extents(inode, ForkKind::Data);
         if !core.flags2.contains(InodeFlags2::REFLINK) {
             self.claim(&map.extents);
         }
@@ -385,72 +411,6 @@ impl Survey<'_, '_> {
     fn claim(&mut self, extents: &[Extent]) {
         let geometry = self.evidence.geometry();
         extents.iter().for_each(|extent| self.claims.claim(extent, geometry));
-    }
-
-    /// Collects the extents of damaged forks from the reverse maps. Where a reverse map is damaged,
-    /// collects them from leaves of the extent btrees of these forks.
-    fn reverse_maps(&mut self) -> Result<(), Stopped> {
-        if self.forks.is_empty() && !self.is_incomplete {
-            return Ok(());
-        }
-        let geometry = self.evidence.geometry();
-        let (inventory, is_incomplete) = (&self.inventory, self.is_incomplete);
-        let (forks, mut count) = (&mut self.forks, 0);
-        for group in (0..groups_on_device(&self.evidence)).map(AgNumber) {
-            let read = self.evidence.group_records::<ReverseMap>(group, |record, trust| {
-                let RmapOwner::Inode(owner) = record.owner else { return };
-                let is_data = !record.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE);
-                let is_gone = is_incomplete && !inventory.has(owner, Mark::Readable);
-                if !is_data || !(is_gone || forks.contains_key(&owner)) {
-                    return;
-                }
-                count += 1;
-                if trust == Trust::Sound && count <= MOST_EXTENTS {
-                    forks.entry(owner).or_default().push(Extent {
-                        file_block: record.offset,
-                        start: geometry.join_block(group, record.start),
-                        length_blocks: record.count,
-                        unwritten: record.flags.contains(RmapFlags::UNWRITTEN),
-                    });
-                }
-            });
-            self.knows_all_extents &= read.is_whole && count <= MOST_EXTENTS;
-        }
-        if self.knows_all_extents {
-            return Ok(());
-        }
-        self.notes.push(
-            "the reverse map is damaged or missing; maps of damaged files come from what is left \
-             of their btrees"
-                .to_owned(),
-        );
-        self.leaves()
-    }
-
-    fn leaves(&mut self) -> Result<(), Stopped> {
-        let evidence = &self.evidence;
-        let geometry = evidence.geometry();
-        let (forks, mut count) = (&mut self.forks, 0);
-        let mut on_sighting = |sighting: &Sighting, _: &[u8]| {
-            let is_leaf = sighting.what == FoundBlock::Btree { kind: BtreeKind::Extent, level: 0 };
-            if !is_leaf || sighting.trust != Trust::Sound {
-                return;
-            }
-            let Some(extents) = forks.get_mut(&InodeNumber(sighting.owner)) else { return };
-            let Some((group, block)) = geometry.split_disk_addr(sighting.at) else { return };
-            if let Some(leaf) = evidence.extent_leaf(geometry.join_block(group, block)) {
-                count += leaf.extents.len() as u64;
-                if count <= MOST_EXTENTS {
-                    let is_inside = |extent: &Extent| {
-                        geometry.contains_extent(extent.start, extent.length_blocks.into())
-                    };
-                    extents.extend(leaf.extents.into_iter().filter(is_inside));
-                }
-            }
-        };
-        let groups = 0..geometry.ag_count;
-        let swept = sweep(evidence, groups, &SweepStep(self.progress), &mut on_sighting);
-        if swept.is_stopped { Err(Stopped) } else { Ok(()) }
     }
 
     /// Collects the names of damaged and missing directories from the parent pointers of all
@@ -466,7 +426,7 @@ impl Survey<'_, '_> {
             if done % 1024 == 0 {
                 self.step("looking for names", done, all)?;
             }
-            let inode = self.evidence.inode(number);
+            let inode = self.logged.inode(&self.evidence, number);
             if !inode.core().is_some_and(|core| core.has_attr_fork()) {
                 continue;
             }

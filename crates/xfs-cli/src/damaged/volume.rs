@@ -15,7 +15,7 @@ use ferroxfs::{OpenError, OpenOptions};
 use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
 use xfs_evidence::{SuperblockEvidence, SuperblockSource, find_superblock};
 use xfs_format::IncompatFeatures;
-use xfs_salvage::{RescueMap, RescuedDevice};
+use xfs_salvage::{RescueMap, RescuedDevice, SalvageOptions};
 
 use crate::cli::GlobalOptions;
 use crate::exit::Exit;
@@ -42,6 +42,14 @@ pub(crate) struct DamagedVolume {
     pub(crate) superblock: Superblock,
     /// The device that holds the log; `None` if the log is external and was not named.
     pub(crate) log: Option<SharedDevice>,
+}
+
+impl DamagedVolume {
+    /// Returns the options of a survey that takes damaged inodes from the log, and leaves out
+    /// deleted files.
+    pub(crate) fn survey_options(&self) -> SalvageOptions {
+        SalvageOptions { deleted: false, log: self.log.clone() }
+    }
 }
 
 impl DamagedImage {

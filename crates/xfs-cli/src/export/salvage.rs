@@ -44,7 +44,7 @@ struct Salvage {
     image: DamagedImage,
     destination: Destination,
     manifest: Option<Manifest>,
-    options: SalvageOptions,
+    deleted: bool,
     ignores_owner: bool,
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn open(
         image,
         destination,
         manifest,
-        options: SalvageOptions { deleted: arguments.deleted, log: None },
+        deleted: arguments.deleted,
         ignores_owner: arguments.ignore_owner,
     }))
 }
@@ -129,7 +129,7 @@ impl Run for Salvage {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { image, destination, manifest, options, ignores_owner } = *self;
+        let Self { image, destination, manifest, deleted, ignores_owner } = *self;
         if console.is_json() && matches!(destination, Destination::Archive(None)) {
             return Err(Failure::usage(
                 "salvage: --json needs -o FILE, because the archive goes to standard output",
@@ -137,7 +137,7 @@ impl Run for Salvage {
         }
         let shown = image.shown();
         let volume = image.read(|note| console.note(format!("{shown}: {note}")))?;
-        let options = SalvageOptions { log: volume.log.clone(), ..options };
+        let options = SalvageOptions { deleted, ..volume.survey_options() };
         let survey = survey(&volume, options, &shown, console)?;
         let manifest = Rc::new(RefCell::new(manifest));
         let sink = Rc::clone(&manifest);

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use xfs_fuse::{FileTree, ROOT_NODE, TreeAttributes, TreeEntry, TreeSpace, TreeXattr};
-use xfs_salvage::{NameId, NameTree, Salvage, SalvageOptions, SurveyProgress};
+use xfs_salvage::{NameId, NameTree, Salvage, SurveyProgress};
 
 use crate::damaged::shortfalls::Shortfalls;
 use crate::damaged::source::SalvageSource;
@@ -135,7 +135,7 @@ fn read(
     };
     let progress = UntilStopped(stopped);
     let DamagedVolume { device, superblock, .. } = &volume;
-    let options = SalvageOptions::default();
+    let options = volume.survey_options();
     // A survey that was stopped has nobody to tell.
     let Ok(survey) = Salvage::survey(&**device, superblock, options, &progress) else { return };
     notes.extend(survey.notes().iter().cloned());

@@ -99,19 +99,9 @@ pub(crate) fn judge(
         let found = files.get(path).is_some_and(|found| is_same(found.number, found.contents));
         outcome.delivered += u64::from(found);
         let left = repaired.file(path);
-        // A repair may know the size of a file whose inode is gone from the log. The salvage ends
-        // such a file with a whole block, and must say so.
         let report = report_of.get(path.as_path());
-        let is_admitted = files.get(path).is_some_and(|found| found.number == file.number())
-            && report.is_some_and(|(status, reasons)| {
-                let is_gone = reasons.iter().any(|reason| reason.starts_with("the inode is gone"));
-                *status == Status::Doubtful && is_gone
-            });
         let is_orphan = orphans.contains(&(file.number(), file.contents()));
-        if !found
-            && !is_admitted
-            && !is_orphan
-            && left.is_some_and(|left| is_same(left.number(), left.contents()))
+        if !found && !is_orphan && left.is_some_and(|left| is_same(left.number(), left.contents()))
         {
             let status = report.map_or_else(
                 || "no report".to_owned(),
@@ -146,11 +136,13 @@ fn deliver(image: &Path) -> Result<(BTreeMap<PathBuf, DeliveredFile>, Reports), 
     let device: SharedDevice = Arc::new(device);
     let found = find_superblock(&*device).map_err(text)?;
     let found = found.ok_or_else(|| text("no superblock is found"))?;
+    // The volume has an internal log. Like the command, the salvage reads the log before a replay.
+    let options = SalvageOptions { deleted: false, log: Some(Arc::clone(&device)) };
     let (device, superblock) = match replay(&device, &found) {
         Ok(replayed) => replayed,
         Err(_) => (device, found.superblock),
     };
-    let survey = Salvage::survey(&*device, &superblock, SalvageOptions::default(), &());
+    let survey = Salvage::survey(&*device, &superblock, options, &());
     let survey = survey.map_err(text)?;
     let reports: Rc<RefCell<Reports>> = Rc::default();
     let sink = Rc::clone(&reports);

@@ -181,6 +181,7 @@ impl<'a> Iterator for NodeEntries<'a> {
                 let mut node = self.salvage.node(NodeKind::Inode, inode, Origin::Deleted, position);
                 node.mode = self.salvage.deleted_mode(index);
                 node.last_name = last_name;
+                node.inode_source = Some(self.salvage.deleted_source(index));
                 node.remarks.borrow_mut().note("deleted: the contents are not verified");
                 Some((name, node))
             }
@@ -203,7 +204,7 @@ impl<'a> NodeEntries<'a> {
     /// Makes the node of a name. If nothing is left of the file, reports it as lost and returns
     /// `None`.
     fn child(&self, candidate: &Candidate) -> Option<Node<'a>> {
-        let inode = self.salvage.evidence.inode(candidate.child);
+        let inode = self.salvage.inode(candidate.child);
         let position = Position::below(&self.position, candidate.name.clone());
         let Some(kind) = self.kind_of(candidate, &inode) else {
             // A doubtful entry whose inode does not exist is taken for garbage.
@@ -267,6 +268,7 @@ impl<'a> NodeEntries<'a> {
             size: 0,
             status: Status::Lost,
             origin: candidate.origin,
+            inode_source: None,
             last_name: None,
             missing: Vec::new(),
             reasons: vec![reason.to_owned()],
@@ -304,7 +306,7 @@ impl<'a> NodeEntries<'a> {
             };
             from = InodeNumber(number.0 + 1);
             self.rest = Rest::Orphans(pass, from);
-            let inode = self.salvage.evidence.inode(number);
+            let inode = self.salvage.inode(number);
             if pass == OrphanPass::Tops && !self.is_top(&inode) {
                 continue;
             }
@@ -354,6 +356,7 @@ impl<'a> NodeEntries<'a> {
                 size: 0,
                 status: Status::Lost,
                 origin: Origin::Orphan,
+                inode_source: None,
                 last_name: None,
                 missing: Vec::new(),
                 reasons: vec!["the inode is gone, and no name led to it".to_owned()],

@@ -51,7 +51,7 @@ impl Survey<'_, '_> {
         }
         let used: Vec<InodeNumber> = self.inventory.all(Mark::Used).collect();
         for number in used {
-            let inode = self.evidence.inode(number);
+            let inode = self.logged.inode(&self.evidence, number);
             let is_metadata =
                 inode.core().is_some_and(|core| core.flags2.contains(InodeFlags2::METADATA));
             if is_metadata {

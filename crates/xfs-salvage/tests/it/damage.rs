@@ -20,21 +20,25 @@ fn run(image: &Image) -> Delivered {
     salvage(image, SalvageOptions::default())
 }
 
-fn superblock(image: &Image) -> Superblock {
+pub(crate) fn superblock(image: &Image) -> Superblock {
     let sector = image.bytes(DiskAddr(0), 512).unwrap();
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
 }
 
 /// Returns the number of the inode at a path. `delivered` has the files of the undamaged image.
-fn number_of(delivered: &Delivered, path: &str) -> InodeNumber {
+pub(crate) fn number_of(delivered: &Delivered, path: &str) -> InodeNumber {
     delivered.reports[path].inode
 }
 
-/// Zeros one inode.
-fn zero_inode(image: &mut Image, number: InodeNumber) {
+/// Returns the disk address of an inode.
+pub(crate) fn inode_address(image: &Image, number: InodeNumber) -> DiskAddr {
     let place = superblock(image).geometry.inode_location(number).unwrap();
-    let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
-    image.replace(at, &[0; 512]);
+    DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512)
+}
+
+/// Zeros one inode.
+pub(crate) fn zero_inode(image: &mut Image, number: InodeNumber) {
+    image.replace(inode_address(image, number), &[0; 512]);
 }
 
 /// Returns the address of a block of a file's data fork.
@@ -49,7 +53,7 @@ fn block_of(image: &Image, number: InodeNumber, block: u64) -> DiskAddr {
 
 /// Compares the copies of the sound image (`whole`) and of the damaged one (`left`). Every file of
 /// `whole` must be in `left` with the same contents, unless its path starts with one of `except`.
-fn assert_equal_but(whole: &Delivered, left: &Delivered, except: &[&str]) {
+pub(crate) fn assert_equal_but(whole: &Delivered, left: &Delivered, except: &[&str]) {
     for (path, copied) in &whole.files {
         if except.iter().any(|gone| path.starts_with(gone)) {
             continue;

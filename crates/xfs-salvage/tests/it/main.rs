@@ -7,5 +7,6 @@
 
 mod damage;
 mod hostile;
+mod logged;
 mod sound;
 mod support;

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xfs_salvage::{Node, Salvage as Survey, SalvageOptions};
+use xfs_salvage::{Node, Salvage as Survey};
 
 use crate::cli::GlobalOptions;
 use crate::damaged::shortfalls::Shortfalls;
@@ -87,7 +87,7 @@ impl Run for Damaged {
         let Self { image, path, destination } = *self;
         let shown = image.shown();
         let volume = image.read(|note| console.note(format!("{shown}: {note}")))?;
-        let survey = survey(&volume, SalvageOptions::default(), &shown, console)?;
+        let survey = survey(&volume, volume.survey_options(), &shown, console)?;
         let node = find(&survey, &path).ok_or_else(|| {
             let subject = names::in_message(&path).into_owned();
             let message = "no such file or directory, as far as the volume can be read";

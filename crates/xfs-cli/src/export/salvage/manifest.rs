@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use xfs_salvage::{FileReport, Totals};
+use xfs_salvage::{FileReport, InodeSource, Totals};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -105,6 +105,7 @@ fn describe(report: &FileReport) -> Object {
     insert("size", report.size.into());
     insert("status", report.status.word().into());
     insert("origin", report.origin.word().into());
+    insert("inode_source", report.inode_source.map(InodeSource::word).into());
     let missing = report
         .missing
         .iter()

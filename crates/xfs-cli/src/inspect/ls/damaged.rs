@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use xfs_salvage::{FileReport, NameId, NameTree, Salvage, SalvageOptions, Status};
+use xfs_salvage::{FileReport, NameId, NameTree, Salvage, Status};
 
 use super::{Listing, ListingRow, join};
 use crate::cli::{GlobalOptions, LsArguments};
@@ -70,7 +70,7 @@ impl Run for DamagedLs {
             let shown = image.shown();
             let prefix = if has_several { [shown.as_bytes(), b":"].concat() } else { Vec::new() };
             let volume = image.read(|note| console.note(format!("{shown}: {note}")))?;
-            let survey = survey(&volume, SalvageOptions::default(), &shown, console)?;
+            let survey = survey(&volume, volume.survey_options(), &shown, console)?;
             let (tree, shortfalls) = name_tree(&survey, &shown, console)?;
             let listing = Listing {
                 arguments: &arguments,

@@ -10,7 +10,7 @@ use ferroxfs::raw::format::Superblock;
 use xfs_format::acl;
 use xfs_format::attr::Namespace;
 use xfs_format::inode::FileType;
-use xfs_salvage::{Attribute, FileReport, NameId, NameTree, Node, Salvage, SalvageOptions, Status};
+use xfs_salvage::{Attribute, FileReport, NameId, NameTree, Node, Salvage, Status};
 use xfs_scan::{
     ByteList, Field, Fields, Finding, FindingCode, Row, RowPiece, RowView, RowWriter, ScanError,
     ScanReport, VolumeLabel,
@@ -40,7 +40,7 @@ pub(super) fn scan(
     for image in images {
         let shown = image.shown();
         let volume = image.read(|note| console.note(format!("{shown}: {note}")))?;
-        let survey = survey(&volume, SalvageOptions::default(), &shown, console)?;
+        let survey = survey(&volume, volume.survey_options(), &shown, console)?;
         let (tree, shortfalls) = name_tree(&survey, &shown, console)?;
         let label = label(&volume.superblock);
         let writer = match (&mut writer, output.take()) {

@@ -7,7 +7,7 @@
 //! such candidate is chosen; the candidates are tried in the order of the evidence for them, the
 //! strongest first.
 
-use xfs_evidence::{Evidence, InodeEvidence};
+use xfs_evidence::InodeEvidence;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{
     self, FileType, ForkFormat, ForkKind, INODE_MAGIC, InodeCheck, InodeCore, InodeDisk,
@@ -56,11 +56,6 @@ pub(super) fn passes(patient: &Patient, number: InodeNumber, bytes: &[u8]) -> Re
     let core = InodeCore::decode(bytes, number, geometry);
     let core = core.map_err(|corruption| corruption.check().clone())?;
     core.verify(bytes, &patient.context()).map_err(|corruption| corruption.check().clone())
-}
-
-/// Returns whether an inode passes its checks, and all that its forks hold can be read.
-pub(super) fn is_readable(patient: &Patient, number: InodeNumber, bytes: &[u8]) -> bool {
-    Work { patient, number, entry_type: None }.is_readable(bytes)
 }
 
 /// Returns whether the bytes belong to this inode number. At least three of magic number, version,
@@ -247,14 +242,7 @@ impl Work<'_> {
             return false;
         }
         let evidence = self.patient.evidence();
-        let found = evidence.judge_inode(self.number, bytes.to_vec());
-        let Some(core) = found.core() else { return false };
-        let has_contents = match core.file_type() {
-            Some(FileType::Directory) => evidence.entries(&found).is_whole(),
-            Some(FileType::Symlink) => has_target(&evidence, &found),
-            _ => evidence.extents(&found, ForkKind::Data).is_whole(),
-        };
-        has_contents && evidence.attributes(&found).is_whole()
+        evidence.is_readable(&evidence.judge_inode(self.number, bytes.to_vec()))
     }
 
     fn candidates(&self, bytes: &[u8], check: InodeCheck) -> Vec<Edit> {
@@ -414,10 +402,6 @@ impl Work<'_> {
             }
         })
     }
-}
-
-fn has_target(evidence: &Evidence<'_>, found: &InodeEvidence) -> bool {
-    evidence.link_target(found).is_whole
 }
 
 fn one(edit: impl Fn(&mut InodeDisk) + 'static) -> Vec<Edit> {

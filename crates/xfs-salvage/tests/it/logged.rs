@@ -1,0 +1,144 @@
+//! Tests of damaged inodes whose newest state is in the log.
+
+use std::sync::Arc;
+
+use xfs_device::{MemoryDevice, SharedDevice};
+use xfs_format::log_item::LoggedFields;
+use xfs_format::{DiskAddr, InodeNumber};
+use xfs_salvage::{InodeSource, Origin, SalvageOptions, Status};
+use xfs_testkit::{Image, LogRecords, golden};
+
+use crate::damage::{assert_equal_but, inode_address, number_of, superblock, zero_inode};
+use crate::support::{Delivered, salvage};
+
+const LOCAL_ATTRIBUTES: LoggedFields = LoggedFields::ATTR_LOCAL;
+const FILE: LoggedFields = LoggedFields::DATA_EXTENTS.union(LOCAL_ATTRIBUTES);
+
+/// Salvages an image, and looks for damaged inodes in its log.
+fn run(image: &Image) -> Delivered {
+    let bytes = image.bytes(DiskAddr(0), image.length_bytes()).unwrap();
+    let log: SharedDevice = Arc::new(MemoryDevice::from_bytes(&bytes).unwrap());
+    salvage(image, SalvageOptions { deleted: false, log: Some(log) })
+}
+
+fn inode(image: &Image, number: InodeNumber) -> Vec<u8> {
+    image.bytes(inode_address(image, number), 512).unwrap()
+}
+
+/// Logs these parts of an inode in an old record of the log, and zeros the inode.
+fn move_to_log(image: &mut Image, number: InodeNumber, fields: LoggedFields) {
+    let bytes = inode(image, number);
+    let mut log = LogRecords::of(image);
+    log.inode(number, &bytes, fields);
+    log.unmount();
+    zero_inode(image, number);
+}
+
+/// Each file is zeroed by itself, and only the log has its inode. The copy must be equal to that of
+/// the sound image.
+#[test]
+fn inode_that_only_the_log_has_is_delivered() {
+    let sound = golden();
+    let whole = run(&sound);
+    let device = LoggedFields::DEVICE.union(LOCAL_ATTRIBUTES);
+    let local = LoggedFields::DATA_LOCAL.union(LOCAL_ATTRIBUTES);
+    let files = [
+        ("files/empty", LOCAL_ATTRIBUTES),
+        ("files/original", FILE),
+        ("attr-short", LOCAL_ATTRIBUTES),
+        ("fifo", device),
+        ("deep/1/2", local),
+    ];
+    for (path, fields) in files {
+        let mut image = sound.clone();
+        move_to_log(&mut image, number_of(&whole, path), fields);
+        let left = run(&image);
+        assert_equal_but(&whole, &left, &[]);
+        let report = &left.reports[path];
+        assert_eq!(report.status, Status::Doubtful, "{path}: {:?}", report.reasons);
+        assert_eq!(report.inode_source, Some(InodeSource::Log), "{path}");
+        assert_eq!(left.totals.doubtful, 1, "{path}");
+        assert_eq!(left.totals.lost, 0, "{path}");
+    }
+}
+
+#[test]
+fn file_whose_map_the_log_lacks_gets_it_from_the_reverse_map() {
+    let mut image = golden();
+    let whole = run(&image);
+    move_to_log(&mut image, number_of(&whole, "files/original"), LOCAL_ATTRIBUTES);
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+    assert_eq!(left.reports["files/original"].inode_source, Some(InodeSource::Log));
+}
+
+#[test]
+fn file_whose_attributes_the_log_lacks_is_partial() {
+    let mut image = golden();
+    let whole = run(&image);
+    move_to_log(&mut image, number_of(&whole, "files/original"), LoggedFields::DATA_EXTENTS);
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &["files/original"]);
+    let (copy, original) = (left.files["files/original"], whole.files["files/original"]);
+    assert_eq!((copy.hash, copy.size, copy.mode), (original.hash, original.size, original.mode));
+    let report = &left.reports["files/original"];
+    assert_eq!(report.status, Status::Partial, "{:?}", report.reasons);
+}
+
+/// The log has the inode, and after it a record that cannot be read. That record may have had a
+/// newer state, so the file is salvaged as if the log did not have the inode.
+#[test]
+fn state_before_a_damaged_record_is_not_used() {
+    let mut image = golden();
+    let whole = run(&image);
+    let (number, other) = (number_of(&whole, "files/empty"), number_of(&whole, "files/original"));
+    let (bytes, later) = (inode(&image, number), inode(&image, other));
+    let mut log = LogRecords::of(&mut image);
+    log.inode(number, &bytes, LOCAL_ATTRIBUTES);
+    let damaged = log.inode(other, &later, FILE).block();
+    let damaged = log.address(damaged + 1);
+    log.unmount();
+    image.edit_with(damaged, 512, |block| block[64..128].fill(0x5a));
+    zero_inode(&mut image, number);
+    let left = run(&image);
+    assert_eq!(left.reports["files/empty"].status, Status::Lost);
+}
+
+/// The log says that the inode was freed after its last state with a name.
+#[test]
+fn inode_that_was_freed_later_is_not_used() {
+    let mut image = golden();
+    let whole = run(&image);
+    let number = number_of(&whole, "files/empty");
+    let bytes = inode(&image, number);
+    let mut freed = bytes.clone();
+    freed[2..4].fill(0);
+    freed[16..20].fill(0);
+    let mut log = LogRecords::of(&mut image);
+    log.inode(number, &bytes, LOCAL_ATTRIBUTES);
+    log.inode(number, &freed, LoggedFields::CORE);
+    log.unmount();
+    zero_inode(&mut image, number);
+    assert_eq!(run(&image).reports["files/empty"].status, Status::Lost);
+}
+
+/// The inode btrees are gone, and so are the inode and the entry of the file. Only the log knows
+/// the file.
+#[test]
+fn inode_that_no_btree_lists_is_an_orphan_from_the_log() {
+    let mut image = golden();
+    let whole = run(&image);
+    let number = number_of(&whole, "files/original");
+    move_to_log(&mut image, number, FILE);
+    zero_inode(&mut image, number_of(&whole, "files"));
+    let superblock = superblock(&image);
+    for group in superblock.geometry.groups() {
+        image.replace(superblock.geometry.header_disk_addr(group, 2), &[0; 512]);
+    }
+    let left = run(&image);
+    let report = left.reports.values().find(|report| report.inode == number).unwrap();
+    assert_eq!(report.inode_source, Some(InodeSource::Log));
+    assert_ne!(report.origin, Origin::Entry);
+    let path = String::from_utf8_lossy(&report.path).into_owned();
+    assert_eq!(left.files[&path].hash, whole.files["files/original"].hash);
+}
