@@ -46,9 +46,9 @@ pub use item::{CheckpointEnd, ItemState, LogItem, Pushed};
 pub use log::{Log, LogConfig, LogCounts, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shutdown};
 pub use reader::{Items, LogEntry, LogReader, Transaction};
 pub use recovery::{
-    FreedInodes, Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal, Replayed,
-    Summary, apply_inode_item, end_clean_log, finish_intents, format_log, replay, replay_all,
-    replay_past_damage,
+    CutReplay, FreedInodes, Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal,
+    Replayed, Summary, apply_inode_item, end_clean_log, finish_intents, format_log, replay,
+    replay_all, replay_before_damage, replay_past_damage,
 };
 pub use space::SpaceUse;
 pub use state::{LogState, count_records_after_head, find_head_and_tail};

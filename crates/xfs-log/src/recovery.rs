@@ -14,6 +14,7 @@
 //!  then     superblock: counters from the group headers
 //!
 //!  replay       refuses work that takes transactions ─→ write_back: in place, and the log is clean
+//!  replay_before_damage   ends where the log is damaged ─→ write_back_and_format
 //!  replay_all   keeps open intents                  ─→ write_in_place: the log stays dirty
 //!                 ─→ Log::open from its head, Log::adopt: open intents hold the tail
 //!                 ─→ finish_intents: ordinary transactions that go into the same log
@@ -84,13 +85,14 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{OverlayDevice, SharedDevice};
-use xfs_format::DiskAddr;
 use xfs_format::dquot::QuotaFlags;
 use xfs_format::log_item::LogItem;
 use xfs_format::superblock::{Superblock, VolumeAccess};
+use xfs_format::{DiskAddr, Lsn};
 
 use crate::device::LogDevice;
-use crate::reader::LogReader;
+use crate::reader::{LogReader, Transaction};
+use crate::state::readable::{self, ReadablePart};
 use crate::state::{LogState, find_head_and_tail};
 use cancel::CancelTable;
 use dquot::DquotReplay;
@@ -251,6 +253,18 @@ impl Replayed {
         clean::mark_clean(log, &self.state)
     }
 
+    /// Writes the replayed changes to their home locations on disk, and makes the log empty in cycle
+    /// `cycle`, as [`format_log`] does. This is for a repair of a damaged log, after
+    /// [`replay_before_damage`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`write_back`](Self::write_back).
+    pub fn write_back_and_format(&self, log: &LogDevice, cycle: u32) -> Result<()> {
+        self.write_replayed()?;
+        format_log(log, cycle)
+    }
+
     /// Writes the replayed changes to their home locations on disk, and prepares the log to be
     /// written from its head on. The log stays dirty. A clean log is written only if a torn record
     /// lies after its head.
@@ -300,7 +314,8 @@ pub fn replay(
     log: &LogDevice,
     superblock: &Superblock,
 ) -> Result<Replayed, RecoveryError> {
-    run(data, log, superblock, Leftovers::Refused, Targets::Sound)
+    let state = find_head_and_tail(log)?;
+    run(data, log, superblock, Job::new(state, Leftovers::Refused, Targets::Sound))
 }
 
 /// Replays the log of a volume into memory. Open intents, unlinked inodes and blocks reserved for
@@ -314,7 +329,8 @@ pub fn replay_all(
     log: &LogDevice,
     superblock: &Superblock,
 ) -> Result<Replayed, RecoveryError> {
-    run(data, log, superblock, Leftovers::Kept, Targets::Sound)
+    let state = find_head_and_tail(log)?;
+    run(data, log, superblock, Job::new(state, Leftovers::Kept, Targets::Sound))
 }
 
 /// Replays the log of a damaged volume into memory, as [`replay_all`] does. Skips an item if its
@@ -331,17 +347,79 @@ pub fn replay_past_damage(
     log: &LogDevice,
     superblock: &Superblock,
 ) -> Result<Replayed, RecoveryError> {
-    run(data, log, superblock, Leftovers::Kept, Targets::Damaged)
+    let state = find_head_and_tail(log)?;
+    run(data, log, superblock, Job::new(state, Leftovers::Kept, Targets::Damaged))
+}
+
+/// A replay that has ended where the log is damaged.
+pub struct CutReplay {
+    /// The volume with the changes of the records before the damage.
+    pub replayed: Replayed,
+    /// The LSN of the newest record that can be read. It may lie after the damage, and then it was
+    /// not replayed.
+    pub newest: Lsn,
+}
+
+impl CutReplay {
+    /// Returns the block of the log at which the replay has ended: the first record that cannot be
+    /// read, or the end of the newest one.
+    #[must_use]
+    pub const fn end_block(&self) -> u32 {
+        self.replayed.state.head.block()
+    }
+
+    /// Returns whether all records from the tail to the newest one were replayed. Then the damage
+    /// lies before the tail, or after all records that can be read.
+    #[must_use]
+    pub const fn has_newest(&self) -> bool {
+        self.newest.0 < self.replayed.state.head.0
+    }
+}
+
+/// Replays a log that [`find_head_and_tail`] refuses, from the tail up to the first record that
+/// cannot be read. Treats damaged structures as [`replay_past_damage`] does. A buffer that a record
+/// after the damage cancels is not replayed, because the block may hold file data by now.
+///
+/// Returns `None` if no record at the tail can be read. This is for a repair, which checks the
+/// result and repairs the damage.
+///
+/// # Errors
+///
+/// Returns a [`RecoveryError`] if a record before the damage has something that is refused.
+pub fn replay_before_damage(
+    data: SharedDevice,
+    log: &LogDevice,
+    superblock: &Superblock,
+) -> Result<Option<CutReplay>, RecoveryError> {
+    let Some(ReadablePart { state, newest }) = readable::find(log)? else { return Ok(None) };
+    let job = Job { later: Some(newest), ..Job::new(state, Leftovers::Kept, Targets::Damaged) };
+    let replayed = run(data, log, superblock, job)?;
+    Ok(Some(CutReplay { replayed, newest }))
+}
+
+/// The part of the log that is replayed, and the rules of the replay.
+#[derive(Clone, Copy)]
+struct Job {
+    state: LogState,
+    /// The LSN of the newest record after the part, if the part ends before damage.
+    later: Option<Lsn>,
+    leftovers: Leftovers,
+    targets: Targets,
+}
+
+impl Job {
+    const fn new(state: LogState, leftovers: Leftovers, targets: Targets) -> Self {
+        Self { state, later: None, leftovers, targets }
+    }
 }
 
 fn run(
     data: SharedDevice,
     log: &LogDevice,
     superblock: &Superblock,
-    leftovers: Leftovers,
-    targets: Targets,
+    job: Job,
 ) -> Result<Replayed, RecoveryError> {
-    let state = find_head_and_tail(log)?;
+    let Job { state, later, leftovers, targets } = job;
     let device = Arc::new(OverlayDevice::new(data, MAX_REPLAY_BYTES));
     let superblock = superblock.clone();
     let mut replayed = Replayed {
@@ -360,7 +438,12 @@ fn run(
     if let Some(reason) = replayed.superblock.refusal(VolumeAccess::Replay) {
         return Err(Error::from(reason).into());
     }
-    replayed.intents = replay_items(&mut replayed, log, targets)?.into_intents(&state)?;
+    let mut cancelled = CancelTable::default();
+    if let Some(newest) = later {
+        note_later_cancellations(log, &state, newest, &mut cancelled)?;
+    }
+    let open = replay_items(&mut replayed, log, targets, cancelled)?;
+    replayed.intents = open.into_intents(&state)?;
     // Only volumes that are replayed in memory have such intents, and reading needs none of the
     // structures that they would change.
     replayed.intents.retain(|intent| !intent.kind().is_of_realtime_space());
@@ -375,14 +458,49 @@ fn run(
     Ok(replayed)
 }
 
+/// Notes the buffers that are cancelled by readable records between the head of `state` and the
+/// record `newest`.
+fn note_later_cancellations(
+    log: &LogDevice,
+    state: &LogState,
+    newest: Lsn,
+    cancelled: &mut CancelTable,
+) -> Result<()> {
+    if newest < state.head {
+        return Ok(());
+    }
+    for run in readable::runs_after(log, state.head, newest)? {
+        let mut reader = LogReader::new(log, &run);
+        loop {
+            match reader.next_transaction() {
+                Ok(Some(transaction)) => note_cancellations(&transaction, cancelled),
+                // Damage ends the run.
+                Ok(None) | Err(Error::Corrupt(_)) => break,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Notes the buffers that a transaction cancels, up to its first damaged item.
+fn note_cancellations(transaction: &Transaction, cancelled: &mut CancelTable) {
+    let Ok(items) = transaction.items() else { return };
+    for item in items.map_while(std::result::Result::ok) {
+        if let LogItem::Buffer(item) = item {
+            cancelled.note(&item);
+        }
+    }
+}
+
 /// Reads the log twice: the first pass notes cancelled buffers, the second replays the items.
 /// Returns the intents that are open at the head.
 fn replay_items(
     replayed: &mut Replayed,
     log: &LogDevice,
     targets: Targets,
+    mut cancelled: CancelTable,
 ) -> Result<OpenIntents, RecoveryError> {
-    let mut cancelled = CancelTable::default();
     let mut dquots = DquotReplay::new(replayed.state.head);
     let mut reader = LogReader::new(log, &replayed.state);
     while let Some(transaction) = reader.next_transaction()? {

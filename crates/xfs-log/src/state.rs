@@ -43,6 +43,7 @@
 
 mod beyond;
 mod blank;
+pub(crate) mod readable;
 
 use xfs_buffer::{Error, Result};
 use xfs_format::log_record::{

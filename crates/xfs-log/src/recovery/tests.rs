@@ -24,6 +24,7 @@ use crate::device::LogDevice;
 use crate::find_head_and_tail;
 use crate::testing::LogImage;
 
+mod before_damage;
 mod dquot;
 mod open;
 mod version4;

@@ -1,0 +1,126 @@
+//! Tests of replaying a damaged log up to the damage.
+
+use xfs_format::log_item::BufferType;
+
+use super::{Bench, LOG_BLOCKS, buffer, cancel, read};
+use crate::find_head_and_tail;
+use crate::recovery::{CutReplay, replay_before_damage};
+use crate::state::readable;
+
+/// Number of records after the damage: more than can have been in flight with it.
+const LATER: u32 = 12;
+
+impl Bench {
+    fn replay_before_damage(&self) -> Option<CutReplay> {
+        let log = self.log.device();
+        assert!(find_head_and_tail(&log).is_err(), "the log must be refused");
+        replay_before_damage(self.data.clone(), &log, &self.superblock).unwrap()
+    }
+
+    /// Appends a record, and then damages its payload. Returns its block.
+    fn append_damaged(&mut self) -> u32 {
+        let block = self.append_mode(0o711).block();
+        self.log.block_mut(block + 1)[64..128].fill(0x5a);
+        block
+    }
+
+    fn append_later(&mut self) {
+        for _ in 0..LATER {
+            self.append_mode(0o755);
+        }
+    }
+
+    /// Returns the mode of the root inode after the replay.
+    fn mode_after(&self, cut: &CutReplay) -> u16 {
+        self.decode_inode(&*cut.replayed.device(), self.root()).mode
+    }
+}
+
+#[test]
+fn damaged_log_is_replayed_up_to_the_damage() {
+    let mut bench = Bench::new();
+    bench.append_mode(0o750);
+    bench.append_mode(0o700);
+    let block = bench.append_damaged();
+    bench.append_later();
+    let cut = bench.replay_before_damage().unwrap();
+    assert_eq!(bench.mode_after(&cut), 0o040_700);
+    assert_eq!((cut.end_block(), cut.has_newest()), (block, false));
+    assert_eq!(cut.replayed.summary().transactions, 2);
+}
+
+/// A lost record lies before the tail that the newest record names: its changes are in their
+/// places. All records from that tail on are replayed.
+#[test]
+fn damage_before_the_tail_cuts_nothing_off() {
+    let mut bench = Bench::new();
+    bench.append_mode(0o750);
+    let lost = bench.append_mode(0o711);
+    let end = bench.log.head;
+    bench.log.tail = end;
+    bench.append_mode(0o755);
+    for block in lost.block()..end.block() {
+        bench.log.make_stale(block);
+    }
+    let cut = bench.replay_before_damage().unwrap();
+    assert_eq!(bench.mode_after(&cut), 0o040_755);
+    assert!(cut.has_newest());
+}
+
+/// A block that a record after the damage frees may hold file data by now.
+#[test]
+fn buffer_that_is_cancelled_after_the_damage_is_not_replayed() {
+    for is_cancelled in [false, true] {
+        let mut bench = Bench::new();
+        let at = bench.agi_at();
+        let mut chunk = [0; 128];
+        chunk.copy_from_slice(&read(&*bench.data, at.byte_offset().unwrap(), 128));
+        chunk[28..32].copy_from_slice(&7_u32.to_be_bytes());
+        bench.log.append_transaction(1, &[buffer(at, 1, BufferType::Agi, 0, &chunk)]);
+        bench.append_damaged();
+        if is_cancelled {
+            bench.log.append_transaction(2, &[cancel(at, 1)]);
+        }
+        bench.append_later();
+        let cut = bench.replay_before_damage().unwrap();
+        assert_eq!(cut.replayed.summary().skipped, u64::from(is_cancelled));
+        let after = read(&*cut.replayed.device(), at.byte_offset().unwrap(), 128);
+        assert_eq!(after[28..32] == chunk[28..32], !is_cancelled);
+    }
+}
+
+#[test]
+fn log_without_a_record_at_its_tail_is_not_replayed() {
+    let mut bench = Bench::new();
+    bench.append_damaged();
+    bench.append_later();
+    assert!(bench.replay_before_damage().is_none());
+}
+
+/// After an unmount nothing waits to be replayed, whatever is damaged before it.
+#[test]
+fn log_whose_newest_record_is_an_unmount_has_no_part_to_replay() {
+    let mut bench = Bench::new();
+    bench.append_mode(0o700);
+    bench.append_damaged();
+    bench.append_later();
+    bench.log.append_unmount();
+    assert!(readable::find(&bench.log.device()).unwrap().is_none());
+}
+
+/// Each block of the log starts a record of 64 blocks, and none of them has a right checksum. The
+/// search must end after a bounded number of reads.
+#[test]
+fn log_full_of_headers_ends_the_search() {
+    let mut bench = Bench::new();
+    let block = bench.log.append(63);
+    let header = bench.log.block_mut(block).to_vec();
+    for block in 0..LOG_BLOCKS {
+        let cycle = header[4..8].to_vec();
+        let target = bench.log.block_mut(block);
+        target.copy_from_slice(&header);
+        target[16..20].copy_from_slice(&cycle);
+        target[20..24].copy_from_slice(&block.to_be_bytes());
+    }
+    assert!(readable::find(&bench.log.device()).unwrap().is_none());
+}
