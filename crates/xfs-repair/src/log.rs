@@ -11,7 +11,8 @@
 //! | dirty, and open work on contents cannot be finished | it is replayed without that work | yes |
 //! | dirty, and it changes structures that are destroyed | all other changes are replayed | no |
 //! | clean, and older than the volume | it is made empty in a later cycle | no: it holds nothing |
-//! | damaged | it is made empty in a later cycle | yes |
+//! | damaged | it is replayed up to the damage, and made empty in a later cycle | yes |
+//! | damaged, and no record at its tail can be read | it is made empty in a later cycle | yes |
 //!
 //! The log keeps what it has of destroyed structures, and later rules read it there. Open work is
 //! an operation that a crash left unfinished: the log has its intent and no completion. It is
@@ -72,6 +73,9 @@ impl SettleLog<'_> {
         match settled {
             Ok(done) => Ok(done),
             Err(RepairError::Log(why)) if self.allow_loss => {
+                if let Some(done) = self.replay_before_damage(newest, &why)? {
+                    return Ok(done);
+                }
                 let keeps = format!("nothing of the log, because {why}");
                 let what = "the changes that only the log has";
                 let action = Action::new(RULE, Place::default(), codes(), keeps);
@@ -120,6 +124,36 @@ impl SettleLog<'_> {
         }
         replayed.write_back_without_work(&log).map_err(|error| failed(&error))?;
         Ok((LogOutcome::ReplayedInPart, action))
+    }
+
+    /// Replays the records of a damaged log from the tail up to the first one that cannot be read,
+    /// and makes the log empty. Open intents are dropped: a record after the damage may have
+    /// finished them. Returns `None`, and changes nothing, if no record at the tail can be read or
+    /// replayed. `why` says how the log is damaged.
+    fn replay_before_damage(
+        &self,
+        newest: Lsn,
+        why: &str,
+    ) -> Result<Option<(LogOutcome, Option<Action>)>> {
+        let log = self.log()?;
+        let replayed = xfs_log::replay_before_damage(self.device.clone(), &log, self.superblock);
+        let Ok(Some(cut)) = replayed else { return Ok(None) };
+        let block = cut.end_block();
+        let keeps = format!("the changes of the log before its block {block}, because {why}");
+        let mut what = match cut.has_newest() {
+            true => format!("changes that records after block {block} of the log may have had"),
+            false => format!("the changes that only the log has after its block {block}"),
+        };
+        let kinds: Vec<ItemKind> = cut.replayed.intents().iter().map(Intent::kind).collect();
+        if !kinds.is_empty() {
+            let names = names_of(&kinds);
+            what = format!("{what}, and {} open intents ({names})", kinds.len());
+        }
+        let cycle = newest.max(cut.newest).cycle().saturating_add(2);
+        let written = cut.replayed.write_back_and_format(&log, cycle);
+        written.map_err(|error| failed(&error))?;
+        let action = Action::new(BEFORE_DAMAGE_RULE, Place::default(), codes(), keeps);
+        Ok(Some((LogOutcome::Formatted, Some(action.losing(None, what)))))
     }
 
     /// Makes the log empty. Its new cycle is later than `newest`, the newest LSN found on the
@@ -178,8 +212,7 @@ fn dropped(kinds: &[ItemKind], why: &str, allow_loss: bool) -> Result<Option<Act
     if kinds.is_empty() {
         return Ok(None);
     }
-    let names: BTreeSet<&str> = kinds.iter().map(|kind| kind.name()).collect();
-    let names = Vec::from_iter(names).join(", ");
+    let names = names_of(kinds);
     let is_of_space = |kind: &ItemKind| {
         matches!(kind, ItemKind::ExtentFree | ItemKind::Rmap | ItemKind::Refcount)
     };
@@ -198,11 +231,20 @@ fn dropped(kinds: &[ItemKind], why: &str, allow_loss: bool) -> Result<Option<Act
     Ok(Some(action.losing(None, what)))
 }
 
+/// Returns the names of kinds of intents, each once.
+fn names_of(kinds: &[ItemKind]) -> String {
+    let names: BTreeSet<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    Vec::from_iter(names).join(", ")
+}
+
 /// The name of the rule that drops operations which a crash left unfinished in the log.
 const DROP_RULE: &str = "log.open-work";
 
 /// The name of the rule that replays a log onto a volume with destroyed structures.
 const PAST_DAMAGE_RULE: &str = "log.past-damage";
+
+/// The name of the rule that replays a damaged log up to the damage.
+const BEFORE_DAMAGE_RULE: &str = "log.before-damage";
 
 /// The name of the rule that makes a log empty.
 const RULE: &str = "log.format";

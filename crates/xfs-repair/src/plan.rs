@@ -41,7 +41,8 @@ pub enum LogOutcome {
     /// The log was replayed, but interrupted operations could not be finished. Rules repair the
     /// damage that they leave.
     ReplayedInPart,
-    /// The log could not be used, and was made empty.
+    /// The log was made empty, because it is damaged or older than the volume. An action says
+    /// whether a part of it was replayed before.
     Formatted,
 }
 

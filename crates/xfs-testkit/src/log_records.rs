@@ -129,6 +129,12 @@ impl<'a> LogRecords<'a> {
         self.transaction(&[LogItem::Inode(InodeItem { format, core: &core, data, attr })])
     }
 
+    /// Makes the next records name the present head as their tail, as if all changes before it were
+    /// in their places.
+    pub const fn move_tail(&mut self) {
+        self.tail = self.head;
+    }
+
     /// Appends an unmount record: nothing before it has to be replayed.
     pub fn unmount(mut self) {
         self.tail = self.head;
