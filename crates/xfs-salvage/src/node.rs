@@ -12,6 +12,7 @@
 //! then it is known which inodes no name has led to.
 
 mod entries;
+mod unlisted;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;

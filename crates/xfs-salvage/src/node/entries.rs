@@ -9,18 +9,32 @@ use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::FileType;
 
+use super::unlisted::UnlistedNames;
 use super::{MOST_LEVELS, Node, NodeKind, Position, UNKNOWN_MODE};
 use crate::inventory::Mark;
 use crate::report::{FileReport, Origin, Remarks, Status};
 use crate::survey::Salvage;
 
 /// A name of a directory, with the inode that it leads to, from an entry or a parent pointer.
-struct Candidate {
-    name: Vec<u8>,
+pub(super) struct Candidate {
+    pub(super) name: Vec<u8>,
     child: InodeNumber,
     entry_type: EntryType,
     origin: Origin,
     is_doubtful: bool,
+}
+
+impl Candidate {
+    /// Returns the name that a parent pointer of `child` gives.
+    pub(super) fn of_pointer(name: &[u8], child: InodeNumber) -> Self {
+        Self {
+            name: name.to_vec(),
+            child,
+            entry_type: EntryType::Unknown,
+            origin: Origin::ParentPointer,
+            is_doubtful: false,
+        }
+    }
 }
 
 /// An iterator over the entries of a directory. Each node is made when the iterator reaches it.
@@ -28,6 +42,8 @@ pub struct NodeEntries<'a> {
     salvage: &'a Salvage<'a>,
     position: Rc<Position>,
     names: vec::IntoIter<Candidate>,
+    /// The names that the parent pointers of children state and that the directory lacks.
+    unlisted: UnlistedNames,
     /// The made-up directories, such as `orphans`, that come after the names of the root.
     extra: vec::IntoIter<(NodeKind, Vec<u8>)>,
     rest: Rest,
@@ -77,6 +93,7 @@ impl<'a> Node<'a> {
         NodeEntries {
             salvage: self.salvage,
             position: Rc::clone(&self.position),
+            unlisted: UnlistedNames::of(self, &names),
             names: names.into_iter(),
             extra: extra.into_iter(),
             rest,
@@ -121,13 +138,8 @@ impl<'a> Node<'a> {
                 is_doubtful: name.trust == Trust::Doubtful,
             }));
         }
-        candidates.extend(self.salvage.names.of(number).iter().map(|name| Candidate {
-            name: name.name.to_vec(),
-            child: name.child,
-            entry_type: EntryType::Unknown,
-            origin: Origin::ParentPointer,
-            is_doubtful: false,
-        }));
+        let pointers = self.salvage.names.of(number).iter();
+        candidates.extend(pointers.map(|name| Candidate::of_pointer(&name.name, name.child)));
         // A sound entry counts before a parent pointer, and that before a doubtful entry.
         let rank = |candidate: &Candidate| {
             (candidate.is_doubtful, candidate.origin == Origin::ParentPointer)
@@ -160,6 +172,13 @@ impl<'a> Iterator for NodeEntries<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         while let Some(candidate) = self.names.next() {
             if let Some(node) = self.child(&candidate) {
+                self.unlisted.take(&node);
+                return Some((candidate.name, node));
+            }
+        }
+        while let Some(candidate) = self.unlisted.found.pop() {
+            if let Some(node) = self.child(&candidate) {
+                node.remarks.borrow_mut().doubt("its directory has no entry of the name");
                 return Some((candidate.name, node));
             }
         }

@@ -81,6 +81,29 @@ fn directory_block_that_is_zeroed_gets_its_names_from_parent_pointers() {
     assert!(by_pointer > 100, "{by_pointer}");
 }
 
+/// Changes a name in a short directory, whose inode gets a right checksum. Nothing says whether the
+/// entry or the parent pointer is wrong, so the file must be delivered under both names.
+#[test]
+fn name_that_contradicts_the_parent_pointer_is_delivered_under_both() {
+    let mut image = golden();
+    let whole = run(&image);
+    let at = inode_address(&image, number_of(&whole, "files"));
+    image.edit(at, 512, BlockKind::InodeCluster, |inode| {
+        let start = inode.windows(8).position(|bytes| bytes == b"original").unwrap();
+        inode[start + 7] = b'w';
+    });
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+    assert_eq!(left.files["files/originaw"], whole.files["files/original"]);
+    assert_eq!(left.files.len(), whole.files.len() + 1);
+    for path in ["files/original", "files/originaw"] {
+        let report = &left.reports[path];
+        assert_eq!(report.status, Status::Doubtful, "{path}: {:?}", report.reasons);
+    }
+    assert_eq!(left.reports["files/original"].origin, Origin::ParentPointer);
+    assert_eq!(left.totals.doubtful, 2);
+}
+
 #[test]
 fn root_inode_that_is_zeroed_loses_no_name() {
     let mut image = golden();
