@@ -18,7 +18,7 @@ use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{Staleness, Uuid, UuidChange};
 use ferroxfs::device::Devices;
 use ferroxfs::raw::format::superblock::Unsupported;
-use ferroxfs::raw::log::LogDevice;
+use ferroxfs::raw::log::{LogDevice, LogState};
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
 use xfs_device::SharedDevice;
 
@@ -266,16 +266,27 @@ impl Image {
     /// recovery replays these records. After a power failure none of them was synced. A damaged log
     /// can look the same, and its records may have been synced.
     pub(crate) fn note_torn_log(&self, console: &mut Console) {
-        let Ok(Some(Ok(state))) = self.describe().map(|description| description.log) else {
-            return;
-        };
-        let Some(end) = state.torn else { return };
-        let shown = names::in_message(self.path.as_os_str().as_bytes());
-        let head = state.head.block();
-        console.note(format!(
-            "{shown}: the log is torn at block {head}, as after a power failure; the records from there up to block {end} are not replayed"
-        ));
+        if let Some(text) = torn_log_of(&self.devices) {
+            let shown = names::in_message(self.path.as_os_str().as_bytes());
+            console.note(format!("{shown}: {text}"));
+        }
     }
+}
+
+/// Returns the text of the note about a torn log, or `None` if the log is not torn or cannot be
+/// read. The command that opens the volume reports a log that cannot be read.
+pub(crate) fn torn_log_of(devices: &Devices) -> Option<String> {
+    torn_log_text(&devices.describe().ok()?.log?.ok()?)
+}
+
+/// Returns the text of the note about records that follow the end of the log, or `None` if there
+/// are none.
+pub(crate) fn torn_log_text(state: &LogState) -> Option<String> {
+    let (head, end) = (state.head.block(), state.torn?);
+    Some(format!(
+        "the log is torn at block {head}, as after a power failure; the records from there up to \
+         block {end} are not replayed"
+    ))
 }
 
 impl ImageVolume {

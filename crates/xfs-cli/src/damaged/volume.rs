@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ferroxfs::device::Devices;
 use ferroxfs::raw::format::superblock::{Superblock, Unsupported, VolumeAccess, seal};
-use ferroxfs::raw::log::{LogDevice, find_head_and_tail};
+use ferroxfs::raw::log::{LogDevice, find_head_and_tail, replay_before_damage, replay_past_damage};
 use ferroxfs::{OpenError, OpenOptions};
 use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
 use xfs_evidence::{SuperblockEvidence, SuperblockSource, find_superblock};
@@ -20,7 +20,7 @@ use xfs_salvage::{RescueMap, RescuedDevice, SalvageOptions};
 use crate::cli::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Image, about_image};
+use crate::image::{Image, about_image, torn_log_text};
 use crate::terminal::names;
 
 /// The limit, in bytes, on the memory for the blocks that a replay of the log changes.
@@ -140,15 +140,47 @@ impl DamagedImage {
         if let Some(text) = self.describe_torn_log(&found.superblock) {
             note(text);
         }
-        match self.replay(&found) {
-            Ok(volume) => Ok(volume),
-            Err(error) => {
-                note(format!(
-                    "the log was not replayed, so files may be older than the last changes: {error}"
-                ));
-                Ok(as_it_is)
-            }
+        let error = match self.replay(&found) {
+            Ok(volume) => return Ok(volume),
+            Err(error) => error,
+        };
+        if let Some((volume, text)) = self.replay_in_part(&found.superblock) {
+            note(format!("{text}: {error}"));
+            return Ok(volume);
         }
+        note(format!(
+            "the log was not replayed, so files may be older than the last changes: {error}"
+        ));
+        Ok(as_it_is)
+    }
+
+    /// Replays in memory the parts of a log that do not need what is destroyed: all changes but
+    /// those of destroyed structures, or those before the damage of the log itself. Open work is
+    /// left as it is. Returns the volume, and the text of a note; `None` if no part can be replayed.
+    fn replay_in_part(&self, superblock: &Superblock) -> Option<(DamagedVolume, String)> {
+        let mut superblock = superblock.clone();
+        // The mark forbids a replay. Here nothing is written but memory.
+        superblock.incompat.remove(IncompatFeatures::NEEDSREPAIR);
+        let log = LogDevice::new(self.log_of(&superblock)?, &superblock).ok()?;
+        let data = || Arc::clone(&self.device);
+        let (replayed, text) = match replay_past_damage(data(), &log, &superblock) {
+            Ok(replayed) => {
+                let text = "the log was replayed without the changes of what is destroyed";
+                (replayed, text.to_owned())
+            }
+            Err(_) => {
+                let cut = replay_before_damage(data(), &log, &superblock).ok()??;
+                let end = cut.end_block();
+                let text = format!("the log was replayed up to its block {end} only");
+                (cut.replayed, text)
+            }
+        };
+        let volume = DamagedVolume {
+            log: self.log_of(&superblock),
+            device: replayed.device(),
+            superblock: replayed.superblock().clone(),
+        };
+        Some((volume, text))
     }
 
     /// Returns the device that holds the log; `None` if the log is external and was not named.
@@ -164,11 +196,7 @@ impl DamagedImage {
         let log = LogDevice::new(self.log_of(superblock)?, superblock).ok()?;
         // The replay reports a log that cannot be read.
         let state = find_head_and_tail(&log).ok()?;
-        let (head, end) = (state.head.block(), state.torn?);
-        Some(format!(
-            "the log is torn at block {head}, as after a power failure; the records from there up to \
-             block {end} are not replayed"
-        ))
+        torn_log_text(&state)
     }
 
     /// Replays the log in memory. The superblock that was found takes the place of the first one,

@@ -43,6 +43,7 @@ impl Run for Info {
     /// files of the volume, a printed line and the exit code report the refusal.
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let description = self.image.describe()?;
+        self.image.note_torn_log(console);
         if self.arguments.xfs_info {
             let name = self.image.path().as_os_str().as_bytes();
             let style = console.name_style(false);

@@ -22,7 +22,7 @@ use super::stats::read_attribute;
 use crate::cli::{GlobalOptions, MountArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::open_failure;
+use crate::image::{open_failure, torn_log_of};
 use crate::json::{self, Object};
 use crate::mount::trace;
 use crate::run::Run;
@@ -113,6 +113,13 @@ pub(crate) fn open(
     for note in devices.notes() {
         let shown = names::in_message(arguments.device.as_os_str().as_bytes());
         Console::open(global.color).note(format!("{shown}: {note}"));
+    }
+    // The reader of a damaged volume names its log by itself.
+    if !options.is_damaged()
+        && let Some(text) = torn_log_of(&devices)
+    {
+        let shown = names::in_message(arguments.device.as_os_str().as_bytes());
+        Console::open(global.color).note(format!("{shown}: {text}"));
     }
     let device = arguments.device;
     Ok(Box::new(ServeVolume {

@@ -56,6 +56,7 @@ impl Run for ShowUuid {
 
 impl Run for SetUuid {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        self.image.note_torn_log(console);
         print(&self.image.set_uuid(self.change)?, console)
     }
 }

@@ -43,6 +43,7 @@ mod sandbox;
 mod scanning;
 mod streams;
 mod terminals;
+mod torn_logs;
 mod trees;
 mod untouched;
 
