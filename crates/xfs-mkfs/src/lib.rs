@@ -23,6 +23,7 @@ mod identity;
 mod layout;
 mod options;
 mod plan;
+mod readers;
 mod write;
 
 pub use contents::{Occupied, find_contents};
@@ -33,4 +34,7 @@ pub use options::{
     NotSupported, OptionError, Options, Size, Unit,
 };
 pub use plan::{GeometryError, Plan, TargetDevice, Warning};
+pub use readers::{
+    Access, FirstKernels, MissingFeature, Reader, ReaderError, ReaderVersion, Verdict,
+};
 pub use write::{Devices, Discard, encode_empty_group, write};
