@@ -16,6 +16,10 @@ pub(crate) struct InfoArguments {
     /// Print the output of xfs_info(8)
     #[arg(long, conflicts_with = "json")]
     pub(crate) xfs_info: bool,
+    /// Show which kernels, distributions and versions of GRUB can mount the volume, and which
+    /// features prevent the others
+    #[arg(long, conflicts_with = "xfs_info")]
+    pub(crate) mountable_by: bool,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }

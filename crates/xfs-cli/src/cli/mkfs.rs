@@ -82,9 +82,14 @@ pub(crate) struct MkfsArguments {
     /// Realtime: extsize=; no realtime section is made
     #[arg(short = 'r', value_name = "OPTIONS")]
     pub(crate) realtime: Vec<String>,
-    /// Read options from a configuration file of mkfs.xfs: options=FILE
-    #[arg(short = 'c', value_name = "OPTIONS")]
+    /// Read options from a configuration file of mkfs.xfs: FILE or options=FILE; defaults=FILE
+    /// yields to other options
+    #[arg(short = 'c', value_name = "FILE")]
     pub(crate) configuration: Vec<String>,
+    /// Leave out features that READER cannot mount: linux-VERSION, rhel8, debian-12, grub-2.06, and
+    /// others that info --mountable-by lists; may be repeated
+    #[arg(long = "for", value_name = "READER")]
+    pub(crate) readers: Vec<String>,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }

@@ -20,6 +20,7 @@ use crate::terminal::names;
 use crate::text::size::human;
 
 pub(crate) mod features;
+mod mountable;
 pub(crate) mod xfs_info;
 
 struct Info {
@@ -51,6 +52,15 @@ impl Run for Info {
             let log = self.log_device.as_ref().map(|log| style.show(log.as_os_str().as_bytes()));
             let superblock = &description.superblock;
             xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
+            return Ok(());
+        }
+        if self.arguments.mountable_by {
+            let superblock = &description.superblock;
+            if self.arguments.json.json {
+                json::write_document(console.out(), mountable::object(superblock))?;
+            } else {
+                console.out().write_all(mountable::text(superblock).as_bytes())?;
+            }
             return Ok(());
         }
         let space = self.space(&description, console);

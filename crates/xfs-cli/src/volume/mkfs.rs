@@ -11,8 +11,8 @@ use ferroxfs::Timestamp;
 use ferroxfs::raw::Superblock;
 use xfs_device::{BlockDevice, share_bytes};
 use xfs_mkfs::{
-    Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Size,
-    TargetDevice,
+    Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Reader,
+    Size, TargetDevice,
 };
 
 use crate::cli::{GlobalOptions, MkfsArguments};
@@ -202,6 +202,7 @@ impl Fill {
 
 fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Options, Failure> {
     let mut options = Options::default();
+    configuration::read_defaults(&arguments.configuration, &mut options)?;
     options.allow_small = arguments.unsupported;
     let groups = [
         ('b', &arguments.block),
@@ -218,9 +219,7 @@ fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Opt
             options.parse(letter, text).map_err(|error| option_failure(&error))?;
         }
     }
-    for text in &arguments.configuration {
-        configuration::read(text, &mut options)?;
-    }
+    configuration::read(&arguments.configuration, &mut options)?;
     if let Some(label) = &arguments.label {
         options.parse_label(label.as_bytes()).map_err(|error| option_failure(&error))?;
     }
@@ -232,7 +231,16 @@ fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Opt
     {
         return Err(Failure::usage("-l logdev and --log-device exclude each other"));
     }
+    restrict(&mut options, &arguments.readers)?;
     Ok(options)
+}
+
+/// Applies the options `--for`: turns features off that a named reader cannot mount.
+fn restrict(options: &mut Options, names: &[String]) -> Result<(), Failure> {
+    let parse = |name: &String| name.parse::<Reader>();
+    let readers: Result<Vec<_>, _> = names.iter().map(parse).collect();
+    let restricted = readers.and_then(|readers| options.restrict_to(&readers));
+    restricted.map_err(|error| Failure::usage(format!("--for: {error}")))
 }
 
 /// Returns the number of bytes that an option asks for. `None` if the option is not given, or if

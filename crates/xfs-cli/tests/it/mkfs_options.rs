@@ -209,7 +209,7 @@ fn unsupported_options_exit_with_3() {
         "-r rtdev=device",
         "-r size=1g",
         "-r zoned=1",
-        "-c defaults=file",
+        "-c makecfg=file",
     ] {
         let line = format!("mkfs -q -f {option} -d file,size=320m made");
         let words: Vec<_> = line.split(' ').collect();
@@ -243,4 +243,54 @@ fn configuration_files_are_read() {
     place.check_failure(&line, 2, "old.conf: is not a configuration file");
     fs::remove_file(place.path("old.conf")).unwrap();
     place.check_failure(&line, 1, "old.conf: No such file or directory");
+}
+
+#[test]
+fn volume_for_a_reader_is_mountable_by_that_reader() {
+    let place = VolumeDir::new();
+    let made = ["mkfs", "-q", "-f", "-d", "file,size=320m"];
+    for reader in ["linux-5.10", "rhel8", "debian-12", "grub-2.06"] {
+        place.check(&[&made[..], &["--for", reader, "made"]].concat());
+        let report = place.check(&["info", "--mountable-by", "made"]);
+        let line = report.lines().find(|line| line.starts_with(reader)).unwrap();
+        let access = if reader.starts_with("grub") { "read-only" } else { "read-write" };
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>(), [reader, access]);
+    }
+    let refused = [&made[..], &["--for", "rhel8", "-i", "nrext64=1", "made"]].concat();
+    place.check_failure(&refused, 2, "rhel8 cannot mount a volume with nrext64");
+    let unknown = [&made[..], &["--for", "linux", "made"]].concat();
+    place.check_failure(&unknown, 2, "there is no such reader");
+}
+
+#[test]
+fn mountable_by_names_the_features_that_prevent_a_mount() {
+    let place = VolumeDir::new();
+    let report = place.check(&["info", "--mountable-by", "image"]);
+    let line = report.lines().find(|line| line.starts_with("linux-6.1 ")).unwrap();
+    assert_eq!(line, "linux-6.1     none        exchange (6.10), parent (6.10)");
+    assert!(report.ends_with("first Linux that reads the volume: 6.10, that writes it: 6.10\n"));
+    let report = place.check(&["info", "--mountable-by", "--json", "image"]);
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let readers = report["mountable_by"].as_array().unwrap();
+    let grub = readers.iter().find(|reader| reader["reader"] == "grub-2.12").unwrap();
+    assert_eq!(grub["access"], "none");
+    assert_eq!(grub["missing"][0], serde_json::json!({"feature": "exchange", "since": "2.14"}));
+    assert_eq!(report["linux_writes_since"], "6.10");
+}
+
+#[test]
+fn configuration_with_defaults_yields_to_options() {
+    let place = VolumeDir::new();
+    fs::write(place.path("old"), "[metadata]\nbigtime=0\nrmapbt=0\n").unwrap();
+    let made = ["mkfs", "-q", "-f", "-d", "file,size=320m"];
+    let features = |more: &[&str]| {
+        place.check(&[&made[..], more, &["made"]].concat());
+        place.check(&["info", "--xfs-info", "made"])
+    };
+    let report = features(&["-c", "defaults=old", "-m", "rmapbt=1"]);
+    assert!(report.contains("bigtime=0") && report.contains("rmapbt=1"), "{report}");
+    let report = features(&["-c", "old"]);
+    assert!(report.contains("bigtime=0") && report.contains("rmapbt=0"), "{report}");
+    let twice = [&made[..], &["-c", "old", "-m", "rmapbt=1", "made"]].concat();
+    place.check_failure(&twice, 2, "-m rmapbt is given twice");
 }

@@ -1,4 +1,4 @@
-//! Parses configuration files: `mkfs -c options=FILE`.
+//! Parses configuration files: `mkfs -c options=FILE` and `-c defaults=FILE`.
 //!
 //! Owns: the sections of such a file and the options that they stand for. Does **not** own: reading
 //! the file, or the meaning of an option.
@@ -53,6 +53,18 @@ impl Options {
             }
             self.parse(letter, &format!("{}={}", name.trim(), value.trim()))?;
         }
+        Ok(())
+    }
+
+    /// Parses the text of a configuration file with defaults: each option that is parsed later
+    /// replaces the same option of this file.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Options::parse_configuration`].
+    pub fn parse_default_configuration(&mut self, text: &str) -> Result<(), OptionError> {
+        self.parse_configuration(text)?;
+        self.seen.clear();
         Ok(())
     }
 }

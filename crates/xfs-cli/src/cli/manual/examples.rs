@@ -28,6 +28,7 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
             ("ferroxfs info disk.img", "show size, free space, features and the state of the log"),
             ("ferroxfs info --json disk.img", "the same as JSON"),
             ("ferroxfs info --xfs-info disk.img", "in the form of xfs_info(8)"),
+            ("ferroxfs info --mountable-by disk.img", "show which kernels can mount the volume"),
         ],
         &["ferroxfs-dump(1)", "ferroxfs-log(1)", "xfs_info(8)"],
     ),
