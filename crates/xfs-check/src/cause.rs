@@ -199,6 +199,7 @@ fn is_source(code: Code) -> bool {
             | Code::DirTwice
             | Code::DirUnreachable
             | Code::DirRing
+            | Code::QuotaCount
     );
     !is_comparison && code.area() != Area::Space && code.severity() > Severity::Counter
 }
@@ -217,6 +218,7 @@ fn opens(finding: &Finding, gap: Gap) -> bool {
     let is_of_inode = matches!(area, Area::Agi | Area::Btree | Area::InodeBtree | Area::Inode);
     let of_group = match gap {
         Gap::Claims => return is_of_inode || area == Area::Map,
+        Gap::Usage => return is_of_inode || matches!(area, Area::Map | Area::Quota),
         Gap::Superblock => return area == Area::Superblock,
         Gap::Names => return is_of_inode || matches!(area, Area::Map | Area::Directory),
         Gap::Parents => {

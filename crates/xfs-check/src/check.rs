@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
                 lists.merge(share.facts);
             }
             let judge = Judge { gaps, findings: &mut explained, consequences: &mut *consequences };
-            lists.explain(self.volume.geometry(), judge);
+            lists.explain(self.volume.superblock, judge);
         }
         explained
     }
@@ -437,6 +437,9 @@ fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
     if gaps.parents {
         what.push("missing parent pointers: some attributes are not known".into());
     }
+    if gaps.usage {
+        what.push("counts of quota: some inodes or dquots are not known".into());
+    }
     let mut groups: Vec<String> = gaps
         .groups
         .iter()
@@ -450,7 +453,9 @@ fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
             Gap::Inodes(group) => format!("some inodes of {group}"),
             Gap::Unlinked(group) => format!("unlinked lists of {group}"),
             Gap::Superblock => "counts of the superblock".to_owned(),
-            Gap::Claims | Gap::Names | Gap::Parents => unreachable!("these are no gaps of a group"),
+            Gap::Claims | Gap::Names | Gap::Parents | Gap::Usage => {
+                unreachable!("these are no gaps of a group")
+            }
         })
         .collect();
     groups.sort();

@@ -313,6 +313,7 @@ codes! {
     LinkTarget = "link.target", Symlink, Loss, "the target of a symbolic link is not whole";
     QuotaUnreadable = "quota.unreadable", Quota, Unsafe, "the device cannot read it";
     QuotaDquot = "quota.dquot", Quota, Unsafe, "a dquot is damaged";
+    QuotaCount = "quota.count", Quota, Counter, "the usage that a dquot states is wrong";
     QuotaStale = "quota.stale", Quota, Preen, "a dquot is damaged, and the next mount with quota writes it again";
     BnoRecord = "bno.record", FreeSpace, Unsafe, "a record of free space is impossible";
     BnoDiffers = "bno.differs", FreeSpace, Unsafe, "the btrees of free space differ";

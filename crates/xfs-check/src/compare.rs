@@ -76,6 +76,10 @@ pub(crate) fn differing(sums: &Sums, limit_bytes: u64) -> Rounds {
             round.parents.insert(index);
         }
     }
+    for (index, bucket) in sums.usage.iter().enumerate().filter(|(_, sums)| sums.usage != 0) {
+        let Some(round) = rounds.round_for(bucket.list_bytes) else { continue };
+        round.usage.insert(index);
+    }
     rounds
 }
 

@@ -7,19 +7,21 @@
 //! may be in the gap. Such a difference is a consequence of the damage that opened the gap.
 
 mod differences;
+mod usage;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use xfs_format::directory::EntryType;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::refcount::{Refcount, RefcountDomain};
-use xfs_format::{AgBlock, AgNumber, Geometry, InodeNumber};
+use xfs_format::{AgBlock, AgNumber, InodeNumber, Superblock};
 
 use crate::cause::Judge;
-use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, UsedInode};
-use crate::sums::{bucket_of, link_type};
+use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, QuotaOwner, Usage, UsedInode};
+use crate::sums::{bucket_of, bucket_of_owner, link_type};
 
 use differences::Explain;
+use usage::UsageTotal;
 
 /// The balances (comparisons of two structures by sums) that do not hold: for each kind, the groups
 /// or the buckets of inodes whose sum is not 0.
@@ -32,6 +34,8 @@ pub(crate) struct Differing {
     pub(crate) links: HashSet<usize>,
     pub(crate) directories: HashSet<usize>,
     pub(crate) parents: HashSet<usize>,
+    /// The buckets of owners.
+    pub(crate) usage: HashSet<usize>,
 }
 
 /// A claim of blocks, and the number of owners that it adds to each of them. The number is negative
@@ -58,6 +62,9 @@ pub(crate) const LINK_BYTES: u64 = size_of::<(InodeNumber, u64, InodeNumber)>() 
 pub(crate) const PAIR_BYTES: u64 = size_of::<(InodeNumber, InodeNumber)>() as u64;
 /// Number of bytes that an inode in use takes in the lists of the second pass.
 pub(crate) const USED_BYTES: u64 = size_of::<UsedInode>() as u64;
+/// The most bytes that the usage of an owner takes in the maps of the second pass, with the unused
+/// part of a node of the map.
+pub(crate) const USAGE_BYTES: u64 = 2 * size_of::<(QuotaOwner, UsageTotal)>() as u64;
 /// The most bytes by which the host's allocator rounds up the memory of a name.
 const ROUNDED_BYTES: u64 = 32;
 
@@ -83,6 +90,9 @@ pub(crate) struct Lists<'a> {
     own_parents: Vec<(InodeNumber, InodeNumber)>,
     names: Vec<Parenthood>,
     pointers: Vec<Parenthood>,
+    /// The usage of each owner as the sum over its inodes, and as the owner's dquot states it.
+    used: BTreeMap<QuotaOwner, UsageTotal>,
+    stated: BTreeMap<QuotaOwner, UsageTotal>,
 }
 
 impl<'a> Lists<'a> {
@@ -102,6 +112,8 @@ impl<'a> Lists<'a> {
             own_parents: Vec::new(),
             names: Vec::new(),
             pointers: Vec::new(),
+            used: BTreeMap::new(),
+            stated: BTreeMap::new(),
         }
     }
 
@@ -120,6 +132,8 @@ impl<'a> Lists<'a> {
         self.own_parents.extend(other.own_parents);
         self.names.extend(other.names);
         self.pointers.extend(other.pointers);
+        usage::merge(&mut self.used, other.used);
+        usage::merge(&mut self.stated, other.stated);
     }
 
     fn link(&mut self, child: InodeNumber, entry_type: EntryType, directory: InodeNumber) {
@@ -213,12 +227,25 @@ impl Facts for Lists<'_> {
 
     fn on_unlinked_list(&mut self, _inode: InodeNumber) {}
 
+    fn usage(&mut self, owner: QuotaOwner, usage: &Usage) {
+        if self.differing.usage.contains(&bucket_of_owner(owner)) {
+            self.used.entry(owner).or_default().add(usage);
+        }
+    }
+
+    fn dquot(&mut self, owner: QuotaOwner, usage: &Usage) {
+        if self.differing.usage.contains(&bucket_of_owner(owner)) {
+            self.stated.entry(owner).or_default().add(usage);
+        }
+    }
+
     fn gap(&mut self, _gap: Gap) {}
 }
 
 impl Lists<'_> {
     /// Compares both sides of each balance that does not hold, and reports the differences.
-    pub(crate) fn explain(mut self, geometry: &Geometry, judge: Judge<'_>) {
+    pub(crate) fn explain(mut self, superblock: &Superblock, judge: Judge<'_>) {
+        let geometry = &superblock.geometry;
         let mut explain = Explain { geometry, judge };
         let groups: Vec<AgNumber> = self.differing.coverage.iter().copied().collect();
         for group in groups {
@@ -233,5 +260,6 @@ impl Lists<'_> {
         explain.links(self.links, self.inodes);
         explain.directories(self.named, self.own_parents);
         explain.parents(self.names, self.pointers);
+        usage::explain(&self.used, &self.stated, superblock, &mut explain.judge);
     }
 }

@@ -8,6 +8,7 @@
 //! [`Lists`]: crate::explain::Lists
 
 use xfs_format::directory::EntryType;
+use xfs_format::dquot::QuotaKind;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::refcount::Refcount;
 use xfs_format::rmap::{RmapFlags, RmapOwner};
@@ -110,6 +111,26 @@ pub(crate) struct UsedInode {
     pub(crate) links: u32,
 }
 
+/// An owner of files: a user, a group or a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QuotaOwner {
+    /// The type of the owner.
+    pub(crate) kind: QuotaKind,
+    /// The ID of the owner.
+    pub(crate) id: u32,
+}
+
+/// The usage that an inode adds to an owner, or the usage that a dquot states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// The number of inodes.
+    pub(crate) inodes: u64,
+    /// The number of blocks of the data device.
+    pub(crate) blocks: u64,
+    /// The number of realtime blocks.
+    pub(crate) realtime_blocks: u64,
+}
+
 /// Blocks or inodes about which nothing can be said because a structure could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Gap {
@@ -134,6 +155,8 @@ pub(crate) enum Gap {
     Parents,
     /// The members of an unlinked list of a group are not known.
     Unlinked(AgNumber),
+    /// The usage of owners is not known, or the dquots that state it.
+    Usage,
     /// The counts of the superblock are not known, because the first superblock is damaged.
     Superblock,
 }
@@ -164,6 +187,10 @@ pub(crate) trait Facts {
     fn parent(&mut self, pointer: &ParentPointer<'_>);
     /// Receives an inode to which an unlinked list leads.
     fn on_unlinked_list(&mut self, inode: InodeNumber);
+    /// Receives the usage that an inode adds to one of its owners.
+    fn usage(&mut self, owner: QuotaOwner, usage: &Usage);
+    /// Receives the usage of an owner, as its dquot states it.
+    fn dquot(&mut self, owner: QuotaOwner, usage: &Usage);
     /// Receives a gap: a structure that could not be read.
     fn gap(&mut self, gap: Gap);
 }

@@ -30,6 +30,8 @@ pub(crate) enum Tag {
     Parent,
     /// An entry of a directory's hash index.
     Index,
+    /// An inode or a block of an owner, for the balance that compares dquots with inodes.
+    Usage,
 }
 
 /// A keyed hash function with 128 bits of output (SipHash-1-3).

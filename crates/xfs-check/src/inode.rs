@@ -71,6 +71,7 @@ impl<T: Facts> Pass<'_, T> {
         for gap in [Gap::Claims, Gap::Names, Gap::Parents] {
             self.facts.gap(gap);
         }
+        quota::lose(self);
     }
 
     /// Checks an inode. `is_free` says whether it is free according to the inode btree.
@@ -136,6 +137,7 @@ impl<T: Facts> Pass<'_, T> {
             entry_type: EntryType::of(inode.file_type),
             links: core.nlink,
         });
+        quota::count(self, inode);
         let data = self.fork(inode, ForkKind::Data);
         let attr = self.fork(inode, ForkKind::Attr);
         if let (Some(data), Some(attr)) = (&data, &attr) {
@@ -190,7 +192,7 @@ impl<T: Facts> Pass<'_, T> {
             (FileType::Directory, Some(map)) => directory::check(self, inode, map),
             (FileType::Directory, None) => self.facts.gap(Gap::Names),
             (FileType::Symlink, Some(map)) => symlink::check(self, inode, map),
-            (FileType::Regular, Some(map)) => {
+            (FileType::Regular, map) => {
                 if let Some(kind) = quota::kind_of(self.volume.superblock, inode.number()) {
                     quota::check(self, inode, map, kind);
                 }

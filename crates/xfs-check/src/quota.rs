@@ -1,8 +1,8 @@
 //! The contents of a quota inode: blocks of dquots.
 //!
-//! Owns: the checks of each block of dquots, and the check that its dquots have the owners that the
-//! place of the block in the file implies. Does **not** own: the counts. xfs_repair compares them
-//! with the inodes.
+//! Owns: the checks of each block of dquots, the check that its dquots have the owners that the
+//! place of the block in the file implies, and the facts about the usage of owners. Does **not**
+//! own: the comparison of these facts.
 //!
 //! A kernel trusts dquots only while the superblock says that the counts of their type were
 //! checked. Otherwise the next mount with quota writes every dquot again, and damage does no harm.
@@ -13,7 +13,7 @@ use xfs_format::{
 };
 
 use crate::code::Code;
-use crate::facts::Facts;
+use crate::facts::{Facts, Gap, QuotaOwner, Usage};
 use crate::finding::Finding;
 use crate::fork::ForkMap;
 use crate::inode::{Inode, Pass};
@@ -29,16 +29,63 @@ pub(crate) fn kind_of(superblock: &Superblock, number: InodeNumber) -> Option<Qu
     Some(if is_shared && counts_projects { QuotaKind::Project } else { kind })
 }
 
-/// Checks the blocks of a quota inode. The size of the inode is 0, whatever blocks it maps.
+/// Returns whether the superblock says that the counts of a type of quota are right, so that they
+/// are compared with the inodes.
+fn is_trusted(superblock: &Superblock, kind: QuotaKind) -> bool {
+    let flags = QuotaFlags::from_bits_retain(superblock.quota_flags);
+    flags.contains(kind.checked_flag(superblock.geometry.version))
+}
+
+/// Returns the types of quota whose counts are compared with the inodes: those that have a quota
+/// inode and are marked as checked.
+fn compared(superblock: &Superblock) -> impl Iterator<Item = QuotaKind> {
+    let inodes = superblock.quota_inodes.into_iter().flatten();
+    let kinds = inodes.filter_map(move |inode| kind_of(superblock, inode));
+    kinds.filter(move |kind| is_trusted(superblock, *kind))
+}
+
+/// Passes the usage that an inode adds to its owners to the receiver of facts. The quota inodes
+/// belong to nobody.
+pub(crate) fn count<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
+    let (superblock, core) = (pass.volume.superblock, &inode.core);
+    if superblock.quota_flags == 0 || kind_of(superblock, inode.number()).is_some() {
+        return;
+    }
+    // Volumes with a realtime device are not checked, so no file has realtime blocks.
+    let usage = Usage { inodes: 1, blocks: core.blocks, realtime_blocks: 0 };
+    for kind in compared(superblock) {
+        let id = match kind {
+            QuotaKind::User => core.uid,
+            QuotaKind::Group => core.gid,
+            QuotaKind::Project => core.project_id,
+        };
+        pass.facts.usage(QuotaOwner { kind, id }, &usage);
+    }
+}
+
+/// Records that the usage of an inode or the dquots of a block are not known.
+pub(crate) fn lose<T: Facts>(pass: &mut Pass<'_, T>) {
+    if compared(pass.volume.superblock).next().is_some() {
+        pass.facts.gap(Gap::Usage);
+    }
+}
+
+/// Checks the blocks of a quota inode. The size of the inode is 0, whatever blocks it maps. `map`
+/// is `None` if the extents cannot be read.
 pub(crate) fn check<T: Facts>(
     pass: &mut Pass<'_, T>,
     inode: &Inode<'_>,
-    map: &ForkMap,
+    map: Option<&ForkMap>,
     kind: QuotaKind,
 ) {
+    let Some(map) = map else { return lose(pass) };
+    if !map.is_whole {
+        lose(pass);
+    }
     for extent in &map.extents {
         for index in 0..extent.length_blocks {
             if !pass.take_reads(1) {
+                lose(pass);
                 return;
             }
             let block = FileBlock(extent.file_block.0 + u64::from(index));
@@ -65,14 +112,33 @@ fn check_block<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, placed: Plac
     let (code, found) = match pass.volume.read(placed.at, &mut bytes) {
         Err(error) => (Code::QuotaUnreadable, error.to_string()),
         Ok(()) => match verify(pass, &bytes, placed) {
-            Ok(()) => return,
+            Ok(()) => return state(pass, &bytes, placed.kind),
             Err(check) => (Code::QuotaDquot, check.to_string()),
         },
     };
-    let flags = QuotaFlags::from_bits_retain(pass.volume.superblock.quota_flags);
-    let is_trusted = flags.contains(placed.kind.checked_flag(pass.geometry().version));
+    let is_trusted = is_trusted(pass.volume.superblock, placed.kind);
     let code = if is_trusted { code } else { Code::QuotaStale };
+    lose(pass);
     pass.findings.push(Finding::new(code, place, found));
+}
+
+/// Passes the usage that the dquots of a verified block state to the receiver of facts.
+fn state<T: Facts>(pass: &mut Pass<'_, T>, bytes: &[u8], kind: QuotaKind) {
+    if !is_trusted(pass.volume.superblock, kind) {
+        return;
+    }
+    for index in 0..dquot::dquots_per_block(pass.geometry()) {
+        let dquot = dquot::dquot_at(bytes, index).expect("a verified block has all dquots");
+        let usage = Usage {
+            inodes: dquot.inodes.get(),
+            blocks: dquot.blocks.get(),
+            realtime_blocks: dquot.realtime_blocks.get(),
+        };
+        // Most dquots of a block belong to nobody.
+        if usage != Usage::default() {
+            pass.facts.dquot(QuotaOwner { kind, id: dquot.id.get() }, &usage);
+        }
+    }
 }
 
 /// Verifies a block of dquots, and checks that its first dquot has the owner that the place of the

@@ -11,8 +11,10 @@ use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::refcount::{Refcount, RefcountDomain};
 use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
-use crate::explain::{GROUP_FACT_BYTES, LINK_BYTES, PAIR_BYTES, USED_BYTES, parenthood_bytes};
-use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, UsedInode};
+use crate::explain::{
+    GROUP_FACT_BYTES, LINK_BYTES, PAIR_BYTES, USAGE_BYTES, USED_BYTES, parenthood_bytes,
+};
+use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, QuotaOwner, Usage, UsedInode};
 use crate::hash::{Keyed, Tag};
 
 /// The number of buckets among which inodes are divided. Each bucket has the sums of the facts
@@ -24,6 +26,14 @@ const BUCKET_LOG: u32 = 14;
 /// Returns the bucket of an inode.
 pub(crate) const fn bucket_of(inode: InodeNumber) -> usize {
     (inode.0 >> BUCKET_LOG) as usize % BUCKETS
+}
+
+/// Base-2 logarithm of the number of consecutive IDs of owners that share a bucket.
+const OWNER_LOG: u32 = 4;
+
+/// Returns the bucket of an owner.
+pub(crate) const fn bucket_of_owner(owner: QuotaOwner) -> usize {
+    ((owner.id >> OWNER_LOG) as usize * 3 + owner.kind as usize) % BUCKETS
 }
 
 /// The sums of one group, one for each balance. A sum is 0 if its balance holds.
@@ -71,6 +81,14 @@ impl InodeSums {
     }
 }
 
+/// The sum of one bucket of owners. It is 0 if the dquots state the usage that the inodes give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UsageSums {
+    pub(crate) usage: u128,
+    /// The most bytes that the facts of this bucket can take in the lists of the second pass.
+    pub(crate) list_bytes: u64,
+}
+
 /// The gaps: for each kind of fact, whether facts may be missing because a structure could not be
 /// read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,6 +96,7 @@ pub(crate) struct Gaps {
     pub(crate) claims: bool,
     pub(crate) names: bool,
     pub(crate) parents: bool,
+    pub(crate) usage: bool,
     pub(crate) groups: BTreeSet<Gap>,
 }
 
@@ -87,6 +106,7 @@ impl Gaps {
             Gap::Claims => self.claims = true,
             Gap::Names => self.names = true,
             Gap::Parents => self.parents = true,
+            Gap::Usage => self.usage = true,
             // Inodes that are not known have claims, names and parent pointers.
             Gap::Inodes(_) => {
                 (self.claims, self.names, self.parents) = (true, true, true);
@@ -104,6 +124,8 @@ impl Gaps {
             Gap::Claims => self.claims,
             Gap::Names => self.names,
             Gap::Parents => self.parents,
+            // Inodes that are not known have owners.
+            Gap::Usage => self.usage || self.groups.iter().any(|gap| matches!(gap, Gap::Inodes(_))),
             _ => self.groups.contains(&gap),
         }
     }
@@ -118,6 +140,8 @@ pub(crate) struct Sums {
     entry_types: EntryTypes,
     pub(crate) groups: Vec<GroupSums>,
     pub(crate) inodes: Vec<InodeSums>,
+    /// The sums of the buckets of owners. Empty until the first fact about the usage of an owner.
+    pub(crate) usage: Vec<UsageSums>,
     /// Pairs of inodes: each directory, and its parent.
     pub(crate) directories: Vec<(InodeNumber, InodeNumber)>,
     /// Inodes in use without a link. They are few, so they are kept in a list; no sum is made of
@@ -140,6 +164,7 @@ impl Sums {
             entry_types: features.entry_types,
             groups: vec![GroupSums::default(); groups],
             inodes: vec![InodeSums::default(); BUCKETS],
+            usage: Vec::new(),
             directories: Vec::new(),
             without_links: Vec::new(),
             on_lists: Vec::new(),
@@ -171,6 +196,13 @@ impl Sums {
             mine.has_pinned |= theirs.has_pinned;
             mine.list_bytes = mine.list_bytes.saturating_add(theirs.list_bytes);
         }
+        if self.usage.len() < other.usage.len() {
+            self.usage.resize(other.usage.len(), UsageSums::default());
+        }
+        for (mine, theirs) in self.usage.iter_mut().zip(&other.usage) {
+            mine.usage = mine.usage.wrapping_add(theirs.usage);
+            mine.list_bytes = mine.list_bytes.saturating_add(theirs.list_bytes);
+        }
         self.directories.extend_from_slice(&other.directories);
         self.without_links.extend_from_slice(&other.without_links);
         self.on_lists.extend_from_slice(&other.on_lists);
@@ -178,6 +210,7 @@ impl Sums {
         self.gaps.claims |= other.gaps.claims;
         self.gaps.names |= other.gaps.names;
         self.gaps.parents |= other.gaps.parents;
+        self.gaps.usage |= other.gaps.usage;
         self.gaps.groups.extend(&other.gaps.groups);
     }
 
@@ -228,6 +261,31 @@ impl Sums {
         let hash = self.link_hash(child, entry_type);
         let sums = self.bucket(child, LINK_BYTES);
         sums.links = sums.links.wrapping_add(hash);
+    }
+
+    /// Returns the amount that a usage adds to the balance of its owner: the hash of the owner's
+    /// inodes for each inode, and so on.
+    fn usage_weight(&self, owner: QuotaOwner, usage: &Usage) -> u128 {
+        let counts = [usage.inodes, usage.blocks, usage.realtime_blocks];
+        let weight = |(resource, count): (u64, u64)| match count {
+            0 => 0,
+            count => {
+                let numbers = [owner.kind.bits().into(), owner.id.into(), resource];
+                self.hash.numbers(Tag::Usage, numbers).wrapping_mul(count.into())
+            }
+        };
+        (0..).zip(counts).map(weight).fold(0, u128::wrapping_add)
+    }
+
+    /// Returns the sums of an owner's bucket. Counts one fact about the owner.
+    fn owner(&mut self, owner: QuotaOwner) -> &mut UsageSums {
+        if self.usage.is_empty() {
+            self.usage.resize(BUCKETS, UsageSums::default());
+        }
+        let sums = self.usage.get_mut(bucket_of_owner(owner));
+        let sums = sums.expect("a bucket is below their number");
+        sums.list_bytes = sums.list_bytes.saturating_add(USAGE_BYTES);
+        sums
     }
 
     fn chunk(&self, chunk: &InodeChunk) -> u128 {
@@ -360,6 +418,18 @@ impl Facts for Sums {
 
     fn on_unlinked_list(&mut self, inode: InodeNumber) {
         self.on_lists.push(inode);
+    }
+
+    fn usage(&mut self, owner: QuotaOwner, usage: &Usage) {
+        let weight = self.usage_weight(owner, usage);
+        let sums = self.owner(owner);
+        sums.usage = sums.usage.wrapping_add(weight);
+    }
+
+    fn dquot(&mut self, owner: QuotaOwner, usage: &Usage) {
+        let weight = self.usage_weight(owner, usage);
+        let sums = self.owner(owner);
+        sums.usage = sums.usage.wrapping_sub(weight);
     }
 
     fn gap(&mut self, gap: Gap) {

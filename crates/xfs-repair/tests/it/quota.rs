@@ -95,6 +95,32 @@ fn damaged_dquot_is_reported_and_counted_again_after_a_repair() {
     }
 }
 
+/// Changes the count of blocks of a user, and then the count of inodes. The check must report the
+/// user, both counts and the right ones. After the repair, the next mount counts again.
+#[test]
+fn wrong_count_of_a_dquot_is_reported_and_counted_again_after_a_repair() {
+    // Blocks and inodes of the first dquot are big-endian numbers in these places.
+    for (place, name) in [(47, "blocks"), (55, "inodes")] {
+        let device = recovered();
+        damage(&device, |block| block[place] ^= 1);
+        let report = report(&device);
+        let [finding] = report.findings.as_slice() else { panic!("{:?}", report.findings) };
+        assert_eq!(finding.code, Code::QuotaCount);
+        assert!(finding.found.starts_with("user 0 has "), "{finding:?}");
+        let differs: Vec<_> = finding
+            .found
+            .trim_start_matches("user 0 has ")
+            .split(", ")
+            .zip(finding.expected.split(", "))
+            .filter(|(found, expected)| found != expected)
+            .collect();
+        assert!(matches!(&differs[..], [(found, _)] if found.ends_with(name)), "{differs:?}");
+        assert_eq!(repair(&device), ["quota"], "{name}");
+        assert_eq!(codes(&device), [], "{name}");
+        assert!(!flags(&device).intersects(QuotaFlags::CHECKED));
+    }
+}
+
 /// Damages a header that has nothing to do with quota. The repair may change files without counting
 /// their blocks, so it must also clear the flags for checked quota counts.
 #[test]
