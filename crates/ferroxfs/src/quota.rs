@@ -15,6 +15,8 @@
 //! Owns: finding the quota inodes of a volume, and the right to see quota. Does **not** own: dquots
 //! (`xfs-quota`).
 
+mod count;
+
 use std::ffi::OsStr;
 use std::sync::Arc;
 
@@ -26,6 +28,7 @@ use crate::volume_ref::VolumeRef;
 use crate::{Error, InodeNumber, PosixError, Result, Volume};
 
 pub use xfs_format::dquot::QuotaFlags;
+pub use xfs_quota::{CountedUsage, UsageCounts};
 pub use xfs_quota::{Limit, Limits, Quota, QuotaMode, QuotaOptions, QuotaState, QuotaType, Usage};
 
 /// Access to the quota of a volume.

@@ -8,6 +8,7 @@
 //! Design: docs/internals/quota.md.
 
 mod attach;
+mod count;
 mod engine;
 mod quota_file;
 mod quotacheck;
@@ -16,6 +17,7 @@ mod superblock;
 mod view;
 
 pub use attach::{Attachment, QuotaMode, QuotaOptions};
+pub use count::{CountStep, CountedUsage, UsageCounts};
 pub use engine::{QuotaClock, QuotaEngine};
 pub use quota_file::{DquotIds, QuotaFile};
 pub use state::QuotaState;
