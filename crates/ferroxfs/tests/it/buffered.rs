@@ -1,7 +1,7 @@
 //! Tests of buffered writes, preallocation and late errors.
 
 use std::io::{IoSlice, IoSliceMut, Write};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::contents::ForkKind;
@@ -15,6 +15,9 @@ use xfs_trans::testing::{is_clean, make_sized, make_with};
 const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
+/// The number of bytes after which [`pattern`] starts again.
+const PERIOD_BYTES: u64 = 7 * 256 * 251;
+
 fn options() -> OpenOptions {
     OpenOptions::new().write(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
 }
@@ -25,7 +28,17 @@ fn open(device: &SharedDevice) -> Volume {
 
 /// Returns `length` bytes that depend on their offset in the file, from offset `from` on.
 fn pattern(from: u64, length: usize) -> Vec<u8> {
-    (from..from + length as u64).map(|at| (at / 7 + at % 251) as u8).collect()
+    static PERIOD: OnceLock<Vec<u8>> = OnceLock::new();
+    let period =
+        PERIOD.get_or_init(|| (0..PERIOD_BYTES).map(|at| (at / 7 + at % 251) as u8).collect());
+    let mut start = (from % PERIOD_BYTES) as usize;
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        let end = period.len().min(start + length - bytes.len());
+        bytes.extend_from_slice(&period[start..end]);
+        start = 0;
+    }
+    bytes
 }
 
 /// Returns the extents of a file: byte offset, length in bytes, and whether the extent is
