@@ -13,7 +13,10 @@ use super::generator::{ENDINGS, KINDS, start};
 use super::writer::Writer;
 use crate::changing::VolumeDir;
 
-const ARCHIVES: usize = 320;
+/// The number of archives. The first 94 have one oddity each, and each oddity comes twice.
+const ARCHIVES: usize = 160;
+/// The number of archives if the environment variable `FERROXFS_LONG` is set.
+const MANY_ARCHIVES: usize = 320;
 const SEED: u64 = 0x0dd_a2c4;
 
 const GNU: &str = "GNU tar";
@@ -155,7 +158,9 @@ fn odd_archives_differ_from_tar_and_bsdtar_as_decided() {
     }
     let place = VolumeDir::new();
     let mut found: BTreeMap<(String, &str, &str), Vec<String>> = BTreeMap::new();
-    for number in 0..ARCHIVES {
+    let is_long = std::env::var_os("FERROXFS_LONG").is_some();
+    let archives = if is_long { MANY_ARCHIVES } else { ARCHIVES };
+    for number in 0..archives {
         let (names, bytes) = archive(number);
         let path = place.path(&format!("{number}.tar"));
         fs::write(&path, bytes).unwrap();
@@ -180,7 +185,7 @@ fn odd_archives_differ_from_tar_and_bsdtar_as_decided() {
     }
     place.check(&["log", "image"]);
     let volume = Volume::open(place.path("image")).unwrap();
-    for number in 0..ARCHIVES {
+    for number in 0..archives {
         let image = of_image(&volume.lookup(format!("/{number}")).unwrap());
         for program in [GNU, BSD] {
             let host = of_host(&place.path(&format!("{program} {number}")));
@@ -224,7 +229,7 @@ fn check_decided(found: &BTreeMap<(String, &str, &str), Vec<String>>) {
     for (kind, program, aspect, _) in DECISIONS {
         assert!(met.contains(&(kind, program, aspect)), "{kind}, {program}, {aspect}: no more so");
     }
-    println!("{ARCHIVES} archives, {} kinds of differences, all decided", met.len());
+    println!("{} kinds of differences, all decided", met.len());
 }
 
 #[test]
