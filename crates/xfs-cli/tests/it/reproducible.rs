@@ -172,8 +172,8 @@ fn run(place: &TempDir, arguments: &[&str], source: Source<'_>, machine: Machine
     });
 }
 
-/// Makes a volume with mkfs and fills it from `source`. The log is hardly larger than it must be, so
-/// that it wraps while some 20,000 files are written.
+/// Makes a volume with mkfs and fills it from `source`. The log is hardly larger than it must be.
+/// It therefore wraps while some 20,000 files are written.
 fn fill(place: &TempDir, image: &str, source: Source<'_>, machine: Machine) {
     let arguments = [
         "mkfs",
