@@ -39,9 +39,10 @@ pub(crate) fn run(image: &Path) -> Result<(), Box<dyn Error>> {
         data_bytes: device.length_bytes(),
         sector_size: device.sector_size(),
         log_bytes: None,
+        realtime_bytes: None,
     };
     let plan = Plan::new(&options, &target, &Identity::random()?)?;
-    xfs_mkfs::write(&plan, Devices { data: &*device, log: None }, Discard::No)?;
+    xfs_mkfs::write(&plan, Devices { data: &*device, log: None, realtime: None }, Discard::No)?;
 
     let volume = OpenOptions::new().write(true).open_device(device)?;
     volume.create_dir("/etc")?;

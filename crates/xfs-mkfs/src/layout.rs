@@ -16,7 +16,7 @@ use xfs_format::agf::BtreeRoot;
 use xfs_format::free_space::FreeSpace;
 use xfs_format::reservation::BtreeHeights;
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
-use xfs_format::{AgBlock, AgNumber, FileBlock, Geometry, RoCompatFeatures};
+use xfs_format::{AgBlock, AgInode, AgNumber, FileBlock, Geometry, RoCompatFeatures};
 
 /// A range of blocks with an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,39 @@ pub struct VolumeLayout {
     pub free_list_blocks: u32,
     /// The alignment of the first inode chunk: it starts at a multiple of this many blocks.
     pub inode_alignment: u32,
+    /// The groups that have inodes, and the files among the first inodes.
+    pub inodes: Vec<FirstInodes>,
+}
+
+/// The first inodes of a group, and the files among them that have blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstInodes {
+    /// The group number.
+    pub group: AgNumber,
+    /// The number of inodes in use. They have the first slots of the chunk.
+    pub used: u32,
+    /// The files, in the order in which they get their blocks.
+    pub files: Vec<FileBlocks>,
+}
+
+/// A file among the first inodes, and the number of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileBlocks {
+    /// The slot of the inode in the chunk.
+    pub slot: u32,
+    /// The number of blocks, which are one extent.
+    pub blocks: u32,
+}
+
+/// A file among the first inodes, and the place of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedFile {
+    /// The slot of the inode in the chunk.
+    pub slot: u32,
+    /// The first block in the group.
+    pub start: AgBlock,
+    /// The number of blocks.
+    pub blocks: u32,
 }
 
 /// The layout of one group.
@@ -99,8 +132,12 @@ pub struct GroupLayout {
     pub free_list: Vec<AgBlock>,
     /// All used extents, sorted by block number.
     pub owned: Vec<OwnedExtent>,
-    /// The first block of the volume's first inodes. `None` in groups other than group 0.
+    /// The first block of the first inodes. `None` in groups without inodes.
     pub inodes: Option<AgBlock>,
+    /// The number of inodes in use.
+    pub used_inodes: u32,
+    /// The blocks of files among the first inodes.
+    pub files: Vec<PlacedFile>,
 }
 
 /// Returns the number of blocks that a group's free list must have: enough to split a full root
@@ -119,7 +156,8 @@ pub(crate) fn free_list_blocks(geometry: &Geometry) -> u32 {
 }
 
 impl VolumeLayout {
-    /// Returns the layout of a group, or `None` if group 0 has no room for the first inodes.
+    /// Returns the layout of a group, or `None` if a group has no room for its first inodes or their
+    /// files.
     #[must_use]
     pub fn group(&self, geometry: &Geometry, number: AgNumber) -> Option<GroupLayout> {
         let length_blocks = geometry.ag_length(number);
@@ -133,19 +171,25 @@ impl VolumeLayout {
             free_list: Vec::new(),
             owned: self.metadata(geometry),
             inodes: None,
+            used_inodes: 0,
+            files: Vec::new(),
         };
         if let Some((_, start, count)) = self.log.filter(|(group, ..)| *group == number) {
             group.take(OwnedExtent { start, count, owner: RmapOwner::Log })?;
         }
         group.fill_free_list(self.free_list_blocks)?;
-        if number.0 == 0 {
-            let count = geometry.chunk_blocks();
-            let start = group.find_aligned(count, self.inode_alignment)?;
-            group.take(OwnedExtent { start, count, owner: RmapOwner::Inodes })?;
-            group.inodes = Some(start);
+        if let Some(first) = self.inodes.iter().find(|first| first.group == number) {
+            group.place_inodes(first, geometry, self.inode_alignment)?;
         }
         group.merge_owned();
         Some(group)
+    }
+
+    /// Returns the number of blocks of the first inodes and of their files.
+    pub(crate) fn inode_blocks(&self, geometry: &Geometry) -> u64 {
+        let files = self.inodes.iter().flat_map(|first| &first.files);
+        let chunks = u64::from(geometry.chunk_blocks()) * self.inodes.len() as u64;
+        chunks + files.map(|file| u64::from(file.blocks)).sum::<u64>()
     }
 
     fn metadata(&self, geometry: &Geometry) -> Vec<OwnedExtent> {
@@ -244,6 +288,38 @@ impl GroupLayout {
             let end = start.checked_add(count)?;
             (end <= extent.end().0).then_some(AgBlock(start))
         })
+    }
+
+    /// Places a chunk of inodes, and then their files, each as near to its inode as possible.
+    fn place_inodes(
+        &mut self,
+        first: &FirstInodes,
+        geometry: &Geometry,
+        alignment: u32,
+    ) -> Option<()> {
+        let count = geometry.chunk_blocks();
+        let start = self.find_aligned(count, alignment)?;
+        self.take(OwnedExtent { start, count, owner: RmapOwner::Inodes })?;
+        self.inodes = Some(start);
+        self.used_inodes = first.used;
+        for file in &first.files {
+            let inode = AgInode((start.0 << geometry.inodes_per_block_log) + file.slot);
+            let at = self.find_near(file.blocks, geometry.ag_inode_block(inode))?;
+            let owner = RmapOwner::Inode(geometry.join_inode(self.number, inode));
+            self.take(OwnedExtent { start: at, count: file.blocks, owner })?;
+            self.files.push(PlacedFile { slot: file.slot, start: at, blocks: file.blocks });
+        }
+        Some(())
+    }
+
+    /// Finds free blocks with the smallest distance to `target`.
+    fn find_near(&self, count: u32, target: AgBlock) -> Option<AgBlock> {
+        let fitting = self.free.iter().filter(|extent| extent.count >= count);
+        let starts = fitting.map(|extent| {
+            let last = extent.end().0 - count;
+            target.0.clamp(extent.start.0, last)
+        });
+        starts.min_by_key(|start| start.abs_diff(target.0)).map(AgBlock)
     }
 
     /// Merges adjacent extents of one owner into one record.

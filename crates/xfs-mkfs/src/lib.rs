@@ -21,6 +21,7 @@
 mod contents;
 mod identity;
 mod layout;
+mod metadata;
 mod options;
 mod plan;
 mod readers;
@@ -28,10 +29,10 @@ mod write;
 
 pub use contents::{Occupied, find_contents};
 pub use identity::{Generations, Identity};
-pub use layout::{GroupLayout, OwnedExtent, VolumeLayout};
+pub use layout::{FileBlocks, FirstInodes, GroupLayout, OwnedExtent, PlacedFile, VolumeLayout};
 pub use options::{
     Autofsck, DataOptions, FeatureOptions, InheritedOptions, InodeOptions, LogOptions,
-    NotSupported, OptionError, Options, Size, Unit,
+    NotSupported, OptionError, Options, QuotaChoice, QuotaOptions, RealtimeOptions, Size, Unit,
 };
 pub use plan::{GeometryError, Plan, TargetDevice, Warning};
 pub use readers::{

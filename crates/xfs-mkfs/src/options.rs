@@ -31,11 +31,12 @@ pub struct Options {
     pub inode: InodeOptions,
     /// The options of the log: `-l`.
     pub log: LogOptions,
-    /// The extent size of a realtime section, for the superblock: `-r extsize`. No realtime section
-    /// is created.
-    pub realtime_extent_size: Option<Size>,
+    /// The options of the realtime section: `-r`.
+    pub realtime: RealtimeOptions,
     /// Features, from `-m`, `-i` and `-n`.
     pub features: FeatureOptions,
+    /// The kinds of quota that are on from the first mount: `-m uquota` and others.
+    pub quota: QuotaOptions,
     /// The UUID of the volume: `-m uuid`.
     pub uuid: Option<Uuid>,
     /// The label of the volume: `-L`.
@@ -91,6 +92,9 @@ pub struct InheritedOptions {
     /// Whether files use persistent memory directly (DAX).
     #[doc(alias = "daxinherit")]
     pub dax: bool,
+    /// Whether the contents of files lie in the realtime section.
+    #[doc(alias = "rtinherit")]
+    pub realtime: bool,
 }
 
 /// Options of inodes. An option that is `None` was not given.
@@ -125,6 +129,43 @@ pub struct LogOptions {
     pub sectsize: Option<Size>,
 }
 
+/// Options of the realtime section. An option that is `None` was not given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RealtimeOptions {
+    /// Size of a realtime extent. A volume without a realtime section stores it too.
+    pub extent_size: Option<Size>,
+    /// The realtime device. Without it there is no realtime section.
+    pub device: Option<PathBuf>,
+    /// Whether the realtime device is a regular file, which is created if it does not exist.
+    pub file: bool,
+    /// Size of the section.
+    pub size: Option<Size>,
+    /// The number of realtime groups. A section without groups ignores it.
+    pub group_count: Option<Size>,
+    /// Size of a realtime group. A section without groups ignores it.
+    pub group_size: Option<Size>,
+}
+
+/// The quota of each kind of owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaOptions {
+    /// The quota of users: `-m uquota`, `-m uqnoenforce`.
+    pub user: QuotaChoice,
+    /// The quota of groups: `-m gquota`, `-m gqnoenforce`.
+    pub group: QuotaChoice,
+    /// The quota of projects: `-m pquota`, `-m pqnoenforce`.
+    pub project: QuotaChoice,
+}
+
+/// The requested forms of one kind of quota. At most one of them can be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaChoice {
+    /// Whether usage is counted and limits are enforced.
+    pub enforced: bool,
+    /// Whether usage is counted only.
+    pub accounted: bool,
+}
+
 /// Features that can be turned on and off. `None` means the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureOptions {
@@ -146,6 +187,8 @@ pub struct FeatureOptions {
     pub exchange: Option<bool>,
     /// Whether the volume has parent pointers.
     pub parent: Option<bool>,
+    /// Whether metadata inodes lie in a directory tree of their own.
+    pub metadir: Option<bool>,
     /// The limit for background checkers, which is stored in an attribute of the root directory.
     pub autofsck: Option<Autofsck>,
 }

@@ -11,11 +11,13 @@ mod features;
 mod groups;
 mod inherited;
 mod log;
+mod realtime;
 mod sizes;
 
 use std::fmt;
 
 use xfs_format::features::{CompatFeatures, Features2, VersionFlags};
+use xfs_format::geometry::RealtimeGeometry;
 use xfs_format::{
     AgInode, AgNumber, FsBlock, Geometry, IncompatFeatures, InodeNumber, LogIncompatFeatures, Lsn,
     Superblock,
@@ -24,12 +26,16 @@ use xfs_format::{
 pub use error::GeometryError;
 
 use crate::identity::Identity;
-use crate::layout::{BtreeRoots, GroupLayout, VolumeLayout, first_free_block, free_list_blocks};
+use crate::layout::{
+    BtreeRoots, FirstInodes, GroupLayout, VolumeLayout, first_free_block, free_list_blocks,
+};
+use crate::metadata::{self, GroupsDirectory};
 use crate::options::{Autofsck, Options};
 use features::Features;
 use groups::{Groups, Stripe};
 pub(crate) use inherited::Inherited;
 use log::{DataPlan, LogPlan};
+pub(crate) use realtime::{FILE_HEADER_BYTES, RealtimePlan};
 use sizes::Sizes;
 
 /// The properties of the devices on which the geometry depends.
@@ -41,6 +47,8 @@ pub struct TargetDevice {
     pub sector_size: u32,
     /// The length of the device of an external log in bytes. `None` without such a device.
     pub log_bytes: Option<u64>,
+    /// The length of the realtime device in bytes. `None` without such a device.
+    pub realtime_bytes: Option<u64>,
 }
 
 /// A warning to the user: the plan differs from the request, or the requested options are probably
@@ -92,6 +100,9 @@ pub struct Plan {
     pub(crate) identity: Identity,
     pub(crate) autofsck: Autofsck,
     pub(crate) inherited: Inherited,
+    pub(crate) realtime: RealtimePlan,
+    /// The directory of realtime groups. `None` without a metadata directory.
+    pub(crate) groups_directory: Option<GroupsDirectory>,
     warnings: Vec<Warning>,
 }
 
@@ -114,10 +125,12 @@ impl Plan {
         let mut identity = identity.clone();
         identity.uuid = options.uuid.unwrap_or(identity.uuid);
         let sizes = Sizes::new(options, target)?;
-        let features = Features::new(&options.features)?;
+        let features = Features::new(options, sizes.realtime_extent / sizes.block)?;
         let stripe = Stripe::new(options, &sizes)?;
         let groups = Groups::new(options, target, &sizes, stripe, &mut warnings)?;
-        let geometry = geometry(&sizes, &features, &groups, &identity);
+        let mut geometry = geometry(&sizes, &features, &groups, &identity);
+        let realtime = RealtimePlan::new(options, target, &sizes, &geometry, &mut warnings)?;
+        geometry.realtime = realtime_geometry(&realtime);
         let data = DataPlan { sizes: &sizes, stripe, geometry: &geometry };
         let log = LogPlan::new(options, target, data, &mut warnings)?;
         if groups.count == 1 && !options.allow_small {
@@ -125,13 +138,33 @@ impl Plan {
         }
         let max_percent = inode_max_percent(options, &geometry)?;
         let inherited = Inherited::new(&options.data.inherited, &geometry)?;
-        let layout = layout(&geometry, stripe, &log);
+        let log_group = log.start.map_or(AgNumber(0), |(group, _)| group);
+        let has_metadir = geometry.incompat.contains(IncompatFeatures::METADIR);
+        let groups_directory =
+            has_metadir.then(|| GroupsDirectory::new(&geometry, &realtime, log_group));
+        let inodes = match &groups_directory {
+            Some(directory) => metadata::metadata_inodes(&geometry, &realtime, directory)?,
+            None => metadata::classic_inodes(&realtime),
+        };
+        let layout = layout(&geometry, stripe, &log, inodes);
         let mut superblock = superblock(geometry, &features, stripe, &log);
         superblock.uuid = identity.uuid;
         superblock.label = options.label;
         superblock.inode_max_percent = max_percent;
+        superblock.quota_flags = features::quota_flags(options)?;
+        superblock.version_flags.set(VersionFlags::QUOTA, superblock.quota_flags != 0);
+        set_realtime(&mut superblock, &realtime);
         let autofsck = features.autofsck;
-        let plan = Self { superblock, layout, identity, autofsck, inherited, warnings };
+        let plan = Self {
+            superblock,
+            layout,
+            identity,
+            autofsck,
+            inherited,
+            realtime,
+            groups_directory,
+            warnings,
+        };
         plan.with_counters()
     }
 
@@ -167,25 +200,59 @@ impl Plan {
         let block = first.inodes.ok_or(GeometryError::NoRoomForRoot)?;
         let root =
             geometry.join_inode(AgNumber(0), AgInode(block.0 << geometry.inodes_per_block_log));
-        let inodes = u64::from(geometry.chunk_blocks()) << geometry.inodes_per_block_log;
+        let first_inodes = &self.layout.inodes;
+        let chunk = u64::from(geometry.chunk_blocks()) << geometry.inodes_per_block_log;
+        let inodes = chunk * first_inodes.len() as u64;
+        let used_inodes: u64 = first_inodes.iter().map(|first| u64::from(first.used)).sum();
+        // The caller of `write` relies on all groups with inodes (I1).
+        for first in first_inodes {
+            let files = first.files.iter().map(|file| u64::from(file.blocks));
+            let blocks = files.max().unwrap_or(0);
+            self.group(first.group).ok_or(GeometryError::NoRoomForRealtime { blocks })?;
+        }
         // Used are headers and roots of every group, the log, and the first inodes. Blocks on a
         // free list count as free.
         let overhead = u64::from(first_free_block(geometry).0) * u64::from(geometry.ag_count);
         let log = self.layout.log.map_or(0, |(_, _, blocks)| u64::from(blocks));
-        let used = overhead + log + u64::from(geometry.chunk_blocks());
+        let used = overhead + log + self.layout.inode_blocks(geometry);
         let free_blocks = geometry.data_blocks.checked_sub(used);
         self.superblock.free_blocks = free_blocks.ok_or(GeometryError::NoRoomForRoot)?;
         self.superblock.inode_count = inodes;
-        self.superblock.free_inodes = inodes - USED_INODES;
+        self.superblock.free_inodes = inodes - used_inodes;
         self.superblock.root_inode = root;
-        self.superblock.realtime_bitmap_inode = InodeNumber(root.0 + 1);
-        self.superblock.realtime_summary_inode = InodeNumber(root.0 + 2);
+        if self.groups_directory.is_some() {
+            self.superblock.metadata_directory_inode = Some(InodeNumber(root.0 + 1));
+            self.superblock.realtime_bitmap_inode = InodeNumber(0);
+            self.superblock.realtime_summary_inode = InodeNumber(0);
+        } else {
+            self.superblock.realtime_bitmap_inode = InodeNumber(root.0 + 1);
+            self.superblock.realtime_summary_inode = InodeNumber(root.0 + 2);
+        }
         Ok(self)
     }
 }
 
-/// The number of inodes in use: root directory, realtime bitmap and realtime summary.
-pub(crate) const USED_INODES: u64 = 3;
+/// Returns the sizes of the realtime section as readers derive them from the superblock.
+fn realtime_geometry(realtime: &RealtimePlan) -> RealtimeGeometry {
+    let extent_blocks = u64::from(realtime.extent_blocks);
+    let mut geometry = RealtimeGeometry::NONE;
+    geometry.blocks = realtime.extents * extent_blocks;
+    if realtime.group_extents != 0 {
+        geometry.group_count = realtime.group_count;
+        geometry.group_blocks = u64::from(realtime.group_extents) * extent_blocks;
+        geometry.group_blocks_log = realtime.group_blocks_log();
+    }
+    geometry
+}
+
+fn set_realtime(superblock: &mut Superblock, realtime: &RealtimePlan) {
+    superblock.realtime_blocks = realtime.blocks;
+    superblock.realtime_extents = realtime.extents;
+    superblock.realtime_bitmap_blocks = realtime.bitmap_blocks;
+    superblock.realtime_group_count = realtime.group_count;
+    superblock.realtime_group_extents = realtime.group_extents;
+    superblock.free_realtime_extents = realtime.free_extents();
+}
 
 fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Identity) -> Geometry {
     let log2 = |size: u32| size.trailing_zeros() as u8;
@@ -211,7 +278,12 @@ fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Iden
     geometry
 }
 
-fn layout(geometry: &Geometry, stripe: Stripe, log: &LogPlan) -> VolumeLayout {
+fn layout(
+    geometry: &Geometry,
+    stripe: Stripe,
+    log: &LogPlan,
+    inodes: Vec<FirstInodes>,
+) -> VolumeLayout {
     let inode_alignment = geometry.inode_alignment_blocks;
     let cluster_blocks = ((8 << 10) * (geometry.inode_size / 256)) >> geometry.block_log;
     let is_aligned = inode_alignment != 0 && inode_alignment >= cluster_blocks;
@@ -227,6 +299,7 @@ fn layout(geometry: &Geometry, stripe: Stripe, log: &LogPlan) -> VolumeLayout {
             (false, true) => inode_alignment,
             (false, false) => 1,
         },
+        inodes,
     }
 }
 

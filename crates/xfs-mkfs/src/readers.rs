@@ -179,8 +179,9 @@ impl Reader {
     /// Returns whether new volumes for this reader have the feature: the reader knows it, and, for
     /// a kernel, the mkfs.xfs of its time made it by default.
     fn wants(&self, feature: &Feature) -> bool {
+        let Some(default) = feature.default else { return false };
         match self.software {
-            Software::Kernel(version) => feature.default.is_some_and(|first| first <= version),
+            Software::Kernel(version) => default <= version,
             Software::Grub(version) => {
                 matches!(feature.bit, FeatureBit::RoCompat(_))
                     || feature.grub.is_some_and(|first| first <= version)
@@ -234,9 +235,9 @@ impl FirstKernels {
 }
 
 impl Options {
-    /// Sets the features that were not requested so that all `readers` have full access to the
-    /// volume. The features are those that mkfs.xfs made by default when the oldest of the kernels
-    /// was released. Without readers, changes nothing.
+    /// Turns off features that were not requested, so that all `readers` have full access to the
+    /// volume. The remaining features are those that mkfs.xfs made by default when the oldest of the
+    /// kernels was released. Without readers, changes nothing.
     ///
     /// # Errors
     ///
@@ -249,15 +250,23 @@ impl Options {
             let present = Present::Known(feature);
             let is_asked = match feature.option {
                 Some(option) => *option(&mut self.features) == Some(true),
-                None => feature.bit == FeatureBit::LargeBlocks && self.has_large_blocks(),
+                None => match feature.bit {
+                    FeatureBit::LargeBlocks => self.has_large_blocks(),
+                    FeatureBit::RealtimeBtrees => self.has_realtime_btrees(),
+                    _ => false,
+                },
             };
             let refusing = readers.iter().find(|reader| reader.limit(&present).is_some());
             if let Some(reader) = refusing.filter(|_| is_asked) {
                 return Err(reader.forbidden(&present));
             }
-            if let Some(option) = feature.option {
-                let is_wanted = readers.iter().all(|reader| reader.wants(feature));
-                option(&mut self.features).get_or_insert(is_wanted);
+            // A feature that stays is left to the defaults: other options may turn it off.
+            let stays = readers.iter().all(|reader| match feature.default {
+                Some(_) => reader.wants(feature),
+                None => reader.limit(&present).is_none(),
+            });
+            if let Some(option) = feature.option.filter(|_| !stays) {
+                option(&mut self.features).get_or_insert(false);
             }
         }
         // Older programs do not know the attribute. "none" keeps newer checkers from changing a
@@ -267,6 +276,12 @@ impl Options {
             self.features.autofsck.get_or_insert(Autofsck::None);
         }
         Ok(())
+    }
+
+    fn has_realtime_btrees(&self) -> bool {
+        let has_groups = self.realtime.device.is_some() && self.features.metadir == Some(true);
+        let is_off = |feature: Option<bool>| feature == Some(false);
+        has_groups && !(is_off(self.features.rmapbt) && is_off(self.features.reflink))
     }
 
     fn has_large_blocks(&self) -> bool {

@@ -16,6 +16,8 @@
 
 mod bytes;
 mod erase;
+mod files;
+mod inodes;
 mod log_record;
 
 use std::io;
@@ -34,6 +36,8 @@ pub struct Devices<'a> {
     pub data: &'a dyn BlockDevice,
     /// The device of an external log. `None` for an internal log.
     pub log: Option<&'a dyn BlockDevice>,
+    /// The device of the realtime section. `None` without such a section.
+    pub realtime: Option<&'a dyn BlockDevice>,
 }
 
 /// Whether to discard the blocks of the device before the volume is written.
@@ -49,15 +53,19 @@ pub enum Discard {
 ///
 /// # Errors
 ///
-/// The error of a device; [`io::ErrorKind::InvalidInput`] if the plan has an external log and no
-/// device for it is given, or if a device is shorter than the plan expects.
+/// The error of a device; [`io::ErrorKind::InvalidInput`] if the plan has an external log or a
+/// realtime section and no device for it is given, or if a device is shorter than the plan expects.
 pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<()> {
     let geometry = &plan.superblock.geometry;
     let log = LogArea::new(plan, devices)?;
     if devices.data.length_bytes() < geometry.data_bytes() {
         return Err(invalid("the data device is shorter than the volume"));
     }
+    let realtime = realtime_device(plan, devices)?;
     erase::erase(devices.data, discard)?;
+    if let Some(device) = realtime {
+        erase::erase(device, discard)?;
+    }
     if let (Some(device), true) = (devices.log, plan.superblock.has_external_log()) {
         erase::erase(device, discard)?;
     }
@@ -70,8 +78,13 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
         let offset = byte_offset(geometry.header_disk_addr(number, 0).0);
         devices.data.write_at(&headers, offset, Durability::Cached)?;
     }
-    let (at, inodes) = bytes::encode_inodes(plan).ok_or(invalid("the plan has no inodes"))?;
-    devices.data.write_at(&inodes, byte_offset(at.0), Durability::Cached)?;
+    write_inodes(plan, devices.data)?;
+    if let Some(device) = realtime {
+        if plan.superblock.has_realtime_superblock() {
+            files::write_realtime_superblock(plan, device)?;
+        }
+        device.flush()?;
+    }
     if log.is_external {
         log.device.flush()?;
     }
@@ -82,6 +95,35 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
     devices.data.flush()
 }
 
+/// Writes the first inodes, and the blocks of the files among them.
+fn write_inodes(plan: &Plan, device: &dyn BlockDevice) -> io::Result<()> {
+    for first in &plan.layout.inodes {
+        let group = plan.group(first.group).ok_or(invalid("the plan has no such group"))?;
+        let chunk = inodes::Chunk::new(plan, first, &group);
+        let chunk = chunk.ok_or(invalid("the plan has no inodes"))?;
+        let (at, inodes) = chunk.encode().ok_or(invalid("the inodes cannot be encoded"))?;
+        device.write_at(&inodes, byte_offset(at.0), Durability::Cached)?;
+        files::write(&chunk, device)?;
+    }
+    Ok(())
+}
+
+/// Returns the realtime device, if the plan has a realtime section.
+fn realtime_device<'a>(
+    plan: &Plan,
+    devices: Devices<'a>,
+) -> io::Result<Option<&'a dyn BlockDevice>> {
+    let blocks = plan.superblock.realtime_blocks;
+    if blocks == 0 {
+        return Ok(None);
+    }
+    let device = devices.realtime.ok_or(invalid("the realtime section has no device"))?;
+    if device.length_bytes() >> plan.superblock.geometry.block_log < blocks {
+        return Err(invalid("the realtime device is shorter than its section"));
+    }
+    Ok(Some(device))
+}
+
 /// Encodes the headers and btree roots of a group that a grown volume gets, as the kernel makes
 /// them. The bytes start at the first byte of the group. All other blocks of the group are free,
 /// and its free list is empty. Returns `None` if the group does not exist or is too short.
@@ -90,7 +132,13 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
 pub fn encode_empty_group(superblock: &Superblock, number: AgNumber) -> Option<Vec<u8>> {
     let geometry = &superblock.geometry;
     let roots = BtreeRoots::new(geometry);
-    let layout = VolumeLayout { roots, log: None, free_list_blocks: 0, inode_alignment: 1 };
+    let layout = VolumeLayout {
+        roots,
+        log: None,
+        free_list_blocks: 0,
+        inode_alignment: 1,
+        inodes: Vec::new(),
+    };
     let group = layout.group(geometry, number).filter(|_| number.0 > 0)?;
     let mut bytes = Vec::new();
     bytes::encode_group(HeaderContext { superblock, layout: &layout }, &group, &mut bytes);

@@ -55,10 +55,12 @@ fn format(device: &dyn BlockDevice, text: &str) {
         options.parse(letter.chars().nth(1).unwrap(), argument).unwrap();
     }
     let data_bytes = device.length_bytes();
-    let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None };
+    let target =
+        TargetDevice { data_bytes, sector_size: 512, log_bytes: None, realtime_bytes: None };
     let identity = Identity::reproducible(Timestamp::default(), b"transactions");
     let plan = Plan::new(&options, &target, &identity).unwrap();
-    xfs_mkfs::write(&plan, Devices { data: device, log: None }, Discard::No).unwrap();
+    xfs_mkfs::write(&plan, Devices { data: device, log: None, realtime: None }, Discard::No)
+        .unwrap();
 }
 
 /// Creates a volume of 300 MiB with the defaults of mkfs in an image file. Returns its folder,

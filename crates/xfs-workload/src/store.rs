@@ -79,7 +79,7 @@ impl Store {
 
     fn with_device(device: SharedDevice, volume: &NewVolume) -> Result<Self, WorkloadError> {
         let plan = volume.plan()?;
-        let devices = Devices { data: &*device, log: None };
+        let devices = Devices { data: &*device, log: None, realtime: None };
         write(&plan, devices, Discard::No)
             .map_err(|source| WorkloadError::System { what: "making the volume", source })?;
         Ok(Self { device })
@@ -105,6 +105,7 @@ impl NewVolume {
             data_bytes: self.length_bytes(),
             sector_size: SECTOR_BYTES,
             log_bytes: None,
+            realtime_bytes: None,
         };
         let identity = Identity::random()
             .map_err(|source| WorkloadError::System { what: "random numbers", source })?;

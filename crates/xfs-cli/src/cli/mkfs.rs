@@ -24,7 +24,7 @@ pub(crate) struct MkfsArguments {
     pub(crate) block: Vec<String>,
     /// Data: agcount=, agsize=, size=, su=, sw=, sunit=, swidth=, noalign, name=, file, sectsize=,
     /// concurrency=; for files below the root: projinherit=, extszinherit=, cowextsize=,
-    /// daxinherit=
+    /// daxinherit=, rtinherit=
     #[arg(short = 'd', value_name = "OPTIONS")]
     pub(crate) data: Vec<String>,
     /// Inodes: size=, perblock=, maxpct=, sparse=, nrext64=, exchange=
@@ -33,7 +33,8 @@ pub(crate) struct MkfsArguments {
     /// Log: size=, internal, agnum=, logdev=, file, su=, sunit=, sectsize=, version=, lazy-count=
     #[arg(short = 'l', value_name = "OPTIONS")]
     pub(crate) log: Vec<String>,
-    /// Metadata: finobt=, rmapbt=, reflink=, inobtcount=, bigtime=, autofsck=, crc=, uuid=
+    /// Metadata: finobt=, rmapbt=, reflink=, inobtcount=, bigtime=, autofsck=, crc=, uuid=,
+    /// metadir=, uquota, gquota, pquota, uqnoenforce, gqnoenforce, pqnoenforce
     #[arg(short = 'm', value_name = "OPTIONS")]
     pub(crate) metadata: Vec<String>,
     /// Naming: size=, version=, ftype=, parent=
@@ -79,7 +80,7 @@ pub(crate) struct MkfsArguments {
     /// Allow volumes under 300 MiB and logs under 64 MiB, for tests
     #[arg(long)]
     pub(crate) unsupported: bool,
-    /// Realtime: extsize=; no realtime section is made
+    /// Realtime: rtdev=, size=, extsize=, file; with metadir=1 also rgcount=, rgsize=
     #[arg(short = 'r', value_name = "OPTIONS")]
     pub(crate) realtime: Vec<String>,
     /// Read options from a configuration file of mkfs.xfs: FILE or options=FILE; defaults=FILE

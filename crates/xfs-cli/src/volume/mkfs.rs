@@ -44,6 +44,7 @@ struct Mkfs {
     plan: Plan,
     data: Device,
     log: Option<Device>,
+    realtime: Option<Device>,
     fill: Option<Fill>,
 }
 
@@ -85,16 +86,17 @@ pub(crate) fn open(
         bytes: bytes(options.log.size),
         grows: options.log.file,
     });
-    if let Some(log) = &log
-        && (share_bytes(&data_path, log.path) || is_same_file(&data_path, log.path))
-    {
-        return Err(Failure::usage("-l logdev names the device of the data")
-            .hint("without -l logdev the log is inside"));
-    }
+    let realtime = options.realtime.device.as_deref().map(|path| DeviceRequest {
+        path,
+        bytes: bytes(options.realtime.size),
+        grows: options.realtime.file,
+    });
+    check_distinct(&data_path, log.as_ref(), realtime.as_ref())?;
     let target = TargetDevice {
         data_bytes: data.length()?,
         sector_size: data.sector_size()?,
         log_bytes: log.as_ref().map(DeviceRequest::length).transpose()?,
+        realtime_bytes: realtime.as_ref().map(DeviceRequest::length).transpose()?,
     };
     let identity = identity(&arguments, &options, &target)?;
     let plan = Plan::new(&options, &target, &identity)
@@ -103,10 +105,48 @@ pub(crate) fn open(
     // A volume that does not exist yet cannot be the input of the pipe.
     let fill =
         Fill::open(&arguments, if is_new { PipeReading::Stream } else { PipeReading::Whole })?;
+    if fill.is_some() {
+        check_fillable(&data_path, &plan)?;
+    }
     interrupt::arm()?;
     let data = data.open(&arguments)?;
     let log = log.map(|log| log.open(&arguments)).transpose()?;
-    Ok(Box::new(Mkfs { arguments, plan, data, log, fill }))
+    let realtime = realtime.map(|realtime| realtime.open(&arguments)).transpose()?;
+    Ok(Box::new(Mkfs { arguments, plan, data, log, realtime, fill }))
+}
+
+/// Checks that data, log and realtime section have devices of their own.
+fn check_distinct(
+    data: &Path,
+    log: Option<&DeviceRequest<'_>>,
+    realtime: Option<&DeviceRequest<'_>>,
+) -> Result<(), Failure> {
+    let is_same = |one: &Path, other: &Path| share_bytes(one, other) || is_same_file(one, other);
+    if log.is_some_and(|log| is_same(data, log.path)) {
+        return Err(Failure::usage("-l logdev names the device of the data")
+            .hint("without -l logdev the log is inside"));
+    }
+    let Some(realtime) = realtime else { return Ok(()) };
+    if is_same(data, realtime.path) {
+        return Err(Failure::usage("-r rtdev names the device of the data"));
+    }
+    if log.is_some_and(|log| is_same(log.path, realtime.path)) {
+        return Err(Failure::usage("-r rtdev names the device of the log"));
+    }
+    Ok(())
+}
+
+/// Refuses to fill a volume that ferroxfs cannot write.
+fn check_fillable(path: &Path, plan: &Plan) -> Result<(), Failure> {
+    let superblock = plan.superblock();
+    let what = match () {
+        () if superblock.has_realtime() => "a realtime section",
+        () if superblock.metadata_directory_inode.is_some() => "a metadata directory",
+        () => return Ok(()),
+    };
+    let message = format!("--from and -p are not supported: files of a volume with {what}");
+    let failure = Failure::new(Exit::Refused, message);
+    Err(failure.about(&names::in_message(path.as_os_str().as_bytes())))
 }
 
 impl Run for Mkfs {
@@ -127,22 +167,27 @@ impl Run for Mkfs {
             let log = self.log.as_ref().map(|log| show(&log.path));
             xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
         }
-        let Self { arguments, plan, mut data, mut log, fill } = *self;
+        let Self { arguments, plan, mut data, mut log, mut realtime, fill } = *self;
         let Some(device) = data.device.take() else { return Ok(console.conclude_with(facts)?) };
         let log_device = log.as_mut().and_then(|log| log.device.take());
-        let devices =
-            Devices { data: &device, log: log_device.as_ref().map(|log| log as &dyn BlockDevice) };
+        let realtime_device = realtime.as_mut().and_then(|realtime| realtime.device.take());
+        let devices = Devices {
+            data: &device,
+            log: log_device.as_ref().map(|log| log as &dyn BlockDevice),
+            realtime: realtime_device.as_ref().map(|device| device as &dyn BlockDevice),
+        };
         let discard = if arguments.keep { Discard::No } else { Discard::Yes };
         let step = console.step("making the volume");
         xfs_mkfs::write(&plan, devices, discard)
             .map_err(|error| Failure::host(data.path.as_os_str(), &error))?;
-        drop((step, device, log_device));
+        drop((step, device, log_device, realtime_device));
         if let Some(fill) = fill {
             fill.run(&data, log.as_ref(), console)?;
         }
         data.check_stopped()?;
-        // The volume is not valid before its log exists.
+        // The volume is not valid before its log and its realtime section exist.
         log.map_or(Ok(()), Device::publish)?;
+        realtime.map_or(Ok(()), Device::publish)?;
         data.publish()?;
         Ok(console.conclude_with(facts)?)
     }
@@ -223,8 +268,10 @@ fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Opt
     if let Some(label) = &arguments.label {
         options.parse_label(label.as_bytes()).map_err(|error| option_failure(&error))?;
     }
-    if global.realtime_device.is_some() {
-        return Err(Failure::usage("mkfs makes no realtime section: --rt-device is for reading"));
+    if let Some(realtime) = &global.realtime_device
+        && options.realtime.device.replace(realtime.clone()).is_some()
+    {
+        return Err(Failure::usage("-r rtdev and --rt-device exclude each other"));
     }
     if let Some(log) = &global.log_device
         && options.log.device.replace(log.clone()).is_some()

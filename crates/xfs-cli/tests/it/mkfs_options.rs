@@ -192,9 +192,6 @@ fn unsupported_options_exit_with_3() {
     let place = VolumeDir::new();
     for option in [
         "-m crc=0",
-        "-m metadir=1",
-        "-m uquota",
-        "-m pqnoenforce=1",
         "-n version=ci",
         "-n ftype=0",
         "-i attr=1",
@@ -204,10 +201,10 @@ fn unsupported_options_exit_with_3() {
         "-l version=1",
         "-l lazy-count=0",
         "-l concurrency=4",
-        "-d rtinherit=1",
         "-d concurrency=nr_cpus",
-        "-r rtdev=device",
-        "-r size=1g",
+        "-m quota",
+        "-r concurrency=4",
+        "-r start=1g",
         "-r zoned=1",
         "-c makecfg=file",
     ] {
@@ -293,4 +290,21 @@ fn configuration_with_defaults_yields_to_options() {
     assert!(report.contains("bigtime=0") && report.contains("rmapbt=0"), "{report}");
     let twice = [&made[..], &["-c", "old", "-m", "rmapbt=1", "made"]].concat();
     place.check_failure(&twice, 2, "-m rmapbt is given twice");
+}
+
+#[test]
+fn realtime_section_is_made_and_not_filled() {
+    let place = VolumeDir::new();
+    let made = ["mkfs", "-f", "-d", "file,size=320m", "-r", "rtdev=section,file,size=100m"];
+    let report = place.check(&[&made[..], &["-m", "metadir=1,pquota", "made"]].concat());
+    assert!(report.contains("rgcount=2    rgsize=16384 extents"), "{report}");
+    let info = place.check(&["info", "made"]);
+    assert!(info.contains("metadir") && info.contains("25600 blocks"), "{info}");
+    place.check(&["ls", "--rt-device", "section", "made"]);
+    let shared = ["mkfs", "-f", "-d", "file,size=320m", "-r", "rtdev=other", "other"];
+    place.check_failure(&shared, 2, "-r rtdev names the device of the data");
+    fs::create_dir(place.path("tree")).unwrap();
+    let filled = ["mkfs", "-d", "file,size=320m", "-m", "metadir=1", "--from", "tree", "new"];
+    place.check_failure(&filled, 3, "files of a volume with a metadata directory");
+    assert!(!place.path("new").exists());
 }

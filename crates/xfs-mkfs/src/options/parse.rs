@@ -90,7 +90,7 @@ impl Options {
             "noalign" => data.noalign = option.flag()?,
             "file" => data.file = option.flag()?,
             "name" => data.name = Some(option.value()?.into()),
-            "rtinherit" => option.must_be_off("files on a realtime device")?,
+            "rtinherit" => data.inherited.realtime = option.flag()?,
             "projinherit" => {
                 let id = option.plain_number(u32::MAX.into())?;
                 data.inherited.project = u32::try_from(id).ok();
@@ -171,9 +171,23 @@ impl Options {
             "autofsck" => features.autofsck = Some(option.autofsck()?),
             "uuid" => self.uuid = Some(option.uuid()?),
             "crc" => option.must_be_on("volumes of version 4, without checksums")?,
-            "metadir" => option.must_be_off("metadata directories")?,
-            "uquota" | "quota" | "uqnoenforce" | "qnoenforce" | "gquota" | "gqnoenforce"
-            | "pquota" | "pqnoenforce" => option.must_be_off("quota")?,
+            "metadir" => features.metadir = Some(option.flag()?),
+            _ => return self.parse_quota(option),
+        }
+        Ok(())
+    }
+
+    fn parse_quota(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        let quota = &mut self.quota;
+        match option.name {
+            "uquota" => quota.user.enforced = option.flag()?,
+            "uqnoenforce" => quota.user.accounted = option.flag()?,
+            "gquota" => quota.group.enforced = option.flag()?,
+            "gqnoenforce" => quota.group.accounted = option.flag()?,
+            "pquota" => quota.project.enforced = option.flag()?,
+            "pqnoenforce" => quota.project.accounted = option.flag()?,
+            // Mount options only. xfs_info prints neither.
+            "quota" | "qnoenforce" => option.must_be_off("this name of quota; uquota is known")?,
             _ => return Err(option.unknown()),
         }
         Ok(())
@@ -194,23 +208,31 @@ impl Options {
 }
 
 impl Options {
-    /// Parses the suboptions of `-r`, for a realtime section. No realtime section is created, so
-    /// suboptions that only describe such a section have no effect. Suboptions that request a
-    /// section are refused.
+    /// Parses the suboptions of `-r`. A number of 0 counts as not given: xfs_info prints it for a
+    /// volume without a realtime section.
     fn parse_realtime(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        let realtime = &mut self.realtime;
+        let size = || Ok::<_, OptionError>(Some(option.size()?).filter(|size| size.number != 0));
         match option.name {
-            "extsize" => self.realtime_extent_size = Some(option.size()?),
-            "noalign" | "file" => _ = option.flag()?,
-            "rgcount" | "rgsize" => _ = option.size()?,
-            "concurrency" if option.value.is_some() => _ = option.value()?,
-            "concurrency" => {}
-            "zoned" => option.must_be_off("the zoned allocator")?,
-            "size" | "start" | "reserved" => {
-                if option.size()?.number != 0 {
-                    return Err(option.not_supported("realtime sections"));
+            "extsize" => realtime.extent_size = Some(option.size()?),
+            "rtdev" | "name" => realtime.device = Some(option.value()?.into()),
+            "file" => realtime.file = option.flag()?,
+            "size" => realtime.size = size()?,
+            "rgcount" => realtime.group_count = size()?,
+            "rgsize" => realtime.group_size = size()?,
+            "noalign" => _ = option.flag()?,
+            "concurrency" => {
+                let what = "groups that depend on the number of threads; give rgcount instead";
+                if option.concurrency(what)? != 0 {
+                    return Err(option.not_supported(what));
                 }
             }
-            "rtdev" | "name" => return Err(option.not_supported("realtime sections")),
+            "zoned" => option.must_be_off("the zoned allocator")?,
+            "start" | "reserved" => {
+                if size()?.is_some() {
+                    return Err(option.not_supported("zoned realtime sections"));
+                }
+            }
             _ => return Err(option.unknown()),
         }
         Ok(())

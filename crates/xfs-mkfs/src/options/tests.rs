@@ -57,29 +57,25 @@ fn unknown_option_and_unsupported_option_are_different_errors() {
     }
     for (letter, argument) in [
         ('m', "crc=0"),
-        ('m', "metadir=1"),
-        ('m', "uquota"),
+        ('m', "quota"),
         ('n', "version=ci"),
         ('n', "ftype=0"),
         ('i', "attr=1"),
         ('l', "version=1"),
         ('l', "lazy-count=0"),
-        ('m', "gqnoenforce=1"),
         ('n', "ascii-ci=1"),
-        ('d', "rtinherit=1"),
         ('d', "concurrency"),
         ('d', "concurrency=nr_cpus"),
         ('l', "concurrency=4"),
-        ('r', "rtdev=/disk"),
-        ('r', "size=1g"),
+        ('r', "concurrency=4"),
+        ('r', "start=1m"),
         ('r', "zoned=1"),
     ] {
         let error = parse(&[(letter, argument)]).unwrap_err();
         assert!(matches!(error, OptionError::NotSupported(_)), "{error}");
     }
     // The values of version 5 are accepted.
-    parse(&[('m', "crc=1,metadir=0"), ('l', "version=2,lazy-count=1"), ('n', "version=2,ftype=1")])
-        .unwrap();
+    parse(&[('m', "crc=1"), ('l', "version=2,lazy-count=1"), ('n', "version=2,ftype=1")]).unwrap();
 }
 
 #[test]
@@ -93,12 +89,12 @@ fn label_over_twelve_bytes_is_refused() {
 #[test]
 fn options_that_state_the_default_change_nothing() {
     let anyway = [
-        ('m', "crc,metadir=0,uquota=0,uqnoenforce=0,gquota=0,gqnoenforce=0,pquota=0,pqnoenforce=0"),
+        ('m', "crc,uquota=0,uqnoenforce=0,gquota=0,gqnoenforce=0,pquota=0,pqnoenforce=0"),
         ('i', "attr=2,projid32bit,align"),
         ('l', "version=2,lazy-count,su=0,sunit=0,concurrency=0"),
         ('n', "version=2,ftype,ascii-ci=0"),
         ('d', "rtinherit=0,concurrency=0"),
-        ('r', "noalign,file,rgcount=0,rgsize=0,size=0,start=0,reserved=0,zoned=0,concurrency"),
+        ('r', "noalign,file=0,rgcount=0,rgsize=0,size=0,start=0,reserved=0,zoned=0,concurrency=0"),
     ];
     let given = parse(&anyway).unwrap();
     assert_eq!(Options { seen: Vec::new(), ..given }, Options::default());
@@ -113,6 +109,7 @@ fn inherited_settings_accept_plain_numbers_only() {
         extent_size_blocks: Some(16),
         cow_extent_size_blocks: Some(32),
         dax: true,
+        realtime: false,
     };
     assert_eq!(given.data.inherited, expected);
     for argument in ["extszinherit=16k", "extszinherit=1b", "cowextsize=2s", "projinherit=x"] {

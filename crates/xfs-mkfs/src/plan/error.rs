@@ -65,6 +65,17 @@ pub enum GeometryError {
     LogGroup { group: u64, count: u64 },
     #[error("no room for the root directory in the first allocation group")]
     NoRoomForRoot,
+    #[error("a realtime section of {} has no whole realtime extent", ByteCount(*bytes))]
+    EmptyRealtime { bytes: u64 },
+    #[error(
+        "{count} realtime groups are not supported here: the maximum is {max}; -r rgcount or rgsize \
+         gives larger groups"
+    )]
+    RealtimeGroups { count: u64, max: u64 },
+    #[error("no allocation group has {blocks} blocks in one piece for the realtime bitmap")]
+    NoRoomForRealtime { blocks: u64 },
+    #[error("reflink=1 needs realtime extents of one block")]
+    ReflinkExtents,
     #[error("the time of the volume does not fit its timestamps")]
     Time,
 }

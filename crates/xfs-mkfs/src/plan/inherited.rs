@@ -12,6 +12,7 @@ pub(crate) struct Inherited {
     pub(crate) extent_size_blocks: u32,
     pub(crate) cow_extent_size_blocks: u32,
     pub(crate) dax: bool,
+    pub(crate) realtime: bool,
 }
 
 /// Largest number of blocks of an extent. Its length has 21 bits on disk.
@@ -27,11 +28,17 @@ impl Inherited {
             return Err(GeometryError::Needs("-d cowextsize", "-m reflink=1"));
         }
         let extent = options.extent_size_blocks.unwrap_or(0);
+        let unit = u64::from(geometry.realtime_extent_blocks);
+        if options.realtime && !extent.is_multiple_of(unit) {
+            let (option, what) = ("-d extszinherit", "a realtime extent");
+            return Err(GeometryError::Multiple { option, value: extent, unit, what });
+        }
         Ok(Self {
             project: options.project,
             extent_size_blocks: hint("-d extszinherit", extent, geometry)?,
             cow_extent_size_blocks: hint("-d cowextsize", cow, geometry)?,
             dax: options.dax,
+            realtime: options.realtime,
         })
     }
 }

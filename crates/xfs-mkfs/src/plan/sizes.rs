@@ -56,7 +56,7 @@ impl Sizes {
 
     fn realtime_extent(&self, options: &Options) -> Result<u32, GeometryError> {
         let option = "-r extsize";
-        let Some(size) = options.realtime_extent_size else {
+        let Some(size) = options.realtime.extent_size else {
             return Ok(MIN_REALTIME_EXTENT.max(self.block));
         };
         let value = self.bytes(option, size)?;

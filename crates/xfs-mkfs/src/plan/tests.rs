@@ -9,6 +9,15 @@ const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
 pub(crate) fn plan(data_bytes: u64, text: &str) -> Result<Plan, GeometryError> {
+    plan_with_realtime(data_bytes, None, text)
+}
+
+/// Plans a volume with a realtime device of `realtime_bytes` bytes, if that is given.
+pub(crate) fn plan_with_realtime(
+    data_bytes: u64,
+    realtime_bytes: Option<u64>,
+    text: &str,
+) -> Result<Plan, GeometryError> {
     let mut options = Options::default();
     let mut words = text.split_whitespace();
     while let (Some(letter), Some(argument)) = (words.next(), words.next()) {
@@ -17,7 +26,8 @@ pub(crate) fn plan(data_bytes: u64, text: &str) -> Result<Plan, GeometryError> {
             _ => options.parse(letter.chars().nth(1).unwrap(), argument).unwrap(),
         }
     }
-    let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None };
+    options.realtime.device = realtime_bytes.map(|_| "/realtime".into());
+    let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None, realtime_bytes };
     Plan::new(&options, &target, &Identity::reproducible(Timestamp::default(), b""))
 }
 
@@ -98,4 +108,50 @@ fn hostile_sizes_are_refused() {
 fn feature_without_the_one_it_needs_is_refused() {
     let error = plan(GIB, "-m inobtcount=1,finobt=0").unwrap_err();
     assert_eq!(error, GeometryError::Needs("-m inobtcount=1", "-m finobt=1"));
+}
+
+/// Checks the default number of realtime groups, and of extents of a group, for a realtime device of
+/// `mib` MiB.
+#[track_caller]
+fn check_groups(mib: u64, expected: (u32, u32)) {
+    let plan = plan_with_realtime(GIB, Some(mib << 20), "-m metadir=1").unwrap();
+    let superblock = plan.superblock();
+    let found = (superblock.realtime_group_count, superblock.realtime_group_extents);
+    assert_eq!(found, expected, "{mib} MiB");
+}
+
+#[test]
+fn default_realtime_groups_equal_those_of_mkfs_xfs() {
+    check_groups(4, (1, 2048));
+    check_groups(12, (2, 2048));
+    check_groups(100, (2, 16384));
+    check_groups(128, (1, 65536));
+    check_groups(150, (5, 8192));
+    check_groups(300, (5, 16384));
+    check_groups(1 << 10, (1, 524_288));
+    check_groups(1536, (2, 262_144));
+    check_groups(5 << 10, (2, 1_048_576));
+    check_groups(9 << 10, (5, 524_288));
+    check_groups(36 << 10, (5, 2_097_152));
+    check_groups(40 << 10, (2, 8_388_608));
+    check_groups(3 << 20, (2, 536_870_912));
+}
+
+#[test]
+fn hostile_realtime_sizes_are_refused() {
+    for (bytes, text) in [
+        (0, ""),
+        (4095, ""),
+        (GIB, "-r size=15e"),
+        (GIB, "-r extsize=1g,size=512m"),
+        (GIB, "-m metadir=1 -r rgcount=18446744073709551615"),
+        (GIB, "-m metadir=1 -r rgsize=15e"),
+        (GIB, "-m metadir=1 -r rgcount=16"),
+        (GIB, "-m metadir=1 -r extsize=28k"),
+        (1 << 44, "-m metadir=1"),
+        (u64::MAX, ""),
+        (u64::MAX, "-m metadir=1 -r rgcount=15"),
+    ] {
+        assert!(plan_with_realtime(GIB, Some(bytes), text).is_err(), "{text} at {bytes}");
+    }
 }

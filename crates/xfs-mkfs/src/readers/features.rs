@@ -126,7 +126,9 @@ pub(super) static FEATURES: [Feature; 19] = [
         .option(Some(version(6, 18)), |options| &mut options.parent),
     feature("blocks over 4096 bytes", FeatureBit::LargeBlocks, Some(version(6, 12)))
         .grub(FIRST_GRUB),
-    incompat("metadir", IncompatFeatures::METADIR, version(6, 13)).grub(version(2, 14)),
+    incompat("metadir", IncompatFeatures::METADIR, version(6, 13))
+        .grub(version(2, 14))
+        .option(None, |options| &mut options.metadir),
     feature(
         "rmapbt or reflink of realtime groups",
         FeatureBit::RealtimeBtrees,

@@ -14,7 +14,8 @@ fn reader(name: &str) -> Reader {
 }
 
 fn volume(options: &Options) -> Superblock {
-    let target = TargetDevice { data_bytes: GIB, sector_size: 512, log_bytes: None };
+    let target =
+        TargetDevice { data_bytes: GIB, sector_size: 512, log_bytes: None, realtime_bytes: None };
     let identity = Identity::reproducible(xfs_format::timestamp::Timestamp::default(), b"");
     Plan::new(options, &target, &identity).unwrap().superblock().clone()
 }
@@ -88,8 +89,8 @@ fn several_readers_get_the_features_that_all_know() {
     let mut options = Options::default();
     options.restrict_to(&[reader("linux-6.12"), reader("grub-2.06")]).unwrap();
     let features = &options.features;
-    assert_eq!((features.nrext64, features.bigtime), (Some(false), Some(true)));
-    assert_eq!(features.rmapbt, Some(true), "GRUB ignores read-only compatible features");
+    assert_eq!((features.nrext64, features.bigtime), (Some(false), None));
+    assert_eq!(features.rmapbt, None, "GRUB ignores read-only compatible features");
     assert_eq!(features.autofsck, Some(Autofsck::None));
     let mut options = Options::default();
     options.restrict_to(&[]).unwrap();
@@ -126,4 +127,19 @@ fn name_of_a_reader_is_parsed_or_refused() {
     assert!(matches!(error, ReaderError::TooOld { .. }), "{error}");
     let versions = [ReaderVersion::new(2, 6), ReaderVersion::new(5, 4)].map(|v| v.to_string());
     assert_eq!(versions, ["2.06", "5.4"]);
+}
+
+#[test]
+fn other_options_still_decide_about_remaining_features() {
+    let mut options = Options::default();
+    options.parse('r', "rtdev=/realtime").unwrap();
+    options.restrict_to(&[reader("linux-6.6")]).unwrap();
+    assert_eq!(options.features.rmapbt, None, "a classic realtime section has no reverse map");
+    assert_eq!(options.features.metadir, Some(false));
+    let mut options = Options::default();
+    options.parse('m', "uquota").unwrap();
+    options.restrict_to(&[reader("linux-6.18")]).unwrap();
+    assert_eq!(options.features.metadir, None, "quota needs it, and the kernel knows it");
+    options.restrict_to(&[reader("linux-6.12")]).unwrap();
+    assert_eq!(options.features.metadir, Some(false), "the plan refuses quota without it");
 }

@@ -1,28 +1,22 @@
-//! Encodes the structures of a new volume into bytes.
+//! Encodes the headers and btree roots of the groups of a new volume into bytes.
 
 use xfs_format::agf::{Agf, FreeListRange};
 use xfs_format::agi::{Agi, UNLINKED_BUCKETS};
-use xfs_format::attr::{AttrEntry, AttrValue, Namespace, short_form as attr_short_form};
 use xfs_format::btree::{BtreeIdentity, BtreeKind, encode_leaf};
-use xfs_format::directory::short_form as directory_short_form;
 use xfs_format::features::VersionFlags;
 use xfs_format::free_space::FreeSpace;
-use xfs_format::inode::{
-    self, CORE_BYTES, FORK_OFFSET_BYTES, FileType, ForkFormat, InodeCore, InodeFlags, InodeFlags2,
-};
 use xfs_format::inode_chunk::InodeChunk;
-use xfs_format::timestamp::Timestamp;
 use xfs_format::{
-    AgBlock, AgInode, AgNumber, BlockKind, DiskAddr, Geometry, IncompatFeatures, InodeNumber, Lsn,
+    AgBlock, AgInode, AgNumber, BlockKind, Geometry, IncompatFeatures, InodeNumber, Lsn,
     RoCompatFeatures, Superblock, agfl,
 };
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::layout::{GroupLayout, VolumeLayout};
-use crate::plan::{Plan, USED_INODES};
+use crate::plan::Plan;
 
 /// The LSN of all blocks. It is 0, since no change of a new volume has been logged.
-const LSN: Lsn = Lsn(0);
+pub(super) const LSN: Lsn = Lsn(0);
 
 /// The volume's properties from which the headers of a group are encoded.
 #[derive(Clone, Copy)]
@@ -49,7 +43,12 @@ pub(super) fn encode_group(context: HeaderContext<'_>, group: &GroupLayout, byte
     encoder.leaf(BtreeKind::FreeSpaceBySize, roots.by_size.block, &by_size);
     encoder.leaf(BtreeKind::Inode, roots.inodes.block, &chunks);
     if let Some(root) = roots.free_inodes {
-        encoder.leaf(BtreeKind::FreeInode, root.block, &chunks);
+        let free: Vec<_> = first_chunks(geometry, group)
+            .iter()
+            .filter(|chunk| chunk.free_count != 0)
+            .map(|chunk| chunk.encode(geometry))
+            .collect();
+        encoder.leaf(BtreeKind::FreeInode, root.block, &free);
     }
     if let Some(root) = roots.reverse_map {
         let records: Vec<_> = group.reverse_map().iter().map(|record| record.encode()).collect();
@@ -95,14 +94,21 @@ fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [
         // The counters before the first inodes were made.
         superblock.inode_count = 0;
         superblock.free_inodes = 0;
-        superblock.free_blocks += u64::from(geometry.chunk_blocks());
+        superblock.free_blocks += context.layout.inode_blocks(geometry);
+        superblock.free_realtime_extents = 0;
         // Only parent pointers make it certain from the start that there are attributes.
         let has_parents = superblock.has_incompat(IncompatFeatures::PARENT);
         superblock.version_flags.set(VersionFlags::ATTR, has_parents);
-        superblock.realtime_bitmap_inode = InodeNumber::NULL;
-        superblock.realtime_summary_inode = InodeNumber::NULL;
-        if !knows_root(geometry, group.number) {
+        let knows_root = knows_root(geometry, group.number);
+        if !knows_root {
             superblock.root_inode = InodeNumber::NULL;
+        }
+        if let Some(inode) = &mut superblock.metadata_directory_inode {
+            // The two realtime inodes are 0.
+            *inode = if knows_root { *inode } else { InodeNumber::NULL };
+        } else {
+            superblock.realtime_bitmap_inode = InodeNumber::NULL;
+            superblock.realtime_summary_inode = InodeNumber::NULL;
         }
     }
     let sector = next();
@@ -192,180 +198,15 @@ fn first_chunks(geometry: &Geometry, group: &GroupLayout) -> Vec<InodeChunk> {
     let first = block.0 << geometry.inodes_per_block_log;
     let inodes = geometry.chunk_blocks() << geometry.inodes_per_block_log;
     let chunk = |index: u32| {
-        let used = if index == 0 { USED_INODES as u8 } else { 0 };
+        let used = if index == 0 { group.used_inodes } else { 0 };
+        let all_used = used == 64;
         InodeChunk {
             start: AgInode(first + 64 * index),
             holes: 0,
             count: 64,
-            free_count: 64 - used,
-            free: u64::MAX << used,
+            free_count: 64 - used as u8,
+            free: if all_used { 0 } else { u64::MAX << used },
         }
     };
     (0..inodes / 64).map(chunk).collect()
-}
-
-/// Encodes the first inodes. Returns their address on the device and their bytes, or `None` if they
-/// cannot be encoded.
-pub(super) fn encode_inodes(plan: &Plan) -> Option<(DiskAddr, Vec<u8>)> {
-    let geometry = &plan.superblock.geometry;
-    let block = plan.group(AgNumber(0))?.inodes?;
-    let size = geometry.inode_size as usize;
-    let count = geometry.chunk_blocks() << geometry.inodes_per_block_log;
-    let mut bytes = vec![0; count as usize * size];
-    let first = plan.superblock.root_inode.0;
-    for (number, inode) in (first..).map(InodeNumber).zip(bytes.chunks_exact_mut(size)) {
-        let mut core = match number.0 - first {
-            0 => root(plan),
-            1 => realtime(plan, InodeFlags::NEWRTBM),
-            2 => realtime(plan, InodeFlags::empty()),
-            _ => free(plan),
-        };
-        core.number = number;
-        encode_inode(plan, &core, inode)?;
-    }
-    Some((geometry.ag_block_disk_addr(AgNumber(0), block), bytes))
-}
-
-fn encode_inode(plan: &Plan, core: &InodeCore, bytes: &mut [u8]) -> Option<()> {
-    let disk = core.encode(&plan.superblock.geometry)?;
-    disk.write_to_prefix(bytes).ok()?;
-    if core.number == plan.superblock.root_inode {
-        let entries = directory_short_form::encode_empty(core.number);
-        bytes.get_mut(CORE_BYTES..)?.get_mut(..entries.len())?.copy_from_slice(&entries);
-        if let Some(attributes) = root_attributes(plan) {
-            let at = CORE_BYTES + usize::from(core.fork_offset) * FORK_OFFSET_BYTES;
-            let fork = bytes.get_mut(at..)?;
-            fork.get_mut(..attributes.len())?.copy_from_slice(&attributes);
-        }
-    }
-    inode::seal(bytes, LSN);
-    Some(())
-}
-
-/// Encodes the attribute fork of the root directory. Returns `None` if it has no attributes.
-fn root_attributes(plan: &Plan) -> Option<Vec<u8>> {
-    let value = plan.autofsck.value()?;
-    attr_short_form::encode(&[AttrEntry {
-        namespace: Namespace::Trusted,
-        name: b"xfs:autofsck",
-        value: AttrValue::Local(value.as_bytes()),
-    }])
-}
-
-/// Returns the flags that the volume's features give to every inode in use.
-fn feature_flags(plan: &Plan) -> InodeFlags2 {
-    let mut flags = InodeFlags2::empty();
-    flags.set(InodeFlags2::BIGTIME, plan.superblock.has_incompat(IncompatFeatures::BIGTIME));
-    flags.set(InodeFlags2::NREXT64, plan.superblock.has_incompat(IncompatFeatures::NREXT64));
-    flags
-}
-
-fn free(plan: &Plan) -> InodeCore {
-    let epoch = Timestamp::default();
-    InodeCore {
-        number: InodeNumber::NULL,
-        mode: 0,
-        data_format: ForkFormat::Device,
-        attr_format: ForkFormat::Device,
-        fork_offset: 0,
-        metafile_type: 0,
-        uid: 0,
-        gid: 0,
-        nlink: 0,
-        project_id: 0,
-        access_time: epoch,
-        modify_time: epoch,
-        change_time: epoch,
-        birth_time: epoch,
-        size: 0,
-        blocks: 0,
-        extent_size_hint_blocks: 0,
-        cow_extent_size_hint_blocks: 0,
-        extents: 0,
-        attr_extents: 0,
-        flags: InodeFlags::empty(),
-        flags2: InodeFlags2::empty(),
-        generation: plan.identity.generations.at(0),
-        next_unlinked: AgInode::NULL,
-        change_count: 0,
-        lsn: LSN,
-        rdev: None,
-    }
-}
-
-fn used(plan: &Plan) -> InodeCore {
-    let time = plan.identity.time;
-    InodeCore {
-        attr_format: ForkFormat::Extents,
-        nlink: 1,
-        modify_time: time,
-        change_time: time,
-        birth_time: time,
-        flags2: feature_flags(plan),
-        // The inode was created and then filled.
-        change_count: 2,
-        ..free(plan)
-    }
-}
-
-fn root(plan: &Plan) -> InodeCore {
-    let core = InodeCore {
-        mode: FileType::Directory.mode_bits() | 0o755,
-        data_format: ForkFormat::Local,
-        nlink: 2,
-        access_time: plan.identity.time,
-        size: directory_short_form::encode_empty(plan.superblock.root_inode).len() as u64,
-        generation: 0,
-        ..used(plan)
-    };
-    let core = with_inherited(plan, core);
-    match root_attributes(plan) {
-        None => core,
-        Some(attributes) => InodeCore {
-            attr_format: ForkFormat::Local,
-            fork_offset: fork_offset(&plan.superblock.geometry, attributes.len()),
-            change_count: 4,
-            ..core
-        },
-    }
-}
-
-/// Adds to `core`, the core of the root directory, the settings that files below it inherit.
-fn with_inherited(plan: &Plan, mut core: InodeCore) -> InodeCore {
-    let inherited = &plan.inherited;
-    core.project_id = inherited.project.unwrap_or(0);
-    core.flags.set(InodeFlags::PROJINHERIT, inherited.project.is_some());
-    core.flags.set(InodeFlags::EXTSZINHERIT, inherited.extent_size_blocks != 0);
-    core.extent_size_hint_blocks = inherited.extent_size_blocks;
-    core.flags2.set(InodeFlags2::COWEXTSIZE, inherited.cow_extent_size_blocks != 0);
-    core.cow_extent_size_hint_blocks = inherited.cow_extent_size_blocks;
-    core.flags2.set(InodeFlags2::DAX, inherited.dax);
-    core
-}
-
-/// Returns the offset of the attribute fork in the inode's fork area, in units of 8 bytes. The fork
-/// must have room for the given attributes, and for the smallest btree root, into which it may turn
-/// later.
-fn fork_offset(geometry: &Geometry, attribute_bytes: usize) -> u8 {
-    let attribute_bytes = attribute_bytes.max(SMALLEST_ATTR_ROOT_BYTES);
-    let data_bytes = geometry.inode_size as usize - CORE_BYTES - attribute_bytes;
-    (data_bytes / FORK_OFFSET_BYTES) as u8
-}
-
-/// Size of the smallest btree root of an attribute fork in bytes: a header of 4 bytes, two keys and
-/// two pointers.
-const SMALLEST_ATTR_ROOT_BYTES: usize = 4 + 2 * 16;
-
-/// Creates the bitmap or summary inode of an absent realtime device: an empty file without a name.
-fn realtime(plan: &Plan, flags: InodeFlags) -> InodeCore {
-    // The access time of a new bitmap is a counter of the allocator, not a time.
-    let is_bitmap = flags.contains(InodeFlags::NEWRTBM);
-    InodeCore {
-        access_time: if is_bitmap { Timestamp::default() } else { plan.identity.time },
-        mode: FileType::Regular.mode_bits(),
-        data_format: ForkFormat::Extents,
-        flags,
-        generation: plan.identity.generations.at(if is_bitmap { 1 } else { 2 }),
-        ..used(plan)
-    }
 }

@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Mutex;
 
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
+use xfs_format::realtime::RealtimeSuperblock;
 use xfs_format::{BlockKind, DiskAddr, StructureAddress, Superblock, VerifyContext};
 
 use super::{Devices, Discard, write};
-use crate::plan::tests::plan;
+use crate::plan::tests::{plan, plan_with_realtime};
 
 const GIB: u64 = 1 << 30;
 const SECTOR: usize = 512;
@@ -69,9 +70,10 @@ fn volume_that_can_be_opened_is_complete() {
     let new = plan(GIB, "-L new").unwrap();
     for requests in 0.. {
         let device = FailingAfter { device: MemoryDevice::new(GIB), left: Mutex::new(usize::MAX) };
-        write(&old, Devices { data: &device, log: None }, Discard::No).unwrap();
+        write(&old, Devices { data: &device, log: None, realtime: None }, Discard::No).unwrap();
         *device.left.lock().unwrap() = requests;
-        let outcome = write(&new, Devices { data: &device, log: None }, Discard::No);
+        let outcome =
+            write(&new, Devices { data: &device, log: None, realtime: None }, Discard::No);
         let found = superblock(&device).filter(|found| !found.in_progress);
         match (outcome, found) {
             (Ok(()), Some(found)) => return assert_eq!(&found, new.superblock()),
@@ -91,7 +93,7 @@ fn volume_that_can_be_opened_is_complete() {
 fn every_written_header_passes_its_checks() {
     let plan = plan(GIB, "-b size=2k -d agcount=7").unwrap();
     let device = MemoryDevice::new(GIB);
-    write(&plan, Devices { data: &device, log: None }, Discard::Yes).unwrap();
+    write(&plan, Devices { data: &device, log: None, realtime: None }, Discard::Yes).unwrap();
     let geometry = &plan.superblock().geometry;
     let context = VerifyContext { geometry, log_head: None };
     let kinds = [BlockKind::Superblock, BlockKind::Agf, BlockKind::Agi, BlockKind::Agfl];
@@ -111,9 +113,9 @@ fn same_plan_gives_the_same_bytes_over_any_old_contents() {
     let other = crate::plan::tests::plan(GIB, "-d agcount=3 -b size=1k").unwrap();
     let fresh = MemoryDevice::new(GIB);
     let used = MemoryDevice::new(GIB);
-    write(&other, Devices { data: &used, log: None }, Discard::No).unwrap();
+    write(&other, Devices { data: &used, log: None, realtime: None }, Discard::No).unwrap();
     for device in [&fresh, &used] {
-        write(&plan, Devices { data: device, log: None }, Discard::Yes).unwrap();
+        write(&plan, Devices { data: device, log: None, realtime: None }, Discard::Yes).unwrap();
     }
     let (mut ours, mut theirs) = (vec![0; 1 << 20], vec![0; 1 << 20]);
     for offset in (0..GIB).step_by(1 << 20) {
@@ -129,7 +131,7 @@ fn volume_of_100_tib_needs_few_writes() {
     let device = MemoryDevice::new(100 << 40);
     let counting = FailingAfter { device, left: Mutex::new(200) };
     // 100 groups, the log, first inodes, superblock, erasing: far fewer writes than gigabytes.
-    write(&plan, Devices { data: &counting, log: None }, Discard::No).unwrap();
+    write(&plan, Devices { data: &counting, log: None, realtime: None }, Discard::No).unwrap();
     assert!(superblock(&counting).is_some());
 }
 
@@ -137,7 +139,37 @@ fn volume_of_100_tib_needs_few_writes() {
 fn device_shorter_than_the_plan_is_refused() {
     let plan = plan(GIB, "").unwrap();
     let short = MemoryDevice::new(GIB - 512);
-    let refused = write(&plan, Devices { data: &short, log: None }, Discard::Yes).unwrap_err();
+    let refused = write(&plan, Devices { data: &short, log: None, realtime: None }, Discard::Yes)
+        .unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
     assert!(superblock(&short).is_none());
+}
+
+#[test]
+fn realtime_volume_has_the_planned_superblocks() {
+    let bytes = 300 << 20;
+    for text in ["-r extsize=64k", "-m metadir=1,uquota", "-m metadir=1 -r rgcount=15 -L some"] {
+        let plan = plan_with_realtime(GIB, Some(bytes), text).unwrap();
+        let (data, realtime) = (MemoryDevice::new(GIB), MemoryDevice::new(bytes));
+        let devices = Devices { data: &data, log: None, realtime: Some(&realtime) };
+        write(&plan, devices, Discard::No).unwrap();
+        assert_eq!(superblock(&data).as_ref(), Some(plan.superblock()), "{text}");
+        let mut block = vec![0; 4096];
+        realtime.read_at(&mut block, 0).unwrap();
+        let found = RealtimeSuperblock::decode(&block);
+        assert_eq!(found.is_ok(), plan.superblock().has_realtime_superblock(), "{text}");
+        assert!(found.is_err() || found.unwrap().verify_against(plan.superblock()).is_ok());
+    }
+}
+
+#[test]
+fn missing_or_short_realtime_device_is_refused() {
+    let plan = plan_with_realtime(GIB, Some(GIB), "").unwrap();
+    let (data, short) = (MemoryDevice::new(GIB), MemoryDevice::new(GIB - 512));
+    for realtime in [None, Some(&short as &dyn BlockDevice)] {
+        let devices = Devices { data: &data, log: None, realtime };
+        let refused = write(&plan, devices, Discard::No).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        assert!(superblock(&data).is_none());
+    }
 }

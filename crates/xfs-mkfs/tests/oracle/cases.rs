@@ -10,24 +10,35 @@ pub(crate) struct Case {
     pub(crate) size_bytes: u64,
     /// The size of an external log in bytes. `None` for an internal log.
     pub(crate) log_bytes: Option<u64>,
+    /// The size of a realtime device in bytes. `None` without one.
+    pub(crate) realtime_bytes: Option<u64>,
 }
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 const fn case(size_bytes: u64, options: &'static str) -> Case {
-    Case { options: Cow::Borrowed(options), size_bytes, log_bytes: None }
+    let options = Cow::Borrowed(options);
+    Case { options, size_bytes, log_bytes: None, realtime_bytes: None }
 }
 
 const fn with_log(log_bytes: u64, options: &'static str) -> Case {
-    Case { options: Cow::Borrowed(options), size_bytes: GIB, log_bytes: Some(log_bytes) }
+    let options = Cow::Borrowed(options);
+    Case { options, size_bytes: GIB, log_bytes: Some(log_bytes), realtime_bytes: None }
+}
+
+const fn with_realtime(realtime_bytes: u64, options: &'static str) -> Case {
+    let options = Cow::Borrowed(options);
+    Case { options, size_bytes: GIB, log_bytes: None, realtime_bytes: Some(realtime_bytes) }
 }
 
 impl Case {
     /// Returns the name of the case for reports.
     pub(crate) fn name(&self) -> String {
         let log = if self.log_bytes.is_some() { " external log" } else { "" };
-        format!("{} MiB{log} {}", self.size_bytes / MIB, self.options).trim().replace(' ', "_")
+        let realtime = self.realtime_bytes.map(|bytes| format!(" realtime {} MiB", bytes / MIB));
+        let devices = format!("{log}{}", realtime.unwrap_or_default());
+        format!("{} MiB{devices} {}", self.size_bytes / MIB, self.options).trim().replace(' ', "_")
     }
 
     /// Returns whether some kernels are unable to mount the volume. Large blocks and sectors need a
@@ -136,12 +147,80 @@ pub(crate) static SAME: [Case; 85] = [
     with_log(200 * MIB, "-l sectsize=4k"),
 ];
 
+/// Cases with configuration files of xfsprogs. For mkfs.xfs, `--for linux-VERSION` stands for the
+/// file with the defaults for that kernel.
+pub(crate) static CONFIGURED: [Case; 11] = [
+    case(GIB, "--for linux-4.19"),
+    case(GIB, "--for linux-5.4"),
+    case(GIB, "--for linux-5.10"),
+    case(GIB, "--for linux-5.15"),
+    case(GIB, "--for linux-6.1"),
+    case(GIB, "--for linux-6.6"),
+    case(GIB, "--for linux-6.12"),
+    case(GIB, "--for linux-6.18"),
+    case(GIB, "-c options=lts_6.6"),
+    case(GIB, "-c defaults=lts_5.4 -m bigtime=1,rmapbt=1 -i nrext64=1"),
+    case(4 * GIB, "-c options=dax_x86_64"),
+];
+
+/// Cases with a metadata directory, quota or a realtime section.
+pub(crate) static REALTIME: [Case; 36] = [
+    case(GIB, "-m metadir=1"),
+    case(GIB, "-m metadir=1 -b size=64k"),
+    case(GIB, "-m metadir=1 -b size=1k -r extsize=1m"),
+    case(GIB, "-m metadir=1 -l agnum=0 -i size=2048"),
+    case(GIB, "-m metadir=1 -n parent=0 -i nrext64=0"),
+    case(5 << 40, "-m metadir=1 -l size=64m"),
+    with_log(64 * MIB, "-m metadir=1"),
+    case(GIB, "-m metadir=1,uquota,gqnoenforce"),
+    case(GIB, "-m pquota"),
+    case(GIB, "-m uqnoenforce,gquota,pqnoenforce"),
+    case(GIB, "-d rtinherit=1"),
+    with_realtime(MIB, ""),
+    with_realtime(GIB, ""),
+    with_realtime(8 * GIB, "-d rtinherit=1"),
+    with_realtime(8 * GIB, "-r extsize=64k,size=5g"),
+    with_realtime(5 * GIB + 12345 * 512, "-r extsize=28k -m metadir=0"),
+    with_realtime(GIB, "-b size=1k -n parent=0"),
+    with_realtime(GIB, "-b size=64k -r rgcount=3"),
+    with_realtime(100 * GIB, "-m finobt=0 -i sparse=0"),
+    with_realtime(300 * MIB, "-m metadir=1"),
+    with_realtime(8 * GIB, "-m metadir=1"),
+    with_realtime(300 * GIB, "-m metadir=1"),
+    with_realtime(1500 * MIB + 5 * 512, "-m metadir=1 -r extsize=64k"),
+    with_realtime(2500 * MIB, "-m metadir=1 -r rgsize=1g"),
+    with_realtime(2500 * MIB, "-m metadir=1 -r rgcount=7 -L realtime"),
+    with_realtime(2500 * MIB, "-m metadir=1 -r rgcount=15"),
+    with_realtime(2500 * MIB, "-m metadir=1 -r rgcount=15 -n size=8k,parent=0"),
+    with_realtime(2500 * MIB, "-m metadir=1 -r extsize=28k,rgsize=280m"),
+    with_realtime(2500 * MIB, "-m metadir=1,rmapbt=0 -r rgsize=1g"),
+    with_realtime(2500 * MIB, "-m metadir=1,rmapbt=0,reflink=0 -r rgsize=500m"),
+    with_realtime(2500 * MIB, "-m uquota -r rgsize=1g -d rtinherit=1"),
+    with_realtime(2500 * MIB, "-m rmapbt=1 -r rgsize=1g -i size=2048"),
+    with_realtime(2500 * MIB, "-m metadir=1 -l agnum=0 -r rgsize=1g"),
+    with_realtime(2500 * MIB, "-m metadir=1 -b size=1k -r rgsize=1g"),
+    with_realtime(2500 * MIB, "-m metadir=1 -b size=64k -r rgsize=1g"),
+    with_realtime(2500 * MIB, "-m metadir=1 -d su=64k,sw=4 -r rgsize=1g"),
+];
+
 /// A case that mkfs.xfs refuses, because no group has room for a log of 64 MiB, and that ferroxfs
 /// accepts with a shorter log.
 pub(crate) static SHORT_LOG: Case = case(GIB, "-d agcount=16");
 
 /// Options that both mkfs.xfs and ferroxfs refuse.
-pub(crate) static REFUSED: [Case; 49] = [
+pub(crate) static REFUSED: [Case; 61] = [
+    case(GIB, "-m metadir=0,uquota"),
+    case(GIB, "-m uquota,uqnoenforce"),
+    case(GIB, "-m metadir=1 -i exchange=0"),
+    case(GIB, "-m metadir=1 -r rgcount=2"),
+    with_realtime(GIB, "-m metadir=0,rmapbt=1"),
+    with_realtime(GIB, "-m metadir=1,reflink=1 -r extsize=64k"),
+    with_realtime(GIB, "-m metadir=1 -r rgcount=2,rgsize=512m"),
+    with_realtime(GIB, "-r size=2g"),
+    with_realtime(GIB, "-r size=1000001"),
+    with_realtime(GIB, "-m metadir=1 -r rgsize=4096"),
+    with_realtime(GIB, "-r extsize=16k -d rtinherit=1,extszinherit=5"),
+    with_realtime(GIB, "-r zoned=1,extsize=64k"),
     case(15 * MIB, "--unsupported"),
     case(299 * MIB, ""),
     case(GIB, "-d size=0"),
@@ -271,5 +350,6 @@ fn random_case(random: &mut Random) -> Case {
     }
     options.retain(|option| !option.is_empty());
     let log_bytes = (random.below(6) == 0).then(|| (32 + random.below(200)) * MIB);
-    Case { options: Cow::Owned(options.join(" ")), size_bytes, log_bytes }
+    let options = Cow::Owned(options.join(" "));
+    Case { options, size_bytes, log_bytes, realtime_bytes: None }
 }

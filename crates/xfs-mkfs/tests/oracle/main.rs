@@ -7,6 +7,7 @@
 
 mod bytes;
 mod cases;
+mod readers;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,11 +16,13 @@ use std::process::ExitCode;
 use uuid::Uuid;
 use xfs_device::{FileDevice, OpenOptions};
 use xfs_format::timestamp::Timestamp;
-use xfs_mkfs::{Devices, Discard, Generations, Identity, Options, Plan, TargetDevice};
+use xfs_mkfs::{
+    Devices, Discard, Generations, Identity, Options, Plan, Reader, ReaderError, TargetDevice,
+};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Mount, OracleError, Xfsprogs, ready};
 
-use crate::cases::{Case, REFUSED, SAME};
+use crate::cases::{CONFIGURED, Case, REALTIME, REFUSED, SAME};
 
 const UUID: &str = "7b8c2f0e-5a4d-4c3b-9a1f-0123456789ab";
 /// The time in seconds since 1970 that mkfs.xfs gets: 2023-11-14.
@@ -32,6 +35,14 @@ fn main() -> ExitCode {
     let same = SAME.iter().map(|case| {
         let name = format!("same_as_mkfs_xfs::{}", case.name());
         Trial::new(name, move || check_same(case))
+    });
+    let configured = CONFIGURED.iter().map(|case| {
+        let name = format!("same_as_mkfs_xfs::{}", case.name());
+        Trial::new(name, move || check_equal(case))
+    });
+    let realtime = REALTIME.iter().map(|case| {
+        let name = format!("same_as_mkfs_xfs::{}", case.name());
+        Trial::new(name, move || check_repaired(case))
     });
     let random = (0..cases::RANDOM_BATCHES).map(|batch| {
         Trial::new(format!("same_as_mkfs_xfs::random_{batch}"), move || {
@@ -50,13 +61,23 @@ fn main() -> ExitCode {
         check_repair(&ours)?;
         check_mount(case, &ours)
     }));
-    run(same.chain(random).chain(refused).chain(short).collect())
+    let guest = std::iter::once(readers::trial());
+    run(same
+        .chain(configured)
+        .chain(realtime)
+        .chain(random)
+        .chain(refused)
+        .chain(short)
+        .chain(guest)
+        .collect())
 }
 
-/// The image files of a volume: the data, and an external log if there is one.
+/// The image files of a volume: the data, and an external log and a realtime device if there are
+/// any.
 struct Image {
     data: PathBuf,
     log: Option<PathBuf>,
+    realtime: Option<PathBuf>,
 }
 
 impl Image {
@@ -69,7 +90,8 @@ impl Image {
         };
         let data = sparse("xfs", case.size_bytes)?;
         let log = case.log_bytes.map(|bytes| sparse("log", bytes)).transpose()?;
-        Ok(Self { data, log })
+        let realtime = case.realtime_bytes.map(|bytes| sparse("rt", bytes)).transpose()?;
+        Ok(Self { data, log, realtime })
     }
 }
 
@@ -84,15 +106,33 @@ fn folder() -> Result<tempfile::TempDir, TrialError> {
 
 fn check_same(case: &Case) -> Result<(), TrialError> {
     let folder = folder()?;
-    let theirs = Image::new(folder.path(), "theirs", case)?;
+    let ours = make_equal(case, folder.path())?;
+    check_repair(&ours)?;
+    check_mount(case, &ours)
+}
+
+/// Checks that mkfs.xfs and ferroxfs make the same volume, without further checks.
+fn check_equal(case: &Case) -> Result<(), TrialError> {
+    let folder = folder()?;
+    make_equal(case, folder.path()).map(|_| ())
+}
+
+/// Checks that mkfs.xfs and ferroxfs make the same volume, and that xfs_repair accepts it.
+fn check_repaired(case: &Case) -> Result<(), TrialError> {
+    let folder = folder()?;
+    check_repair(&make_equal(case, folder.path())?)
+}
+
+/// Makes the volume with mkfs.xfs and with ferroxfs, compares them, and returns that of ferroxfs.
+fn make_equal(case: &Case, folder: &Path) -> Result<Image, TrialError> {
+    let theirs = Image::new(folder, "theirs", case)?;
     make_theirs(case, &theirs)?
         .map_err(|said| failed(format!("{}: mkfs.xfs refuses: {said}", case.options)))?;
-    let ours = Image::new(folder.path(), "ours", case)?;
+    let ours = Image::new(folder, "ours", case)?;
     make_ours(case, &ours)?
         .map_err(|said| failed(format!("{}: we refuse: {said}", case.options)))?;
     compare(case, &ours, &theirs)?;
-    check_repair(&ours)?;
-    check_mount(case, &ours)
+    Ok(ours)
 }
 
 /// Runs mkfs.xfs and ferroxfs with random options. Checks that both make the same volume or that
@@ -136,10 +176,13 @@ fn check_refused(case: &Case) -> Result<(), TrialError> {
 fn compare(case: &Case, ours: &Image, theirs: &Image) -> Result<(), TrialError> {
     let about = |message| failed(format!("{} at {}: {message}", case.options, case.size_bytes));
     bytes::compare(&ours.data, &theirs.data).map_err(about)?;
-    match (&ours.log, &theirs.log) {
-        (Some(ours), Some(theirs)) => bytes::compare(ours, theirs).map_err(about),
-        _ => Ok(()),
+    let others = [(&ours.log, &theirs.log), (&ours.realtime, &theirs.realtime)];
+    for (ours, theirs) in others {
+        if let (Some(ours), Some(theirs)) = (ours, theirs) {
+            bytes::compare(ours, theirs).map_err(about)?;
+        }
     }
+    Ok(())
 }
 
 /// Makes the volume with mkfs.xfs. The outer error is a failure of the test, the inner one the
@@ -147,9 +190,12 @@ fn compare(case: &Case, ours: &Image, theirs: &Image) -> Result<(), TrialError> 
 fn make_theirs(case: &Case, image: &Image) -> Result<Result<(), String>, TrialError> {
     let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
     mkfs.env("SOURCE_DATE_EPOCH", EPOCH.to_string()).env("DETERMINISTIC_SEED", "1");
-    mkfs.args(["-q", "-f", "-m", &format!("uuid={UUID}")]).args(case.options.split_whitespace());
+    mkfs.args(["-q", "-f", "-m", &format!("uuid={UUID}")]).args(their_options(case)?);
     if let Some(log) = &image.log {
         mkfs.arg("-l").arg(format!("logdev={}", log.display()));
+    }
+    if let Some(realtime) = &image.realtime {
+        mkfs.arg("-r").arg(format!("rtdev={}", realtime.display()));
     }
     let output = mkfs.arg(&image.data).output().map_err(failed)?;
     if output.status.success() {
@@ -157,6 +203,45 @@ fn make_theirs(case: &Case, image: &Image) -> Result<Result<(), String>, TrialEr
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Ok(Err(said.lines().next().unwrap_or_default().to_owned()))
+}
+
+/// Returns the options for mkfs.xfs. The option `--for linux-VERSION` becomes the configuration file
+/// of xfsprogs for that kernel. Paths of configuration files are those of xfsprogs.
+fn their_options(case: &Case) -> Result<Vec<String>, TrialError> {
+    let mut options: Vec<_> = case.options.split_whitespace().map(str::to_owned).collect();
+    let mut previous = String::new();
+    for option in &mut options {
+        let kernel = option.strip_prefix("linux-").filter(|_| previous == "--for");
+        let changed = match kernel {
+            Some(version) => format!("options={}", configuration(&format!("lts_{version}"))?),
+            None if previous == "-c" => {
+                let (kind, name) = option.split_once('=').unwrap_or_default();
+                format!("{kind}={}", configuration(name)?)
+            }
+            None if option == "--for" => "-c".to_owned(),
+            None => option.clone(),
+        };
+        previous = std::mem::replace(option, changed);
+    }
+    Ok(options)
+}
+
+/// Returns the path of a configuration file of the newer xfsprogs.
+fn configuration(name: &str) -> Result<String, TrialError> {
+    Xfsprogs::newer()?;
+    let folder = std::env::var("FERROXFS_ORACLES").map_err(failed)?;
+    Ok(format!("{folder}/xfsprogs-sid/usr/share/xfsprogs/mkfs/{name}.conf"))
+}
+
+fn read_configuration(options: &mut Options, argument: &str) -> Result<(), String> {
+    let (kind, name) = argument.split_once('=').unwrap_or_default();
+    let path = configuration(name).map_err(|error| format!("{error:?}"))?;
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let outcome = match kind {
+        "defaults" => options.parse_default_configuration(&text),
+        _ => options.parse_configuration(&text),
+    };
+    outcome.map_err(|error| error.to_string())
 }
 
 fn make_ours(case: &Case, image: &Image) -> Result<Result<(), String>, TrialError> {
@@ -167,8 +252,13 @@ fn make_ours(case: &Case, image: &Image) -> Result<Result<(), String>, TrialErro
     let open = |path: &Path| FileDevice::open(path, OpenOptions::read_write()).map_err(failed);
     let data = open(&image.data)?;
     let log = image.log.as_deref().map(open).transpose()?;
-    let target =
-        TargetDevice { data_bytes: case.size_bytes, sector_size: 512, log_bytes: case.log_bytes };
+    let realtime = image.realtime.as_deref().map(open).transpose()?;
+    let target = TargetDevice {
+        data_bytes: case.size_bytes,
+        sector_size: 512,
+        log_bytes: case.log_bytes,
+        realtime_bytes: case.realtime_bytes,
+    };
     let identity = Identity {
         uuid: Uuid::nil(),
         time: Timestamp::new(EPOCH, 0).unwrap_or_default(),
@@ -178,7 +268,11 @@ fn make_ours(case: &Case, image: &Image) -> Result<Result<(), String>, TrialErro
         Ok(plan) => plan,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let devices = Devices { data: &data, log: log.as_ref().map(|log| log as _) };
+    let devices = Devices {
+        data: &data,
+        log: log.as_ref().map(|log| log as _),
+        realtime: realtime.as_ref().map(|realtime| realtime as _),
+    };
     xfs_mkfs::write(&plan, devices, Discard::Yes).map_err(failed)?;
     Ok(Ok(()))
 }
@@ -187,6 +281,7 @@ fn read_options(text: &str, image: &Image) -> Result<Options, String> {
     let mut options = Options::default();
     options.parse('m', &format!("uuid={UUID}")).map_err(|error| error.to_string())?;
     options.log.device.clone_from(&image.log);
+    options.realtime.device.clone_from(&image.realtime);
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
         if word == "--unsupported" {
@@ -194,6 +289,16 @@ fn read_options(text: &str, image: &Image) -> Result<Options, String> {
             continue;
         }
         let argument = words.next().unwrap_or_default();
+        if word == "--for" {
+            let reader: Reader =
+                argument.parse().map_err(|error: ReaderError| error.to_string())?;
+            options.restrict_to(&[reader]).map_err(|error| error.to_string())?;
+            continue;
+        }
+        if word == "-c" {
+            read_configuration(&mut options, argument)?;
+            continue;
+        }
         let outcome = match word.trim_start_matches('-') {
             "L" => options.parse_label(argument.as_bytes()),
             letter => options.parse(letter.chars().next().unwrap_or(' '), argument),
@@ -208,6 +313,9 @@ fn check_repair(image: &Image) -> Result<(), TrialError> {
     repair.args(["-n", "-f", "-o", "force_geometry"]);
     if let Some(log) = &image.log {
         repair.arg("-l").arg(log);
+    }
+    if let Some(realtime) = &image.realtime {
+        repair.arg("-r").arg(realtime);
     }
     let output = repair.arg(&image.data).output().map_err(failed)?;
     let said = format!(

@@ -14,10 +14,16 @@ fn open() -> Volume {
     let device = MemoryDevice::new(DATA_BYTES);
     let mut options = Options::default();
     options.allow_small = true;
-    let target = TargetDevice { data_bytes: DATA_BYTES, sector_size: 512, log_bytes: None };
+    let target = TargetDevice {
+        data_bytes: DATA_BYTES,
+        sector_size: 512,
+        log_bytes: None,
+        realtime_bytes: None,
+    };
     let identity = Identity::reproducible(Timestamp::default(), b"walk");
     let plan = Plan::new(&options, &target, &identity).unwrap();
-    xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
+    xfs_mkfs::write(&plan, Devices { data: &device, log: None, realtime: None }, Discard::No)
+        .unwrap();
     let options = OpenOptions::new().write(true).with_devices(Arc::new(device), None);
     options.open().unwrap()
 }

@@ -113,7 +113,7 @@ impl NewVolume {
         let device: SharedDevice = Arc::new(WindowDevice::new(self.device, 0, length));
         let plan = plan(length, survey.evidence().superblock(), self.latest)
             .map_err(|failure| failure.about(&shown))?;
-        xfs_mkfs::write(&plan, Devices { data: &*device, log: None }, Discard::No)
+        xfs_mkfs::write(&plan, Devices { data: &*device, log: None, realtime: None }, Discard::No)
             .map_err(failed)?;
         let volume = Image::made_on(device, &self.path, self.latest).read()?;
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
@@ -171,7 +171,12 @@ fn plan(length: u64, damaged: &Superblock, time: Option<Timestamp>) -> Result<Pl
     let mut options = Options::default();
     // A label that a new volume cannot have is dropped.
     _ = options.parse_label(damaged.label.as_bytes());
-    let target = TargetDevice { data_bytes: length, sector_size: SECTOR_BYTES, log_bytes: None };
+    let target = TargetDevice {
+        data_bytes: length,
+        sector_size: SECTOR_BYTES,
+        log_bytes: None,
+        realtime_bytes: None,
+    };
     let identity = match time {
         Some(time) => Identity::reproducible(time, &length.to_be_bytes()),
         None => Identity::random()
