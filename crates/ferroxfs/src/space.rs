@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use xfs_alloc::{VolumeCounters, available_blocks};
+use xfs_format::inode::InodeFlags;
+use xfs_quota::{Quota, QuotaType, Usage};
 use xfs_vfs::Capabilities;
 
 use crate::volume_ref::VolumeInner;
-use crate::{Result, Volume};
+use crate::{Node, Result, Volume};
 
 /// Space and inodes of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,24 @@ impl Space {
     pub const fn free_files(&self) -> u64 {
         self.files.saturating_sub(self.inodes.saturating_sub(self.free_inodes))
     }
+
+    /// Returns this space within the limits of a project. The soft limit counts before the hard
+    /// one.
+    fn within(mut self, quota: &Quota) -> Self {
+        let limit = |usage: &Usage| if usage.soft != 0 { usage.soft } else { usage.hard };
+        let blocks = limit(&quota.blocks);
+        if blocks != 0 && self.total_blocks > blocks {
+            self.total_blocks = blocks;
+            self.free_blocks = blocks.saturating_sub(quota.blocks.used);
+            self.available_blocks = self.free_blocks;
+        }
+        let inodes = limit(&quota.inodes);
+        if inodes != 0 && self.files > inodes {
+            self.files = inodes;
+            (self.inodes, self.free_inodes) = (quota.inodes.used, 0);
+        }
+        self
+    }
 }
 
 impl Volume {
@@ -60,6 +80,32 @@ impl Volume {
         let minimum = u32::try_from(minimum_bytes.div_ceil(block)).unwrap_or(u32::MAX);
         let discarded = xfs_alloc::discard_free_space(journal, blocks, minimum)?;
         Ok(discarded << geometry.block_log)
+    }
+}
+
+impl Node {
+    /// Returns space and inodes as `statfs` shows them for this file. On a volume that enforces the
+    /// limits of projects, a directory whose new files inherit its project shows the limits of the
+    /// project in place of the volume's space, where they are smaller.
+    ///
+    /// # Errors
+    ///
+    /// As [`Volume::space`].
+    #[doc(alias = "xfs_qm_statvfs")]
+    pub fn space(&self) -> Result<Space> {
+        let volume = self.volume_ref();
+        let space = count(volume)?;
+        let (inherits, project) = {
+            let view = self.view();
+            (view.core().flags.contains(InodeFlags::PROJINHERIT), view.core().project_id)
+        };
+        let Some(engine) = volume.quota.as_ref().filter(|_| inherits) else { return Ok(space) };
+        let kind = QuotaType::Project;
+        if !engine.enforces(kind) {
+            return Ok(space);
+        }
+        let quota = engine.quota(&volume.mount()?.journal, kind, project)?;
+        Ok(quota.map_or(space, |quota| space.within(&quota)))
     }
 }
 

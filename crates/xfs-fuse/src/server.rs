@@ -286,7 +286,7 @@ impl Server {
             Opcode::SetXattr => self.set_xattr(request, reply),
             Opcode::ListXattr => self.list_xattrs(request, reply),
             Opcode::RemoveXattr => self.remove_xattr(request, reply),
-            Opcode::StatFs => self.stat_fs(reply),
+            Opcode::StatFs => self.stat_fs(request, reply),
             Opcode::SyncFs => self.sync(),
             Opcode::Ioctl => self.ioctl(request, reply),
             // A closed file's buffered data is written when it is released. As in the kernel, fsync
@@ -319,8 +319,12 @@ impl Server {
         if self.settings.read_only { Ok(()) } else { self.volume.sync().map_err(errno) }
     }
 
-    fn stat_fs(&self, reply: &mut Reply<'_>) -> Result<(), Errno> {
-        let space = self.volume.space().map_err(errno)?;
+    fn stat_fs(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
+        let space = match self.node(request.node()) {
+            Ok(node) => node.space(),
+            Err(_) => self.volume.space(),
+        };
+        let space = space.map_err(errno)?;
         reply.add(&StatFsOut {
             blocks: space.total_blocks,
             free_blocks: space.available_blocks,

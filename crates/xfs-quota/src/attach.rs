@@ -109,7 +109,7 @@ impl Attachment {
     /// The device's error; the check of a quota inode that failed; the error that stopped the log.
     pub fn begin(journal: &Arc<Journal>, options: QuotaOptions, clock: QuotaClock) -> Result<Self> {
         let state = QuotaState::read(journal.cache())?;
-        let engine = Arc::new(QuotaEngine::new(clock));
+        let engine = Arc::new(QuotaEngine::new(clock, &state));
         let mut unchecked = Vec::new();
         let mut flags = QuotaFlags::empty();
         for kind in options.kinds() {

@@ -31,6 +31,7 @@ use xfs_sync::{AtomicU32, Mutex, Ordering, SetOnce, Volume};
 use xfs_trans::{Dquot, DquotFields, Journal, QuotaAmount, QuotaLedger, Transaction};
 
 use crate::quota_file::{DQUOT_BLOCK, first_id};
+use crate::state::QuotaState;
 use crate::superblock;
 use limits::DefaultLimits;
 use shard::Shards;
@@ -53,6 +54,9 @@ pub struct QuotaEngine {
     /// The flags for checked counts of the types whose counts damage has made wrong.
     damaged: AtomicU32<Volume>,
     kinds: [KindState; 3],
+    /// The quota inodes that the volume had when it was opened, also those of types that are not
+    /// counted.
+    found: [Option<InodeNumber>; 3],
     shards: Shards,
     /// Held while a block of dquots is allocated.
     growing: Mutex<(), Volume>,
@@ -61,11 +65,12 @@ pub struct QuotaEngine {
 
 impl QuotaEngine {
     /// Makes the quota of a volume, which counts nothing yet.
-    pub(crate) fn new(clock: QuotaClock) -> Self {
+    pub(crate) fn new(clock: QuotaClock, state: &QuotaState) -> Self {
         Self {
             active: AtomicU32::new(0),
             damaged: AtomicU32::new(0),
             kinds: Default::default(),
+            found: QuotaKind::ALL.map(|kind| state.inode(kind)),
             shards: Shards::new(),
             growing: Mutex::new(()),
             clock,
@@ -90,6 +95,12 @@ impl QuotaEngine {
     /// quota inodes of these types are known, and their counts are right.
     pub(crate) fn start(&self, flags: QuotaFlags) {
         self.active.fetch_or(flags.bits().into(), Ordering::Release);
+    }
+
+    /// Returns whether the limits of a type are enforced.
+    #[must_use]
+    pub fn enforces(&self, kind: QuotaKind) -> bool {
+        self.active().contains(kind.enforced_flag())
     }
 
     fn active(&self) -> QuotaFlags {
@@ -195,8 +206,8 @@ impl QuotaLedger for QuotaEngine {
     }
 
     fn is_exempt(&self, inode: InodeNumber) -> bool {
-        let files = self.kinds.iter().filter_map(|kind| kind.file.value());
-        files.into_iter().any(|file| file.number() == inode)
+        let mut files = self.kinds.iter().filter_map(|kind| kind.file.value());
+        self.found.contains(&Some(inode)) || files.any(|file| file.number() == inode)
     }
 
     fn dquot(&self, journal: &Journal, kind: QuotaKind, id: u32) -> Result<Option<Arc<Dquot>>> {
@@ -238,8 +249,7 @@ impl QuotaLedger for QuotaEngine {
     }
 
     fn check(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> Result<()> {
-        let is_enforced = self.active().contains(kind.enforced_flag());
-        let is_free = fields.disk.id.get() == 0 || !is_enforced;
+        let is_free = fields.disk.id.get() == 0 || !self.enforces(kind);
         if is_free || self.kind(kind).defaults.allow(fields, wanted, || self.now_seconds()) {
             return Ok(());
         }
@@ -251,8 +261,7 @@ impl QuotaLedger for QuotaEngine {
     }
 
     fn ahead(&self, kind: QuotaKind, fields: &DquotFields, wanted: u64) -> u64 {
-        let is_enforced = self.active().contains(kind.enforced_flag());
-        if fields.disk.id.get() == 0 || !is_enforced {
+        if fields.disk.id.get() == 0 || !self.enforces(kind) {
             return wanted;
         }
         self.kind(kind).defaults.blocks_ahead(fields, wanted)

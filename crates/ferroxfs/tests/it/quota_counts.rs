@@ -288,6 +288,24 @@ fn missing_dquot_of_a_checked_volume_makes_the_next_open_count_again() {
 }
 
 #[test]
+fn quota_inodes_of_types_that_are_not_counted_are_charged_to_nobody() {
+    let device = make();
+    open(&device, QuotaMode::Enforce).close().unwrap();
+    let users = QuotaOptions { user: QuotaMode::NoEnforce, ..QuotaOptions::default() };
+    for name in ["/one", "/two"] {
+        let options = OpenOptions::new().write(true).quota(users);
+        let volume = options.open_device(Arc::clone(&device)).unwrap();
+        volume.write(name, b"text").unwrap();
+        let state = volume.quota().state().unwrap();
+        assert!(state.is_checked(QuotaType::User) && !state.is_accounted(QuotaType::Group));
+        volume.close().unwrap();
+        check(&device, name);
+        // The next round counts all inodes.
+        OpenOptions::new().write(true).open_device(Arc::clone(&device)).unwrap().close().unwrap();
+    }
+}
+
+#[test]
 fn quota_inodes_are_hidden_from_inode_numbers() {
     let device = make();
     let volume = open(&device, QuotaMode::Enforce);

@@ -71,11 +71,17 @@ fn project_past_its_limit_is_enospc() {
     set_hard(&volume, QuotaType::Project, 7, None, Some(2));
     volume.create_dir("/home/tree/one").unwrap();
     assert_eq!(errno(volume.create_dir("/home/tree/two")), ENOSPC);
+    let space = tree.space().unwrap();
+    assert_eq!((space.files, space.free_files()), (2, 0));
+    assert_eq!(space.total_blocks, volume.space().unwrap().total_blocks);
     // The limit of blocks is reached: a link from outside is refused for the lack of space first.
     volume.write("/home/outside", b"text").unwrap();
     assert_eq!(errno(volume.hard_link("/home/outside", "/home/tree/link")), EXDEV);
     set_hard(&volume, QuotaType::Project, 7, Some(1), None);
     assert_eq!(errno(volume.hard_link("/home/outside", "/home/tree/link")), ENOSPC);
+    let space = tree.space().unwrap();
+    assert_eq!((space.total_blocks, space.available_blocks), (1, 1));
+    assert_eq!(volume.root().unwrap().space().unwrap(), volume.space().unwrap());
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::quota_file::DquotIds;
 use crate::view::{Limit, Limits, Quota};
 
 impl QuotaEngine {
-    /// Returns the usage and the limits of an owner. The usage includes reserved space. Returns
-    /// `None` if the owner has none.
+    /// Returns the usage and the limits of an owner. The usage includes reserved space. The timers
+    /// are 0 if limits are not enforced. Returns `None` if the owner has none.
     ///
     /// # Errors
     ///
@@ -28,6 +28,11 @@ impl QuotaEngine {
             let mut quota = Quota::of_disk(kind, &fields.disk);
             quota.blocks.used = quota.blocks.used.saturating_add(fields.reserved.blocks);
             quota.inodes.used = quota.inodes.used.saturating_add(fields.reserved.inodes);
+            if !self.enforces(kind) {
+                // The timers run, and mean nothing.
+                let resources = [&mut quota.blocks, &mut quota.inodes, &mut quota.rt_blocks];
+                resources.into_iter().for_each(|usage| usage.timer = 0);
+            }
             fields.disk.is_used().then_some(quota)
         }))
     }
