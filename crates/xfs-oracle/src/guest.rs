@@ -61,6 +61,8 @@ pub struct Guest {
     /// that the guest sees.
     drives: Vec<Drive>,
     files: Vec<(String, Vec<u8>)>,
+    /// Programs of this machine, each with its name in `/in`.
+    programs: Vec<(String, PathBuf)>,
     null_block: Option<String>,
     memory_mib: u32,
     limit: Duration,
@@ -113,6 +115,7 @@ impl Guest {
             kernel,
             drives: Vec::new(),
             files: Vec::new(),
+            programs: Vec::new(),
             null_block: None,
             memory_mib: 512,
             limit: Duration::from_secs(120),
@@ -138,6 +141,14 @@ impl Guest {
     #[must_use]
     pub fn file(mut self, name: &str, bytes: &[u8]) -> Self {
         self.files.push((name.to_owned(), bytes.to_vec()));
+        self
+    }
+
+    /// Adds a program of this machine, with the libraries that it needs. The script finds it as
+    /// `/in/NAME`.
+    #[must_use]
+    pub fn program(mut self, name: &str, path: &Path) -> Self {
+        self.programs.push((name.to_owned(), path.to_path_buf()));
         self
     }
 
@@ -184,6 +195,7 @@ impl Guest {
         for (name, bytes) in &self.files {
             archive.add_file(&format!("in/{name}"), 0o755, bytes);
         }
+        root::add_host_programs(&mut archive, &self.programs)?;
         if let Some(parameters) = &self.null_block {
             archive.add_file("null_blk.parameters", 0o644, parameters.as_bytes());
         }

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 
 use bitflags::bitflags;
 use rustix::io::{Errno, Result};
-use rustix::ioctl::{Getter, Opcode, Setter, Updater, ioctl, opcode};
+use rustix::ioctl::{Getter, NoArg, Opcode, Setter, Updater, ioctl, opcode};
 
 pub(crate) use ranges::{RangePair, clone_range, dedupe_range, exchange_range};
 
@@ -80,6 +80,23 @@ pub(crate) fn file_attributes(file: impl AsFd) -> Result<FileAttributes> {
 pub(crate) fn set_file_attributes(file: impl AsFd, attributes: FileAttributes) -> Result<()> {
     // SAFETY: the kernel reads one `struct fsxattr`.
     unsafe { ioctl(file, Setter::<SET_ATTRIBUTES, FileAttributes>::new(attributes)) }
+}
+
+const FREEZE: Opcode = opcode::read_write::<i32>(b'X', 119);
+const THAW: Opcode = opcode::read_write::<i32>(b'X', 120);
+
+/// Freezes the volume of a folder and thaws it again, by FIFREEZE and FITHAW. This writes all
+/// changes, and frees the space of the files that have lost their last name.
+///
+/// # Errors
+///
+/// The errno of the calls.
+pub fn freeze_and_thaw(folder: impl AsFd) -> Result<()> {
+    // SAFETY: the kernel does not use the argument of either call.
+    unsafe {
+        ioctl(&folder, NoArg::<FREEZE>::new())?;
+        ioctl(&folder, NoArg::<THAW>::new())
+    }
 }
 
 bitflags! {

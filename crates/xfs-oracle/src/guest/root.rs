@@ -106,6 +106,42 @@ fn needed_libraries(folders: &[PathBuf; 2], program: &Path) -> Result<Vec<PathBu
     Ok(paths.map(PathBuf::from).filter(|path| !path.ends_with(LOADER)).collect())
 }
 
+/// Adds programs of this machine to the folder `in`, with the libraries that they need. A library
+/// has the same path in the guest as on this machine, so that the program's own loader finds it.
+pub(super) fn add_host_programs(
+    archive: &mut Archive,
+    programs: &[(String, PathBuf)],
+) -> Result<(), OracleError> {
+    let mut libraries = BTreeSet::new();
+    for (name, path) in programs {
+        archive.add_file(&format!("in/{name}"), 0o755, &read(path)?);
+        // With this variable, the loader lists the libraries and does not run the program.
+        let mut list = std::process::Command::new(path);
+        let output = run(list.env("LD_TRACE_LOADED_OBJECTS", "1"))?;
+        let paths = output.lines().filter_map(|line| {
+            let (_, found) = line.split_once("=> ").unwrap_or(("", line.trim_start()));
+            found.split(' ').next().filter(|path| path.starts_with('/'))
+        });
+        libraries.extend(paths.map(str::to_owned));
+    }
+    let mut folders = BTreeSet::new();
+    for library in &libraries {
+        for folder in Path::new(library).ancestors().skip(1) {
+            folders.insert(folder.to_string_lossy().trim_start_matches('/').to_owned());
+        }
+    }
+    // A folder is less than everything in it, so each folder comes after its parent.
+    for folder in folders.iter().filter(|folder| !FOLDERS.contains(&folder.as_str())) {
+        if !folder.is_empty() {
+            archive.add_folder(folder);
+        }
+    }
+    for library in &libraries {
+        archive.add_file(library.trim_start_matches('/'), 0o755, &read(Path::new(library))?);
+    }
+    Ok(())
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, OracleError> {
     fs::read(path).context(|| path.display().to_string())
 }

@@ -6,8 +6,13 @@
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
 mod ours;
 
+#[path = "../agreement/library.rs"]
+#[allow(dead_code, reason = "the agreement needs more of it")]
+mod library;
+
 mod boot;
 mod quota;
+mod quota_script;
 mod realtime;
 mod version4;
 
@@ -16,6 +21,15 @@ use std::process::ExitCode;
 use xfs_oracle::harness;
 
 fn main() -> ExitCode {
-    let trials = [boot::trials(), quota::trials(), realtime::trials(), version4::trials()];
+    if let Some(code) = quota_script::run_in_guest() {
+        return code;
+    }
+    let trials = [
+        boot::trials(),
+        quota::trials(),
+        quota_script::trials(),
+        realtime::trials(),
+        version4::trials(),
+    ];
     harness::run(trials.into_iter().flatten().collect())
 }
