@@ -17,6 +17,7 @@ mod mkfs;
 mod mount;
 pub(crate) mod options;
 mod parsing;
+mod quota;
 mod scan;
 mod shell;
 mod structures;
@@ -46,6 +47,10 @@ pub(crate) use mkfs::MkfsArguments;
 pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountArguments};
 pub(crate) use options::{GlobalOptions, ListOptions, Verbosity};
 pub(crate) use parsing::{command_word, parse, with_shared_options};
+pub(crate) use quota::{
+    QuotaArguments, QuotaCheckArguments, QuotaCommand, QuotaProjectArguments, QuotaReportArguments,
+    QuotaSetArguments, QuotaTypeOptions,
+};
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
 pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments, ManFormat};
 pub(crate) use structures::{DumpArguments, DumpBtree, DumpStructure, LogArguments};
@@ -123,6 +128,7 @@ pub(crate) enum Command {
     Dump(DumpArguments),
     Log(LogArguments),
     Check(CheckArguments),
+    Quota(QuotaArguments),
     Recover(RecoverArguments),
     Metadump(MetadumpArguments),
     Mdrestore(MdrestoreArguments),

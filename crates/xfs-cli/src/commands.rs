@@ -9,7 +9,7 @@ use crate::bench;
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 use crate::run::Run;
-use crate::{edit, export, import, inspect, mount, shell, volume};
+use crate::{edit, export, import, inspect, mount, quota, shell, volume};
 
 /// Opens everything that the command line names, and returns the command, ready to run.
 pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
@@ -54,6 +54,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Dump(arguments) => inspect::dump::open(&arguments, options),
         Command::Scan(arguments) => inspect::scan::open(&arguments, options),
         Command::Check(arguments) => inspect::check::open(arguments, options),
+        Command::Quota(arguments) => quota::open(arguments, options),
         Command::Log(arguments) => inspect::log::open(&arguments, options),
         Command::Recover(arguments) => volume::recover::open(&arguments, options),
         Command::Metadump(arguments) => volume::metadump::open(arguments, options),

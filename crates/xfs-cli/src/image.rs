@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{Staleness, Uuid, UuidChange};
 use ferroxfs::device::Devices;
+use ferroxfs::quota::QuotaOptions;
 use ferroxfs::raw::format::superblock::Unsupported;
 use ferroxfs::raw::log::{LogDevice, LogState};
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
@@ -66,6 +67,19 @@ impl Image {
         }
         let mut open = OpenOptions::new().write(true);
         // SOURCE_DATE_EPOCH asks for reproducible output: two runs must give the same image.
+        if let Some(time) = crate::text::time::source_date_epoch()? {
+            open = open.fixed_time(time);
+        }
+        Self::open_by(open, path, options)
+    }
+
+    /// Opens the image at `path` for writing, so that the usage of these types of owners is counted.
+    pub(crate) fn open_counting(
+        path: &Path,
+        options: &GlobalOptions,
+        quota: QuotaOptions,
+    ) -> Result<Self, Failure> {
+        let mut open = OpenOptions::new().write(true).quota(quota);
         if let Some(time) = crate::text::time::source_date_epoch()? {
             open = open.fixed_time(time);
         }

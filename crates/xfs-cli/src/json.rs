@@ -95,6 +95,21 @@ impl List {
         Ok(Self { has_entries: false })
     }
 
+    /// Begins a document with the keys of `head` before the list.
+    pub(crate) fn begin_with(
+        out: &mut EscapedOutput,
+        head: &Object,
+        key: &str,
+    ) -> io::Result<Self> {
+        write!(out, "{{\"schema_version\": {SCHEMA_VERSION}")?;
+        for (name, value) in head {
+            write!(out, ", \"{name}\": ")?;
+            serde_json::to_writer(out.json(), value)?;
+        }
+        write!(out, ", \"{key}\": [")?;
+        Ok(Self { has_entries: false })
+    }
+
     /// Writes one entry of the list.
     pub(crate) fn push(&mut self, out: &mut EscapedOutput, entry: &Object) -> io::Result<()> {
         out.write_all(if self.has_entries { b",\n" } else { b"\n" })?;

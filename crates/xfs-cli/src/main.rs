@@ -21,6 +21,7 @@
 //! edit/      edit mkdir rm mv ln chmod chown touch truncate fallocate setfacl setfattr
 //!            walk: a walk of a tree that changes during the walk
 //! volume/    mkfs growfs label uuid fstrim recover repair metadump mdrestore
+//! quota/     quota: report check set project
 //! mount/     mount umount mounts stats
 //!            serve: the serving process; helper: calls by mount(8); predecessor: the last server
 //! shell/     complete completions man
@@ -59,6 +60,7 @@ mod interrupt;
 mod json;
 mod mount;
 mod output;
+mod quota;
 mod run;
 mod sandbox;
 mod shell;

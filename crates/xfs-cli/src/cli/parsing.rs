@@ -81,6 +81,7 @@ const COMMANDS: &[SharedOptions] = &[
         hidden: &["no_recovery", "image"],
         json: Json::Own,
     },
+    SharedOptions { commands: &["quota"], hidden: &[], json: Json::Own },
     SharedOptions { commands: &["scan"], hidden: &["image"], json: Json::Result },
     SharedOptions {
         commands: &["mkfs"],

@@ -83,9 +83,10 @@ const WORDS: &[(&[&str], &str)] = &[
     ),
     (&["findmnt", "mtab", "listmounts"], "'ferroxfs mounts' lists mounts"),
     (&["search", "grep", "locate", "glob"], "'ferroxfs find' searches for files"),
+    (&["usage", "size", "ncdu", "space"], "'ferroxfs du' adds up the space that files use"),
     (
-        &["usage", "size", "ncdu", "space", "quota"],
-        "'ferroxfs du' adds up the space that files use",
+        &["xfs_quota", "repquota", "quotacheck", "edquota", "setquota", "quotaon"],
+        "'ferroxfs quota' shows usage and limits",
     ),
     (&["lsattr", "xfs_io", "fstat"], "'ferroxfs stat' shows the inode of a file"),
     (&["xattr", "attr", "attrs"], "'ferroxfs getfattr' shows extended attributes"),

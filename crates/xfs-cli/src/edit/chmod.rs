@@ -30,6 +30,13 @@ pub(crate) struct TreeReach {
     pub(super) follows: bool,
 }
 
+impl TreeReach {
+    /// Returns the reach of a change of whole trees that follows no link.
+    pub(crate) const fn tree() -> Self {
+        Self { is_recursive: true, follows: false }
+    }
+}
+
 /// Parses the mode argument of `command`.
 pub(crate) fn parse_mode(command: &str, text: &str) -> Result<ModeChange, Failure> {
     let wrong = || format!("{command}: \"{text}\" is not a mode, such as 644, u=rwX,go-w or g=u");

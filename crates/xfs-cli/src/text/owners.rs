@@ -1,5 +1,6 @@
-//! Users and groups of this host: conversion of a name or a number to an id.
+//! Users, groups and projects of this host: conversion between names and ids.
 
+use std::collections::HashMap;
 use std::fs;
 
 /// Returns the id of a user, who is given by name or number. `None` if this host has no such name.
@@ -32,3 +33,42 @@ pub(crate) fn find_id(table: &[u8], name: &[u8]) -> Option<u64> {
         std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()
     })
 }
+
+/// The names in a table of the host, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct NameTable {
+    names: HashMap<u32, Vec<u8>>,
+}
+
+impl NameTable {
+    /// Reads a table like /etc/passwd, with lines `name:password:id:…`, or like /etc/projid, with
+    /// lines `name:id`. The first name of an id counts.
+    pub(crate) fn parse(table: &[u8]) -> Self {
+        let mut names = HashMap::new();
+        for line in table.split(|&byte| byte == b'\n') {
+            let fields: Vec<&[u8]> = line.split(|&byte| byte == b':').collect();
+            let (name, id) = match fields.as_slice() {
+                [name, id] | [name, _, id, ..] => (*name, *id),
+                _ => continue,
+            };
+            let id = std::str::from_utf8(id).ok().and_then(|id| id.trim().parse().ok());
+            if let Some(id) = id.filter(|_| !name.is_empty() && !name.starts_with(b"#")) {
+                names.entry(id).or_insert_with(|| name.to_vec());
+            }
+        }
+        Self { names }
+    }
+
+    /// Returns the name of an id.
+    pub(crate) fn find(&self, id: u32) -> Option<&[u8]> {
+        self.names.get(&id).map(Vec::as_slice)
+    }
+
+    /// Returns the id of a name.
+    pub(crate) fn find_id(&self, name: &[u8]) -> Option<u32> {
+        self.names.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
+    }
+}
+
+#[cfg(test)]
+mod tests;

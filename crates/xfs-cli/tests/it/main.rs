@@ -35,6 +35,7 @@ mod outputs;
 mod partitions;
 mod permissions;
 mod progress;
+mod quota;
 mod repairing;
 mod replacing;
 mod reproducible;

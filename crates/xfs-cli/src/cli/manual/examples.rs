@@ -341,6 +341,50 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         &["ferroxfs-repair(1)", "ferroxfs-recover(1)", "fsck(8)", "xfs_repair(8)"],
     ),
     entry(
+        "quota",
+        &[
+            ("ferroxfs quota disk.img", "show the usage and the limits of all owners"),
+            ("ferroxfs quota check disk.img", "compare the recorded usage with all inodes"),
+        ],
+        &["ferroxfs-check(1)", "xfs_quota(8)", "repquota(8)"],
+    ),
+    entry(
+        "quota report",
+        &[
+            ("ferroxfs quota report -u -H disk.img", "show users, and space with units"),
+            ("ferroxfs quota report --json disk.img", "show all owners as JSON"),
+        ],
+        &["ferroxfs-quota(1)", "repquota(8)"],
+    ),
+    entry(
+        "quota check",
+        &[("ferroxfs quota check disk.img", "compare the recorded usage with all inodes")],
+        &["ferroxfs-quota(1)", "ferroxfs-check(1)", "quotacheck(8)"],
+    ),
+    entry(
+        "quota set",
+        &[
+            (
+                "ferroxfs quota set -u 1000 --block-hard 1g --inode-hard 10000 disk.img",
+                "limit a user",
+            ),
+            (
+                "ferroxfs quota set -p 0 --block-grace 86400 disk.img",
+                "set the grace period of all projects to a day",
+            ),
+        ],
+        &["ferroxfs-quota(1)", "setquota(8)", "xfs_quota(8)"],
+    ),
+    entry(
+        "quota project",
+        &[
+            ("ferroxfs quota project --set 42 disk.img:/etc", "give a tree to project 42"),
+            ("ferroxfs quota project disk.img:/etc", "show the files that are not in its project"),
+            ("ferroxfs quota project --clear disk.img:/etc", "take the tree out of its project"),
+        ],
+        &["ferroxfs-quota(1)", "xfs_quota(8)"],
+    ),
+    entry(
         "log",
         &[
             ("ferroxfs log disk.img", "show whether the log is clean"),
