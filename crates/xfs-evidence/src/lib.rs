@@ -1,10 +1,10 @@
 //! Reads a damaged XFS volume, and returns everything that can still be read.
 //!
 //! Owns: reading inodes, forks, directories, attributes and parent pointers without stopping at the
-//! first damage; the sweep, which finds blocks and inodes that name themselves; the geometry of a
-//! volume without a usable superblock; inodes in old records of the log, and whether such a state is
-//! complete. Does **not** own: the replay of the log, or decisions about what to keep. `xfs-repair`
-//! and `xfs-salvage` make those.
+//! first damage; the sweep, which finds blocks and inodes that name themselves. Also owns: the
+//! geometry of a volume without a usable superblock; inodes in old records of the log, and whether
+//! such a state is complete. Does **not** own: the replay of the log, or decisions about what to
+//! keep. `xfs-repair` and `xfs-salvage` make those.
 //!
 //! Every result has three parts: what could be read, the damages that were met, and the ranges that
 //! are missing. A part of a result that comes from a block with a wrong checksum is marked as

@@ -253,8 +253,8 @@ impl Replayed {
         clean::mark_clean(log, &self.state)
     }
 
-    /// Writes the replayed changes to their home locations on disk, and makes the log empty in cycle
-    /// `cycle`, as [`format_log`] does. This is for a repair of a damaged log, after
+    /// Writes the replayed changes to their home locations on disk, and makes the log empty in the
+    /// cycle `cycle`, as [`format_log`] does. This is for a repair of a damaged log, after
     /// [`replay_before_damage`].
     ///
     /// # Errors

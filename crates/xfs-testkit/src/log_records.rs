@@ -129,12 +129,6 @@ impl<'a> LogRecords<'a> {
         self.transaction(&[LogItem::Inode(InodeItem { format, core: &core, data, attr })])
     }
 
-    /// Makes the next records name the present head as their tail, as if all changes before it were
-    /// in their places.
-    pub const fn move_tail(&mut self) {
-        self.tail = self.head;
-    }
-
     /// Appends an unmount record: nothing before it has to be replayed.
     pub fn unmount(mut self) {
         self.tail = self.head;
@@ -192,7 +186,7 @@ fn region(bytes: &[u8], core: &InodeCore, kind: ForkKind) -> Vec<u8> {
             let total = fork.first_chunk().expect("a local fork has its length");
             u16::from_be_bytes(*total).into()
         }
-        format => panic!("{format:?} is not logged by tests"),
+        format => unreachable!("{format:?} is not logged by tests"),
     };
     let mut region = fork.get(..length).expect("the fork is as long as stated").to_vec();
     region.resize(length.next_multiple_of(4), 0);

@@ -156,7 +156,7 @@ impl DamagedImage {
 
     /// Replays in memory the parts of a log that do not need what is destroyed: all changes but
     /// those of destroyed structures, or those before the damage of the log itself. Open work is
-    /// left as it is. Returns the volume, and the text of a note; `None` if no part can be replayed.
+    /// left as it is. Returns the volume and the text of a note. `None` if no part can be replayed.
     fn replay_in_part(&self, superblock: &Superblock) -> Option<(DamagedVolume, String)> {
         let mut superblock = superblock.clone();
         // The mark forbids a replay. Here nothing is written but memory.

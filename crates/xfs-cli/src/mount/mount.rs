@@ -110,16 +110,11 @@ pub(crate) fn open(
     );
     let devices =
         devices.map_err(|refusal| device_failure(&arguments.device, &refusal, &options))?;
-    for note in devices.notes() {
+    // The reader of a damaged volume names its log by itself.
+    let torn = if options.is_damaged() { None } else { torn_log_of(&devices) };
+    for note in devices.notes().iter().map(ToString::to_string).chain(torn) {
         let shown = names::in_message(arguments.device.as_os_str().as_bytes());
         Console::open(global.color).note(format!("{shown}: {note}"));
-    }
-    // The reader of a damaged volume names its log by itself.
-    if !options.is_damaged()
-        && let Some(text) = torn_log_of(&devices)
-    {
-        let shown = names::in_message(arguments.device.as_os_str().as_bytes());
-        Console::open(global.color).note(format!("{shown}: {text}"));
     }
     let device = arguments.device;
     Ok(Box::new(ServeVolume {

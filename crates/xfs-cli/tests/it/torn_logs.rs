@@ -85,7 +85,7 @@ fn salvage_replays_a_damaged_log_up_to_the_damage() {
         (0..12).for_each(|_| _ = append(0o711));
         damaged
     });
-    assert_eq!(place.run(&["check", "image"]).status.code(), Some(5));
+    assert!(!place.run(&["check", "image"]).status.success());
     let output = place.run(&["scan", "--damaged", "--format", "ndjson", "image"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains(&format!("the log was replayed up to its block {block} only")), "{said}");

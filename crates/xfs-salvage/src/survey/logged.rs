@@ -149,7 +149,7 @@ impl Survey<'_, '_> {
                 if trust == Trust::Sound && count <= MOST_EXTENTS {
                     let is_attr = record.flags.contains(RmapFlags::ATTR);
                     let kind = if is_attr { ForkKind::Attr } else { ForkKind::Data };
-                    let extent = extent_of(geometry, group, &record);
+                    let extent = extent_of(geometry, group, record);
                     forks.entry(owner).or_default().push((kind, extent));
                 }
             });

@@ -35,7 +35,7 @@ impl Survey<'_, '_> {
                 }
                 count += 1;
                 if trust == Trust::Sound && count <= MOST_EXTENTS {
-                    let extent = extent_of(geometry, group, &record);
+                    let extent = extent_of(geometry, group, record);
                     forks.entry(owner).or_default().push(extent);
                 }
             });
