@@ -48,7 +48,7 @@ pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountAr
 pub(crate) use options::{GlobalOptions, ListOptions, Verbosity};
 pub(crate) use parsing::{command_word, parse, with_shared_options};
 pub(crate) use quota::{
-    QuotaArguments, QuotaCheckArguments, QuotaCommand, QuotaProjectArguments, QuotaReportArguments,
+    QuotaArguments, QuotaCheckArguments, QuotaCommand, QuotaProjectArguments, QuotaReportOptions,
     QuotaSetArguments, QuotaTypeOptions,
 };
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};

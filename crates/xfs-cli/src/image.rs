@@ -73,7 +73,8 @@ impl Image {
         Self::open_by(open, path, options)
     }
 
-    /// Opens the image at `path` for writing, so that the usage of these types of owners is counted.
+    /// Opens the image at `path` for writing, so that the usage of these types of owners is
+    /// counted.
     pub(crate) fn open_counting(
         path: &Path,
         options: &GlobalOptions,

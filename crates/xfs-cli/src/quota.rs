@@ -26,14 +26,17 @@ pub(crate) fn open(
     arguments: QuotaArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    match (arguments.command, arguments.report) {
-        (Some(QuotaCommand::Check(arguments)), _) => check::open(&arguments, options),
-        (Some(QuotaCommand::Set(arguments)), _) => set::open(arguments, options),
-        (Some(QuotaCommand::Project(arguments)), _) => project::open(&arguments, options),
-        (Some(QuotaCommand::Report(arguments)), _) | (None, Some(arguments)) => {
-            report::open(arguments, options)
+    match arguments.command {
+        None => {
+            let image = arguments.image.expect("the image is required without a subcommand");
+            report::open(&image, arguments.shown, options)
         }
-        (None, None) => Err(Failure::usage("quota: the image is missing")),
+        Some(QuotaCommand::Check(arguments)) => check::open(&arguments, options),
+        Some(QuotaCommand::Set(arguments)) => set::open(arguments, options),
+        Some(QuotaCommand::Project(arguments)) => project::open(&arguments, options),
+        Some(QuotaCommand::Report(arguments)) => {
+            report::open(&arguments.image, arguments.shown, options)
+        }
     }
 }
 

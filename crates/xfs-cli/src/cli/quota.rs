@@ -14,8 +14,12 @@ use crate::text::size;
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct QuotaArguments {
+    /// The image or device
+    // A subcommand has its own image, and needs none here.
+    #[arg(required = true)]
+    pub(crate) image: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) report: Option<QuotaReportArguments>,
+    pub(crate) shown: QuotaReportOptions,
     #[command(flatten)]
     pub(crate) json: JsonOption,
     #[command(subcommand)]
@@ -39,6 +43,13 @@ pub(crate) enum QuotaCommand {
 pub(crate) struct QuotaReportArguments {
     /// The image or device
     pub(crate) image: PathBuf,
+    #[command(flatten)]
+    pub(crate) shown: QuotaReportOptions,
+}
+
+/// The choice of owners in a report, and the form of names and sizes.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct QuotaReportOptions {
     #[command(flatten)]
     pub(crate) types: QuotaTypeOptions,
     /// Show IDs, not the names that this host has for them

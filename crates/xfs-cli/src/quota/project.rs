@@ -30,8 +30,8 @@ struct ShowProject {
     targets: ImagePaths,
 }
 
-/// Opens the images and returns the command, ready to run. The images are opened for writing only if
-/// the command line asks for a change.
+/// Opens the images and returns the command, ready to run. The images are opened for writing only
+/// if the command line asks for a change.
 pub(crate) fn open(
     arguments: &QuotaProjectArguments,
     options: &GlobalOptions,

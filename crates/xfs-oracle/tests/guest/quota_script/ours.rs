@@ -129,8 +129,7 @@ impl QuotaSubject for OpenVolume {
     }
 
     fn space(&mut self, path: &str) -> Result<DirectorySpace, Errno> {
-        self.volume().lookup(path).map_err(number)?;
-        let space = self.volume().space().map_err(number)?;
+        let space = self.volume().lookup(path).and_then(|node| node.space()).map_err(number)?;
         Ok(DirectorySpace {
             blocks: space.total_blocks,
             free_blocks: space.available_blocks,
