@@ -16,7 +16,7 @@ use xfs_format::log_item::{ExchangeFlags, ExchangeIntent};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry, IncompatFeatures};
-use xfs_trans::{Deferred, Finish, IntentPayload, Journal, Transaction};
+use xfs_trans::{Deferred, Finish, IntentPayload, Journal, QuotaAmount, QuotaOwners, Transaction};
 
 use super::LiveInode;
 use super::map::map_blocks;
@@ -69,6 +69,7 @@ impl LiveInode {
         let blocks = work.blocks(journal)?;
         with_transaction(journal, TransactionKind::Write, blocks, |tx| {
             join_two(tx, left, right);
+            work.reserve_quota(tx)?;
             let shares = left.shares(ForkKind::Data) || right.shares(ForkKind::Data);
             for live in files {
                 live.change(tx, |core| core.flags2.set(InodeFlags2::REFLINK, shares));
@@ -153,6 +154,31 @@ impl ExchangeWork {
         }
         let splits = (pairs as u64).div_ceil(PAIRS_PER_SPLIT) + 1;
         Ok(2 * splits * map_blocks(journal.geometry(), self.fork))
+    }
+
+    /// Reserves quota for the blocks that each file gains. Between files of the same owners the usage
+    /// stays.
+    #[doc(alias = "xfs_exchmaps_reserve_quota")]
+    fn reserve_quota(&self, tx: &mut Transaction<'_>) -> Result<()> {
+        let owners = self.files.each_ref().map(|live| QuotaOwners::of(live.inode().core()));
+        let [left_owners, right_owners] = owners;
+        if !tx.counts_quota() || left_owners == right_owners {
+            return Ok(());
+        }
+        let mut mapped = [0_u64; 2];
+        for ((live, start), blocks) in self.files.iter().zip(self.starts).zip(&mut mapped) {
+            let range = BlockRange { start, length_blocks: self.left_blocks };
+            let inode = live.inode();
+            let map = inode.extent_map(tx.cache(), self.fork)?;
+            let inside = map.iter_from(start).map_while(|extent| range.cut(extent));
+            *blocks = inside.map(|extent| u64::from(extent.length_blocks)).sum();
+        }
+        let [left, right] = mapped;
+        let gained = [right.saturating_sub(left), left.saturating_sub(right)];
+        for (owners, blocks) in owners.into_iter().zip(gained) {
+            tx.reserve_quota(owners, QuotaAmount { blocks, inodes: 0 })?;
+        }
+        Ok(())
     }
 
     /// Returns the mappings at the starts of the two ranges, cut to equal lengths, and this length

@@ -269,7 +269,13 @@ impl Transaction<'_> {
             }
         }
         for delta in deltas.0.iter().filter(|delta| delta.blocks != 0 || delta.inodes != 0) {
-            let Some(dquot) = ledger.dquot(self.journal, delta.kind, delta.id)? else { continue };
+            let dquot = match self.quota.reserved.find(delta.kind, delta.id) {
+                Some(dquot) => dquot,
+                None => match ledger.dquot(self.journal, delta.kind, delta.id)? {
+                    Some(dquot) => dquot,
+                    None => continue,
+                },
+            };
             dquot.lock();
             self.quota.latched.push(Arc::clone(&dquot));
             let gained = QuotaAmount {
@@ -399,6 +405,12 @@ impl QuotaReservation {
             ReservedQuota { dquot: Arc::clone(&part.dquot), left }
         });
         Self { parts: drawn.collect() }
+    }
+
+    /// Returns the dquot of an owner that has a part of the reservation.
+    fn find(&self, kind: QuotaKind, id: u32) -> Option<Arc<Dquot>> {
+        let is_it = |part: &&ReservedQuota| part.dquot.id() == id && part.dquot.kind() == kind;
+        self.parts.iter().find(is_it).map(|part| Arc::clone(&part.dquot))
     }
 
     /// Takes `amount` of an owner out of the reservation, as far as it reaches, without releasing
