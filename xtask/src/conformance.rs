@@ -114,9 +114,9 @@ impl Kind {
                  apart from the differences in [the checker](internals/check.md)."
             }
             Self::Repair => {
-                "In no trial does `ferroxfs repair` keep less than xfs_repair, and each volume is \
-                 clean after one run, by `ferroxfs check` and by `xfs_repair -n`. A salvage of the \
-                 damaged volume delivers at least the names and contents that `ferroxfs repair` \
+                "In no trial does `ferroxfs repair` keep less than xfs_repair, and each volume is\n\
+                 clean after one run, by `ferroxfs check` and by `xfs_repair -n`. A salvage of the\n\
+                 damaged volume delivers at least the names and contents that `ferroxfs repair`\n\
                  leaves in their place, and files that it reports as complete are."
             }
             Self::CrashStates => {

@@ -76,8 +76,8 @@ impl Quotas {
         }
     }
 
-    /// Returns the usage and the limits of all users, groups or projects that have any, in ascending
-    /// order of their IDs. The iterator continues after damaged dquots.
+    /// Returns the usage and the limits of all users, groups or projects that have any, in
+    /// ascending order of their IDs. The iterator continues after damaged dquots.
     ///
     /// # Errors
     ///

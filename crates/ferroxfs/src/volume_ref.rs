@@ -79,7 +79,8 @@ impl VolumeInner {
         Self { superblock, cache, log, staleness, threads: None, quota: None, findings: Vec::new() }
     }
 
-    /// Adds a mount, its threads and its quota to this state, for a volume that is open for writing.
+    /// Adds a mount, its threads and its quota to this state, for a volume that is open for
+    /// writing.
     pub(crate) fn with_threads(
         mut self,
         threads: MountThreads,

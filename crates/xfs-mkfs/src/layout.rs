@@ -156,8 +156,8 @@ pub(crate) fn free_list_blocks(geometry: &Geometry) -> u32 {
 }
 
 impl VolumeLayout {
-    /// Returns the layout of a group, or `None` if a group has no room for its first inodes or their
-    /// files.
+    /// Returns the layout of a group, or `None` if a group has no room for its first inodes or
+    /// their files.
     #[must_use]
     pub fn group(&self, geometry: &Geometry, number: AgNumber) -> Option<GroupLayout> {
         let length_blocks = geometry.ag_length(number);

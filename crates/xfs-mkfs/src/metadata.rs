@@ -121,8 +121,8 @@ impl RealtimeFileKind {
     }
 }
 
-/// Number of bytes of a short form entry besides its name and inode number: the length of the name,
-/// an offset and the type.
+/// Number of bytes of a short form entry without its name and inode number: those of the length of
+/// the name, an offset and the type.
 const ENTRY_BYTES: usize = 4;
 /// Start of the attribute fork of an inode that is made with an attribute, in units of 8 bytes.
 #[doc(alias = "xfs_default_attroffset")]

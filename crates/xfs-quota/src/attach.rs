@@ -6,12 +6,13 @@
 //! The options decide which types are counted, as in the kernel on a volume without a metadata
 //! directory. The steps and what a crash leaves:
 //!
-//! | step | flags after it | after a crash |
-//! |---|---|---|
-//! | [`Attachment::begin`], the first transaction | accounted and enforced as the options say; checked only where it was set and the type continues | the same types are still checked, and every change was counted |
-//! | recovery finishes the intents of the log; changes count in the types that are checked | | |
-//! | [`Attachment::finish`]: missing quota inodes, counts of the types that are not checked | | these types are counted again |
-//! | the last transaction | all types checked | |
+//! 1. [`Attachment::begin`] is the first transaction. It sets the flags: accounted and enforced as
+//!    the options say, checked only where that was set and the type continues. After a crash the
+//!    same types are still checked, and every change was counted.
+//! 2. Recovery finishes the intents of the log. Its changes count in the types that are checked.
+//! 3. [`Attachment::finish`] makes missing quota inodes, and counts the types that are not checked.
+//!    After a crash these types are counted again.
+//! 4. The last transaction marks all types as checked.
 
 use std::sync::Arc;
 

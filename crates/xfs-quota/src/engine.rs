@@ -1,8 +1,8 @@
 //! The quota of a volume that counts usage.
 //!
-//! Owns: which types of owners are counted and enforced, the dquots in memory, the quota inodes, and
-//! allocating blocks of dquots. Does **not** own: when a change is counted (`xfs-trans`, which calls
-//! this through [`QuotaLedger`]), or counting all inodes ([`quotacheck`](super::quotacheck)).
+//! Owns: which types of owners are counted and enforced, the dquots in memory, the quota inodes,
+//! and allocating blocks of dquots. Does **not** own: when a change is counted (`xfs-trans`, which
+//! calls this through [`QuotaLedger`]), or counting all inodes ([`quotacheck`](super::quotacheck)).
 //!
 //! # Invariants
 //!

@@ -3,8 +3,8 @@
 //! Owns: the way from an ID to its dquot on disk, and the order of all dquots. Does **not** own:
 //! dquots in memory that are newer than the disk.
 //!
-//! The size of a quota inode is 0, so readers follow the extent map past it. A block is read only if
-//! its number can belong to an ID of 32 bits.
+//! The size of a quota inode is 0, so readers follow the extent map past it. A block is read only
+//! if its number can belong to an ID of 32 bits.
 
 use xfs_buffer::{Buffer, BufferCache, Result};
 use xfs_format::dquot::{DquotDisk, DquotPlace, QuotaKind, dquot_at, dquots_per_block};

@@ -1,7 +1,7 @@
 //! Counting all inodes of a volume.
 //!
-//! Owns: the walk over the inodes, and setting the counts in all dquots. Does **not** own: the flags
-//! that say that counts are right.
+//! Owns: the walk over the inodes, and setting the counts in all dquots. Does **not** own: the
+//! flags that say that counts are right.
 //!
 //! The counts are logged like all other changes of dquots, in transactions before the one that sets
 //! the flags. So when the flags are durable, the counts are too. A crash before that leaves types
@@ -109,7 +109,7 @@ fn rebuild_damaged(engine: &QuotaEngine, journal: &Arc<Journal>, kind: QuotaKind
     for (block, start) in blocks {
         let read = read_block(&file.inode(), journal.cache(), kind, block).map(drop);
         match read {
-            Err(Error::Corrupt(_)) => rebuild(journal, file, kind, (block, start))?,
+            Err(Error::Corrupt(_)) => rebuild(journal, file, kind, block, start)?,
             read => read?,
         }
     }
@@ -120,7 +120,8 @@ fn rebuild(
     journal: &Arc<Journal>,
     file: &LiveInode,
     kind: QuotaKind,
-    (block, start): (FileBlock, FsBlock),
+    block: FileBlock,
+    start: FsBlock,
 ) -> Result<()> {
     let geometry = journal.geometry();
     let place = StructureAddress::Data(file.number(), block);
@@ -169,8 +170,8 @@ fn set_counts(
     write_batch(journal, &mut batch)
 }
 
-/// Returns a dquot with its limits and without usage. Timers stop, except for ID 0, whose timers are
-/// grace periods.
+/// Returns a dquot with its limits and without usage. Timers stop, except for ID 0, whose timers
+/// are grace periods.
 #[doc(alias = "xfs_qm_reset_dqcounts")]
 fn reset(before: &DquotDisk, journal: &Journal, kind: QuotaKind) -> DquotDisk {
     let id = before.id.get();

@@ -77,8 +77,8 @@ impl QuotaState {
         self.flags.contains(kind.checked_flag(self.version))
     }
 
-    /// Returns the quota inode of this type that the superblock names. A volume of version 4 has one
-    /// inode for groups or projects, whichever it counts.
+    /// Returns the quota inode of this type that the superblock names. A volume of version 4 has
+    /// one inode for groups or projects, whichever it counts.
     #[must_use]
     pub const fn inode(&self, kind: QuotaKind) -> Option<InodeNumber> {
         let [user, group, project] = self.inodes;

@@ -30,8 +30,8 @@ pub struct Usage {
     pub soft: u64,
     /// The hard limit. It is never exceeded.
     pub hard: u64,
-    /// The time at which the soft limit becomes a hard one, in seconds since 1970. 0: the timer does
-    /// not run. For ID 0, the length of the grace period in seconds; 0 stands for seven days.
+    /// The time at which the soft limit becomes a hard one, in seconds since 1970. 0: the timer
+    /// does not run. For ID 0, the length of the grace period in seconds; 0 stands for seven days.
     pub timer: u64,
 }
 

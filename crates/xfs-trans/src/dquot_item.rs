@@ -1,8 +1,9 @@
 //! The log item of a dquot.
 //!
-//! Owns: the fields of a dquot in memory, its latch, the space that is reserved but not counted yet,
-//! how the dquot is logged, and writing a block of dquots in place (to its home location on disk).
-//! Does **not** own: where a dquot is found, limits and timers ([`QuotaLedger`](crate::QuotaLedger)).
+//! Owns: the fields of a dquot in memory, its latch, the space that is reserved but not counted
+//! yet, how the dquot is logged, and writing a block of dquots in place (to its home location on
+//! disk). Does **not** own: where a dquot is found, limits and timers
+//! ([`QuotaLedger`](crate::QuotaLedger)).
 //!
 //! ```text
 //!             count, set               commit               checkpoint durable
@@ -16,8 +17,8 @@
 //! - **I1** The fields change only under the exclusive latch, which the transaction holds until the
 //!   change is in the log. So each log entry holds exactly the changes of the commits before it.
 //! - **I2** A log entry holds all fields. So the newest entry brings the dquot on disk up to date.
-//! - **I3** A dquot is written in place unpinned and with its latch shared. Its fields are then those
-//!   that the durable log holds.
+//! - **I3** A dquot is written in place unpinned and with its latch shared. Its fields are then
+//!   those that the durable log holds.
 //!
 //! Lock order: the latch of the buffer, then latches of dquots, by trying. Transactions acquire the
 //! latches of dquots last of all latches, in the order of type and ID. `fields` is a leaf lock.
@@ -212,8 +213,8 @@ impl Dquot {
     }
 
     /// Copies the dquot into the bytes of its block, and returns the LSN that the dquot has in the
-    /// AIL. Returns `None`, and copies nothing, if the dquot is not in the AIL, if a change of it is
-    /// not durable, or if another thread holds its latch.
+    /// AIL. Returns `None`, and copies nothing, if the dquot is not in the AIL, if a change of it
+    /// is not durable, or if another thread holds its latch.
     fn flush_into(&self, block: &mut [u8]) -> Option<Lsn> {
         if !self.latch.try_lock_shared() {
             return None;

@@ -158,8 +158,8 @@ impl Mount {
         }
     }
 
-    /// Runs `act`. If `act` fails for lack of space or quota, frees the inodes that wait for inactivation
-    /// and the preallocated blocks of files, and runs `act` again.
+    /// Runs `act`. If `act` fails for lack of space or quota, frees the inodes that wait for
+    /// inactivation and the preallocated blocks of files, and runs `act` again.
     pub fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
         match act() {
             Err(Error::Posix(PosixError::NoSpace | PosixError::QuotaExceeded))

@@ -150,7 +150,7 @@ impl Devices {
     }
 }
 
-/// What opening a journal has done.
+/// The result of opening a journal.
 pub(super) struct OpenedJournal {
     pub(super) summary: Summary,
     /// Quota that is started and not complete, if the options ask for quota.

@@ -156,8 +156,8 @@ impl ExchangeWork {
         Ok(2 * splits * map_blocks(journal.geometry(), self.fork))
     }
 
-    /// Reserves quota for the blocks that each file gains. Between files of the same owners the usage
-    /// stays.
+    /// Reserves quota for the blocks that each file gains. Between files of the same owners the
+    /// usage stays.
     #[doc(alias = "xfs_exchmaps_reserve_quota")]
     fn reserve_quota(&self, tx: &mut Transaction<'_>) -> Result<()> {
         let owners = self.files.each_ref().map(|live| QuotaOwners::of(live.inode().core()));

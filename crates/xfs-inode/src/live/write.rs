@@ -236,8 +236,8 @@ impl LiveInode {
         tx.reserve_quota(owners, QuotaAmount { blocks: missing_blocks, inodes: 0 })
     }
 
-    /// Returns how many of `wanted` blocks the file may get ahead of its need. Near a limit of quota
-    /// they are fewer.
+    /// Returns how many of `wanted` blocks the file may get ahead of its need. Near a limit of
+    /// quota they are fewer.
     #[must_use]
     pub fn blocks_ahead(&self, journal: &Journal, wanted: u64) -> u64 {
         if wanted == 0 || journal.ledger().is_none() {
@@ -327,8 +327,8 @@ impl Writer<'_> {
         Ok(piece.bytes.len())
     }
 
-    /// Makes the writer use quota that was reserved for everything that it allocates. From now on it
-    /// is not refused by quota.
+    /// Makes the writer use quota that was reserved for everything that it allocates. From now on
+    /// it is not refused by quota.
     pub(super) fn accept(&mut self, quota: QuotaReservation) {
         self.quota = Some(quota);
     }

@@ -110,8 +110,8 @@ fn feature_without_the_one_it_needs_is_refused() {
     assert_eq!(error, GeometryError::Needs("-m inobtcount=1", "-m finobt=1"));
 }
 
-/// Checks the default number of realtime groups, and of extents of a group, for a realtime device of
-/// `mib` MiB.
+/// Checks the default number of realtime groups, and of extents of a group, for a realtime device
+/// of `mib` MiB.
 #[track_caller]
 fn check_groups(mib: u64, expected: (u32, u32)) {
     let plan = plan_with_realtime(GIB, Some(mib << 20), "-m metadir=1").unwrap();

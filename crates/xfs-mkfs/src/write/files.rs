@@ -57,7 +57,7 @@ pub(super) fn write(chunk: &Chunk<'_>, device: &dyn BlockDevice) -> io::Result<(
     for file in &chunk.group.files {
         let at = geometry.ag_block_disk_addr(chunk.first.group, file.start);
         match form(chunk, file.slot) {
-            Some(form) => write_realtime_file(chunk.plan, (&form, file), at, device)?,
+            Some(form) => write_realtime_file(geometry, &form, file, at, device)?,
             None => {
                 let block = directory_block(chunk, file.slot, at);
                 let block = block.ok_or(invalid("the plan has no such directory"))?;
@@ -120,12 +120,12 @@ fn form(chunk: &Chunk<'_>, slot: u32) -> Option<RealtimeFileForm> {
 }
 
 fn write_realtime_file(
-    plan: &Plan,
-    (form, file): (&RealtimeFileForm, &PlacedFile),
+    geometry: &Geometry,
+    form: &RealtimeFileForm,
+    file: &PlacedFile,
     at: DiskAddr,
     device: &dyn BlockDevice,
 ) -> io::Result<()> {
-    let geometry = &plan.superblock.geometry;
     let block_bytes = geometry.block_size as usize;
     for batch in (0..file.blocks).step_by(BATCH_BLOCKS as usize) {
         let count = BATCH_BLOCKS.min(file.blocks - batch);
@@ -175,8 +175,8 @@ impl RealtimeFileForm {
         below(end) & !below(first)
     }
 
-    /// Returns the counter with this number. All free extents are one run, which starts in the first
-    /// block of the bitmap.
+    /// Returns the counter with this number. All free extents are one run, which starts in the
+    /// first block of the bitmap.
     fn counter(&self, number: u64) -> u32 {
         let (first, end) = self.free;
         let level = end.saturating_sub(first).checked_ilog2();
@@ -185,8 +185,8 @@ impl RealtimeFileForm {
     }
 }
 
-/// Encodes the only block of the directory `rtgroups`, which has this slot. `None` if the volume has
-/// no such directory.
+/// Encodes the only block of the directory `rtgroups`, which has this slot. `None` if the volume
+/// has no such directory.
 fn directory_block(chunk: &Chunk<'_>, slot: u32, at: DiskAddr) -> Option<Vec<u8>> {
     let directory = chunk.plan.groups_directory.as_ref().filter(|found| found.slot == slot)?;
     let geometry = &chunk.plan.superblock.geometry;

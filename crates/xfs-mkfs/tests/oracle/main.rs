@@ -205,8 +205,8 @@ fn make_theirs(case: &Case, image: &Image) -> Result<Result<(), String>, TrialEr
     Ok(Err(said.lines().next().unwrap_or_default().to_owned()))
 }
 
-/// Returns the options for mkfs.xfs. The option `--for linux-VERSION` becomes the configuration file
-/// of xfsprogs for that kernel. Paths of configuration files are those of xfsprogs.
+/// Returns the options for mkfs.xfs. The option `--for linux-VERSION` becomes the configuration
+/// file of xfsprogs for that kernel. Paths of configuration files are those of xfsprogs.
 fn their_options(case: &Case) -> Result<Vec<String>, TrialError> {
     let mut options: Vec<_> = case.options.split_whitespace().map(str::to_owned).collect();
     let mut previous = String::new();

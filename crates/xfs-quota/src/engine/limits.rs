@@ -75,8 +75,8 @@ impl DefaultLimit {
     }
 
     /// Returns the end of the timer, in seconds since 1970, for a resource whose timer ends at
-    /// `running`. The timer starts when the count exceeds a limit, and stops when it exceeds none. 0
-    /// stands for a timer that does not run.
+    /// `running`. The timer starts when the count exceeds a limit, and stops when it exceeds none.
+    /// 0 stands for a timer that does not run.
     #[doc(alias = "xfs_qm_adjust_res_timer")]
     fn timer(&self, own: OwnLimits, count: U64, running: u64, now: u64) -> u64 {
         let exceeds = |limit: U64| limit.get() != 0 && count.get() > limit.get();

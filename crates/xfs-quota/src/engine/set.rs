@@ -47,8 +47,8 @@ impl QuotaEngine {
         DquotIds::of(&self.file(kind)?.inode(), journal.cache())
     }
 
-    /// Changes limits and timers of an owner. For ID 0 the new values are the default limits and the
-    /// grace periods of the type. A timer runs afterwards exactly if a limit is exceeded.
+    /// Changes limits and timers of an owner. For ID 0 the new values are the default limits and
+    /// the grace periods of the type. A timer runs afterwards exactly if a limit is exceeded.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The dquots in memory, found by type and ID.
 //!
-//! Owns: the maps, and dropping dquots that nothing needs. Does **not** own: where a block of dquots
-//! lies.
+//! Owns: the maps, and dropping dquots that nothing needs. Does **not** own: where a block of
+//! dquots lies.
 //!
 //! All dquots of one block belong to one shard, so the shard's lock also protects the list of
 //! blocks. No lock covers the whole volume.
@@ -81,8 +81,8 @@ impl Shard {
         Ok(dquot)
     }
 
-    /// Drops the dquots that are in place and that nothing else holds. The log and transactions hold
-    /// those that they need.
+    /// Drops the dquots that are in place and that nothing else holds. The log and transactions
+    /// hold those that they need.
     fn sweep(&mut self) {
         let is_needed = |dquot: &Arc<Dquot>| Arc::strong_count(dquot) > 1 || !dquot.is_in_place();
         self.dquots.retain(|_, dquot| is_needed(dquot));

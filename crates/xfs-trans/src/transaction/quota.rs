@@ -5,14 +5,14 @@
 //! dquots, and the decision which of them exist, which limits hold and when timers run
 //! ([`QuotaLedger`]).
 //!
-//! The charge of an inode is a function of its core: one inode, its blocks, and its three owners. So
-//! no operation counts anything itself. Before the first change of an inode in a step, the
+//! The charge of an inode is a function of its core: one inode, its blocks, and its three owners.
+//! So no operation counts anything itself. Before the first change of an inode in a step, the
 //! transaction remembers the charge. The commit compares it with the new core. This holds for
 //! creating and freeing inodes, changes of maps, and changes of owner, also when recovery finishes
 //! intents.
 //!
-//! **Q2** A step's inodes and the dquots that count them are in one commit. After a crash the log has
-//! both or neither.
+//! **Q2** A step's inodes and the dquots that count them are in one commit. After a crash the log
+//! has both or neither.
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ pub trait QuotaLedger: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`PosixError::QuotaExceeded`](xfs_buffer::PosixError::QuotaExceeded) for a user or group, and
-    /// [`PosixError::NoSpace`](xfs_buffer::PosixError::NoSpace) for a project.
+    /// [`PosixError::QuotaExceeded`](xfs_buffer::PosixError::QuotaExceeded) for a user or group,
+    /// and [`PosixError::NoSpace`](xfs_buffer::PosixError::NoSpace) for a project.
     fn check(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> Result<()>;
 
     /// Returns how many blocks an owner may get ahead of its need, of `wanted` blocks: fewer near a
