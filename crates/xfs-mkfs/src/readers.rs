@@ -271,7 +271,10 @@ impl Options {
         }
         // Older programs do not know the attribute. "none" keeps newer checkers from changing a
         // volume that is meant for older kernels.
-        let is_old = |reader: &Reader| matches!(reader.software, Software::Kernel(version) if version < AUTOFSCK_KERNEL);
+        let is_old = |reader: &Reader| match reader.software {
+            Software::Kernel(version) => version < AUTOFSCK_KERNEL,
+            Software::Grub(_) => false,
+        };
         if readers.iter().any(is_old) {
             self.features.autofsck.get_or_insert(Autofsck::None);
         }

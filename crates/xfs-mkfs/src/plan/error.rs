@@ -68,8 +68,8 @@ pub enum GeometryError {
     #[error("a realtime section of {} has no whole realtime extent", ByteCount(*bytes))]
     EmptyRealtime { bytes: u64 },
     #[error(
-        "{count} realtime groups are not supported here: the maximum is {max}; -r rgcount or rgsize \
-         gives larger groups"
+        "{count} realtime groups are not supported here: the maximum is {max}; -r rgcount or \
+         rgsize gives larger groups"
     )]
     RealtimeGroups { count: u64, max: u64 },
     #[error("no allocation group has {blocks} blocks in one piece for the realtime bitmap")]

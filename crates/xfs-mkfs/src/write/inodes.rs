@@ -162,7 +162,7 @@ impl<'a> Chunk<'a> {
     fn groups_directory(&self, directory: &GroupsDirectory) -> Option<NewInode> {
         let parent = metadata_root_number(self.plan);
         let entries = self.entries(directory);
-        // If the entries leave the inode, mkfs.xfs leaves those of the last short form behind the
+        // If the entries leave the inode, mkfs.xfs keeps those of the last short form after the
         // extent. The same bytes here keep the comparison of the volumes exact.
         let in_inode = directory.short_form_limit.unwrap_or(entries.len());
         let data = directory_short_form::encode(parent, entries.iter().copied().take(in_inode));
@@ -180,15 +180,17 @@ impl<'a> Chunk<'a> {
     /// Returns the entries of the directory `rtgroups`, in the order of their cookies.
     pub(super) fn entries<'d>(&self, directory: &'d GroupsDirectory) -> Vec<Entry<'d>> {
         let offsets = entry_offsets(directory.files.iter().map(|file| file.name.as_str()));
-        let files = (directory.slot + 1..).zip(&directory.files).zip(offsets);
-        let entry = |((slot, file), offset): ((u32, &'d RealtimeFile), usize)| Entry {
-            name: file.name.as_bytes(),
-            inode: self.number(slot),
-            entry_type: EntryType::Regular,
-            cookie: Cookie::from_offset(offset as u64)
-                .expect("a directory of one block ends below 32 GiB"),
-        };
-        files.map(entry).collect()
+        let mut entries = Vec::new();
+        for ((slot, file), offset) in (directory.slot + 1..).zip(&directory.files).zip(offsets) {
+            let cookie = Cookie::from_offset(offset as u64);
+            entries.push(Entry {
+                name: file.name.as_bytes(),
+                inode: self.number(slot),
+                entry_type: EntryType::Regular,
+                cookie: cookie.expect("a directory of one block ends below 32 GiB"),
+            });
+        }
+        entries
     }
 
     /// Creates a file of the directory `rtgroups`.
