@@ -36,36 +36,6 @@ fn damaged_log(append: impl FnOnce(&mut dyn FnMut(u16) -> u32) -> u32) -> (Golde
     (place, damaged)
 }
 
-/// Returns a place whose image has a log with two records, of which the second is damaged.
-fn torn_log() -> (GoldenDir, u32) {
-    damaged_log(|append| {
-        append(0o755);
-        append(0o755)
-    })
-}
-
-/// Each command reads the volume, and must name the torn log once. The mount fails, because its
-/// folder does not exist.
-#[test]
-fn torn_log_is_named_by_each_command_that_reads_the_volume() {
-    let (place, block) = torn_log();
-    let commands: [&[&str]; 6] = [
-        &["info", "image"],
-        &["ls", "image:/"],
-        &["scan", "image"],
-        &["check", "image"],
-        &["ls", "--damaged", "image:/"],
-        &["mount", "-f", "image", "none"],
-    ];
-    for words in commands {
-        let output = place.run(words);
-        let said = String::from_utf8(output.stderr).unwrap();
-        let note = format!("image: the log is torn at block {block}, as after a power failure");
-        assert_eq!(said.matches(&note).count(), 1, "{words:?}: {said}");
-        assert_eq!(output.status.success(), words[0] != "mount", "{words:?}: {said}");
-    }
-}
-
 #[test]
 fn whole_log_is_not_called_torn() {
     let place = GoldenDir::new();
