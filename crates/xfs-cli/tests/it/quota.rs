@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use serde_json::Value;
+use xfs_device::BlockDevice;
 use xfs_format::dquot::{DQUOT_BLOCK_BYTES, seal_block};
 use xfs_testkit::golden_quota;
 
