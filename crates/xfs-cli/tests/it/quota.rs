@@ -17,7 +17,7 @@ const BLOCK_BYTES: usize = 1024;
 /// Returns a directory with the volume in the file `quota`.
 fn quota() -> VolumeDir {
     let place = VolumeDir::new();
-    let mut bytes = vec![0; usize::try_from(golden_quota().length_bytes()).unwrap()];
+    let mut bytes = vec![0; golden_quota().length_bytes()];
     golden_quota().read_at(&mut bytes, 0).unwrap();
     std::fs::write(place.path("quota"), bytes).unwrap();
     place
@@ -145,7 +145,7 @@ fn project_of_a_tree_is_set_shown_and_cleared() {
     let (code, text, _) = run(&place, &["quota", "project", "image:/srv", "image:/out"]);
     assert_eq!(code, 0, "{text}");
     let columns: Vec<Vec<_>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(columns, [vec!["42", "inherit", "image:/srv"], vec!["0", "-", "image:/out"]]);
+    assert_eq!(columns, [vec!["42", "inherit", "/srv"], vec!["0", "-", "/out"]]);
     // A new file inherits the project.
     place.check(&["touch", "image:/srv/logs/new"]);
     assert_eq!(run(&place, &["quota", "project", "image:/srv"]).0, 0);
@@ -154,7 +154,7 @@ fn project_of_a_tree_is_set_shown_and_cleared() {
     assert_eq!(code, 1, "{text}");
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["files"].as_array().unwrap().len(), 2);
-    assert_eq!(document["files"][1]["path"], "image:/srv/logs/a");
+    assert_eq!(document["files"][1]["path"], "/srv/logs/a");
     assert_eq!(document["files"][1]["project_id"], 7);
     place.check(&["quota", "project", "--clear", "image:/srv"]);
     let (code, text, _) = run(&place, &["quota", "project", "image:/srv"]);

@@ -9,6 +9,10 @@ use xfs_testkit::{LogRecords, golden};
 
 use crate::GoldenDir;
 
+/// Number of blocks from the start of the golden image's log that are records or zeros. The blocks
+/// after them are of cycle 3, and the records of cycle 4.
+const CLEARED_BLOCKS: u32 = 512;
+
 /// Writes records to the log of the golden image, with `append`, and damages the record at the
 /// block that `append` returns. Each record logs the core of the root inode, with the permissions
 /// that `append` asks for. Returns the place, and the block of the damaged record.
@@ -26,14 +30,50 @@ fn damaged_log(append: impl FnOnce(&mut dyn FnMut(u16) -> u32) -> u32) -> (Golde
         log.inode(root, &bytes, LoggedFields::CORE).block()
     });
     let (start, end) = (log.address(0), log.head().block());
-    image.edit_with(DiskAddr(start.0 + u64::from(damaged) + 1), 512, |block| {
-        block[64..128].fill(0x5a);
-    });
+    let address = |block: u32| DiskAddr(start.0 + u64::from(block));
+    image.edit_with(address(damaged + 1), 512, |block| block[64..128].fill(0x5a));
+    // A mount stamps the blocks ahead of the head, which the image has cleared to zeros, with the
+    // cycle before that of the head.
+    for block in end..CLEARED_BLOCKS {
+        image.edit_with(address(block), 512, |bytes| {
+            bytes[..4].copy_from_slice(&3_u32.to_be_bytes());
+        });
+    }
     let place = GoldenDir::new();
     let file = OpenOptions::new().write(true).open(place.path().join("image")).unwrap();
-    let records = image.bytes(start, end as usize * 512).unwrap();
+    let records = image.bytes(start, CLEARED_BLOCKS as usize * 512).unwrap();
     file.write_all_at(&records, start.byte_offset().unwrap()).unwrap();
     (place, damaged)
+}
+
+/// Returns a place whose image has a log with two records, of which the second is damaged.
+fn torn_log() -> (GoldenDir, u32) {
+    damaged_log(|append| {
+        append(0o755);
+        append(0o755)
+    })
+}
+
+/// Each command reads the volume, and must name the torn log once. The mount fails, because its
+/// folder does not exist.
+#[test]
+fn torn_log_is_named_by_each_command_that_reads_the_volume() {
+    let (place, block) = torn_log();
+    let commands: [&[&str]; 6] = [
+        &["info", "image"],
+        &["ls", "image:/"],
+        &["scan", "image"],
+        &["check", "image"],
+        &["ls", "--damaged", "image:/"],
+        &["mount", "-f", "image", "none"],
+    ];
+    for words in commands {
+        let output = place.run(words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        let note = format!("image: the log is torn at block {block}, as after a power failure");
+        assert_eq!(said.matches(&note).count(), 1, "{words:?}: {said}");
+        assert_eq!(output.status.success(), words[0] != "mount", "{words:?}: {said}");
+    }
 }
 
 #[test]
