@@ -24,8 +24,8 @@ use crate::dabtree::{CycleDetector, Leaf, Leaves, Tree};
 pub(crate) use change::{AttributeChange, AttributeKey};
 pub use linux::{linux_names, split_linux_name};
 pub use operations::{
-    NewAttribute, SetMode, attribute_blocks, attribute_removal_blocks, remove_attribute,
-    set_attribute, set_attribute_along, set_attribute_on_new,
+    NewAttribute, SetMode, attribute_blocks, attribute_quota_blocks, attribute_removal_blocks,
+    remove_attribute, set_attribute, set_attribute_along, set_attribute_on_new,
 };
 pub use work::resume_attribute;
 pub(crate) use work::{AttributeWork, OwnedAttribute};

@@ -33,8 +33,8 @@ mod tree;
 
 pub use attributes::{
     AttributeName, AttributeNames, Attributes, NewAttribute, SetMode, attribute_blocks,
-    attribute_removal_blocks, linux_names, remove_attribute, resume_attribute, set_attribute,
-    set_attribute_along, set_attribute_on_new, split_linux_name,
+    attribute_quota_blocks, attribute_removal_blocks, linux_names, remove_attribute,
+    resume_attribute, set_attribute, set_attribute_along, set_attribute_on_new, split_linux_name,
 };
 pub use directory::{
     Audit, DirEntry, Directory, Entries, EntryLocation, NewEntry, Position, add_entry,

@@ -163,6 +163,19 @@ pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usi
     2 * TREE_BLOCKS * one + fork + value + maps
 }
 
+/// Returns the number of blocks that the owners of a file must have left for setting an attribute,
+/// as in the kernel: one split of the btree from leaf to root, or two for an attribute that takes
+/// more than half a block, and a remote value.
+#[must_use]
+pub fn attribute_quota_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u64 {
+    let split = TREE_BLOCKS * LiveInode::grow_blocks(geometry, ForkKind::Attr, 1);
+    let value = u64::from(attribute_value_blocks(geometry, name_bytes, value_bytes));
+    let is_large = value == 0 && 2 * (name_bytes + value_bytes) > geometry.block_size as usize;
+    let splits = if is_large { 2 * split } else { split };
+    let maps = if value == 0 { 0 } else { LiveInode::grow_blocks(geometry, ForkKind::Attr, 1) };
+    splits + value + maps
+}
+
 /// Returns the number of blocks of an attribute's remote value; 0 if the value is stored beside its
 /// name.
 fn attribute_value_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u32 {

@@ -54,7 +54,7 @@ impl LiveInode {
         let reservation = self.reserve_holes(journal, blocks)?;
         let mut writer =
             self.writer(journal, WriteOptions { reservation, ..WriteOptions::at(now) });
-        writer.accept(self.quota_for_holes(journal, blocks)?);
+        writer.accept(self.quota_to_allocate(journal, blocks)?);
         let size = self.inode().core().size;
         if keep_size == KeepSize::No && range.end > size {
             self.zero_written(journal, size, range.end, now)?;
@@ -91,14 +91,16 @@ impl LiveInode {
         journal.reserve_blocks(lengths.fold(overhead, u64::saturating_add))
     }
 
-    /// Reserves quota for every hole of a range, so that a refusal comes before any allocation.
-    fn quota_for_holes(
+    /// Reserves quota for the allocation of a range, so that a refusal comes before any change. As in
+    /// the kernel, the owners must have room for the whole range, its allocated parts included, and
+    /// for the growth of the map by one extent.
+    pub(super) fn quota_to_allocate(
         &self,
         journal: &Arc<Journal>,
         range: BlockRange,
     ) -> Result<QuotaReservation> {
-        let lengths = self.holes(journal, range)?.into_iter().map(|hole| hole.length_blocks);
-        self.quota_for(journal, lengths.fold(0, u64::saturating_add))
+        let overhead = map_blocks(journal.geometry(), ForkKind::Data);
+        self.quota_for(journal, range.length_blocks.saturating_add(overhead))
     }
 
     /// Returns the holes in a range.

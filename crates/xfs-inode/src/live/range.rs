@@ -168,6 +168,8 @@ impl LiveInode {
         now: Timestamp,
     ) -> Result<()> {
         let range = FileRange::of(self, journal.geometry(), range, RangeEdges::Anywhere)?;
+        // A refusal by quota comes before any block of the range is freed.
+        drop(self.quota_to_allocate(journal, range.touched)?);
         self.clear_range(journal, &range, now)?;
         self.allocate_range(journal, &range, keep_size, now)
     }

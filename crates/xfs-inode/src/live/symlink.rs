@@ -10,6 +10,7 @@ use super::LiveInode;
 use super::map::map_blocks;
 use crate::extent_map::Mapping;
 use crate::fork_block::BlockShape;
+use crate::fork_room::literal_bytes;
 
 /// A part of the target of a symbolic link.
 struct TargetPiece<'a> {
@@ -101,6 +102,15 @@ impl LiveInode {
     pub fn target_blocks(geometry: &Geometry, bytes: usize) -> u64 {
         let blocks = remote_blocks(geometry, bytes);
         blocks * (1 + map_blocks(geometry, ForkKind::Data))
+    }
+
+    /// Returns the number of blocks that the owners of a new link must have left for its target, as
+    /// in the kernel: none for a target in the inode. With parent pointers (`has_parents`) the
+    /// target may have to leave the inode, and counts as stored in blocks.
+    #[must_use]
+    pub fn target_quota_blocks(geometry: &Geometry, bytes: usize, has_parents: bool) -> u64 {
+        let is_local = !has_parents && bytes <= literal_bytes(geometry);
+        if is_local { 0 } else { remote_blocks(geometry, bytes) }
     }
 }
 

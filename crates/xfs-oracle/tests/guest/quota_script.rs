@@ -46,7 +46,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Time at the beginning of the script, in seconds since 1970.
 const START: u64 = 2_000_000_000;
 /// The first section of the script with calls whose results ferroxfs does not give yet.
-const UNSUPPORTED: &str = "# Hard limit of the blocks of a user.";
+const UNSUPPORTED: &str = "# Other mount options.";
 /// The IDs whose quota the transcript shows.
 const USERS: [u32; 5] = [0, 1001, 1002, 1003, 1005];
 const PROJECTS: [u32; 4] = [0, 6, 7, 8];

@@ -81,7 +81,8 @@ impl OpContext<'_> {
         tx.commit_or_cancel(|tx| {
             self.check_attribute(file, attribute.namespace, attribute.name, purpose)?;
             check_undelegated(file)?;
-            let wanted = QuotaAmount { blocks: tx.blocks_left(), inodes: 0 };
+            let blocks = xfs_dir::attribute_quota_blocks(geometry, name, value);
+            let wanted = QuotaAmount { blocks, inodes: 0 };
             tx.reserve_quota(QuotaOwners::of(&file.core()), wanted)?;
             xfs_dir::set_attribute_along(tx, file.live(), attribute, mode, along)
         })?;

@@ -223,6 +223,18 @@ impl<'a> OpContext<'a> {
         }
     }
 
+    /// Returns the part of the target in the quota that a new inode needs.
+    fn target_quota_blocks(&self, kind: &NewKind<'_>) -> u64 {
+        match kind {
+            NewKind::Symlink(target) => LiveInode::target_quota_blocks(
+                self.mount.geometry(),
+                target.len(),
+                self.mount.has_parents(),
+            ),
+            _ => 0,
+        }
+    }
+
     /// Returns the first parent pointer of a file if its inode can store it from the start. Returns
     /// `None` if access control lists or the target of a symbolic link need the room in the inode.
     fn first_parent(
@@ -260,7 +272,8 @@ impl<'a> OpContext<'a> {
         let owners = QuotaOwners { uid: creation.uid, gid, project_id: inherited.project_id };
         // As in the kernel, also a file that needs no block is refused where its owner may have
         // none.
-        let wanted = QuotaAmount { blocks: tx.blocks_left(), inodes: 1 };
+        let blocks = tx.blocks_left() - self.target_blocks(kind) + self.target_quota_blocks(kind);
+        let wanted = QuotaAmount { blocks, inodes: 1 };
         tx.reserve_quota(owners, wanted)?;
         let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
         let bit = if from_group && is_directory { mode_bits::SET_GROUP_ID } else { 0 };

@@ -4,7 +4,6 @@ use xfs_buffer::{PosixError, Result};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore, InodeFlags};
 use xfs_format::reservation::TransactionKind;
-use xfs_trans::{QuotaAmount, QuotaOwners};
 
 use crate::inode_flags::check_mutable;
 use crate::kind::CachedInode;
@@ -34,12 +33,7 @@ impl OpContext<'_> {
             let core = file.core();
             check_linkable(file, &core)?;
             check_undelegated(file)?;
-            let wanted = QuotaAmount { blocks: tx.blocks_left(), inodes: 0 };
-            let reserved = tx.reserve_quota(QuotaOwners::of(&directory.core()), wanted);
-            // As in the kernel, a full project is reported before a wrong one. An entry that needs
-            // no block fits in a full project.
-            check_project(&directory.core(), &core)
-                .map_err(|other| reserved.err().unwrap_or(other))?;
+            check_project(&directory.core(), &core)?;
             // The unlinked list belongs to a certain group, so this comes before changes that can
             // choose their group.
             if core.nlink == 0 {
