@@ -46,10 +46,11 @@ impl Space {
     fn within(mut self, quota: &Quota) -> Self {
         let limit = |usage: &Usage| if usage.soft != 0 { usage.soft } else { usage.hard };
         let blocks = limit(&quota.blocks);
-        if blocks != 0 && self.total_blocks > blocks {
-            self.total_blocks = blocks;
-            self.free_blocks = blocks.saturating_sub(quota.blocks.used);
-            self.available_blocks = self.free_blocks;
+        if blocks != 0 {
+            let left = blocks.saturating_sub(quota.blocks.used);
+            self.total_blocks = self.total_blocks.min(blocks);
+            self.free_blocks = self.free_blocks.min(left);
+            self.available_blocks = self.available_blocks.min(left);
         }
         let inodes = limit(&quota.inodes);
         if inodes != 0 && self.files > inodes {

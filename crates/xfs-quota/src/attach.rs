@@ -21,7 +21,8 @@ use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::dquot::{QuotaFlags, QuotaKind};
 use xfs_format::inode::{FileType, ForkFormat, InodeCheck, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
-use xfs_format::{Corruption, FormatVersion, InodeNumber, Structure, StructureAddress};
+use xfs_format::superblock::SuperblockCheck;
+use xfs_format::{Corruption, DiskAddr, FormatVersion, InodeNumber, Structure, StructureAddress};
 use xfs_inode::{InitialInode, LiveInode};
 use xfs_trans::{Journal, QuotaLedger, Transaction};
 
@@ -118,6 +119,7 @@ impl Attachment {
             let checked = kind.checked_flag(FormatVersion::V5);
             match state.inode(kind) {
                 Some(number) => {
+                    check_belongs_to_one(&state, kind, number)?;
                     let file = load_file(journal, number)?;
                     set_file(&engine, kind, file);
                     if state.flags().contains(checked | kind.accounted_flag()) {
@@ -169,6 +171,17 @@ fn set_file(engine: &QuotaEngine, kind: QuotaKind, file: Arc<LiveInode>) {
     assert!(set.is_ok(), "the quota inode of a type is loaded once");
 }
 
+/// Checks that no other type has the same quota inode: each would log a map of its own.
+fn check_belongs_to_one(state: &QuotaState, kind: QuotaKind, number: InodeNumber) -> Result<()> {
+    let mut others = QuotaKind::ALL.into_iter().filter(|other| *other != kind);
+    if others.any(|other| state.inode(other) == Some(number)) {
+        let place = StructureAddress::Disk(DiskAddr(0));
+        let check = SuperblockCheck::SharedQuotaInode { inode: number.0 };
+        return Err(Corruption::new(Structure::Superblock, place, check).into());
+    }
+    Ok(())
+}
+
 /// Loads a quota inode, and checks that it is one: a regular file of size 0 with blocks in a map.
 fn load_file(journal: &Arc<Journal>, number: InodeNumber) -> Result<Arc<LiveInode>> {
     let live = Arc::new(LiveInode::load(journal, number)?);
@@ -177,7 +190,8 @@ fn load_file(journal: &Arc<Journal>, number: InodeNumber) -> Result<Arc<LiveInod
         let core = inode.core();
         let is_map = matches!(core.data_format, ForkFormat::Extents | ForkFormat::Btree);
         let is_plain = inode.file_type() == FileType::Regular && !core.is_realtime();
-        match is_map && is_plain && core.size == 0 && core.project_id == 0 {
+        let has_name = core.nlink != 0;
+        match is_map && is_plain && has_name && core.size == 0 && core.project_id == 0 {
             true => None,
             false => Some(InodeCheck::Mode { mode: core.mode }),
         }

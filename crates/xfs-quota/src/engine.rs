@@ -160,10 +160,11 @@ impl QuotaEngine {
     #[doc(alias = "xfs_dquot_disk_alloc")]
     pub(crate) fn allocate(&self, journal: &Arc<Journal>, kind: QuotaKind, id: u32) -> Result<()> {
         let (file, place) = (self.file(kind)?, DquotPlace::of(id, journal.geometry()));
+        // Another thread's mapping is visible before its block is filled and committed.
+        let _growing = self.growing.lock();
         if is_mapped(journal, file, place)? {
             return Ok(());
         }
-        let _growing = self.growing.lock();
         let blocks = 1 + map_blocks(journal.geometry(), ForkKind::Data);
         let tx = journal.begin(TransactionKind::AllocateQuota, blocks)?;
         let is_full = tx.commit_or_cancel(|tx| {
@@ -213,8 +214,9 @@ impl QuotaLedger for QuotaEngine {
     fn dquot(&self, journal: &Journal, kind: QuotaKind, id: u32) -> Result<Option<Arc<Dquot>>> {
         match self.find(journal, kind, id) {
             Ok(Some(dquot)) => Ok(Some(dquot)),
-            // Q3 does not hold, or the block is damaged.
-            Ok(None) | Err(Error::Corrupt(_)) => {
+            // Q3 does not hold, or the block is damaged or cannot be read. A device that cannot read
+            // a dquot must not stop the changes of files.
+            Ok(None) | Err(Error::Corrupt(_) | Error::Io { .. }) => {
                 let flag = kind.checked_flag(FormatVersion::V5).bits();
                 if self.damaged.fetch_or(flag.into(), Ordering::AcqRel) & u32::from(flag) == 0 {
                     tracing::warn!(kind = kind.name(), id, "quota: a dquot is missing or damaged");

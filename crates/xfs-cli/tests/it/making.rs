@@ -135,7 +135,7 @@ fn refusals_have_their_exit_codes() {
     let with = |words: &[&'static str]| [&["mkfs"], &size[..], words, &["image"]].concat();
     check(&place, &with(&["-m", "crc=0"]), 3, "not supported");
     check(&place, &with(&["-n", "version=ci"]), 3, "not supported");
-    check(&place, &with(&["-r", "rtdev=x"]), 3, "not supported");
+    check(&place, &with(&["-r", "zoned=1"]), 3, "not supported");
     check(&place, &with(&["-p", "x"]), 1, "x: No such file");
     check(&place, &with(&["-p", "x", "--from", "y"]), 2, "cannot be used");
     check(&place, &with(&["-p", "x,file=y"]), 2, "one file or directory");

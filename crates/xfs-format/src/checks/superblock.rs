@@ -59,6 +59,8 @@ pub enum SuperblockCheck {
     Zoned,
     #[error("metadata directory inode {inode:#x} is outside the volume")]
     MetadataDirectory { inode: u64 },
+    #[error("inode {inode:#x} holds the quota of two types")]
+    SharedQuotaInode { inode: u64 },
     #[error("the realtime section ends at byte {section_bytes}, its device at {device_bytes}")]
     RealtimeCutShort { section_bytes: u64, device_bytes: u64 },
 }

@@ -81,9 +81,12 @@ impl OpContext<'_> {
         tx.commit_or_cancel(|tx| {
             self.check_attribute(file, attribute.namespace, attribute.name, purpose)?;
             check_undelegated(file)?;
-            let blocks = xfs_dir::attribute_quota_blocks(geometry, name, value);
-            let wanted = QuotaAmount { blocks, inodes: 0 };
-            tx.reserve_quota(QuotaOwners::of(&file.core()), wanted)?;
+            // As in the kernel, attributes of the system are not refused.
+            if attribute.namespace != Namespace::Trusted {
+                let blocks = xfs_dir::attribute_quota_blocks(geometry, name, value);
+                let wanted = QuotaAmount { blocks, inodes: 0 };
+                tx.reserve_quota(QuotaOwners::of(&file.core()), wanted)?;
+            }
             xfs_dir::set_attribute_along(tx, file.live(), attribute, mode, along)
         })?;
         self.mount.notify(file, WatchEvents::ATTRIB);

@@ -130,7 +130,7 @@ impl<'a> OpContext<'a> {
     }
 
     /// Allocates the dquots of the owners that a new file gets. Those that it inherits exist.
-    fn ensure_owners(
+    pub(crate) fn ensure_owners(
         &self,
         directory: &CachedInode,
         file_type: FileType,

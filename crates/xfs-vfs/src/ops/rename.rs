@@ -318,6 +318,7 @@ impl<'c> OpContext<'c> {
     fn make_whiteout(&self, directory: &CachedInode) -> Result<InodeRef<&'c Mount>> {
         let kind = NewKind::CharacterDevice(DeviceNumber { major: 0, minor: 0 });
         let creation = CreateOptions { mode: 0, uid: 0, gid: 0, umask: 0 };
+        self.ensure_owners(directory, kind.file_type(), &creation)?;
         self.make_unnamed(directory, |_| {
             let creation = self.caller.creation(kind.file_type(), &creation, || directory.core());
             Ok(NewInode::plain(&kind, creation, 0))

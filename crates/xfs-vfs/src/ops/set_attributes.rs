@@ -31,7 +31,14 @@ impl OpContext<'_> {
         // Bytes that are written later would give the file their own time.
         self.mount.contents(file).write_back()?;
         self.drop_capabilities_of_given(file, changes)?;
-        self.mount.ensure_owners(changes.uid, changes.gid, changes.project_id)?;
+        if self.mount.journal.ledger().is_some() {
+            // A refused change must not allocate dquots.
+            {
+                let _latch = file.live().log_item().latch().shared();
+                self.caller.check_change(&file.core(), changes)?;
+            }
+            self.mount.ensure_owners(changes.uid, changes.gid, changes.project_id)?;
+        }
         self.undelegated(&[file], || self.change_file(file, changes))
     }
 
