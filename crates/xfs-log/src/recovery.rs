@@ -442,7 +442,7 @@ fn run(
     if let Some(newest) = later {
         note_later_cancellations(log, &state, newest, &mut cancelled)?;
     }
-    let open = replay_items(&mut replayed, log, targets, cancelled)?;
+    let open = replay_items(&mut replayed, log, job, cancelled)?;
     replayed.intents = open.into_intents(&state)?;
     // Only volumes that are replayed in memory have such intents, and reading needs none of the
     // structures that they would change.
@@ -498,7 +498,7 @@ fn note_cancellations(transaction: &Transaction, cancelled: &mut CancelTable) {
 fn replay_items(
     replayed: &mut Replayed,
     log: &LogDevice,
-    targets: Targets,
+    job: Job,
     mut cancelled: CancelTable,
 ) -> Result<OpenIntents, RecoveryError> {
     let mut dquots = DquotReplay::new(replayed.state.head);
@@ -513,7 +513,7 @@ fn replay_items(
         }
     }
     let mut store = Store::new(replayed.device.clone(), &replayed.superblock, log.geometry());
-    store.targets = targets;
+    (store.targets, store.is_cut) = (job.targets, job.later.is_some());
     let mut pass = SecondPass::new(store, cancelled, dquots);
     let mut reader = LogReader::new(log, &replayed.state);
     while let Some(transaction) = reader.next_transaction()? {
@@ -523,7 +523,7 @@ fn replay_items(
     replayed.stale_quota = dquots.stale();
     store.seal()?;
     store.join_pieces(replayed.state.head)?;
-    if targets == Targets::Sound {
+    if job.targets == Targets::Sound {
         store.verify(replayed.state.head)?;
     }
     (replayed.superblock, replayed.buffers) = store.into_parts();

@@ -3,15 +3,18 @@
 use xfs_buffer::Result;
 use xfs_format::inode;
 use xfs_format::log_item::{InodeCreate, LogItemCheck};
-use xfs_format::{AgBlock, AgInode, Group};
+use xfs_format::{AgBlock, AgInode, DiskAddr, Group};
 
 use super::cancel::CancelTable;
 use super::refusal::RecoveryError;
 use super::store::Store;
 
 /// Replays an inode creation. Returns `false`, and does nothing, if part of the blocks is freed
-/// again later in the log. An inode creation has no LSN to compare: the later inode items bring
-/// every inode up to date.
+/// again later in the log.
+///
+/// The creation is replayed over inodes of any age: the later inode items bring every inode up to
+/// date. If the replay ends before the end of the log, those items may be lost. Then each inode
+/// whose LSN is not older than the creation stays as it is on disk.
 #[doc(alias = "xlog_recover_icreate_commit_pass2")]
 pub(super) fn replay(
     store: &mut Store,
@@ -31,9 +34,26 @@ pub(super) fn replay(
     for block in create.start.0..create.start.0 + create.length_blocks {
         let at = store.geometry().ag_block_disk_addr(create.group, AgBlock(block));
         store.forget(at, basic_blocks.into());
-        store.write(at, 0, &free_inodes(store, create, AgBlock(block)))?;
+        let mut bytes = free_inodes(store, create, AgBlock(block));
+        if store.is_cut {
+            keep_current_inodes(store, at, &mut bytes)?;
+        }
+        store.write(at, 0, &bytes)?;
     }
     Ok(true)
+}
+
+/// Copies those inodes of the block at `at` to `created` whose LSN is not older than the creation.
+/// `created` has the free inodes of the creation for this block.
+fn keep_current_inodes(store: &Store, at: DiskAddr, created: &mut [u8]) -> Result<()> {
+    let inode_size = store.geometry().inode_size as usize;
+    let on_disk = store.read(at, created.len())?;
+    for (target, inode) in created.chunks_mut(inode_size).zip(on_disk.chunks(inode_size)) {
+        if store.is_current_inode(inode) {
+            target.copy_from_slice(inode);
+        }
+    }
+    Ok(())
 }
 
 fn check(store: &Store, create: &InodeCreate) -> Result<()> {

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{BlockDevice, Durability, OverlayDevice};
-use xfs_format::inode::InodeCore;
+use xfs_format::inode::{INODE_MAGIC, InodeCore, InodeDisk};
 use xfs_format::log_item::LogItemCheck;
 use xfs_format::{
     BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FormatVersion, Geometry,
     InodeNumber, Lsn, Structure, StructureAddress, Superblock, VerifyContext,
 };
+use zerocopy::FromBytes;
 
 use super::Targets;
 use super::pieces::DirectoryPieces;
@@ -50,6 +51,9 @@ pub(super) struct Store {
     /// Whether the replay skips an item if the structure that it changes (its target) is destroyed
     /// on disk.
     pub(super) targets: Targets,
+    /// Whether the replay ends before the end of the log. The log then does not have all later
+    /// changes of an object.
+    pub(super) is_cut: bool,
     /// The pieces of directory blocks that were replayed.
     pub(super) pieces: DirectoryPieces,
     /// Byte ranges, in addition to the touched buffers, that must each be written by one write.
@@ -78,6 +82,7 @@ impl Store {
             touched: BTreeMap::new(),
             inodes: BTreeSet::new(),
             targets: Targets::Sound,
+            is_cut: false,
             pieces: DirectoryPieces::default(),
             atomic: Vec::new(),
         }
@@ -234,6 +239,26 @@ impl Store {
         let mut bytes = self.read(at, skipped + inode_size)?;
         bytes.drain(..skipped);
         Ok(bytes)
+    }
+
+    /// Returns whether `bytes` begin with an inode of this volume whose LSN is not older than the
+    /// transaction that is being replayed.
+    pub(super) fn is_current_inode(&self, bytes: &[u8]) -> bool {
+        InodeDisk::ref_from_prefix(bytes).is_ok_and(|(inode, _)| {
+            let lsn = Lsn(inode.lsn.get());
+            self.is_inode(bytes) && !lsn.is_null() && lsn >= self.lsn
+        })
+    }
+
+    /// Returns whether `bytes` begin with an inode that has the UUID of this volume. The inodes of
+    /// a v4 volume have no UUID, so the result is `false` for them.
+    fn is_inode(&self, bytes: &[u8]) -> bool {
+        let geometry = self.geometry();
+        InodeDisk::ref_from_prefix(bytes).is_ok_and(|(inode, _)| {
+            geometry.version == FormatVersion::V5
+                && inode.magic.get() == INODE_MAGIC
+                && inode.uuid == geometry.meta_uuid.into_bytes()
+        })
     }
 
     /// Writes the bytes of an inode.

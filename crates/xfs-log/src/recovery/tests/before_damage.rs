@@ -1,6 +1,9 @@
 //! Tests of replaying a damaged log up to the damage.
 
-use xfs_format::log_item::BufferType;
+use xfs_device::{BlockDevice, Durability};
+use xfs_format::inode;
+use xfs_format::log_item::{BufferType, InodeCreate, LogItem};
+use xfs_format::{InodeNumber, Lsn};
 
 use super::{Bench, LOG_BLOCKS, buffer, cancel, read};
 use crate::find_head_and_tail;
@@ -87,6 +90,36 @@ fn buffer_that_is_cancelled_after_the_damage_is_not_replayed() {
         let after = read(&*cut.replayed.device(), at.byte_offset().unwrap(), 128);
         assert_eq!(after[28..32] == chunk[28..32], !is_cancelled);
     }
+}
+
+/// The inode item that followed the creation is lost, and the inode on disk has it.
+#[test]
+fn creation_before_the_damage_keeps_a_newer_inode() {
+    let mut bench = Bench::new();
+    let geometry = bench.superblock.geometry.clone();
+    let root = bench.root();
+    let (group, in_group) = geometry.split_inode(root).unwrap();
+    let create = InodeCreate {
+        group,
+        start: geometry.ag_inode_block(in_group),
+        count: 64,
+        inode_size: geometry.inode_size,
+        length_blocks: geometry.chunk_blocks(),
+        generation: 99,
+    };
+    let lsn = bench.log.append_transaction(1, &[LogItem::InodeCreate(create)]);
+    bench.append_damaged();
+    bench.append_later();
+    let mut newer = bench.inode(&*bench.data, root);
+    inode::seal(&mut newer, Lsn(lsn.0 + 1));
+    let place = geometry.inode_location(root).unwrap();
+    let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
+    bench.data.write_at(&newer, offset, Durability::Cached).unwrap();
+    let cut = bench.replay_before_damage().unwrap();
+    let device = cut.replayed.device();
+    assert_eq!(bench.inode(&*device, root), newer);
+    let next = bench.decode_inode(&*device, InodeNumber(root.0 + 3));
+    assert_eq!((next.mode, next.generation), (0, 99));
 }
 
 #[test]
