@@ -378,7 +378,8 @@ impl CutReplay {
 
 /// Replays a log that [`find_head_and_tail`] refuses, from the tail up to the first record that
 /// cannot be read. Treats damaged structures as [`replay_past_damage`] does. A buffer that a record
-/// after the damage cancels is not replayed, because the block may hold file data by now.
+/// after the damage cancels is not replayed, because the block may hold file data by now. The same
+/// holds for a buffer that a transaction without a COMMIT cancels.
 ///
 /// Returns `None` if no record at the tail can be read. This is for a repair, which checks the
 /// result and repairs the damage.
@@ -479,8 +480,16 @@ fn note_later_cancellations(
                 Err(error) => return Err(error),
             }
         }
+        note_open_cancellations(&reader, cancelled);
     }
     Ok(())
+}
+
+/// Notes the buffers that are cancelled by transactions whose COMMIT was not read. The COMMIT may
+/// be lost, and then the blocks may hold file data by now. A cancellation that never happened only
+/// skips changes.
+fn note_open_cancellations(reader: &LogReader<'_>, cancelled: &mut CancelTable) {
+    reader.open_transactions().for_each(|transaction| note_cancellations(transaction, cancelled));
 }
 
 /// Notes the buffers that a transaction cancels, up to its first damaged item.
@@ -511,6 +520,9 @@ fn replay_items(
                 _ => {}
             }
         }
+    }
+    if job.later.is_some() {
+        note_open_cancellations(&reader, &mut cancelled);
     }
     let mut store = Store::new(replayed.device.clone(), &replayed.superblock, log.geometry());
     (store.targets, store.is_cut) = (job.targets, job.later.is_some());

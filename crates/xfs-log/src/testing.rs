@@ -99,7 +99,12 @@ impl LogImage {
 
     /// Appends a record with a transaction that is never committed.
     pub(crate) fn append_unfinished(&mut self, id: u32) {
-        let mut operations = transaction(id, &[]);
+        self.append_uncommitted(id, &[]);
+    }
+
+    /// Appends a record with a transaction of these items that has no COMMIT.
+    pub(crate) fn append_uncommitted(&mut self, id: u32, items: &[LogItem<'_>]) {
+        let mut operations = transaction(id, items);
         operations.pop();
         self.append_operations_of(operations);
     }

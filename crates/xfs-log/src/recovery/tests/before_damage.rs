@@ -92,6 +92,30 @@ fn buffer_that_is_cancelled_after_the_damage_is_not_replayed() {
     }
 }
 
+/// The COMMIT of the transaction that frees the block is lost, or is after the damage.
+#[test]
+fn buffer_that_an_open_transaction_cancels_is_not_replayed() {
+    for is_before_damage in [false, true] {
+        let mut bench = Bench::new();
+        let at = bench.agi_at();
+        let before = read(&*bench.data, at.byte_offset().unwrap(), 128);
+        let mut chunk = before.clone();
+        chunk[28..32].copy_from_slice(&7_u32.to_be_bytes());
+        bench.log.append_transaction(1, &[buffer(at, 1, BufferType::Agi, 0, &chunk)]);
+        if is_before_damage {
+            bench.log.append_uncommitted(2, &[cancel(at, 1)]);
+        }
+        bench.append_damaged();
+        if !is_before_damage {
+            bench.log.append_uncommitted(2, &[cancel(at, 1)]);
+        }
+        bench.append_later();
+        let cut = bench.replay_before_damage().unwrap();
+        assert_eq!(cut.replayed.summary().skipped, 1, "{is_before_damage}");
+        assert_eq!(read(&*cut.replayed.device(), at.byte_offset().unwrap(), 128), before);
+    }
+}
+
 /// The inode item that followed the creation is lost, and the inode on disk has it.
 #[test]
 fn creation_before_the_damage_keeps_a_newer_inode() {
