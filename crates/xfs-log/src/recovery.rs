@@ -31,6 +31,10 @@
 //! blocks of another use) are always replayed over. That is sound because the log holds all later
 //! changes.
 //!
+//! A replay that ends before the end of the log (`replay_before_damage`) lacks later changes and
+//! cancellations. So it replays nothing over a block that is not metadata on disk: the block may
+//! hold file data by now. It replays nothing over a newer inode either.
+//!
 //! Several checkpoints may start in one record and so have one LSN. A block's LSN is therefore
 //! stamped only when the replay reaches a transaction of another LSN ([`store`]): until then every
 //! change of the same LSN is applied to the block. An inode is skipped only if it is *newer*.
@@ -379,7 +383,8 @@ impl CutReplay {
 /// Replays a log that [`find_head_and_tail`] refuses, from the tail up to the first record that
 /// cannot be read. Treats damaged structures as [`replay_past_damage`] does. A buffer that a record
 /// after the damage cancels is not replayed, because the block may hold file data by now. The same
-/// holds for a buffer that a transaction without a COMMIT cancels.
+/// holds for a buffer that a transaction without a COMMIT cancels, and for a block on disk that is
+/// not metadata.
 ///
 /// Returns `None` if no record at the tail can be read. This is for a repair, which checks the
 /// result and repairs the damage.

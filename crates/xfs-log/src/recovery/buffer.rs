@@ -9,7 +9,7 @@ use xfs_format::log_item::{BufferFlags, BufferItem, BufferRegion, BufferType, Lo
 use xfs_format::superblock::Superblock;
 use xfs_format::{
     BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FormatVersion, Geometry, Structure,
-    StructureAddress, dabtree,
+    StructureAddress, VerifyContext, dabtree,
 };
 
 use super::Targets;
@@ -30,6 +30,11 @@ const NEXT_UNLINKED: usize = 96;
 
 /// Replays a buffer that is not cancelled. Returns `false` if it was skipped: the block on disk was
 /// not older, or its dquots are not replayed.
+///
+/// If the replay ends before the end of the log, the lost part may have freed the block, and the
+/// block may hold file data by now. Then a buffer is also skipped if the block on disk is not
+/// metadata with an LSN. So are pieces of directory blocks, blocks of dquots and the buffers of v4
+/// volumes, which have no LSN that can be compared.
 #[doc(alias = "xlog_recover_buf_commit_pass2")]
 pub(super) fn replay(
     store: &mut Store,
@@ -43,9 +48,15 @@ pub(super) fn replay(
         return Ok(true);
     }
     if let Some(kind) = format.buffer_type().and_then(dquot::kind_of_buffer) {
+        if store.is_cut {
+            return Ok(dquots.skip(store, kind));
+        }
         return dquots.replay_buffer(store, item, kind);
     }
     if store.geometry().version == FormatVersion::V4 {
+        if store.is_cut {
+            return Ok(false);
+        }
         replay_v4(store, item)?;
         return Ok(true);
     }
@@ -66,6 +77,9 @@ pub(super) fn replay(
         target.ok_or_else(wrong_type)?.copy_from_slice(piece);
     }
     if is_part(buffer_type, &bytes, format.at, store.geometry()) {
+        if store.is_cut {
+            return Ok(false);
+        }
         for piece in &item.pieces {
             store.write(format.at, piece.offset_bytes, piece.bytes)?;
         }
@@ -74,6 +88,9 @@ pub(super) fn replay(
         return Ok(true);
     }
     if logged.is_some_and(|logged| logged >= store.lsn()) {
+        return Ok(false);
+    }
+    if store.is_cut && logged.is_none() && !is_metadata(store, item, buffer_type)? {
         return Ok(false);
     }
     let Some(kind) = kind_of(buffer_type, &bytes, store.geometry()) else {
@@ -91,6 +108,20 @@ pub(super) fn replay(
         read_geometry(store, bytes)?;
     }
     Ok(true)
+}
+
+/// Returns whether the block at the place of a buffer is metadata of the type `buffer_type`. The
+/// block has no LSN: it was not logged since mkfs or a repair wrote it. A block that this replay
+/// has changed before is metadata.
+fn is_metadata(store: &Store, item: &BufferItem<'_>, buffer_type: BufferType) -> Result<bool> {
+    let (at, geometry) = (item.format.at, store.geometry());
+    if store.is_unsealed(at) {
+        return Ok(true);
+    }
+    let on_disk = store.read(at, usize::from(item.format.blocks) * BASIC_BLOCK_BYTES as usize)?;
+    let context = VerifyContext { geometry, log_head: None };
+    let kind = kind_of(buffer_type, &on_disk, geometry);
+    Ok(kind.is_some_and(|kind| kind.verify(&on_disk, at, &context).is_ok()))
 }
 
 /// Replays a buffer of a v4 volume. Its blocks have no LSN, so every logged change is replayed in
@@ -246,6 +277,10 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
         let inode = bytes.get_mut(skipped..).expect("the inode was read after the skipped bytes");
         let found = inode.first_chunk().map_or(0, |magic| u16::from_be_bytes(*magic));
         if found != INODE_MAGIC && store.targets == Targets::Damaged {
+            continue;
+        }
+        // The lost part of the log may have changed the link of a newer inode.
+        if store.is_cut && store.is_current_inode(inode) {
             continue;
         }
         if found != INODE_MAGIC {

@@ -14,7 +14,8 @@ use super::store::Store;
 ///
 /// The creation is replayed over inodes of any age: the later inode items bring every inode up to
 /// date. If the replay ends before the end of the log, those items may be lost. Then each inode
-/// whose LSN is not older than the creation stays as it is on disk.
+/// whose LSN is not older than the creation stays as it is on disk, and so does each block without
+/// an inode: it may hold file data by now.
 #[doc(alias = "xlog_recover_icreate_commit_pass2")]
 pub(super) fn replay(
     store: &mut Store,
@@ -35,8 +36,8 @@ pub(super) fn replay(
         let at = store.geometry().ag_block_disk_addr(create.group, AgBlock(block));
         store.forget(at, basic_blocks.into());
         let mut bytes = free_inodes(store, create, AgBlock(block));
-        if store.is_cut {
-            keep_current_inodes(store, at, &mut bytes)?;
+        if store.is_cut && !keep_current_inodes(store, at, &mut bytes)? {
+            continue;
         }
         store.write(at, 0, &bytes)?;
     }
@@ -44,8 +45,9 @@ pub(super) fn replay(
 }
 
 /// Copies those inodes of the block at `at` to `created` whose LSN is not older than the creation.
-/// `created` has the free inodes of the creation for this block.
-fn keep_current_inodes(store: &Store, at: DiskAddr, created: &mut [u8]) -> Result<()> {
+/// `created` has the free inodes of the creation for this block. Returns `false` if the block on
+/// disk holds no inode.
+fn keep_current_inodes(store: &Store, at: DiskAddr, created: &mut [u8]) -> Result<bool> {
     let inode_size = store.geometry().inode_size as usize;
     let on_disk = store.read(at, created.len())?;
     for (target, inode) in created.chunks_mut(inode_size).zip(on_disk.chunks(inode_size)) {
@@ -53,7 +55,7 @@ fn keep_current_inodes(store: &Store, at: DiskAddr, created: &mut [u8]) -> Resul
             target.copy_from_slice(inode);
         }
     }
-    Ok(())
+    Ok(on_disk.chunks(inode_size).any(|inode| store.is_inode(inode)))
 }
 
 fn check(store: &Store, create: &InodeCreate) -> Result<()> {

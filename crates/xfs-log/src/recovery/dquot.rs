@@ -101,6 +101,13 @@ impl DquotReplay {
         Some(Lsn(dquot.lsn.get()))
     }
 
+    /// Skips a buffer of dquots of the type `kind`. Their counts then no longer count as checked.
+    /// Returns `false`.
+    pub(super) fn skip(&mut self, store: &Store, kind: QuotaKind) -> bool {
+        self.stale |= kind.checked_flag(store.geometry().version);
+        false
+    }
+
     /// Replays a buffer of dquots: a block that was added to a quota inode. Returns whether
     /// anything was replayed.
     ///

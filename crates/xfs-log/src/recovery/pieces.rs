@@ -8,12 +8,15 @@
 //! Owns: the pieces that were replayed, and joining them. Does **not** own: applying a logged
 //! buffer to the bytes on disk.
 //!
-//! # Why no piece is skipped
+//! # Why no piece is skipped in a whole log
 //!
 //! Only the first piece holds the LSN of the block's last write, and that LSN is not needed. The
 //! log holds every change of the block from the tail on, and no change before a cancellation is
 //! replayed. So a block that is newer than a change gets all later changes too, in order. That is
 //! also right if a crash has left only some of the pieces written.
+//!
+//! A replay that ends before the end of the log replays no piece at all (`Store::is_cut`): it lacks
+//! later changes and cancellations.
 //!
 //! # Which directories
 //!

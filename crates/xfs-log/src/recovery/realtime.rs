@@ -58,6 +58,10 @@ pub(super) fn replay(
     if logged.is_some_and(|logged| logged > store.lsn()) {
         return Ok(Some(false));
     }
+    // The block may hold file data by now, or a newer state without an LSN.
+    if store.is_cut && logged.is_none() {
+        return Ok(Some(false));
+    }
     // The bitmap and the summary of a section without groups have no header.
     if let Some(kind) = kind {
         kind.seal(&mut bytes, store.lsn());

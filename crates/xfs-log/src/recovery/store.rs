@@ -205,6 +205,11 @@ impl Store {
         self.unsealed.insert(at, TouchedBuffer { length, kind });
     }
 
+    /// Returns whether a transaction of the current LSN has changed the buffer at `at`.
+    pub(super) fn is_unsealed(&self, at: DiskAddr) -> bool {
+        self.unsealed.contains_key(&at)
+    }
+
     /// Forgets the changes of buffers in a range of basic blocks, because the range holds inodes
     /// from now on.
     pub(super) fn forget(&mut self, at: DiskAddr, blocks: u64) {
@@ -252,7 +257,7 @@ impl Store {
 
     /// Returns whether `bytes` begin with an inode that has the UUID of this volume. The inodes of
     /// a v4 volume have no UUID, so the result is `false` for them.
-    fn is_inode(&self, bytes: &[u8]) -> bool {
+    pub(super) fn is_inode(&self, bytes: &[u8]) -> bool {
         let geometry = self.geometry();
         InodeDisk::ref_from_prefix(bytes).is_ok_and(|(inode, _)| {
             geometry.version == FormatVersion::V5

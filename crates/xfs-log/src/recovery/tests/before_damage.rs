@@ -3,7 +3,7 @@
 use xfs_device::{BlockDevice, Durability};
 use xfs_format::inode;
 use xfs_format::log_item::{BufferType, InodeCreate, LogItem};
-use xfs_format::{InodeNumber, Lsn};
+use xfs_format::{AgBlock, AgNumber, InodeNumber, Lsn};
 
 use super::{Bench, LOG_BLOCKS, buffer, cancel, read};
 use crate::find_head_and_tail;
@@ -114,6 +114,38 @@ fn buffer_that_an_open_transaction_cancels_is_not_replayed() {
         assert_eq!(cut.replayed.summary().skipped, 1, "{is_before_damage}");
         assert_eq!(read(&*cut.replayed.device(), at.byte_offset().unwrap(), 128), before);
     }
+}
+
+/// The lost part may have freed the block, and a file may have written to it.
+#[test]
+fn change_before_the_damage_skips_a_block_that_is_not_metadata() {
+    let mut bench = Bench::new();
+    let at = bench.agi_at();
+    let offset = at.byte_offset().unwrap();
+    let chunk = read(&*bench.data, offset, 128);
+    bench.log.append_transaction(1, &[buffer(at, 1, BufferType::Agi, 0, &chunk)]);
+    let block_size = bench.superblock.geometry.block_size as usize;
+    let first = AgBlock(64);
+    let create = InodeCreate {
+        group: AgNumber(0),
+        start: first,
+        count: 64,
+        inode_size: bench.superblock.geometry.inode_size,
+        length_blocks: bench.superblock.geometry.chunk_blocks(),
+        generation: 5,
+    };
+    bench.log.append_transaction(2, &[LogItem::InodeCreate(create)]);
+    bench.append_damaged();
+    bench.append_later();
+    let created = bench.superblock.geometry.ag_block_disk_addr(create.group, first);
+    let created = created.byte_offset().unwrap();
+    bench.data.write_at(&vec![0x5a; block_size], created, Durability::Cached).unwrap();
+    bench.data.write_at(&[0x5a; 512], offset, Durability::Cached).unwrap();
+    let cut = bench.replay_before_damage().unwrap();
+    let device = cut.replayed.device();
+    assert_eq!(cut.replayed.summary().skipped, 1);
+    assert_eq!(read(&*device, offset, 512), [0x5a; 512]);
+    assert_eq!(read(&*device, created, block_size), vec![0x5a; block_size]);
 }
 
 /// The inode item that followed the creation is lost, and the inode on disk has it.
