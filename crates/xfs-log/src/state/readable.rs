@@ -129,12 +129,17 @@ fn visit_records(
 ) -> Result<()> {
     let mut budget = u64::from(log.length_blocks()) * READS_PER_BLOCK;
     let (mut at, mut left) = (start, count);
+    // Number of blocks that are searched next. It starts at 1 after each header and doubles: a log
+    // full of damaged headers must not cost a long search for each of them.
+    let mut window = 1;
     while left > 0 {
-        let until = left.min(log.length_blocks() - at);
+        let until = left.min(log.length_blocks() - at).min(window);
         let Some(block) = find_first_header(log, at, at + until)? else {
             (at, left) = (log.advance(at, until), left - until);
+            window = window.saturating_mul(2);
             continue;
         };
+        window = 1;
         let passed = match read_record(log, block, &mut budget) {
             Ok(Some(header)) => {
                 visit(block, &header);
