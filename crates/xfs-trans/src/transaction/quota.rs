@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::Result;
+use xfs_buffer::{PosixError, Result};
 use xfs_format::InodeNumber;
 use xfs_format::dquot::{DquotDisk, QuotaKind};
 use xfs_format::inode::{InodeCore, InodeFlags2};
@@ -375,8 +375,12 @@ impl QuotaReservation {
         let Some(dquot) = ledger.dquot(journal, kind, id)? else { return Ok(()) };
         dquot.with_reserved(|fields| {
             ledger.check(kind, fields, amount)?;
-            fields.reserved.blocks += amount.blocks;
-            fields.reserved.inodes += amount.inodes;
+            let blocks = fields.reserved.blocks.checked_add(amount.blocks);
+            let inodes = fields.reserved.inodes.checked_add(amount.inodes);
+            let (Some(blocks), Some(inodes)) = (blocks, inodes) else {
+                return Err(PosixError::QuotaExceeded.into());
+            };
+            fields.reserved = QuotaAmount { blocks, inodes };
             Ok::<_, xfs_buffer::Error>(())
         })?;
         self.parts.push(ReservedQuota { dquot, left: amount });
