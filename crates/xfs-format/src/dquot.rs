@@ -395,6 +395,29 @@ impl DquotDisk {
         }
         Ok(())
     }
+
+    /// Checks the checksum, the UUID and the LSN. Dquots of a v4 volume have none of them.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first check that failed.
+    pub fn verify_seal(&self, context: &VerifyContext<'_>) -> Result<(), Check> {
+        if context.geometry.version == FormatVersion::V4 {
+            return Ok(());
+        }
+        envelope::verify_checksum(self.as_bytes(), CRC_OFFSET)?;
+        let found = uuid::Uuid::from_bytes(self.uuid);
+        if found != context.geometry.meta_uuid {
+            return Err(Check::ForeignUuid { found });
+        }
+        envelope::verify_lsn(Lsn(self.lsn.get()), context)
+    }
+
+    /// Returns whether magic number, type and ID are those of the owner `id`, whatever the other
+    /// fields hold.
+    fn is_of(&self, kind: QuotaKind, id: u32) -> bool {
+        self.magic.get() == DQUOT_MAGIC && self.verify_owner(kind, id).is_ok()
+    }
 }
 
 /// Returns the dquot at an index of a block, or `None` if the block has no such dquot.
@@ -451,6 +474,55 @@ pub fn fill_block(block: &mut [u8], kind: QuotaKind, first: u32, geometry: &Geom
     }
 }
 
+/// Fills a block with dquots as [`fill_block`] does, but keeps the fields of each old dquot that
+/// passes its own checks. A write that tore one dquot so costs the limits of one owner. The kept
+/// dquots get the LSN 0.
+pub fn rebuild_block(block: &mut [u8], kind: QuotaKind, first: u32, geometry: &Geometry) {
+    let context = VerifyContext { geometry, log_head: None };
+    for (bytes, index) in block.chunks_exact_mut(DQUOT_BLOCK_BYTES).zip(0..) {
+        let id = first.wrapping_add(index);
+        let (dquot, _) = DquotDisk::mut_from_prefix(bytes).expect("a chunk has a dquot's length");
+        let is_sound = dquot.is_of(kind, id)
+            && dquot.verify_fields(geometry).is_ok()
+            && dquot.verify_seal(&context).is_ok();
+        if is_sound {
+            dquot.lsn = 0.into();
+        } else {
+            *dquot = DquotDisk::unused(kind, id, geometry);
+        }
+    }
+    let length = block.len();
+    let rest = block.get_mut(length - length % DQUOT_BLOCK_BYTES..);
+    rest.expect("the rest lies inside the block").fill(0);
+    if geometry.version == FormatVersion::V5 {
+        seal_block(block);
+    }
+}
+
+/// Returns whether a block has dquots in all its places, each with the magic number, the type and
+/// the ID that its place implies. `first` is the ID of the first one. Other fields may be damaged:
+/// a torn write leaves such a block, because a write never changes these three fields.
+#[must_use]
+pub fn has_all_owners(block: &[u8], kind: QuotaKind, first: u32) -> bool {
+    owners(block, kind, first).all(|is_owner| is_owner)
+}
+
+/// Returns whether a damaged block may have been a block of dquots of this type: it holds only
+/// zeros, or one dquot at least has the magic number, the type and the ID that its place implies.
+/// `first` is the ID of the first place.
+#[must_use]
+pub fn may_have_been_dquots(block: &[u8], kind: QuotaKind, first: u32) -> bool {
+    block.iter().all(|byte| *byte == 0) || owners(block, kind, first).any(|is_owner| is_owner)
+}
+
+/// Returns for each place of a block whether its dquot belongs to the owner that the place implies.
+fn owners(block: &[u8], kind: QuotaKind, first: u32) -> impl Iterator<Item = bool> {
+    block.chunks_exact(DQUOT_BLOCK_BYTES).zip(0..).map(move |(bytes, index)| {
+        let dquot = dquot_at(bytes, 0).expect("a chunk has a dquot's length");
+        dquot.is_of(kind, first.wrapping_add(index))
+    })
+}
+
 /// Computes the checksum of each dquot of a block.
 pub fn seal_block(block: &mut [u8]) {
     for dquot in block.chunks_exact_mut(DQUOT_BLOCK_BYTES) {
@@ -468,22 +540,9 @@ pub(crate) fn verify(bytes: &[u8], _: DiskAddr, context: &VerifyContext<'_>) -> 
         let kind = dquot.verify_fields(geometry)?;
         let (first_kind, first_id) = *first.get_or_insert((kind, dquot.id.get()));
         dquot.verify_owner(first_kind, first_id.wrapping_add(index))?;
-        verify_seal(dquot, context)?;
+        dquot.verify_seal(context)?;
     }
     Ok(())
-}
-
-/// Checks the checksum, the UUID and the LSN of a dquot. Dquots of a v4 volume have none of them.
-fn verify_seal(dquot: &DquotDisk, context: &VerifyContext<'_>) -> Result<(), Check> {
-    if context.geometry.version == FormatVersion::V4 {
-        return Ok(());
-    }
-    envelope::verify_checksum(dquot.as_bytes(), CRC_OFFSET)?;
-    let found = uuid::Uuid::from_bytes(dquot.uuid);
-    if found != context.geometry.meta_uuid {
-        return Err(Check::ForeignUuid { found });
-    }
-    envelope::verify_lsn(Lsn(dquot.lsn.get()), context)
 }
 
 #[cfg(test)]

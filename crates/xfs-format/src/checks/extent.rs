@@ -33,6 +33,8 @@ pub enum ExtentCheck {
     KeyOrder { file_block: FileBlock },
     #[error("btree entry at {file_block} points to {child}, outside the file space")]
     Child { file_block: FileBlock, child: FsBlock },
+    #[error("the map has {mapped} blocks, but the volume has only {limit}")]
+    MoreThanVolume { mapped: u64, limit: u64 },
     #[error("{file_block} is not mapped")]
     NotMapped { file_block: FileBlock },
 }

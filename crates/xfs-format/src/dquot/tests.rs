@@ -8,7 +8,8 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::{
     CRC_OFFSET, DQUOT_BLOCK_BYTES, DQUOT_MAGIC, DquotCheck, DquotDisk, DquotPlace, QuotaFlags,
-    QuotaKind, dquot_at, dquots_per_block, replace_fields,
+    QuotaKind, dquot_at, dquots_per_block, fill_block, has_all_owners, may_have_been_dquots,
+    rebuild_block, replace_fields,
 };
 use crate::addr::{DiskAddr, FileBlock, Lsn};
 use crate::corruption::Check;
@@ -164,4 +165,42 @@ fn dquots_of_version_4_have_no_checksum() {
         QuotaFlags::CHECKED.contains(flag) && QuotaFlags::known(FormatVersion::V4).contains(flag)
     );
     assert!(!QuotaFlags::known(FormatVersion::V5).contains(flag));
+}
+
+/// Damages one byte of a dquot with a limit, and stores the limit of another dquot. Checks that the
+/// rebuilt block keeps the limit of the intact dquot, and resets the damaged dquot.
+#[test]
+fn rebuilt_block_keeps_the_limits_of_intact_dquots() {
+    let mut damaged = block();
+    for (slot, limit) in damaged.chunks_exact_mut(DQUOT_BLOCK_BYTES).zip(1_u64..) {
+        slot[8..16].copy_from_slice(&limit.to_be_bytes());
+        slot[112..120].copy_from_slice(&Lsn::new(9, 0).0.to_be_bytes());
+        crc::seal(slot, CRC_OFFSET);
+    }
+    damaged[3 * DQUOT_BLOCK_BYTES + 15] ^= 1;
+    assert!(has_all_owners(&damaged, QuotaKind::User, FIRST_ID));
+    rebuild_block(&mut damaged, QuotaKind::User, FIRST_ID, &geometry());
+    assert_eq!(verify(&damaged), Ok(()));
+    for index in 0..30 {
+        let limit = dquot_at(&damaged, index).unwrap().block_hard_limit.get();
+        assert_eq!(limit, if index == 3 { 0 } else { u64::from(index) + 1 });
+    }
+    let mut zeros = vec![0; 4096];
+    rebuild_block(&mut zeros, QuotaKind::User, FIRST_ID, &geometry());
+    let mut filled = vec![1; 4096];
+    fill_block(&mut filled, QuotaKind::User, FIRST_ID, &geometry());
+    assert_eq!(zeros, filled);
+}
+
+#[test]
+fn damaged_block_of_dquots_is_told_from_other_blocks() {
+    let may_be = |block: &[u8], kind| may_have_been_dquots(block, kind, FIRST_ID);
+    let mut block = block();
+    assert!(may_be(&[0; 4096], QuotaKind::Group) && may_be(&block, QuotaKind::User));
+    assert!(!may_be(&block, QuotaKind::Group), "the dquots belong to users");
+    assert!(!may_have_been_dquots(&block, QuotaKind::User, FIRST_ID + 30));
+    block[DQUOT_BLOCK_BYTES..].fill(b'x');
+    assert!(may_be(&block, QuotaKind::User) && !has_all_owners(&block, QuotaKind::User, FIRST_ID));
+    block.fill(b'x');
+    assert!(!may_be(&block, QuotaKind::User));
 }
