@@ -133,7 +133,9 @@ impl<'journal> Transaction<'journal> {
             .log
             .reserve_for_recovery(reservation.bytes)
             .inspect_err(|_| journal.counters.give(blocks))?;
-        Ok(Self::new(journal, ticket, blocks))
+        let mut this = Self::new(journal, ticket, blocks);
+        this.quota.set_recovery();
+        Ok(this)
     }
 
     /// Begins a transaction for the thread that has suspended the log, while all other threads wait
@@ -254,6 +256,7 @@ impl<'journal> Transaction<'journal> {
         match committed {
             Ok(committed) => {
                 self.end();
+                self.give_up_lost()?;
                 self.note_end(committed)?;
                 Ok(committed)
             }
@@ -321,6 +324,8 @@ impl<'journal> Transaction<'journal> {
             let _ = self.journal.shut_down(Shutdown::Now);
         }
         self.abandon();
+        // An earlier step may have lost a change. An error has stopped the log.
+        let _ = self.give_up_lost();
     }
 
     /// Commits the current transaction of the chain and begins the next one, without logging the

@@ -55,6 +55,8 @@ pub trait QuotaLedger: Send + Sync {
     fn ensure(&self, journal: &Arc<Journal>, kind: QuotaKind, id: u32) -> Result<()>;
 
     /// Records in the superblock that counts are wrong, if damage has been met that made them so.
+    /// Every chain that could not count a change calls this after its last commit, so a second
+    /// call without new damage must be cheap.
     ///
     /// # Errors
     ///
@@ -169,9 +171,18 @@ impl DquotDeltas {
 pub(super) struct TransactionQuota {
     reserved: QuotaReservation,
     latched: Vec<Arc<Dquot>>,
+    /// Whether a step has changed an inode and could not count the change.
+    has_lost: bool,
+    /// Whether the chain belongs to recovery, which must not wait for log space.
+    is_recovery: bool,
 }
 
 impl TransactionQuota {
+    /// Makes the end of the chain leave lost changes to the caller of the recovery.
+    pub(super) const fn set_recovery(&mut self) {
+        self.is_recovery = true;
+    }
+
     /// Unlatches the dquots of a step that is committed.
     pub(super) fn end_step(&mut self) {
         self.latched.drain(..).for_each(|dquot| dquot.unlock());
@@ -273,7 +284,10 @@ impl Transaction<'_> {
                 Some(dquot) => dquot,
                 None => match ledger.dquot(self.journal, delta.kind, delta.id)? {
                     Some(dquot) => dquot,
-                    None => continue,
+                    None => {
+                        self.quota.has_lost = true;
+                        continue;
+                    }
                 },
             };
             dquot.lock();
@@ -292,6 +306,18 @@ impl Transaction<'_> {
             items.push(dquot);
         }
         Ok(())
+    }
+
+    /// Clears the checked bits of the types in which this chain could not count a change (Q1). The
+    /// chain has ended and holds no latch, because this takes a transaction of its own. Recovery
+    /// clears the bits itself when it has finished all intents.
+    pub(super) fn give_up_lost(&self) -> Result<()> {
+        match self.journal.ledger.value() {
+            Some(ledger) if self.quota.has_lost && !self.quota.is_recovery => {
+                ledger.give_up_damaged(self.journal)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Changes a dquot in this step, and logs it. A step that changes several dquots in this way

@@ -2,6 +2,7 @@
 
 mod chains;
 mod crashes;
+mod quota;
 mod smallest;
 mod threads;
 
