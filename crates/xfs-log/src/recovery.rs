@@ -537,7 +537,7 @@ fn replay_items(
         pass.replay(&transaction)?;
     }
     let SecondPass { mut store, intents, summary, dquots, .. } = pass;
-    replayed.stale_quota = dquots.stale();
+    replayed.stale_quota = dquots.stale(&store)?;
     store.seal()?;
     store.join_pieces(replayed.state.head)?;
     if job.targets == Targets::Sound {

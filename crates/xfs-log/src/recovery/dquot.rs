@@ -4,13 +4,20 @@
 //! replay. Does **not** own the checks of a dquot (`xfs_format::dquot`).
 //!
 //! A dquot counts the usage of one owner, and a kernel can count again. So a block of dquots that
-//! is damaged on disk does not stop a recovery. Nothing is replayed onto the block. The superblock
-//! then says that the counts of its type were not checked, so that the next mount with quota counts
-//! again. A damaged item is an error like every damaged item.
+//! is damaged on disk does not stop a recovery. The superblock then says that the counts of its
+//! type were not checked, so that the next mount with quota counts again. A damaged item is an
+//! error like every damaged item.
+//!
+//! A dquot may straddle two sectors, so a torn write damages the checksums of dquots that the write
+//! changed. The log holds all fields of each of them. The replay therefore repairs a dquot whose
+//! checksum alone is wrong, as long as all dquots of its block have the owners of their places.
+//! Nothing is replayed onto a block that holds something else.
+
+use std::collections::BTreeMap;
 
 use xfs_format::dquot::{self, DquotCheck, DquotDisk, DquotPlace, QuotaFlags, QuotaKind};
 use xfs_format::log_item::{BufferItem, BufferType, DquotItem, LogItemCheck, QuotaOff};
-use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, DiskAddr, Lsn, VerifyContext};
+use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, Check, DiskAddr, Lsn, VerifyContext};
 
 use super::refusal::RecoveryError;
 use super::store::Store;
@@ -25,11 +32,15 @@ pub(super) struct DquotReplay {
     /// The quota types that have a block onto which dquots could not be replayed. Each type is
     /// represented by its flag for checked counts.
     stale: QuotaFlags,
+    /// The blocks that were damaged on disk before an item was replayed, with their types. Other
+    /// items of the log may repair them.
+    damaged: BTreeMap<DiskAddr, QuotaKind>,
 }
 
 impl DquotReplay {
     pub(super) fn new(head: Lsn) -> Self {
-        Self { head, ended: QuotaFlags::empty(), stale: QuotaFlags::empty() }
+        let (ended, stale) = (QuotaFlags::empty(), QuotaFlags::empty());
+        Self { head, ended, stale, damaged: BTreeMap::new() }
     }
 
     /// Notes that `item` turns accounting off for some quota types. No dquot of these types is
@@ -41,9 +52,25 @@ impl DquotReplay {
     }
 
     /// Returns the quota types whose counts the superblock must no longer show as checked. Each
-    /// type is represented by its flag for checked counts.
-    pub(super) const fn stale(&self) -> QuotaFlags {
-        self.stale
+    /// type is represented by its flag for checked counts. Called after the last item.
+    ///
+    /// # Errors
+    ///
+    /// The device's error.
+    pub(super) fn stale(&self, store: &Store) -> xfs_buffer::Result<QuotaFlags> {
+        let geometry = store.geometry();
+        let mut stale = self.stale;
+        for (at, kind) in &self.damaged {
+            let block = store.read(*at, geometry.block_size as usize)?;
+            if BlockKind::Dquots.verify(&block, *at, &self.context(store)).is_err() {
+                stale |= kind.checked_flag(geometry.version);
+            }
+        }
+        Ok(stale)
+    }
+
+    fn context<'a>(&self, store: &'a Store) -> VerifyContext<'a> {
+        VerifyContext { geometry: store.geometry(), log_head: Some(self.head) }
     }
 
     fn has_ended(&self, kind: QuotaKind) -> bool {
@@ -69,36 +96,49 @@ impl DquotReplay {
         }
         let (at, length) = (item.format.at, store.geometry().block_size as usize);
         let mut block = store.read(at, length)?;
-        let Some(old) =
-            self.find_owner(store, at, &block, OwnerOfDquot { kind, place, logged: &logged })
-        else {
-            self.stale |= kind.checked_flag(store.geometry().version);
-            return Ok(false);
-        };
-        if old.0 != 0 && !old.is_null() && old >= store.lsn() {
-            return Ok(false);
-        }
         let version = store.geometry().version;
-        dquot::replace_fields(&mut block, place.index, item.dquot, version);
+        let owner = OwnerOfDquot { kind, place, logged: &logged };
+        let is_sound = BlockKind::Dquots.verify(&block, at, &self.context(store)).is_ok();
+        if !is_sound {
+            self.damaged.insert(at, kind);
+        }
+        match self.find_owner(store, &block, owner) {
+            SlotState::Foreign => {
+                self.stale |= kind.checked_flag(version);
+                return Ok(false);
+            }
+            SlotState::Sound(old) if old.0 != 0 && !old.is_null() && old >= store.lsn() => {
+                return Ok(false);
+            }
+            SlotState::Sound(_) => {
+                dquot::replace_fields(&mut block, place.index, item.dquot, version);
+            }
+            // The LSN may be newer than the fields. All later items replay with LSN 0.
+            SlotState::Torn => {
+                dquot::write_in_place(&mut block, place.index, item.dquot, Lsn(0));
+            }
+        }
         store.write(at, 0, &block)?;
-        store.touch(at, length, BlockKind::Dquots);
+        match is_sound {
+            true => store.touch(at, length, BlockKind::Dquots),
+            // `stale` verifies the block: damage of it does not stop a recovery.
+            false => store.note_atomic(at, length),
+        }
         Ok(true)
     }
 
-    /// Returns the LSN of the owner's dquot in a block, or `None` if the block is damaged or holds
-    /// something else.
-    fn find_owner(
-        &self,
-        store: &Store,
-        at: DiskAddr,
-        block: &[u8],
-        owner: OwnerOfDquot<'_>,
-    ) -> Option<Lsn> {
-        let context = VerifyContext { geometry: store.geometry(), log_head: Some(self.head) };
-        BlockKind::Dquots.verify(block, at, &context).ok()?;
-        let dquot = dquot::dquot_at(block, owner.place.index)?;
-        dquot.verify_owner(owner.kind, owner.logged.id.get()).ok()?;
-        Some(Lsn(dquot.lsn.get()))
+    /// Returns the state of the owner's dquot in a block.
+    fn find_owner(&self, store: &Store, block: &[u8], owner: OwnerOfDquot<'_>) -> SlotState {
+        let first = owner.logged.id.get().checked_sub(owner.place.index);
+        let is_owned = first.is_some_and(|first| dquot::has_all_owners(block, owner.kind, first));
+        match dquot::dquot_at(block, owner.place.index).filter(|_| is_owned) {
+            None => SlotState::Foreign,
+            Some(dquot) => match dquot.verify_seal(&self.context(store)) {
+                Ok(()) => SlotState::Sound(Lsn(dquot.lsn.get())),
+                Err(Check::Checksum { .. }) => SlotState::Torn,
+                Err(_) => SlotState::Foreign,
+            },
+        }
     }
 
     /// Skips a buffer of dquots of the type `kind`. Their counts then no longer count as checked.
@@ -133,7 +173,7 @@ impl DquotReplay {
             })?;
             target.copy_from_slice(piece.bytes);
         }
-        let context = VerifyContext { geometry: store.geometry(), log_head: Some(self.head) };
+        let context = self.context(store);
         let is_whole = block.len() == store.geometry().block_size as usize;
         let first = dquot::dquot_at(&block, 0).and_then(DquotDisk::quota_kind);
         let is_good = is_whole && BlockKind::Dquots.verify(&block, at, &context).is_ok();
@@ -153,6 +193,16 @@ struct OwnerOfDquot<'a> {
     kind: QuotaKind,
     place: DquotPlace,
     logged: &'a DquotDisk,
+}
+
+/// The dquot on disk onto which an item is to be replayed.
+enum SlotState {
+    /// The dquot passes its checks and has this LSN.
+    Sound(Lsn),
+    /// The checksum is wrong. A write of the block was torn.
+    Torn,
+    /// The block holds something else, or its dquots do not belong to this place of this log.
+    Foreign,
 }
 
 /// Returns the quota type of the dquots in buffers of this type, or `None` if such buffers hold no

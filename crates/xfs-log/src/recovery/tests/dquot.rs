@@ -164,11 +164,42 @@ fn damaged_block_is_left_alone_and_its_type_is_counted_again() {
         seal_block(&mut block);
         quota.store(&block);
     });
+    // Another dquot of the block belongs to no owner of this place.
     check(&|quota| {
         let mut block = quota.block();
-        block[DQUOT_BLOCK_BYTES + 44] ^= 1;
+        block[DQUOT_BLOCK_BYTES + 7] ^= 1;
         quota.store(&block);
     });
+}
+
+/// Damages the checksums of dquots on disk as a torn write does: the fields are old and the LSN is
+/// new. Checks that the items of the log repair these dquots, that other dquots of the block keep
+/// their limits, and that the counts stay checked only if the log repairs the whole block.
+#[test]
+fn torn_dquot_is_repaired_by_its_items() {
+    let torn = |indices: &[u32]| {
+        let mut quota = QuotaBench::new();
+        quota.append_count(7);
+        let last = quota.append_count(8);
+        let mut block = quota.block();
+        for (slot, limit) in block.chunks_exact_mut(DQUOT_BLOCK_BYTES).zip(1_u64..) {
+            DquotDisk::mut_from_bytes(slot).unwrap().block_hard_limit = limit.into();
+        }
+        seal_block(&mut block);
+        for index in indices {
+            let slot = block.chunks_exact_mut(DQUOT_BLOCK_BYTES).nth(*index as usize).unwrap();
+            DquotDisk::mut_from_bytes(slot).unwrap().lsn = last.0.into();
+        }
+        quota.store(&block);
+        let replayed = quota.bench.replay().unwrap();
+        let block = read(&*replayed.device(), quota.at.byte_offset().unwrap(), block.len());
+        assert_eq!(dquot_at(&block, INDEX + 3).unwrap().block_hard_limit.get(), 6);
+        quota.replay()
+    };
+    assert_eq!(torn(&[INDEX]), (8, FLAGS));
+    let not_checked = FLAGS.difference(QuotaFlags::USER_CHECKED);
+    assert_eq!(torn(&[INDEX, INDEX + 1]), (8, not_checked), "no item repairs the other dquot");
+    assert_eq!(torn(&[INDEX + 1]), (8, not_checked));
 }
 
 /// Logs a whole block of dquots as a buffer, and a change of one of its dquots, while the block on
