@@ -149,6 +149,8 @@ impl Attachment {
     /// ENOSPC; the errors of reading all inodes; the error that stopped the log.
     pub fn finish(self, journal: &Arc<Journal>) -> Result<Arc<QuotaEngine>> {
         let Self { engine, options, unchecked } = self;
+        // The recovery may have met damaged dquots, and its transactions do not wait for others.
+        engine.give_up_damaged(journal)?;
         for kind in &unchecked {
             if engine.kind(*kind).file.value().is_none() {
                 make_file(&engine, journal, *kind)?;

@@ -53,6 +53,8 @@ pub struct QuotaEngine {
     active: AtomicU32<Volume>,
     /// The flags for checked counts of the types whose counts damage has made wrong.
     damaged: AtomicU32<Volume>,
+    /// The flags of `damaged` that a transaction has cleared in the superblock, or is about to.
+    given_up: AtomicU32<Volume>,
     kinds: [KindState; 3],
     /// The quota inodes that the volume had when it was opened, also those of types that are not
     /// counted.
@@ -69,6 +71,7 @@ impl QuotaEngine {
         Self {
             active: AtomicU32::new(0),
             damaged: AtomicU32::new(0),
+            given_up: AtomicU32::new(0),
             kinds: Default::default(),
             found: QuotaKind::ALL.map(|kind| state.inode(kind)),
             shards: Shards::new(),
@@ -236,10 +239,12 @@ impl QuotaLedger for QuotaEngine {
     }
 
     fn give_up_damaged(&self, journal: &Arc<Journal>) -> Result<()> {
-        let damaged = QuotaFlags::from_bits_retain(self.damaged.swap(0, Ordering::AcqRel) as u16);
-        if damaged.is_empty() || journal.is_shut_down() {
+        let damaged = self.damaged.load(Ordering::Acquire);
+        if damaged & !self.given_up.load(Ordering::Acquire) == 0 || journal.is_shut_down() {
             return Ok(());
         }
+        let new = damaged & !self.given_up.fetch_or(damaged, Ordering::AcqRel);
+        let damaged = QuotaFlags::from_bits_retain(new as u16);
         superblock::change_flags(journal, |flags| flags.difference(damaged))
     }
 
