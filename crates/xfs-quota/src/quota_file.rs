@@ -8,6 +8,7 @@
 
 use xfs_buffer::{Buffer, BufferCache, Result};
 use xfs_format::dquot::{DquotDisk, DquotPlace, QuotaKind, dquot_at, dquots_per_block};
+use xfs_format::extent::{Extent, ExtentCheck};
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Structure, StructureAddress};
 use xfs_inode::{BlockShape, Inode, Mapping};
@@ -78,6 +79,27 @@ pub(crate) fn read_block(
     Ok(buffer)
 }
 
+/// Returns the extents of a quota inode, in ascending order.
+///
+/// # Errors
+///
+/// The device's error, or the check of the extent map that failed. A map of more blocks than the
+/// volume has is damaged: its records share blocks, and reading all of them would have no bound.
+pub(crate) fn extents<'inode>(
+    inode: &'inode Inode,
+    cache: &BufferCache,
+) -> Result<impl Iterator<Item = Extent> + use<'inode>> {
+    let map = inode.extent_map(cache, ForkKind::Data)?;
+    let mapped: u64 = map.iter().map(|extent| u64::from(extent.length_blocks)).sum();
+    let limit = cache.geometry().data_blocks;
+    if mapped > limit {
+        let place = StructureAddress::Inode(inode.number());
+        let check = ExtentCheck::MoreThanVolume { mapped, limit };
+        return Err(Corruption::new(Structure::Extent, place, check).into());
+    }
+    Ok(map.iter().copied())
+}
+
 /// Returns the ID of the first dquot of a block, or `None` if no ID has a dquot in the block.
 pub(crate) fn first_id(block: FileBlock, cache: &BufferCache) -> Option<u32> {
     let per_block = u64::from(dquots_per_block(cache.geometry()));
@@ -96,8 +118,7 @@ impl DquotIds {
     /// Finds the IDs of a quota inode's blocks.
     pub(crate) fn of(inode: &Inode, cache: &BufferCache) -> Result<Self> {
         let per_block = u64::from(dquots_per_block(cache.geometry()));
-        let map = inode.extent_map(cache, ForkKind::Data)?;
-        let ranges = map.iter().map(|extent| {
+        let ranges = extents(inode, cache)?.map(|extent| {
             let limit = u64::from(u32::MAX) + 1;
             let start = extent.file_block.0.saturating_mul(per_block).min(limit);
             start..extent.end().0.saturating_mul(per_block).min(limit)

@@ -6,23 +6,27 @@
 //! The counts are logged like all other changes of dquots, in transactions before the one that sets
 //! the flags. So when the flags are durable, the counts are too. A crash before that leaves types
 //! that are not checked, which the next mount counts again.
+//!
+//! A block that fails its checks is written again only if it is empty or still has a dquot of its
+//! place. The map of a damaged quota inode may name blocks of others, and those stay as they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xfs_buffer::{Error, Result};
-use xfs_format::dquot::{DquotDisk, QuotaKind, fill_block};
-use xfs_format::inode::{ForkKind, InodeCore, InodeFlags2};
+use xfs_buffer::{BufferCache, Error, Result};
+use xfs_format::dquot::{DquotDisk, QuotaKind, may_have_been_dquots, rebuild_block};
+use xfs_format::extent::ExtentCheck;
+use xfs_format::inode::{InodeCore, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{
-    BlockKind, Corruption, FileBlock, FsBlock, InodeNumber, Structure, StructureAddress,
+    BlockKind, Corruption, DiskAddr, FileBlock, FsBlock, InodeNumber, Structure, StructureAddress,
 };
 use xfs_inode::LiveInode;
 use xfs_trans::{Dquot, Journal, QuotaAmount, QuotaLedger, QuotaOwners};
 use zerocopy::IntoBytes;
 
 use crate::engine::QuotaEngine;
-use crate::quota_file::{DquotIds, first_id, read_block};
+use crate::quota_file::{DquotIds, extents, first_id, read_block};
 
 /// Number of dquots that one transaction changes: as many as its reservation has room for.
 const BATCH_DQUOTS: usize = 6;
@@ -31,7 +35,7 @@ const BATCH_DQUOTS: usize = 6;
 type Counts = BTreeMap<(QuotaKind, u32), QuotaAmount>;
 
 /// Counts the usage of these types over all inodes, and sets the counts in their dquots. Damaged
-/// blocks of dquots are written again, without limits.
+/// blocks of dquots are written again. Their intact dquots keep limits.
 ///
 /// # Errors
 ///
@@ -96,49 +100,83 @@ fn charge(counts: &mut Counts, kinds: &[QuotaKind], core: &InodeCore) {
 /// Writes the damaged blocks of a quota inode again.
 fn rebuild_damaged(engine: &QuotaEngine, journal: &Arc<Journal>, kind: QuotaKind) -> Result<()> {
     let file = engine.file(kind)?;
-    let blocks: Vec<(FileBlock, FsBlock)> = {
-        let inode = file.inode();
-        let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
-        let blocks = map.iter().flat_map(|extent| {
-            (0..u64::from(extent.length_blocks)).map(|index| {
-                (FileBlock(extent.file_block.0 + index), FsBlock(extent.start.0 + index))
-            })
-        });
-        blocks.collect()
-    };
-    for (block, start) in blocks {
-        let read = read_block(&file.inode(), journal.cache(), kind, block).map(drop);
-        match read {
-            Err(Error::Corrupt(_)) => rebuild(journal, file, kind, block, start)?,
-            read => read?,
+    let extents: Vec<_> = extents(&file.inode(), journal.cache())?.collect();
+    for extent in extents {
+        for index in 0..u64::from(extent.length_blocks) {
+            let block = FileBlock(extent.file_block.0 + index);
+            let start = FsBlock(extent.start.0 + index);
+            let read = read_block(&file.inode(), journal.cache(), kind, block).map(drop);
+            match read {
+                Err(Error::Corrupt(damage)) => {
+                    let damaged = DamagedBlock { kind, block, start, damage };
+                    damaged.rebuild(journal, file)?;
+                }
+                read => read?,
+            }
         }
     }
     Ok(())
 }
 
-fn rebuild(
-    journal: &Arc<Journal>,
-    file: &LiveInode,
+/// A block of a quota inode that failed a check.
+struct DamagedBlock {
     kind: QuotaKind,
     block: FileBlock,
     start: FsBlock,
-) -> Result<()> {
-    let geometry = journal.geometry();
-    let place = StructureAddress::Data(file.number(), block);
-    let misplaced = || {
-        let check = xfs_format::extent::ExtentCheck::NotMapped { file_block: block };
-        Error::from(Corruption::new(Structure::Extent, place, check))
-    };
-    let first = first_id(block, journal.cache()).ok_or_else(misplaced)?;
-    let at = geometry.block_disk_addr(start).ok_or_else(misplaced)?;
-    tracing::warn!(kind = kind.name(), first, "quota: a damaged block of dquots is written again");
-    let tx = journal.begin(TransactionKind::AllocateQuota, 0)?;
-    tx.commit_or_cancel(|tx| {
-        let buffer = tx.claim(at, geometry.block_size, BlockKind::Dquots)?;
-        let length = buffer.length_bytes() as usize;
-        tx.change(&buffer, 0..length, |bytes| fill_block(bytes, kind, first, geometry));
-        Ok(())
-    })
+    /// The check that failed.
+    damage: Corruption,
+}
+
+impl DamagedBlock {
+    /// Writes the block again, and keeps its intact dquots. Returns the damage as an error if
+    /// nothing shows that the block held these dquots before: a damaged map may name a block of
+    /// other metadata or of a file.
+    fn rebuild(self, journal: &Arc<Journal>, file: &LiveInode) -> Result<()> {
+        let (geometry, kind) = (journal.geometry(), self.kind);
+        let misplaced = || {
+            let place = StructureAddress::Data(file.number(), self.block);
+            let check = ExtentCheck::NotMapped { file_block: self.block };
+            Error::from(Corruption::new(Structure::Extent, place, check))
+        };
+        let first = first_id(self.block, journal.cache()).ok_or_else(misplaced)?;
+        let at = geometry.block_disk_addr(self.start).ok_or_else(misplaced)?;
+        let mut new = newest_bytes(journal.cache(), at)?;
+        if is_log(journal, self.start) || !may_have_been_dquots(&new, kind, first) {
+            return Err(self.damage.into());
+        }
+        tracing::warn!(kind = kind.name(), first, "quota: a damaged block of dquots is rewritten");
+        rebuild_block(&mut new, kind, first, geometry);
+        let tx = journal.begin(TransactionKind::AllocateQuota, 0)?;
+        tx.commit_or_cancel(|tx| {
+            let buffer = tx.claim(at, geometry.block_size, BlockKind::Dquots)?;
+            let length = buffer.length_bytes() as usize;
+            tx.change(&buffer, 0..length, |bytes| bytes.copy_from_slice(&new));
+            Ok(())
+        })
+    }
+}
+
+/// Returns whether a block belongs to a log on the data device.
+fn is_log(journal: &Journal, block: FsBlock) -> bool {
+    let superblock = journal.superblock();
+    let inside = block.0.checked_sub(superblock.log_start.0);
+    !superblock.has_external_log()
+        && inside.is_some_and(|inside| inside < u64::from(superblock.log_blocks))
+}
+
+/// Returns the bytes of a block, from the cache if the cache has them, and without checks. Returns
+/// an error if the cache has a buffer of another kind there.
+fn newest_bytes(cache: &BufferCache, at: DiskAddr) -> Result<Vec<u8>> {
+    let length = cache.geometry().block_size;
+    if let Some(buffer) = cache.find(at, length, BlockKind::Dquots)? {
+        return Ok(buffer.bytes().to_vec());
+    }
+    let mut bytes = vec![0; length as usize];
+    match cache.read_uncached(at, BlockKind::Dquots, &mut bytes) {
+        // The read bytes are there. The caller looks for intact dquots.
+        Ok(()) | Err(Error::Corrupt(_)) => Ok(bytes),
+        Err(error) => Err(error),
+    }
 }
 
 /// Sets the counts of all dquots of a type, and starts the timers that follow.
