@@ -31,6 +31,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
             "docs/guide/recover.md",
             "docs/guide/check-and-repair.md",
             "docs/guide/salvage.md",
+            "docs/guide/quota.md",
             "docs/guide/embed-the-library.md",
         ],
     ),

@@ -1,7 +1,7 @@
 //! Starting quota on a volume that is opened for writing.
 //!
 //! Owns: the options, the order of steps, and making quota inodes. Does **not** own: counting all
-//! inodes ([`quotacheck`](crate::quotacheck)).
+//! inodes ([`quotacheck`]).
 //!
 //! The options decide which types are counted, as in the kernel on a volume without a metadata
 //! directory. The steps and what a crash leaves:

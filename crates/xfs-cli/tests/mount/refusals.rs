@@ -23,7 +23,7 @@ pub(crate) fn failed_mount_says_why() -> Result<(), TrialError> {
         assert!(text.contains(words), "{text}");
     };
     check("nonsense", 2, "nonsense: unknown mount option\nhint: ferroxfs mount --help");
-    check("usrquota", 3, "usrquota: this mount option is not supported");
+    check("mand", 3, "mand: this mount option is not supported");
     check("norecovery,rw", 2, "norecovery and rw exclude each other");
     check("offset=512", 3, "is not an XFS volume");
     fs::remove_dir(volume.path()).unwrap();
