@@ -164,8 +164,8 @@ pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usi
 }
 
 /// Returns the number of blocks that the owners of a file must have left for setting an attribute,
-/// as in the kernel: one split of the btree from leaf to root, or two for an attribute that takes
-/// more than half a block, and a remote value.
+/// as in the kernel. The number covers a remote value and one split of the btree from leaf to root.
+/// An attribute that takes more than half a block may split it twice.
 #[must_use]
 pub fn attribute_quota_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u64 {
     let split = TREE_BLOCKS * LiveInode::grow_blocks(geometry, ForkKind::Attr, 1);

@@ -91,9 +91,9 @@ impl LiveInode {
         journal.reserve_blocks(lengths.fold(overhead, u64::saturating_add))
     }
 
-    /// Reserves quota for the allocation of a range, so that a refusal comes before any change. As in
-    /// the kernel, the owners must have room for the whole range, its allocated parts included, and
-    /// for the growth of the map by one extent.
+    /// Reserves quota for the allocation of a range, so that a refusal comes before any change. As
+    /// in the kernel, the owners must have room for the whole range, its allocated parts included,
+    /// and for the growth of the map by one extent.
     pub(super) fn quota_to_allocate(
         &self,
         journal: &Arc<Journal>,
