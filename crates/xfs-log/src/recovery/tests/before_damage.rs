@@ -1,6 +1,6 @@
 //! Tests of replaying a damaged log up to the damage.
 
-use xfs_device::{BlockDevice, Durability};
+use xfs_device::Durability;
 use xfs_format::inode;
 use xfs_format::log_item::{BufferType, InodeCreate, LogItem};
 use xfs_format::{AgBlock, AgNumber, InodeNumber, Lsn};
