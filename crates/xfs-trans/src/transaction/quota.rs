@@ -51,7 +51,7 @@ pub trait QuotaLedger: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`](xfs_buffer::PosixError::NoSpace); the error that stopped the log.
+    /// [`PosixError::NoSpace`]; the error that stopped the log.
     fn ensure(&self, journal: &Arc<Journal>, kind: QuotaKind, id: u32) -> Result<()>;
 
     /// Records in the superblock that counts are wrong, if damage has been met that made them so.
@@ -70,8 +70,8 @@ pub trait QuotaLedger: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`PosixError::QuotaExceeded`](xfs_buffer::PosixError::QuotaExceeded) for a user or group,
-    /// and [`PosixError::NoSpace`](xfs_buffer::PosixError::NoSpace) for a project.
+    /// [`PosixError::QuotaExceeded`] for a user or group,
+    /// and [`PosixError::NoSpace`] for a project.
     fn check(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> Result<()>;
 
     /// Returns how many blocks an owner may get ahead of its need, of `wanted` blocks: fewer near a
@@ -234,8 +234,8 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// [`PosixError::QuotaExceeded`](xfs_buffer::PosixError::QuotaExceeded) or, for a project,
-    /// [`PosixError::NoSpace`](xfs_buffer::PosixError::NoSpace).
+    /// [`PosixError::QuotaExceeded`] or, for a project,
+    /// [`PosixError::NoSpace`].
     #[doc(alias = "xfs_trans_reserve_quota")]
     pub fn reserve_quota(&mut self, owners: QuotaOwners, wanted: QuotaAmount) -> Result<()> {
         if self.counts_quota() {
