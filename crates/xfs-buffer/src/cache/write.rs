@@ -89,7 +89,7 @@ impl BufferCache {
     /// Readers continue meanwhile, because `write` stores the LSN and the checksum in a copy, and
     /// writes the copy. A cache that [keeps seals](Self::keep_seals) waits for readers and stores
     /// both in the buffer first. Inodes of a cluster get LSN and checksum from the transaction that
-    /// changes them; `lsn` is then that of the newest inode.
+    /// changes them; `lsn` is then that of the newest inode, and the cluster is written as it is.
     ///
     /// # Errors
     ///
@@ -102,15 +102,26 @@ impl BufferCache {
     /// Panics if the latch is not held.
     pub fn write(&self, buffer: &Buffer, lsn: Lsn) -> Result<()> {
         assert!(buffer.is_latched(), "a buffer written without its latch");
-        let mut bytes = buffer.bytes().to_vec();
         let kind = buffer.kind();
-        kind.seal(&mut bytes, lsn);
         self.set_log_head(lsn);
+        if kind == BlockKind::InodeCluster {
+            // Nothing is stored in these bytes, and only the holder of the latch changes them.
+            let bytes = buffer.bytes();
+            kind.verify(&bytes, buffer.at(), &self.verify_context())?;
+            return self.write_extents(buffer, &bytes);
+        }
+        let mut bytes = buffer.bytes().to_vec();
+        kind.seal(&mut bytes, lsn);
         kind.verify(&bytes, buffer.at(), &self.verify_context())?;
-        if self.keeps_seals && kind != BlockKind::InodeCluster {
+        if self.keeps_seals {
             buffer.bytes_mut().copy_from_slice(&bytes);
         }
-        let mut left = bytes.as_slice();
+        self.write_extents(buffer, &bytes)
+    }
+
+    /// Writes `bytes` to the extents of a buffer on the device.
+    fn write_extents(&self, buffer: &Buffer, bytes: &[u8]) -> Result<()> {
+        let mut left = bytes;
         for extent in buffer.extents() {
             let failed = |source| io_error("write", extent, source);
             let end = || failed(io::Error::from(io::ErrorKind::UnexpectedEof));
