@@ -202,9 +202,8 @@ impl Shared {
     /// If the inode has no name, the latch is unlocked.
     fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
         let live = match image {
-            Some(image) => LiveInode::of_image(Arc::clone(&record), image, geometry),
-            None if record.is_live() => LiveInode::of_record(Arc::clone(&record), geometry),
-            None => Err(PosixError::NotFound.into()),
+            None if !record.is_live() => Err(PosixError::NotFound.into()),
+            image => live_inode(&record, image, geometry),
         };
         match live {
             Ok(live) if live.inode().core().nlink > 0 => self.0.push(live),
@@ -230,16 +229,30 @@ fn load<R>(
 ) -> Result<Option<R>> {
     // The latch stays shared until the inode is inserted. A transaction that makes or frees an
     // inode of this number comes before or after, and never meets a second copy.
-    let record = cluster.inode(journal, number)?;
-    let _latch = record.latch().shared();
-    if !record.is_live() || chunks_freed(journal, number) != freed {
-        return Ok(None);
+    cluster.share_inode(journal, number, |record, image| {
+        if !record.is_live() || chunks_freed(journal, number) != freed {
+            return Ok(None);
+        }
+        let live = live_inode(record, image, journal.geometry())?;
+        // An inode without a name is cached already, or waits on its unlinked list for the next
+        // recovery.
+        if live.inode().core().nlink == 0 {
+            return Err(PosixError::NotFound.into());
+        }
+        Ok(Some(put(live)))
+    })?
+}
+
+/// Returns the in-core inode of a record, whose latch is held in shared mode. `image` is the image
+/// of an inode that was not in memory.
+fn live_inode(
+    record: &Arc<InodeRecord>,
+    image: Option<InodeImage>,
+    geometry: &Geometry,
+) -> Result<Arc<LiveInode>> {
+    let record = Arc::clone(record);
+    match image {
+        Some(image) => LiveInode::of_image(record, image, geometry),
+        None => LiveInode::of_record(record, geometry),
     }
-    let live = LiveInode::of_record(Arc::clone(&record), journal.geometry())?;
-    // An inode without a name is cached already, or waits on its unlinked list for the next
-    // recovery.
-    if live.inode().core().nlink == 0 {
-        return Err(PosixError::NotFound.into());
-    }
-    Ok(Some(put(live)))
 }

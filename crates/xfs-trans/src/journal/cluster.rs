@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::geometry::InodeLocation;
-use xfs_format::{BlockKind, InodeNumber};
+use xfs_format::{BlockKind, Corruption, InodeNumber, VerifyContext};
 use xfs_sync::{Ordering, fence};
 
 use super::Journal;
@@ -62,22 +62,63 @@ impl InodeCluster {
     /// Returns the errors of [`Journal::inode`], and [`PosixError::NotFound`] for an inode that is
     /// not in this cluster.
     pub fn inode(&self, journal: &Journal, number: InodeNumber) -> Result<Arc<InodeRecord>> {
+        let record = self.find_or_add(journal, number, |place, verify| {
+            InodeRecord::read(number, place, &self.buffer, &self.item, verify)
+        })?;
+        self.check_in_use()?;
+        Ok(record)
+    }
+
+    /// Calls `show` with the record of an inode of this cluster, as [`inode`](Self::inode) does,
+    /// while the latch of the inode is held in shared mode. An inode that was not in memory is
+    /// passed with its image, which its record does not keep.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`inode`](Self::inode).
+    pub fn share_inode<R>(
+        &self,
+        journal: &Journal,
+        number: InodeNumber,
+        show: impl FnOnce(&Arc<InodeRecord>, Option<InodeImage>) -> R,
+    ) -> Result<R> {
+        let mut image = None;
+        let record = self.find_or_add(journal, number, |place, verify| {
+            let read = InodeRecord::read_shared(number, place, &self.buffer, &self.item, verify)?;
+            image = Some(read.1);
+            Ok(read.0)
+        })?;
+        if image.is_none() {
+            record.latch().lock_shared();
+        }
+        let shown = self.check_in_use().map(|()| show(&record, image));
+        record.latch().unlock_shared();
+        shown
+    }
+
+    /// Returns the record of an inode of this cluster: the one in memory, or else the one that
+    /// `read` makes from the location of the inode.
+    fn find_or_add(
+        &self,
+        journal: &Journal,
+        number: InodeNumber,
+        read: impl FnOnce(InodeLocation, &VerifyContext<'_>) -> Result<Arc<InodeRecord>, Corruption>,
+    ) -> Result<Arc<InodeRecord>> {
         let (index, place) = self.place(journal, number).ok_or(PosixError::NotFound)?;
         let make = || {
             // The thread that last wrote the inode in place raised the log head known to the cache
             // before it released the record.
             fence(Ordering::Acquire);
-            let verify = journal.cache.verify_context();
-            InodeRecord::read(number, place, &self.buffer, &self.item, &verify)
+            read(place, &journal.cache.verify_context())
         };
-        let record = self.item.records().find_or_add(index, make)?;
-        // Checked after the record was found or added. A cluster is marked as freed before its
-        // records are. So this check catches a record that was created too late to be marked; the
-        // bytes that it was read from are those of the old inodes.
-        if self.item.is_stale() {
-            return Err(PosixError::NotFound.into());
-        }
-        Ok(record)
+        Ok(self.item.records().find_or_add(index, make)?)
+    }
+
+    /// Checks that the cluster is not freed. The caller has found or added a record before. A
+    /// cluster is marked as freed before its records are. So this check catches a record that was
+    /// created too late to be marked; the bytes that it was read from are those of the old inodes.
+    fn check_in_use(&self) -> Result<()> {
+        if self.item.is_stale() { Err(PosixError::NotFound.into()) } else { Ok(()) }
     }
 
     /// Returns the number of inodes from inode `number` to the end of the cluster; 0 if that inode
@@ -114,7 +155,7 @@ impl InodeCluster {
             .map(|bit| first_index + bit);
         let make = |index| {
             let (_, place) = self.place(journal, number_of(index))?;
-            // As in `inode`.
+            // As in `find_or_add`.
             fence(Ordering::Acquire);
             let verify = journal.cache.verify_context();
             InodeRecord::read_shared(number_of(index), place, &self.buffer, &self.item, &verify)
@@ -122,6 +163,6 @@ impl InodeCluster {
         };
         self.item.records().share_each(indexes, make, show);
         // Checked afterwards, as in `inode`.
-        !self.item.is_stale()
+        self.check_in_use().is_ok()
     }
 }
