@@ -272,12 +272,21 @@ impl Geometry {
     #[doc(alias = "XFS_INO_TO_AGINO")]
     #[must_use]
     pub fn split_inode(&self, inode: InodeNumber) -> Option<(AgNumber, AgInode)> {
-        let bits = self.ag_inode_log();
-        let group = AgNumber(u32::try_from(inode.0 >> bits).ok()?);
-        let in_group = AgInode((inode.0 & ((1_u64 << bits) - 1)) as u32);
+        let (group, in_group) = self.split_inode_number(inode)?;
         let block = self.ag_inode_block(in_group);
         let exists = block.0 >= self.header_blocks() && self.contains_ag_block(group, block);
         exists.then_some((group, in_group))
+    }
+
+    /// Splits a number as [`split_inode`](Self::split_inode) does, whether an inode can have this
+    /// number or not: a range of numbers may begin with numbers that stand for the headers of a
+    /// group. Returns `None` if the group does not exist.
+    #[must_use]
+    pub fn split_inode_number(&self, number: InodeNumber) -> Option<(AgNumber, AgInode)> {
+        let bits = self.ag_inode_log();
+        let group = AgNumber(u32::try_from(number.0 >> bits).ok()?);
+        let in_group = AgInode((number.0 & ((1_u64 << bits) - 1)) as u32);
+        (group.0 < self.ag_count).then_some((group, in_group))
     }
 
     /// Returns the number in the volume of inode `inode` of a group.

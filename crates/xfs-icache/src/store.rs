@@ -37,7 +37,8 @@ pub trait Store: Send + Sync {
     fn groups(&self) -> usize;
 
     /// Returns the group of an inode, and its number within the group. `None`: no inode can have
-    /// this number.
+    /// this number. A range of numbers may begin with numbers that no inode can have; the result is
+    /// `None` for such a number only if its group does not exist.
     fn place(&self, number: InodeNumber) -> Option<(u32, u32)>;
 
     /// The place at which an inode was read. The store keeps it, so that it can read neighbours of
@@ -93,7 +94,8 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
     }
 
     fn place(&self, number: InodeNumber) -> Option<(u32, u32)> {
-        self.journal.geometry().split_inode(number).map(|(group, inode)| (group.0, inode.0))
+        let place = self.journal.geometry().split_inode_number(number);
+        place.map(|(group, inode)| (group.0, inode.0))
     }
 
     type Near = Option<Near>;
@@ -109,20 +111,22 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
         if journal.ledger().is_some_and(|ledger| ledger.is_exempt(number)) {
             return Err(PosixError::NotFound.into());
         }
+        let (group, _) = journal.geometry().split_inode(number).ok_or(PosixError::NotFound)?;
         let known = near.take_if(|near| near.cluster.holds(journal, number));
         let was_near = known.is_some();
-        let freed = known.as_ref().map_or_else(|| chunks_freed(journal, number), |near| near.freed);
+        let freed = known.as_ref().map_or_else(|| chunks_freed(journal, group), |near| near.freed);
         if freed > 0 && latched_inode_state(journal, number)? != InodeState::Allocated {
             return Err(PosixError::NotFound.into());
         }
         let read = || journal.inode_cluster(number).map(|cluster| Near { cluster, freed });
         let loaded = known.map_or_else(read, Ok).and_then(|known| {
             let known = near.insert(known);
-            load(journal, &known.cluster, number, freed, put)
+            let still = || chunks_freed(journal, group) == freed;
+            load(journal, &known.cluster, number, still, put)
         });
         match loaded {
             // The inode that was read may have been freed meanwhile.
-            Err(_) if was_near || chunks_freed(journal, number) != freed => Ok(None),
+            Err(_) if was_near || chunks_freed(journal, group) != freed => Ok(None),
             loaded => loaded,
         }
     }
@@ -134,6 +138,7 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
     ) -> Option<R> {
         // Before any latch: a thread that holds one must not wait for the device.
         let journal = &*self.journal;
+        let (group, _) = journal.geometry().split_inode_number(wanted.first)?;
         let wanted = without_quota_inodes(journal, wanted);
         let clusters = clusters(journal, wanted);
         let mut shared = Shared(Vec::with_capacity(wanted.inodes.count_ones() as usize));
@@ -145,7 +150,7 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
                 return None;
             }
         }
-        (chunks_freed(journal, wanted.first) == wanted.freed).then(|| put(&shared.0))
+        (chunks_freed(journal, group) == wanted.freed).then(|| put(&shared.0))
     }
 
     fn inactivate(&self, inode: &Arc<LiveInode>) -> Result<()> {
@@ -218,19 +223,19 @@ impl Drop for Shared {
     }
 }
 
-/// Reads an inode of a cluster. `freed` is an earlier count of the freed chunks of the inode's
-/// group. `None`: the count is higher now, so the inode may have been freed.
+/// Reads an inode of a cluster. `still` says whether no chunk of the inode's group was freed since
+/// the caller looked the inode up. `None`: one was, so the inode may have been freed.
 fn load<R>(
     journal: &Journal,
     cluster: &InodeCluster,
     number: InodeNumber,
-    freed: u64,
+    still: impl FnOnce() -> bool,
     put: impl FnOnce(Arc<LiveInode>) -> R,
 ) -> Result<Option<R>> {
     // The latch stays shared until the inode is inserted. A transaction that makes or frees an
     // inode of this number comes before or after, and never meets a second copy.
     cluster.share_inode(journal, number, |record, image| {
-        if !record.is_live() || chunks_freed(journal, number) != freed {
+        if !record.is_live() || !still() {
             return Ok(None);
         }
         let live = live_inode(record, image, journal.geometry())?;

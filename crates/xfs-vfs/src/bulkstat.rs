@@ -193,11 +193,10 @@ struct GroupBulkstat<'a> {
 impl GroupBulkstat<'_> {
     fn run(&self, mut from: AgInode, f: &mut ShowInode<'_>) -> Result<ControlFlow<()>> {
         let journal = &self.mount.journal;
-        let any = journal.geometry().join_inode(self.group, AgInode(0));
         let mut chunks = Vec::with_capacity(BATCH_CHUNKS);
         let mut found = ChunkInodes::default();
         loop {
-            let freed = chunks_freed(journal, any);
+            let freed = chunks_freed(journal, self.group);
             chunks.clear();
             latched_inode_chunks(journal, self.group, from, BATCH_CHUNKS, &mut chunks)?;
             if chunks.is_empty() {
@@ -206,7 +205,7 @@ impl GroupBulkstat<'_> {
             for chunk in &chunks {
                 found.inodes.clear();
                 let looked = self.read_chunk(chunk, from, freed, &mut found);
-                if chunks_freed(journal, any) != freed {
+                if chunks_freed(journal, self.group) != freed {
                     // I2: again from here.
                     break;
                 }
@@ -301,7 +300,7 @@ impl GroupBulkstat<'_> {
     fn look_together(&self, numbers: &[InodeNumber], found: &mut ChunkInodes) -> Result<bool> {
         let journal = &self.mount.journal;
         let Some(first) = numbers.first().map(|number| word_of(*number)) else { return Ok(true) };
-        let freed = chunks_freed(journal, first);
+        let freed = chunks_freed(journal, self.group);
         let mut wanted =
             numbers.iter().fold(0, |bits, number| bits | 1_u64 << (number.0 - first.0));
         // I2: a chunk of the group was freed meanwhile.
@@ -319,13 +318,15 @@ impl GroupBulkstat<'_> {
             let skipped = rest.trailing_zeros();
             self.past(InodeNumber(first.0 + u64::from(skipped)), rest >> skipped, found)?;
         }
-        Ok(chunks_freed(journal, first) == freed)
+        Ok(chunks_freed(journal, self.group) == freed)
     }
 
     /// Returns which of the 64 inodes from `first` on are in use according to the inode btree.
     /// `first` is a multiple of 64.
     fn allocated(&self, first: InodeNumber) -> Result<u64> {
-        let Some((_, from)) = self.mount.geometry().split_inode(first) else { return Ok(0) };
+        let Some((_, from)) = self.mount.geometry().split_inode_number(first) else {
+            return Ok(0);
+        };
         let mut chunks = Vec::with_capacity(CHUNKS_OF_64_NUMBERS);
         let journal = &self.mount.journal;
         latched_inode_chunks(journal, self.group, from, CHUNKS_OF_64_NUMBERS, &mut chunks)?;

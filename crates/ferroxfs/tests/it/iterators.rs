@@ -74,7 +74,8 @@ fn churn(volume: &Volume, prng: &mut Prng) {
 fn bulkstat(volume: &Volume, path: BulkPath, kept: &BTreeSet<InodeNumber>) {
     let mut seen = BTreeSet::new();
     let done = volume.bulkstat(InodeNumber(0), path, |number, metadata| {
-        assert_eq!(metadata.unwrap().number, number);
+        let metadata = metadata.unwrap_or_else(|error| panic!("{path:?} {number:?}: {error}"));
+        assert_eq!(metadata.number, number);
         assert!(seen.insert(number), "{number:?} is shown again");
         ControlFlow::Continue(())
     });

@@ -21,13 +21,11 @@ use xfs_trans::Journal;
 use super::state::InodeGroups;
 use crate::inode_chunks::{InodeState, state_in};
 
-/// Returns the number of chunks of this inode's group that have been freed since the volume was
-/// opened.
+/// Returns the number of inode chunks of a group that have been freed since the volume was opened.
+/// A group by which the volume has just grown has no state yet, and no chunk: the number is 0.
 #[must_use]
-pub fn chunks_freed(journal: &Journal, inode: InodeNumber) -> u64 {
-    let group = journal.geometry().split_inode(inode).map(|(group, _)| group);
-    let state = group.and_then(|group| InodeGroups::of(journal).group(group));
-    state.map_or(0, |state| state.chunks_freed())
+pub fn chunks_freed(journal: &Journal, group: AgNumber) -> u64 {
+    InodeGroups::of(journal).group(group).map_or(0, |state| state.chunks_freed())
 }
 
 /// Returns the state of an inode number, read from the inode btree while other threads change the
