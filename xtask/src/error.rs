@@ -68,6 +68,12 @@ pub(crate) enum Error {
     /// printed.
     #[error("package: {0} finding(s)")]
     Unpublishable(usize),
+    /// The disk has too little space for a first run of the tests.
+    #[error("a first run takes {needed_gib} GiB of disk space, and {free_gib} GiB are free")]
+    DiskFull { needed_gib: u64, free_gib: u64 },
+    /// df(1) printed something unexpected.
+    #[error("df printed no free space")]
+    FreeSpace,
     /// A part that ran beside the tests ended without a report.
     #[error("the part ended without a report")]
     NoReport,

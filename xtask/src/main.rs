@@ -9,6 +9,7 @@ mod command;
 mod conformance;
 mod demo;
 mod dependencies;
+mod disk;
 mod dist;
 mod draw;
 mod error;

@@ -13,6 +13,7 @@ use clap::Args;
 use crate::command;
 use crate::demo;
 use crate::dependencies;
+use crate::disk;
 use crate::dist;
 use crate::error::Error;
 use crate::minimum_rust::MinimumRust;
@@ -85,6 +86,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
     if let Some(part) = options.part {
         run_part(root, &mut report, part, cases);
     } else {
+        disk::check_first_run(root)?;
         packages::install(&mut report);
         parts::run_beside(root, &mut report, &parts::BESIDE_TESTS, |report| {
             run_part(root, report, Part::Tests, cases);
