@@ -61,10 +61,13 @@ fn count_inodes(engine: &QuotaEngine, journal: &Journal, kinds: &[QuotaKind]) ->
         for chunk in xfs_alloc::inode_chunks(journal.cache(), group)? {
             let chunk = chunk?;
             let first = geometry.join_inode(group, chunk.start);
-            let mut index = 0;
-            while index < u64::BITS {
+            // Only inodes in use are read: the holes of a sparse chunk may lie past the end of the
+            // group.
+            let mut left = chunk.allocated();
+            while left != 0 {
+                let index = left.trailing_zeros();
                 let at = InodeNumber(first.0 + u64::from(index));
-                let wanted = chunk.allocated() >> index;
+                let wanted = left >> index;
                 let mut found = Ok(());
                 let count = |number, core: Result<InodeCore>| match core {
                     Ok(core) if engine.is_exempt(number) || is_metadata(&core) => {}
@@ -73,7 +76,9 @@ fn count_inodes(engine: &QuotaEngine, journal: &Journal, kinds: &[QuotaKind]) ->
                 };
                 let passed = journal.peek_cluster(at, wanted, &mut scratch, count)?;
                 found?;
-                index += passed.max(1);
+                assert!(passed > 0, "a cluster holds the inode by which it was found");
+                // No bit is left if the cluster is the last one of the chunk.
+                left &= u64::MAX.checked_shl(index + passed).unwrap_or(0);
             }
         }
     }

@@ -290,7 +290,7 @@ fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn 
             }
             IntentPayload::Attr(attribute) => {
                 let live = Arc::new(LiveInode::load(journal, attribute.inode)?);
-                works.extend(xfs_dir::resume_attribute(&live, attribute));
+                works.push(xfs_dir::resume_attribute(&live, attribute)?);
             }
             _ => works.extend(xfs_alloc::resume(journal.geometry(), payload)?),
         }

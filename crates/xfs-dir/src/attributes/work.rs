@@ -23,12 +23,12 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::Result;
+use xfs_buffer::{PosixError, Result};
 use xfs_format::attr::leaf::is_local;
-use xfs_format::attr::{AttrEntry, AttrValue, Namespace, RemoteBlock};
+use xfs_format::attr::{AttrEntry, AttrFlags, AttrValue, Namespace, RemoteBlock};
 use xfs_format::inode::{ForkKind, InodeCore};
-use xfs_format::log_item::AttrOperation;
-use xfs_format::{FileBlock, Geometry};
+use xfs_format::log_item::{AttrOperation, LogItemCheck};
+use xfs_format::{Corruption, FileBlock, Geometry, Structure, StructureAddress};
 use xfs_inode::{BlockRange, LiveInode};
 use xfs_trans::{AttrPayload, Deferred, Finish, IntentPayload, Transaction};
 
@@ -325,22 +325,30 @@ impl Deferred for AttributeWork {
     }
 }
 
-/// Returns the work of an attribute intent that a crash has left open. `file` must be the inode
-/// that the intent names.
+/// Returns the work of an attribute intent that a crash has left open. `file` is the inode that the
+/// intent names.
 ///
-/// Returns `None` if the intent is not about this file: it names another inode, or an earlier file
-/// with this inode number.
-#[must_use]
-pub fn resume_attribute(file: &Arc<LiveInode>, promise: &AttrPayload) -> Option<Box<dyn Deferred>> {
+/// # Errors
+///
+/// Returns [`PosixError::Stale`] if the intent is about an earlier file with this inode number, and
+/// a corruption if the intent names no namespace, or more than one.
+///
+/// # Panics
+///
+/// Panics if `file` is not the inode that the intent names.
+pub fn resume_attribute(file: &Arc<LiveInode>, promise: &AttrPayload) -> Result<Box<dyn Deferred>> {
     let AttrPayload { operation, filter, name, new_name, value, new_value, .. } = promise;
     let generation = file.inode().core().generation;
     let is_same = !operation.is_parent() || generation == promise.generation;
-    if file.number() != promise.inode || !is_same {
-        return None;
+    assert!(file.number() == promise.inode, "the file was loaded by the number in the intent");
+    if !is_same {
+        return Err(PosixError::Stale.into());
     }
-    let flags = u8::try_from(*filter).ok()?;
-    let flags = xfs_format::attr::AttrFlags::from_bits(flags)?;
-    let namespace = Namespace::from_flags(flags)?;
+    let flags = u8::try_from(*filter).ok().and_then(AttrFlags::from_bits);
+    let namespace = flags.and_then(Namespace::from_flags).ok_or_else(|| {
+        let check = LogItemCheck::AttrFilter { filter: *filter };
+        Corruption::new(Structure::LogRecord, StructureAddress::Inode(promise.inode), check)
+    })?;
     let attribute = |name: &[u8], value: &[u8]| {
         Some(OwnedAttribute { namespace, name: name.into(), value: value.into() })
     };
@@ -355,5 +363,5 @@ pub fn resume_attribute(file: &Arc<LiveInode>, promise: &AttrPayload) -> Option<
         }
         AttrOperation::Remove | AttrOperation::ParentRemove => (attribute(name, value), None),
     };
-    Some(AttributeWork::new(file, old, new))
+    Ok(AttributeWork::new(file, old, new))
 }

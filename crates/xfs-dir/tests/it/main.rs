@@ -144,11 +144,11 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
             let work = match promise {
                 IntentPayload::Attr(attribute) => {
                     let file = Arc::new(LiveInode::load(journal, attribute.inode).unwrap());
-                    resume_attribute(&file, attribute)
+                    resume_attribute(&file, attribute).map(Some)
                 }
-                promise => xfs_alloc::resume(journal.geometry(), promise).unwrap(),
+                promise => xfs_alloc::resume(journal.geometry(), promise),
             };
-            works.push(work.expect("a promise of this volume"));
+            works.push(work.unwrap().expect("a promise of this volume"));
         }
         let blocks = parent_blocks(journal.geometry(), 255);
         let kind = TransactionKind::SetAttr;

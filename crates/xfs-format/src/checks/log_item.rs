@@ -36,6 +36,8 @@ pub enum LogItemCheck {
     AttrFilter { filter: u32 },
     #[error("unknown action {flags:#x} on an extent")]
     Action { flags: u32 },
+    #[error("unknown flags {flags:#x} of an exchange of extents")]
+    ExchangeFlags { flags: u64 },
     #[error("name of {name} bytes and value of {value} in an attribute operation")]
     AttrLengths { name: u32, value: u32 },
     #[error("{field} is {value:#x}, which does not exist on the volume")]

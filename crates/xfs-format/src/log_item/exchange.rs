@@ -30,6 +30,14 @@ bitflags::bitflags! {
     }
 }
 
+impl ExchangeFlags {
+    /// Returns whether all bits have a name.
+    #[must_use]
+    pub fn are_known(self) -> bool {
+        self.iter_names().fold(0, |named, (_, flag)| named | flag.bits()) == self.bits()
+    }
+}
+
 /// An intent to exchange extents of two files.
 #[doc(alias = "xfs_xmi_log_format")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -369,3 +369,10 @@ fn core_of_a_version_4_inode_becomes_its_disk_form_without_the_flush_count() {
     assert_eq!(&disk[44..48], &7_u32.to_be_bytes());
     assert_eq!(&disk[92..96], &0xdead_beef_u32.to_be_bytes());
 }
+
+#[test]
+fn flag_of_an_exchange_without_a_name_is_noticed() {
+    assert!(ExchangeFlags::from_bits_retain(0x1f).are_known());
+    assert!(ExchangeFlags::empty().are_known());
+    assert!(!ExchangeFlags::from_bits_retain(0x21).are_known());
+}

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use xfs_buffer::{PosixError, Result};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkKind, InodeFlags2};
-use xfs_format::log_item::{ExchangeFlags, ExchangeIntent};
+use xfs_format::log_item::{ExchangeFlags, ExchangeIntent, LogItemCheck};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{FileBlock, Geometry, IncompatFeatures};
+use xfs_format::{Corruption, FileBlock, Geometry, IncompatFeatures, Structure, StructureAddress};
 use xfs_trans::{Deferred, Finish, IntentPayload, Journal, QuotaAmount, QuotaOwners, Transaction};
 
 use super::LiveInode;
@@ -286,13 +286,18 @@ impl Deferred for ExchangeWork {
 ///
 /// # Errors
 ///
-/// [`PosixError::Stale`] if an inode number belongs to another file by now, or the errors of
-/// loading the inodes.
+/// [`PosixError::Stale`] if an inode number belongs to another file by now; a corruption if a flag
+/// of the intent is unknown; the errors of loading the inodes.
 pub(super) fn resume_exchange(
     journal: &Arc<Journal>,
     intent: &ExchangeIntent,
 ) -> Result<Box<dyn Deferred>> {
     let [left, right] = intent.inodes;
+    if !intent.flags.are_known() {
+        let check = LogItemCheck::ExchangeFlags { flags: intent.flags.bits() };
+        let place = StructureAddress::Inode(left);
+        return Err(Corruption::new(Structure::LogRecord, place, check).into());
+    }
     let left_file = Arc::new(LiveInode::load(journal, left)?);
     let right_file = if left == right {
         Arc::clone(&left_file)

@@ -11,13 +11,14 @@
 use std::sync::Arc;
 
 use xfs_buffer::Result;
-use xfs_format::extent::Extent;
+use xfs_format::extent::{Extent, ExtentCheck, ExtentRules};
 use xfs_format::inode::ForkKind;
 use xfs_format::log_item::MapExtent;
-use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress, extent::ExtentCheck};
+use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress};
 use xfs_trans::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
 use super::LiveInode;
+use crate::{BlockRange, Mapping};
 
 /// The kind of an intent that maps an extent, in the low byte of the intent's flags.
 const MAP: u32 = 1;
@@ -29,6 +30,10 @@ const KIND_MASK: u32 = 0xff;
 const ATTR_FORK: u32 = 1 << 31;
 /// The flag of an intent whose extent is unwritten.
 const UNWRITTEN: u32 = 1 << 30;
+/// The flag of an intent whose blocks are in the realtime section, as newer kernels set it.
+const REALTIME: u32 = 1 << 29;
+/// All flags of an intent, and the bits of its kind.
+const KNOWN: u32 = KIND_MASK | ATTR_FORK | UNWRITTEN | REALTIME;
 
 /// The file whose extent map changes.
 enum MappedFile {
@@ -101,9 +106,13 @@ impl Deferred for MapWork {
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
         let Self { file, fork, extent, is_map } = *self;
+        let is_logged = matches!(file, MappedFile::Number(_));
         let live = file.load(tx.journal())?;
         tx.join(live.log_item());
         live.load_map(tx.cache(), fork)?;
+        if is_logged {
+            check_logged(&live, tx, fork, &extent, is_map)?;
+        }
         if is_map {
             live.put_extent(tx, fork, &extent)?;
         } else {
@@ -113,24 +122,47 @@ impl Deferred for MapWork {
     }
 }
 
+/// Checks a change that comes from the log. The extent must obey the rules of the fork. Its range
+/// of the file must be a hole if the extent is to be mapped, and this very extent, or a part of a
+/// longer one, if it is to be unmapped.
+fn check_logged(
+    live: &LiveInode,
+    tx: &Transaction<'_>,
+    fork: ForkKind,
+    extent: &Extent,
+    is_map: bool,
+) -> Result<()> {
+    let inode = live.inode();
+    extent
+        .verify(&ExtentRules::of(inode.core(), fork, tx.geometry()))
+        .map_err(|check| corrupt(live.number(), check))?;
+    let agrees = match inode.find(tx.cache(), fork, extent.file_block)? {
+        Mapping::Hole { end, .. } => is_map && extent.end() <= end,
+        Mapping::Extent(held) => !is_map && BlockRange::of(extent).cut(&held) == Some(*extent),
+    };
+    let check = ExtentCheck::NotMapped { file_block: extent.file_block };
+    if agrees { Ok(()) } else { Err(corrupt(live.number(), check).into()) }
+}
+
+fn corrupt(inode: InodeNumber, check: ExtentCheck) -> Corruption {
+    Corruption::new(Structure::Extent, StructureAddress::Inode(inode), check)
+}
+
 /// Returns the work of an open mapping intent (BUI) in the log.
 ///
 /// # Errors
 ///
-/// Returns an error if the kind of the intent is unknown.
+/// Returns an error if the kind or a flag of the intent is unknown, or if the extent has a number
+/// that no extent can have.
 pub(super) fn resume_map(intent: &MapExtent) -> Result<Box<dyn Deferred>> {
     let MapExtent { inode, start, offset: file_block, length_blocks, flags } = *intent;
     let extent = Extent { file_block, start, length_blocks, unwritten: flags & UNWRITTEN != 0 };
     let fork = if flags & ATTR_FORK != 0 { ForkKind::Attr } else { ForkKind::Data };
+    let is_known = flags & !KNOWN == 0 && extent.encode().is_some();
     let is_map = match flags & KIND_MASK {
-        MAP => true,
-        UNMAP => false,
-        _ => {
-            let check = ExtentCheck::NotMapped { file_block };
-            return Err(
-                Corruption::new(Structure::Extent, StructureAddress::Inode(inode), check).into()
-            );
-        }
+        MAP if is_known => true,
+        UNMAP if is_known => false,
+        _ => return Err(corrupt(inode, ExtentCheck::NotMapped { file_block }).into()),
     };
     Ok(Box::new(MapWork { file: MappedFile::Number(inode), fork, extent, is_map }))
 }

@@ -1,16 +1,17 @@
 //! Copies of shared blocks on a volume whose free space is scarce or fragmented, bytes past the end
-//! of a file, and exchanges that recovery resumes.
+//! of a file, and intents in the log that are not about the file as it is.
 
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError};
-use xfs_format::FileBlock;
 use xfs_format::inode::ForkKind;
-use xfs_format::log_item::{ExchangeFlags, ExchangeIntent};
+use xfs_format::log_item::{ExchangeFlags, ExchangeIntent, MapExtent};
 use xfs_format::reservation::TransactionKind;
+use xfs_format::{FileBlock, FsBlock};
 use xfs_trans::{IntentPayload, testing};
 
 use super::volume::{Volume, now};
+use crate::Mapping;
 use crate::live::with_transaction::with_transaction;
 use crate::live::{KeepSize, LiveInode, SharedRange, resume};
 
@@ -146,4 +147,47 @@ fn exchange_of_another_generation_is_not_resumed() {
     for wrong in [[left, right[1]], [right[0], other], [left, other]] {
         assert!(matches!(resumed(wrong), Err(Error::Posix(PosixError::Stale))));
     }
+}
+
+/// A mapping intent in a damaged log may name any extent. Checks that only an intent that the file
+/// agrees with is finished.
+#[test]
+fn map_intent_that_contradicts_the_file_is_refused() {
+    let volume = Volume::new("");
+    let (live, journal) = (volume.file(), &volume.journal);
+    live.write_at(journal, 0, &[7; 8 * 4096], now()).unwrap();
+    journal.force_all().unwrap();
+    let found = live.inode().find(journal.cache(), ForkKind::Data, FileBlock(0)).unwrap();
+    let Mapping::Extent(held) = found else { panic!("{found:?}") };
+    let (map, unmap) = (1, 2);
+    let right = MapExtent {
+        inode: live.number(),
+        start: held.start,
+        offset: held.file_block,
+        length_blocks: held.length_blocks,
+        flags: unmap,
+    };
+    let finish = |intent: MapExtent| {
+        let work = resume(journal, &IntentPayload::Map(intent))?.expect("the intent is of a file");
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| work.finish(tx).map(drop))
+    };
+    let (far, hole) = (FsBlock(1 << 60), FileBlock(100));
+    for wrong in [
+        MapExtent { length_blocks: 0, ..right },
+        MapExtent { length_blocks: held.length_blocks + 1, ..right },
+        MapExtent { start: FsBlock(held.start.0 + 1), ..right },
+        MapExtent { offset: hole, ..right },
+        MapExtent { offset: FileBlock(u64::MAX), ..right },
+        MapExtent { flags: map, ..right },
+        MapExtent { flags: map, offset: hole, start: far, ..right },
+        MapExtent { flags: map, offset: hole, start: FsBlock(1 << 40), ..right },
+        MapExtent { flags: unmap | 1 << 8, ..right },
+        MapExtent { flags: 3, ..right },
+    ] {
+        let refused = finish(wrong);
+        assert!(matches!(&refused, Err(Error::Corrupt(_))), "{wrong:?}: {refused:?}");
+    }
+    finish(right).unwrap();
+    finish(MapExtent { flags: map, ..right }).unwrap();
+    volume.unmount();
 }
