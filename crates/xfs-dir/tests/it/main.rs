@@ -15,11 +15,12 @@ use xfs_dir::{
     Namespace, NewAttribute, ParentPath, SetMode, attribute_blocks, parent_blocks,
     resume_attribute, set_attribute,
 };
+use xfs_format::log_item::AttrOperation;
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::LiveInode;
 use xfs_testkit::CowDevice;
 use xfs_trans::testing::{JournalParts, crashed, make_sized, parts, recovered_parts, superblock};
-use xfs_trans::{IntentPayload, Journal, OpenIntent};
+use xfs_trans::{AttrPayload, IntentPayload, Journal, OpenIntent};
 
 use names::Names;
 
@@ -157,6 +158,35 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
     for captured in captured {
         captured.finish(journal).unwrap();
     }
+}
+
+/// Checks that an attribute intent is refused if it is about an earlier file with the inode number,
+/// or if its namespace does not exist.
+#[test]
+fn attribute_intent_that_is_not_about_the_file_is_refused() {
+    let device = make_sized(VOLUME_BYTES, "-n parent=1");
+    let journal = journal(parts(&device, 0));
+    let root = superblock(&device).root_inode;
+    let file = Arc::new(LiveInode::load(&journal, root).unwrap());
+    let right = AttrPayload {
+        inode: root,
+        generation: file.inode().core().generation,
+        operation: AttrOperation::ParentSet,
+        filter: Namespace::Parent.flags().bits().into(),
+        name: b"name".to_vec(),
+        new_name: None,
+        value: vec![0; 12],
+        new_value: None,
+    };
+    assert!(resume_attribute(&file, &right).is_ok());
+    let earlier = AttrPayload { generation: right.generation.wrapping_add(1), ..right.clone() };
+    let refused = resume_attribute(&file, &earlier).err();
+    assert!(matches!(refused, Some(Error::Posix(PosixError::Stale))), "{refused:?}");
+    for filter in [0x06, 0x100] {
+        let refused = resume_attribute(&file, &AttrPayload { filter, ..right.clone() }).err();
+        assert!(matches!(refused, Some(Error::Corrupt(_))), "{filter:#x}: {refused:?}");
+    }
+    journal.unmount().unwrap();
 }
 
 /// Cuts the power between two transactions of a chain, while intents of parent pointers are open.
