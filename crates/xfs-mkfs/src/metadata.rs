@@ -58,8 +58,23 @@ pub(crate) struct GroupsDirectory {
 
 impl GroupsDirectory {
     /// Returns the directory and its files for a volume whose log lies in group `log_group`.
-    pub(crate) fn new(geometry: &Geometry, realtime: &RealtimePlan, log_group: AgNumber) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`GeometryError::RealtimeGroups`] if the files of the groups need more than one chunk of
+    /// inodes. It is returned before any name is made: the options can ask for 2^32 groups.
+    pub(crate) fn new(
+        geometry: &Geometry,
+        realtime: &RealtimePlan,
+        log_group: AgNumber,
+    ) -> Result<Self, GeometryError> {
+        let slot = if log_group.0 == 0 { 2 } else { 0 };
         let kinds = kinds(geometry);
+        let max = (CHUNK_INODES - slot - 1) / kinds.len() as u64;
+        let count = u64::from(realtime.group_count);
+        if count > max {
+            return Err(GeometryError::RealtimeGroups { count, max });
+        }
         let file = |group: u32, kind: &RealtimeFileKind| {
             let name = format!("{group}.{}", kind.suffix());
             RealtimeFile { kind: *kind, group, name }
@@ -67,9 +82,9 @@ impl GroupsDirectory {
         let groups = 0..realtime.group_count;
         let files: Vec<_> =
             groups.flat_map(|group| kinds.iter().map(move |kind| file(group, kind))).collect();
-        let slot = if log_group.0 == 0 { 2 } else { 0 };
+        let slot = slot as u32;
         let directory = Self { group: log_group, slot, files, short_form_limit: None };
-        Self { short_form_limit: directory.find_limit(geometry), ..directory }
+        Ok(Self { short_form_limit: directory.find_limit(geometry), ..directory })
     }
 
     /// Returns the index of the first file whose entry does not fit into the inode. `None` if all
@@ -158,29 +173,18 @@ pub(crate) fn classic_inodes(realtime: &RealtimePlan) -> Vec<FirstInodes> {
 }
 
 /// Returns the first inodes of a volume with a metadata directory.
-///
-/// # Errors
-///
-/// [`GeometryError::RealtimeGroups`] if the files of the groups need more than one chunk of inodes.
 pub(crate) fn metadata_inodes(
     geometry: &Geometry,
     realtime: &RealtimePlan,
     directory: &GroupsDirectory,
-) -> Result<Vec<FirstInodes>, GeometryError> {
-    let taken = u64::from(directory.slot) + 1;
-    let files = kinds(geometry).len() as u64;
-    let max = (CHUNK_INODES - taken) / files;
-    let count = u64::from(realtime.group_count);
-    if count > max {
-        return Err(GeometryError::RealtimeGroups { count, max });
-    }
+) -> Vec<FirstInodes> {
     let used = directory.slot + 1 + directory.files.len() as u32;
     let groups =
         FirstInodes { group: directory.group, used, files: directory.blocks(geometry, realtime) };
     if directory.group.0 == 0 {
-        return Ok(vec![groups]);
+        return vec![groups];
     }
-    Ok(vec![FirstInodes { group: AgNumber(0), used: 2, files: Vec::new() }, groups])
+    vec![FirstInodes { group: AgNumber(0), used: 2, files: Vec::new() }, groups]
 }
 
 /// Returns the offsets in the directory block at which entries with these names lie.

@@ -142,8 +142,9 @@ impl Plan {
         let has_metadir = geometry.incompat.contains(IncompatFeatures::METADIR);
         let groups_directory =
             has_metadir.then(|| GroupsDirectory::new(&geometry, &realtime, log_group));
+        let groups_directory = groups_directory.transpose()?;
         let inodes = match &groups_directory {
-            Some(directory) => metadata::metadata_inodes(&geometry, &realtime, directory)?,
+            Some(directory) => metadata::metadata_inodes(&geometry, &realtime, directory),
             None => metadata::classic_inodes(&realtime),
         };
         let layout = layout(&geometry, stripe, &log, inodes);

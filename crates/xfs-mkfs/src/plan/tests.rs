@@ -155,3 +155,12 @@ fn hostile_realtime_sizes_are_refused() {
         assert!(plan_with_realtime(GIB, Some(bytes), text).is_err(), "{text} at {bytes}");
     }
 }
+
+/// Asks for four billion realtime groups, whose names alone would take more than 100 GiB of memory.
+#[test]
+fn groups_beyond_one_chunk_of_inodes_are_refused_before_they_are_named() {
+    let count = u64::from(u32::MAX);
+    let text = "-m metadir=1 -r rgsize=16k";
+    let error = plan_with_realtime(GIB, Some(count << 14), text).unwrap_err();
+    assert_eq!(error, GeometryError::RealtimeGroups { count, max: 15 });
+}
