@@ -48,7 +48,11 @@ pub struct Reader {
 enum Software {
     /// A kernel with the features of this version. The kernel of a distribution counts as the
     /// version that has the same features.
-    Kernel(ReaderVersion),
+    Kernel {
+        version: ReaderVersion,
+        /// Whether the kernel is built with CONFIG_XFS_RT.
+        has_realtime: bool,
+    },
     /// GRUB of this version.
     Grub(ReaderVersion),
 }
@@ -135,7 +139,7 @@ impl Reader {
     #[must_use]
     pub fn verdict(&self, superblock: &Superblock) -> Verdict {
         let mut access = match self.software {
-            Software::Kernel(_) => Access::ReadWrite,
+            Software::Kernel { .. } => Access::ReadWrite,
             Software::Grub(_) => Access::ReadOnly,
         };
         let mut missing = Vec::new();
@@ -151,7 +155,7 @@ impl Reader {
     /// feature, or need not know it.
     fn limit(&self, feature: &Present) -> Option<Access> {
         let is_known = match self.software {
-            Software::Kernel(version) => {
+            Software::Kernel { version, .. } => {
                 let ends = feature.known().and_then(|known| known.kernel_end);
                 self.first(feature).is_some_and(|first| first <= version)
                     && ends.is_none_or(|end| version < end)
@@ -167,11 +171,15 @@ impl Reader {
         }
     }
 
-    /// Returns the first version of the reader's software that knows the feature.
+    /// Returns the first version of the reader's software that knows the feature. `None` if no
+    /// version does, or if the software is built without the feature.
     fn first(&self, feature: &Present) -> Option<ReaderVersion> {
         let known = feature.known()?;
         match self.software {
-            Software::Kernel(_) => known.kernel,
+            Software::Kernel { has_realtime: false, .. } if known.bit == FeatureBit::Realtime => {
+                None
+            }
+            Software::Kernel { .. } => known.kernel,
             Software::Grub(_) => known.grub,
         }
     }
@@ -181,7 +189,7 @@ impl Reader {
     fn wants(&self, feature: &Feature) -> bool {
         let Some(default) = feature.default else { return false };
         match self.software {
-            Software::Kernel(version) => default <= version,
+            Software::Kernel { version, .. } => default <= version,
             Software::Grub(version) => {
                 matches!(feature.bit, FeatureBit::RoCompat(_))
                     || feature.grub.is_some_and(|first| first <= version)
@@ -211,7 +219,8 @@ impl FromStr for Reader {
         if version < FIRST_KERNEL {
             return Err(ReaderError::TooOld { name: name.to_owned(), first: FIRST_KERNEL });
         }
-        Ok(Self { name: name.to_owned(), software: Software::Kernel(version) })
+        let software = Software::Kernel { version, has_realtime: true };
+        Ok(Self { name: name.to_owned(), software })
     }
 }
 
@@ -252,6 +261,7 @@ impl Options {
                 Some(option) => *option(&mut self.features) == Some(true),
                 None => match feature.bit {
                     FeatureBit::LargeBlocks => self.has_large_blocks(),
+                    FeatureBit::Realtime => self.realtime.device.is_some(),
                     FeatureBit::RealtimeBtrees => self.has_realtime_btrees(),
                     _ => false,
                 },
@@ -272,7 +282,7 @@ impl Options {
         // Older programs do not know the attribute. "none" keeps newer checkers from changing a
         // volume that is meant for older kernels.
         let is_old = |reader: &Reader| match reader.software {
-            Software::Kernel(version) => version < AUTOFSCK_KERNEL,
+            Software::Kernel { version, .. } => version < AUTOFSCK_KERNEL,
             Software::Grub(_) => false,
         };
         if readers.iter().any(is_old) {
@@ -295,8 +305,13 @@ impl Options {
 impl Reader {
     fn forbidden(&self, feature: &Present) -> ReaderError {
         let needs = match (self.first(feature), self.software) {
-            (Some(version), Software::Kernel(_)) => format!("Linux {version}"),
+            (Some(version), Software::Kernel { .. }) => format!("Linux {version}"),
             (Some(version), Software::Grub(_)) => format!("GRUB {version}"),
+            (None, Software::Kernel { has_realtime: false, .. })
+                if feature.known().is_some_and(|known| known.bit == FeatureBit::Realtime) =>
+            {
+                "a kernel that is built with CONFIG_XFS_RT".to_owned()
+            }
             (None, _) => "a newer reader".to_owned(),
         };
         ReaderError::Forbidden { reader: self.name.clone(), feature: feature.name(), needs }
@@ -357,6 +372,7 @@ fn present(superblock: &Superblock) -> Vec<Present> {
                 superblock.version_flags.contains(xfs_format::features::VersionFlags::BORG)
             }
             FeatureBit::LargeBlocks => superblock.geometry.block_size > features::PAGE_BYTES,
+            FeatureBit::Realtime => superblock.realtime_blocks != 0,
             FeatureBit::RealtimeBtrees => has_realtime_btrees(superblock),
         };
         if is_there {

@@ -14,6 +14,8 @@
 //! - Distributions: the kernel of the release. RHEL 8 counts as Linux 5.4: its documents name
 //!   reflink as a default, and bigtime and inobtcount as the features that it cannot mount. RHEL 9
 //!   counts as Linux 5.15, as its documents describe release 9.0; later releases may know more.
+//!   The published configurations of RHEL kernels lack CONFIG_XFS_RT. Such a kernel refuses a volume
+//!   with a realtime section.
 
 use xfs_format::{IncompatFeatures, RoCompatFeatures};
 
@@ -46,6 +48,8 @@ pub(super) enum FeatureBit {
     AsciiCi,
     /// Blocks larger than a memory page of most processors.
     LargeBlocks,
+    /// A realtime section.
+    Realtime,
     /// Realtime groups with a reverse map or reference counts.
     RealtimeBtrees,
 }
@@ -88,7 +92,7 @@ impl Feature {
     }
 }
 
-pub(super) static FEATURES: [Feature; 19] = [
+pub(super) static FEATURES: [Feature; 20] = [
     Feature {
         kernel_end: Some(version(6, 18)),
         ..feature("version 4", FeatureBit::Version4, Some(FIRST_VERSION_4)).grub(FIRST_GRUB)
@@ -126,6 +130,7 @@ pub(super) static FEATURES: [Feature; 19] = [
         .option(Some(version(6, 18)), |options| &mut options.parent),
     feature("blocks over 4096 bytes", FeatureBit::LargeBlocks, Some(version(6, 12)))
         .grub(FIRST_GRUB),
+    feature("realtime section", FeatureBit::Realtime, Some(FIRST_VERSION_4)).grub(FIRST_GRUB),
     incompat("metadir", IncompatFeatures::METADIR, version(6, 13))
         .grub(version(2, 14))
         .option(None, |options| &mut options.metadir),
@@ -140,7 +145,12 @@ pub(super) static FEATURES: [Feature; 19] = [
 ];
 
 const fn kernel(major: u16, minor: u16) -> Software {
-    Software::Kernel(version(major, minor))
+    Software::Kernel { version: version(major, minor), has_realtime: true }
+}
+
+/// A kernel of Red Hat Enterprise Linux.
+const fn rhel(major: u16, minor: u16) -> Software {
+    Software::Kernel { version: version(major, minor), has_realtime: false }
 }
 
 const fn grub(minor: u16) -> Software {
@@ -157,9 +167,9 @@ pub(super) const LISTED: [(&str, Software); 20] = [
     ("linux-6.6", kernel(6, 6)),
     ("linux-6.12", kernel(6, 12)),
     ("linux-6.18", kernel(6, 18)),
-    ("rhel8", kernel(5, 4)),
-    ("rhel9", kernel(5, 15)),
-    ("rhel10", kernel(6, 12)),
+    ("rhel8", rhel(5, 4)),
+    ("rhel9", rhel(5, 15)),
+    ("rhel10", rhel(6, 12)),
     ("debian-11", kernel(5, 10)),
     ("debian-12", kernel(6, 1)),
     ("debian-13", kernel(6, 12)),

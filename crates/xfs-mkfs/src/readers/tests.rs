@@ -14,8 +14,9 @@ fn reader(name: &str) -> Reader {
 }
 
 fn volume(options: &Options) -> Superblock {
+    let realtime_bytes = options.realtime.device.is_some().then_some(GIB);
     let target =
-        TargetDevice { data_bytes: GIB, sector_size: 512, log_bytes: None, realtime_bytes: None };
+        TargetDevice { data_bytes: GIB, sector_size: 512, log_bytes: None, realtime_bytes };
     let identity = Identity::reproducible(xfs_format::timestamp::Timestamp::default(), b"");
     Plan::new(options, &target, &identity).unwrap().superblock().clone()
 }
@@ -114,6 +115,30 @@ fn requested_feature_is_kept_or_refused() {
     let error = options.restrict_to(&[reader("rhel9")]).unwrap_err();
     assert!(matches!(error, ReaderError::Forbidden { .. }), "{error}");
     options.restrict_to(&[reader("rhel10"), reader("grub-2.06")]).unwrap();
+}
+
+#[test]
+fn realtime_section_is_refused_by_kernels_without_realtime() {
+    let mut options = Options::default();
+    options.parse('r', "rtdev=/realtime").unwrap();
+    let error = options.clone().restrict_to(&[reader("rhel9")]).unwrap_err();
+    let expected = "rhel9 cannot mount a volume with realtime section, which needs a kernel that \
+                    is built with CONFIG_XFS_RT";
+    assert_eq!(error.to_string(), expected);
+    options.restrict_to(&[reader("debian-11"), reader("linux-5.4")]).unwrap();
+    let superblock = volume(&options);
+    for name in ["rhel8", "rhel9", "rhel10"] {
+        check(&superblock, name, Access::None, "realtime section");
+    }
+    for name in ["linux-5.4", "debian-11", "debian-13", "ubuntu-24.04"] {
+        check(&superblock, name, Access::ReadWrite, "");
+    }
+    check(&superblock, "grub-2.06", Access::ReadOnly, "");
+    let mut options = Options::default();
+    options.parse('m', "metadir=1,rmapbt=0,reflink=0").unwrap();
+    let unused = volume(&options);
+    check(&unused, "linux-6.18", Access::ReadWrite, "");
+    check(&unused, "rhel10", Access::None, "metadir");
 }
 
 #[test]
