@@ -318,7 +318,7 @@ impl LogRecordHeader {
             return Err(corrupt(LogRecordCheck::Misplaced { lsn: self.lsn }.into()));
         }
         let (tail, lsn) = (self.tail, self.lsn);
-        let reachable = tail <= lsn && tail.cycle() + 1 >= lsn.cycle();
+        let reachable = tail <= lsn && tail.cycle().saturating_add(1) >= lsn.cycle();
         if tail.cycle() == 0 || tail.block() >= log_blocks || !reachable {
             return Err(corrupt(LogRecordCheck::Tail { tail, lsn }.into()));
         }

@@ -151,6 +151,9 @@ fn positions_and_tails_must_be_in_the_log() {
         let expected = LogRecordCheck::Tail { tail, lsn: header.lsn };
         assert_eq!(check(header, 40, 8000, UUID), expected.into());
     }
+    let lsn = Lsn::new(u32::MAX, 40);
+    let newest = LogRecordHeader { cycle: u32::MAX, lsn, tail: lsn, ..header };
+    newest.verify_place(40, 8000, UUID).unwrap();
     let header = LogRecordHeader { tail: header.lsn, ..header };
     let expected = LogRecordCheck::LongerThanLog { log_blocks: 71 };
     assert_eq!(check(header, 40, 71, UUID), expected.into());
