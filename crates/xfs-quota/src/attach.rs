@@ -7,8 +7,8 @@
 //! directory. The steps and what a crash leaves:
 //!
 //! 1. [`Attachment::begin`] is the first transaction. It sets the flags: accounted and enforced as
-//!    the options say, checked only where that was set and the type continues. After a crash the
-//!    same types are still checked, and every change was counted.
+//!    the options say, checked only where that was set, the type continues, and its default limits
+//!    can be read. After a crash the same types are still checked, and every change was counted.
 //! 2. Recovery finishes the intents of the log. Its changes count in the types that are checked.
 //! 3. [`Attachment::finish`] makes missing quota inodes, and counts the types that are not checked.
 //!    After a crash these types are counted again.
@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use xfs_alloc::{InodePurpose, allocate_inode, inode_blocks};
-use xfs_buffer::{Error, PosixError, Result};
+use xfs_buffer::{BufferCache, Error, PosixError, Result};
 use xfs_format::dquot::{QuotaFlags, QuotaKind};
 use xfs_format::inode::{FileType, ForkFormat, InodeCheck, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
@@ -40,6 +40,29 @@ pub enum QuotaMode {
     NoEnforce,
     /// The usage is counted, and limits are enforced.
     Enforce,
+    /// The type is counted, and its limits are enforced, if the superblock says so after the replay
+    /// of the log.
+    Keep,
+    /// As [`Keep`](Self::Keep). A type that was not counted is counted, and its limits are
+    /// enforced.
+    KeepOrEnforce,
+}
+
+impl QuotaMode {
+    /// Replaces the modes that depend on the volume by the mode that the volume gives.
+    const fn resolve(self, state: &QuotaState, kind: QuotaKind) -> Self {
+        let kept = match (state.is_accounted(kind), state.is_enforced(kind)) {
+            (false, _) => Self::Off,
+            (true, false) => Self::NoEnforce,
+            (true, true) => Self::Enforce,
+        };
+        match (self, kept) {
+            (Self::Keep, kept)
+            | (Self::KeepOrEnforce, kept @ (Self::NoEnforce | Self::Enforce)) => kept,
+            (Self::KeepOrEnforce, _) => Self::Enforce,
+            (fixed, _) => fixed,
+        }
+    }
 }
 
 /// The types of owners whose usage is counted. The default is none.
@@ -73,15 +96,31 @@ impl QuotaOptions {
         }
     }
 
-    /// Returns whether any type is counted.
+    /// Returns whether any type is counted. A mode that depends on the volume counts as one.
     #[must_use]
     pub fn is_on(&self) -> bool {
         *self != Self::default()
     }
 
+    /// Replaces the modes that depend on the volume by the modes that its superblock gives. The log
+    /// has been replayed.
+    ///
+    /// # Errors
+    ///
+    /// The device's error.
+    pub fn resolve(&self, cache: &BufferCache) -> Result<Self> {
+        let state = QuotaState::read(cache)?;
+        let mode = |kind| self.mode(kind).resolve(&state, kind);
+        Ok(Self {
+            user: mode(QuotaKind::User),
+            group: mode(QuotaKind::Group),
+            project: mode(QuotaKind::Project),
+        })
+    }
+
     fn flags_of(&self, kind: QuotaKind) -> QuotaFlags {
         match self.mode(kind) {
-            QuotaMode::Off => QuotaFlags::empty(),
+            QuotaMode::Off | QuotaMode::Keep | QuotaMode::KeepOrEnforce => QuotaFlags::empty(),
             QuotaMode::NoEnforce => kind.accounted_flag(),
             QuotaMode::Enforce => kind.accounted_flag() | kind.enforced_flag(),
         }
@@ -109,7 +148,14 @@ impl Attachment {
     /// # Errors
     ///
     /// The device's error; the check of a quota inode that failed; the error that stopped the log.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a mode depends on the volume: the caller has resolved all modes.
     pub fn begin(journal: &Arc<Journal>, options: QuotaOptions, clock: QuotaClock) -> Result<Self> {
+        let is_open =
+            |kind| matches!(options.mode(kind), QuotaMode::Keep | QuotaMode::KeepOrEnforce);
+        assert!(!QuotaKind::ALL.into_iter().any(is_open), "the modes are resolved");
         let state = QuotaState::read(journal.cache())?;
         let engine = Arc::new(QuotaEngine::new(clock, &state));
         let mut unchecked = Vec::new();
@@ -122,7 +168,8 @@ impl Attachment {
                     check_belongs_to_one(&state, kind, number)?;
                     let file = load_file(journal, number)?;
                     set_file(&engine, kind, file);
-                    if state.flags().contains(checked | kind.accounted_flag()) {
+                    let was_checked = state.flags().contains(checked | kind.accounted_flag());
+                    if was_checked && load_defaults(&engine, journal, kind)? {
                         flags |= checked;
                     } else {
                         unchecked.push(kind);
@@ -134,7 +181,6 @@ impl Attachment {
         superblock::change_flags(journal, |_| flags)?;
         let this = Self { engine, options, unchecked };
         for kind in options.kinds().filter(|kind| !this.unchecked.contains(kind)) {
-            this.engine.load_defaults(journal, kind)?;
             this.engine.start(options.flags_of(kind));
         }
         journal.set_ledger(Arc::clone(&this.engine) as Arc<dyn QuotaLedger>);
@@ -165,6 +211,19 @@ impl Attachment {
             unchecked.iter().for_each(|kind| engine.start(options.flags_of(*kind)));
         }
         Ok(engine)
+    }
+}
+
+/// Loads the default limits of a type. Returns `false` if the block that holds them is damaged.
+/// Then the counts of this type are not right either, and are counted again.
+fn load_defaults(engine: &QuotaEngine, journal: &Journal, kind: QuotaKind) -> Result<bool> {
+    match engine.load_defaults(journal, kind) {
+        Ok(()) => Ok(true),
+        Err(Error::Corrupt(damage)) => {
+            tracing::warn!(kind = kind.name(), %damage, "quota: the default limits are damaged");
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -1,13 +1,16 @@
-//! The quota flags of a volume whose changes are not counted in its dquots.
+//! The quota flags of a volume that is opened for writing without quota, or recovered.
 //!
-//! Owns: the decision whether opening a volume leads to changes that its dquots do not count. Does
-//! **not** own the replay of logged dquots (`xfs-log`).
+//! Owns: the decision whether an access leads to changes that the dquots do not count, and clearing
+//! the flags in that case. Does **not** own: counting (`xfs-quota`), the flags of a volume that is
+//! opened with quota ([`Attachment`](xfs_quota::Attachment)), or the replay of logged dquots
+//! (`xfs-log`).
 //!
-//! This library does not count the usage of users, groups and projects yet. A kernel trusts the
-//! counts only while flags of the superblock say that they were checked. Without these flags it
-//! counts again. So the first transaction of a volume that is opened for writing clears the flags.
-//! A log holds transactions in their order: after a crash either no change is there, or the flags
-//! are cleared too. The kernel does the same at a mount without quota.
+//! A volume that is opened without quota counts nothing, as a mount of the kernel without quota
+//! options. A kernel trusts the counts only while flags of the superblock say that they were
+//! checked. Without these flags it counts again. So the first transaction of a volume that is
+//! opened for writing without quota clears the flags. A log holds transactions in their order:
+//! after a crash either no change is there, or the flags are cleared too (Q1 in
+//! docs/internals/quota.md).
 //!
 //! A recovery that is not a part of opening for writing replays logged dquots together with the
 //! changes that they count. It clears the flags only if it must then finish work that changes

@@ -176,10 +176,11 @@ pub(super) fn finish(
     // The open intents hold the tail of the log from here on. A transaction before this line could
     // move the tail past them.
     let open = journal.adopt(replayed)?.into();
-    let quota = match start.options.is_on() {
+    let options = start.options.resolve(journal.cache())?;
+    let quota = match options.is_on() {
         true => {
             let now = Box::new(move || start.clock.now());
-            Some(Attachment::begin(journal, start.options, now)?)
+            Some(Attachment::begin(journal, options, now)?)
         }
         false => {
             quota::stop_counting(journal, replayed, access)?;

@@ -244,6 +244,32 @@ fn limits_that_were_set_are_shown_and_survive() {
     assert_eq!(defaults.blocks.timer, 3600);
 }
 
+#[test]
+fn kept_modes_are_those_of_the_log_and_not_of_the_disk() {
+    let device = make();
+    let keep = OpenOptions::new().write(true).quota(QuotaOptions::all(QuotaMode::Keep));
+    keep.open_device(Arc::clone(&device)).unwrap().close().unwrap();
+    let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
+    let options = QuotaOptions {
+        user: QuotaMode::NoEnforce,
+        group: QuotaMode::KeepOrEnforce,
+        project: QuotaMode::Keep,
+    };
+    let options = OpenOptions::new().write(true).quota(options);
+    let volume = options.open_device(Arc::clone(&recording) as SharedDevice).unwrap();
+    volume.sync().unwrap();
+    // The flags are in the log, and not in the superblock on disk.
+    let crashed: SharedDevice = Arc::new(recording.recording().replay(usize::MAX));
+    drop(volume);
+    assert_eq!(superblock(&crashed).quota_flags, 0);
+    let volume = keep.open_device(Arc::clone(&crashed)).unwrap();
+    let state = volume.quota().state().unwrap();
+    let types = QuotaType::ALL.map(|kind| (state.is_accounted(kind), state.is_enforced(kind)));
+    assert_eq!(types, [(true, false), (true, true), (false, false)]);
+    volume.close().unwrap();
+    check(&crashed, "kept modes");
+}
+
 /// Overwrites the first dquot of a closed volume's user quota that belongs to an ID other than 0.
 fn damage_user_dquot(device: &SharedDevice) {
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();
@@ -276,9 +302,6 @@ fn missing_dquot_of_a_checked_volume_makes_the_next_open_count_again() {
     volume.root().unwrap().create("file", &NewKind::Regular, &options).unwrap();
     volume.close().unwrap();
     damage_user_dquot(&device);
-    // ID 0 shares the damaged block, so the defaults cannot be loaded.
-    let all = OpenOptions::new().write(true).quota(QuotaOptions::all(QuotaMode::Enforce));
-    assert!(all.open_device(Arc::clone(&device)).is_err());
     let none = OpenOptions::new().write(true).open_device(Arc::clone(&device)).unwrap();
     none.write("/other", b"text").unwrap();
     none.close().unwrap();
@@ -286,6 +309,28 @@ fn missing_dquot_of_a_checked_volume_makes_the_next_open_count_again() {
     assert_eq!(shown_users(&volume), walk_users(&device));
     volume.close().unwrap();
     check(&device, "after a count of a volume with damaged dquots");
+}
+
+#[test]
+fn damaged_default_limits_of_a_checked_volume_are_counted_again_at_once() {
+    let device = make();
+    let volume = open(&device, QuotaMode::Enforce);
+    let options = CreateOptions::new(0o644).uid(3);
+    volume.root().unwrap().create("file", &NewKind::Regular, &options).unwrap();
+    let hard = Limit { hard: Some(9), ..Limit::default() };
+    let limits = Limits { inodes: hard, ..Limits::default() };
+    volume.quota().set(QuotaType::User, 0, &limits).unwrap();
+    volume.close().unwrap();
+    // ID 0, which holds the default limits, shares the damaged block.
+    damage_user_dquot(&device);
+    let volume = open(&device, QuotaMode::Enforce);
+    assert_eq!(shown_users(&volume), walk_users(&device));
+    let state = volume.quota().state().unwrap();
+    assert!(QuotaType::ALL.into_iter().all(|kind| state.is_checked(kind)));
+    // The dquot of ID 0 is not damaged itself, so the default limit is kept.
+    assert_eq!(volume.quota().get(QuotaType::User, 0).unwrap().unwrap().inodes.hard, 9);
+    volume.close().unwrap();
+    check(&device, "after a count of a volume with damaged default limits");
 }
 
 #[test]

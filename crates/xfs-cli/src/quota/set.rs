@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::quota::{Limit, Limits, QuotaFlags, QuotaMode, QuotaOptions, QuotaType, Usage};
+use ferroxfs::quota::{Limit, Limits, QuotaMode, QuotaOptions, QuotaType, Usage};
 
 use super::project;
 use crate::cli::{GlobalOptions, QuotaSetArguments};
@@ -33,12 +33,7 @@ pub(crate) fn open(
     if options.live || options.no_recovery {
         return Err(Failure::usage("--live and --no-recovery are for reading"));
     }
-    // The flags are read first, because they decide which types are counted.
-    let before = Image::open_as_it_stands(&arguments.image, options)?;
-    let flags = QuotaFlags::from_bits_retain(before.describe()?.superblock.quota_flags);
-    drop(before);
-    let quota = counted(flags, kind);
-    let image = Image::open_counting(&arguments.image, options, quota)?;
+    let image = Image::open_counting(&arguments.image, options, counted(kind))?;
     Ok(Box::new(Set { arguments, image, kind, id, clock: Clock::open() }))
 }
 
@@ -64,21 +59,15 @@ fn owner(arguments: &QuotaSetArguments) -> Result<(QuotaType, u32), Failure> {
 
 /// Returns the options that count the types that the volume counts already, and the type of the
 /// owner.
-fn counted(flags: QuotaFlags, of_owner: QuotaType) -> QuotaOptions {
-    let mode = |kind: QuotaType| match (
-        flags.contains(kind.accounted_flag()),
-        flags.contains(kind.enforced_flag()),
-    ) {
-        (true, false) => QuotaMode::NoEnforce,
-        (true, true) => QuotaMode::Enforce,
-        (false, _) if kind == of_owner => QuotaMode::Enforce,
-        (false, _) => QuotaMode::Off,
+const fn counted(of_owner: QuotaType) -> QuotaOptions {
+    let mut quota = QuotaOptions::all(QuotaMode::Keep);
+    let own = match of_owner {
+        QuotaType::User => &mut quota.user,
+        QuotaType::Group => &mut quota.group,
+        QuotaType::Project => &mut quota.project,
     };
-    QuotaOptions {
-        user: mode(QuotaType::User),
-        group: mode(QuotaType::Group),
-        project: mode(QuotaType::Project),
-    }
+    *own = QuotaMode::KeepOrEnforce;
+    quota
 }
 
 impl Run for Set {
