@@ -253,7 +253,16 @@ impl<'a> OpenContents<'a> {
         mode: WriteMode,
     ) -> Result<usize> {
         let mut state = self.change()?;
-        write_pieces(offset, slices, |at, bytes| self.write_piece(&mut state, at, bytes, mode))
+        write_pieces(offset, slices, |at, bytes| {
+            match self.write_piece(&mut state, at, bytes, mode) {
+                Err(Error::Posix(PosixError::NoSpace | PosixError::QuotaExceeded))
+                    if self.free_own_ahead(&mut state)? =>
+                {
+                    self.write_piece(&mut state, at, bytes, mode)
+                }
+                written => written,
+            }
+        })
     }
 
     fn write_piece(

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::quota::{Limit, Limits, Quota, QuotaMode, QuotaOptions, QuotaType};
-use ferroxfs::{CreateOptions, Credentials, NewKind, Node, OpenOptions, SetAttributes, Volume};
+use ferroxfs::{
+    CreateOptions, Credentials, File, NewKind, Node, OpenOptions, SetAttributes, Volume,
+};
 use xfs_trans::testing::make_sized;
 
 const USER: u32 = 1001;
@@ -189,17 +191,39 @@ fn limits_are_not_enforced_without_the_option() {
     assert_eq!(quota(&volume, QuotaType::User, USER).inodes.used, 2);
 }
 
+/// Number of bytes after which a growing file gets blocks ahead of its need.
+const GROWN_BYTES: u64 = 3 << 20;
+
+/// Writes [`GROWN_BYTES`] bytes to a file from byte `start` on, in pieces that continue each other,
+/// so that the file gets preallocated blocks. Then sets the hard limit of blocks to the usage.
+fn grow_to_limit(volume: &Volume, file: &File, start: u64) {
+    let piece = vec![1; 64 << 10];
+    for at in (0..GROWN_BYTES).step_by(piece.len()) {
+        file.write_at(&piece, start + at).unwrap();
+    }
+    file.sync_data().unwrap();
+    let used = quota(volume, QuotaType::User, USER).blocks.used;
+    assert!(used > GROWN_BYTES / 4096 + 16, "{used} blocks are in use, so few are preallocated");
+    set_hard(volume, QuotaType::User, USER, Some(used), None);
+}
+
 #[test]
 fn preallocation_of_another_file_is_freed_before_a_write_is_refused() {
     let volume = volume();
     let [first, second] = ["a", "b"].map(|name| create(&volume, name).unwrap().open().unwrap());
-    // Small writes that continue each other get blocks ahead.
-    for piece in 0..64 {
-        first.write_at(&[1; 4096], piece * 4096).unwrap();
-        first.sync_all().unwrap();
-    }
-    let used = quota(&volume, QuotaType::User, USER).blocks.used;
-    set_hard(&volume, QuotaType::User, USER, Some(used.max(74)), None);
+    grow_to_limit(&volume, &first, 0);
     second.write_at(&[2; 8 * 4096], 0).unwrap();
     second.sync_all().unwrap();
+    assert_eq!(quota(&volume, QuotaType::User, USER).blocks.used, GROWN_BYTES / 4096 + 8);
+}
+
+#[test]
+fn preallocation_of_the_file_itself_is_freed_before_a_write_is_refused() {
+    let volume = volume();
+    let file = create(&volume, "file").unwrap().open().unwrap();
+    // The hole before the contents gets blocks at the limit.
+    grow_to_limit(&volume, &file, 64 * 4096);
+    file.write_at(&[2; 8 * 4096], 0).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(quota(&volume, QuotaType::User, USER).blocks.used, GROWN_BYTES / 4096 + 8);
 }

@@ -107,6 +107,19 @@ impl OpenContents<'_> {
         let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
     }
 
+    /// Frees the preallocated blocks of this file, whose lock the caller holds, after a write was
+    /// refused for lack of space or quota. [`give_back`](Self::give_back) frees those of the other
+    /// files only. Returns whether there were any, so that it is worth to try again.
+    pub(super) fn free_own_ahead(&self, state: &mut ContentsState) -> Result<bool> {
+        if !self.has(AHEAD) {
+            return Ok(false);
+        }
+        self.flush(state, 0)?;
+        let before = self.blocks();
+        self.trim()?;
+        Ok(self.blocks() < before)
+    }
+
     /// Ends an open for writing. If it was the last open for writing, frees preallocated blocks. On
     /// a frozen volume, they are freed after the thaw.
     pub fn end_writing(&self) {
