@@ -27,8 +27,9 @@ pub(crate) use change::DirectoryChange;
 pub use change::NewEntry;
 pub use entries::{DirEntry, Entries, Position};
 pub use operations::{
-    EntryLocation, add_entry, add_entry_at, blocks_to_add, blocks_to_remove, directory_is_empty,
-    find_entry, init_directory, remove_entry, remove_entry_at, replace_entry, seek_entry,
+    EntryLocation, add_entry, add_entry_at, blocks_to_add, blocks_to_remove,
+    blocks_to_remove_quota, directory_is_empty, find_entry, has_room_for_entry, init_directory,
+    remove_entry, remove_entry_at, replace_entry, seek_entry,
 };
 
 /// The visitor of an iteration. It returns `Continue` to get the next entry, or `Break` to end the

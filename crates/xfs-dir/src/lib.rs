@@ -38,12 +38,13 @@ pub use attributes::{
 };
 pub use directory::{
     Audit, DirEntry, Directory, Entries, EntryLocation, NewEntry, Position, add_entry,
-    add_entry_at, blocks_to_add, blocks_to_remove, directory_is_empty, find_entry, init_directory,
-    remove_entry, remove_entry_at, replace_entry, seek_entry,
+    add_entry_at, blocks_to_add, blocks_to_remove, blocks_to_remove_quota, directory_is_empty,
+    find_entry, has_room_for_entry, init_directory, remove_entry, remove_entry_at, replace_entry,
+    seek_entry,
 };
 pub use parents::{
-    ParentLink, ParentPath, Parents, add_parent, first_parent, parent_blocks, remove_parent,
-    replace_parent,
+    ParentLink, ParentPath, Parents, add_parent, first_parent, parent_blocks, parent_quota_blocks,
+    remove_parent, replace_parent,
 };
 pub use xfs_format::attr::Namespace;
 pub use xfs_format::directory::{Cookie, EntryType};

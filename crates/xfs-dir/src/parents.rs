@@ -15,7 +15,8 @@ use xfs_inode::Inode;
 use crate::attributes::{Attributes, Batches};
 
 pub use operations::{
-    ParentPath, add_parent, first_parent, parent_blocks, remove_parent, replace_parent,
+    ParentPath, add_parent, first_parent, parent_blocks, parent_quota_blocks, remove_parent,
+    replace_parent,
 };
 
 /// A parent pointer that owns its name.

@@ -215,16 +215,22 @@ pub(crate) struct Reserves {
     /// Blocks for a change of one parent pointer with a name of any length; 0 on a volume without
     /// parent pointers.
     pub(crate) parent: u64,
+    /// Blocks that an owner must have left for a change of one parent pointer; 0 on a volume
+    /// without parent pointers.
+    pub(crate) parent_quota: u64,
 }
 
 impl Reserves {
     fn of(geometry: &Geometry) -> Self {
-        let parent = match geometry.has_incompat(IncompatFeatures::PARENT) {
-            true => xfs_dir::parent_blocks(geometry, MAX_NAME_BYTES),
-            false => 0,
+        let (parent, parent_quota) = match geometry.has_incompat(IncompatFeatures::PARENT) {
+            true => (
+                xfs_dir::parent_blocks(geometry, MAX_NAME_BYTES),
+                xfs_dir::parent_quota_blocks(geometry),
+            ),
+            false => (0, 0),
         };
         let (add, remove) = (xfs_dir::blocks_to_add(geometry), xfs_dir::blocks_to_remove(geometry));
-        Self { add, remove, parent }
+        Self { add, remove, parent, parent_quota }
     }
 }
 

@@ -4,10 +4,13 @@
 //! **not** own: counting, which every transaction does by itself (`xfs-trans`), or limits
 //! (`xfs-quota`).
 
-use xfs_buffer::Result;
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::InodeNumber;
 use xfs_format::dquot::QuotaKind;
+use xfs_trans::{QuotaAmount, QuotaOwners, Transaction};
 
 use crate::mount::Mount;
+use crate::name::EntryName;
 
 impl Mount {
     /// Runs `act`, whose transactions reserve quota. If `act` fails for lack of space or quota on a
@@ -37,5 +40,32 @@ impl Mount {
             }
         }
         Ok(())
+    }
+    /// Reserves quota of a directory's owners for `blocks` blocks that a name of the inode `inode`
+    /// may take, as the kernel does for link and rename. On a volume without parent pointers, a
+    /// refusal ends the operation only if the directory must grow: any other name needs no block.
+    /// The caller has changed nothing yet.
+    pub(crate) fn reserve_for_name(
+        &self,
+        tx: &mut Transaction<'_>,
+        EntryName { directory, name }: EntryName<'_>,
+        inode: InodeNumber,
+        blocks: u64,
+    ) -> Result<()> {
+        if !tx.counts_quota() {
+            return Ok(());
+        }
+        let owners = QuotaOwners::of(&directory.core());
+        let refusal = match tx.reserve_quota(owners, QuotaAmount { blocks, inodes: 0 }) {
+            Err(refusal @ Error::Posix(PosixError::NoSpace | PosixError::QuotaExceeded)) => refusal,
+            reserved => return reserved,
+        };
+        if self.has_parents() {
+            return Err(refusal);
+        }
+        let place = xfs_dir::seek_entry(tx, directory.live(), name)?;
+        let needs_none = place.meaning().is_some()
+            || xfs_dir::has_room_for_entry(tx, directory.live(), &place, inode)?;
+        if needs_none { Ok(()) } else { Err(refusal) }
     }
 }

@@ -28,6 +28,7 @@ mod index;
 mod leaf;
 mod leaf_form;
 mod node_form;
+mod room;
 mod short_form;
 
 use xfs_buffer::{Error, PosixError, Result};

@@ -9,7 +9,7 @@ use xfs_buffer::{Buffer, Result};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::ForkKind;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::LiveInode;
+use xfs_inode::{LiveInode, map_blocks};
 use xfs_trans::Transaction;
 
 use super::change::{DirectoryChange, EntrySearch, NewEntry};
@@ -122,6 +122,23 @@ pub fn add_entry_at(
     if is_valid { change.add_at(search, &entry) } else { change.add(&entry) }
 }
 
+/// Returns whether a directory has room for an entry without a new block. `place` is the result of
+/// [`seek_entry`] for the name of the entry, which does not exist, in this step of the transaction.
+///
+/// # Errors
+///
+/// The errors of [`find_entry`].
+pub fn has_room_for_entry(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<LiveInode>,
+    place: &EntryLocation<'_>,
+    inode: InodeNumber,
+) -> Result<bool> {
+    assert!(place.step == tx.step(), "the search belongs to this step");
+    let entry = NewEntry { name: place.name, inode, entry_type: EntryType::Unknown };
+    DirectoryChange::new(&mut fork(tx, directory)).has_room(&place.search, &entry)
+}
+
 /// Removes an entry as [`remove_entry`] does, without a second search. `place` is the result of
 /// `seek_entry` for the name of the entry.
 ///
@@ -197,6 +214,15 @@ pub fn blocks_to_add(geometry: &Geometry) -> u64 {
 #[must_use]
 pub fn blocks_to_remove(geometry: &Geometry) -> u64 {
     LiveInode::grow_blocks(geometry, ForkKind::Data, 1)
+}
+
+/// Returns the number of blocks that an owner must have left for the removal of an entry by a
+/// rename, as in the kernel: each block that the removal may free may split the extent map.
+#[doc(alias = "XFS_DIRREMOVE_SPACE_RES")]
+#[must_use]
+pub fn blocks_to_remove_quota(geometry: &Geometry) -> u64 {
+    let blocks = u64::from(1_u32 << geometry.directory_block_log);
+    (TREE_BLOCKS + 2) * blocks * map_blocks(geometry, ForkKind::Data)
 }
 
 fn fork<'a, 'journal>(

@@ -14,13 +14,14 @@ use xfs_format::attr::{AttrEntry, AttrValue, Namespace, short_form};
 use xfs_format::inode::ForkKind;
 use xfs_format::parent::ParentDisk;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::LiveInode;
+use xfs_inode::{LiveInode, map_blocks};
 use xfs_trans::Transaction;
 use zerocopy::IntoBytes;
 
 use super::ParentLink;
 use crate::attributes::{
     AttributeChange, AttributeKey, AttributeWork, OwnedAttribute, attribute_blocks,
+    attribute_quota_blocks,
 };
 use crate::store::live::LiveFork;
 
@@ -101,6 +102,15 @@ pub fn first_parent(
 #[must_use]
 pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
     attribute_blocks(geometry, name_bytes, size_of::<ParentDisk>())
+}
+
+/// Returns the number of blocks that an owner must have left for a parent pointer, as in the kernel
+/// for names of up to 253 bytes. For longer names the kernel demands a few blocks more.
+#[doc(alias = "xfs_parent_calc_space_res")]
+#[must_use]
+pub fn parent_quota_blocks(geometry: &Geometry) -> u64 {
+    attribute_quota_blocks(geometry, 0, size_of::<ParentDisk>())
+        + map_blocks(geometry, ForkKind::Attr)
 }
 
 fn change(

@@ -19,7 +19,7 @@ use crate::inode_ref::InodeRef;
 use crate::kind::CachedInode;
 use crate::link_counts::check_gains_link;
 use crate::mode_bits;
-use crate::mount::Mount;
+use crate::mount::{Mount, Reserves};
 use crate::name::check_name;
 use crate::op_context::OpContext;
 use crate::permission::{Access, Caller};
@@ -40,12 +40,14 @@ pub(crate) struct NewInode<'a> {
     /// The first parent pointer, if the inode stores it from the start. `None` if the parent
     /// pointer is added later, together with the name, or if the volume has no parent pointers.
     parent: Option<Arc<[u8]>>,
+    /// Whether the transaction also gives the inode a name.
+    is_named: bool,
 }
 
 impl<'a> NewInode<'a> {
     /// Returns the properties of an inode that gets no access control lists.
     pub(crate) fn plain(kind: &'a NewKind<'a>, creation: CreateOptions, nlink: u32) -> Self {
-        Self { kind, creation, lists: NewLists::default(), nlink, parent: None }
+        Self { kind, creation, lists: NewLists::default(), nlink, parent: None, is_named: false }
     }
 
     /// Returns the properties of an inode that inherits the access control lists of its directory.
@@ -100,6 +102,7 @@ impl<'a> OpContext<'a> {
                 return Ok(Outcome::RetryWith(needed));
             }
             new_inode.parent = self.first_parent(&new_inode, directory, name);
+            new_inode.is_named = true;
             let has_parent = new_inode.parent.is_some();
             let Some(live) = self.make_inode(tx, directory, new_inode)? else {
                 return Ok(Outcome::Done(None));
@@ -129,7 +132,7 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Allocates the dquots of the owners that a new file gets. Those that it inherits exist.
+    /// Allocates the dquots of the owners that a new file gets. Those of its directory exist (Q3).
     pub(crate) fn ensure_owners(
         &self,
         directory: &CachedInode,
@@ -140,7 +143,12 @@ impl<'a> OpContext<'a> {
             return Ok(());
         }
         let creation = self.caller.creation(file_type, creation, || directory.core());
-        self.mount.ensure_owners(Some(creation.uid), Some(creation.gid), None)
+        let inode = directory.live().inode();
+        let above = inode.core();
+        let uid = (creation.uid != above.uid).then_some(creation.uid);
+        let gid = (creation.gid != above.gid).then_some(creation.gid);
+        drop(inode);
+        self.mount.ensure_owners(uid, gid, None)
     }
 
     /// Creates a regular file without a name. The file is freed when its last reference is
@@ -253,6 +261,16 @@ impl<'a> OpContext<'a> {
         xfs_dir::first_parent(directory.number(), generation, name, room)
     }
 
+    /// Returns the number of blocks that the owners of a new inode must have left. As in the kernel,
+    /// also a file that needs no block is refused where its owner may have none.
+    fn quota_blocks(&self, tx: &Transaction<'_>, new_inode: &NewInode<'_>) -> u64 {
+        let NewInode { kind, is_named, .. } = new_inode;
+        let Reserves { parent, parent_quota, .. } = self.mount.reserves;
+        let (parent, parent_quota) = if *is_named { (parent, parent_quota) } else { (0, 0) };
+        let fixed = tx.blocks_left() - self.target_blocks(kind) - parent;
+        fixed + self.target_quota_blocks(kind) + parent_quota
+    }
+
     /// Allocates an inode and fills it. Returns `None` if the volume has no space for an inode.
     fn make_inode(
         &self,
@@ -260,7 +278,8 @@ impl<'a> OpContext<'a> {
         directory: &CachedInode,
         new_inode: NewInode<'_>,
     ) -> Result<Option<Arc<LiveInode>>> {
-        let NewInode { kind, creation, lists, nlink, parent: attributes } = new_inode;
+        let blocks = self.quota_blocks(tx, &new_inode);
+        let NewInode { kind, creation, lists, nlink, parent: attributes, .. } = new_inode;
         let is_directory = *kind == NewKind::Directory;
         let (inherited, above, from_group) = {
             let inode = directory.live().inode();
@@ -270,9 +289,6 @@ impl<'a> OpContext<'a> {
         };
         let gid = if from_group { above } else { creation.gid };
         let owners = QuotaOwners { uid: creation.uid, gid, project_id: inherited.project_id };
-        // As in the kernel, also a file that needs no block is refused where its owner may have
-        // none.
-        let blocks = tx.blocks_left() - self.target_blocks(kind) + self.target_quota_blocks(kind);
         let wanted = QuotaAmount { blocks, inodes: 1 };
         tx.reserve_quota(owners, wanted)?;
         let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };

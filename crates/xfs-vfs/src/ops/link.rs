@@ -4,13 +4,14 @@ use xfs_buffer::{PosixError, Result};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore, InodeFlags};
 use xfs_format::reservation::TransactionKind;
+use xfs_trans::Transaction;
 
 use crate::inode_flags::check_mutable;
 use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
 use crate::link_counts::check_gains_link;
 use crate::mount::join_all;
-use crate::name::check_name;
+use crate::name::{EntryName, check_name};
 use crate::op_context::OpContext;
 use crate::watch::WatchEvents;
 
@@ -24,7 +25,7 @@ impl OpContext<'_> {
 
     fn link_file(&self, file: &CachedInode, directory: &CachedInode, name: &[u8]) -> Result<()> {
         let blocks = self.mount.reserves.add + self.mount.reserves.parent;
-        self.mount.transact(TransactionKind::Link, blocks, |tx| {
+        let operate = |tx: &mut Transaction<'_>| {
             join_all(tx, [file, directory]);
             let place = self.check_is_free(tx, directory, name)?;
             self.check_link(file)?;
@@ -34,6 +35,9 @@ impl OpContext<'_> {
             check_linkable(file, &core)?;
             check_undelegated(file)?;
             check_project(&directory.core(), &core)?;
+            let new = EntryName { directory, name };
+            let quota_blocks = self.mount.reserves.add + self.mount.reserves.parent_quota;
+            self.mount.reserve_for_name(tx, new, file.number(), quota_blocks)?;
             // The unlinked list belongs to a certain group, so this comes before changes that can
             // choose their group.
             if core.nlink == 0 {
@@ -49,7 +53,9 @@ impl OpContext<'_> {
                 core.change_time = now;
             });
             self.add_parent(tx, file.live(), directory, name)
-        })?;
+        };
+        let transact = || self.mount.transact(TransactionKind::Link, blocks, operate);
+        self.mount.with_quota_room(transact)?;
         self.mount.notify_name(directory, WatchEvents::CREATE, name);
         self.mount.notify(file, WatchEvents::ATTRIB);
         Ok(())

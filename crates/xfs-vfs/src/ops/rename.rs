@@ -148,15 +148,20 @@ impl<'c> OpContext<'c> {
                 _ => {}
             }
         }
-        let Reserves { add, remove, parent } = self.mount.reserves;
+        let Reserves { add, remove, parent, .. } = self.mount.reserves;
         let blocks = add + remove + 4 * parent;
-        self.mount.transact(TransactionKind::Rename, blocks, |tx| {
+        let operate = |tx: &mut Transaction<'_>| {
             join_known(tx, rename);
             if !still_named(tx, rename)? {
                 return Ok(false);
             }
             self.check_rename(tx, rename)?;
             check_links(rename)?;
+            // As in the kernel, an exchange of names needs no quota.
+            if mode != RenameMode::Exchange {
+                let blocks = self.rename_quota_blocks(rename);
+                self.mount.reserve_for_name(tx, to, child.number(), blocks)?;
+            }
             for place in [from, to] {
                 self.mount.dentries.invalidate(place.directory.number(), place.name);
             }
@@ -168,7 +173,20 @@ impl<'c> OpContext<'c> {
                 _ => self.replace(tx, rename)?,
             }
             Ok(true)
-        })
+        };
+        self.mount.with_quota_room(|| self.mount.transact(TransactionKind::Rename, blocks, operate))
+    }
+
+    /// Returns the number of blocks that the owners of the target directory must have left for a
+    /// rename, as in the kernel.
+    #[doc(alias = "xfs_rename_space_res")]
+    fn rename_quota_blocks(&self, rename: &KnownRename<'_>) -> u64 {
+        let geometry = self.mount.geometry();
+        let (target, whiteout) = (rename.target.is_some(), rename.whiteout.is_some());
+        let parents = 2 + u64::from(target) + u64::from(whiteout);
+        xfs_dir::blocks_to_remove_quota(geometry)
+            + self.mount.reserves.add
+            + parents * self.mount.reserves.parent_quota
     }
 
     /// Checks that the source may be moved and the target replaced.

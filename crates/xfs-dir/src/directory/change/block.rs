@@ -67,6 +67,21 @@ fn find_room(bytes: &[u8], layout: &BlockLayout, length: usize) -> Option<EntryR
     Some(EntryRoom { before_index: Some(before_index), free })
 }
 
+/// Returns whether an entry of `length` bytes has room, if need be after the removal of all stale
+/// index entries.
+pub(super) fn has_room(bytes: &[u8], length: usize) -> bool {
+    let layout = BlockLayout::of(bytes);
+    find_room(bytes, &layout, length).is_some() || has_room_compacted(bytes, &layout, length)
+}
+
+/// Returns whether the removal of all stale index entries gives room for an entry of `length` bytes
+/// and its index entry.
+fn has_room_compacted(bytes: &[u8], layout: &BlockLayout, length: usize) -> bool {
+    let before = data::free_before(bytes, layout.run.base);
+    let freed = before.map_or(0, |free| free.len()) + ENTRY * layout.stale;
+    layout.stale != 0 && freed >= length + ENTRY
+}
+
 /// Adds an entry and returns its cookie. Returns `None`, with nothing changed, if the block has no
 /// room.
 pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cookie> {
@@ -75,9 +90,7 @@ pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cook
     let room = match find_room(edit.bytes(), &layout, length) {
         Some(room) => room,
         None => {
-            let before = data::free_before(edit.bytes(), layout.run.base);
-            let freed = before.map_or(0, |free| free.len()) + ENTRY * layout.stale;
-            if layout.stale == 0 || freed < length + ENTRY {
+            if !has_room_compacted(edit.bytes(), &layout, length) {
                 return None;
             }
             layout = compact(edit);

@@ -36,8 +36,15 @@ fn entry(name: &[u8], inode: u64) -> NewEntry<'_> {
     NewEntry { name, inode: InodeNumber(inode), entry_type: EntryType::Regular }
 }
 
+/// Adds an entry. Checks that the directory gets blocks exactly if `has_room` said that it needs
+/// some.
 fn add(fork: &mut MemoryFork, model: &mut Model, name: &[u8], inode: u64) {
-    DirectoryChange::new(fork).add(&entry(name, inode)).unwrap();
+    let (entry, blocks) = (entry(name, inode), fork.block_count());
+    let mut change = DirectoryChange::new(fork);
+    let search = change.seek(name).unwrap();
+    let has_room = change.has_room(&search, &entry).unwrap();
+    change.add_at(search, &entry).unwrap();
+    assert_eq!(fork.block_count() == blocks, has_room, "{} blocks", fork.block_count());
     model.insert(name.to_vec(), (InodeNumber(inode), EntryType::Regular));
 }
 

@@ -1,0 +1,43 @@
+//! The question whether a new entry needs a block that the directory does not have.
+//!
+//! Owns: the answer for every form, without a change. Does **not** own: adding the entry.
+//!
+//! An operation whose caller may have no more blocks asks this before its first change.
+
+use xfs_buffer::Result;
+
+use super::free::{FreeSearch, fits};
+use super::{DirectoryChange, EntrySearch, NewEntry, block, data, leaf};
+use crate::store::ForkStore;
+
+impl<S: ForkStore> DirectoryChange<'_, S> {
+    /// Returns whether the directory has room for an entry without a new block. `search` is a
+    /// search for the name of the entry, which does not exist.
+    #[doc(alias = "xfs_dir_canenter")]
+    pub(crate) fn has_room(
+        &mut self,
+        search: &EntrySearch<S::Block>,
+        entry: &NewEntry<'_>,
+    ) -> Result<bool> {
+        let length = data::length_of(entry.name);
+        Ok(match search {
+            EntrySearch::Short(short, _) => {
+                let mut after = short.clone();
+                after.insert(entry, self.block_bytes)
+                    && after.encode().len() <= self.store.local_room()
+            }
+            EntrySearch::Block(block, _) => {
+                self.store.view(block, |bytes| block::has_room(bytes, length))
+            }
+            EntrySearch::Leaf(leaf, _) => self.store.view(leaf, |bytes| {
+                let has_record = leaf::lengths(bytes).any(|best| fits(best, length));
+                has_record && leaf::LeafCounts::of(bytes).has_room_compacted(0)
+            }),
+            EntrySearch::Node(path, _) => {
+                let has_entry =
+                    self.store.view(&path.leaf, |bytes| leaf::LeafCounts::of(bytes).has_room(0));
+                has_entry && matches!(self.find_free(length)?, FreeSearch::Block(..))
+            }
+        })
+    }
+}
