@@ -255,6 +255,21 @@ fn log_must_fit_its_group() {
     check_refused(|sb| sb.log_start = 19000.into(), outside(19000));
     check_refused(|sb| sb.log_start = (4 << 15).into(), outside(4 << 15));
     check_refused(|sb| sb.log_start = u64::MAX.into(), outside(u64::MAX));
+    let in_short_group = |sb: &mut SuperblockDisk, group_blocks: u32| {
+        sb.data_blocks = (57600 + u64::from(group_blocks)).into();
+        sb.free_blocks = 0.into();
+        sb.log_start = (3 << 15).into();
+    };
+    check_refused(|sb| in_short_group(sb, blocks - 1), outside(3 << 15));
+    check_accepted(|sb| in_short_group(sb, blocks));
+    let past_the_end = (3 << 15) + u64::from(blocks);
+    check_refused(
+        |sb| {
+            in_short_group(sb, blocks);
+            sb.log_start = past_the_end.into();
+        },
+        outside(past_the_end),
+    );
     check_refused(|sb| sb.log_sector_size = 512.into(), LogSector { size: 512, log: 0 });
     check_refused(|sb| sb.log_sector_log = 9, LogSector { size: 0, log: 9 });
     check_refused(|sb| sb.log_stripe_unit_bytes = 2048.into(), LogStripeUnit { bytes: 2048 });

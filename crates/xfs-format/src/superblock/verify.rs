@@ -196,7 +196,11 @@ fn verify_log(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     let in_group = start & ((1 << disk.ag_blocks_log) - 1);
     let ends = in_group + u64::from(blocks);
     let group = start >> disk.ag_blocks_log;
-    let outside = group >= u64::from(disk.ag_count.get()) || ends > disk.ag_blocks.get().into();
+    let ag_blocks = u64::from(disk.ag_blocks.get());
+    // The last group may be shorter than the others. `verify_groups` has checked that every group
+    // starts inside the volume.
+    let outside = group >= u64::from(disk.ag_count.get())
+        || ends > ag_blocks.min(disk.data_blocks.get() - group * ag_blocks);
     if start != 0 && outside {
         return Err(SuperblockCheck::LogOutside { start, blocks });
     }
