@@ -428,9 +428,10 @@ impl LogRecordHeader {
 #[doc(alias = "xlog_get_cycle")]
 #[must_use]
 pub fn block_cycle(block: &[u8]) -> u32 {
-    match read_word(block, 0) {
-        Some(LOG_RECORD_MAGIC) => read_word(block, 4).unwrap_or(0),
-        word => word.unwrap_or(0),
+    let word = |offset| read_word(block, offset).expect("a basic block has 512 bytes");
+    match word(0) {
+        LOG_RECORD_MAGIC => word(4),
+        word => word,
     }
 }
 

@@ -295,7 +295,7 @@ impl<'a> AttrLeaf<'a> {
         range: core::ops::Range<usize>,
     ) -> impl Iterator<Item = (usize, Result<AttrEntry<'a>, Corruption>)> + use<'a> {
         let leaf = *self;
-        let selected = self.entries.get(range.clone()).unwrap_or_default();
+        let selected = self.entries.get(range.clone()).expect("the range lies in the table");
         range.zip(selected).filter(|(_, entry)| !is_incomplete(entry)).map(move |(index, entry)| {
             let parsed = leaf.parse_entry(index, entry);
             let entry = parsed

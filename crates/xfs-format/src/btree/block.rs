@@ -49,6 +49,9 @@ pub struct LongHeaderDisk {
 const _: () = assert!(size_of::<ShortHeaderDisk>() == 56);
 const _: () = assert!(size_of::<LongHeaderDisk>() == 72);
 
+/// The message of a panic if a decoded block is too short for its header.
+const HOLDS_HEADER: &str = "a decoded block holds its header";
+
 /// A view of one btree block.
 ///
 /// The view returns records, keys and pointers in their disk form;
@@ -121,20 +124,22 @@ impl<'a> BtreeBlock<'a> {
         self.count
     }
 
-    fn short(&self) -> Option<&'a ShortHeaderDisk> {
-        ShortHeaderDisk::ref_from_prefix(self.bytes).ok().map(|(header, _)| header)
+    fn short(&self) -> &'a ShortHeaderDisk {
+        let (header, _) = ShortHeaderDisk::ref_from_prefix(self.bytes).expect(HOLDS_HEADER);
+        header
     }
 
-    fn long(&self) -> Option<&'a LongHeaderDisk> {
-        LongHeaderDisk::ref_from_prefix(self.bytes).ok().map(|(header, _)| header)
+    fn long(&self) -> &'a LongHeaderDisk {
+        let (header, _) = LongHeaderDisk::ref_from_prefix(self.bytes).expect(HOLDS_HEADER);
+        header
     }
 
     /// Returns the block before this one on the same level, or `None` for the first block.
     #[must_use]
     pub fn left_sibling(&self) -> Option<u64> {
         match self.layout.form {
-            PointerForm::Short => self.short().and_then(|header| present(header.left)),
-            PointerForm::Long => self.long().and_then(|header| present_long(header.left)),
+            PointerForm::Short => present(self.short().left),
+            PointerForm::Long => present_long(self.long().left),
         }
     }
 
@@ -142,8 +147,8 @@ impl<'a> BtreeBlock<'a> {
     #[must_use]
     pub fn right_sibling(&self) -> Option<u64> {
         match self.layout.form {
-            PointerForm::Short => self.short().and_then(|header| present(header.right)),
-            PointerForm::Long => self.long().and_then(|header| present_long(header.right)),
+            PointerForm::Short => present(self.short().right),
+            PointerForm::Long => present_long(self.long().right),
         }
     }
 
@@ -155,10 +160,10 @@ impl<'a> BtreeBlock<'a> {
         if self.layout.version == FormatVersion::V4 {
             return None;
         }
-        match self.layout.form {
-            PointerForm::Short => self.short().map(|header| header.owner.get().into()),
-            PointerForm::Long => self.long().map(|header| header.owner.get()),
-        }
+        Some(match self.layout.form {
+            PointerForm::Short => self.short().owner.get().into(),
+            PointerForm::Long => self.long().owner.get(),
+        })
     }
 
     /// Returns the LSN of the last logged change of the block, or 0 on a v4 volume.
@@ -168,8 +173,8 @@ impl<'a> BtreeBlock<'a> {
             return Lsn(0);
         }
         Lsn(match self.layout.form {
-            PointerForm::Short => self.short().map_or(0, |header| header.lsn.get()),
-            PointerForm::Long => self.long().map_or(0, |header| header.lsn.get()),
+            PointerForm::Short => self.short().lsn.get(),
+            PointerForm::Long => self.long().lsn.get(),
         })
     }
 
@@ -180,7 +185,8 @@ impl<'a> BtreeBlock<'a> {
         let count = if self.is_leaf() { self.count } else { 0 };
         let start = self.layout.header_bytes();
         let end = start + count * self.layout.record_bytes;
-        self.bytes.get(start..end).unwrap_or_default().chunks_exact(self.layout.record_bytes)
+        let records = self.bytes.get(start..end).expect("a decoded block holds its records");
+        records.chunks_exact(self.layout.record_bytes)
     }
 
     /// Returns record `index` of a leaf, or `None` if there is no such record.

@@ -176,7 +176,7 @@ pub(crate) fn equal_hashes(
     hash: u32,
 ) -> impl Iterator<Item = &HashEntryDisk> {
     let start = index.partition_point(|entry| entry.hash.get() < hash);
-    let rest = index.get(start..).unwrap_or_default();
+    let rest = index.get(start..).expect("a partition point lies in its slice");
     rest.iter().take_while(move |entry| entry.hash.get() == hash)
 }
 

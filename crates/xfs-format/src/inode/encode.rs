@@ -77,14 +77,14 @@ impl InodeCore {
 pub fn encode_free(first: InodeNumber, generation: u32, geometry: &Geometry, bytes: &mut [u8]) {
     let slots = bytes.chunks_exact_mut(geometry.inode_size as usize);
     for (slot, number) in slots.zip(first.0..) {
-        if let Ok((disk, _)) = InodeDisk::mut_from_prefix(slot) {
-            disk.magic = INODE_MAGIC.into();
-            disk.version = INODE_VERSION;
-            disk.generation = generation.into();
-            disk.next_unlinked = AgInode::NULL.0.into();
-            disk.number = number.into();
-            disk.uuid = geometry.meta_uuid.into_bytes();
-        }
+        let (disk, _) =
+            InodeDisk::mut_from_prefix(slot).expect("the slot of an inode holds its core");
+        disk.magic = INODE_MAGIC.into();
+        disk.version = INODE_VERSION;
+        disk.generation = generation.into();
+        disk.next_unlinked = AgInode::NULL.0.into();
+        disk.number = number.into();
+        disk.uuid = geometry.meta_uuid.into_bytes();
         seal(slot, Lsn(0));
     }
 }

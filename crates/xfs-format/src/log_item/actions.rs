@@ -111,7 +111,7 @@ impl RefcountAction {
 
 fn number<A: PartialEq>(all: &[A], wanted: A) -> u32 {
     let position = all.iter().position(|action| *action == wanted);
-    position.map_or(0, |position| position as u32 + 1)
+    position.expect("the list holds every action") as u32 + 1
 }
 
 fn action<A: Copy>(all: &[A], flags: u32) -> Option<A> {
