@@ -437,6 +437,10 @@ impl Ail {
     }
 }
 
+/// The message of a panic if the list has no item at a position that the state of an item gives.
+/// An item that stayed in the list would keep the tail of the log where it is.
+const HOLDS_ITEM: &str = "the AIL holds an item at its position";
+
 /// The items at one LSN, in the order of their arrival.
 #[derive(Default)]
 struct ItemGroup {
@@ -471,19 +475,20 @@ impl AilList {
     /// Removes an item from the list, whatever its position. Returns `None` if the item is not in
     /// the list.
     fn leave(&mut self, item: &ItemState) -> Option<Arc<dyn LogItem>> {
-        let position = item.leave()?;
-        self.remove(position)
+        Some(self.remove(item.leave()?))
     }
 
-    /// Removes the item at a position. Returns `None` if that item has left the list.
-    fn remove(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
-        let group = self.groups.get_mut(&position.lsn)?;
-        let item = group.items.get_mut(position.number as usize)?.take()?;
+    /// Removes the item at a position. The state of that item gave this position while the list
+    /// was locked, so no thread can have removed the item.
+    fn remove(&mut self, position: Position) -> Arc<dyn LogItem> {
+        let group = self.groups.get_mut(&position.lsn).expect(HOLDS_ITEM);
+        let place = group.items.get_mut(position.number as usize).expect(HOLDS_ITEM);
+        let item = place.take().expect(HOLDS_ITEM);
         group.present -= 1;
         if group.present == 0 {
             self.groups.remove(&position.lsn);
         }
-        Some(item)
+        item
     }
 }
 

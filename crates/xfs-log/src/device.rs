@@ -31,9 +31,14 @@ impl LogGeometry {
     #[must_use]
     pub fn new(superblock: &Superblock) -> Self {
         let geometry = &superblock.geometry;
-        let start = geometry.block_disk_addr(superblock.log_start);
+        let start = if superblock.has_external_log() {
+            DiskAddr(0)
+        } else {
+            let start = geometry.block_disk_addr(superblock.log_start);
+            start.expect("an internal log lies in the volume: the superblock was verified")
+        };
         Self {
-            start: start.filter(|_| !superblock.has_external_log()).unwrap_or(DiskAddr(0)),
+            start,
             length_blocks: superblock.log_blocks.saturating_mul(geometry.block_basic_blocks()),
             sector_bytes: superblock.log_sector_bytes(),
             stripe_unit_bytes: superblock.log_stripe_unit_bytes,

@@ -103,6 +103,6 @@ impl AilList {
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);
-        if is_at_its_position { None } else { self.remove(position) }
+        if is_at_its_position { None } else { Some(self.remove(position)) }
     }
 }
