@@ -161,12 +161,17 @@ impl Record {
     }
 
     fn next_operation(&mut self) -> Result<Option<(LogOperation, &[u8])>> {
-        if self.operations_left == 0 || self.at >= self.end {
+        // Bytes after the last operation are padding.
+        if self.operations_left == 0 {
             return Ok(None);
         }
-        let payload = self.bytes.get(self.at..self.end).unwrap_or_default();
+        let payload = self.bytes.get(self.at..self.end).expect("the record holds its payload");
+        if payload.is_empty() {
+            let check = LogItemCheck::OperationLength { bytes: OPERATION_BYTES as u32, left: 0 };
+            return Err(corrupt(self.source.place, check.into()).into());
+        }
         let operation = LogOperation::decode(payload, self.source.place)?;
-        let body = payload.get(OPERATION_BYTES..).unwrap_or_default();
+        let body = payload.get(OPERATION_BYTES..).expect("the header was decoded");
         let (bytes, left) = (operation.length, body.len());
         let check = LogItemCheck::OperationLength { bytes, left };
         let Some(body) = body.get(..bytes as usize) else {

@@ -3,9 +3,9 @@
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{BlockDevice, Durability};
-use xfs_format::agf::{AGF_SECTOR, Agf};
+use xfs_format::agf::{AGF_SECTOR, Agf, BtreeRoot};
 use xfs_format::agi::{AGI_SECTOR, Agi};
-use xfs_format::btree::{BtreeBlock, BtreeKind};
+use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeKind};
 use xfs_format::features::Features2;
 use xfs_format::log_item::LogItemCheck;
 use xfs_format::superblock::{self, SuperblockDisk};
@@ -44,35 +44,53 @@ fn first_unlinked(replayed: &Replayed) -> Result<Option<(AgNumber, InodeNumber)>
     Ok(None)
 }
 
-/// Returns an error if blocks are reserved for copy-on-write. Reads only the last record of each
-/// reference count btree: the records of reserved blocks come last.
+/// Returns an error if blocks are reserved for copy-on-write.
 #[doc(alias = "xfs_reflink_recover_cow")]
 fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
-    let geometry = &replayed.superblock.geometry;
-    for group in geometry.groups() {
+    for group in replayed.superblock.geometry.groups() {
         let Some(root) = read_agf(replayed, group)?.refcount else { continue };
-        let mut block = root.block;
-        for _ in 0..root.levels {
-            let at = geometry.ag_block_disk_addr(group, block);
-            let kind = BtreeKind::Refcount;
-            let length = geometry.block_size as usize;
-            let bytes = read_verified(replayed, at, length, BlockKind::Btree(kind))?;
-            let node = BtreeBlock::decode(&bytes, kind, at)?;
-            let Some(last) = node.count().checked_sub(1) else { break };
-            if node.is_leaf() {
-                let start = node.record(last).and_then(<[u8]>::first_chunk::<4>);
-                let start = start.expect("a decoded leaf holds its records");
-                let start = u32::from_be_bytes(*start);
-                if start & COPY_ON_WRITE_BIT != 0 {
-                    return Err(Refusal::CopyOnWriteLeftovers { group }.into());
-                }
-                break;
-            }
-            let child = node.pointer(last).and_then(|child| u32::try_from(child).ok());
-            block = AgBlock(child.unwrap_or(u32::MAX));
+        if has_copies(replayed, group, root)? {
+            return Err(Refusal::CopyOnWriteLeftovers { group }.into());
         }
     }
     Ok(())
+}
+
+/// Returns whether blocks of a group are reserved for copy-on-write. Reads only the last record of
+/// the reference count btree with this root: the records of reserved blocks come last.
+fn has_copies(replayed: &Replayed, group: AgNumber, root: BtreeRoot) -> Result<bool> {
+    let geometry = &replayed.superblock.geometry;
+    let kind = BtreeKind::Refcount;
+    let mut block = root.block;
+    for expected in (0..root.levels).rev() {
+        let at = geometry.ag_block_disk_addr(group, block);
+        let length = geometry.block_size as usize;
+        let bytes = read_verified(replayed, at, length, BlockKind::Btree(kind))?;
+        let node = BtreeBlock::decode(&bytes, kind, at)?;
+        let corrupt = |check: BtreeCheck| {
+            Corruption::new(Structure::Btree, StructureAddress::Disk(at), check)
+        };
+        let found = node.level();
+        if found != expected {
+            return Err(corrupt(BtreeCheck::LevelOnPath { found, expected }).into());
+        }
+        let Some(last) = node.count().checked_sub(1) else {
+            // Only a leaf without a parent may be empty.
+            return if root.levels == 1 {
+                Ok(false)
+            } else {
+                Err(corrupt(BtreeCheck::EmptyLeaf).into())
+            };
+        };
+        if node.is_leaf() {
+            let start = node.record(last).and_then(<[u8]>::first_chunk::<4>);
+            let start = start.expect("a decoded leaf holds its records");
+            return Ok(u32::from_be_bytes(*start) & COPY_ON_WRITE_BIT != 0);
+        }
+        let child = node.pointer(last).expect("a decoded node holds its children");
+        block = AgBlock(u32::try_from(child).expect("a pointer inside a group has 32 bits"));
+    }
+    unreachable!("a verified header gives a btree at least one level")
 }
 
 /// Computes the counters of the superblock as sums over the groups. The counters are not logged
