@@ -29,10 +29,15 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         if !block.is_leaf() {
             let empty = || corrupt(step.at, BtreeCheck::EmptyLeaf);
             copy(low, block.key(0).ok_or_else(empty)?);
-            let highs = (0..block.count()).filter_map(|index| block.high_key(index));
-            // I2: the highest key of any child, not that of the last one.
-            if let Some(highest) = highs.max_by_key(|high| F::decode_key(high)) {
-                copy(high, highest);
+            if F::KIND.layout().has_high_keys {
+                let highs = (0..block.count()).map(|index| {
+                    let high =
+                        block.high_key(index).expect("a node holds the keys of its children");
+                    (F::decode_key(high).expect("the block has room for the key"), high)
+                });
+                // I2: the highest key of any child, not that of the last one.
+                let highest = highs.max_by_key(|(decoded, _)| *decoded);
+                copy(high, highest.expect("the node has a first child").1);
             }
             return Ok(key);
         }
