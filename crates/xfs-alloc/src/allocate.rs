@@ -71,7 +71,8 @@ pub enum AllocationTarget {
     /// Blocks as near to this block as its group allows. If its group has no space, blocks of any
     /// other group.
     Near(FsBlock),
-    /// Blocks as near to this block as its group allows, and in no other group.
+    /// Blocks as near to this block as its group allows, and in no other group. The block must lie
+    /// in the volume.
     NearInGroup(FsBlock),
     /// Any blocks of this group, and of no other group.
     Group(AgNumber),
@@ -196,6 +197,10 @@ enum GroupOutcome {
 /// # Errors
 ///
 /// Errors of reading the btrees of a group, or the error that stopped the log.
+///
+/// # Panics
+///
+/// Panics if the block of [`AllocationTarget::NearInGroup`] lies outside the volume.
 #[doc(alias = "xfs_alloc_vextent")]
 pub fn allocate_extent(
     tx: &mut Transaction<'_>,
@@ -208,10 +213,15 @@ pub fn allocate_extent(
             let Some((group, block)) = of_block(block) else { return Ok(None) };
             (group, Near::Exactly(block), false)
         }
-        AllocationTarget::Near(block) | AllocationTarget::NearInGroup(block) => {
+        AllocationTarget::Near(block) => {
             // A hint outside the volume counts as its first block.
             let (group, block) = of_block(block).unwrap_or((AgNumber(0), 0));
-            (group, Near::Block(block), matches!(request.target, AllocationTarget::Near(_)))
+            (group, Near::Block(block), true)
+        }
+        AllocationTarget::NearInGroup(block) => {
+            let named = of_block(block);
+            let (group, block) = named.expect("the block that names the group lies in the volume");
+            (group, Near::Block(block), false)
         }
         AllocationTarget::Group(group) => (group, Near::Anywhere, false),
         AllocationTarget::FromGroup(group) => (group, Near::Anywhere, true),

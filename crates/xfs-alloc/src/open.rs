@@ -135,14 +135,14 @@ fn count_blocks(
             let bytes = buffer.bytes();
             let node = BtreeBlock::decode(&bytes, kind, at)?;
             if block == first && !node.is_leaf() {
-                leftmost = node.pointer(0).and_then(short);
+                leftmost = Some(short(node.pointer(0).expect("a verified node has children")));
             }
-            next = node.right_sibling().and_then(short);
+            next = node.right_sibling().map(short);
         }
     }
     Ok(blocks)
 }
 
-fn short(block: u64) -> Option<AgBlock> {
-    u32::try_from(block).ok().map(AgBlock)
+fn short(block: u64) -> AgBlock {
+    AgBlock(u32::try_from(block).expect("a pointer inside a group has 32 bits"))
 }

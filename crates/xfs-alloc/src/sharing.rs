@@ -1,10 +1,13 @@
 //! Blocks that several files share.
 
 use xfs_btree::{Cursor, Seek};
-use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_buffer::{BufferCache, Result};
 use xfs_format::agf::AGF_SECTOR;
+use xfs_format::btree::BtreeCheck;
 use xfs_format::refcount::{Refcount, RefcountDomain, Refcounts};
-use xfs_format::{AgBlock, BlockKind, FsBlock};
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, Corruption, FsBlock, Geometry, Structure, StructureAddress,
+};
 use xfs_trans::Journal;
 
 use crate::headers::read_agf;
@@ -24,11 +27,13 @@ pub struct SharingRun {
 ///
 /// # Errors
 ///
-/// The device's error, or a corrupt block on the path.
+/// The device's error, or a corrupt block on the path. [`BtreeCheck::Outside`] if the volume has no
+/// block `start`.
 #[doc(alias = "xfs_refcount_find_shared")]
 pub fn sharing_run(cache: &BufferCache, start: FsBlock, length_blocks: u32) -> Result<SharingRun> {
     let unshared = SharingRun { shared: false, length_blocks };
-    let Some((group, block)) = cache.geometry().split_block(start) else { return Ok(unshared) };
+    let geometry = cache.geometry();
+    let (group, block) = geometry.split_block(start).ok_or_else(|| outside(geometry, start))?;
     let Some(root) = read_agf(cache, group)?.refcount else { return Ok(unshared) };
     let mut cursor = Cursor::<Refcounts>::new(cache, group, root)?;
     let before = cursor.seek(Seek::AtOrBefore((RefcountDomain::Shared, block)))?;
@@ -64,9 +69,8 @@ pub fn overwritable_run(
     length_blocks: u32,
 ) -> Result<SharingRun> {
     let (cache, geometry) = (journal.cache(), journal.geometry());
-    let Some((group, block)) = geometry.split_block(start) else {
-        return Err(PosixError::InvalidArgument.into());
-    };
+    let (group, block) = geometry.split_block(start).ok_or_else(|| outside(geometry, start))?;
+    let state = AllocatorState::of(journal).group(group).ok_or_else(|| outside(geometry, start))?;
     let at = geometry.header_disk_addr(group, AGF_SECTOR);
     let header = cache.read(at, geometry.sector_size, BlockKind::Agf)?;
     // No thread changes the counts of the group while its header is latched.
@@ -74,8 +78,8 @@ pub fn overwritable_run(
     let run = sharing_run(cache, start, length_blocks);
     let run = run.map(|run| {
         let end = block.0.saturating_add(run.length_blocks);
-        let state = AllocatorState::of(journal).group(group).filter(|_| !run.shared);
-        (run, state.and_then(|state| state.lock().busy.sequence_of(block.0..end)))
+        let sequence = || state.lock().busy.sequence_of(block.0..end);
+        (run, if run.shared { None } else { sequence() })
     });
     header.unlatch();
     let (run, sequence) = run?;
@@ -85,6 +89,14 @@ pub fn overwritable_run(
         .filter(|sequence| *sequence > durable)
         .map_or(Ok(()), |sequence| journal.force(sequence))?;
     Ok(run)
+}
+
+/// Returns the error for a mapping of a file to a block that the volume does not have.
+#[cold]
+fn outside(geometry: &Geometry, block: FsBlock) -> Corruption {
+    let group = u32::try_from(block.0 >> geometry.ag_blocks_log).unwrap_or(u32::MAX);
+    let group = StructureAddress::Group(AgNumber(group));
+    Corruption::new(Structure::Extent, group, BtreeCheck::Outside)
 }
 
 /// Returns the block after the run of shared blocks that starts with record `first`. Records that

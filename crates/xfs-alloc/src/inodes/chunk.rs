@@ -11,7 +11,7 @@ use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::encode_free;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::log_item::InodeCreate;
-use xfs_format::{AgBlock, AgInode, BlockKind, FsBlock};
+use xfs_format::{AgBlock, AgInode, BlockKind, FsBlock, Geometry};
 use xfs_trans::Transaction;
 
 use super::group::GroupInodes;
@@ -103,7 +103,7 @@ impl<'journal> GroupInodes<'journal> {
             geometry.contains_ag_block(self.number, next).then_some(in_group(next))
         });
         let whole = |start: FsBlock| ChunkBlocks {
-            start: geometry.split_block(start).expect("allocated blocks lie in the volume").1,
+            start: self.own_block(geometry, start),
             length_blocks: blocks,
             is_sparse: false,
         };
@@ -122,6 +122,14 @@ impl<'journal> GroupInodes<'journal> {
         }
     }
 
+    /// Returns the number in this group of a block that was allocated for a chunk.
+    fn own_block(&self, geometry: &Geometry, block: FsBlock) -> AgBlock {
+        let split = geometry.split_block(block);
+        let (group, block) = split.expect("allocated blocks lie in the volume");
+        assert_eq!(group, self.number, "the blocks of a chunk lie in the group that gets it");
+        block
+    }
+
     /// Accepts blocks for a part of a chunk. In two cases it frees the blocks again and returns
     /// `None`: the chunk would reach past the end of the group, or lie at its start, where inode 0
     /// would be.
@@ -132,7 +140,7 @@ impl<'journal> GroupInodes<'journal> {
     ) -> Option<ChunkBlocks> {
         let geometry = tx.geometry();
         let alignment = geometry.inode_alignment_blocks.max(1);
-        let (_, start) = geometry.split_block(extent.start)?;
+        let start = self.own_block(geometry, extent.start);
         let chunk = start.0 - start.0 % alignment;
         let end = u64::from(chunk) + u64::from(geometry.chunk_blocks());
         if chunk != 0 && end <= u64::from(self.agi.length_blocks) {

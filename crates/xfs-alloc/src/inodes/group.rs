@@ -283,7 +283,8 @@ impl Anchor for AgiAnchor<'_> {
             *blocks += 1;
         }
         let split = tx.geometry().split_block(extent.start);
-        let (_, block) = split.expect("allocated blocks lie in the volume");
+        let (group, block) = split.expect("allocated blocks lie in the volume");
+        assert_eq!(group, self.number, "the blocks of an inode btree lie in its group");
         Ok(block.0.into())
     }
 

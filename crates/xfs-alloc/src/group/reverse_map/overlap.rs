@@ -86,12 +86,13 @@ fn push_children(
     waiting: &mut Vec<(AgBlock, u32)>,
 ) {
     for index in 0..node.count() {
-        let key = |bytes: Option<&[u8]>| ReverseMap::decode_key(bytes?).map(|key| key.start);
-        if let (Some(low), Some(high)) = (key(node.key(index)), key(node.high_key(index)))
-            && low <= block
-            && block <= high
-            && let Some(child) = node.pointer(index).and_then(|child| u32::try_from(child).ok())
-        {
+        let key = |bytes: Option<&[u8]>| {
+            let key = bytes.and_then(ReverseMap::decode_key);
+            key.expect("a decoded node of the reverse map holds two keys of each child").start
+        };
+        if key(node.key(index)) <= block && block <= key(node.high_key(index)) {
+            let child = node.pointer(index).expect("a decoded node holds its children");
+            let child = u32::try_from(child).expect("a pointer inside a group has 32 bits");
             waiting.push((AgBlock(child), levels));
         }
     }
