@@ -48,20 +48,16 @@ impl BtreeRoots {
     #[must_use]
     pub fn new(geometry: &Geometry) -> Self {
         let mut next = AgBlock(geometry.header_blocks());
-        let mut root = |feature: Option<RoCompatFeatures>| {
-            let is_there = feature.is_none_or(|feature| geometry.has_ro_compat(feature));
-            is_there.then(|| {
-                let block = next;
-                next = AgBlock(next.0 + 1);
-                BtreeRoot { block, levels: 1 }
-            })
+        let mut root = || {
+            let block = next;
+            next = AgBlock(next.0 + 1);
+            BtreeRoot { block, levels: 1 }
         };
-        let absent = BtreeRoot { block: AgBlock::NULL, levels: 0 };
-        let mut always = || root(None).unwrap_or(absent);
-        let (by_block, by_size, inodes) = (always(), always(), always());
-        let free_inodes = root(Some(RoCompatFeatures::FINOBT));
-        let reverse_map = root(Some(RoCompatFeatures::RMAPBT));
-        let refcount = root(Some(RoCompatFeatures::REFLINK));
+        let (by_block, by_size, inodes) = (root(), root(), root());
+        let mut root_for = |feature| geometry.has_ro_compat(feature).then(&mut root);
+        let free_inodes = root_for(RoCompatFeatures::FINOBT);
+        let reverse_map = root_for(RoCompatFeatures::RMAPBT);
+        let refcount = root_for(RoCompatFeatures::REFLINK);
         Self { by_block, by_size, inodes, free_inodes, reverse_map, refcount, end: next }
     }
 }
