@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::geometry::InodeLocation;
-use xfs_format::inode::InodeCore;
+use xfs_format::inode::{ForkFormat, InodeCore};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
@@ -292,6 +292,10 @@ impl InodeRecord {
         let mut contents = self.contents.write();
         let contents = contents.get_or_insert_with(|| CachedImage::of(view()));
         let result = change(&mut contents.image);
+        let InodeImage { core, .. } = &contents.image;
+        // The image holds no bytes of such a fork, so the write in place would fill it with zeros.
+        let is_lost = matches!(core.data_format, ForkFormat::Uuid | ForkFormat::MetadataBtree);
+        assert!(core.is_free() || !is_lost, "no inode with a fork that is not read is changed");
         self.mark(fields);
         result
     }

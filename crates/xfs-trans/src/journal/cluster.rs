@@ -11,6 +11,9 @@ use super::Journal;
 use crate::buffer_item::BufferItem;
 use crate::inode_item::{InodeImage, InodeRecord};
 
+/// The message of a panic if an inode is not in the cluster that the caller names for it.
+const IN_CLUSTER: &str = "the inode lies in this cluster";
+
 /// A cluster of inodes, for callers that need several of its inodes.
 pub struct InodeCluster {
     /// The number of the first inode in the cluster.
@@ -121,13 +124,16 @@ impl InodeCluster {
         if self.item.is_stale() { Err(PosixError::NotFound.into()) } else { Ok(()) }
     }
 
-    /// Returns the number of inodes from inode `number` to the end of the cluster; 0 if that inode
-    /// is not in this cluster.
+    /// Returns the number of inodes from inode `number` to the end of the cluster, at least 1.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the inode is not in this cluster.
     #[must_use]
     pub fn count_from(&self, journal: &Journal, number: InodeNumber) -> u32 {
         let inode_size = journal.geometry().inode_size;
-        let place = self.place(journal, number);
-        place.map_or(0, |(_, place)| (place.cluster_bytes - place.offset_bytes) / inode_size)
+        let (_, place) = self.place(journal, number).expect(IN_CLUSTER);
+        (place.cluster_bytes - place.offset_bytes) / inode_size
     }
 
     /// Calls `show` with inodes of this cluster. Bit n of `wanted` stands for inode `first` + n. An
@@ -140,6 +146,10 @@ impl InodeCluster {
     /// inode.
     ///
     /// `show` must not wait for anything: the lock on the cluster's list of inodes is held.
+    ///
+    /// # Panics
+    ///
+    /// Panics if inode `first` is not in this cluster.
     #[must_use]
     pub fn share_inodes(
         &self,
@@ -148,13 +158,13 @@ impl InodeCluster {
         wanted: u64,
         show: impl FnMut(Arc<InodeRecord>, Option<InodeImage>),
     ) -> bool {
-        let Some((first_index, _)) = self.place(journal, first) else { return true };
+        let (first_index, _) = self.place(journal, first).expect(IN_CLUSTER);
         let number_of = |index: u32| InodeNumber(self.first.0 + u64::from(index));
         let indexes = (0..u64::BITS.min(self.count_from(journal, first)))
             .filter(|bit| wanted >> bit & 1 != 0)
             .map(|bit| first_index + bit);
         let make = |index| {
-            let (_, place) = self.place(journal, number_of(index))?;
+            let (_, place) = self.place(journal, number_of(index)).expect(IN_CLUSTER);
             // As in `find_or_add`.
             fence(Ordering::Acquire);
             let verify = journal.cache.verify_context();

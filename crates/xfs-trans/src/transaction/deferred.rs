@@ -188,7 +188,8 @@ impl Transaction<'_> {
             }
             self.relog_intents();
             self.roll_step()?;
-            let Some(batch) = self.deferred.pending.pop_front() else { return Ok(()) };
+            let next = self.deferred.pending.pop_front();
+            let batch = next.expect("a roll keeps the deferred work that was pending");
             self.finish_batch(batch)?;
         }
     }
