@@ -76,15 +76,21 @@ impl BlockRange {
 }
 
 /// Returns the part of `extent` from block `start` up to block `end`, exclusive; `None` if it has
-/// no block. `start` and `end` must lie between the first block of the extent and the block after
-/// it.
+/// no block.
+///
+/// # Panics
+///
+/// Panics if the part has a block that is not in the extent.
 fn part_of(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
     let length_blocks = end.0.checked_sub(start.0).filter(|length| *length != 0)?;
-    let skipped = start.0.checked_sub(extent.file_block.0)?;
+    assert!(extent.file_block <= start, "a part of an extent starts in it");
+    assert!(end <= extent.end(), "a part of an extent ends in it");
+    let first = extent.start.checked_add(start.0 - extent.file_block.0);
+    let length_blocks = u32::try_from(length_blocks);
     Some(Extent {
         file_block: start,
-        start: extent.start.checked_add(skipped)?,
-        length_blocks: u32::try_from(length_blocks).ok()?,
+        start: first.expect("the blocks of an extent lie in the volume"),
+        length_blocks: length_blocks.expect("a part is no longer than its extent"),
         unwritten: extent.unwritten,
     })
 }

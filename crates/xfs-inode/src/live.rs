@@ -63,6 +63,7 @@ use xfs_format::inode::{
     InodeFlags2,
 };
 use xfs_format::log_item::LoggedFields;
+use xfs_format::superblock::Unsupported;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_sync::{AtomicU64, Object, Ordering, RwLock, RwLockReadGuard};
@@ -454,6 +455,11 @@ fn view_of(record: &InodeRecord, geometry: &Geometry) -> Result<Inode> {
 fn view_of_image(image: InodeImage, geometry: &Geometry) -> Result<Inode> {
     if image.core.is_free() {
         return Err(PosixError::NotFound.into());
+    }
+    // A change would lose the fork, which is not decoded. Such an inode is found here only on a
+    // damaged volume, if an unlinked list or an intent names it.
+    if image.core.data_format == ForkFormat::MetadataBtree {
+        return Err(Unsupported::MetadirWrite.into());
     }
     Inode::from_image(image, geometry)
 }

@@ -182,7 +182,7 @@ impl ExchangeWork {
     }
 
     /// Returns the mappings at the starts of the two ranges, cut to equal lengths, and this length
-    /// in blocks. A hole is `None`.
+    /// in blocks, which is at least 1. A hole is `None`.
     fn next_pair(&self, tx: &mut Transaction<'_>) -> Result<([Option<Extent>; 2], u64)> {
         let mut length = self.left_blocks;
         let mut mappings = [None; 2];
@@ -191,12 +191,17 @@ impl ExchangeWork {
             length = length.min(mapping.end().0.saturating_sub(start.0));
             *slot = Some(mapping);
         }
+        if length == 0 {
+            return Err(PosixError::InvalidArgument.into());
+        }
         let mut extents = [None; 2];
         for ((start, mapping), slot) in self.starts.iter().zip(mappings).zip(&mut extents) {
             let range = BlockRange { start: *start, length_blocks: length };
             *slot = match mapping {
-                Some(Mapping::Extent(extent)) => range.cut(&extent),
-                _ => None,
+                Some(Mapping::Extent(extent)) => {
+                    Some(range.cut(&extent).expect("the extent at the start of a range is in it"))
+                }
+                Some(Mapping::Hole { .. }) | None => None,
             };
         }
         Ok((extents, length))
@@ -265,9 +270,6 @@ impl Deferred for ExchangeWork {
         join_two(tx, left, right);
         while self.left_blocks != 0 {
             let (pair, blocks) = self.next_pair(tx)?;
-            if blocks == 0 {
-                return Err(PosixError::InvalidArgument.into());
-            }
             let is_kept = self.keeps(&pair);
             if !is_kept {
                 self.exchange_pair(tx, pair)?;

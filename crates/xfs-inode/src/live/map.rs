@@ -211,7 +211,7 @@ impl LiveInode {
     }
 
     /// Returns the first part of a range of the data fork that is one extent or one hole. Also
-    /// returns the extent of this part; `None` for a hole.
+    /// returns the extent of this part; `None` for a hole. The range must not be empty.
     pub(super) fn head_of(
         &self,
         cache: &BufferCache,
@@ -220,7 +220,10 @@ impl LiveInode {
         let mapping = self.inode().find(cache, ForkKind::Data, range.start)?;
         let head = BlockRange::between(range.start, mapping.end().min(range.end()));
         Ok(match mapping {
-            Mapping::Extent(extent) => (head, head.cut(&extent)),
+            Mapping::Extent(extent) => {
+                let found = head.cut(&extent);
+                (head, Some(found.expect("the extent at the start of a range is in it")))
+            }
             Mapping::Hole { .. } => (head, None),
         })
     }
@@ -262,7 +265,8 @@ impl LiveInode {
     #[doc(alias = "xfs_iext_count_may_overflow")]
     pub fn check_growth(&self, fork: ForkKind, growth: i64) -> Result<()> {
         let inode = self.inode();
-        let count = inode.core().fork_extents(fork).saturating_add_signed(growth);
+        let count = inode.core().fork_extents(fork).checked_add_signed(growth);
+        let count = count.expect("a change removes only extents of its fork");
         if growth > 0 && count > most_extents(inode.core(), fork) {
             return Err(PosixError::FileTooLarge.into());
         }

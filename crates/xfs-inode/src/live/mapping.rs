@@ -131,7 +131,8 @@ impl LiveInode {
         blocks: i64,
     ) -> Result<()> {
         let kind = form.kind;
-        let count = form.count.saturating_add_signed(change.growth() as isize);
+        let count = form.count.checked_add_signed(change.growth() as isize);
+        let count = count.expect("a change removes only extents of its fork");
         let fits = count.saturating_mul(xfs_format::extent::EXTENT_BYTES) <= form.bytes;
         let (root, btree_blocks) = match (form.root, fits) {
             (None, true) => (None, 0),

@@ -1,9 +1,10 @@
 //! Conversions between the forms of a fork, and moves of the attribute fork.
 
-use xfs_buffer::{Buffer, Result};
+use xfs_buffer::{Buffer, Error, Result};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind};
 use xfs_format::reservation::TransactionKind;
+use xfs_format::superblock::Unsupported;
 use xfs_format::{BlockKind, FileBlock};
 use xfs_trans::Transaction;
 
@@ -11,7 +12,7 @@ use super::volume::{Volume, now};
 use crate::edit::BlockRange;
 use crate::fork_block::BlockShape;
 use crate::live::with_transaction::with_transaction;
-use crate::live::{LiveInode, MapRequest};
+use crate::live::{LiveInode, MapRequest, image_of, view_of_image};
 
 fn map(volume: &Volume, live: &LiveInode, at: u64, length: u64) -> Extent {
     let blocks = length + LiveInode::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
@@ -48,6 +49,21 @@ fn extent_list_becomes_a_btree_and_a_list_again() {
         assert_eq!(live.inode().core().blocks, 0);
         volume.unmount();
     }
+}
+
+#[test]
+fn inode_with_a_btree_of_metadata_is_not_loaded_for_writing() {
+    let volume = Volume::new("-l size=16m");
+    let live = volume.file();
+    let geometry = volume.journal.geometry();
+    let image = |format: ForkFormat| {
+        let mut image = image_of(&live.inode());
+        image.core.data_format = format;
+        view_of_image(image, geometry).map(|_| ())
+    };
+    image(ForkFormat::Extents).unwrap();
+    let refused = image(ForkFormat::MetadataBtree);
+    assert!(matches!(refused, Err(Error::Unsupported(Unsupported::MetadirWrite))), "{refused:?}");
 }
 
 #[test]
