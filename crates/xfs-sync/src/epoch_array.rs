@@ -38,6 +38,9 @@ use seize::{Collector, Guard, LocalGuard};
 
 use crate::scope::{Scope, note_write};
 
+/// The message of a panic if an index is not below the number of slots.
+const HAS_SLOT: &str = "the array has the slot";
+
 /// An array of `N` slots, each empty or with a value, that is read without a lock.
 pub struct EpochArray<T, S: Scope, const N: usize> {
     slots: [AtomicPtr<T>; N],
@@ -60,7 +63,7 @@ impl<T, S: Scope, const N: usize> EpochArray<T, S, N> {
     ///
     /// # Panics
     ///
-    /// Panics if `collector` is not the collector of the array.
+    /// Panics if `collector` is not the collector of the array, or if the slot does not exist.
     #[inline]
     pub fn read<R>(
         &self,
@@ -68,7 +71,7 @@ impl<T, S: Scope, const N: usize> EpochArray<T, S, N> {
         index: usize,
         reader: impl FnOnce(&Arc<T>) -> R,
     ) -> Option<R> {
-        let slot = self.slots.get(index)?;
+        let slot = self.slots.get(index).expect(HAS_SLOT);
         let guard = self.enter(collector);
         let pointer = guard.protect(slot, Ordering::Acquire);
         if pointer.is_null() {
@@ -94,15 +97,15 @@ fn address(collector: &Collector) -> usize {
 
 impl<T: Send + Sync + 'static, S: Scope, const N: usize> EpochArray<T, S, N> {
     /// Stores a value in slot `index`, or empties the slot if `value` is `None`. The old value is
-    /// dropped when no thread reads it any more. Does nothing if the slot does not exist.
+    /// dropped when no thread reads it any more.
     ///
     /// # Panics
     ///
-    /// Panics if `collector` is not the collector of the array.
+    /// Panics if `collector` is not the collector of the array, or if the slot does not exist.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn put(&self, collector: &Collector, index: usize, value: Option<Arc<T>>) {
-        let Some(slot) = self.slots.get(index) else { return };
+        let slot = self.slots.get(index).expect(HAS_SLOT);
         note_write::<S>();
         let guard = self.enter(collector);
         let pointer = value.map_or(ptr::null_mut(), |value| Arc::into_raw(value).cast_mut());
