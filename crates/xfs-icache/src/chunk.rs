@@ -23,6 +23,9 @@ use crate::kind::InodeKind;
 /// Number of inodes in a chunk.
 pub(crate) const CHUNK_INODES: u32 = 64;
 
+/// The message of a panic if an inode of a chunk does not know its slot (I4).
+const HAS_SLOT: &str = "an inode of a chunk has a slot in it";
+
 /// 64 neighbouring inodes with their tags.
 pub(crate) struct Chunk<K: InodeKind> {
     stay: Mutex<Residency, Object>,
@@ -128,7 +131,7 @@ impl<K: InodeKind> Chunk<K> {
     pub(crate) fn enter_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) {
         let mut came = 0;
         for entry in entries {
-            let Some(ChunkSlot { bit, .. }) = entry.slot() else { continue };
+            let ChunkSlot { bit, .. } = entry.slot().expect(HAS_SLOT);
             self.entries.put(collector, bit.trailing_zeros() as usize, Some(Arc::clone(entry)));
             came |= bit;
         }
@@ -140,7 +143,7 @@ impl<K: InodeKind> Chunk<K> {
     pub(crate) fn leave_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) -> u64 {
         let mut going = 0;
         for entry in entries {
-            let Some(ChunkSlot { bit, .. }) = entry.slot() else { continue };
+            let ChunkSlot { bit, .. } = entry.slot().expect(HAS_SLOT);
             let is_here = |found: &Arc<CachedInode<K>>| Arc::ptr_eq(found, entry);
             if self.look(collector, bit.trailing_zeros(), is_here) == Some(true) {
                 going |= bit;

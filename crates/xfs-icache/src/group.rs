@@ -107,6 +107,9 @@ pub(crate) enum Occupancy {
     Occupied,
 }
 
+/// The message of a panic if a held chunk has left the index.
+const IS_HELD: &str = "a held chunk stays in the index";
+
 /// Keeps a chunk in the index of its group until this value is dropped, also while the chunk is
 /// empty.
 pub struct HeldChunk<'a, K: InodeKind> {
@@ -117,8 +120,7 @@ pub struct HeldChunk<'a, K: InodeKind> {
 
 impl<K: InodeKind> Drop for HeldChunk<'_, K> {
     fn drop(&mut self) {
-        // A held chunk has not left the index.
-        let Some(mut stay) = self.chunk.lock() else { return };
+        let mut stay = self.chunk.lock().expect(IS_HELD);
         stay.let_go();
         if self.chunk.leave_index(&mut stay) {
             self.group.forget_chunk(self.key);
@@ -139,8 +141,7 @@ impl<K: InodeKind> HeldChunk<'_, K> {
         inodes: impl Iterator<Item = (u32, L)>,
         make: impl Fn(L, ChunkSlot<K>) -> Arc<CachedInode<K>>,
     ) -> Vec<Arc<CachedInode<K>>> {
-        // A held chunk has not left the index.
-        let Some(_stay) = self.chunk.lock() else { return Vec::new() };
+        let _stay = self.chunk.lock().expect(IS_HELD);
         let _guard = self.group.chunks.guard();
         let taken = self.present();
         let slot = |place: u32| ChunkSlot { chunk: Arc::clone(&self.chunk), bit: 1 << place };
@@ -153,7 +154,7 @@ impl<K: InodeKind> HeldChunk<'_, K> {
     /// Removes those inodes of `entries` that still have their slots in the chunk. Returns the
     /// number of removed inodes.
     pub(crate) fn remove(&self, entries: &[Arc<CachedInode<K>>]) -> u32 {
-        let Some(_stay) = self.chunk.lock() else { return 0 };
+        let _stay = self.chunk.lock().expect(IS_HELD);
         let _guard = self.group.chunks.guard();
         self.chunk.leave_all(&self.group.collector, entries).count_ones()
     }
@@ -320,7 +321,7 @@ impl<K: InodeKind> Group<K> {
     /// Removes an inode, unless another inode has its slot in the chunk already. Returns whether
     /// the inode was removed.
     pub(crate) fn remove(&self, inode: u32, entry: &Arc<CachedInode<K>>) -> bool {
-        let Some(ChunkSlot { chunk, .. }) = entry.slot() else { return false };
+        let ChunkSlot { chunk, .. } = entry.slot().expect("an inode of a group has a slot");
         let Some(mut stay) = chunk.lock() else { return false };
         let place = inode % CHUNK_INODES;
         if chunk.look(&self.collector, place, |found| Arc::ptr_eq(found, entry)) != Some(true) {

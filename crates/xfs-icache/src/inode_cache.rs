@@ -193,8 +193,15 @@ impl<S: Store> InodeCache<S> {
     }
 
     /// Returns which of the 64 inodes from `first` on are cached, one bit each.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the volume has no group for inode `first`.
     pub fn present(&self, first: InodeNumber) -> u64 {
-        self.place(first).map_or(0, |(group, inode)| group.present(inode))
+        let place = self.store.place(first);
+        let (group, inode) = place.expect("the group of the inodes exists");
+        // The cache does not have a group yet by which the volume has just grown.
+        self.groups.get(group as usize).map_or(0, |group| group.present(inode))
     }
 
     /// Keeps the chunk of an inode in the index of its group, also while the chunk is empty, for a
@@ -394,7 +401,8 @@ impl<S: Store> InodeCache<S> {
     }
 
     fn take_out(&self, entry: &Arc<CachedInode<S::Kind>>, count: Count) {
-        let Ok((group, inode)) = self.place(entry.number()) else { return };
+        let place = self.place(entry.number());
+        let (group, inode) = place.expect("the group of a cached inode exists");
         if group.remove(inode, entry) {
             if let Some(list) = &self.list {
                 list.remove(entry.number().0, entry);

@@ -138,7 +138,8 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
     ) -> Option<R> {
         // Before any latch: a thread that holds one must not wait for the device.
         let journal = &*self.journal;
-        let (group, _) = journal.geometry().split_inode_number(wanted.first)?;
+        let group = journal.geometry().split_inode_number(wanted.first);
+        let (group, _) = group.expect("the cache holds a chunk of the group");
         let wanted = without_quota_inodes(journal, wanted);
         let clusters = clusters(journal, wanted);
         let mut shared = Shared(Vec::with_capacity(wanted.inodes.count_ones() as usize));
@@ -159,7 +160,7 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
 
     #[cold]
     fn in_use(&self, number: InodeNumber) -> Error {
-        let inode = self.place(number).map_or(0, |(_, inode)| inode);
+        let (_, inode) = self.place(number).expect("the group of a cached inode exists");
         let check = AgiCheck::InUse { inode };
         Corruption::new(Structure::Inode, StructureAddress::Inode(number), check).into()
     }
@@ -191,7 +192,7 @@ fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeN
             left &= left - 1;
             continue;
         };
-        let end = skipped + cluster.count_from(journal, first).max(1);
+        let end = skipped + cluster.count_from(journal, first);
         let later = u64::MAX.checked_shl(end).unwrap_or(0);
         found.push((cluster, first, (left & !later) >> skipped));
         left &= later;
