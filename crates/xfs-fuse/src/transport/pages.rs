@@ -6,6 +6,9 @@
 
 use super::session::PAGE_BYTES;
 
+/// The message of a panic if a buffer starts after the end of its memory.
+const HOLDS_START: &str = "the buffer starts in its memory";
+
 /// A zero-initialised buffer in which the byte at a given offset starts a page.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
@@ -24,11 +27,11 @@ impl Pages {
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        self.memory.get(self.start..).unwrap_or_default()
+        self.memory.get(self.start..).expect(HOLDS_START)
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        self.memory.get_mut(self.start..).unwrap_or_default()
+        self.memory.get_mut(self.start..).expect(HOLDS_START)
     }
 }
 

@@ -173,7 +173,7 @@ impl<'a> Reply<'a> {
 
     /// Returns the body.
     pub(crate) fn body(&self) -> &[u8] {
-        self.buffer.body().get(..self.length).unwrap_or_default()
+        self.buffer.body().get(..self.length).expect("the memory holds the body")
     }
 
     /// Returns `Ok` with the answer if its body lies in memory of its own, because it did not fit
@@ -209,7 +209,8 @@ impl<'a> Reply<'a> {
         if self.buffer.body().len() < end {
             self.grow(end);
         }
-        self.buffer.body_mut().get_mut(self.length..end).unwrap_or_default()
+        let room = self.buffer.body_mut().get_mut(self.length..end);
+        room.expect("the memory was grown to hold the longer body")
     }
 
     /// Makes room for a body of at least `end` bytes, and keeps the present body. The body starts
@@ -218,9 +219,8 @@ impl<'a> Reply<'a> {
         let larger = Pages::new(HEADER_BYTES + end.max(2 * self.length), HEADER_BYTES);
         let mut larger = Buffer::Own(larger);
         let old = self.body();
-        if let Some(place) = larger.body_mut().get_mut(..old.len()) {
-            place.copy_from_slice(old);
-        }
+        let place = larger.body_mut().get_mut(..old.len());
+        place.expect("the larger memory holds the old body").copy_from_slice(old);
         self.buffer = larger;
     }
 
@@ -243,10 +243,13 @@ impl<'a> Reply<'a> {
         if !has_place {
             self.grow(self.length);
         }
-        let Buffer::Own(pages) = &mut self.buffer else { return &[] };
-        // Non-empty pages have room for the header before the body.
-        let _ = header.write_to_prefix(pages.bytes_mut());
-        pages.bytes().get(..HEADER_BYTES + self.length).unwrap_or_default()
+        let Buffer::Own(pages) = &mut self.buffer else {
+            unreachable!("grown memory belongs to the answer")
+        };
+        let written = header.write_to_prefix(pages.bytes_mut());
+        written.expect("memory that is not empty has room for the header");
+        let answer = pages.bytes().get(..HEADER_BYTES + self.length);
+        answer.expect("the memory holds the body after the header")
     }
 }
 
