@@ -104,7 +104,10 @@ impl OpenContents<'_> {
     /// space. Does nothing if another thread holds the contents lock.
     pub(crate) fn give_back(&self) {
         let Some(mut state) = self.contents().state.try_write() else { return };
-        let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
+        // The next sync of the file returns the error of the flush, but not that of the trim.
+        if self.flush(&mut state, 0).is_ok() {
+            self.trim().unwrap_or_else(|error| self.mount.flusher.fail(error));
+        }
     }
 
     /// Frees the preallocated blocks of this file, whose lock the caller holds, after a write was
