@@ -48,7 +48,8 @@ impl Mount {
         let bytes = buffer.bytes();
         // The superblock is not decoded: a buffer that was not written in place yet has no
         // checksum.
-        let disk = SuperblockDisk::ref_from_prefix(&bytes);
-        Ok(disk.map(|(disk, _)| Label::from_padded(disk.label)).unwrap_or_default())
+        let (disk, _) =
+            SuperblockDisk::ref_from_prefix(&bytes).expect("a sector holds a superblock");
+        Ok(Label::from_padded(disk.label))
     }
 }

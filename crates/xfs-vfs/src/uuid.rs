@@ -57,8 +57,9 @@ impl Mount {
         let bytes = buffer.bytes();
         // The superblock is not decoded: a buffer that was not written in place yet has no
         // checksum.
-        let disk = SuperblockDisk::ref_from_prefix(&bytes);
-        Ok(disk.map(|(disk, _)| Uuid::from_bytes(disk.uuid)).unwrap_or_default())
+        let (disk, _) =
+            SuperblockDisk::ref_from_prefix(&bytes).expect("a sector holds a superblock");
+        Ok(Uuid::from_bytes(disk.uuid))
     }
 }
 
