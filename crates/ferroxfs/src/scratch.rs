@@ -269,9 +269,8 @@ impl ScratchNode {
         let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..));
         let rest = rest.unwrap_or_default();
         let count = rest.len().min(buffer.len());
-        if let (Some(to), Some(from)) = (buffer.get_mut(..count), rest.get(..count)) {
-            to.copy_from_slice(from);
-        }
+        let (from, _) = rest.split_at(count);
+        buffer.split_at_mut(count).0.copy_from_slice(from);
         Ok(count)
     }
 
@@ -285,13 +284,16 @@ impl ScratchNode {
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let mut contents = self.bytes()?.write();
         let end = offset.checked_add(bytes.len() as u64).ok_or(PosixError::FileTooLarge)?;
-        if !bytes.is_empty() && end > contents.len() as u64 {
+        // A write of no bytes does not extend the file, not even up to `offset`.
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if end > contents.len() as u64 {
             self.resize(&mut contents, end)?;
         }
         // The contents are in memory, so the offset fits.
-        if let Some(target) = contents.get_mut(offset as usize..end as usize) {
-            target.copy_from_slice(bytes);
-        }
+        let target = contents.get_mut(offset as usize..end as usize);
+        target.expect("the file reaches to the end of the write").copy_from_slice(bytes);
         Ok(())
     }
 
