@@ -43,6 +43,8 @@ pub enum GeometryFeature {
     Renamed,
     /// The free space consists of small pieces before any operation.
     Fragmented,
+    /// ferroxfs counts the usage of users, groups and projects.
+    Quota,
 }
 
 /// Options that leave out all btrees for which each group reserves space, so that the volume can be
@@ -132,6 +134,12 @@ impl Geometry {
         Self { feature: GeometryFeature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
     ];
 
+    /// The kind of volume on which histories run with quota of all three types.
+    pub const QUOTA: Self = Self {
+        feature: GeometryFeature::Quota,
+        ..newer("quota", "-n parent=1 -m rmapbt=1 -i exchange=1")
+    };
+
     /// Makes a volume of this kind in `folder` and fills it through the kernel. Returns
     /// [`OracleError::Unavailable`] if this kernel cannot mount the volume.
     pub fn make_and_fill(&self, folder: &Path) -> Result<Image, OracleError> {
@@ -147,7 +155,8 @@ impl Geometry {
             GeometryFeature::Plain
             | GeometryFeature::ExternalLog
             | GeometryFeature::Grown
-            | GeometryFeature::Renamed => {}
+            | GeometryFeature::Renamed
+            | GeometryFeature::Quota => {}
         }
         mount.unmount()?;
         Ok(image)

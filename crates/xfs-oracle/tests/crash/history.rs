@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use ferroxfs::Volume;
 use ferroxfs::device::SharedDevice;
+use ferroxfs::quota::{QuotaMode, QuotaOptions};
 use ferroxfs::raw::Superblock;
 use xfs_device::{FileDevice, WindowDevice};
 use xfs_oracle::harness::{TrialError, patiently};
@@ -81,15 +82,31 @@ pub(crate) fn writable(disks: VolumeDisks) -> Result<Volume, ferroxfs::OpenError
     writable_by(ferroxfs::OpenOptions::new(), disks)
 }
 
-/// Opens a volume in memory for writing, with the given options.
+/// Opens a volume in memory for writing, with the given options. A volume that was opened with
+/// quota before is opened with quota again.
 pub(crate) fn writable_by(
     options: ferroxfs::OpenOptions,
     (data, log): VolumeDisks,
 ) -> Result<Volume, ferroxfs::OpenError> {
-    let options = options.write(true);
-    let described = options.with_devices(Arc::clone(&data), None).describe();
-    let discards = described.is_ok_and(|found| found.superblock.geometry.block_size == 1024);
-    options.discard(discards).with_devices(data, log).open()
+    let mut options = options.write(true);
+    if let Ok(found) = options.with_devices(Arc::clone(&data), None).describe() {
+        options = options.discard(found.superblock.geometry.block_size == 1024);
+        if found.superblock.quota_flags != 0 {
+            options = options.quota(QuotaOptions::all(QuotaMode::Enforce));
+        }
+    }
+    options.with_devices(data, log).open()
+}
+
+/// Opens a volume in memory with quota after a power cut, and closes it. Returns the device.
+pub(crate) fn count_again(crashed: CowDevice) -> Result<CowDevice, String> {
+    let device = Arc::new(RecordingDevice::of(crashed));
+    let options = ferroxfs::OpenOptions::new().quota(QuotaOptions::all(QuotaMode::Enforce));
+    let opened = guarded(|| writable_by(options, disks(&device)));
+    let volume = opened.map_err(|what| format!("opening with quota: {what}"))?;
+    let volume = volume.map_err(|error| format!("opening with quota: {}", chain(&error)))?;
+    volume.close().map_err(|error| format!("closing with quota: {error}"))?;
+    Ok(device.recording().replay(usize::MAX))
 }
 
 /// Performs operations on the empty volume of an image and closes the volume. Returns the contents
@@ -113,7 +130,19 @@ pub(crate) fn prepare(
         }
     }
     library.close().map_err(text)?;
+    if geometry.feature == GeometryFeature::Quota {
+        start_quota(image)?;
+    }
     Ok((CowDevice::new(base(image)?), model))
+}
+
+/// Opens the volume of an image with quota, which makes the quota inodes and counts all inodes, and
+/// closes it.
+fn start_quota(image: &Image) -> Result<(), TrialError> {
+    let all = QuotaOptions::all(QuotaMode::Enforce);
+    let options = ferroxfs::OpenOptions::new().write(true).quota(all);
+    let devices = patiently(|| options.open_devices(&image.data)).map_err(text)?;
+    devices.open().map_err(text)?.close().map_err(text)
 }
 
 /// A performed history, and the recorded requests of its device.

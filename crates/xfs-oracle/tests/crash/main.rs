@@ -65,12 +65,17 @@ const CHECKS: [(&str, Check); 5] = [
     ("recovered_crash_states_have_no_finding", silent::check),
 ];
 
+/// Number of seeds that run on a volume with quota, in a long run and in any other.
+const COUNTED: (u64, u64) = (500, 2);
+
 /// In a long run, only seeds below this number run all trials. Each seed from this number on runs
 /// one long history, on the volume that the seed selects.
 const FIRST_ALONE: u64 = 100;
 
 fn main() -> ExitCode {
     let histories = if is_long() { 2_000 } else { 1 };
+    let counted = seeds(if is_long() { COUNTED.0 } else { COUNTED.1 });
+    let counted = counted.map(|seed| trial(Geometry::QUOTA, CHECKS[0], seed));
     let seeds = seeds(histories);
     let are_all = seeds == (0..histories);
     let trials = seeds.flat_map(|seed| match are_all && seed >= FIRST_ALONE {
@@ -80,7 +85,7 @@ fn main() -> ExitCode {
             .collect(),
         false => trials_of(seed),
     });
-    run(trials.collect())
+    run(trials.chain(counted).collect())
 }
 
 /// Returns all trials of a seed.

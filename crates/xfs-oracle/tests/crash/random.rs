@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use xfs_oracle::harness::TrialError;
-use xfs_oracle::{Geometry, Image, ready_with_programs};
+use xfs_oracle::{Geometry, GeometryFeature, Image, ready_with_programs};
 use xfs_testkit::{CowDevice, PowerCuts};
 
-use crate::history::{RecordedHistory, atomicity, keep, prepare, recover};
+use crate::history::{RecordedHistory, atomicity, count_again, keep, prepare, recover};
 use crate::judge::CrashCase;
 use crate::text;
 use crate::volumes::make;
@@ -47,12 +47,23 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
             text(format!("seed {seed}, cut {cut}, {kept}: {what}"))
         };
         judge.recovers(&crashed).map_err(|what| keep(what, &crashed))?;
+        if geometry.feature == GeometryFeature::Quota {
+            check_counts(&judge, &crashed).map_err(|what| keep(what, &crashed))?;
+        }
         if number % RECOVERIES_EVERY == 0 {
             check_recovery(&history, &judge, (&crashed, seed << 16 | number))
                 .map_err(|(what, device)| keep(what, &device))?;
         }
     }
     Ok(())
+}
+
+/// Opens a device with quota after a power cut, and closes it. The device must have a state of the
+/// history, and xfs_repair, which counts all inodes, must find nothing.
+fn check_counts(judge: &CrashCase<'_>, crashed: &CowDevice) -> Result<(), String> {
+    let counted = count_again(crashed.fork())?;
+    judge.repair(&counted)?;
+    judge.state(counted).map(drop)
 }
 
 /// Interrupts a recovery by a power cut, and the next recovery by another one. After each cut,
