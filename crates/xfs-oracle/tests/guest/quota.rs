@@ -3,8 +3,9 @@
 //! A guest fills volumes with quota of users, groups and projects by seeded commands, and shuts
 //! them down. ferroxfs recovers one copy of each, and the guest another copy. Trees and dquots must
 //! be equal, apart from checksum and LSN of a dquot. xfs_repair, which counts again, must find
-//! nothing. A third copy is also written to. The guest must count that copy again, and a copy whose
-//! counts are complete must not be counted again.
+//! nothing. A third copy is also written to without quota. The guest must count that copy again,
+//! and a copy whose counts are complete must not be counted again. A fourth copy is written to with
+//! quota. The guest must not count that copy again. If it is made to, it must find the same counts.
 //!
 //! All volumes of a batch share two boots.
 
@@ -13,6 +14,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use ferroxfs::quota::{QuotaMode, QuotaOptions};
 use ferroxfs::{OpenOptions, SetAttributes, Volume};
 use xfs_format::dquot::{DQUOT_BLOCK_BYTES, DquotDisk, QuotaFlags, QuotaKind};
 use xfs_format::inode::ForkKind;
@@ -25,9 +27,9 @@ use zerocopy::FromBytes;
 
 use crate::ours;
 
-/// The greatest number of volumes in a batch. Each volume takes three drives of the second boot,
-/// and the number of drives is limited.
-const BATCH: u64 = 6;
+/// The greatest number of volumes in a batch. Each volume takes four drives of the second boot, and
+/// the number of drives is limited.
+const BATCH: u64 = 5;
 /// The user, group and project IDs that own files. Among them are the first and the last one of a
 /// block of dquots, and the greatest possible ID.
 const OWNERS: [u32; 8] = [0, 1, 29, 30, 59, 1000, 70_000, u32::MAX - 1];
@@ -48,7 +50,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     batches.collect()
 }
 
-/// The images of a volume with quota: the volume itself and two copies.
+/// The images of a volume with quota: the volume itself and three copies.
 struct Case {
     seed: u64,
     /// The volume that ferroxfs recovers. It is dirty at first. After the recovery, the guest
@@ -58,12 +60,20 @@ struct Case {
     theirs: PathBuf,
     /// A copy of the volume after ferroxfs's recovery, to which ferroxfs then writes.
     written: PathBuf,
+    /// Another such copy, to which ferroxfs writes with quota.
+    counted: PathBuf,
 }
 
 impl Case {
     fn new(folder: &Path, seed: u64) -> Self {
         let path = |name: &str| folder.join(format!("{name}-{seed}"));
-        Self { seed, ours: path("ours"), theirs: path("theirs"), written: path("written") }
+        Self {
+            seed,
+            ours: path("ours"),
+            theirs: path("theirs"),
+            written: path("written"),
+            counted: path("counted"),
+        }
     }
 
     /// Returns whether an unlinked file is open when the guest shuts the volume down.
@@ -80,6 +90,8 @@ impl Case {
 struct Recovered {
     tree: Tree,
     dquots: Dquots,
+    /// The dquots of the copy to which ferroxfs has written with quota.
+    counted: Dquots,
 }
 
 /// The logged fields of each dquot as bytes, without checksum and LSN. The key is the quota type
@@ -109,13 +121,17 @@ fn check_batch(seeds: &[u64]) -> Result<(), TrialError> {
             mounting = mounting.image(path);
             script.push_str(&format!("up {letter} {options}; umount /mnt\n"));
         }
+        let letter = letters.next().expect("a batch has few drives");
+        mounting = mounting.image(&case.counted);
+        script.push_str(&format!("up {letter}; umount /mnt; again {letter}\n"));
     }
     let output = mounting.script(&script).run()?;
     let kernel_log = output.kernel_log.clone();
-    output.checked()?;
+    let answers = output.checked()?;
     let mut letters = 'a'..;
     for (case, recovered) in cases.iter().zip(&recovered) {
-        let [_, ours, written] = [(); 3].map(|()| letters.next().expect("as many as before"));
+        let [_, ours, written, counted] =
+            [(); 4].map(|()| letters.next().expect("as many as before"));
         let counts_again =
             |letter| kernel_log.contains(&format!("(vd{letter}): Quotacheck needed"));
         check_case(case, recovered).map_err(|error| case.about(error))?;
@@ -125,6 +141,11 @@ fn check_batch(seeds: &[u64]) -> Result<(), TrialError> {
         if !counts_again(written) {
             return Err(case.about("the guest did not count the written volume again"));
         }
+        if !answers.contains(&format!("{counted} was not counted\n")) {
+            return Err(case.about(format!("written with quota; the guest says {answers}")));
+        }
+        let found = dquots(&open(&case.counted)?, &case.counted)?;
+        check_counts(&recovered.counted, &found).map_err(|error| case.about(error))?;
     }
     Ok(())
 }
@@ -143,10 +164,13 @@ fn make(path: &Path, seed: u64) -> Result<(), TrialError> {
     }
 }
 
-/// A shell function that the scripts call: `up LETTER OPTIONS` mounts the drive `/dev/vdLETTER`
-/// with all types of quota. OPTIONS are further mount options, each followed by a comma.
+/// Shell functions that the scripts call. `up LETTER OPTIONS` mounts the drive `/dev/vdLETTER` with
+/// all types of quota. OPTIONS are further mount options, each followed by a comma. `again LETTER`
+/// says whether the kernel has counted the drive up to now, and makes the kernel count it.
 const START: &str = "up() { mount -o $2usrquota,grpquota,prjquota /dev/vd$1 /mnt && return
-  echo cannot mount $1; dmesg | tail -20; exit 1; }\n";
+  echo cannot mount $1; dmesg | tail -20; exit 1; }
+again() { dmesg | grep -q \"vd$1): Quotacheck needed\" || echo $1 was not counted
+  mount /dev/vd$1 /mnt && umount /mnt && up $1 && umount /mnt; }\n";
 
 /// Returns the commands that fill a volume and shut it down.
 fn commands(case: &Case, letter: char) -> String {
@@ -213,7 +237,62 @@ fn recover(case: &Case) -> Result<Recovered, TrialError> {
     no_findings(&case.ours)?;
     copy(&case.ours, &case.written)?;
     write(&case.written)?;
-    Ok(Recovered { tree, dquots })
+    copy(&case.ours, &case.counted)?;
+    let counted = write_counting(&case.counted, case.seed)?;
+    Ok(Recovered { tree, dquots, counted })
+}
+
+/// Writes, changes and removes files of all owners with ferroxfs, on a volume that is opened with
+/// quota. Returns the dquots of the closed volume.
+fn write_counting(path: &Path, seed: u64) -> Result<Dquots, TrialError> {
+    let mut random = Random::new(seed);
+    let options = OpenOptions::new().write(true).quota(QuotaOptions::all(QuotaMode::NoEnforce));
+    let volume = patiently(|| options.open(path)).map_err(text)?;
+    for number in 0..40 {
+        let name = format!("/counted-{}", random.below(12));
+        if number % 5 == 4 {
+            // The file may be absent.
+            let _ = volume.remove_file(&name);
+            continue;
+        }
+        volume.write(&name, vec![7; random.below(60_000) as usize]).map_err(text)?;
+        let mut owner = || {
+            let index = random.below(OWNERS.len() as u64);
+            *OWNERS.get(index as usize).expect("the index is below the number of owners")
+        };
+        let changes = SetAttributes::new().uid(owner()).gid(owner()).project_id(owner());
+        volume.lookup(&name).and_then(|file| file.set_attributes(&changes)).map_err(text)?;
+    }
+    volume.close().map_err(text)?;
+    no_findings(path)?;
+    if !flags(path)?.contains(QuotaFlags::CHECKED_V5) {
+        return Err(text(format!("after counted writes, quota is in state {:?}", flags(path)?)));
+    }
+    dquots(&open(path)?, path)
+}
+
+/// Checks that the counts and limits of all owners are equal. A count of the guest sets timers
+/// again.
+fn check_counts(ours: &Dquots, theirs: &Dquots) -> Result<(), TrialError> {
+    let usage = |dquots: &Dquots| -> Result<BTreeMap<_, _>, TrialError> {
+        let used = |(key, fields): (&(QuotaKind, u32), &Vec<u8>)| {
+            let zero = vec![0; DQUOT_BLOCK_BYTES - DQUOT_BYTES];
+            let bytes = [fields.clone(), zero].concat();
+            let disk = DquotDisk::read_from_bytes(&bytes).map_err(text)?;
+            let counts = [disk.blocks.get(), disk.inodes.get()];
+            let limits = [disk.block_soft_limit.get(), disk.block_hard_limit.get()];
+            Ok((*key, (counts, limits, disk.inode_hard_limit.get())))
+        };
+        dquots.iter().map(used).collect()
+    };
+    let (ours, theirs) = (usage(ours)?, usage(theirs)?);
+    match theirs.iter().find(|(key, usage)| ours.get(key) != Some(usage)) {
+        None => Ok(()),
+        Some((key, usage)) => Err(text(format!(
+            "the guest counts {usage:?} for {key:?}, ferroxfs counted {:?}",
+            ours.get(key)
+        ))),
+    }
 }
 
 /// Writes a file owned by [`WRITER`] with ferroxfs. Checks that the superblock then marks no quota
