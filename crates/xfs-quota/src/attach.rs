@@ -102,22 +102,6 @@ impl QuotaOptions {
         *self != Self::default()
     }
 
-    /// Replaces the modes that depend on the volume by the modes that its superblock gives. The log
-    /// has been replayed.
-    ///
-    /// # Errors
-    ///
-    /// The device's error.
-    pub fn resolve(&self, cache: &BufferCache) -> Result<Self> {
-        let state = QuotaState::read(cache)?;
-        let mode = |kind| self.mode(kind).resolve(&state, kind);
-        Ok(Self {
-            user: mode(QuotaKind::User),
-            group: mode(QuotaKind::Group),
-            project: mode(QuotaKind::Project),
-        })
-    }
-
     fn flags_of(&self, kind: QuotaKind) -> QuotaFlags {
         match self.mode(kind) {
             QuotaMode::Off | QuotaMode::Keep | QuotaMode::KeepOrEnforce => QuotaFlags::empty(),
@@ -130,6 +114,22 @@ impl QuotaOptions {
         let options = *self;
         QuotaKind::ALL.into_iter().filter(move |kind| options.mode(*kind) != QuotaMode::Off)
     }
+}
+
+/// Replaces the modes that depend on the volume by the modes that its superblock gives. The log has
+/// been replayed.
+///
+/// # Errors
+///
+/// The device's error.
+pub fn resolve_modes(options: QuotaOptions, cache: &BufferCache) -> Result<QuotaOptions> {
+    let state = QuotaState::read(cache)?;
+    let mode = |kind| options.mode(kind).resolve(&state, kind);
+    Ok(QuotaOptions {
+        user: mode(QuotaKind::User),
+        group: mode(QuotaKind::Group),
+        project: mode(QuotaKind::Project),
+    })
 }
 
 /// Quota that has been started for the types whose counts are right, and not yet for the others.

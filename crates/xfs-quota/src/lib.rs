@@ -16,7 +16,7 @@ mod state;
 mod superblock;
 mod view;
 
-pub use attach::{Attachment, QuotaMode, QuotaOptions};
+pub use attach::{Attachment, QuotaMode, QuotaOptions, resolve_modes};
 pub use count::{CountStep, CountedUsage, UsageCounts};
 pub use engine::{QuotaClock, QuotaEngine};
 pub use quota_file::{DquotIds, QuotaFile};

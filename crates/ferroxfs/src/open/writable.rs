@@ -15,7 +15,7 @@ use xfs_log::{
     FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
     finish_intents,
 };
-use xfs_quota::{Attachment, QuotaOptions};
+use xfs_quota::{Attachment, QuotaOptions, resolve_modes};
 use xfs_trans::{AttrPayload, Captured, Deferred, IntentPayload, Journal, OpenIntent};
 use xfs_vfs::{Clock, InodeCache, MountThreads};
 
@@ -176,7 +176,7 @@ pub(super) fn finish(
     // The open intents hold the tail of the log from here on. A transaction before this line could
     // move the tail past them.
     let open = journal.adopt(replayed)?.into();
-    let options = start.options.resolve(journal.cache())?;
+    let options = resolve_modes(start.options, journal.cache())?;
     let quota = match options.is_on() {
         true => {
             let now = Box::new(move || start.clock.now());

@@ -261,8 +261,8 @@ impl<'a> OpContext<'a> {
         xfs_dir::first_parent(directory.number(), generation, name, room)
     }
 
-    /// Returns the number of blocks that the owners of a new inode must have left. As in the kernel,
-    /// also a file that needs no block is refused where its owner may have none.
+    /// Returns the number of blocks that the owners of a new inode must have left. As in the
+    /// kernel, also a file that needs no block is refused where its owner may have none.
     fn quota_blocks(&self, tx: &Transaction<'_>, new_inode: &NewInode<'_>) -> u64 {
         let NewInode { kind, is_named, .. } = new_inode;
         let Reserves { parent, parent_quota, .. } = self.mount.reserves;
