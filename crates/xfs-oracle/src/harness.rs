@@ -99,20 +99,6 @@ pub fn seeds(count: u64) -> Range<u64> {
     given.unwrap_or(0..count)
 }
 
-/// Returns the numbers of the trials that a run of one seed makes: those of `FERROXFS_TRIALS=N` or
-/// `FERROXFS_TRIALS=N..M`, or all `count` if the variable is not set.
-///
-/// # Panics
-///
-/// Panics if the variable holds neither form: otherwise the run would make all trials, unnoticed.
-#[must_use]
-pub fn trial_numbers(count: u64) -> Range<u64> {
-    match std::env::var("FERROXFS_TRIALS") {
-        Ok(words) => parse_seeds(&words).expect("FERROXFS_TRIALS holds N or N..M"),
-        Err(_) => 0..count,
-    }
-}
-
 fn parse_seeds(words: &str) -> Option<Range<u64>> {
     match words.split_once("..") {
         Some((first, end)) => Some(first.parse().ok()?..end.parse().ok()?),

@@ -16,9 +16,13 @@
 //! A usual run has a few damages of each kind on a small volume. `FERROXFS_LONG=1` has more on a
 //! volume of some 46,000 names. `FERROXFS_SEED=N` selects other damages.
 //!
-//! `FERROXFS_TRIALS=N` or `FERROXFS_TRIALS=N..M` runs the trials with these numbers only, and
-//! `FERROXFS_SHOW=1` prints each damage and the actions of each repair. The kernel places blocks
-//! differently from run to run, so a number can stand for the damage of another field.
+//! `FERROXFS_TRIALS` runs the trials with the given numbers only, such as `48`, `48..60` or
+//! `48,54..56`. `FERROXFS_SHOW=1` prints each damage and the actions of each repair. The kernel
+//! places blocks differently from run to run, so a number can stand for the damage of another
+//! field.
+//!
+//! `FERROXFS_SALVAGE=1` judges the salvages only. The repairs are then not checked, and xfs_repair
+//! does not run.
 
 mod base;
 #[path = "../damage/contents.rs"]
@@ -36,13 +40,14 @@ mod tree;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::process::ExitCode;
 
-use xfs_oracle::harness::{Trial, TrialError, run, seeds, trial_numbers};
+use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 use xfs_oracle::ready_with_programs;
 
 use base::{Base, BaseKind};
-use judge::{Judge, Outcome, TrialOutcomes};
+use judge::{Judge, Outcome, RepairOutcomes, TrialOutcomes};
 use kinds::Kinds;
 use salvage::SalvageOutcome;
 
@@ -59,6 +64,19 @@ fn main() -> ExitCode {
 
 fn text(error: impl fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
+}
+
+/// Returns the ranges of the numbers of the trials: those in `FERROXFS_TRIALS`, or else all `count`
+/// trials.
+fn chosen_trials(count: u64) -> Vec<Range<u64>> {
+    let Ok(words) = std::env::var("FERROXFS_TRIALS") else { return vec![0..count] };
+    let number = |word: &str| word.parse::<u64>().ok();
+    let range = |words: &str| match words.split_once("..") {
+        Some((first, end)) => Some(number(first)?..number(end)?),
+        None => number(words).map(|first| first..first + 1),
+    };
+    let ranges: Option<Vec<Range<u64>>> = words.split(',').map(range).collect();
+    ranges.expect("FERROXFS_TRIALS holds N, N..M, or several of them with commas between")
 }
 
 fn is_long() -> bool {
@@ -149,26 +167,33 @@ fn check_repairs(seed: u64) -> Result<(), TrialError> {
     let mut kinds = Kinds::new(&base, &structures, seed);
     let mut sums: BTreeMap<String, ClassSums> = BTreeMap::new();
     let mut failed = 0;
-    let numbers = trial_numbers(count);
-    for number in 0..numbers.end {
+    let chosen = chosen_trials(count);
+    let end = chosen.iter().map(|range| range.end).max().unwrap_or(0);
+    let mut judged = 0;
+    for number in 0..end {
         // The damages of a seed come from one random sequence, so those before the first trial are
         // made up too.
         let damage = kinds.next(number);
-        if !numbers.contains(&number) {
+        if !chosen.iter().any(|range| range.contains(&number)) {
             continue;
         }
         if std::env::var_os("FERROXFS_SHOW").is_some() {
             println!("trial {number}: {damage}");
         }
         let Some(outcomes) = judge.judge(&damage)? else { continue };
-        let TrialOutcomes { ours, theirs, salvage } = outcomes;
+        judged += 1;
+        let TrialOutcomes { repairs, salvage } = outcomes;
         for class in [damage.class.clone(), "all".to_owned()] {
             let sums = sums.entry(class).or_default();
-            sums.ours.add(&ours);
-            sums.theirs.add(&theirs);
             sums.salvage.add(&salvage);
+            if let Some(RepairOutcomes { ours, theirs }) = &repairs {
+                sums.ours.add(ours);
+                sums.theirs.add(theirs);
+            }
         }
-        let failures = judge::failures(&ours, &theirs);
+        let failures = repairs.map_or_else(Vec::new, |RepairOutcomes { ours, theirs }| {
+            judge::failures(&ours, &theirs)
+        });
         let lacks = salvage.failures();
         failed += u64::from(!failures.is_empty() || !lacks.is_empty());
         for failure in failures {
@@ -179,15 +204,14 @@ fn check_repairs(seed: u64) -> Result<(), TrialError> {
         }
     }
     for (class, ClassSums { ours, theirs, salvage }) in &sums {
-        println!("repairs: {class}: ferroxfs: {ours}");
-        println!("repairs: {class}: xfs_repair: {theirs}");
+        if ours.trials > 0 {
+            println!("repairs: {class}: ferroxfs: {ours}");
+            println!("repairs: {class}: xfs_repair: {theirs}");
+        }
         println!("salvage: {class}: {salvage}");
     }
     match failed {
         0 => Ok(()),
-        failed => {
-            let judged = numbers.end - numbers.start;
-            Err(text(format!("{failed} of {judged} trials are worse or not clean")))
-        }
+        failed => Err(text(format!("{failed} of {judged} trials are worse or not clean"))),
     }
 }
