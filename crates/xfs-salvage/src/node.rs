@@ -335,11 +335,24 @@ impl Node<'_> {
     fn open_gone(&self) -> Contents {
         let block_log = self.salvage.evidence.geometry().block_log;
         let remarks = &mut *self.remarks.borrow_mut();
-        remarks.doubt(
-            "the inode is gone: the contents come from the reverse map and end with a whole block; \
-             owner, mode and times are not known",
-        );
-        let map = self.salvage.map_of_gone(self.inode.number).unwrap_or_default();
+        let map = self.salvage.map_of_gone(self.inode.number);
+        remarks.doubt(match map {
+            Some(_) => {
+                "the inode is gone: the contents come from the reverse map and end with a whole \
+                 block; owner, mode and times are not known"
+            }
+            None => "the inode is gone: owner, mode and times are not known",
+        });
+        let has_realtime = self.salvage.evidence.superblock().realtime_blocks > 0;
+        match (&map, self.salvage.knows_all_extents) {
+            (None, _) if has_realtime => {
+                remarks.lack("the contents may be on a realtime device, and are not known");
+            }
+            (None, true) => remarks.note("the reverse map has no contents of the file"),
+            (_, false) => remarks.lack("contents may be missing: a reverse map is damaged"),
+            (Some(_), true) => {}
+        }
+        let map = map.unwrap_or_default();
         let end = map.extents.last().map_or(0, |last| last.end().0);
         Contents::new(map, end.checked_shl(block_log.into()).unwrap_or(u64::MAX), block_log)
     }

@@ -84,6 +84,8 @@ pub struct Salvage<'a> {
     /// The groups in which freed inodes cannot be distinguished from inodes in use, because neither
     /// the inode btree nor the reverse map is whole.
     unsure: BTreeSet<AgNumber>,
+    /// The groups whose inodes were found by reading the group. Some may be missing.
+    swept: BTreeSet<AgNumber>,
     pub(crate) logged: LoggedInodes,
     /// Whether the reverse maps of all groups were read whole, so that every extent is known.
     pub(crate) knows_all_extents: bool,
@@ -142,6 +144,7 @@ impl<'a> Salvage<'a> {
             forks: survey.forks,
             strays: survey.strays,
             unsure: survey.unsure,
+            swept: survey.swept,
             logged: survey.logged,
             knows_all_extents: survey.knows_all_extents,
             root,
@@ -200,6 +203,15 @@ impl<'a> Salvage<'a> {
     pub(crate) fn is_unsure(&self, number: InodeNumber) -> bool {
         let group = self.evidence.geometry().split_inode(number).map(|(group, _)| group);
         group.is_some_and(|group| self.unsure.contains(&group))
+    }
+
+    /// Returns whether an inode of which nothing is left was in use, as far as it is known. In a
+    /// group whose inodes were found by reading it, nothing says which inodes were in use.
+    pub(crate) fn was_used(&self, number: InodeNumber) -> bool {
+        let inventory = self.inventory.borrow();
+        let group = self.evidence.geometry().split_inode(number).map(|(group, _)| group);
+        let is_unlisted = group.is_some_and(|group| self.swept.contains(&group));
+        !inventory.has(number, Mark::Free) && (is_unlisted || inventory.has(number, Mark::Used))
     }
 
     pub(crate) fn report(&self, report: &FileReport) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::vec;
 
-use xfs_evidence::{InodeEvidence, Trust};
+use xfs_evidence::{InodeEvidence, InodeState, Trust};
 use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::FileType;
@@ -266,6 +266,8 @@ impl<'a> NodeEntries<'a> {
         let has_names =
             !salvage.names.of(number).is_empty() || salvage.strays.contains_key(&number);
         let map = salvage.map_of_gone(number);
+        // An entry that leads to a free inode is older than the inode.
+        let is_destroyed = matches!(inode.state, InodeState::Gone(_)) && salvage.was_used(number);
         match candidate.entry_type {
             // A sound entry proves the directory, even if nothing in it is left.
             EntryType::Directory if map.is_some() || !candidate.is_doubtful => {
@@ -273,6 +275,10 @@ impl<'a> NodeEntries<'a> {
             }
             EntryType::Regular if map.is_some() => Some(NodeKind::GoneFile),
             _ if has_names => Some(NodeKind::GoneDirectory),
+            // A sound entry proves the file too. Without a map the file has no known contents.
+            EntryType::Regular if !candidate.is_doubtful && is_destroyed => {
+                Some(NodeKind::GoneFile)
+            }
             _ => None,
         }
     }

@@ -142,16 +142,49 @@ fn file_whose_inode_is_zeroed_keeps_its_contents() {
     assert_eq!(left.reports["files/original"].status, Status::Doubtful);
 }
 
+/// The reverse map has no block of the file, so the file was empty. Its sound entry proves it.
 #[test]
-fn file_without_blocks_whose_inode_is_zeroed_is_lost() {
+fn file_without_blocks_whose_inode_is_zeroed_is_delivered_empty() {
     let mut image = golden();
     let whole = run(&image);
     zero_inode(&mut image, number_of(&whole, "files/empty"));
     let left = run(&image);
     assert_equal_but(&whole, &left, &["files/empty"]);
+    assert_eq!((left.files["files/empty"].mode, left.files["files/empty"].size), (0o100_600, 0));
+    assert_eq!(left.reports["files/empty"].status, Status::Doubtful);
+    assert_eq!(left.totals.lost, 0);
+}
+
+/// Without a whole reverse map, nothing says whether the file had contents.
+#[test]
+fn file_without_a_known_block_is_partial_if_the_reverse_map_is_damaged() {
+    let mut image = golden();
+    let whole = run(&image);
+    zero_inode(&mut image, number_of(&whole, "files/empty"));
+    for group in superblock(&image).geometry.groups() {
+        // The root of the reverse map is in the header of the group's space.
+        image.replace(superblock(&image).geometry.header_disk_addr(group, 1), &[0; 512]);
+    }
+    let left = run(&image);
+    assert_eq!(left.files["files/empty"].size, 0);
+    let report = &left.reports["files/empty"];
+    assert_eq!(report.status, Status::Partial, "{:?}", report.reasons);
+}
+
+/// An entry that leads to a free inode is older than the inode, and delivers nothing.
+#[test]
+fn entry_of_a_free_inode_is_lost() {
+    let mut image = golden();
+    let whole = run(&image);
+    let number = number_of(&whole, "files/empty");
+    let geometry = superblock(&image).geometry;
+    image.edit(inode_address(&image, number), 512, BlockKind::InodeCluster, |bytes| {
+        bytes.fill(0);
+        xfs_format::inode::encode_free(number, 1, &geometry, bytes);
+    });
+    let left = run(&image);
     assert!(!left.files.contains_key("files/empty"));
     assert_eq!(left.reports["files/empty"].status, Status::Lost);
-    assert_eq!(left.totals.lost, 1);
 }
 
 #[test]
