@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use xfs_salvage::{NameTree, Salvage, SalvageOptions, Stopped, SurveyProgress};
+use xfs_salvage::{NameTree, Node, Salvage, SalvageOptions, Stopped, SurveyProgress};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -70,6 +70,19 @@ pub(crate) fn name_tree(
         console.report(&Failure::new(Exit::Corrupt, message).about(shown));
     }
     Ok((tree, shortfalls.take()))
+}
+
+/// Finds the file at a path in a surveyed volume; `None` if there is none.
+pub(crate) fn find<'a>(
+    survey: &'a Salvage<'_>,
+    path: &[u8],
+    console: &mut Console,
+) -> Result<Option<Node<'a>>, Failure> {
+    let tally = console.begin(Work::survey());
+    let found = survey.find(path, &Bar(&tally));
+    console.end();
+    interrupt::check()?;
+    found.map_err(|stopped| stopped_failure(&stopped))
 }
 
 fn stopped_failure(stopped: &Stopped) -> Failure {

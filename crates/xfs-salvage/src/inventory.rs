@@ -30,7 +30,7 @@ pub(crate) enum Mark {
 }
 
 /// The facts about all inodes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Inventory {
     masks: BTreeMap<u64, Masks>,
 }

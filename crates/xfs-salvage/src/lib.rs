@@ -25,6 +25,7 @@ mod contents;
 mod deleted;
 mod free_space;
 mod inventory;
+mod lookup;
 mod map;
 mod maps;
 mod names;

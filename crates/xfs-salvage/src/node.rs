@@ -286,8 +286,14 @@ impl Node<'_> {
                 xflags: 0,
             };
         };
-        // A doubtful count of links must not make two files of one.
-        let links = if self.inode.is_sound() { core.nlink } else { core.nlink.max(2) };
+        let links = match self.origin {
+            // A deleted file has one name here. With more links, a copy would make it a hard link
+            // of the file that has the same inode number now.
+            Origin::Deleted => 1,
+            _ if self.inode.is_sound() => core.nlink,
+            // A doubtful count of links must not make two files of one.
+            _ => core.nlink.max(2),
+        };
         // Damaged bits must not grant rights, or forbid that a copy is removed.
         let rights = if self.inode.is_sound() { 0 } else { SET_ID };
         let xflags = if self.inode.is_sound() { core.xflags().bits() } else { 0 };

@@ -9,7 +9,7 @@ mod logged;
 mod maps;
 mod root;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -95,6 +95,8 @@ pub struct Salvage<'a> {
     notes: Vec<String>,
     pub(crate) totals: RefCell<Totals>,
     pub(crate) sink: RefCell<Option<Sink>>,
+    /// Whether reports are dropped: a lookup passes over files that are not copied.
+    pub(crate) is_muted: Cell<bool>,
 }
 
 impl<'a> Salvage<'a> {
@@ -153,6 +155,7 @@ impl<'a> Salvage<'a> {
             notes: survey.notes,
             totals: RefCell::default(),
             sink: RefCell::new(None),
+            is_muted: Cell::new(false),
         })
     }
 
@@ -215,6 +218,9 @@ impl<'a> Salvage<'a> {
     }
 
     pub(crate) fn report(&self, report: &FileReport) {
+        if self.is_muted.get() {
+            return;
+        }
         self.totals.borrow_mut().add(report);
         if let Some(sink) = self.sink.borrow_mut().as_mut() {
             sink(report);

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use xfs_testkit::Prng;
+use xfs_format::{BlockKind, DiskAddr};
+use xfs_testkit::{Prng, golden};
 
 use crate::GoldenDir;
 use crate::changing::VolumeDir;
@@ -308,6 +309,48 @@ fn tree_of_a_damaged_volume_is_copied_and_archived() {
     let output = place.run(&["tar", "--damaged", "-o", "none.tar", "image:/nothing"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(!place.path().join("none.tar").exists());
+}
+
+/// Changes an entry of a directory, so that only the parent pointer of the file has the old name.
+/// Each command that reads damaged volumes must find the file under both names.
+#[test]
+fn name_that_only_a_parent_pointer_has_is_found_by_each_command() {
+    let mut image = golden();
+    let blocks = (0..image.length_bytes()).step_by(512).map(|offset| DiskAddr(offset as u64 / 512));
+    let is_directory = |bytes: &[u8]| {
+        let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
+        bytes.starts_with(b"IN") && has(b"original") && has(b"unwritten")
+    };
+    let mut found = blocks.filter(|at| image.bytes(*at, 512).is_some_and(|b| is_directory(&b)));
+    let at = found.next().expect("the golden image has a short directory with these names");
+    image.edit(at, 512, BlockKind::InodeCluster, |inode| {
+        let start = inode.windows(8).position(|bytes| bytes == b"original").unwrap();
+        inode[start + 7] = b'w';
+    });
+    let place = GoldenDir::with(&image);
+    let text = |arguments: &[&str]| {
+        let output = place.run(arguments);
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    for name in ["original", "originaw"] {
+        let path = format!("image:/files/{name}");
+        let shown = text(&["ls", "--damaged", "image:/files"]);
+        assert!(shown.lines().any(|line| line == name), "{shown}");
+        let shown = text(&["scan", "--damaged", "--format", "ndjson", "image"]);
+        assert!(shown.contains(&format!("\"/files/{name}\"")), "{name} has no row");
+        let output = place.run(&["cp", "--damaged", &path, name]);
+        assert!(place.path().join(name).is_file(), "{}", String::from_utf8_lossy(&output.stderr));
+        let archive = format!("{name}.tar");
+        let output = place.run(&["tar", "--damaged", "-o", &archive, &path]);
+        assert!(
+            place.path().join(archive).is_file(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let copied = ["original", "originaw"].map(|name| fs::read(place.path().join(name)).unwrap());
+    assert_eq!(copied[0], copied[1]);
+    assert_eq!(copied[0].len(), 40 << 10);
 }
 
 #[test]

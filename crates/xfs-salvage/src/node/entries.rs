@@ -45,7 +45,9 @@ pub struct NodeEntries<'a> {
     /// The names that the parent pointers of children state and that the directory lacks.
     unlisted: UnlistedNames,
     /// The made-up directories, such as `orphans`, that come after the names of the root.
-    extra: vec::IntoIter<(NodeKind, Vec<u8>)>,
+    extra: vec::IntoIter<NodeKind>,
+    /// The names of the root that a made-up directory must not get. Empty for other directories.
+    taken: BTreeSet<Vec<u8>>,
     rest: Rest,
 }
 
@@ -89,13 +91,20 @@ impl<'a> Node<'a> {
             _ if is_deep => Vec::new(),
             _ => self.candidates(),
         };
-        let extra = if self.kind == NodeKind::Top { self.extra(&names) } else { Vec::new() };
+        let (extra, taken) = match self.kind {
+            NodeKind::Top => {
+                let taken = names.iter().map(|candidate| candidate.name.clone()).collect();
+                (self.salvage.extra(), taken)
+            }
+            _ => (Vec::new(), BTreeSet::new()),
+        };
         NodeEntries {
             salvage: self.salvage,
             position: Rc::clone(&self.position),
             unlisted: UnlistedNames::of(self, &names),
             names: names.into_iter(),
             extra: extra.into_iter(),
+            taken,
             rest,
         }
     }
@@ -148,22 +157,21 @@ impl<'a> Node<'a> {
         candidates.dedup_by(|later, first| later.name == first.name);
         candidates
     }
+}
 
-    /// Returns the made-up directories that come after the names of the root. The name of each
-    /// made-up directory differs from all names in `names`.
-    fn extra(&self, names: &[Candidate]) -> Vec<(NodeKind, Vec<u8>)> {
-        let taken: BTreeSet<&[u8]> = names.iter().map(|name| name.name.as_slice()).collect();
-        let free_name = |name: &str| {
-            let numbered = (1..).map(|number| format!("{name}~{number}").into_bytes());
-            let mut all = std::iter::once(name.as_bytes().to_vec()).chain(numbered);
-            all.find(|name| !taken.contains(name.as_slice())).expect("names are finite")
-        };
-        let mut extra = vec![(NodeKind::Orphans, free_name("orphans"))];
-        if !self.salvage.deleted.is_empty() {
-            extra.push((NodeKind::DeletedFiles, free_name("deleted")));
-        }
-        extra
+impl Salvage<'_> {
+    /// Returns the made-up directories that come after the names of the root.
+    fn extra(&self) -> Vec<NodeKind> {
+        let deleted = (!self.deleted.is_empty()).then_some(NodeKind::DeletedFiles);
+        [NodeKind::Orphans].into_iter().chain(deleted).collect()
     }
+}
+
+/// Returns `name`, or the first of `name~1`, `name~2` … that is not in `taken`.
+fn free_name(name: &str, taken: &BTreeSet<Vec<u8>>) -> Vec<u8> {
+    let numbered = (1..).map(|number| format!("{name}~{number}").into_bytes());
+    let mut all = std::iter::once(name.as_bytes().to_vec()).chain(numbered);
+    all.find(|name| !taken.contains(name)).expect("names are finite")
 }
 
 impl<'a> Iterator for NodeEntries<'a> {
@@ -179,13 +187,17 @@ impl<'a> Iterator for NodeEntries<'a> {
         while let Some(candidate) = self.unlisted.found.pop() {
             if let Some(node) = self.child(&candidate) {
                 node.remarks.borrow_mut().doubt("its directory has no entry of the name");
+                self.taken.insert(candidate.name.clone());
                 return Some((candidate.name, node));
             }
         }
-        while let Some((kind, name)) = self.extra.next() {
+        while let Some(kind) = self.extra.next() {
             if kind == NodeKind::Orphans && !self.has_orphans() {
                 continue;
             }
+            // The names are chosen here: those from parent pointers were not known before.
+            let wanted = if kind == NodeKind::Orphans { "orphans" } else { "deleted" };
+            let name = free_name(wanted, &self.taken);
             let inode = self.salvage.evidence.inode(InodeNumber::NULL);
             let position = Position::below(&self.position, name.clone());
             return Some((name, self.salvage.node(kind, inode, Origin::Orphan, position)));
@@ -210,8 +222,9 @@ impl<'a> Iterator for NodeEntries<'a> {
 
 impl<'a> NodeEntries<'a> {
     /// Returns the entry with this name, and skips the entries before it. Returns `None` if there
-    /// is no such entry, or nothing of its file is left.
-    pub fn find_name(&mut self, name: &[u8]) -> Option<Node<'a>> {
+    /// is no such entry, or nothing of its file is left. Names that only the parent pointers of the
+    /// entries state are not looked at.
+    pub(crate) fn find_name(&mut self, name: &[u8]) -> Option<Node<'a>> {
         let candidate = self.names.find(|candidate| candidate.name == name)?;
         self.child(&candidate)
     }

@@ -8,5 +8,6 @@
 mod damage;
 mod hostile;
 mod logged;
+mod lookup;
 mod sound;
 mod support;

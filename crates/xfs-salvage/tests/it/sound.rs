@@ -38,8 +38,8 @@ fn file_whose_copy_is_not_finished_is_reported_as_not_copied() {
     let statuses: Rc<RefCell<Vec<Status>>> = Rc::default();
     let sink = Rc::clone(&statuses);
     salvage.report_to(move |report| sink.borrow_mut().push(report.status));
-    let files = salvage.top().entries().find_name(b"files").unwrap();
-    let find = |name: &[u8]| files.entries().find_name(name).unwrap();
+    let files = salvage.find(b"files", &()).unwrap().unwrap();
+    let find = |name: &[u8]| files.entries().find(|(found, _)| found == name).unwrap().1;
     let (first, second, third) = (find(b"original"), find(b"shared"), find(b"sparse"));
     statuses.borrow_mut().clear();
     drop(first);

@@ -12,13 +12,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xfs_salvage::{Node, Salvage as Survey};
+use xfs_salvage::Node;
 
 use crate::cli::GlobalOptions;
 use crate::damaged::shortfalls::Shortfalls;
 use crate::damaged::source::SalvageSource;
-use crate::damaged::survey;
 use crate::damaged::volume::DamagedImage;
+use crate::damaged::{find, survey};
 use crate::exit::Exit;
 use crate::export::cp::only_files;
 use crate::export::host::{Directory, Fidelity, HostWriter};
@@ -88,12 +88,11 @@ impl Run for Damaged {
         let shown = image.shown();
         let volume = image.read(|note| console.note(format!("{shown}: {note}")))?;
         let survey = survey(&volume, volume.survey_options(), &shown, console)?;
-        let node = find(&survey, &path).ok_or_else(|| {
+        let node = find(&survey, &path, console)?.ok_or_else(|| {
             let subject = names::in_message(&path).into_owned();
             let message = "no such file or directory, as far as the volume can be read";
             Failure::new(Exit::Failed, message).about(&subject).about(&shown)
         })?;
-        // The directories on the path have been reported by now, and are not copied.
         let shortfalls: Rc<RefCell<Shortfalls>> = Rc::default();
         let sink = Rc::clone(&shortfalls);
         survey.report_to(move |report| sink.borrow_mut().take(report));
@@ -104,16 +103,6 @@ impl Run for Damaged {
         shortfalls.take().print(&shown, console, |_| true);
         Ok(console.conclude()?)
     }
-}
-
-/// Finds the file at a path in the damaged volume; `None` if there is none. Symbolic links are not
-/// followed.
-fn find<'a>(survey: &'a Survey<'a>, path: &[u8]) -> Option<Node<'a>> {
-    let mut node = survey.top();
-    for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-        node = node.entries().find_name(name)?;
-    }
-    Some(node)
 }
 
 fn copy(
