@@ -22,6 +22,7 @@ use crate::claims::Claims;
 use crate::contents::Contents;
 use crate::free_space::FreeSpace;
 use crate::inventory::Mark;
+use crate::maps::{DIRECTORY_MAGICS, LINK_MAGIC, starts_with_any};
 use crate::report::{InodeSource, Remarks};
 use crate::survey::{Salvage, Stopped, Survey, SweepStep};
 
@@ -183,11 +184,8 @@ fn map_of(evidence: &Evidence<'_>, inode: &InodeEvidence, core: &InodeCore) -> F
 
 /// Returns whether the first block of an extent is a block of a directory or of a link's target.
 fn is_metadata(evidence: &Evidence<'_>, first: &Extent) -> bool {
-    const MAGICS: [&[u8; 4]; 4] = [b"XDB3", b"XDD3", b"XDF3", b"XSLM"];
-    let mut start = [0; 512];
-    let at = evidence.geometry().block_disk_addr(first.start);
-    at.is_some_and(|at| evidence.read(at, &mut start).is_ok())
-        && MAGICS.iter().any(|magic| start.starts_with(*magic))
+    starts_with_any(evidence, first, &DIRECTORY_MAGICS)
+        || starts_with_any(evidence, first, &[LINK_MAGIC])
 }
 
 impl Salvage<'_> {

@@ -3,13 +3,32 @@
 //! Owns: joining the map in the inode with the extents that the survey has found in other
 //! structures. Does **not** own: finding them (`survey.rs`).
 
-use xfs_evidence::{DirectoryEvidence, ForkEvidence, FoundName, InodeEvidence, Trust};
+use xfs_evidence::{DirectoryEvidence, Evidence, ForkEvidence, FoundName, InodeEvidence, Trust};
 use xfs_format::directory::index_start;
+use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_format::{FsBlock, InodeNumber};
 
+use crate::node::NodeKind;
 use crate::report::Remarks;
 use crate::survey::Salvage;
+
+/// The first bytes of the blocks of directories that hold names.
+pub(crate) const DIRECTORY_MAGICS: [&[u8; 4]; 3] = [b"XDB3", b"XDD3", b"XDF3"];
+/// The first bytes of a block with the target of a symbolic link.
+pub(crate) const LINK_MAGIC: &[u8; 4] = b"XSLM";
+
+/// Returns whether the first block of an extent starts with one of these bytes.
+pub(crate) fn starts_with_any(
+    evidence: &Evidence<'_>,
+    first: &Extent,
+    magics: &[&[u8; 4]],
+) -> bool {
+    let mut start = [0; 512];
+    let at = evidence.geometry().block_disk_addr(first.start);
+    at.is_some_and(|at| evidence.read(at, &mut start).is_ok())
+        && magics.iter().any(|magic| start.starts_with(*magic))
+}
 
 impl Salvage<'_> {
     /// Returns the map of a data fork, with the extents of the reverse map in its gaps. Damage in
@@ -50,6 +69,18 @@ impl Salvage<'_> {
         let mut map = ForkEvidence::default();
         map.fill(extents);
         Some(map)
+    }
+
+    /// Returns the kind of an inode that is gone and that no name led to, by its first block in the
+    /// reverse map. `None` if no file or directory can be made of its blocks.
+    pub(crate) fn kind_of_gone(&self, number: InodeNumber) -> Option<NodeKind> {
+        let map = self.map_of_gone(number)?;
+        let first = map.extents.first()?;
+        if starts_with_any(&self.evidence, first, &DIRECTORY_MAGICS) {
+            return Some(NodeKind::GoneDirectory);
+        }
+        let is_link = starts_with_any(&self.evidence, first, &[LINK_MAGIC]);
+        (!is_link).then_some(NodeKind::GoneFile)
     }
 
     /// Returns the names of a directory whose inode is gone, from its blocks. The names of a block

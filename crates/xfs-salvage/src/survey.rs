@@ -217,6 +217,19 @@ impl<'a> Salvage<'a> {
         !inventory.has(number, Mark::Free) && (is_unlisted || inventory.has(number, Mark::Used))
     }
 
+    /// Returns the lowest inode from `from` on of which the reverse map has blocks, and which no
+    /// name led to and no btree lists. A reverse map states the owners of blocks in groups whose
+    /// inode btree is damaged.
+    pub(crate) fn unlisted_fork(&self, from: InodeNumber) -> Option<InodeNumber> {
+        let is_unlisted = |number: InodeNumber| {
+            let inventory = self.inventory.borrow();
+            !inventory.has(number, Mark::Visited) && !inventory.has(number, Mark::Used)
+        };
+        let known = self.forks.range(from..).filter(|(_, extents)| !extents.is_empty());
+        let mut known = known.map(|(number, _)| *number);
+        known.find(|number| is_unlisted(*number) && self.was_used(*number))
+    }
+
     pub(crate) fn report(&self, report: &FileReport) {
         if self.is_muted.get() {
             return;

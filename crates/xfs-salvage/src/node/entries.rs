@@ -70,6 +70,8 @@ enum OrphanPass {
     Rings,
     /// All other inodes.
     Files,
+    /// Inodes of which only blocks are left: no btree lists them, and the reverse map knows them.
+    Blocks,
 }
 
 impl<'a> Node<'a> {
@@ -319,7 +321,7 @@ impl<'a> NodeEntries<'a> {
         let mut gone =
             self.salvage.names.parents(InodeNumber(0)).chain(self.salvage.strays.keys().copied());
         let gone = gone.any(|parent| !inventory.has(parent, Mark::Visited));
-        used.is_some() || gone
+        used.is_some() || gone || self.salvage.unlisted_fork(InodeNumber(0)).is_some()
     }
 
     /// Returns the next orphan and its name. It is the first one of the pass `pass` with an inode
@@ -331,6 +333,7 @@ impl<'a> NodeEntries<'a> {
                 OrphanPass::Gone => self.gone_directory(from),
                 OrphanPass::Tops | OrphanPass::Rings => self.unvisited(from, Mark::Directory),
                 OrphanPass::Files => self.unvisited(from, Mark::Used),
+                OrphanPass::Blocks => self.salvage.unlisted_fork(from),
             };
             let Some(number) = found else {
                 from = InodeNumber(0);
@@ -338,7 +341,8 @@ impl<'a> NodeEntries<'a> {
                     OrphanPass::Gone => OrphanPass::Tops,
                     OrphanPass::Tops => OrphanPass::Rings,
                     OrphanPass::Rings => OrphanPass::Files,
-                    OrphanPass::Files => return None,
+                    OrphanPass::Files => OrphanPass::Blocks,
+                    OrphanPass::Blocks => return None,
                 };
                 continue;
             };
@@ -386,7 +390,12 @@ impl<'a> NodeEntries<'a> {
         let name = number.0.to_string().into_bytes();
         let is_unsure = self.salvage.is_unsure(number);
         let position = Position::orphan(&self.position, name.clone(), is_unsure);
-        if pass != OrphanPass::Gone && inode.core().is_none() {
+        let kind = match pass {
+            OrphanPass::Gone => Some(NodeKind::GoneDirectory),
+            _ if inode.core().is_some() => Some(NodeKind::Inode),
+            _ => self.salvage.kind_of_gone(number),
+        };
+        let Some(kind) = kind else {
             self.salvage.report(&FileReport {
                 path: position.path(),
                 inode: number,
@@ -400,10 +409,6 @@ impl<'a> NodeEntries<'a> {
                 reasons: vec!["the inode is gone, and no name led to it".to_owned()],
             });
             return None;
-        }
-        let kind = match pass {
-            OrphanPass::Gone => NodeKind::GoneDirectory,
-            _ => NodeKind::Inode,
         };
         let mut remarks = Remarks::default();
         remarks.note(match inode.core() {

@@ -171,6 +171,31 @@ fn file_without_a_known_block_is_partial_if_the_reverse_map_is_damaged() {
     assert_eq!(report.status, Status::Partial, "{:?}", report.reasons);
 }
 
+/// The inode of the file is gone, and so is its entry. Only the reverse map knows the file. It is an
+/// orphan whether the inode btree lists it or not.
+#[test]
+fn file_of_which_only_blocks_are_left_is_an_orphan() {
+    let sound = golden();
+    let whole = run(&sound);
+    let number = number_of(&whole, "files/original");
+    for has_btree in [true, false] {
+        let mut image = sound.clone();
+        for path in ["files", "files/original"] {
+            zero_inode(&mut image, number_of(&whole, path));
+        }
+        for group in superblock(&image).geometry.groups().filter(|_| !has_btree) {
+            image.replace(superblock(&image).geometry.header_disk_addr(group, 2), &[0; 512]);
+        }
+        let left = run(&image);
+        let path = format!("orphans/{}", number.0);
+        let report = &left.reports[&path];
+        assert_eq!(report.status, Status::Doubtful, "{:?}", report.reasons);
+        assert_eq!((report.origin, report.inode_source), (Origin::Orphan, None));
+        assert_eq!(left.files[&path].hash, whole.files["files/original"].hash);
+        assert_eq!(named(&image)[&path], (left.files[&path].mode, left.files[&path].size));
+    }
+}
+
 /// An entry that leads to a free inode is older than the inode, and delivers nothing.
 #[test]
 fn entry_of_a_free_inode_is_lost() {
