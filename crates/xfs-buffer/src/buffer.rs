@@ -320,7 +320,7 @@ impl DerefMut for BufferBytesMut<'_> {
 
 /// All block kinds. A buffer stores its kind as an index into this table, so readers need no lock
 /// to read the kind.
-const KINDS: [BlockKind; 19] = [
+const KINDS: [BlockKind; 21] = [
     BlockKind::Superblock,
     BlockKind::Agf,
     BlockKind::Agi,
@@ -340,6 +340,8 @@ const KINDS: [BlockKind; 19] = [
     BlockKind::AttrRemote,
     BlockKind::Symlink,
     BlockKind::Dquots,
+    BlockKind::RealtimeBitmap,
+    BlockKind::RealtimeSummary,
 ];
 
 /// The kind of a buffer, as an atomic index into `KINDS`.

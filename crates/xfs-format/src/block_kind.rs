@@ -32,4 +32,10 @@ pub enum BlockKind {
     Symlink,
     /// A block of dquots: one filesystem block of a quota inode. Each dquot has its own checksum.
     Dquots,
+    /// A block of the bitmap of a classic realtime section. It has neither header nor checksum.
+    #[doc(alias = "rtbitmap")]
+    RealtimeBitmap,
+    /// A block of the summary of a classic realtime section. It has neither header nor checksum.
+    #[doc(alias = "rtsummary")]
+    RealtimeSummary,
 }

@@ -20,6 +20,7 @@ pub(crate) mod inode_chunk;
 pub(crate) mod log_item;
 pub(crate) mod log_record;
 pub(crate) mod parent;
+pub(crate) mod realtime;
 pub(crate) mod refcount;
 pub(crate) mod rmap;
 pub(crate) mod superblock;

@@ -28,6 +28,7 @@ use crate::checks::inode_chunk::InodeChunkCheck;
 use crate::checks::log_item::LogItemCheck;
 use crate::checks::log_record::LogRecordCheck;
 use crate::checks::parent::ParentCheck;
+use crate::checks::realtime::RealtimeSpaceCheck;
 use crate::checks::refcount::RefcountCheck;
 use crate::checks::rmap::RmapCheck;
 use crate::checks::superblock::SuperblockCheck;
@@ -295,6 +296,9 @@ pub enum Check {
     /// A failed check of a parent pointer.
     #[error(transparent)]
     Parent(#[from] ParentCheck),
+    /// A failed check of the free space of a realtime section.
+    #[error(transparent)]
+    RealtimeSpace(#[from] RealtimeSpaceCheck),
     /// A failed check of a log record.
     #[error(transparent)]
     LogRecord(#[from] LogRecordCheck),

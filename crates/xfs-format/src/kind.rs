@@ -33,6 +33,7 @@ impl BlockKind {
             Self::Attr | Self::AttrRemote => Structure::Attr,
             Self::Symlink => Structure::Symlink,
             Self::Dquots => Structure::Dquot,
+            Self::RealtimeBitmap | Self::RealtimeSummary => Structure::RealtimeMetadata,
         }
     }
 
@@ -51,6 +52,8 @@ impl BlockKind {
             Self::Superblock => return superblock::verify_copy(bytes, at, context),
             // A bad inode must not make its neighbours unreadable. Each is verified when decoded.
             Self::InodeCluster => return Ok(()),
+            // Nothing in these blocks says what they are.
+            Self::RealtimeBitmap | Self::RealtimeSummary => return Ok(()),
             // Links and remote values of a v4 volume have no header.
             Self::Symlink | Self::AttrRemote if context.geometry.version == FormatVersion::V4 => {
                 return Ok(());
@@ -99,7 +102,12 @@ impl BlockKind {
     /// superblock, whose UUID field depends on a feature.
     fn envelope(self) -> Option<&'static Envelope> {
         match self {
-            Self::Superblock | Self::InodeCluster | Self::AttrRemote | Self::Dquots => None,
+            Self::Superblock
+            | Self::InodeCluster
+            | Self::AttrRemote
+            | Self::Dquots
+            | Self::RealtimeBitmap
+            | Self::RealtimeSummary => None,
             Self::Agf => Some(&agf::ENVELOPE),
             Self::Agi => Some(&agi::ENVELOPE),
             Self::Agfl => Some(&agfl::ENVELOPE),

@@ -10,6 +10,7 @@
 
 mod metadata;
 
+pub use crate::checks::realtime::RealtimeSpaceCheck;
 pub use metadata::RealtimeBlockKind;
 
 use core::mem::offset_of;
@@ -21,7 +22,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::addr::DiskAddr;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope;
-use crate::features::IncompatFeatures;
+use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::superblock::{Label, Superblock};
 
 /// Magic number of the superblock of the realtime device: "Frog".
@@ -91,7 +92,36 @@ impl RealtimeSuperblock {
     }
 }
 
+/// Number of realtime extents for which one word of a bitmap has bits.
+pub const BITMAP_WORD_EXTENTS: u64 = 32;
+/// Length in bytes of a word of a bitmap, and of a counter of a summary.
+pub const SPACE_WORD_BYTES: usize = 4;
+
+/// Decodes a word of the bitmap, or a counter of the summary, of a section without groups. Such a
+/// section has the byte order of the machine that made it. ferroxfs reads and writes the order of
+/// little-endian machines, whatever its own machine.
+#[must_use]
+pub const fn decode_space_word(bytes: [u8; SPACE_WORD_BYTES]) -> u32 {
+    u32::from_be_bytes(bytes).swap_bytes()
+}
+
+/// Encodes a word of the bitmap, or a counter of the summary, of a section without groups.
+#[must_use]
+pub const fn encode_space_word(word: u32) -> [u8; SPACE_WORD_BYTES] {
+    word.swap_bytes().to_be_bytes()
+}
+
 impl Superblock {
+    /// Returns whether the volume has a realtime section without groups, on a device of its own,
+    /// whose free space is in one bitmap and one summary.
+    #[must_use]
+    pub fn has_classic_realtime(&self) -> bool {
+        self.has_realtime()
+            && !self.geometry.realtime.is_internal()
+            && !self.has_incompat(IncompatFeatures::METADIR)
+            && !self.ro_compat.intersects(RoCompatFeatures::RMAPBT.union(RoCompatFeatures::REFLINK))
+    }
+
     /// Returns whether the realtime device of the volume begins with a superblock of its own: its
     /// section has groups and is not zoned.
     #[doc(alias = "xfs_has_rtsb")]

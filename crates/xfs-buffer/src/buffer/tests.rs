@@ -30,6 +30,8 @@ fn is_listed(kind: BlockKind) -> bool {
         | BlockKind::AttrRemote
         | BlockKind::Symlink
         | BlockKind::Dquots
+        | BlockKind::RealtimeBitmap
+        | BlockKind::RealtimeSummary
         | BlockKind::Btree(
             BtreeKind::FreeSpaceByBlock
             | BtreeKind::FreeSpaceBySize
