@@ -10,6 +10,7 @@
 //! | opening for writing | [`open_journal`], [`AllocatorState`] |
 //! | allocating blocks | [`allocate_extent`] |
 //! | freeing, mapping, counting references | [`defer_free`], [`defer_map`], [`defer_share`] |
+//! | realtime extents of files | [`allocate_realtime`], [`free_realtime`] |
 //! | growing the volume | [`grow()`] |
 //! | after a crash | [`resume`], [`recover_leftovers`] |
 //!
@@ -31,6 +32,7 @@ mod inodes;
 mod leftovers;
 mod open;
 mod owner;
+mod realtime;
 mod sharing;
 mod space;
 
@@ -52,6 +54,10 @@ pub use inodes::{
 pub use leftovers::recover_leftovers;
 pub use open::{available_blocks, open_journal};
 pub use owner::{BlockPurpose, ExtentOwner};
+pub use realtime::{
+    FreeExtentCount, RealtimeFileSizes, RealtimeFiles, RealtimeSpace, allocate_realtime,
+    free_realtime, lock_realtime,
+};
 pub use sharing::{SharingRun, overwritable_run, sharing_run};
 pub use space::{AllocatorState, GroupSummary};
 

@@ -388,7 +388,8 @@ impl Journal {
         }
     }
 
-    fn find_extension<T: Any + Send + Sync>(&self) -> Option<&Arc<T>> {
+    /// Returns the extension of type `T`; `None` if no layer has attached one.
+    pub fn find_extension<T: Any + Send + Sync>(&self) -> Option<&Arc<T>> {
         let kind = TypeId::of::<T>();
         // Slots are filled from the first one on.
         let filled = self.extensions.iter().map_while(|slot| slot.value());
