@@ -44,6 +44,6 @@ pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
     ExchangedRange, InitialInode, InodeGuard, KeepSize, LiveInode, MapRequest, SharedRange,
-    WriteOptions, map_blocks, map_blocks_at_worst, new_attribute_room, resume,
+    WriteOptions, map_blocks, map_blocks_at_worst, new_attribute_room, realtime_files, resume,
 };
 pub use map_counts::{MapCounts, MapUse};

@@ -288,7 +288,11 @@ impl<'a> OpenContents<'a> {
         let is_expected = goes_on
             || offset == core.size
             || state.buffered.as_ref().is_some_and(|buffered| buffered.takes(offset));
-        let joins = is_expected && mode != WriteMode::Direct && self.mount.joins_writes;
+        // Buffered bytes reserve blocks of the data device.
+        let joins = is_expected
+            && mode != WriteMode::Direct
+            && self.mount.joins_writes
+            && !self.entry.live().is_realtime(self.geometry());
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             let at = offset + done as u64;

@@ -19,6 +19,7 @@ use super::LiveInode;
 use super::file_range::{FileRange, RangeEdges};
 use super::map::map_blocks;
 use super::range::KeepSize;
+use super::realtime::check_realtime_room;
 use super::write::WriteOptions;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
@@ -60,7 +61,7 @@ impl LiveInode {
             self.zero_written(journal, size, range.end, now)?;
         }
         // With an extent size hint more than the range is allocated: its first and last whole unit.
-        let stretched = blocks.aligned(self.extent_size_hint().into());
+        let stretched = blocks.aligned(self.allocation_unit(journal.geometry()).into());
         let holes = self.holes(journal, stretched)?;
         match writer.fill_holes(blocks) {
             Err(full @ Error::Posix(PosixError::NoSpace)) if !journal.is_shut_down() => {
@@ -88,7 +89,12 @@ impl LiveInode {
         }
         let overhead = map_blocks(journal.geometry(), ForkKind::Data);
         let lengths = holes.iter().map(|hole| hole.length_blocks);
-        journal.reserve_blocks(lengths.fold(overhead, u64::saturating_add))
+        let all = lengths.fold(overhead, u64::saturating_add);
+        if self.is_realtime(journal.geometry()) {
+            check_realtime_room(journal, all - overhead)?;
+            return journal.reserve_blocks(overhead);
+        }
+        journal.reserve_blocks(all)
     }
 
     /// Reserves quota for the allocation of a range, so that a refusal comes before any change. As

@@ -16,14 +16,19 @@ use xfs_trans::Journal;
 use super::LiveInode;
 
 impl LiveInode {
-    /// Returns the unit in blocks in which the file's space is allocated, or 0 if the file has no
-    /// extent size hint.
+    /// Returns the unit in blocks in which the file's space is allocated: the extent size hint, or
+    /// for a realtime file without a hint the realtime extent size. Returns 0 if space is allocated
+    /// by single blocks.
     #[doc(alias = "xfs_get_extsz_hint")]
-    pub(super) fn extent_size_hint(&self) -> u32 {
+    pub(super) fn allocation_unit(&self, geometry: &Geometry) -> u32 {
         let inode = self.inode();
         let core = inode.core();
         let is_set = core.flags.contains(InodeFlags::EXTSIZE);
-        if is_set { core.extent_size_hint_blocks } else { 0 }
+        if is_set && core.extent_size_hint_blocks > 0 {
+            return core.extent_size_hint_blocks;
+        }
+        let is_large = core.is_realtime() && geometry.realtime_extent_blocks > 1;
+        if is_large { geometry.realtime_extent_blocks } else { 0 }
     }
 
     /// Returns the preferred target for an allocation at file block `at`: after the preceding
@@ -54,6 +59,9 @@ impl LiveInode {
         fork: ForkKind,
         at: FileBlock,
     ) -> Option<(FsBlock, bool)> {
+        if fork == ForkKind::Data && self.is_realtime(geometry) {
+            return None;
+        }
         let inode = self.inode();
         let before = inode.fork(fork).loaded_map()?.last_before(at)?;
         let next = before.start.checked_add(before.length_blocks.into())?;
@@ -80,7 +88,7 @@ impl LiveInode {
             .filter(|_| at_end)
             .map(|(block, _)| SpaceRequest::new(AllocationTarget::Exact(block), unit, wanted));
         let striped = at_end.then(|| SpaceRequest::new(place, unit, wanted).with_alignment(unit));
-        let hint = if is_contents { self.extent_size_hint() } else { 0 };
+        let hint = if is_contents { self.allocation_unit(geometry) } else { 0 };
         let whole = (1 < hint && hint <= wanted)
             .then(|| SpaceRequest::new(place, hint, wanted - wanted % hint));
         let any = SpaceRequest::new(place, 1, wanted);

@@ -114,7 +114,7 @@ impl Writer<'_> {
     /// write where `piece` (the part of the write in these blocks) has bytes, and the contents of
     /// `old` elsewhere.
     fn fill_copy(&self, old: &Extent, copy: &Extent, piece: FileBytes<'_>) -> Result<()> {
-        let (cache, geometry) = (self.journal.cache(), self.journal.geometry());
+        let (device, geometry) = (self.device()?, self.journal.geometry());
         let written = match piece.bytes.is_empty() {
             true => BlockRange { start: old.end(), length_blocks: 0 },
             false => blocks_of(geometry, piece.offset, piece.end()),
@@ -124,9 +124,9 @@ impl Writer<'_> {
             BlockRange::between(all.start, written.start),
             BlockRange::between(written.end(), all.end()),
         ] {
-            data::copy(cache, old, copy, kept)?;
+            data::copy(device, old, copy, kept)?;
         }
-        data::write_whole_blocks(cache, copy, piece, Some(old))
+        data::write_whole_blocks(device, copy, piece, Some(old))
     }
 
     /// Allocates blocks for a copy of a shared extent, and stages them: they are marked as reserved

@@ -4,14 +4,51 @@
 //! write. Does **not** own the choice of the extent, or the time when its bytes become visible in
 //! the file.
 
+use std::sync::Arc;
+
 use xfs_buffer::{BufferCache, IoError, PosixError, Result};
-use xfs_device::Durability;
+use xfs_device::{BlockDevice, Durability};
 use xfs_format::extent::Extent;
+use xfs_format::superblock::Unsupported;
 use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, Geometry};
 
+use super::LiveInode;
 use super::write::CHUNK_BYTES;
-use crate::contents::read_contents;
+use crate::contents::{extent_address, read_contents};
 use crate::edit::BlockRange;
+
+/// The device that holds the contents of a file: the data device, or the realtime device for a
+/// realtime file.
+#[derive(Clone, Copy)]
+pub(super) struct ContentsDevice<'a> {
+    device: &'a Arc<dyn BlockDevice>,
+    geometry: &'a Geometry,
+    is_realtime: bool,
+}
+
+impl<'a> ContentsDevice<'a> {
+    /// Returns the device of the contents of `live`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported::RealtimeData`] for a realtime file without a realtime device.
+    pub(super) fn of(live: &LiveInode, cache: &'a BufferCache) -> Result<Self> {
+        let geometry = cache.geometry();
+        let is_realtime = live.is_realtime(geometry);
+        let device = match is_realtime {
+            true => cache.realtime_device().ok_or(Unsupported::RealtimeData)?,
+            false => cache.device(),
+        };
+        Ok(Self { device, geometry, is_realtime })
+    }
+
+    /// Returns the byte address on the device of file offset `offset`, which lies in `extent`.
+    fn address(&self, extent: &Extent, offset: u64) -> Option<u64> {
+        let start = extent_address(self.geometry, extent.start, self.is_realtime)?;
+        let within = offset.checked_sub(self.geometry.blocks_to_bytes(extent.file_block.0)?)?;
+        start.checked_add(within)
+    }
+}
 
 /// Bytes of a file to be written to the device.
 #[derive(Clone, Copy)]
@@ -47,55 +84,57 @@ pub(super) fn clip<'a>(
     FileBytes { offset: piece.offset.max(start), bytes }
 }
 
-/// Returns the byte address on the device of file offset `offset`, which lies in `extent`.
-fn address(extent: &Extent, offset: u64, geometry: &Geometry) -> Option<u64> {
-    let start = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset)?;
-    start.checked_add(offset.checked_sub(geometry.blocks_to_bytes(extent.file_block.0)?)?)
-}
-
 fn failed(operation: &'static str, offset: u64, length: usize, source: std::io::Error) -> IoError {
     let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
     IoError::new(operation, at, length as u64, source)
 }
 
 /// Writes a piece of a file to the device. The whole piece lies in `extent`.
-pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) -> Result<()> {
+pub(super) fn write(
+    target: ContentsDevice<'_>,
+    extent: &Extent,
+    piece: FileBytes<'_>,
+) -> Result<()> {
     if piece.bytes.is_empty() {
         return Ok(());
     }
-    let offset = address(extent, piece.offset, cache.geometry());
-    let offset = offset.ok_or(PosixError::InvalidArgument)?;
-    cache
-        .device()
+    let offset = target.address(extent, piece.offset).ok_or(PosixError::InvalidArgument)?;
+    target
+        .device
         .write_at(piece.bytes, offset, Durability::Cached)
         .map_err(|source| failed("write", offset, piece.bytes.len(), source).into())
 }
 
 /// Reads bytes of an extent from the device; `at` is the file offset of the first byte.
-pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8]) -> Result<()> {
-    let offset = address(extent, at, cache.geometry()).ok_or(PosixError::InvalidArgument)?;
+pub(super) fn read(
+    source: ContentsDevice<'_>,
+    extent: &Extent,
+    at: u64,
+    into: &mut [u8],
+) -> Result<()> {
+    let offset = source.address(extent, at).ok_or(PosixError::InvalidArgument)?;
     let length = into.len();
-    read_contents(&**cache.device(), offset, into)
+    read_contents(&**source.device, offset, into)
         .map_err(|source| failed("read", offset, length, source).into())
 }
 
 /// Copies the contents of a range of whole file blocks from one extent to another. The file blocks
 /// of the range lie in both extents.
 pub(super) fn copy(
-    cache: &BufferCache,
+    device: ContentsDevice<'_>,
     from: &Extent,
     to: &Extent,
     range: BlockRange,
 ) -> Result<()> {
-    let geometry = cache.geometry();
+    let geometry = device.geometry;
     let bytes_of = |block: FileBlock| geometry.blocks_to_bytes(block.0);
     let ends = bytes_of(range.start).zip(bytes_of(range.end()));
     let (mut at, end) = ends.ok_or(PosixError::FileTooLarge)?;
     let mut bytes = Vec::new();
     while at < end {
         bytes.resize(usize::try_from(end - at).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES)), 0);
-        read(cache, from, at, &mut bytes)?;
-        write(cache, to, FileBytes { offset: at, bytes: &bytes })?;
+        read(device, from, at, &mut bytes)?;
+        write(device, to, FileBytes { offset: at, bytes: &bytes })?;
         at += bytes.len() as u64;
     }
     Ok(())
@@ -105,12 +144,12 @@ pub(super) fn copy(
 /// and of the last block is copied from `old`, or zeroed if `old` is `None`. Without this, the
 /// contents of an earlier owner of the blocks would become visible in the file.
 pub(super) fn write_whole_blocks(
-    cache: &BufferCache,
+    device: ContentsDevice<'_>,
     extent: &Extent,
     piece: FileBytes<'_>,
     old: Option<&Extent>,
 ) -> Result<()> {
-    let size = u64::from(cache.geometry().block_size);
+    let size = u64::from(device.geometry.block_size);
     let mut rest = piece;
     // The head up to the end of its block, then the whole blocks, then the tail from the start of
     // its block.
@@ -118,7 +157,7 @@ pub(super) fn write_whole_blocks(
     if head != 0 {
         let length = rest.bytes.len().min((size - head) as usize);
         let (bytes, behind) = rest.bytes.split_at(length);
-        write_block(cache, extent, FileBytes { bytes, ..rest }, old)?;
+        write_block(device, extent, FileBytes { bytes, ..rest }, old)?;
         rest = FileBytes { offset: rest.offset + bytes.len() as u64, bytes: behind };
     }
     if rest.bytes.is_empty() {
@@ -126,30 +165,30 @@ pub(super) fn write_whole_blocks(
     }
     let tail = (rest.end() % size) as usize;
     let (whole, bytes) = rest.bytes.split_at(rest.bytes.len() - tail);
-    write(cache, extent, FileBytes { bytes: whole, ..rest })?;
+    write(device, extent, FileBytes { bytes: whole, ..rest })?;
     if bytes.is_empty() {
         return Ok(());
     }
     let offset = rest.offset + whole.len() as u64;
-    write_block(cache, extent, FileBytes { offset, bytes }, old)
+    write_block(device, extent, FileBytes { offset, bytes }, old)
 }
 
 /// Writes one whole block: the bytes of the piece that lie in it, and around them the bytes of
 /// `old`, or zeros if `old` is `None`.
 fn write_block(
-    cache: &BufferCache,
+    device: ContentsDevice<'_>,
     extent: &Extent,
     piece: FileBytes<'_>,
     old: Option<&Extent>,
 ) -> Result<()> {
-    let size = cache.geometry().block_size as usize;
+    let size = device.geometry.block_size as usize;
     let start = piece.offset - piece.offset % size as u64;
     let mut block = vec![0; size];
     if let Some(old) = old {
-        read(cache, old, start, &mut block)?;
+        read(device, old, start, &mut block)?;
     }
     let within = (piece.offset - start) as usize;
     let place = block.get_mut(within..within + piece.bytes.len());
     place.ok_or(PosixError::InvalidArgument)?.copy_from_slice(piece.bytes);
-    write(cache, extent, FileBytes { offset: start, bytes: &block })
+    write(device, extent, FileBytes { offset: start, bytes: &block })
 }

@@ -57,8 +57,8 @@ impl LiveInode {
         now: Timestamp,
     ) -> Result<()> {
         let [left, right] = files;
-        left.check_regular()?;
-        right.check_regular()?;
+        left.check_on_data_device()?;
+        right.check_on_data_device()?;
         if !journal.geometry().has_incompat(IncompatFeatures::EXCHRANGE) {
             return Err(PosixError::NotSupported.into());
         }

@@ -19,7 +19,8 @@ use crate::edit::BlockRange;
 pub(super) enum RangeEdges {
     /// The range may begin and end at any byte.
     Anywhere,
-    /// The range must begin and end at block boundaries, and must not be empty.
+    /// The range must begin and end at boundaries of blocks, or of realtime extents in a realtime
+    /// file, and must not be empty.
     BetweenBlocks,
 }
 
@@ -28,7 +29,8 @@ pub(super) enum RangeEdges {
 pub(super) struct FileRange {
     /// The byte offsets of the range.
     pub(super) bytes: Range<u64>,
-    /// The blocks that lie completely in the range.
+    /// The blocks that lie completely in the range; for a realtime file those of the realtime
+    /// extents that do.
     pub(super) whole: BlockRange,
     /// The blocks that contain at least one byte of the range.
     pub(super) touched: BlockRange,
@@ -48,19 +50,21 @@ impl FileRange {
         bytes: Range<u64>,
         edges: RangeEdges,
     ) -> Result<Self> {
-        live.check_regular()?;
-        if edges == RangeEdges::BetweenBlocks && !is_of_whole_blocks(geometry, &bytes) {
+        live.check_regular(geometry)?;
+        let unit = live.freed_unit(geometry);
+        if edges == RangeEdges::BetweenBlocks && !is_of_whole_units(geometry, unit, &bytes) {
             return Err(PosixError::InvalidArgument.into());
         }
         check_end(geometry, bytes.end, 0)?;
         let touched = blocks_of(geometry, bytes.start, bytes.end);
-        let first = FileBlock(bytes.start.div_ceil(geometry.block_size.into()));
-        let whole = BlockRange::between(first, geometry.file_block(bytes.end));
+        let first = bytes.start.div_ceil(geometry.block_size.into()).next_multiple_of(unit);
+        let end = geometry.file_block(bytes.end).0;
+        let whole = BlockRange::between(FileBlock(first), FileBlock(end - end % unit));
         Ok(Self { bytes, whole, touched })
     }
 }
 
-fn is_of_whole_blocks(geometry: &Geometry, bytes: &Range<u64>) -> bool {
-    let block = u64::from(geometry.block_size);
+fn is_of_whole_units(geometry: &Geometry, unit: u64, bytes: &Range<u64>) -> bool {
+    let block = u64::from(geometry.block_size) * unit;
     bytes.start.is_multiple_of(block) && bytes.end.is_multiple_of(block) && !bytes.is_empty()
 }

@@ -7,8 +7,8 @@
 //! Each step makes all checks that may refuse the change before it changes anything.
 
 use xfs_alloc::{
-    BlockExtent, BlockPurpose, FileMapping, allocate_extent, defer_convert, defer_free, defer_map,
-    defer_unmap, defer_unshare,
+    BlockExtent, BlockPurpose, FileMapping, RealtimeSpace, allocate_extent, defer_convert,
+    defer_free, defer_map, defer_unmap, defer_unshare,
 };
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::btree::BtreeKind;
@@ -30,7 +30,7 @@ use crate::map_counts::{MapCounts, MapUse};
 /// Number of extents that one transaction step unmaps: as many as the log reservation of a
 /// truncation allows.
 #[doc(alias = "XFS_ITRUNC_MAX_EXTENTS")]
-const UNMAP_EXTENTS: usize = 2;
+pub(super) const UNMAP_EXTENTS: usize = 2;
 
 /// A request to map blocks to a range of a fork.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +80,9 @@ impl LiveInode {
             return Err(PosixError::FileTooLarge.into());
         }
         self.check_growth(fork, 1)?;
+        if self.is_realtime_fork(tx, fork) {
+            return self.take_realtime(tx, range.start, hole);
+        }
         let overhead = map_blocks(tx.geometry(), fork);
         let left = tx.blocks_left().saturating_sub(overhead).max(1);
         let wanted = hole.length_blocks.min(left).min(MAX_EXTENT_BLOCKS.into()) as u32;
@@ -108,7 +111,7 @@ impl LiveInode {
         };
         self.change_map(tx, fork, &change, extent.length_blocks.into())?;
         MapCounts::of(tx.journal()).note(MapUse::Insertion);
-        if !self.is_realtime(tx, fork) {
+        if !self.is_realtime_fork(tx, fork) {
             defer_map(tx, &self.file_mapping(fork, extent));
         }
         Ok(())
@@ -129,7 +132,7 @@ impl LiveInode {
         };
         self.change_map(tx, fork, &change, -i64::from(extent.length_blocks))?;
         MapCounts::of(tx.journal()).note(MapUse::Deletion);
-        if !self.is_realtime(tx, fork) {
+        if !self.is_realtime_fork(tx, fork) {
             defer_unmap(tx, &self.file_mapping(fork, extent));
         }
         Ok(())
@@ -164,7 +167,9 @@ impl LiveInode {
         };
         self.check_growth(fork, change.growth())?;
         self.change_map(tx, fork, &change, 0)?;
-        defer_convert(tx, &self.file_mapping(fork, &extent));
+        if !self.is_realtime_fork(tx, fork) {
+            defer_convert(tx, &self.file_mapping(fork, &extent));
+        }
         Ok(extent.end())
     }
 
@@ -183,6 +188,9 @@ impl LiveInode {
     ) -> Result<Option<BlockRange>> {
         MapCounts::of(tx.journal()).note(MapUse::Unmap);
         self.find_joined(tx, fork, range.start)?;
+        if self.is_realtime_fork(tx, fork) {
+            return self.unmap_realtime(tx, range);
+        }
         let mut rest = range;
         for _ in 0..UNMAP_EXTENTS {
             let Some(extent) = self.last_in(tx.cache(), fork, rest)? else { return Ok(None) };
@@ -250,7 +258,7 @@ impl LiveInode {
         tx.join(self.log_item());
         let inode = self.inode();
         if fork == ForkKind::Data && inode.core().is_realtime() {
-            return Err(Unsupported::RealtimeData.into());
+            RealtimeSpace::of(tx.journal()).ok_or(Unsupported::RealtimeData)?;
         }
         inode.find(tx.cache(), fork, block)
     }
@@ -273,13 +281,10 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Whether the blocks of the fork are in the realtime section. Only a recovery in memory
-    /// changes the map of such a fork. Such a recovery leaves out the reverse map, which no reader
-    /// needs.
-    fn is_realtime(&self, tx: &Transaction<'_>, fork: ForkKind) -> bool {
-        tx.geometry().realtime.is_present()
-            && fork == ForkKind::Data
-            && self.inode().core().is_realtime()
+    /// Whether the blocks of the fork are in the realtime section. A section that is written has no
+    /// reverse map. A recovery in memory leaves it out, since no reader needs it.
+    fn is_realtime_fork(&self, tx: &Transaction<'_>, fork: ForkKind) -> bool {
+        fork == ForkKind::Data && self.is_realtime(tx.geometry())
     }
 
     /// Whether blocks of the fork may be shared with other files.
@@ -299,18 +304,21 @@ impl LiveInode {
         }
     }
 
-    /// Returns an error unless this is a regular file with its data on the data device.
-    pub(crate) fn check_regular(&self) -> Result<()> {
+    /// Returns an error unless this is a regular file whose contents are on a device of the volume.
+    pub(crate) fn check_regular(&self, geometry: &Geometry) -> Result<()> {
         let inode = self.inode();
         match inode.file_type() {
-            FileType::Regular if inode.core().is_realtime() => {
-                Err(Unsupported::RealtimeData.into())
-            }
+            FileType::Regular if inode.core().is_realtime() => check_section(geometry),
             FileType::Regular => Ok(()),
             FileType::Directory => Err(PosixError::IsDirectory.into()),
             _ => Err(PosixError::InvalidArgument.into()),
         }
     }
+}
+
+/// Returns an error if the volume has no realtime section.
+fn check_section(geometry: &Geometry) -> Result<()> {
+    if geometry.realtime.is_present() { Ok(()) } else { Err(Unsupported::RealtimeData.into()) }
 }
 
 /// Returns the largest number of extents that the inode can count in a fork.

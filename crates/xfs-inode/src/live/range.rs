@@ -53,7 +53,7 @@ impl LiveInode {
         size: u64,
         now: Timestamp,
     ) -> Result<()> {
-        self.check_regular()?;
+        self.check_regular(journal.geometry())?;
         check_end(journal.geometry(), size, 0)?;
         let old = self.inode().core().size;
         let block = u64::from(journal.geometry().block_size);
@@ -67,7 +67,7 @@ impl LiveInode {
         with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             self.change(tx, |core| core.size = size);
             self.touch(tx, now);
-            let first = FileBlock(size.div_ceil(block));
+            let first = self.first_past(journal.geometry(), size);
             self.unmap_all(tx, ForkKind::Data, BlockRange::between(first, LIMIT))?;
             // A file without blocks shares none.
             if self.shares(ForkKind::Data) && !self.reaches(0) {
@@ -97,7 +97,7 @@ impl LiveInode {
         };
         // Preallocated space stays, and an append-only file will need it.
         let keeps = flags.intersects(InodeFlags::PREALLOC | InodeFlags::APPEND);
-        !keeps && self.reaches(size.div_ceil(geometry.block_size.into()))
+        !keeps && self.reaches(self.first_past(geometry, size).0)
     }
 
     /// Frees the blocks past the end of the file, unless they were preallocated.
@@ -113,7 +113,7 @@ impl LiveInode {
         }
         with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             let size = self.inode().core().size;
-            let first = FileBlock(size.div_ceil(journal.geometry().block_size.into()));
+            let first = self.first_past(journal.geometry(), size);
             self.unmap_all(tx, ForkKind::Data, BlockRange::between(first, LIMIT))
         })
     }

@@ -85,8 +85,8 @@ impl LiveInode {
         shared: SharedRange,
         now: Option<Timestamp>,
     ) -> Result<()> {
-        source.check_regular()?;
-        destination.check_regular()?;
+        source.check_on_data_device()?;
+        destination.check_on_data_device()?;
         Self::check_share(journal, source, destination, shared)?;
         if shared.length_bytes == 0 {
             return Ok(());

@@ -50,7 +50,7 @@ impl LiveInode {
             return Err(PosixError::InvalidArgument.into());
         }
         self.free_range(journal, whole)?;
-        let end = FileBlock(size.div_ceil(u64::from(journal.geometry().block_size)));
+        let end = self.first_past(journal.geometry(), size);
         self.free_range(journal, BlockRange::between(end, LIMIT))?;
         let mut next = whole.end();
         while let Some(extent) = self.first_from(journal, next)? {

@@ -30,7 +30,7 @@ use xfs_trans::{
     BlockReservation, Journal, QuotaAmount, QuotaOwners, QuotaReservation, Transaction,
 };
 
-use super::data::{self, FileBytes, clip};
+use super::data::{self, ContentsDevice, FileBytes, clip};
 use super::map::{MapRequest, map_blocks};
 use super::with_transaction::{
     with_allocation_transaction, with_pool_transaction, with_transaction,
@@ -195,7 +195,7 @@ impl LiveInode {
     ///
     /// [`PosixError::FileTooLarge`], [`PosixError::IsDirectory`], [`PosixError::InvalidArgument`].
     pub fn check_write(&self, journal: &Journal, offset: u64, length: u64) -> Result<()> {
-        self.check_regular()?;
+        self.check_regular(journal.geometry())?;
         check_end(journal.geometry(), offset, length)
     }
 
@@ -289,7 +289,7 @@ impl LiveInode {
     }
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     /// Writes the first bytes of `piece`, up to the end of the extent in which they lie. Returns
     /// the number of bytes written.
     pub(super) fn write(&mut self, piece: FileBytes<'_>, size: SizeRule) -> Result<usize> {
@@ -308,7 +308,7 @@ impl Writer<'_> {
         let extent = self.mapped(range)?;
         if extent.unwritten {
             let piece = clip(piece, &extent, geometry);
-            data::write_whole_blocks(self.journal.cache(), &extent, piece, None)?;
+            data::write_whole_blocks(self.device()?, &extent, piece, None)?;
             self.show(&extent, size.end(piece))?;
             return Ok(piece.bytes.len());
         }
@@ -317,7 +317,7 @@ impl Writer<'_> {
             return self.write_copy(extent, piece, size);
         }
         let piece = clip(piece, &extent, geometry);
-        data::write(self.journal.cache(), &extent, piece)?;
+        data::write(self.device()?, &extent, piece)?;
         if size == SizeRule::Grows {
             with_transaction(self.journal, TransactionKind::ChangeInode, 0, |tx| {
                 self.live.wrote(tx, Some(piece.end()), self.now);
@@ -341,6 +341,15 @@ impl Writer<'_> {
             Some(quota) => QuotaShare { accepted: quota.draw(blocks), missing_blocks: 0 },
             None => QuotaShare { accepted: QuotaReservation::default(), missing_blocks: blocks },
         }
+    }
+
+    /// Returns the device of the file's contents.
+    pub(super) fn device(&self) -> Result<ContentsDevice<'a>> {
+        ContentsDevice::of(self.live, self.journal.cache())
+    }
+
+    fn is_realtime(&self) -> bool {
+        self.live.is_realtime(self.journal.geometry())
     }
 
     fn find(&self, block: FileBlock) -> Result<Mapping> {
@@ -368,7 +377,8 @@ impl Writer<'_> {
     /// the write of the data, and maps the blocks.
     fn is_small(&self, hole: BlockRange) -> bool {
         let most = (SMALL_BYTES >> self.journal.geometry().block_log).max(1);
-        hole.length_blocks <= most && self.ahead_blocks == 0 && self.live.extent_size_hint() == 0
+        let unit = self.live.allocation_unit(self.journal.geometry());
+        hole.length_blocks <= most && self.ahead_blocks == 0 && unit == 0 && !self.is_realtime()
     }
 
     /// Fills a small hole from its start on, as far as one new extent and `piece` reach. Returns
@@ -378,7 +388,7 @@ impl Writer<'_> {
     /// commits. The log flushes the device before it writes the record of the commit. So after a
     /// crash, the blocks are mapped only if their data is durable.
     fn write_small(&mut self, hole: BlockRange, piece: FileBytes<'_>) -> Result<usize> {
-        let (live, now) = (self.live, self.now);
+        let (live, now, device) = (self.live, self.now, self.device()?);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
         let share = self.quota_share(hole.length_blocks);
         let reservation = &mut self.reservation;
@@ -388,7 +398,7 @@ impl Writer<'_> {
                 MapCounts::of(tx.journal()).note(MapUse::Write);
                 let extent = live.take_space(tx, ForkKind::Data, hole)?;
                 let piece = clip(piece, &extent, tx.geometry());
-                let written = data::write_whole_blocks(tx.cache(), &extent, piece, None);
+                let written = data::write_whole_blocks(device, &extent, piece, None);
                 // Blocks that could not be written read as zeros.
                 let unwritten = written.is_err();
                 live.put_extent(tx, ForkKind::Data, &Extent { unwritten, ..extent })?;
@@ -407,8 +417,10 @@ impl Writer<'_> {
         let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
         loop {
             let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
-            let share = self.quota_share(range.length_blocks);
-            let (blocks, reservation) = (range.length_blocks + overhead, &mut self.reservation);
+            // Realtime extents are not taken from the free blocks of the data device.
+            let own = if self.is_realtime() { 0 } else { range.length_blocks };
+            let share = self.quota_share(own);
+            let (blocks, reservation) = (own + overhead, &mut self.reservation);
             let mapped = with_allocation_transaction(self.journal, blocks, reservation, |tx| {
                 self.live.reserve_quota(tx, share)?;
                 self.live.map(tx, &request)
@@ -435,7 +447,7 @@ impl Writer<'_> {
     /// Extends a range to be allocated: to whole units of the file's extent size hint, and by the
     /// blocks to allocate ahead. The result does not leave the hole.
     fn stretched(&self, wanted: BlockRange, hole: BlockRange) -> BlockRange {
-        let mut range = wanted.aligned(self.live.extent_size_hint().into());
+        let mut range = wanted.aligned(self.live.allocation_unit(self.journal.geometry()).into());
         if hole.end().0 >= FILE_BLOCK_LIMIT {
             range.length_blocks = range.length_blocks.saturating_add(self.ahead_blocks);
         }

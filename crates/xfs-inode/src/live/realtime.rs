@@ -1,0 +1,210 @@
+//! The contents of a realtime file: whole realtime extents of a section without groups.
+//!
+//! Owns: which realtime extents a file takes and frees, and the units that follow from their size.
+//! Does **not** own: the bitmap and the summary (`xfs-alloc`), or the contents.
+//!
+//! Space is allocated and freed in whole realtime extents. The file blocks of one realtime extent
+//! may be in several records of the map, because some are written and some are not. Such an extent
+//! is made unwritten before it is freed, so that one record covers it.
+
+use std::sync::Arc;
+
+use xfs_alloc::{
+    BlockExtent, RealtimeFileSizes, RealtimeFiles, RealtimeSpace, allocate_realtime, free_realtime,
+    lock_realtime,
+};
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::extent::{Extent, ExtentCheck};
+use xfs_format::inode::{FileType, ForkKind};
+use xfs_format::realtime::RealtimeSpaceCheck;
+use xfs_format::superblock::{Superblock, Unsupported};
+use xfs_format::{Corruption, FileBlock, Geometry, InodeNumber, Structure, StructureAddress};
+use xfs_trans::{Journal, Transaction};
+
+use super::LiveInode;
+use super::map::UNMAP_EXTENTS;
+use crate::edit::BlockRange;
+
+impl LiveInode {
+    /// Whether the contents are in the realtime section.
+    #[must_use]
+    pub fn is_realtime(&self, geometry: &Geometry) -> bool {
+        if !geometry.realtime.is_present() {
+            return false;
+        }
+        let inode = self.inode();
+        inode.core().is_realtime() && inode.file_type() == FileType::Regular
+    }
+
+    /// Returns the number of blocks in which the file's space is freed: the realtime extent size
+    /// for a realtime file, else 1.
+    pub(super) fn freed_unit(&self, geometry: &Geometry) -> u64 {
+        let is_realtime = self.is_realtime(geometry);
+        if is_realtime { u64::from(geometry.realtime_extent_blocks).max(1) } else { 1 }
+    }
+
+    /// Returns the first file block past `size` that can be freed: the rest of the last block, and
+    /// of the last realtime extent, stays.
+    pub(super) fn first_past(&self, geometry: &Geometry, size: u64) -> FileBlock {
+        let block = size.div_ceil(geometry.block_size.into());
+        FileBlock(block.next_multiple_of(self.freed_unit(geometry)))
+    }
+
+    /// Returns an error unless this is a regular file with its contents on the data device.
+    pub(crate) fn check_on_data_device(&self) -> Result<()> {
+        let inode = self.inode();
+        match inode.file_type() {
+            FileType::Regular if inode.core().is_realtime() => {
+                Err(Unsupported::RealtimeData.into())
+            }
+            FileType::Regular => Ok(()),
+            FileType::Directory => Err(PosixError::IsDirectory.into()),
+            _ => Err(PosixError::InvalidArgument.into()),
+        }
+    }
+
+    /// Allocates realtime extents for the start of `hole`, without mapping them. `at` is the block
+    /// from which on the caller wants blocks; the extent may start before it.
+    pub(super) fn take_realtime(
+        &self,
+        tx: &mut Transaction<'_>,
+        at: FileBlock,
+        hole: BlockRange,
+    ) -> Result<Extent> {
+        let unit = self.freed_unit(tx.geometry());
+        let wanted = hole.aligned(unit);
+        let before = {
+            let inode = self.inode();
+            let map = inode.extent_map(tx.cache(), ForkKind::Data)?;
+            let is_taken =
+                map.iter_from(wanted.start).any(|extent| extent.file_block < wanted.end());
+            if is_taken {
+                return Err(self.unaligned(wanted));
+            }
+            map.last_before(at)
+        };
+        let near = before.and_then(|before| before.start.checked_add(before.length_blocks.into()));
+        let space =
+            allocate_realtime(tx, near, wanted.length_blocks)?.ok_or(PosixError::NoSpace)?;
+        let BlockExtent { start, length_blocks } = space;
+        Ok(Extent { file_block: wanted.start, start, length_blocks, unwritten: false })
+    }
+
+    /// Unmaps up to two extents at the end of a range of a realtime file, and frees them in the
+    /// same step. Returns the part of the range that remains, as [`unmap`](Self::unmap) does.
+    pub(super) fn unmap_realtime(
+        &self,
+        tx: &mut Transaction<'_>,
+        range: BlockRange,
+    ) -> Result<Option<BlockRange>> {
+        // Before any header of a group, which the map's btree may need.
+        let space = lock_realtime(tx)?;
+        let unit = self.freed_unit(tx.geometry());
+        let mut rest = range;
+        for _ in 0..UNMAP_EXTENTS {
+            let Some(extent) = self.last_in(tx.cache(), ForkKind::Data, rest)? else {
+                return Ok(None);
+            };
+            let Some(piece) = last_units(&extent, unit, space.step_blocks()) else {
+                self.join_unit(tx, &extent, unit)?;
+                return Ok(Some(rest));
+            };
+            if piece.file_block > range.start {
+                // A hole in the middle of an extent splits it into two.
+                self.check_growth(ForkKind::Data, 1)?;
+            }
+            let blocks = BlockExtent { start: piece.start, length_blocks: piece.length_blocks };
+            free_realtime(tx, blocks)?;
+            self.take_extent(tx, ForkKind::Data, &piece)?;
+            rest = BlockRange::between(range.start, piece.file_block);
+        }
+        Ok(self.last_in(tx.cache(), ForkKind::Data, rest)?.map(|_| rest))
+    }
+
+    /// Makes a written part of the last unit of `extent` unwritten, so that fewer records cover the
+    /// unit. The neighbour in the unit is unwritten, and becomes one record with the part.
+    fn join_unit(&self, tx: &mut Transaction<'_>, extent: &Extent, unit: u64) -> Result<()> {
+        let end = extent.end();
+        let start = FileBlock((end.0 - 1) / unit * unit);
+        let whole = BlockRange { start, length_blocks: unit };
+        let is_written = {
+            let inode = self.inode();
+            let map = inode.extent_map(tx.cache(), ForkKind::Data)?;
+            let parts = map.iter_from(start).map_while(|part| whole.cut(part));
+            let (mut next, mut block, mut has_written) = (start, None, false);
+            for part in parts {
+                let follows = block.is_none_or(|block| block == part.start);
+                if part.file_block != next || !follows {
+                    return Err(self.unaligned(whole));
+                }
+                next = part.end();
+                block = part.start.checked_add(part.length_blocks.into());
+                has_written |= !part.unwritten;
+            }
+            has_written && next == whole.end()
+        };
+        if !is_written {
+            return Err(self.unaligned(whole));
+        }
+        self.convert(tx, whole, true).map(drop)
+    }
+
+    /// Reports that the mapping of a range does not consist of whole realtime extents.
+    #[cold]
+    fn unaligned(&self, range: BlockRange) -> Error {
+        let check = RealtimeSpaceCheck::Unaligned { start: range.start.0, end: range.end().0 };
+        let at = StructureAddress::Data(self.number(), range.start);
+        Corruption::new(Structure::Extent, at, check).into()
+    }
+}
+
+/// Returns the part of an extent with its last whole units, at most `most` blocks. Returns `None`
+/// if the extent has no whole unit at its end.
+fn last_units(extent: &Extent, unit: u64, most: u64) -> Option<Extent> {
+    let end = extent.end().0;
+    let start = extent.file_block.0.next_multiple_of(unit).max(end.saturating_sub(most));
+    let start = start.next_multiple_of(unit);
+    if start >= end || !end.is_multiple_of(unit) {
+        return None;
+    }
+    BlockRange::between(FileBlock(start), FileBlock(end)).cut(extent)
+}
+
+/// Returns [`PosixError::NoSpace`] if the section has fewer free extents than `blocks` blocks need.
+pub(super) fn check_realtime_room(journal: &Journal, blocks: u64) -> Result<()> {
+    let space = RealtimeSpace::of(journal).ok_or(Unsupported::RealtimeData)?;
+    let needed = blocks.div_ceil(space.extent_blocks());
+    if needed > space.free_extents() { Err(PosixError::NoSpace.into()) } else { Ok(()) }
+}
+
+/// Reads the maps of the bitmap and the summary of a classic realtime section.
+///
+/// # Errors
+///
+/// The device's error; a corruption if one of the inodes is not a regular file of enough blocks.
+pub fn realtime_files(journal: &Journal, superblock: &Superblock) -> Result<RealtimeFiles> {
+    let sizes = RealtimeFileSizes::of(superblock);
+    let bitmap = LiveInode::load(journal, superblock.realtime_bitmap_inode)?;
+    let summary = LiveInode::load(journal, superblock.realtime_summary_inode)?;
+    Ok(RealtimeFiles {
+        bitmap: file_extents(journal, &bitmap, sizes.bitmap_blocks)?,
+        summary: file_extents(journal, &summary, sizes.summary_blocks)?,
+        bitmap_record: Arc::clone(bitmap.log_item()),
+    })
+}
+
+fn file_extents(journal: &Journal, live: &LiveInode, blocks: u64) -> Result<Vec<Extent>> {
+    let inode = live.inode();
+    let size = blocks.checked_mul(journal.geometry().block_size.into());
+    if inode.file_type() != FileType::Regular || size.is_none_or(|size| inode.core().size < size) {
+        return Err(wrong_file(live.number()));
+    }
+    let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
+    Ok(map.iter().copied().collect())
+}
+
+#[cold]
+fn wrong_file(number: InodeNumber) -> Error {
+    let check = ExtentCheck::NotMapped { file_block: FileBlock(0) };
+    Corruption::new(Structure::Extent, StructureAddress::Inode(number), check).into()
+}
