@@ -441,6 +441,11 @@ impl InheritedAttributes {
         if is_directory {
             inherited.flags |= parent.flags & (InodeFlags::PROJINHERIT | InodeFlags::RTINHERIT);
         }
+        let is_realtime =
+            parent.flags.contains(InodeFlags::RTINHERIT) && geometry.realtime.is_present();
+        if is_regular && is_realtime {
+            inherited.flags |= InodeFlags::REALTIME;
+        }
         if parent.flags.contains(InodeFlags::EXTSZINHERIT) && !parent.has_misfit_hint(geometry) {
             let flag = if is_directory { InodeFlags::EXTSZINHERIT } else { InodeFlags::EXTSIZE };
             inherited.flags |= flag;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use xfs_alloc::RealtimeSpace;
 use xfs_buffer::{IoError, PosixError, Result};
 use xfs_format::dquot::QuotaKind;
 use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFlags2};
@@ -39,7 +40,14 @@ impl OpContext<'_> {
             }
             self.mount.ensure_owners(changes.uid, changes.gid, changes.project_id)?;
         }
-        self.undelegated(&[file], || self.change_file(file, changes))
+        self.undelegated(&[file], || {
+            // A write that has allocated its blocks must not find the file on another device.
+            let _contents = match self.mount.moves_contents(&file.core(), changes) {
+                true => Some(self.mount.contents(file).settle_to_change()?),
+                false => None,
+            };
+            self.change_file(file, changes)
+        })
     }
 
     /// Removes the capabilities of a file if `changes` give the file another owner or group.
@@ -212,10 +220,10 @@ impl Mount {
             return Err(PosixError::InvalidArgument.into());
         }
         let has = |flag| changes.xflags.is_some_and(|xflags| xflags.contains(flag));
-        // No volume that is mounted read-write has a realtime device for the data.
-        if has(ExtendedFlags::DAX) && !is_sized || has(ExtendedFlags::REALTIME) {
+        if has(ExtendedFlags::DAX) && !is_sized {
             return Err(PosixError::InvalidArgument.into());
         }
+        self.check_realtime_flag(core, changes)?;
         // The extent size cannot change once there are extents.
         let changes_hint = extent.is_some_and(|blocks| blocks != core.extent_size_hint_blocks);
         if changes_hint && has_type(&[FileType::Regular]) && core.extents > 0 {
@@ -226,6 +234,28 @@ impl Mount {
             return Err(PosixError::InvalidArgument.into());
         }
         Ok(hints)
+    }
+
+    /// Returns whether these changes move the contents of a regular file to the realtime section, or
+    /// back. A file can move while it has no blocks.
+    fn moves_contents(&self, core: &InodeCore, changes: &SetAttributes) -> bool {
+        let is_realtime = |xflags: ExtendedFlags| xflags.contains(ExtendedFlags::REALTIME);
+        self.geometry().realtime.is_present()
+            && core.file_type() == Some(FileType::Regular)
+            && changes.xflags.is_some_and(|xflags| is_realtime(xflags) != core.is_realtime())
+    }
+
+    /// Checks that a file may get or lose the realtime flag.
+    fn check_realtime_flag(&self, core: &InodeCore, changes: &SetAttributes) -> Result<()> {
+        let is_wanted =
+            changes.xflags.is_some_and(|xflags| xflags.contains(ExtendedFlags::REALTIME));
+        let is_regular = core.file_type() == Some(FileType::Regular);
+        let is_possible = is_regular && RealtimeSpace::of(&self.journal).is_some();
+        let is_refused = is_wanted && !is_possible;
+        if is_refused || self.moves_contents(core, changes) && core.extents > 0 {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        Ok(())
     }
 
     /// Makes the contents of a file and all changes of its inode durable.
@@ -257,15 +287,19 @@ struct Hints {
 }
 
 impl Hints {
-    /// Returns whether these changes would give a directory an extent size hint that new realtime
-    /// files inherit, and that is not a multiple of the realtime extent size. A present hint that
+    /// Returns whether these changes would give a realtime file, or a directory whose new files are
+    /// realtime files, an extent size hint that is not a multiple of the realtime extent size. A present hint that
     /// is not such a multiple is removed first, so it does not make the result true.
     fn misfit(&self, core: &InodeCore, changes: &SetAttributes, geometry: &Geometry) -> bool {
         let mut after = core.clone();
         after.drop_misfit_hints(geometry);
         apply(&mut after, changes);
         self.apply(&mut after);
-        after.has_misfit_hint(geometry)
+        let unit = geometry.realtime_extent_blocks.max(1);
+        let is_misfit = geometry.realtime.is_present()
+            && after.is_realtime()
+            && !after.extent_size_hint_blocks.is_multiple_of(unit);
+        is_misfit || after.has_misfit_hint(geometry)
     }
 
     fn apply(&self, core: &mut InodeCore) {
@@ -332,5 +366,7 @@ fn apply_flags(core: &mut InodeCore, xflags: ExtendedFlags) {
         let applies = is_directory || !OF_DIRECTORIES.contains(flag);
         core.flags.set(flag, applies && xflags.contains(wanted));
     }
+    let is_regular = core.file_type() == Some(FileType::Regular);
+    core.flags.set(InodeFlags::REALTIME, is_regular && xflags.contains(ExtendedFlags::REALTIME));
     core.flags2.set(InodeFlags2::DAX, xflags.contains(ExtendedFlags::DAX));
 }
