@@ -92,7 +92,7 @@ use xfs_device::{OverlayDevice, SharedDevice};
 use xfs_format::dquot::QuotaFlags;
 use xfs_format::log_item::LogItem;
 use xfs_format::superblock::{Superblock, VolumeAccess};
-use xfs_format::{DiskAddr, Lsn};
+use xfs_format::{DiskAddr, IncompatFeatures, Lsn};
 
 use crate::device::LogDevice;
 use crate::reader::{LogReader, Transaction};
@@ -450,9 +450,12 @@ fn run(
     }
     let open = replay_items(&mut replayed, log, job, cancelled)?;
     replayed.intents = open.into_intents(&state)?;
-    // Only volumes that are replayed in memory have such intents, and reading needs none of the
-    // structures that they would change.
-    replayed.intents.retain(|intent| !intent.kind().is_of_realtime_space());
+    // Only volumes with realtime groups have such intents. They are replayed in memory only, and
+    // reading needs none of the structures that the intents would change. On another volume such an
+    // intent is not known, and is refused.
+    if replayed.superblock.has_incompat(IncompatFeatures::METADIR) {
+        replayed.intents.retain(|intent| !intent.kind().is_of_realtime_space());
+    }
     if leftovers == Leftovers::Refused {
         finish::refuse(&replayed)?;
     }

@@ -41,6 +41,9 @@ pub enum OpenError {
     /// The text says which section it has instead: none, or an internal one.
     #[error("a realtime device was named, but the volume has {0}")]
     RealtimeDevice(&'static str),
+    /// The volume is to be changed, has a realtime section, and its device was not named.
+    #[error("the volume has a realtime device, which was not named")]
+    RealtimeDeviceMissing,
     /// The system cannot start the threads of a volume that is open for writing.
     #[error("its threads cannot be started: {0}")]
     Threads(#[source] io::Error),
@@ -70,6 +73,7 @@ impl OpenError {
             ),
             Self::LogDeviceMissing => Some("name it with --log-device"),
             Self::RealtimeDevice(_) => Some("leave out --rt-device"),
+            Self::RealtimeDeviceMissing => Some("name it with --rt-device"),
             Self::Volume(Error::Corrupt(corruption))
                 if corruption.structure() == Structure::RealtimeSuperblock =>
             {
@@ -99,9 +103,9 @@ impl From<OpenError> for io::Error {
                 kind_of(source)
             }
             OpenError::DirtyLog(_) => io::ErrorKind::Unsupported,
-            OpenError::LogDeviceMissing | OpenError::RealtimeDevice(_) => {
-                io::ErrorKind::InvalidInput
-            }
+            OpenError::LogDeviceMissing
+            | OpenError::RealtimeDevice(_)
+            | OpenError::RealtimeDeviceMissing => io::ErrorKind::InvalidInput,
             OpenError::Find(_) => io::ErrorKind::InvalidData,
         };
         Self::new(kind, error)

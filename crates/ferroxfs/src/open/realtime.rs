@@ -1,12 +1,21 @@
-//! Checks of the realtime device against the volume that it is given for.
+//! The realtime device of a volume: checks against the volume, and flushing it with the others.
 //!
 //! Owns: the check of the section's length, and the comparison of the section's own superblock with
-//! that of the volume. Does **not** own: reading contents from the device (`xfs-inode`).
+//! that of the volume; for a volume that is open for writing, the free space of the section, and
+//! that a flush of the data device flushes the realtime device too. Does **not** own: the contents
+//! on the device (`xfs-inode`), or changes of the free space (`xfs-alloc`).
 
-use xfs_buffer::IoError;
+use std::io;
+use std::sync::Arc;
+
+use xfs_alloc::{FreeExtentCount, RealtimeSpace};
+use xfs_buffer::{IoError, Result as BufferResult};
+use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_format::realtime::RealtimeSuperblock;
-use xfs_format::superblock::SuperblockCheck;
+use xfs_format::superblock::{SuperblockCheck, Unsupported, VolumeAccess};
 use xfs_format::{Corruption, DiskAddr, Structure, StructureAddress, Superblock};
+use xfs_log::Replayed;
+use xfs_trans::Journal;
 
 use super::{Devices, OpenError};
 use crate::Error;
@@ -52,5 +61,107 @@ impl Devices {
                 .map_err(Error::from)?;
         }
         Ok(None)
+    }
+
+    /// Checks, before a volume is changed, that its realtime device was given and is long enough. A
+    /// recovery changes no contents of files, so it needs no realtime device.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::RealtimeDeviceMissing`]; [`Unsupported::RealtimeQuota`]; the errors of
+    /// [`realtime_damage`](Self::realtime_damage), and the damage itself.
+    pub(super) fn check_realtime(
+        &self,
+        superblock: &Superblock,
+        access: VolumeAccess,
+    ) -> Result<(), OpenError> {
+        if access == VolumeAccess::Replay {
+            return Ok(());
+        }
+        if let Some(damage) = self.realtime_damage(superblock)? {
+            return Err(OpenError::Volume(damage));
+        }
+        if access != VolumeAccess::Write || !superblock.has_classic_realtime() {
+            return Ok(());
+        }
+        if self.realtime.is_none() {
+            return Err(OpenError::RealtimeDeviceMissing);
+        }
+        match self.options.quota.is_on() {
+            true => Err(OpenError::Volume(Unsupported::RealtimeQuota.into())),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the device that the log flushes before it writes a record, and for a sync. `None`:
+    /// the log is on the only device of the volume.
+    pub(super) fn flushed_device(&self, superblock: &Superblock) -> Option<SharedDevice> {
+        let data = self.data.clone();
+        match self.realtime.as_ref().filter(|_| superblock.has_classic_realtime()) {
+            Some(realtime) => Some(Arc::new(FlushedTogether { data, realtime: realtime.clone() })),
+            None => superblock.has_external_log().then_some(data),
+        }
+    }
+}
+
+/// Opens the free space of a classic realtime section, if `access` changes files. After a crash the
+/// free extents are counted, as the kernel does.
+pub(super) fn open_space(
+    journal: &Arc<Journal>,
+    replayed: &Replayed,
+    access: VolumeAccess,
+) -> BufferResult<()> {
+    let superblock = replayed.superblock();
+    if access == VolumeAccess::Replay || !superblock.has_classic_realtime() {
+        return Ok(());
+    }
+    let files = xfs_inode::realtime_files(journal, superblock)?;
+    let count = match replayed.log_state().clean {
+        true => FreeExtentCount::Stored,
+        false => FreeExtentCount::Recounted,
+    };
+    RealtimeSpace::open(journal, superblock, files, count)
+}
+
+/// The data device, whose flush also flushes the realtime device. A record of the log may map
+/// extents of both, so the contents of both must be durable before it.
+struct FlushedTogether {
+    data: SharedDevice,
+    realtime: SharedDevice,
+}
+
+impl BlockDevice for FlushedTogether {
+    fn length_bytes(&self) -> u64 {
+        self.data.length_bytes()
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.data.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.data.is_read_only()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.data.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
+        self.data.write_at(bytes, offset, durability)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.realtime.flush()?;
+        self.data.flush()
+    }
+
+    fn check_length(&self) -> io::Result<()> {
+        self.realtime.check_length()?;
+        self.data.check_length()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.data.discard(offset, length)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use xfs_alloc::UnlinkedList;
+use xfs_alloc::{RealtimeSpace, UnlinkedList};
 use xfs_buffer::{Error as BufferError, Result as BufferResult};
 use xfs_format::log_item::AttrOperation;
 use xfs_format::reservation::TransactionKind;
@@ -19,7 +19,7 @@ use xfs_quota::{Attachment, QuotaOptions, resolve_modes};
 use xfs_trans::{AttrPayload, Captured, Deferred, IntentPayload, Journal, OpenIntent};
 use xfs_vfs::{Clock, InodeCache, MountThreads};
 
-use super::{Devices, OpenError, check_age, quota, read_superblock};
+use super::{Devices, OpenError, check_age, quota, read_superblock, realtime};
 use crate::volume::Volume;
 use crate::volume_ref::VolumeInner;
 
@@ -118,6 +118,7 @@ impl Devices {
             let log = self.log_of(&superblock).ok_or(OpenError::LogDeviceMissing)?;
             log.map_err(OpenError::Log)
         };
+        self.check_realtime(&superblock, access)?;
         let log = open_log()?;
         let replayed = xfs_log::replay_all(self.data.clone(), &log, &superblock);
         let replayed = replayed.map_err(|error| match error {
@@ -137,8 +138,7 @@ impl Devices {
             }
         };
         cache.set_log_head(state.head);
-        let data = superblock.has_external_log().then(|| self.data.clone());
-        let log = Log::open(open_log()?, data, &state, &config);
+        let log = Log::open(open_log()?, self.flushed_device(&superblock), &state, &config);
         let journal = xfs_alloc::open_journal(Arc::new(cache), log, &superblock)?;
         let options = match access {
             VolumeAccess::Write => self.options.quota,
@@ -176,6 +176,7 @@ pub(super) fn finish(
     // The open intents hold the tail of the log from here on. A transaction before this line could
     // move the tail past them.
     let open = journal.adopt(replayed)?.into();
+    realtime::open_space(journal, replayed, access)?;
     let options = resolve_modes(start.options, journal.cache())?;
     let quota = match options.is_on() {
         true => {
@@ -219,9 +220,10 @@ impl IntentRecovery for Finisher<'_> {
 
     fn free_unlinked(&mut self) -> BufferResult<FreedInodes> {
         let mut done = FreedInodes::default();
-        // Freeing a realtime file would change structures of the realtime section. On a volume that
-        // has one, which is recovered in memory, no directory names these inodes.
-        if self.journal.geometry().realtime.is_present() {
+        // Freeing a realtime file changes structures of the realtime section. A recovery in memory
+        // leaves the inodes on their lists: no directory names them.
+        let has_section = self.journal.geometry().realtime.is_present();
+        if has_section && RealtimeSpace::of(self.journal).is_none() {
             return Ok(done);
         }
         for group in self.journal.geometry().groups() {

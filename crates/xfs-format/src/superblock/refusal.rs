@@ -76,6 +76,9 @@ pub enum Unsupported {
     /// The volume has a realtime device and cannot be changed.
     #[error("volumes with a realtime device can only be read")]
     RealtimeWrite,
+    /// The volume has a realtime section, and quota was asked for. Realtime blocks are not counted.
+    #[error("quota of realtime blocks is not supported: the volume cannot be opened with quota")]
+    RealtimeQuota,
     /// The volume has a metadata directory tree and cannot be changed.
     #[error("volumes with a metadata directory (METADIR) can only be read")]
     MetadirWrite,
