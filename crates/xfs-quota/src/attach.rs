@@ -123,6 +123,9 @@ impl QuotaOptions {
 ///
 /// The device's error.
 pub fn resolve_modes(options: QuotaOptions, cache: &BufferCache) -> Result<QuotaOptions> {
+    if !options.is_on() {
+        return Ok(options);
+    }
     let state = QuotaState::read(cache)?;
     let mode = |kind| options.mode(kind).resolve(&state, kind);
     Ok(QuotaOptions {

@@ -251,7 +251,7 @@ impl QuotaLedger for QuotaEngine {
     fn adjust(&self, kind: QuotaKind, disk: &mut DquotDisk) {
         if disk.id.get() != 0 {
             self.kind(kind).defaults.fill(disk);
-            self.kind(kind).defaults.set_timers(disk, self.now_seconds());
+            self.kind(kind).defaults.set_timers(disk, || self.now_seconds());
         }
     }
 

@@ -60,6 +60,8 @@ pub struct Dquot {
     id: u32,
     place: DquotPlace,
     block: Arc<DquotBlock>,
+    /// The first region of each log entry, which says where the dquot lies.
+    format: Box<[u8]>,
     latch: Latch<Object>,
     fields: Mutex<DquotFields, Object>,
     pins: AtomicU32<Object>,
@@ -146,11 +148,18 @@ impl Dquot {
             let at = StructureAddress::Disk(block.buffer.at());
             Corruption::new(BlockKind::Dquots.structure(), at, check)
         })?;
+        let format = DquotFormat {
+            id,
+            at: block.buffer.at(),
+            blocks: 1,
+            offset_bytes: place.offset_bytes() as u32,
+        };
         let dquot = Arc::new(Self {
             kind,
             id,
             place,
             block: Arc::clone(block),
+            format: format.encode(HostOrder::NATIVE).into(),
             latch: Latch::new(),
             fields: Mutex::new(DquotFields { disk, reserved: QuotaAmount::default() }),
             pins: AtomicU32::new(0),
@@ -236,13 +245,7 @@ impl LogItem for Dquot {
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {
-        let format = DquotFormat {
-            id: self.id,
-            at: self.block.buffer.at(),
-            blocks: 1,
-            offset_bytes: self.place.offset_bytes() as u32,
-        };
-        regions.region(&format.encode(HostOrder::NATIVE));
+        regions.region(&self.format);
         // I2.
         regions.region(self.fields.lock().disk.fields());
     }

@@ -163,7 +163,7 @@ impl<'journal> Transaction<'journal> {
     }
 
     fn new(journal: &'journal Arc<Journal>, ticket: Ticket, blocks: u64) -> Self {
-        let TransactionLists { buffers, inodes, items } = TransactionLists::take();
+        let TransactionLists { buffers, inodes, items, quota } = TransactionLists::take();
         debug_assert!(buffers.len() + inodes.len() == 0, "log space comes before latches (I1)");
         Self {
             journal,
@@ -173,7 +173,7 @@ impl<'journal> Transaction<'journal> {
             items,
             space: CounterChanges::new(blocks),
             deferred: DeferredWork::default(),
-            quota: TransactionQuota::default(),
+            quota: TransactionQuota::new(quota),
             on_commit: Vec::new(),
             highest_header: None,
             step: 0,
@@ -393,7 +393,8 @@ impl<'journal> Transaction<'journal> {
         }
         let (buffers, inodes) =
             (std::mem::take(&mut self.buffers), std::mem::take(&mut self.inodes));
-        TransactionLists { buffers, inodes, items: std::mem::take(&mut self.items) }.keep();
+        let (items, quota) = (std::mem::take(&mut self.items), self.quota.take_lists());
+        TransactionLists { buffers, inodes, items, quota }.keep();
     }
 
     /// Drops the changes of the transaction and releases everything that it holds.

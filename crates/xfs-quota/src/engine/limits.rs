@@ -78,11 +78,11 @@ impl DefaultLimit {
     /// `running`. The timer starts when the count exceeds a limit, and stops when it exceeds none.
     /// 0 stands for a timer that does not run.
     #[doc(alias = "xfs_qm_adjust_res_timer")]
-    fn timer(&self, own: OwnLimits, count: U64, running: u64, now: u64) -> u64 {
+    fn timer(&self, own: OwnLimits, count: U64, running: u64, now: impl Fn() -> u64) -> u64 {
         let exceeds = |limit: U64| limit.get() != 0 && count.get() > limit.get();
         match (exceeds(own.soft) || exceeds(own.hard), running) {
             (false, _) => 0,
-            (true, 0) => now.saturating_add(self.grace_seconds()),
+            (true, 0) => now().saturating_add(self.grace_seconds()),
             (true, running) => running,
         }
     }
@@ -113,13 +113,13 @@ impl DefaultLimits {
 
     /// Starts and stops the timers of a dquot.
     #[doc(alias = "xfs_qm_adjust_dqtimers")]
-    pub(crate) fn set_timers(&self, disk: &mut DquotDisk, now: u64) {
+    pub(crate) fn set_timers(&self, disk: &mut DquotDisk, now: impl Fn() -> u64) {
         let blocks = OwnLimits { soft: disk.block_soft_limit, hard: disk.block_hard_limit };
         let running = disk.timer_seconds(disk.block_timer);
-        disk.block_timer = stored(disk, self.blocks.timer(blocks, disk.blocks, running, now));
+        disk.block_timer = stored(disk, self.blocks.timer(blocks, disk.blocks, running, &now));
         let inodes = OwnLimits { soft: disk.inode_soft_limit, hard: disk.inode_hard_limit };
         let running = disk.timer_seconds(disk.inode_timer);
-        disk.inode_timer = stored(disk, self.inodes.timer(inodes, disk.inodes, running, now));
+        disk.inode_timer = stored(disk, self.inodes.timer(inodes, disk.inodes, running, &now));
     }
 
     /// Returns how many of `wanted` blocks the owner of a dquot may get ahead of its need. From the

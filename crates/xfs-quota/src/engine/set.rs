@@ -72,7 +72,7 @@ impl QuotaEngine {
                 if id == 0 {
                     self.kind(kind).defaults.set(disk);
                 } else {
-                    self.kind(kind).defaults.set_timers(disk, self.now_seconds());
+                    self.kind(kind).defaults.set_timers(disk, || self.now_seconds());
                 }
             });
             Ok(())

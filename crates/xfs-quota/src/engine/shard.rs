@@ -29,7 +29,8 @@ pub(super) struct Shards(Vec<Mutex<Shard, Group>>);
 /// A part of the dquots in memory.
 #[derive(Default)]
 pub(super) struct Shard {
-    dquots: BTreeMap<(QuotaKind, u32), Arc<Dquot>>,
+    /// The dquots, by type and ID in one number, which is quick to compare.
+    dquots: BTreeMap<u64, Arc<Dquot>>,
     blocks: BTreeMap<(QuotaKind, FileBlock), Weak<DquotBlock>>,
     /// Number of dquots at which the next sweep drops those that nothing needs.
     sweep_at: usize,
@@ -48,10 +49,14 @@ impl Shards {
     }
 }
 
+fn key(kind: QuotaKind, id: u32) -> u64 {
+    u64::from(kind.bits()) << u32::BITS | u64::from(id)
+}
+
 impl Shard {
     /// Returns the dquot of an owner if it is in memory.
     pub(super) fn find(&self, kind: QuotaKind, id: u32) -> Option<Arc<Dquot>> {
-        self.dquots.get(&(kind, id)).map(Arc::clone)
+        self.dquots.get(&key(kind, id)).map(Arc::clone)
     }
 
     /// Reads the dquot of an owner, which is not in memory, from its allocated block.
@@ -77,7 +82,7 @@ impl Shard {
             }
         };
         let dquot = Dquot::read(kind, id, &block)?;
-        self.dquots.insert((kind, id), Arc::clone(&dquot));
+        self.dquots.insert(key(kind, id), Arc::clone(&dquot));
         Ok(dquot)
     }
 

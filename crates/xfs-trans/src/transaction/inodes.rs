@@ -65,11 +65,11 @@ impl JoinedInodes {
     /// # Panics
     ///
     /// Panics if the inode is not joined.
-    pub(super) fn remember(&mut self, record: &InodeRecord, charge: Charge) {
+    pub(super) fn remember(&mut self, record: &InodeRecord, charge: impl FnOnce() -> Charge) {
         let Some(joined) = self.find(record) else {
             unreachable!("inode {} charged without being joined (I2)", record.number())
         };
-        joined.charge.get_or_insert(charge);
+        joined.charge.get_or_insert_with(charge);
     }
 
     /// Returns the inodes whose charge was remembered in this step, with these charges, and forgets

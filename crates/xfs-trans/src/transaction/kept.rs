@@ -9,6 +9,7 @@ use xfs_log::LogItem;
 
 use super::buffers::JoinedBuffers;
 use super::inodes::JoinedInodes;
+use super::quota::QuotaLists;
 
 /// The greatest capacity with which a thread keeps a list for its next transaction. Few operations
 /// need more, and every thread has lists of its own.
@@ -20,6 +21,7 @@ pub(super) struct TransactionLists {
     pub(super) buffers: JoinedBuffers,
     pub(super) inodes: JoinedInodes,
     pub(super) items: Vec<Arc<dyn LogItem>>,
+    pub(super) quota: QuotaLists,
 }
 
 thread_local! {
@@ -37,8 +39,9 @@ impl TransactionLists {
     /// Keeps the memory of these lists, which are empty, for the thread's next transaction.
     pub(super) fn keep(self) {
         debug_assert!(self.buffers.len() + self.inodes.len() + self.items.len() == 0);
+        debug_assert!(self.quota.is_empty());
         let longest = self.buffers.capacity().max(self.inodes.capacity());
-        if longest.max(self.items.capacity()) <= MAX_KEPT {
+        if longest.max(self.items.capacity()).max(self.quota.capacity()) <= MAX_KEPT {
             let _ = KEPT.try_with(|kept| kept.set(Some(self)));
         }
     }

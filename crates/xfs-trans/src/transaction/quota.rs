@@ -142,7 +142,7 @@ struct DquotDelta {
 
 /// Changes of usage, in the order of type and ID.
 #[derive(Default)]
-struct DquotDeltas(Vec<DquotDelta>);
+pub(super) struct DquotDeltas(Vec<DquotDelta>);
 
 impl DquotDeltas {
     /// Adds a charge, or subtracts it if `sign` is -1.
@@ -166,11 +166,32 @@ impl DquotDeltas {
     }
 }
 
-/// The quota of a transaction: its reservations, and the dquots that its commit holds latched.
+/// The lists of a transaction's quota: its reservations, the changes of usage while a step is
+/// committed, and the dquots that a commit holds latched.
+#[derive(Default)]
+pub(super) struct QuotaLists {
+    reserved: QuotaReservation,
+    deltas: DquotDeltas,
+    latched: Vec<Arc<Dquot>>,
+}
+
+impl QuotaLists {
+    /// Returns whether all lists are empty.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.reserved.parts.is_empty() && self.deltas.0.is_empty() && self.latched.is_empty()
+    }
+
+    /// Returns the number of elements that fit into the allocated memory of the longest list.
+    pub(super) fn capacity(&self) -> usize {
+        let others = self.deltas.0.capacity().max(self.latched.capacity());
+        self.reserved.parts.capacity().max(others)
+    }
+}
+
+/// The quota of a transaction.
 #[derive(Default)]
 pub(super) struct TransactionQuota {
-    reserved: QuotaReservation,
-    latched: Vec<Arc<Dquot>>,
+    lists: QuotaLists,
     /// Whether a step has changed an inode and could not count the change.
     has_lost: bool,
     /// Whether the chain belongs to recovery, which must not wait for log space.
@@ -178,6 +199,16 @@ pub(super) struct TransactionQuota {
 }
 
 impl TransactionQuota {
+    /// Makes the quota of a transaction that begins, with the memory of these empty lists.
+    pub(super) const fn new(lists: QuotaLists) -> Self {
+        Self { lists, has_lost: false, is_recovery: false }
+    }
+
+    /// Takes the lists, which are empty, out of a transaction that has ended.
+    pub(super) fn take_lists(&mut self) -> QuotaLists {
+        std::mem::take(&mut self.lists)
+    }
+
     /// Makes the end of the chain leave lost changes to the caller of the recovery.
     pub(super) const fn set_recovery(&mut self) {
         self.is_recovery = true;
@@ -185,22 +216,26 @@ impl TransactionQuota {
 
     /// Unlatches the dquots of a step that is committed.
     pub(super) fn end_step(&mut self) {
-        self.latched.drain(..).for_each(|dquot| dquot.unlock());
+        self.lists.latched.drain(..).for_each(|dquot| dquot.unlock());
     }
 
     /// Ends the transaction.
     pub(super) fn end(&mut self) {
         self.end_step();
-        self.reserved = QuotaReservation::default();
+        self.lists.deltas.0.clear();
+        self.lists.reserved.release();
     }
 
     /// Prevents the changes of a step that is not committed from being written in place.
     pub(super) fn abandon(&self) {
-        self.latched.iter().for_each(|dquot| dquot.abandon());
+        self.lists.latched.iter().for_each(|dquot| dquot.abandon());
     }
 }
 
 fn release(dquot: &Dquot, amount: QuotaAmount) {
+    if amount == QuotaAmount::default() {
+        return;
+    }
     dquot.with_reserved(|fields| {
         fields.reserved.blocks = minus(fields.reserved.blocks, amount.blocks);
         fields.reserved.inodes = minus(fields.reserved.inodes, amount.inodes);
@@ -224,7 +259,7 @@ impl Transaction<'_> {
     #[inline]
     pub fn remember_charge(&mut self, record: &InodeRecord, core: &InodeCore) {
         if self.counts_quota() {
-            self.inodes.remember(record, Charge::of(core));
+            self.inodes.remember(record, || Charge::of(core));
         }
     }
 
@@ -238,9 +273,17 @@ impl Transaction<'_> {
     /// [`PosixError::NoSpace`].
     #[doc(alias = "xfs_trans_reserve_quota")]
     pub fn reserve_quota(&mut self, owners: QuotaOwners, wanted: QuotaAmount) -> Result<()> {
-        if self.counts_quota() {
-            self.use_reservation(QuotaReservation::take(self.journal, owners, wanted)?);
+        if !self.counts_quota() {
+            return Ok(());
         }
+        if self.quota.lists.reserved.parts.is_empty() {
+            // The usual case, without a list of its own. A refusal releases all of it.
+            let reserved = &mut self.quota.lists.reserved;
+            return reserved
+                .reserve_all(self.journal, owners, wanted)
+                .inspect_err(|_| reserved.release());
+        }
+        self.use_reservation(QuotaReservation::take(self.journal, owners, wanted)?);
         Ok(())
     }
 
@@ -264,14 +307,15 @@ impl Transaction<'_> {
 
     /// Makes a reservation of quota part of this transaction, whose commits use it.
     pub fn use_reservation(&mut self, reservation: QuotaReservation) {
-        self.quota.reserved.add(reservation);
+        self.quota.lists.reserved.add(reservation);
     }
 
     /// Counts the changes of the inodes of this step in their dquots. Latches these dquots and adds
     /// them to `items` (Q2). The latches are released once the step is committed.
     pub(super) fn count_quota(&mut self, items: &mut Vec<Arc<dyn LogItem>>) -> Result<()> {
         let Some(ledger) = self.journal.ledger.value() else { return Ok(()) };
-        let mut deltas = DquotDeltas::default();
+        let TransactionQuota { lists: QuotaLists { reserved, deltas, latched }, has_lost, .. } =
+            &mut self.quota;
         for (record, before) in self.inodes.charges() {
             let after = record.with_known_core(|core| core.map_or(before, Charge::of));
             if before != after && !ledger.is_exempt(record.number()) {
@@ -279,28 +323,26 @@ impl Transaction<'_> {
                 deltas.add(&**ledger, after, 1);
             }
         }
-        for delta in deltas.0.iter().filter(|delta| delta.blocks != 0 || delta.inodes != 0) {
-            let dquot = match self.quota.reserved.find(delta.kind, delta.id) {
-                Some(dquot) => dquot,
-                None => match ledger.dquot(self.journal, delta.kind, delta.id)? {
-                    Some(dquot) => dquot,
-                    None => {
-                        self.quota.has_lost = true;
-                        continue;
-                    }
-                },
+        for delta in deltas.0.drain(..).filter(|delta| delta.blocks != 0 || delta.inodes != 0) {
+            let dquot = match reserved.find(delta.kind, delta.id) {
+                Some(dquot) => Some(Arc::clone(dquot)),
+                None => ledger.dquot(self.journal, delta.kind, delta.id)?,
+            };
+            let Some(dquot) = dquot else {
+                *has_lost = true;
+                continue;
             };
             dquot.lock();
-            self.quota.latched.push(Arc::clone(&dquot));
+            latched.push(Arc::clone(&dquot));
             let gained = QuotaAmount {
                 blocks: u64::try_from(delta.blocks).unwrap_or(0),
                 inodes: u64::try_from(delta.inodes).unwrap_or(0),
             };
-            let used = self.quota.reserved.use_up(&dquot, gained);
+            let used = reserved.use_up(&dquot, gained);
             dquot.change(|fields| {
                 fields.reserved.blocks = minus(fields.reserved.blocks, used.blocks);
                 fields.reserved.inodes = minus(fields.reserved.inodes, used.inodes);
-                count(&mut fields.disk, delta);
+                count(&mut fields.disk, &delta);
                 ledger.adjust(delta.kind, &mut fields.disk);
             });
             items.push(dquot);
@@ -324,7 +366,7 @@ impl Transaction<'_> {
     /// changes no inode, and changes them in the order of type and ID.
     pub fn change_dquot(&mut self, dquot: &Arc<Dquot>, change: impl FnOnce(&mut DquotDisk)) {
         dquot.lock();
-        self.quota.latched.push(Arc::clone(dquot));
+        self.quota.lists.latched.push(Arc::clone(dquot));
         dquot.change(|fields| change(&mut fields.disk));
         self.items.push(Arc::clone(dquot) as Arc<dyn LogItem>);
     }
@@ -352,11 +394,28 @@ struct ReservedQuota {
 
 impl Drop for QuotaReservation {
     fn drop(&mut self) {
-        self.parts.drain(..).for_each(|part| release(&part.dquot, part.left));
+        self.release();
     }
 }
 
 impl QuotaReservation {
+    /// Releases all reserved space.
+    fn release(&mut self) {
+        self.parts.drain(..).for_each(|part| release(&part.dquot, part.left));
+    }
+
+    /// Reserves `amount` for each of the owners. If one of them may not have it, a part of the
+    /// reservation is left.
+    fn reserve_all(
+        &mut self,
+        journal: &Journal,
+        owners: QuotaOwners,
+        amount: QuotaAmount,
+    ) -> Result<()> {
+        let mut kinds = QuotaKind::ALL.into_iter();
+        kinds.try_for_each(|kind| self.reserve(journal, kind, owners.id(kind), amount))
+    }
+
     /// Reserves `amount` for each of the owners, on a volume that counts usage. If one of them may
     /// not have it, reserves nothing.
     ///
@@ -365,9 +424,7 @@ impl QuotaReservation {
     /// The errors of [`QuotaLedger::check`] and [`QuotaLedger::dquot`].
     pub fn take(journal: &Journal, owners: QuotaOwners, amount: QuotaAmount) -> Result<Self> {
         let mut taken = Self::default();
-        for kind in QuotaKind::ALL {
-            taken.reserve(journal, kind, owners.id(kind), amount)?;
-        }
+        taken.reserve_all(journal, owners, amount)?;
         Ok(taken)
     }
 
@@ -438,9 +495,9 @@ impl QuotaReservation {
     }
 
     /// Returns the dquot of an owner that has a part of the reservation.
-    fn find(&self, kind: QuotaKind, id: u32) -> Option<Arc<Dquot>> {
+    fn find(&self, kind: QuotaKind, id: u32) -> Option<&Arc<Dquot>> {
         let is_it = |part: &&ReservedQuota| part.dquot.id() == id && part.dquot.kind() == kind;
-        self.parts.iter().find(is_it).map(|part| Arc::clone(&part.dquot))
+        self.parts.iter().find(is_it).map(|part| &part.dquot)
     }
 
     /// Takes `amount` of an owner out of the reservation, as far as it reaches, without releasing

@@ -55,17 +55,17 @@ fn timer_starts_past_a_limit_and_stops_at_it() {
     let defaults = DefaultLimits::default();
     let mut disk = dquot(7);
     (disk.block_soft_limit, disk.blocks) = (10.into(), 10.into());
-    defaults.set_timers(&mut disk, NOW);
+    defaults.set_timers(&mut disk, || NOW);
     assert_eq!(disk.block_timer.get(), 0);
     disk.blocks = 11.into();
-    defaults.set_timers(&mut disk, NOW);
+    defaults.set_timers(&mut disk, || NOW);
     let end = disk.timer_seconds(disk.block_timer);
     assert!((NOW + GRACE_SECONDS..NOW + GRACE_SECONDS + 4).contains(&end), "{end}");
     // A timer that runs keeps its end.
-    defaults.set_timers(&mut disk, NOW + 1000);
+    defaults.set_timers(&mut disk, || NOW + 1000);
     assert_eq!(disk.timer_seconds(disk.block_timer), end);
     disk.blocks = 10.into();
-    defaults.set_timers(&mut disk, NOW);
+    defaults.set_timers(&mut disk, || NOW);
     assert_eq!(disk.block_timer.get(), 0);
 }
 
@@ -77,7 +77,7 @@ fn grace_period_of_id_0_sets_the_timer() {
     defaults.set(&zero);
     let mut disk = dquot(7);
     (disk.inode_soft_limit, disk.inodes) = (1.into(), 2.into());
-    defaults.set_timers(&mut disk, NOW);
+    defaults.set_timers(&mut disk, || NOW);
     assert_eq!(disk.timer_seconds(disk.inode_timer), NOW + 600);
 }
 
