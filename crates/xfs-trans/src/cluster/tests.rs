@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 
 use xfs_format::reservation::TransactionKind;
@@ -179,6 +180,30 @@ fn inode_changed_during_its_write_keeps_its_image() {
     set_owner(&journal, &record, 2);
     record.written();
     assert_eq!((record.known_core().is_some(), record.core().unwrap().uid), (true, 2));
+}
+
+/// Shares an inode with a function that panics, once while the inode is in memory and once while it
+/// is not. Checks that the latch of the inode is free after each panic.
+#[test]
+fn shared_inode_is_unlatched_after_a_panic() {
+    let journal = open(&make(), 0);
+    let InodeNumber(root) = journal.superblock().root_inode;
+    let number = InodeNumber(root + 5);
+    let cluster = journal.inode_cluster(number).unwrap();
+    for is_in_memory in [false, true] {
+        let kept = is_in_memory.then(|| record(&journal, 5));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            cluster.share_inode(&journal, number, |_, image| {
+                assert_ne!(image.is_some(), is_in_memory);
+                resume_unwind(Box::new(()));
+            })
+        }));
+        assert!(panicked.is_err());
+        drop(kept);
+        let record = record(&journal, 5);
+        assert!(record.latch().try_lock_exclusive(), "in memory: {is_in_memory}");
+        record.latch().unlock_exclusive();
+    }
 }
 
 /// Cancels a transaction that has changed an inode. Checks that the inode is not copied into its

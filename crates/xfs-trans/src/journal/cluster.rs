@@ -24,6 +24,16 @@ pub struct InodeCluster {
     item: Arc<BufferItem>,
 }
 
+/// A record whose latch is held in shared mode. The latch is released on drop, also if a caller's
+/// function panics.
+struct SharedRecord<'a>(&'a Arc<InodeRecord>);
+
+impl Drop for SharedRecord<'_> {
+    fn drop(&mut self) {
+        self.0.latch().unlock_shared();
+    }
+}
+
 impl Journal {
     /// Returns the cluster that holds an inode.
     ///
@@ -94,9 +104,8 @@ impl InodeCluster {
         if image.is_none() {
             record.latch().lock_shared();
         }
-        let shown = self.check_in_use().map(|()| show(&record, image));
-        record.latch().unlock_shared();
-        shown
+        let shared = SharedRecord(&record);
+        self.check_in_use().map(|()| show(shared.0, image))
     }
 
     /// Returns the record of an inode of this cluster: the one in memory, or else the one that
