@@ -3,13 +3,15 @@
 //! Owns: laying out records as the kernel does. Does **not** own: the bytes of items
 //! (`xfs-format`), or logs whose records do not start at the first block.
 
+use std::ops::Range;
+
 use xfs_format::inode::{self, ForkFormat, ForkKind, InodeCore};
 use xfs_format::log_item::{
-    CHECKPOINT, HostOrder, InodeFormat, InodeItem, LogItem, LoggedFields, TransactionHeader,
-    core_to_log,
+    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHECKPOINT, CHUNK_BYTES,
+    HostOrder, InodeFormat, InodeItem, LogItem, LoggedFields, TransactionHeader, core_to_log,
 };
 use xfs_format::log_record::{CLIENT_TRANSACTION, LOG_RECORD_MAGIC, OperationFlags};
-use xfs_format::{DiskAddr, InodeNumber, Lsn, StructureAddress, Superblock, crc};
+use xfs_format::{BlockKind, DiskAddr, InodeNumber, Lsn, StructureAddress, Superblock, crc};
 
 use crate::image::Image;
 
@@ -60,6 +62,12 @@ impl<'a> LogRecords<'a> {
     #[must_use]
     pub const fn head(&self) -> Lsn {
         self.head
+    }
+
+    /// Gives all later records another cycle, as if the log had wrapped that often.
+    pub fn set_cycle(&mut self, cycle: u32) {
+        self.head = Lsn::new(cycle, self.head.block());
+        self.tail = self.head;
     }
 
     /// Returns the address of a block of the log.
@@ -127,6 +135,41 @@ impl<'a> LogRecords<'a> {
         let core = core_to_log(disk, HostOrder::Little);
         let (data, attr) = (data.as_deref(), attr.as_deref());
         self.transaction(&[LogItem::Inode(InodeItem { format, core: &core, data, attr })])
+    }
+
+    /// Appends a record with one transaction that logs the chunks `chunks` of a metadata block. A
+    /// chunk has 128 bytes. `bytes` is the whole block.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the block does not have these chunks.
+    pub fn block(
+        &mut self,
+        at: DiskAddr,
+        kind: BlockKind,
+        bytes: &[u8],
+        chunks: Range<usize>,
+    ) -> Lsn {
+        let length = u32::try_from(bytes.len()).expect("a block is short");
+        let mut format = BufferFormat::clean(at, length);
+        format.flags = BufferType::of_block(kind, bytes).flags();
+        format.regions = 2;
+        for chunk in chunks.clone() {
+            let word = format.bitmap.get_mut(chunk / 32).expect("the block has the chunk");
+            *word |= 1 << (chunk % 32);
+        }
+        let offset_bytes = chunks.start * CHUNK_BYTES;
+        let bytes = bytes.get(offset_bytes..chunks.end * CHUNK_BYTES);
+        let bytes = bytes.expect("the block has the chunks");
+        let pieces = vec![BufferRegion { offset_bytes, bytes }];
+        self.transaction(&[LogItem::Buffer(BufferItem { format, pieces })])
+    }
+
+    /// Appends a record with one transaction that cancels the block of `length_bytes` bytes at `at`.
+    pub fn cancel(&mut self, at: DiskAddr, length_bytes: u32) -> Lsn {
+        let mut format = BufferFormat::clean(at, length_bytes);
+        format.flags = BufferFlags::CANCEL;
+        self.transaction(&[LogItem::Buffer(BufferItem { format, pieces: Vec::new() })])
     }
 
     /// Appends an unmount record: nothing before it has to be replayed.
