@@ -12,7 +12,7 @@
 //! | dirty, and it changes structures that are destroyed | all other changes are replayed | no |
 //! | clean, and older than the volume | it is made empty in a later cycle | no: it holds nothing |
 //! | damaged | it is replayed up to the damage, and made empty in a later cycle | yes |
-//! | damaged, and no record at its tail can be read | it is made empty in a later cycle | yes |
+//! | damaged, and no record at its tail can be replayed | it is made empty in a later cycle | yes |
 //!
 //! The log keeps what it has of destroyed structures, and later rules read it there. Open work is
 //! an operation that a crash left unfinished: the log has its intent and no completion. It is
@@ -21,14 +21,13 @@
 //! A log is older than the volume if it was zeroed, or belongs to an earlier state of the volume.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::sync::Arc;
 
 use xfs_check::{Code, Place};
 use xfs_device::{OverlayDevice, SharedDevice};
 use xfs_format::log_item::ItemKind;
 use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, Lsn, Superblock, VerifyContext};
-use xfs_log::{Intent, LogDevice, LogState};
+use xfs_log::{Intent, LogDevice, LogState, RecoveryError};
 
 use crate::action::Action;
 use crate::error::{RepairError, Result};
@@ -86,11 +85,11 @@ impl SettleLog<'_> {
     }
 
     fn log(&self) -> Result<LogDevice> {
-        LogDevice::new(self.device.clone(), self.superblock).map_err(|error| failed(&error))
+        LogDevice::new(self.device.clone(), self.superblock).map_err(failed)
     }
 
     fn state(&self) -> Result<LogState> {
-        xfs_log::find_head_and_tail(&self.log()?).map_err(|error| failed(&error))
+        xfs_log::find_head_and_tail(&self.log()?).map_err(failed)
     }
 
     /// Replays a dirty log. If operations that a crash interrupted cannot be finished, replays the
@@ -112,9 +111,13 @@ impl SettleLog<'_> {
         let log = self.log()?;
         let replayed = xfs_log::replay_all(self.device.clone(), &log, self.superblock);
         let is_past_damage = replayed.is_err();
-        let replayed = replayed
-            .or_else(|_| xfs_log::replay_past_damage(self.device.clone(), &log, self.superblock));
-        let replayed = replayed.map_err(|error| failed(&error))?;
+        let replayed = match replayed {
+            Err(error) if !error.is_device_failure() => {
+                xfs_log::replay_past_damage(self.device.clone(), &log, self.superblock)
+            }
+            replayed => replayed,
+        };
+        let replayed = replayed.map_err(failed)?;
         let kinds: Vec<ItemKind> = replayed.intents().iter().map(Intent::kind).collect();
         let mut action = dropped(&kinds, &why, self.allow_loss)?;
         if is_past_damage && action.is_none() {
@@ -122,14 +125,19 @@ impl SettleLog<'_> {
                 format!("all changes of the log but those of structures that are destroyed: {why}");
             action = Some(Action::new(PAST_DAMAGE_RULE, Place::default(), Vec::new(), keeps));
         }
-        replayed.write_back_without_work(&log).map_err(|error| failed(&error))?;
+        replayed.write_back_without_work(&log).map_err(failed)?;
         Ok((LogOutcome::ReplayedInPart, action))
     }
 
     /// Replays the records of a damaged log from the tail up to the first one that cannot be read,
     /// and makes the log empty. Open intents are dropped: a record after the damage may have
     /// finished them. Returns `None`, and changes nothing, if no record at the tail can be read or
-    /// replayed. `why` says how the log is damaged.
+    /// replayed, or if the newest record names an impossible cycle. `why` says how the log is
+    /// damaged.
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::Io`] if the device fails. The log may then be sound.
     fn replay_before_damage(
         &self,
         newest: Lsn,
@@ -137,7 +145,11 @@ impl SettleLog<'_> {
     ) -> Result<Option<(LogOutcome, Option<Action>)>> {
         let log = self.log()?;
         let replayed = xfs_log::replay_before_damage(self.device.clone(), &log, self.superblock);
-        let Ok(Some(cut)) = replayed else { return Ok(None) };
+        let cut = match replayed {
+            Ok(Some(cut)) if self.is_possible(cut.newest) => cut,
+            Err(error) if error.is_device_failure() => return Err(failed(error)),
+            Ok(_) | Err(_) => return Ok(None),
+        };
         let block = cut.end_block();
         let keeps = format!("the changes of the log before its block {block}, because {why}");
         let mut what = match cut.has_newest() {
@@ -151,7 +163,7 @@ impl SettleLog<'_> {
         }
         let cycle = newest.max(cut.newest).cycle().saturating_add(2);
         let written = cut.replayed.write_back_and_format(&log, cycle);
-        written.map_err(|error| failed(&error))?;
+        written.map_err(failed)?;
         let action = Action::new(BEFORE_DAMAGE_RULE, Place::default(), codes(), keeps);
         Ok(Some((LogOutcome::Formatted, Some(action.losing(None, what)))))
     }
@@ -161,7 +173,7 @@ impl SettleLog<'_> {
     fn format(&self, newest: Lsn, action: Action) -> Result<(LogOutcome, Option<Action>)> {
         // Other structures may be a little newer than the headers of the groups.
         let cycle = newest.cycle().saturating_add(2);
-        xfs_log::format_log(&self.log()?, cycle).map_err(|error| failed(&error))?;
+        xfs_log::format_log(&self.log()?, cycle).map_err(failed)?;
         Ok((LogOutcome::Formatted, Some(action)))
     }
 
@@ -255,8 +267,16 @@ fn codes() -> Vec<Code> {
     vec![Code::SbLsn]
 }
 
-fn failed(error: &dyn Display) -> RepairError {
-    RepairError::Log(error.to_string())
+/// Returns the error of a repair for a failed step on the log. A failed device is
+/// [`RepairError::Io`]: nothing is known about the log then, so no rule may make it empty.
+fn failed(error: impl Into<RecoveryError>) -> RepairError {
+    match error.into().into_device_failure() {
+        Ok(failure) => {
+            let offset = failure.at.0.saturating_mul(BASIC_BLOCK_BYTES.into());
+            RepairError::Io { offset, error: failure.source }
+        }
+        Err(error) => RepairError::Log(error.to_string()),
+    }
 }
 
 #[cfg(test)]

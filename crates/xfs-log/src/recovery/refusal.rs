@@ -1,7 +1,9 @@
 //! The reasons for which recovery of a volume is refused.
 
+use std::io;
+
 use thiserror::Error;
-use xfs_buffer::Error;
+use xfs_buffer::{Error, IoError};
 use xfs_format::log_item::ItemKind;
 use xfs_format::{AgNumber, Corruption, DiskAddr, InodeNumber, Lsn};
 
@@ -59,6 +61,30 @@ pub enum RecoveryError {
     /// The log or the volume could not be read, is damaged, or has a feature that is not supported.
     #[error(transparent)]
     Failed(#[from] Error),
+}
+
+impl RecoveryError {
+    /// Returns whether a device has failed. Then nothing is known about the log. The limit on the
+    /// memory of a replay ([`MAX_REPLAY_BYTES`](super::MAX_REPLAY_BYTES)) is no failed device.
+    #[must_use]
+    pub fn is_device_failure(&self) -> bool {
+        let Self::Failed(Error::Io(error)) = self else { return false };
+        error.source.kind() != io::ErrorKind::StorageFull
+    }
+
+    /// Returns the failed request, if a device has failed
+    /// ([`is_device_failure`](Self::is_device_failure)).
+    ///
+    /// # Errors
+    ///
+    /// Returns the error itself if no device has failed.
+    pub fn into_device_failure(self) -> Result<IoError, Self> {
+        let is_device_failure = self.is_device_failure();
+        match self {
+            Self::Failed(Error::Io(error)) if is_device_failure => Ok(error),
+            other => Err(other),
+        }
+    }
 }
 
 impl From<Corruption> for RecoveryError {

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-use xfs_device::{BlockDevice, Durability};
+use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_evidence::Evidence;
 use xfs_format::log_item::{ItemKind, LoggedFields};
 use xfs_format::{BlockKind, DiskAddr, Lsn};
-use xfs_testkit::{CowDevice, LogRecords, golden};
+use xfs_testkit::{CowDevice, FailingDevice, Fault, LogRecords, Persistence, RequestKind, golden};
 
-use super::dropped;
+use super::{BEFORE_DAMAGE_RULE, SettleLog, dropped};
 use crate::error::RepairError;
 use crate::plan::LogOutcome;
 use crate::planning::{PlanOptions, plan_repair};
@@ -80,8 +80,9 @@ fn open_work_on_space_is_dropped_by_name() {
 }
 
 /// Returns the golden image with a dirty log. Its first record gives the root inode the mode 0750,
-/// its second one cannot be read, and the mode in all later ones is 0711.
-fn with_log_damaged_in_the_middle() -> Arc<CowDevice> {
+/// its second one cannot be read, and the mode in all later ones is 0711. `cycle` replaces the cycle
+/// of the log, if it is given.
+fn with_log_damaged_in_the_middle(cycle: Option<u32>) -> Arc<CowDevice> {
     let mut image = golden();
     let sector = image.bytes(DiskAddr(0), 512).unwrap();
     let root = superblock_of(&sector).root_inode;
@@ -89,6 +90,9 @@ fn with_log_damaged_in_the_middle() -> Arc<CowDevice> {
     let at = DiskAddr(location.cluster.0 + u64::from(location.offset_bytes) / 512);
     let mut inode = image.bytes(at, 512).unwrap();
     let mut log = LogRecords::of(&mut image);
+    if let Some(cycle) = cycle {
+        log.set_cycle(cycle);
+    }
     inode[2..4].copy_from_slice(&0o040_750_u16.to_be_bytes());
     log.inode(root, &inode, LoggedFields::CORE);
     inode[2..4].copy_from_slice(&0o040_711_u16.to_be_bytes());
@@ -103,7 +107,7 @@ fn with_log_damaged_in_the_middle() -> Arc<CowDevice> {
 
 #[test]
 fn damaged_log_is_replayed_up_to_the_damage() {
-    let device = with_log_damaged_in_the_middle();
+    let device = with_log_damaged_in_the_middle(None);
     let error = plan_repair(device.clone(), PlanOptions::new(&CleanLog), &()).err().unwrap();
     assert!(matches!(error, RepairError::Log(_)), "{error}");
     let mut options = PlanOptions::new(&CleanLog);
@@ -121,4 +125,60 @@ fn damaged_log_is_replayed_up_to_the_damage() {
     let superblock = superblock_of(&sector);
     let root = Evidence::new(&*device, &superblock).inode(superblock.root_inode);
     assert_eq!(root.core().unwrap().mode, 0o040_750);
+}
+
+/// Plans the repair of a damaged log whose records have the cycle 2^31. Checks that the new log
+/// does not take its cycle from them: the kernel compares cycles as signed numbers.
+#[test]
+fn record_with_an_impossible_cycle_is_not_replayed() {
+    let device = with_log_damaged_in_the_middle(Some(1 << 31));
+    let mut options = PlanOptions::new(&CleanLog);
+    options.allow_loss = true;
+    let rehearsal = plan_repair(device, options, &()).unwrap();
+    let plan = rehearsal.plan();
+    assert_eq!((plan.log, plan.leaves_clean()), (LogOutcome::Formatted, true), "{:?}", plan.left);
+    let rules: Vec<_> = plan.actions.iter().map(|action| action.rule).collect();
+    assert_eq!(rules, ["log.format"]);
+}
+
+/// Settles a damaged log, with loss allowed, while the n-th request of a kind fails, for each n.
+/// Checks that a failed request is an error, or leaves the result as it is without a failure. It
+/// never makes the log empty.
+fn check_failing_device(kind: RequestKind, persistence: Persistence) {
+    let sound = with_log_damaged_in_the_middle(None);
+    let mut sector = [0; 512];
+    sound.read_at(&mut sector, 0).unwrap();
+    let superblock = superblock_of(&sector);
+    let mut errors = 0;
+    for nth in 1.. {
+        let failing = Arc::new(FailingDevice::new(Arc::new(sound.fork()), nth));
+        failing.set_fault(Some(Fault { kind, nth, persistence }));
+        let device: SharedDevice = failing.clone();
+        let (superblock, replay) = (&superblock, &CleanLog);
+        let settled = SettleLog { device: &device, superblock, replay, allow_loss: true }.run();
+        match settled {
+            Err(RepairError::Io { .. }) => errors += 1,
+            Err(error) => panic!("request {nth}: {error}"),
+            Ok((outcome, action)) => {
+                let rule = action.map(|action| action.rule);
+                assert_eq!(outcome, LogOutcome::Formatted, "request {nth}");
+                assert_eq!(rule, Some(BEFORE_DAMAGE_RULE), "request {nth}");
+            }
+        }
+        if failing.failures() == 0 {
+            break;
+        }
+    }
+    assert!(errors > 10, "only {errors} failures of {kind:?} were noticed");
+}
+
+#[test]
+fn failed_read_of_a_damaged_log_is_an_error() {
+    check_failing_device(RequestKind::Read, Persistence::Once);
+    check_failing_device(RequestKind::Read, Persistence::Forever);
+}
+
+#[test]
+fn failed_write_of_a_replay_before_damage_is_an_error() {
+    check_failing_device(RequestKind::Write, Persistence::Once);
 }
