@@ -2,9 +2,9 @@
 //!
 //! Owns: reading inodes, forks, directories, attributes and parent pointers without stopping at the
 //! first damage; the sweep, which finds blocks and inodes that name themselves. Also owns: the
-//! geometry of a volume without a usable superblock; inodes in old records of the log, and whether
-//! such a state is complete. Does **not** own: the replay of the log, or decisions about what to
-//! keep. `xfs-repair` and `xfs-salvage` make those.
+//! geometry of a volume without a usable superblock; inodes and metadata blocks in old records of
+//! the log, and whether such a state is complete. Does **not** own: the replay of the log, or
+//! decisions about what to keep. `xfs-repair` and `xfs-salvage` make those.
 //!
 //! Every result has three parts: what could be read, the damages that were met, and the ranges that
 //! are missing. A part of a result that comes from a block with a wrong checksum is marked as
@@ -23,7 +23,9 @@ mod directory;
 mod division;
 mod fork;
 mod inode;
+mod log_runs;
 mod logged;
+mod logged_blocks;
 mod records;
 mod restored;
 mod superblock;
@@ -37,6 +39,7 @@ pub use directory::{DirectoryEvidence, FoundName};
 pub use fork::{FileRange, ForkEvidence, FoundLeaf, MOST_EXTENTS};
 pub use inode::{Absence, InodeEvidence, InodeState};
 pub use logged::LoggedInode;
+pub use logged_blocks::{BlockProof, LoggedBlock};
 pub use records::GroupRecords;
 pub use restored::{MappedForks, RestoredInode};
 pub use superblock::{SuperblockDoubt, SuperblockEvidence, SuperblockSource, find_superblock};

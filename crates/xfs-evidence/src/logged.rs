@@ -1,11 +1,7 @@
 //! Inodes as old records of the log have them.
 //!
-//! Owns: reading every whole record that is left in the log, in whatever cycle it was written; the
-//! last state in which an inode had a name; whether that is its newest state. Does **not** own: the
-//! replay of the log.
-//!
-//! A log is a ring. After an unmount its records are of no use to the volume, but they stay until
-//! the ring comes round. They hold the inodes of files that were made or changed lately.
+//! Owns: the last state in which an inode had a name; whether that is its newest state. Does
+//! **not** own: reading the records (`log_runs.rs`), or the replay of the log.
 //!
 //! # Why a state is the newest one
 //!
@@ -21,16 +17,13 @@ use xfs_device::SharedDevice;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, seal};
 use xfs_format::log_item::{InodeItem, LogItem, LoggedFields};
 use xfs_format::{FormatVersion, InodeNumber, Lsn};
-use xfs_log::{LogDevice, LogEntry, LogReader, LogState, Transaction, apply_inode_item};
+use xfs_log::{LogDevice, Transaction, apply_inode_item};
 
+use crate::log_runs::read_runs;
 use crate::volume::Evidence;
 
 /// The largest number of inodes that are kept. Each takes some 700 bytes.
 const MOST_INODES: usize = 1 << 19;
-
-/// The number of times that each block of the log is read, on average, before the reading of
-/// records gives up. The records of a damaged log can overlap.
-const READS_PER_BLOCK: u64 = 8;
 
 /// An inode as the log has it, in the last state in which it had a name.
 #[derive(Clone, Debug)]
@@ -80,6 +73,7 @@ impl Evidence<'_> {
         let unbroken = read_runs(&log, |transaction| {
             self.take_inodes(transaction, &wanted, &mut found);
         });
+        let unbroken = unbroken.map(|unbroken| unbroken.start);
         let logged = found.into_iter().filter(|(_, replay)| !replay.bytes.is_empty());
         logged
             .map(|(number, mut replay)| {
@@ -115,60 +109,6 @@ impl Evidence<'_> {
                 replay.apply(self, transaction, &item);
             }
         }
-    }
-}
-
-/// Passes to `take` the transactions of all runs of records, the oldest run first. A run is a
-/// sequence of whole records without a gap. Returns the LSN of the first record of the run that
-/// ends at the head. Returns `None` if head and tail are unknown, if the newest record is damaged,
-/// or if too many blocks were read (`READS_PER_BLOCK`).
-fn read_runs(log: &LogDevice, mut take: impl FnMut(&Transaction)) -> Option<Lsn> {
-    let head = xfs_log::find_head_and_tail(log).ok().map(|state| state.head.block());
-    // Without a head the records are read in the order of their places.
-    let start = head.unwrap_or(0);
-    let (mut passed, mut unbroken) = (0, None);
-    // Headers in every block of a hostile log could each announce a record of 256 KiB.
-    let mut budget = u64::from(log.length_blocks()) * READS_PER_BLOCK;
-    while passed < log.length_blocks() {
-        let block = log.advance(start, passed);
-        let Ok(header) = log.read_header(block) else {
-            passed += 1;
-            continue;
-        };
-        budget = budget.checked_sub(header.total_blocks().into())?;
-        let run = run_of(log, &header, start);
-        let mut reader = LogReader::new(log, &run);
-        let mut length = 0_u32;
-        // The first error ends the run of records. The search goes on after it.
-        let is_whole = loop {
-            match reader.next_entry() {
-                Ok(Some(LogEntry::Record(header))) => {
-                    length = length.saturating_add(header.total_blocks());
-                }
-                Ok(Some(LogEntry::Transaction(transaction))) => take(&transaction),
-                Ok(None) => break true,
-                Err(_) => break false,
-            }
-        };
-        passed = passed.saturating_add(length.max(1));
-        unbroken = (is_whole && passed == log.length_blocks()).then_some(header.lsn);
-    }
-    unbroken.filter(|_| head.is_some())
-}
-
-/// Returns a made-up state of the log. It makes a reader start at the record with this header and
-/// end at block `end`.
-fn run_of(log: &LogDevice, header: &xfs_format::log_record::LogRecordHeader, end: u32) -> LogState {
-    // A run that begins at `end` would be empty, so it ends at the end of the log.
-    let end = if header.lsn.block() == end { log.length_blocks() } else { end };
-    LogState {
-        head: Lsn::new(header.lsn.cycle(), end),
-        tail: header.lsn,
-        clean: false,
-        last_record: header.lsn.block(),
-        buffer_bytes: header.size,
-        torn: None,
-        is_blank: false,
     }
 }
 

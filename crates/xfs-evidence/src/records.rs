@@ -63,7 +63,7 @@ impl Evidence<'_> {
     fn header(&self, group: AgNumber, index: u32) -> Result<(Vec<u8>, DiskAddr), Damage> {
         let at = self.geometry().header_disk_addr(group, index);
         let mut bytes = vec![0; self.geometry().sector_size as usize];
-        self.read(at, &mut bytes)?;
+        self.read_metadata(at, &mut bytes)?;
         Ok((bytes, at))
     }
 
@@ -134,7 +134,7 @@ impl Evidence<'_> {
         let (block, expected) = pointer;
         let at = self.geometry().ag_block_disk_addr(group.number(), block);
         let mut bytes = vec![0; self.geometry().block_size as usize];
-        if let Err(damage) = self.read(at, &mut bytes) {
+        if let Err(damage) = self.read_metadata(at, &mut bytes) {
             found.damage(damage);
             return Vec::new();
         }
@@ -179,7 +179,7 @@ impl Evidence<'_> {
         let Some(group) = Group::new(self.geometry(), group) else { return false };
         let at = self.geometry().ag_block_disk_addr(group.number(), block);
         let mut bytes = vec![0; self.geometry().block_size as usize];
-        if !group.contains_block(block) || self.read(at, &mut bytes).is_err() {
+        if !group.contains_block(block) || self.read_metadata(at, &mut bytes).is_err() {
             return false;
         }
         let trust = self.judge(BlockKind::Btree(F::KIND), &bytes, at, &mut Vec::new());

@@ -252,7 +252,7 @@ impl BlockIdentity {
         self.at == at || self.uuid == uuid
     }
 
-    const fn kind(&self) -> BlockKind {
+    pub(crate) const fn kind(&self) -> BlockKind {
         match self.what {
             FoundBlock::Btree { kind, .. } => BlockKind::Btree(kind),
             FoundBlock::Inode { .. } => BlockKind::InodeCluster,

@@ -42,7 +42,7 @@ impl Evidence<'_> {
                 let block_size = self.geometry().block_size;
                 let Some(at) = self.geometry().block_disk_addr(extent.start) else { break };
                 let mut bytes = vec![0; (count * block_size) as usize];
-                if let Err(damage) = self.read(at, &mut bytes) {
+                if let Err(damage) = self.read_metadata(at, &mut bytes) {
                     found.damages.push(damage);
                     break;
                 }

@@ -5,13 +5,16 @@
 //! damage.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use xfs_device::BlockDevice;
+use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::{
-    BlockKind, Check, Corruption, DiskAddr, FsBlock, Geometry, Superblock, VerifyContext,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FsBlock, Geometry, InodeNumber,
+    Superblock, VerifyContext,
 };
 
+use crate::logged_blocks::{BlockProof, LoggedBlock};
 use crate::sweep::BlockIdentity;
 use crate::waste::{ForkReads, WasteBudget};
 
@@ -88,6 +91,10 @@ pub struct Evidence<'a> {
     superblock: &'a Superblock,
     unread: RefCell<Vec<ByteRange>>,
     waste: WasteBudget,
+    /// The damaged blocks that the log proves, by their address.
+    logged: BTreeMap<DiskAddr, LoggedBlock>,
+    /// The owners of those blocks in `logged` that the checksum does not prove.
+    logged_owners: BTreeSet<InodeNumber>,
 }
 
 impl<'a> Evidence<'a> {
@@ -95,7 +102,42 @@ impl<'a> Evidence<'a> {
     #[must_use]
     pub const fn new(device: &'a dyn BlockDevice, superblock: &'a Superblock) -> Self {
         let waste = WasteBudget::of(&superblock.geometry);
-        Self { device, superblock, unread: RefCell::new(Vec::new()), waste }
+        let logged = BTreeMap::new();
+        let logged_owners = BTreeSet::new();
+        Self { device, superblock, unread: RefCell::new(Vec::new()), waste, logged, logged_owners }
+    }
+
+    /// Looks in the log for the damaged blocks of the volume. Metadata is then read from the blocks
+    /// that the log proves ([`logged_blocks`](Self::logged_blocks)), and not from the damaged ones.
+    /// Contents of files are not.
+    pub fn use_log(&mut self, log: SharedDevice) {
+        self.logged = self.logged_blocks(log, |_| true);
+        let unproven = self.logged.values();
+        let unproven = unproven.filter(|block| block.proof == BlockProof::NewestInLog);
+        self.logged_owners = unproven.filter_map(LoggedBlock::inode).collect();
+    }
+
+    /// Returns whether a metadata block of an inode is read from the log and is not proven by its
+    /// checksum ([`BlockProof::NewestInLog`]).
+    #[must_use]
+    pub fn has_block_from_log(&self, inode: InodeNumber) -> bool {
+        self.logged_owners.contains(&inode)
+    }
+
+    /// Fills `bytes` from a disk address that lies in one metadata block: from the log if the block
+    /// is damaged and the log proves it, else as [`read`](Self::read) does.
+    pub(crate) fn read_metadata(&self, at: DiskAddr, bytes: &mut [u8]) -> Result<(), Damage> {
+        if let Some(logged) = self.logged_bytes(at, bytes.len()) {
+            bytes.copy_from_slice(logged);
+            return Ok(());
+        }
+        self.read(at, bytes)
+    }
+
+    fn logged_bytes(&self, at: DiskAddr, length: usize) -> Option<&[u8]> {
+        let (start, block) = self.logged.range(..=at).next_back()?;
+        let skipped = usize::try_from((at.0 - start.0) * u64::from(BASIC_BLOCK_BYTES)).ok()?;
+        block.bytes.get(skipped..)?.get(..length)
     }
 
     /// Returns the device of the volume.
@@ -168,7 +210,7 @@ impl<'a> Evidence<'a> {
         };
         let at = self.geometry().block_disk_addr(block).ok_or(outside)?;
         let mut bytes = vec![0; self.geometry().block_size as usize];
-        self.read(at, &mut bytes)?;
+        self.read_metadata(at, &mut bytes)?;
         Ok((bytes, at))
     }
 

@@ -5,6 +5,8 @@
 //! the path to the buffer requires (owner, level, sibling): the code that follows the pointer
 //! checks them.
 
+use core::ops::Range;
+
 pub use crate::block_kind::BlockKind;
 pub use crate::verify_context::VerifyContext;
 
@@ -14,7 +16,7 @@ use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::Envelope;
 use crate::features::FormatVersion;
 use crate::geometry::Geometry;
-use crate::{agf, agfl, agi, attr, dabtree, directory, dquot, superblock, symlink};
+use crate::{agf, agfl, agi, attr, crc, dabtree, directory, dquot, superblock, symlink};
 
 impl BlockKind {
     /// Returns the kind of structure under which corruption of a buffer of this kind is reported.
@@ -95,6 +97,15 @@ impl BlockKind {
         if let Some(envelope) = self.envelope() {
             envelope.seal(bytes, lsn);
         }
+    }
+
+    /// Returns the byte ranges that [`seal`](Self::seal) writes: the LSN and the checksum. The log
+    /// has older bytes there than the disk. Returns `None` for buffers that `seal` leaves as they
+    /// are, and for the superblock.
+    #[must_use]
+    pub fn sealed_ranges(self) -> Option<[Range<usize>; 2]> {
+        let Envelope { crc, lsn, .. } = *self.envelope()?;
+        Some([lsn..lsn + size_of::<u64>(), crc..crc + crc::CRC_BYTES])
     }
 
     /// Returns the offsets of the fields that most blocks have: checksum, own address, UUID and

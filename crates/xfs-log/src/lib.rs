@@ -47,8 +47,8 @@ pub use log::{Log, LogConfig, LogCounts, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shu
 pub use reader::{Items, LogEntry, LogReader, Transaction};
 pub use recovery::{
     CutReplay, FreedInodes, Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal,
-    Replayed, Summary, apply_inode_item, end_clean_log, finish_intents, format_log, replay,
-    replay_all, replay_before_damage, replay_past_damage,
+    Replayed, Summary, apply_inode_item, end_clean_log, finish_intents, format_log, kind_of_buffer,
+    replay, replay_all, replay_before_damage, replay_past_damage,
 };
 pub use space::SpaceUse;
 pub use state::{LogState, count_records_after_head, find_head_and_tail};

@@ -78,6 +78,7 @@ mod realtime;
 mod refusal;
 mod store;
 
+pub use buffer::kind_of_buffer;
 pub(crate) use clean::unmount_record;
 pub use clean::{end_clean_log, format_log};
 pub use inode::apply_inode_item;

@@ -212,6 +212,15 @@ impl Patient {
         mapped
     }
 
+    /// Forgets what was read of the groups: their inode chunks, their reverse maps, and the forks that
+    /// these record. Blocks that these came from have been restored.
+    pub(crate) fn forget_groups(&mut self) {
+        self.chunks.clear();
+        self.reverse_maps.get_mut().clear();
+        *self.mapped.get_mut() = None;
+        (self.free, self.model) = (None, None);
+    }
+
     /// Returns the inode chunks of a group.
     pub(crate) fn chunks(&mut self, group: AgNumber) -> &GroupChunks {
         if !self.chunks.contains_key(&group) {

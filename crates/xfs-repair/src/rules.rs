@@ -13,6 +13,7 @@ mod fork;
 mod inode;
 mod inode_chunks;
 mod links;
+mod logged_blocks;
 mod lost_chunks;
 mod names;
 mod orphans;
@@ -92,13 +93,19 @@ fn owner_by_map(patient: &Patient, group: AgNumber, block: AgBlock) -> Option<In
 /// something was changed.
 ///
 /// After a change to chunks, inodes or maps, the findings about names are out of date. The rules
-/// about names then wait for the next round.
+/// about names then wait for the next round. After a block was restored from the log, all other
+/// rules wait.
 ///
 /// # Errors
 ///
 /// The first error of a rule.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, RepairError> {
     let before = patient.count_actions();
+    logged_blocks::run(patient, damage)?;
+    if patient.count_actions() != before {
+        quota::run(patient, damage, true)?;
+        return Ok(true);
+    }
     superblock::run(patient, damage)?;
     inode::run(patient, damage)?;
     let damaged = inode_chunks::run(patient, damage);

@@ -184,6 +184,10 @@ impl<'a> Salvage<'a> {
         if is_logged && self.logged.lacks_attributes(inode.number) {
             remarks.lack("neither the inode nor the log has the attributes");
         }
+        if is_of_inode && self.evidence.has_block_from_log(inode.number) {
+            remarks
+                .doubt("a block of its metadata is damaged: the newest state comes from the log");
+        }
         if position.is_unsure {
             remarks.doubt("found by reading the group: the file may have been deleted");
         }

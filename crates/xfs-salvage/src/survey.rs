@@ -112,7 +112,10 @@ impl<'a> Salvage<'a> {
         options: SalvageOptions,
         progress: &dyn SurveyProgress,
     ) -> Result<Self, Stopped> {
-        let evidence = Evidence::new(device, superblock);
+        let mut evidence = Evidence::new(device, superblock);
+        if let Some(log) = &options.log {
+            evidence.use_log(log.clone());
+        }
         let mut survey = Survey {
             claims: Claims::new(&superblock.geometry),
             evidence,

@@ -5,7 +5,9 @@ use xfs_format::btree::BtreeKind;
 use xfs_format::features::IncompatFeatures;
 use xfs_format::inode::{self, INODE_MAGIC};
 use xfs_format::kind;
-use xfs_format::log_item::{BufferFlags, BufferItem, BufferRegion, BufferType, LogItemCheck};
+use xfs_format::log_item::{
+    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, LogItemCheck,
+};
 use xfs_format::superblock::Superblock;
 use xfs_format::{
     BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FormatVersion, Geometry, Structure,
@@ -160,6 +162,31 @@ const fn is_realtime(buffer_type: BufferType) -> bool {
     matches!(buffer_type, BufferType::RealtimeBitmap | BufferType::RealtimeSummary)
 }
 
+/// Returns the kind of the block that a logged buffer is. `bytes` are the bytes of the whole buffer
+/// after the change.
+///
+/// Returns `None` for a buffer that is not one whole block with a checksum of its own: inodes,
+/// dquots, realtime bitmaps and summaries, a piece of a directory block, buffers of unknown types,
+/// and all buffers of v4 volumes.
+#[must_use]
+pub fn kind_of_buffer(
+    format: &BufferFormat,
+    bytes: &[u8],
+    geometry: &Geometry,
+) -> Option<BlockKind> {
+    let is_inodes = format.flags.contains(BufferFlags::INODES);
+    if is_inodes || geometry.version == FormatVersion::V4 {
+        return None;
+    }
+    let buffer_type = format.buffer_type()?;
+    if is_part(buffer_type, bytes, format.at, geometry) {
+        return None;
+    }
+    let kind = kind_of(buffer_type, bytes, geometry)?;
+    let is_whole = needed_bytes(kind, geometry).is_none_or(|needed| needed == bytes.len());
+    is_whole.then_some(kind)
+}
+
 /// Returns the kind that the buffer has after the change, or `None` if buffers of this type are not
 /// replayed. For btrees the kind depends on the magic number; for all other types, `buffer_type`
 /// alone gives the kind.
@@ -225,7 +252,17 @@ fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
 /// Checks that a buffer of `length` bytes has all the bytes that the checksum of a block of this
 /// kind covers, so that the checksum can be computed after the replay.
 fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), RecoveryError> {
-    let geometry = store.geometry();
+    match needed_bytes(kind, store.geometry()) {
+        Some(needed) if needed != length => {
+            Err(store.corrupt(Check::Truncated { available: length, needed }).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the length in bytes of a block of this kind. `None` for blocks of symbolic links, whose
+/// length varies.
+fn needed_bytes(kind: BlockKind, geometry: &Geometry) -> Option<usize> {
     let needed = match kind {
         BlockKind::Superblock | BlockKind::Agf | BlockKind::Agi | BlockKind::Agfl => {
             geometry.sector_size
@@ -233,14 +270,10 @@ fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), Rec
         BlockKind::DirectoryData | BlockKind::DirectoryIndex | BlockKind::DirectoryFree => {
             geometry.directory_block_size()
         }
-        BlockKind::Symlink => return Ok(()),
+        BlockKind::Symlink => return None,
         _ => geometry.block_size,
     };
-    let needed = needed as usize;
-    if length == needed {
-        return Ok(());
-    }
-    Err(store.corrupt(Check::Truncated { available: length, needed }).into())
+    Some(needed as usize)
 }
 
 /// Decodes the primary superblock after its logged change. The rest of the replay uses the new

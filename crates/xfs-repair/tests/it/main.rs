@@ -8,6 +8,7 @@
 
 mod attributes;
 mod inodes;
+mod logged_blocks;
 mod logical;
 mod losses;
 mod physical;

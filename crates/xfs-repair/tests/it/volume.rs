@@ -15,7 +15,7 @@ use xfs_format::{
     Superblock,
 };
 use xfs_repair::{RehearsalOptions, Rehearsed, rehearse};
-use xfs_testkit::golden;
+use xfs_testkit::{Image, golden};
 
 /// The sector size of the golden image.
 pub(crate) const SECTOR_BYTES: usize = 512;
@@ -56,7 +56,11 @@ pub(crate) struct Repaired {
 impl TestVolume {
     /// Returns a copy of the golden image.
     pub(crate) fn golden() -> Self {
-        let image = golden();
+        Self::of(golden())
+    }
+
+    /// Returns a copy of an image.
+    pub(crate) fn of(image: Image) -> Self {
         let geometry = image.geometry();
         let device = OverlayDevice::new(Arc::new(image), OVERLAY_BYTES);
         Self { device: Arc::new(device), geometry }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use xfs_device::{MemoryDevice, SharedDevice};
+use xfs_evidence::Evidence;
+use xfs_format::inode::ForkKind;
 use xfs_format::log_item::LoggedFields;
-use xfs_format::{DiskAddr, InodeNumber};
+use xfs_format::{BlockKind, DiskAddr, FsBlock, InodeNumber};
 use xfs_salvage::{InodeSource, Origin, SalvageOptions, Status};
 use xfs_testkit::{Image, LogRecords, golden};
 
@@ -149,4 +151,57 @@ fn inode_that_no_btree_lists_is_an_orphan_from_the_log() {
     assert_ne!(report.origin, Origin::Entry);
     let path = String::from_utf8_lossy(&report.path).into_owned();
     assert_eq!(left.files[&path].hash, whole.files["files/original"].hash);
+}
+
+/// Returns the address of the first leaf of the attributes of a file.
+fn attribute_leaf(image: &Image, number: InodeNumber) -> DiskAddr {
+    let superblock = superblock(image);
+    let evidence = Evidence::new(image, &superblock);
+    let map = evidence.extents(&evidence.inode(number), ForkKind::Attr);
+    let blocks = map.extents.iter().flat_map(|extent| {
+        (0..u64::from(extent.length_blocks)).map(|index| FsBlock(extent.start.0 + index))
+    });
+    let mut places = blocks.map(|block| superblock.geometry.block_disk_addr(block).unwrap());
+    let is_leaf = |at: &DiskAddr| {
+        xfs_format::dabtree::magic(&image.bytes(*at, 1024).unwrap())
+            == Some(xfs_format::attr::leaf::LEAF_MAGIC)
+    };
+    places.find(is_leaf).unwrap()
+}
+
+/// Zeros a leaf of attributes that only the log has. All attributes must be delivered, and the file
+/// must count as doubtful.
+#[test]
+fn block_that_only_the_log_has_is_delivered() {
+    let mut image = golden();
+    let whole = run(&image);
+    let at = attribute_leaf(&image, number_of(&whole, "attr-node"));
+    let bytes = image.bytes(at, 1024).unwrap();
+    let mut log = LogRecords::of(&mut image);
+    log.block(at, BlockKind::Attr, &bytes, 0..8);
+    log.unmount();
+    image.replace(at, &[0; 1024]);
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+    assert_eq!(left.reports["attr-node"].status, Status::Doubtful);
+    assert_eq!(left.totals.doubtful, 1);
+}
+
+/// Damages a part of a leaf of attributes that the log has. The checksum proves the leaf, so the
+/// file is complete. Without the log, attributes are lost.
+#[test]
+fn chunk_that_only_the_log_has_completes_its_block() {
+    let mut image = golden();
+    let whole = run(&image);
+    let at = attribute_leaf(&image, number_of(&whole, "attr-node"));
+    let bytes = image.bytes(at, 1024).unwrap();
+    let mut log = LogRecords::of(&mut image);
+    log.block(at, BlockKind::Attr, &bytes, 5..8);
+    log.unmount();
+    image.edit_with(at, 1024, |block| block[5 * 128..].fill(0));
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+    assert_eq!(left.reports["attr-node"].status, Status::Complete);
+    let without = salvage(&image, SalvageOptions::default());
+    assert_ne!(without.files["attr-node"].attributes, whole.files["attr-node"].attributes);
 }

@@ -1,0 +1,308 @@
+//! Damaged metadata blocks as old records of the log have them.
+//!
+//! Owns: the logged bytes of a damaged block, and the proof that they give the block as it was
+//! written last. Does **not** own: reading the records (`log_runs.rs`), the replay of the log, or
+//! the use of a block: `xfs-repair` writes it to the volume, and readers of an [`Evidence`] with a
+//! log get it in place of the damaged one.
+//!
+//! # Why a block is right
+//!
+//! The log has the chunks of a block that were changed, of 128 bytes each. A block that was freed is
+//! cancelled, and what was logged before the cancellation is forgotten. There are two proofs:
+//!
+//! - **Checksum.** The logged chunks are put over the damaged block, but not over its checksum and
+//!   its LSN. If the checksum then fits, this is the block as it was written last. Damage outside of
+//!   the logged chunks, or a logged chunk that is out of date, would give another checksum.
+//! - **Newest state.** The log has all chunks of the block. All records from the one with the oldest
+//!   of these chunks up to the head can be read, and the block on disk does not have a newer LSN. So
+//!   no later record changes the block or cancels it. This does not hold for programs that change a
+//!   volume without its log, such as `xfs_repair` and `xfs_db`.
+//!
+//! A block with a right checksum is never replaced.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xfs_device::SharedDevice;
+use xfs_format::btree::BtreeKind;
+use xfs_format::log_item::{BufferFormat, BufferItem, CHUNK_BYTES, LogItem};
+use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, DiskAddr, FormatVersion, InodeNumber, Lsn, kind};
+use xfs_log::{LogDevice, Transaction, kind_of_buffer};
+
+use crate::log_runs::{UnbrokenRun, read_runs};
+use crate::sweep::BlockIdentity;
+use crate::volume::Evidence;
+
+/// The most bytes of damaged blocks that are collected from the log.
+const MOST_BYTES: usize = 64 << 20;
+/// The most addresses of sound blocks that are remembered, so that they are not read again.
+const MOST_SOUND: usize = 1 << 20;
+/// The greatest length of a logged buffer in basic blocks: 64 KiB.
+const MOST_BASIC_BLOCKS: u64 = 128;
+
+/// The proof that a block from the log is the block as it was written last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockProof {
+    /// The checksum of the damaged block fits.
+    Checksum,
+    /// The log has the whole block, and no later record changes it.
+    NewestInLog,
+}
+
+/// A damaged metadata block as the log has it.
+#[derive(Clone, Debug)]
+pub struct LoggedBlock {
+    /// The kind of the block.
+    pub kind: BlockKind,
+    /// The bytes of the block, with a right checksum.
+    pub bytes: Vec<u8>,
+    /// The proof that the block is right.
+    pub proof: BlockProof,
+}
+
+impl LoggedBlock {
+    /// Returns the inode that the block names as its owner. `None` for a block of a group.
+    #[must_use]
+    pub fn inode(&self) -> Option<InodeNumber> {
+        let is_of_group = match self.kind {
+            BlockKind::Btree(kind) => kind != BtreeKind::Extent,
+            BlockKind::Agf | BlockKind::Agi | BlockKind::Agfl => true,
+            _ => false,
+        };
+        let identity = BlockIdentity::of(&self.bytes).filter(|_| !is_of_group)?;
+        Some(InodeNumber(identity.owner()))
+    }
+}
+
+impl Evidence<'_> {
+    /// Returns the damaged metadata blocks that the log proves, by their address. Only addresses for
+    /// which `wanted` returns `true` are looked for. `log` is the device of the log, which is the
+    /// data device of a volume with an internal log.
+    ///
+    /// Blocks with a right checksum are left out, and so are superblocks, inodes and dquots. Volumes
+    /// of version 4 give no blocks, because their blocks have no checksum.
+    #[must_use]
+    pub fn logged_blocks(
+        &self,
+        log: SharedDevice,
+        wanted: impl Fn(DiskAddr) -> bool,
+    ) -> BTreeMap<DiskAddr, LoggedBlock> {
+        if self.geometry().version != FormatVersion::V5 {
+            return BTreeMap::new();
+        }
+        let Ok(log) = LogDevice::new(log, self.superblock()) else { return BTreeMap::new() };
+        let mut collector = Collector {
+            evidence: self,
+            wanted,
+            blocks: BTreeMap::new(),
+            sound: BTreeSet::new(),
+            used_bytes: 0,
+            damaged: None,
+        };
+        let unbroken = read_runs(&log, |transaction| collector.take(transaction));
+        collector.finish(unbroken)
+    }
+}
+
+/// The chunks of a damaged block that the log has.
+struct LoggedChunks {
+    /// The form of the buffer in the newest item.
+    format: BufferFormat,
+    bytes: Vec<u8>,
+    /// For each chunk, the LSN of the newest record that has it.
+    chunks: Vec<Option<Lsn>>,
+}
+
+/// Collects the logged chunks of damaged blocks.
+struct Collector<'a, W> {
+    evidence: &'a Evidence<'a>,
+    wanted: W,
+    blocks: BTreeMap<DiskAddr, LoggedChunks>,
+    /// The addresses of blocks that are sound on disk.
+    sound: BTreeSet<DiskAddr>,
+    /// The number of bytes of all blocks, those that were cancelled included.
+    used_bytes: usize,
+    /// The LSN of the newest transaction with a damaged item. A cancellation may be lost there.
+    damaged: Option<Lsn>,
+}
+
+impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
+    /// Applies the items of a transaction. Its cancellations come last, as in a replay.
+    fn take(&mut self, transaction: &Transaction) {
+        let lsn = transaction.lsn();
+        let Ok(items) = transaction.items() else {
+            self.damaged = self.damaged.max(Some(lsn));
+            return;
+        };
+        let mut cancelled = Vec::new();
+        for item in items {
+            match item {
+                Ok(LogItem::Buffer(item)) if item.is_cancel() => {
+                    cancelled.push((item.format.at, item.format.blocks.into()));
+                }
+                Ok(LogItem::Buffer(item)) => self.add(&item, lsn),
+                Ok(LogItem::InodeCreate(create)) => {
+                    let geometry = self.evidence.geometry();
+                    let at = geometry.ag_block_disk_addr(create.group, create.start);
+                    let block = u64::from(geometry.block_basic_blocks());
+                    cancelled.push((at, u64::from(create.length_blocks) * block));
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    self.damaged = self.damaged.max(Some(lsn));
+                    break;
+                }
+            }
+        }
+        cancelled.into_iter().for_each(|(at, blocks)| self.cancel(at, blocks));
+    }
+
+    /// Forgets the chunks of all blocks in a range of basic blocks: the range is freed.
+    fn cancel(&mut self, at: DiskAddr, blocks: u64) {
+        let end = DiskAddr(at.0.saturating_add(blocks));
+        let first = DiskAddr(at.0.saturating_sub(MOST_BASIC_BLOCKS));
+        let is_inside = |start: &DiskAddr, block: &mut LoggedChunks| {
+            start.0 + u64::from(block.format.blocks) > at.0
+        };
+        self.blocks.extract_if(first..end, is_inside).for_each(drop);
+    }
+
+    /// Adds the chunks of an item to those of its block, if the block is damaged.
+    fn add(&mut self, item: &BufferItem<'_>, lsn: Lsn) {
+        let at = item.format.at;
+        if !(self.wanted)(at) || self.sound.contains(&at) || !self.is_inside(&item.format) {
+            return;
+        }
+        let length = usize::from(item.format.blocks) * BASIC_BLOCK_BYTES as usize;
+        if self.blocks.get(&at).is_none_or(|known| known.bytes.len() != length) {
+            if self.is_sound(&item.format) {
+                if self.sound.len() < MOST_SOUND {
+                    self.sound.insert(at);
+                }
+                return;
+            }
+            if self.used_bytes + length > MOST_BYTES {
+                return;
+            }
+            self.used_bytes += length;
+            let chunks = vec![None; length / CHUNK_BYTES];
+            let format = item.format.clone();
+            self.blocks.insert(at, LoggedChunks { format, bytes: vec![0; length], chunks });
+        }
+        let block = self.blocks.get_mut(&at).expect("the block was just looked up or inserted");
+        block.format = item.format.clone();
+        for piece in &item.pieces {
+            let first = piece.offset_bytes / CHUNK_BYTES;
+            for (index, bytes) in (first..).zip(piece.bytes.chunks(CHUNK_BYTES)) {
+                block.put(index, bytes, lsn);
+            }
+        }
+    }
+
+    fn is_inside(&self, format: &BufferFormat) -> bool {
+        let device = self.evidence.device().length_bytes();
+        let limit = device.min(self.evidence.geometry().data_bytes());
+        let end = format.at.0.checked_add(format.blocks.into());
+        let end = end.and_then(|end| end.checked_mul(BASIC_BLOCK_BYTES.into()));
+        format.blocks != 0 && end.is_some_and(|end| end <= limit)
+    }
+
+    /// Returns whether a sound block is on disk: one of the logged type, or one of another kind that
+    /// names itself. A program without a log may have put the latter there.
+    fn is_sound(&self, format: &BufferFormat) -> bool {
+        let Some(bytes) = self.on_disk(format) else { return false };
+        let logged = kind_of_buffer(format, &bytes, self.evidence.geometry());
+        let named = BlockIdentity::of(&bytes).map(|identity| identity.kind());
+        let kinds = logged.into_iter().chain(named);
+        kinds.into_iter().any(|kind| self.passes(kind, &bytes, format.at))
+    }
+
+    fn on_disk(&self, format: &BufferFormat) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize];
+        self.evidence.read(format.at, &mut bytes).ok().map(|()| bytes)
+    }
+
+    fn passes(&self, kind: BlockKind, bytes: &[u8], at: DiskAddr) -> bool {
+        kind.verify(bytes, at, &self.evidence.context()).is_ok()
+    }
+
+    fn finish(self, unbroken: Option<UnbrokenRun>) -> BTreeMap<DiskAddr, LoggedBlock> {
+        let proven = self.blocks.iter().filter_map(|(at, block)| {
+            let on_disk = self.on_disk(&block.format);
+            let on_disk = on_disk.as_deref();
+            if self.is_sound(&block.format) {
+                return None;
+            }
+            let start = unbroken.map(|run| run.start);
+            let proven = on_disk.and_then(|on_disk| {
+                let all = self.by_checksum(block, on_disk, None);
+                all.or_else(|| self.by_checksum(block, on_disk, Some(start?)))
+            });
+            let proven = proven.or_else(|| self.by_log(block, on_disk, unbroken?));
+            proven.map(|proven| (*at, proven))
+        });
+        proven.collect()
+    }
+
+    /// Puts the chunks over the damaged block: all of them, or those that records from `since` on
+    /// have. Returns the block if its checksum then fits.
+    fn by_checksum(
+        &self,
+        block: &LoggedChunks,
+        on_disk: &[u8],
+        since: Option<Lsn>,
+    ) -> Option<LoggedBlock> {
+        let mut bytes = on_disk.to_vec();
+        let logged = block.bytes.chunks(CHUNK_BYTES).zip(&block.chunks);
+        for (target, (chunk, lsn)) in bytes.chunks_mut(CHUNK_BYTES).zip(logged) {
+            if lsn.is_some_and(|lsn| since.is_none_or(|since| lsn >= since)) {
+                target.copy_from_slice(chunk);
+            }
+        }
+        let kind = kind_of_buffer(&block.format, &bytes, self.evidence.geometry())?;
+        for range in kind.sealed_ranges()? {
+            bytes.get_mut(range.clone())?.copy_from_slice(on_disk.get(range)?);
+        }
+        let is_right = self.passes(kind, &bytes, block.format.at);
+        is_right.then_some(LoggedBlock { kind, bytes, proof: BlockProof::Checksum })
+    }
+
+    /// Returns the block if the log has all of it, in its newest state.
+    fn by_log(
+        &self,
+        block: &LoggedChunks,
+        on_disk: Option<&[u8]>,
+        unbroken: UnbrokenRun,
+    ) -> Option<LoggedBlock> {
+        let logged = block.chunks.iter().copied().collect::<Option<Vec<Lsn>>>()?;
+        let (oldest, newest) = (*logged.iter().min()?, *logged.iter().max()?);
+        if oldest < unbroken.start || self.damaged.is_some_and(|damaged| damaged >= oldest) {
+            return None;
+        }
+        let geometry = self.evidence.geometry();
+        // An LSN past the head is damage, and says nothing about the age of the block.
+        let lsn = on_disk.and_then(|bytes| kind::find_lsn(bytes, geometry));
+        if lsn.is_some_and(|lsn| lsn > newest && lsn <= unbroken.head) {
+            return None;
+        }
+        let mut bytes = block.bytes.clone();
+        let kind = kind_of_buffer(&block.format, &bytes, geometry)?;
+        kind.sealed_ranges()?;
+        kind.seal(&mut bytes, newest);
+        let is_right = self.passes(kind, &bytes, block.format.at);
+        is_right.then_some(LoggedBlock { kind, bytes, proof: BlockProof::NewestInLog })
+    }
+}
+
+impl LoggedChunks {
+    /// Replaces a chunk by that of a record, unless a newer record had it.
+    fn put(&mut self, index: usize, bytes: &[u8], lsn: Lsn) {
+        let Some(known) = self.chunks.get_mut(index) else { return };
+        if known.is_some_and(|known| known > lsn) {
+            return;
+        }
+        let start = index * CHUNK_BYTES;
+        let Some(target) = self.bytes.get_mut(start..start + bytes.len()) else { return };
+        target.copy_from_slice(bytes);
+        *known = Some(lsn);
+    }
+}

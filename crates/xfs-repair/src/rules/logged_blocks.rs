@@ -1,0 +1,68 @@
+//! Rule `logged-blocks`: restores damaged metadata blocks from the chunks that the log has of them.
+//!
+//! Owns: which blocks are looked for, and writing them. Does **not** own: reading the log, and the
+//! proof that a block is right (both in `xfs-evidence`).
+//!
+//! Only a block in which the check of this round has found damage is written. A block that a program
+//! without a log, such as `xfs_repair`, has freed may hold file data now; no structure that the
+//! check reads leads to such a block.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xfs_check::{Code, Place};
+use xfs_evidence::{BlockProof, LoggedBlock};
+use xfs_format::DiskAddr;
+
+use crate::action::Action;
+use crate::damage::Damage;
+use crate::error::RepairError;
+use crate::patient::Patient;
+
+/// The name of this rule in plans and messages.
+const RULE: &str = "logged-blocks";
+
+/// Writes the damaged blocks that the log proves. A block of a group is written only if no rule has
+/// changed the volume yet: later rules keep what they have read of the groups.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    let blocks = damaged_blocks(damage);
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    let is_first = patient.count_actions() == 0;
+    let wanted = |at: DiskAddr| blocks.contains_key(&at);
+    let found = patient.evidence().logged_blocks(patient.shared_device(), wanted);
+    let usable = |block: &LoggedBlock| is_first || block.inode().is_some();
+    for (at, block) in found.into_iter().filter(|(_, block)| usable(block)) {
+        patient.write(at, &block.bytes)?;
+        let codes = blocks.get(&at).expect("only these blocks are wanted");
+        let place = Place::of_address(at, patient.geometry());
+        let place = Place { inode: block.inode(), ..place };
+        let keeps = match block.proof {
+            BlockProof::Checksum => "the whole block: its checksum fits what the log has of it",
+            BlockProof::NewestInLog => "the whole block: the log has its newest state",
+        };
+        let codes = codes.iter().copied().collect();
+        patient.act(Action::new(RULE, place, codes, keeps));
+    }
+    if is_first && patient.count_actions() != 0 {
+        patient.forget_groups();
+    }
+    Ok(())
+}
+
+/// Returns the addresses of the blocks in which the check has found damage, with the codes.
+fn damaged_blocks(damage: &Damage) -> BTreeMap<DiskAddr, BTreeSet<Code>> {
+    let of_inodes = damage.inodes.values().flatten();
+    let all = of_inodes.chain(damage.groups.values().flatten()).chain(&damage.volume);
+    let mut blocks: BTreeMap<DiskAddr, BTreeSet<Code>> = BTreeMap::new();
+    for finding in all {
+        if let Some(at) = finding.place.disk_addr {
+            blocks.entry(at).or_default().insert(finding.code);
+        }
+    }
+    blocks
+}
