@@ -220,13 +220,17 @@ impl QuotaLedger for QuotaEngine {
             // Q3 does not hold, or the block is damaged or cannot be read. A device that cannot
             // read a dquot must not stop the changes of files.
             Ok(None) | Err(Error::Corrupt(_) | Error::Io(_)) => {
-                let flag = kind.checked_flag(FormatVersion::V5).bits();
-                if self.damaged.fetch_or(flag.into(), Ordering::AcqRel) & u32::from(flag) == 0 {
-                    tracing::warn!(kind = kind.name(), id, "quota: a dquot is missing or damaged");
-                }
+                self.note_damaged(kind, id);
                 Ok(None)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    fn note_damaged(&self, kind: QuotaKind, id: u32) {
+        let flag = kind.checked_flag(FormatVersion::V5).bits();
+        if self.damaged.fetch_or(flag.into(), Ordering::AcqRel) & u32::from(flag) == 0 {
+            tracing::warn!(kind = kind.name(), id, "quota: a dquot is missing or damaged");
         }
     }
 

@@ -4,13 +4,14 @@
 //! is missing, only the walk over all files and our checker judge.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::device::{Durability, SharedDevice};
 use ferroxfs::quota::{Limit, Limits, QuotaMode, QuotaOptions, QuotaType};
 use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume};
-use xfs_format::dquot::DQUOT_BLOCK_BYTES;
+use xfs_format::dquot::{DQUOT_BLOCK_BYTES, DquotDisk, seal_block};
 use xfs_format::inode::ForkKind;
 use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume};
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
@@ -270,13 +271,55 @@ fn kept_modes_are_those_of_the_log_and_not_of_the_disk() {
     check(&crashed, "kept modes");
 }
 
-/// Overwrites the first dquot of a closed volume's user quota that belongs to an ID other than 0.
-fn damage_user_dquot(device: &SharedDevice) {
+/// Returns the offset on the device of the dquots of a closed volume's first users.
+fn user_dquots_offset(device: &SharedDevice) -> u64 {
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();
     let inode = volume.quota().state().unwrap().inode(QuotaType::User).unwrap();
     let extent = volume.node(inode).unwrap().extents(ForkKind::Data).next().unwrap().unwrap();
-    let at = extent.device_offset_bytes + DQUOT_BLOCK_BYTES as u64;
+    extent.device_offset_bytes
+}
+
+/// Overwrites the first dquot of a closed volume's user quota that belongs to an ID other than 0.
+fn damage_user_dquot(device: &SharedDevice) {
+    let at = user_dquots_offset(device) + DQUOT_BLOCK_BYTES as u64;
     device.write_at(&[0xff; 8], at, Durability::Cached).unwrap();
+}
+
+/// Sets the counts of one of the first users of a closed volume to 0, with a valid checksum.
+fn clear_user_counts(device: &SharedDevice, id: usize) {
+    let (at, mut block) = (user_dquots_offset(device), vec![0; 4096]);
+    device.read_at(&mut block, at).unwrap();
+    let counts = id * DQUOT_BLOCK_BYTES + offset_of!(DquotDisk, blocks);
+    block[counts..counts + 16].fill(0);
+    seal_block(&mut block);
+    device.write_at(&block, at, Durability::Cached).unwrap();
+}
+
+/// The counts of a user are too low on disk, and its file is removed. The counts cannot become
+/// negative, so the next open must count again.
+#[test]
+fn count_that_would_fall_below_0_makes_the_next_open_count_again() {
+    let device = make();
+    let volume = open(&device, QuotaMode::Enforce);
+    let options = CreateOptions::new(0o644).uid(3);
+    let root = volume.root().unwrap();
+    for name in ["gone", "kept"] {
+        let file = root.create(name, &NewKind::Regular, &options).unwrap();
+        file.open().unwrap().write_at(&[7; 5000], 0).unwrap();
+    }
+    drop(root);
+    volume.close().unwrap();
+    clear_user_counts(&device, 3);
+    let volume = open(&device, QuotaMode::Enforce);
+    volume.remove_file("/gone").unwrap();
+    volume.close().unwrap();
+    let volume = OpenOptions::new().open_device(Arc::clone(&device)).unwrap();
+    assert!(!volume.quota().state().unwrap().is_checked(QuotaType::User));
+    volume.close().unwrap();
+    let volume = open(&device, QuotaMode::Enforce);
+    assert_eq!(shown_users(&volume), walk_users(&device));
+    volume.close().unwrap();
+    check(&device, "after a count that would fall below 0");
 }
 
 #[test]

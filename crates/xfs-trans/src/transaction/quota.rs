@@ -45,6 +45,9 @@ pub trait QuotaLedger: Send + Sync {
     /// The device's error.
     fn dquot(&self, journal: &Journal, kind: QuotaKind, id: u32) -> Result<Option<Arc<Dquot>>>;
 
+    /// Records that the counts of an owner are wrong, so that a later mount counts again.
+    fn note_damaged(&self, kind: QuotaKind, id: u32);
+
     /// Allocates the dquot of an owner on disk, unless it is there. This takes a transaction of its
     /// own, so the caller holds no latch. Every owner of an inode has a dquot (Q3 in
     /// docs/internals/quota.md).
@@ -342,7 +345,10 @@ impl Transaction<'_> {
             dquot.change(|fields| {
                 fields.reserved.blocks = minus(fields.reserved.blocks, used.blocks);
                 fields.reserved.inodes = minus(fields.reserved.inodes, used.inodes);
-                count(&mut fields.disk, &delta);
+                if !count(&mut fields.disk, &delta) {
+                    ledger.note_damaged(delta.kind, delta.id);
+                    *has_lost = true;
+                }
                 ledger.adjust(delta.kind, &mut fields.disk);
             });
             items.push(dquot);
@@ -372,10 +378,14 @@ impl Transaction<'_> {
     }
 }
 
-/// Adds a change to the counts of a dquot. A damaged count does not fall below 0.
-fn count(disk: &mut DquotDisk, delta: &DquotDelta) {
-    disk.blocks = disk.blocks.get().saturating_add_signed(delta.blocks).into();
-    disk.inodes = disk.inodes.get().saturating_add_signed(delta.inodes).into();
+/// Adds a change to the counts of a dquot. A count that is too low becomes 0; then the result is
+/// `false`, because the dquot was damaged before.
+fn count(disk: &mut DquotDisk, delta: &DquotDelta) -> bool {
+    let blocks = disk.blocks.get().checked_add_signed(delta.blocks);
+    let inodes = disk.inodes.get().checked_add_signed(delta.inodes);
+    disk.blocks = blocks.unwrap_or(0).into();
+    disk.inodes = inodes.unwrap_or(0).into();
+    blocks.is_some() && inodes.is_some()
 }
 
 /// Space that is reserved for owners. Dropping it releases the space.

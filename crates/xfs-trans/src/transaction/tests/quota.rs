@@ -30,6 +30,8 @@ impl QuotaLedger for EmptyLedger {
         Ok(None)
     }
 
+    fn note_damaged(&self, _: QuotaKind, _: u32) {}
+
     fn ensure(&self, _: &Arc<Journal>, _: QuotaKind, _: u32) -> Result<()> {
         Ok(())
     }
