@@ -478,8 +478,8 @@ impl AilList {
         Some(self.remove(item.leave()?))
     }
 
-    /// Removes the item at a position. The state of that item gave this position while the list
-    /// was locked, so no thread can have removed the item.
+    /// Removes the item at a position. The list has an item there: the caller has found it there,
+    /// or has read the position from the state of the item while the list was locked.
     fn remove(&mut self, position: Position) -> Arc<dyn LogItem> {
         let group = self.groups.get_mut(&position.lsn).expect(HOLDS_ITEM);
         let place = group.items.get_mut(position.number as usize).expect(HOLDS_ITEM);
