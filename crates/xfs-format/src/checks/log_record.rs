@@ -19,6 +19,8 @@ pub enum LogRecordCheck {
     Misplaced { lsn: Lsn },
     #[error("the tail at {tail} cannot be reached from {lsn}")]
     Tail { tail: Lsn, lsn: Lsn },
+    #[error("so many damaged records overlap from here on that the search was given up")]
+    Overlap,
     #[error("is longer than the log, which has {log_blocks} blocks")]
     LongerThanLog { log_blocks: u32 },
     #[error("an operation of an unknown client {client:#x}")]

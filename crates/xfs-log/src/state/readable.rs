@@ -16,11 +16,11 @@
 
 use xfs_buffer::{Error, Result};
 use xfs_format::Lsn;
-use xfs_format::log_record::LogRecordHeader;
+use xfs_format::log_record::{LogRecordCheck, LogRecordHeader};
 
 use super::{LogState, Record, is_unmount};
 use crate::device::LogDevice;
-use crate::head::find_first_header;
+use crate::head::{corrupt, find_first_header};
 
 /// The number of times that each block of the log is read, on average, before the search gives up.
 /// The records of a damaged log can overlap.
@@ -37,19 +37,21 @@ pub(crate) struct ReadablePart {
 }
 
 /// Returns the part of a damaged log that can be replayed. `None` if there is none: no record can
-/// be read, the one at the tail cannot be read, or the newest one is an unmount record.
+/// be read, the one at the tail cannot be read, the newest one is an unmount record, or so many
+/// headers overlap that the search was given up.
 ///
 /// # Errors
 ///
 /// Returns [`Error::Io`] if the device fails.
 pub(crate) fn find(log: &LogDevice) -> Result<Option<ReadablePart>> {
     let mut newest: Option<Record> = None;
-    visit_records(log, 0, log.length_blocks(), |block, header| {
+    let is_whole = visit_records(log, 0, log.length_blocks(), |block, header| {
         if newest.is_none_or(|newest| header.lsn > newest.header.lsn) {
             newest = Some(Record { block, header: *header });
         }
     })?;
-    let Some(newest) = newest else { return Ok(None) };
+    // After a search that was given up, the record that it found need not be the newest one.
+    let Some(newest) = newest.filter(|_| is_whole) else { return Ok(None) };
     if is_unmount(log, &newest, newest.end(log))? {
         return Ok(None);
     }
@@ -88,11 +90,12 @@ pub(crate) fn find(log: &LogDevice) -> Result<Option<ReadablePart>> {
 ///
 /// # Errors
 ///
-/// Returns [`Error::Io`] if the device fails.
+/// Returns [`Error::Io`] if the device fails, and [`Error::Corrupt`] if so many headers overlap that
+/// the search was given up: a record that was not found may cancel buffers.
 pub(crate) fn runs_after(log: &LogDevice, head: Lsn, newest: Lsn) -> Result<Vec<LogState>> {
     let mut runs: Vec<LogState> = Vec::new();
     let count = log.distance(head.block(), newest.block()).saturating_add(1);
-    visit_records(log, head.block(), count, |block, header| {
+    let is_whole = visit_records(log, head.block(), count, |block, header| {
         if header.lsn < head {
             return;
         }
@@ -111,11 +114,14 @@ pub(crate) fn runs_after(log: &LogDevice, head: Lsn, newest: Lsn) -> Result<Vec<
             }),
         }
     })?;
+    if !is_whole {
+        return Err(corrupt(head.block(), LogRecordCheck::Overlap));
+    }
     Ok(runs)
 }
 
 /// Calls `visit` with the block number and the header of each whole record that starts in the
-/// `count` blocks from block `start` on. Ends early if too many blocks were read
+/// `count` blocks from block `start` on. Gives up and returns `false` if too many blocks were read
 /// (`READS_PER_BLOCK`).
 ///
 /// # Errors
@@ -126,7 +132,7 @@ fn visit_records(
     start: u32,
     count: u32,
     mut visit: impl FnMut(u32, &LogRecordHeader),
-) -> Result<()> {
+) -> Result<bool> {
     let mut budget = u64::from(log.length_blocks()) * READS_PER_BLOCK;
     let (mut at, mut left) = (start, count);
     // Number of blocks that are searched next. It starts at 1 after each header and doubles: a log
@@ -145,14 +151,14 @@ fn visit_records(
                 visit(block, &header);
                 header.total_blocks()
             }
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(false),
             Err(Error::Corrupt(_)) => 1,
             Err(error) => return Err(error),
         };
         let passed = block - at + passed;
         (at, left) = (log.advance(at, passed), left.saturating_sub(passed));
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Reads and checks the record at `block`. Returns `None` if it has more blocks than the budget.

@@ -1,5 +1,8 @@
 //! Tests of replaying a damaged log up to the damage.
 
+use std::ops::Range;
+
+use xfs_buffer::Error;
 use xfs_device::Durability;
 use xfs_format::inode;
 use xfs_format::log_item::{BufferType, InodeCreate, LogItem};
@@ -197,19 +200,41 @@ fn log_whose_newest_record_is_an_unmount_has_no_part_to_replay() {
     assert!(readable::find(&bench.log.device()).unwrap().is_none());
 }
 
-/// Each block of the log starts a record of 64 blocks, and none of them has a right checksum. The
-/// search must end after a bounded number of reads.
-#[test]
-fn log_full_of_headers_ends_the_search() {
-    let mut bench = Bench::new();
+/// Writes the header of a record of 64 blocks, without a right checksum, into each of these blocks
+/// of the log.
+fn fill_with_headers(bench: &mut Bench, blocks: Range<u32>) {
     let block = bench.log.append(63);
     let header = bench.log.block_mut(block).to_vec();
-    for block in 0..LOG_BLOCKS {
+    for block in blocks {
         let cycle = header[4..8].to_vec();
         let target = bench.log.block_mut(block);
         target.copy_from_slice(&header);
         target[16..20].copy_from_slice(&cycle);
         target[20..24].copy_from_slice(&block.to_be_bytes());
     }
+}
+
+/// The search must end after a bounded number of reads.
+#[test]
+fn log_full_of_headers_ends_the_search() {
+    let mut bench = Bench::new();
+    fill_with_headers(&mut bench, 0..LOG_BLOCKS);
     assert!(readable::find(&bench.log.device()).unwrap().is_none());
+}
+
+/// A search that was given up may have missed the newest record, and cancellations of buffers.
+#[test]
+fn search_that_was_given_up_finds_no_part_to_replay() {
+    let mut bench = Bench::new();
+    bench.append_mode(0o750);
+    bench.append_damaged();
+    bench.append_later();
+    let part = readable::find(&bench.log.device()).unwrap().unwrap();
+    let end = bench.log.head.block();
+    fill_with_headers(&mut bench, end..LOG_BLOCKS);
+    let log = bench.log.device();
+    assert!(readable::find(&log).unwrap().is_none());
+    let last = Lsn::new(part.newest.cycle(), LOG_BLOCKS - 1);
+    let runs = readable::runs_after(&log, part.state.head, last);
+    assert!(matches!(runs, Err(Error::Corrupt(_))), "{} runs", runs.map_or(0, |runs| runs.len()));
 }
