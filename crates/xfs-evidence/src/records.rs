@@ -1,17 +1,16 @@
 //! The records of a group's btrees, as far as they can be read.
 //!
-//! Owns: following one btree from its root without stopping at damage, and the records of leaves
-//! that were found without a pointer. Does **not** own: the meaning of records.
+//! Owns: the records of one btree, and those of leaves that were found without a pointer. Does
+//! **not** own: following pointers (`group_tree.rs`), or the meaning of records.
 
-use std::collections::HashSet;
+use std::marker::PhantomData;
 
 use xfs_format::agf::Agf;
 use xfs_format::agi::Agi;
-use xfs_format::btree::{BtreeBlock, BtreeFormat, BtreeKind};
-use xfs_format::{
-    AgBlock, AgNumber, BlockKind, Check, Corruption, DiskAddr, Group, Structure, StructureAddress,
-};
+use xfs_format::btree::{BtreeFormat, BtreeKind};
+use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr, Group};
 
+use crate::group_tree::{TreeBlock, TreePointer, TreeVisitor};
 use crate::volume::{Damage, Evidence, Trust};
 
 /// The largest number of damages that are reported for one btree.
@@ -79,7 +78,7 @@ impl Evidence<'_> {
     pub fn group_records<F: BtreeFormat>(
         &self,
         group: AgNumber,
-        mut on_record: impl FnMut(&F::Record, Trust),
+        on_record: impl FnMut(&F::Record, Trust),
     ) -> GroupRecords {
         let mut found = GroupRecords { is_whole: true, ..GroupRecords::default() };
         let Some(group) = Group::new(self.geometry(), group) else {
@@ -94,16 +93,10 @@ impl Evidence<'_> {
                 return found;
             }
         };
-        let mut visited = HashSet::new();
-        let mut stack = vec![(root, None)];
-        while let Some((block, level)) = stack.pop() {
-            if !visited.insert(block) || !group.contains_block(block) {
-                found.is_whole = false;
-                continue;
-            }
-            let read = self.btree_block::<F>(&group, (block, level), &mut found, &mut on_record);
-            stack.extend(read);
-        }
+        let root = TreePointer { block: root, level: None };
+        let mut reader =
+            RecordReader { group: &group, found: &mut found, on_record, format: PhantomData::<F> };
+        self.walk_tree(&group, F::KIND, root, &mut reader);
         found
     }
 
@@ -122,49 +115,6 @@ impl Evidence<'_> {
         }
     }
 
-    /// Reads one block of a btree. Returns the children of a node with their level, last first.
-    /// Passes the records of a leaf to `on_record`, and returns no children.
-    fn btree_block<F: BtreeFormat>(
-        &self,
-        group: &Group<'_>,
-        pointer: Pointer,
-        found: &mut GroupRecords,
-        on_record: &mut impl FnMut(&F::Record, Trust),
-    ) -> Vec<Pointer> {
-        let (block, expected) = pointer;
-        let at = self.geometry().ag_block_disk_addr(group.number(), block);
-        let mut bytes = vec![0; self.geometry().block_size as usize];
-        if let Err(damage) = self.read_metadata(at, &mut bytes) {
-            found.damage(damage);
-            return Vec::new();
-        }
-        let mut damages = Vec::new();
-        let trust = self.judge(BlockKind::Btree(F::KIND), &bytes, at, &mut damages);
-        damages.into_iter().for_each(|damage| found.damage(damage));
-        let decoded = BtreeBlock::decode(&bytes, F::KIND, at).ok();
-        let (Some(trust), Some(node)) = (trust, decoded) else { return Vec::new() };
-        let owner = u64::from(group.number().0);
-        if let Some(other) = node.owner().filter(|found| *found != owner) {
-            let check = Check::ForeignOwner { found: other, expected: owner };
-            found.damage(Corruption::new(Structure::Btree, StructureAddress::Disk(at), check));
-            return Vec::new();
-        }
-        found.blocks.push(block);
-        if node.is_leaf() {
-            pass_records::<F>(&node, group, trust, on_record);
-            return Vec::new();
-        }
-        if expected.is_some_and(|expected| node.level() > expected) {
-            found.is_whole = false;
-            return Vec::new();
-        }
-        let below = node.level().saturating_sub(1);
-        let children = (0..node.count()).rev().filter_map(|index| node.pointer(index));
-        children
-            .filter_map(|child| Some((AgBlock(u32::try_from(child).ok()?), Some(below))))
-            .collect()
-    }
-
     /// Passes to `on_record` the records of a leaf that a sweep of the device has found. Returns
     /// `false` if `block` is not such a leaf.
     ///
@@ -177,16 +127,10 @@ impl Evidence<'_> {
         mut on_record: impl FnMut(&F::Record, Trust),
     ) -> bool {
         let Some(group) = Group::new(self.geometry(), group) else { return false };
-        let at = self.geometry().ag_block_disk_addr(group.number(), block);
-        let mut bytes = vec![0; self.geometry().block_size as usize];
-        if !group.contains_block(block) || self.read_metadata(at, &mut bytes).is_err() {
-            return false;
-        }
-        let trust = self.judge(BlockKind::Btree(F::KIND), &bytes, at, &mut Vec::new());
-        let decoded = BtreeBlock::decode(&bytes, F::KIND, at).ok();
-        match (trust, decoded) {
-            (Some(trust), Some(leaf)) if leaf.is_leaf() => {
-                pass_records::<F>(&leaf, &group, trust, &mut on_record);
+        let pointer = TreePointer { block, level: None };
+        match self.tree_block(&group, F::KIND, pointer) {
+            Ok(leaf) if leaf.view().is_leaf() => {
+                pass_records::<F>(&leaf, &group, &mut on_record);
                 true
             }
             _ => false,
@@ -194,16 +138,46 @@ impl Evidence<'_> {
     }
 }
 
-/// A block of a btree, and the level that its parent requires. The level is `None` for the root.
-type Pointer = (AgBlock, Option<u32>);
+/// Passes the records of the leaves that a walk reaches to `on_record`, and notes the damages.
+struct RecordReader<'a, F, R> {
+    group: &'a Group<'a>,
+    found: &'a mut GroupRecords,
+    on_record: R,
+    format: PhantomData<F>,
+}
+
+impl<F: BtreeFormat, R: FnMut(&F::Record, Trust)> TreeVisitor for RecordReader<'_, F, R> {
+    fn visit(&mut self, block: &TreeBlock) -> Option<u32> {
+        if let Some(corruption) = &block.failed {
+            self.found.damage(corruption.clone());
+        }
+        self.found.blocks.push(block.pointer.block);
+        let view = block.view();
+        if view.is_leaf() {
+            pass_records::<F>(block, self.group, &mut self.on_record);
+            return None;
+        }
+        if block.pointer.level.is_some_and(|expected| view.level() > expected) {
+            self.found.is_whole = false;
+            return None;
+        }
+        Some(view.level().saturating_sub(1))
+    }
+
+    fn miss(&mut self, _pointer: TreePointer, damages: Vec<Damage>) {
+        self.found.is_whole = false;
+        damages.into_iter().for_each(|damage| self.found.damage(damage));
+    }
+}
 
 fn pass_records<F: BtreeFormat>(
-    leaf: &BtreeBlock<'_>,
+    leaf: &TreeBlock,
     group: &Group<'_>,
-    trust: Trust,
     on_record: &mut impl FnMut(&F::Record, Trust),
 ) {
-    for record in leaf.records().filter_map(|bytes| F::decode_record(bytes, group).ok()) {
+    let trust = if leaf.failed.is_none() { Trust::Sound } else { Trust::Doubtful };
+    let view = leaf.view();
+    for record in view.records().filter_map(|bytes| F::decode_record(bytes, group).ok()) {
         on_record(&record, trust);
     }
 }

@@ -91,6 +91,7 @@ pub struct Evidence<'a> {
     superblock: &'a Superblock,
     unread: RefCell<Vec<ByteRange>>,
     waste: WasteBudget,
+    log_head: Option<Lsn>,
     /// The damaged blocks that the log proves, by their address.
     logged: BTreeMap<DiskAddr, LoggedBlock>,
     /// The owners of those blocks in `logged` that the checksum does not prove.
@@ -104,7 +105,14 @@ impl<'a> Evidence<'a> {
         let waste = WasteBudget::of(&superblock.geometry);
         let logged = BTreeMap::new();
         let logged_owners = BTreeSet::new();
-        Self { device, superblock, unread: RefCell::new(Vec::new()), waste, logged, logged_owners }
+        let (unread, log_head) = (RefCell::new(Vec::new()), None);
+        Self { device, superblock, unread, waste, log_head, logged, logged_owners }
+    }
+
+    /// Sets the head of the log. A block with a newer LSN then fails its checks.
+    #[must_use]
+    pub fn with_log_head(self, log_head: Option<Lsn>) -> Self {
+        Self { log_head, ..self }
     }
 
     /// Looks in the log for the damaged blocks of the volume. Metadata is then read from the blocks
@@ -248,9 +256,9 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Returns the facts about the volume that every verifier gets. The head of the log is unknown,
-    /// because a damaged log says nothing about other structures.
+    /// Returns the facts about the volume that every verifier gets. The head of the log is unknown
+    /// unless the caller has set it, because a damaged log says nothing about other structures.
     pub(crate) const fn context(&self) -> VerifyContext<'a> {
-        VerifyContext { geometry: self.geometry(), log_head: None }
+        VerifyContext { geometry: self.geometry(), log_head: self.log_head }
     }
 }

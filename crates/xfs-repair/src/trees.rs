@@ -1,7 +1,7 @@
 //! Reads the btrees of a group as evidence, past the blocks that are damaged.
 //!
-//! Owns: the walk from a root that may be wrong, and the search for leaves without a root. Does
-//! **not** own: decisions about which records are right.
+//! Owns: which blocks of a walk are believed, and the search for leaves without a root. Does **not**
+//! own: following pointers (`xfs-evidence`), or decisions about which records are right.
 //!
 //! # Invariants
 //!
@@ -10,9 +10,10 @@
 
 use std::collections::BTreeSet;
 
+use xfs_evidence::{Damage, Evidence, TreeBlock, TreePointer, TreeVisitor};
 use xfs_format::agf::{Agf, BtreeRoot};
 use xfs_format::agi::Agi;
-use xfs_format::btree::{BtreeBlock, BtreeFormat, BtreeKind};
+use xfs_format::btree::{BtreeBlock, BtreeFormat};
 use xfs_format::{AgBlock, AgNumber, BlockKind, Check, DiskAddr, Group};
 
 use crate::patient::Patient;
@@ -98,7 +99,7 @@ pub(crate) fn read<F: BtreeFormat>(
     root: Option<BtreeRoot>,
 ) -> GroupTree<F::Record> {
     let group = Group::new(patient.geometry(), number).expect("the group is one of the volume");
-    let reader = TreeReader { patient, group };
+    let reader = TreeReader::new(patient, group);
     if let Some(root) = root {
         let tree = reader.walk::<F>(root);
         if tree.is_whole {
@@ -117,81 +118,37 @@ pub(crate) fn walk<F: BtreeFormat>(
     root: BtreeRoot,
 ) -> GroupTree<F::Record> {
     let group = Group::new(patient.geometry(), number).expect("the group is one of the volume");
-    TreeReader { patient, group }.walk::<F>(root)
+    TreeReader::new(patient, group).walk::<F>(root)
 }
 
 /// Reads the btrees of one group as evidence.
 struct TreeReader<'a> {
-    patient: &'a Patient,
+    evidence: Evidence<'a>,
     group: Group<'a>,
 }
 
-impl TreeReader<'_> {
-    /// Reads a block. Returns `None` if the block is no evidence (I2), and otherwise its bytes and
-    /// whether all its checks pass.
-    fn block(&self, block: AgBlock, kind: BtreeKind) -> Option<(Vec<u8>, bool)> {
-        let geometry = self.group.geometry();
-        let at = geometry.ag_block_disk_addr(self.group.number(), block);
-        let mut bytes = vec![0; geometry.block_size as usize];
-        if !self.group.contains_block(block) || !self.patient.can_read(at, &mut bytes) {
-            return None;
-        }
-        let checked = BlockKind::Btree(kind).verify(&bytes, at, &self.patient.context());
-        let is_sound = checked.is_ok();
-        // A block with another checksum, UUID or address is no evidence (I2).
-        if checked.err().is_some_and(|corruption| !is_evidence(corruption.check())) {
-            return None;
-        }
-        let view = BtreeBlock::decode(&bytes, kind, at);
-        // The owner is the group (I2).
-        let is_own = view.is_ok_and(|view| view.owner() == Some(self.group.number().0.into()));
-        is_own.then_some((bytes, is_sound))
+impl<'a> TreeReader<'a> {
+    fn new(patient: &'a Patient, group: Group<'a>) -> Self {
+        let evidence = patient.evidence().with_log_head(patient.log_head());
+        Self { evidence, group }
     }
 
     /// Walks the btree from its root, in the order of keys.
     fn walk<F: BtreeFormat>(&self, root: BtreeRoot) -> GroupTree<F::Record> {
-        let mut tree = GroupTree { records: Vec::new(), blocks: BTreeSet::new(), is_whole: true };
+        let tree = GroupTree { records: Vec::new(), blocks: BTreeSet::new(), is_whole: true };
         let max = F::KIND.max_levels(self.group.geometry());
         if root.levels == 0 || root.levels > max {
-            tree.is_whole = false;
-            return tree;
+            return GroupTree { is_whole: false, ..tree };
         }
-        let mut stack = vec![(root.block, root.levels - 1)];
-        let mut rights = vec![None; root.levels as usize];
-        while let Some((block, level)) = stack.pop() {
-            // Each block is visited once, so the walk ends (I1).
-            let read = if tree.blocks.insert(block) { self.block(block, F::KIND) } else { None };
-            let Some((bytes, is_sound)) = read else {
-                tree.is_whole = false;
-                continue;
-            };
-            let at = self.group.geometry().ag_block_disk_addr(self.group.number(), block);
-            let view = BtreeBlock::decode(&bytes, F::KIND, at).expect("the block was decoded");
-            let right = rights.get_mut(level as usize).expect("a level is below the root");
-            let is_linked = view.left_sibling() == right.map(|(left, _): (u64, _)| left)
-                && right.is_none_or(|(_, right)| right == Some(u64::from(block.0)));
-            *right = Some((block.0.into(), view.right_sibling()));
-            tree.is_whole &= is_sound && is_linked && view.level() == level;
-            if view.level() != level {
-                continue;
-            }
-            self.take_records::<F>(&view, &mut tree);
-            let children = (0..view.count()).rev().filter_map(|index| view.pointer(index));
-            let children = children.filter_map(|child| u32::try_from(child).ok());
-            stack.extend(children.map(|child| (AgBlock(child), level.saturating_sub(1))));
-        }
-        let has_end = rights.iter().all(|right| right.is_some_and(|(_, right)| right.is_none()));
-        tree.is_whole &= has_end && is_sorted::<F>(&tree.records);
+        let rights = vec![None; root.levels as usize];
+        let mut walk = TreeWalk::<F> { group: &self.group, tree, rights };
+        // Each block is visited once, so the walk ends (I1).
+        let pointer = TreePointer { block: root.block, level: Some(root.levels - 1) };
+        self.evidence.walk_tree(&self.group, F::KIND, pointer, &mut walk);
+        let TreeWalk { mut tree, rights, .. } = walk;
+        let is_end = |last: &Option<LastBlock>| last.is_some_and(|last| last.right.is_none());
+        tree.is_whole &= rights.iter().all(is_end) && is_sorted::<F>(&tree.records);
         tree
-    }
-
-    fn take_records<F: BtreeFormat>(&self, view: &BtreeBlock<'_>, tree: &mut GroupTree<F::Record>) {
-        for bytes in view.records() {
-            match F::decode_record(bytes, &self.group) {
-                Ok(record) => tree.records.push(record),
-                Err(_) => tree.is_whole = false,
-            }
-        }
     }
 
     /// Adds the records of all sound leaves of the group that the walk has not visited, and sorts
@@ -202,15 +159,74 @@ impl TreeReader<'_> {
             if tree.blocks.contains(&block) {
                 continue;
             }
-            let Some((bytes, true)) = self.block(block, F::KIND) else { continue };
-            let at = self.group.geometry().ag_block_disk_addr(self.group.number(), block);
-            let view = BtreeBlock::decode(&bytes, F::KIND, at).expect("the block was decoded");
-            self.take_records::<F>(&view, &mut tree);
+            let pointer = TreePointer { block, level: None };
+            if let Ok(leaf) = self.evidence.tree_block(&self.group, F::KIND, pointer)
+                && leaf.failed.is_none()
+            {
+                take_records::<F>(&leaf.view(), &self.group, &mut tree);
+            }
         }
         tree.records.sort_by_key(|record| F::key(record));
         tree.records.dedup();
         tree.is_whole = false;
         tree
+    }
+}
+
+/// The block of a level that a walk has visited last.
+#[derive(Clone, Copy)]
+struct LastBlock {
+    number: u64,
+    right: Option<u64>,
+}
+
+/// The state of a walk: the records so far, and the last block of each level.
+struct TreeWalk<'a, F: BtreeFormat> {
+    group: &'a Group<'a>,
+    tree: GroupTree<F::Record>,
+    rights: Vec<Option<LastBlock>>,
+}
+
+impl<F: BtreeFormat> TreeVisitor for TreeWalk<'_, F> {
+    fn visit(&mut self, block: &TreeBlock) -> Option<u32> {
+        let number = block.pointer.block;
+        self.tree.blocks.insert(number);
+        // A block with another checksum is no evidence (I2).
+        if block.failed.as_ref().is_some_and(|corruption| !is_evidence(corruption.check())) {
+            self.tree.is_whole = false;
+            return None;
+        }
+        let level = block.pointer.level.expect("the walk knows the level of its root");
+        let view = block.view();
+        let last = self.rights.get_mut(level as usize).expect("a level is below the root");
+        let number = u64::from(number.0);
+        let is_linked = view.left_sibling() == last.map(|last| last.number)
+            && last.is_none_or(|last| last.right == Some(number));
+        *last = Some(LastBlock { number, right: view.right_sibling() });
+        self.tree.is_whole &= block.failed.is_none() && is_linked && view.level() == level;
+        if view.level() != level {
+            return None;
+        }
+        take_records::<F>(&view, self.group, &mut self.tree);
+        level.checked_sub(1)
+    }
+
+    fn miss(&mut self, pointer: TreePointer, _damages: Vec<Damage>) {
+        self.tree.blocks.insert(pointer.block);
+        self.tree.is_whole = false;
+    }
+}
+
+fn take_records<F: BtreeFormat>(
+    view: &BtreeBlock<'_>,
+    group: &Group<'_>,
+    tree: &mut GroupTree<F::Record>,
+) {
+    for bytes in view.records() {
+        match F::decode_record(bytes, group) {
+            Ok(record) => tree.records.push(record),
+            Err(_) => tree.is_whole = false,
+        }
     }
 }
 
