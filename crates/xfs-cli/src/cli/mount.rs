@@ -52,7 +52,7 @@ Mount options:
   member=FILE                another device of the volume group or software
                              RAID
   logdev=FILE                the external log
-  rtdev=FILE                 the realtime device (read-only)
+  rtdev=FILE                 the realtime device
   allow_other                other users may use the mount; permissions are
                              always checked
   default_permissions        (the default) the kernel checks permissions

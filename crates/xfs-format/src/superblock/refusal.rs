@@ -73,8 +73,8 @@ pub enum Unsupported {
     /// The data of the file is on a realtime device that was not given, or that does not exist.
     #[error("the data of this file is on the realtime device, which was not named")]
     RealtimeData,
-    /// The volume has a realtime device and cannot be changed.
-    #[error("volumes with a realtime device can only be read")]
+    /// The volume has realtime groups or zones and cannot be changed.
+    #[error("volumes with realtime groups or zones (METADIR) can only be read")]
     RealtimeWrite,
     /// The volume has a realtime section, and quota was asked for. Realtime blocks are not counted.
     #[error("quota of realtime blocks is not supported: the volume cannot be opened with quota")]
@@ -184,11 +184,15 @@ impl Superblock {
         if access == VolumeAccess::Replay {
             return None;
         }
-        if self.has_realtime() {
-            return Some(Unsupported::RealtimeWrite);
-        }
         if self.has_incompat(IncompatFeatures::METADIR) {
-            return Some(Unsupported::MetadirWrite);
+            let has_groups = self.has_realtime();
+            return Some(match has_groups {
+                true => Unsupported::RealtimeWrite,
+                false => Unsupported::MetadirWrite,
+            });
+        }
+        if self.has_realtime() && !self.has_classic_realtime() {
+            return Some(Unsupported::RealtimeWrite);
         }
         None
     }

@@ -101,12 +101,12 @@ fn realtime_and_metadata_directories_are_described_and_read() {
     assert!(zoned.has_realtime() && zoned.has_incompat(IncompatFeatures::ZONED));
     assert!(zoned.realtime_start != 0 && zoned.realtime_group_count != 0);
     for (superblock, refusal) in [
-        (realtime, Unsupported::RealtimeWrite),
-        (metadir, Unsupported::MetadirWrite),
-        (zoned, Unsupported::RealtimeWrite),
+        (realtime, None),
+        (metadir, Some(Unsupported::MetadirWrite)),
+        (zoned, Some(Unsupported::RealtimeWrite)),
     ] {
         assert_eq!(superblock.refusal(VolumeAccess::Read), None);
-        assert_eq!(superblock.refusal(VolumeAccess::Write), Some(refusal));
+        assert_eq!(superblock.refusal(VolumeAccess::Write), refusal);
     }
 }
 

@@ -3,13 +3,15 @@
 //! One guest fills several volumes: each kind of section, once unmounted and once with a dirty log.
 //! A seed determines the operations on a volume. Another guest mounts copies, which recovers a
 //! dirty log, and prints the metadata and the checksum of each file. ferroxfs reads the volumes as
-//! the first guest has left them.
+//! the first guest has left them. The second guest also lists volumes with a classic section that
+//! ferroxfs has filled.
 //!
 //! | variable | effect |
 //! |---|---|
 //! | `FERROXFS_LONG=1` | fills 20 volumes of each kind instead of 2 |
 
 mod crc32;
+mod ours;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,6 +36,9 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// virtual machine has room for about 25 drives.
 const VOLUMES_PER_BOOT: usize = 8;
 const MIB: u64 = 1 << 20;
+/// The first seed of the volumes that ferroxfs fills. Their images must have other names than those
+/// that the guest fills.
+const OUR_SEEDS: u64 = 1000;
 
 /// A kind of realtime section.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +120,13 @@ fn check_boot(guest: &Guest, wanted: &[(Section, u64)]) -> Result<(), TrialError
     }
     filling.script(&script).run()?.checked()?;
     let copies = volumes.iter().map(Filled::copied).collect::<Result<Vec<_>, _>>()?;
+    for section in [Section::Classic, Section::ClassicLargeExtents] {
+        let seed = volumes.iter().map(|volume| volume.seed).sum::<u64>() + OUR_SEEDS;
+        volumes.push(ours::make(folder.path(), section, seed)?);
+    }
+    let written = volumes.iter().skip(copies.len()).map(Filled::copied);
+    let mut copies = copies;
+    copies.extend(written.collect::<Result<Vec<_>, _>>()?);
     let (listing, mounts) = with_drives(guest, &copies)?;
     let script: String = mounts.iter().map(|mount| format!("{mount}{LIST}")).collect();
     let text = listing.script(&script).run()?.checked()?;

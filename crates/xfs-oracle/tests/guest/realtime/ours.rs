@@ -1,0 +1,57 @@
+//! Volumes with a classic realtime section that ferroxfs fills.
+
+use std::path::Path;
+
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::{CreateOptions, Error, NewKind, OpenOptions, PosixError, SetAttributes, Volume};
+use xfs_oracle::harness::TrialError;
+use xfs_testkit::Prng;
+
+use super::{Filled, Section};
+
+/// Number of files in the directory whose files are realtime files. The listing of a volume expects
+/// at least 12 files and directories.
+const FILES: usize = 14;
+
+/// Makes a volume with mkfs.xfs, fills it with ferroxfs and unmounts it.
+pub(super) fn make(folder: &Path, section: Section, seed: u64) -> Result<Filled, TrialError> {
+    let made = Filled { is_dirty: false, ..super::make(folder, section, seed)? };
+    let mut options = OpenOptions::new().write(true);
+    if let Some(path) = &made.realtime {
+        options = options.realtime_device(path);
+    }
+    let volume = options.open(&made.data).map_err(|error| error.to_string())?;
+    fill(&volume, &mut Prng::new(seed)).map_err(|error| error.to_string())?;
+    volume.close().map_err(|error| error.to_string())?;
+    Ok(made)
+}
+
+fn fill(volume: &Volume, random: &mut Prng) -> ferroxfs::Result<()> {
+    volume.create_dir("/rt")?;
+    let inherit = SetAttributes::new().xflags(ExtendedFlags::RTINHERIT);
+    volume.lookup("/rt")?.set_attributes(&inherit)?;
+    for number in 0..FILES {
+        let directory = volume.lookup("/rt")?;
+        let plain = CreateOptions::new(0o644);
+        let node = directory.create(format!("f{number}"), &NewKind::Regular, &plain)?;
+        let file = node.open()?;
+        for _ in 0..8 {
+            let start = random.within(0..1 << 20) as u64;
+            let length = random.within(1..150_000);
+            let range = start..start + length as u64;
+            let done = match random.within(0..6) {
+                0 => file.set_len(start),
+                1 => file.change_range(range, RangeMode::Punch),
+                2 => file.change_range(range, RangeMode::Allocate(AllocateMode::Extend)),
+                3 => file.change_range(range, RangeMode::Zero(AllocateMode::KeepSize)),
+                _ => file.write_at(&vec![number as u8 + 1; length], start).map(drop),
+            };
+            match done {
+                Ok(()) | Err(Error::Posix(PosixError::NoSpace)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    volume.remove_file("/rt/f3")
+}
