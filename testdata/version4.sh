@@ -2,7 +2,7 @@
 # Fills a version 4 volume, crashes it, and lists what its own kernel recovers from a copy.
 # version4.sh DEVICE COPY SEED
 # DEVICE holds a volume of mkfs.xfs -m crc=0, and COPY is a device of the same size. The kernel must
-# mount version 4; Linux 6.1 does. The test binary `guest` of xfs-oracle runs this in a guest.
+# mount version 4; Linux 6.1 does.
 # testdata/version4.image and version4.listing are the device and the output for
 #   mkfs.xfs --unsupported -m crc=0 -b size=512 -i attr=1,projid32bit=0,size=256 \
 #     -l version=1,lazy-count=0 -n version=ci,ftype=0 on 32 MiB, and seed 7.

@@ -45,3 +45,16 @@ pub fn golden_quota() -> Image {
     });
     QUOTA.clone()
 }
+
+static PACKED_METADATA_DIRECTORY: &[u8] = include_bytes!("../../../testdata/metadir.image");
+
+/// Returns a volume with a metadata directory and no realtime section. `testdata/metadir.sh` is the
+/// recipe.
+///
+/// # Panics
+///
+/// Panics if the file in `testdata` is not a packed image.
+#[must_use]
+pub fn golden_metadata_directory() -> Image {
+    Image::new(unpack(PACKED_METADATA_DIRECTORY).expect("the file is a packed image"))
+}

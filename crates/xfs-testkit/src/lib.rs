@@ -23,7 +23,7 @@ mod scheduled;
 pub use atomicity::Atomicity;
 pub use cow::CowDevice;
 pub use failing::{FailingDevice, Fault, Persistence, RequestKind};
-pub use golden::{golden, golden_quota, golden_version_4};
+pub use golden::{golden, golden_metadata_directory, golden_quota, golden_version_4};
 pub use image::{Image, reseal};
 pub use landlock::has_landlock;
 pub use limits::{Limits, ThreadLimit, run_limited, run_with_threads};
