@@ -1,5 +1,7 @@
 //! The differences between two views of one volume.
 
+mod lines;
+
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 

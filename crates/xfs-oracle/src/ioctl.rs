@@ -99,6 +99,20 @@ pub fn freeze_and_thaw(folder: impl AsFd) -> Result<()> {
     }
 }
 
+const SHUT_DOWN: Opcode = opcode::read::<u32>(b'X', 125);
+
+/// Shuts the volume of a folder down, by XFS_IOC_GOINGDOWN, as if the machine lost power.
+/// `flushes_log` tells whether the kernel first writes its log, with all changes of metadata.
+///
+/// # Errors
+///
+/// The errno of the call.
+pub fn shut_down(folder: impl AsFd, flushes_log: bool) -> Result<()> {
+    let how: u32 = if flushes_log { 1 } else { 2 };
+    // SAFETY: the kernel reads one 32-bit number, although the opcode says that it writes one.
+    unsafe { ioctl(folder, Setter::<SHUT_DOWN, u32>::new(how)) }
+}
+
 bitflags! {
     /// `fe_flags` of an extent, as in FS_IOC_FIEMAP.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -46,7 +46,7 @@ pub use crash_history::CrashHistory;
 pub use digest::{Digest, SparseDigest};
 pub use error::OracleError;
 pub use geometry::{Geometry, GeometryFeature, Image};
-pub use ioctl::{ExtentFlags, FileExtent, FileFlags, freeze_and_thaw};
+pub use ioctl::{ExtentFlags, FileExtent, FileFlags, freeze_and_thaw, shut_down};
 pub use mount::{LoopDevice, Mount};
 pub use populate::{Random, age, fill, populate};
 pub use quotactl::{KernelQuota, QuotaRecord, QuotaSetting, QuotaUsage};

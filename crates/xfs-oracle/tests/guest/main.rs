@@ -6,6 +6,9 @@
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
 mod ours;
 
+#[path = "../kernel/inventory.rs"]
+mod inventory;
+
 #[path = "../agreement/library.rs"]
 #[allow(dead_code, reason = "the agreement needs more of it")]
 mod library;
@@ -13,23 +16,23 @@ mod library;
 mod boot;
 mod quota;
 mod quota_script;
-mod realtime;
 mod version4;
+mod volumes;
 
 use std::process::ExitCode;
 
 use xfs_oracle::harness;
 
 fn main() -> ExitCode {
-    if let Some(code) = quota_script::run_in_guest() {
+    if let Some(code) = quota_script::run_in_guest().or_else(volumes::run_in_guest) {
         return code;
     }
     let trials = [
         boot::trials(),
         quota::trials(),
         quota_script::trials(),
-        realtime::trials(),
         version4::trials(),
+        volumes::trials(),
     ];
     harness::run(trials.into_iter().flatten().collect())
 }

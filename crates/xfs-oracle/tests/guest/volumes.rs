@@ -1,340 +1,300 @@
-//! Volumes with a realtime section: ferroxfs reads what the guest has written, inode by inode.
+//! Seeded volumes of every kind: ferroxfs reads what a guest has written, inode by inode.
 //!
-//! One guest fills several volumes: each kind of section, once unmounted and once with a dirty log.
-//! A seed determines the operations on a volume. Another guest mounts copies, which recovers a
-//! dirty log, and prints the metadata and the checksum of each file. ferroxfs reads the volumes as
-//! the first guest has left them. The second guest also lists volumes with a classic section that
-//! ferroxfs has filled.
+//! One guest fills several volumes. It unmounts those of even seeds, and shuts those of odd seeds
+//! down, so that their logs are dirty. Another guest mounts copies, which recovers the dirty logs,
+//! and lists everything that its kernel shows of each inode. ferroxfs reads the volumes as the
+//! first guest has left them, with their logs replayed in memory, and scans them. Where ferroxfs recovers onto the
+//! disk, the recovered volume must show the same, and xfs_repair and the checker of ferroxfs must
+//! find nothing.
+//!
+//! The second guest also lists volumes with a classic realtime section that ferroxfs has filled.
+//!
+//! Volumes with a metadata directory need no guest: this machine's kernel fills and lists them.
+//!
+//! The program of this test is also the program that runs in the guests.
 //!
 //! | variable | effect |
 //! |---|---|
-//! | `FERROXFS_LONG=1` | fills 20 volumes of each kind instead of 2 |
+//! | `FERROXFS_LONG=1` | fills 40 volumes of each kind instead of 2 |
+//! | `FERROXFS_SEED=N..M` | fills the volumes of these seeds |
 
-mod crc32;
-mod ours;
+mod inside;
+mod kind;
+mod written;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs::File as HostFile;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use ferroxfs::{OpenOptions, Volume};
-use xfs_oracle::Xfsprogs;
+use ferroxfs::OpenOptions;
 use xfs_oracle::guest::{Guest, GuestKernel};
-use xfs_oracle::harness::{Trial, TrialError};
-use xfs_testkit::Prng;
+use xfs_oracle::harness::{Trial, TrialError, patiently, seeds};
+use xfs_oracle::{CheckerVerdict, Differences, Image, check_volume, ready_with_programs};
 
-use crc32::Crc32;
+use crate::{inventory, ours};
+use kind::{GuestVolume, VolumeEnd, VolumeKind};
+
+pub(crate) use inside::run_in_guest;
+
+/// The number of seeds whose volumes share a guest. A virtual machine has room for about 25 drives.
+const SEEDS_PER_BOOT: usize = 2;
+/// The time after which a guest is ended. It needs about a minute on an idle machine.
+const LIMIT: Duration = Duration::from_secs(1800);
+/// The smallest number of inodes that a filled volume has.
+const INODES_MIN: usize = 300;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![Trial::new("realtime_volumes_of_a_guest_are_read_as_the_guest_shows_them", check_all)]
-}
-
-/// The greatest number of volumes that one guest fills. Each volume takes one or two drives, and a
-/// virtual machine has room for about 25 drives.
-const VOLUMES_PER_BOOT: usize = 8;
-const MIB: u64 = 1 << 20;
-/// The first seed of the volumes that ferroxfs fills. Their images must have other names than those
-/// that the guest fills.
-const OUR_SEEDS: u64 = 1000;
-
-/// A kind of realtime section.
-#[derive(Clone, Copy, Debug)]
-enum Section {
-    Classic,
-    /// A classic section with extents of 28 KiB.
-    ClassicLargeExtents,
-    Groups,
-    ZonedDevice,
-    ZonedInternal,
-}
-
-impl Section {
-    /// Returns the kinds of realtime sections for the volumes of a seed. The extents of the classic
-    /// section are large if the seed is odd.
-    fn of(seed: u64) -> [Self; 4] {
-        let classic = if seed % 2 == 1 { Self::ClassicLargeExtents } else { Self::Classic };
-        [classic, Self::Groups, Self::ZonedDevice, Self::ZonedInternal]
-    }
-
-    const fn has_device(self) -> bool {
-        !matches!(self, Self::ZonedInternal)
-    }
-
-    /// Returns the options of mkfs.xfs, except the path of the realtime device.
-    const fn options(self) -> &'static [&'static str] {
-        match self {
-            Self::Classic => &["-m", "metadir=0", "-r", "extsize=4096"],
-            Self::ClassicLargeExtents => &["-m", "metadir=0", "-r", "extsize=28k"],
-            Self::Groups => &["-m", "metadir=1,rmapbt=1,reflink=1"],
-            Self::ZonedDevice => &["-r", "zoned=1,rgsize=8m"],
-            Self::ZonedInternal => &["-d", "size=96m", "-r", "zoned=1,rgsize=8m"],
+    let is_long = std::env::var_os("FERROXFS_LONG").is_some();
+    let all: Vec<u64> = seeds(if is_long { 40 } else { 2 }).collect();
+    let mut trials = Vec::new();
+    for (kernel, name) in [(GuestKernel::New, "new"), (GuestKernel::V4, "v4")] {
+        for (index, part) in all.chunks(SEEDS_PER_BOOT).enumerate() {
+            let part = part.to_vec();
+            let name =
+                format!("volumes_of_a_guest_are_read_as_the_guest_shows_them::{name}-{index}");
+            trials.push(Trial::new(name, move || check_boot(kernel, &part)));
         }
     }
-
-    const fn shares(self) -> bool {
-        matches!(self, Self::Groups)
+    for seed in all {
+        let name = format!("metadata_directory_is_read_as_this_kernel_shows_it::{seed}");
+        trials.push(Trial::new(name, move || check_here(VolumeKind::MetadataDirectory, seed)));
     }
-
-    const fn preallocates(self) -> bool {
-        !matches!(self, Self::ZonedDevice | Self::ZonedInternal)
-    }
+    trials
 }
 
-/// A volume that the guest fills.
-struct Filled {
-    section: Section,
-    seed: u64,
-    /// Whether the guest leaves the log dirty.
-    is_dirty: bool,
-    data: PathBuf,
-    realtime: Option<PathBuf>,
+/// Lets this machine's kernel fill a volume and list a copy, without a guest. Compares the volume
+/// with the listing.
+fn check_here(kind: VolumeKind, seed: u64) -> Result<(), TrialError> {
+    ready_with_programs()?;
+    let folder =
+        tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+    let volume = GuestVolume::make(folder.path(), kind, seed)?;
+    let image = |volume: &GuestVolume| Image { data: volume.data.clone(), log: None };
+    let mount = image(&volume).mount_if_possible()?;
+    let filled = inside::fill(mount.path(), seed, &format!("{:?}", volume.end));
+    mount.unmount()?;
+    filled.map_err(|error| error.to_string())?;
+    let copy = volume.copied()?;
+    let mount = image(&copy).mount(&["ro"])?;
+    let listing = inside::listing(mount.path()).map_err(|error| error.to_string());
+    mount.unmount()?;
+    check(&volume, &copy, &listing?)
 }
 
-fn check_all() -> Result<(), TrialError> {
-    let guest = Guest::new(GuestKernel::New)?;
-    let seeds = if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 2 };
-    let all: Vec<_> = (0..seeds)
-        .flat_map(|seed| Section::of(seed).into_iter().map(move |section| (section, seed)))
-        .collect();
-    for part in all.chunks(VOLUMES_PER_BOOT) {
-        check_boot(&guest, part)?;
+/// Makes the volumes of some seeds, lets one guest fill them, and lets another guest list copies.
+/// Compares each volume, as ferroxfs reads it, with the listing of its copy.
+fn check_boot(kernel: GuestKernel, seeds: &[u64]) -> Result<(), TrialError> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let guest = Guest::new(kernel)?.program("program", &program).memory_mib(1024).limit(LIMIT);
+    let folder =
+        tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+    let mut volumes = Vec::new();
+    for kind in VolumeKind::ALL.into_iter().filter(|kind| kind.kernel() == Some(kernel)) {
+        for seed in seeds {
+            volumes.push(GuestVolume::make(folder.path(), kind, *seed)?);
+        }
     }
+    fill(&guest, &volumes)?;
+    if kernel == GuestKernel::New {
+        for seed in seeds {
+            volumes.push(written::make(folder.path(), *seed)?);
+        }
+    }
+    let copies = volumes.iter().map(GuestVolume::copied).collect::<Result<Vec<_>, _>>()?;
+    let listings = list(&guest, &copies)?;
+    let mut failed = Vec::new();
+    for ((volume, copy), listing) in volumes.iter().zip(&copies).zip(&listings) {
+        if let Err(error) = check(volume, copy, listing) {
+            failed.push(format!("{:?}, seed {}: {error}", volume.kind, volume.seed));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
+}
+
+/// Lets a guest fill the volumes.
+fn fill(guest: &Guest, volumes: &[GuestVolume]) -> Result<(), TrialError> {
+    let (guest, drives) = with_drives(guest, volumes)?;
+    let mut script = String::new();
+    for (volume, drive) in volumes.iter().zip(&drives) {
+        let GuestVolume { kind, seed, end, .. } = volume;
+        script.push_str(&format!(
+            "mount -o {}{drive} /mnt || exit 1\n\
+             /in/program {} /mnt {seed} {end:?} || {{ echo {kind:?} {seed}; dmesg | tail; exit 1; }}\n\
+             umount /mnt || exit 1\n",
+            kind.mount_options(),
+            inside::FILL,
+        ));
+    }
+    guest.script(&script).run()?.checked()?;
     Ok(())
 }
 
-/// Makes volumes that one guest fills, and lets another guest list copies of them. Compares each
-/// volume, as ferroxfs reads it, with the listing of its copy.
-fn check_boot(guest: &Guest, wanted: &[(Section, u64)]) -> Result<(), TrialError> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let mut volumes = Vec::new();
-    for (section, seed) in wanted {
-        volumes.push(make(folder.path(), *section, *seed)?);
-    }
-    let (filling, mounts) = with_drives(guest, &volumes)?;
+/// The lines that describe the inodes of a volume, by inode number.
+type Listing = BTreeMap<u64, String>;
+
+/// Lets a guest recover the volumes and list them.
+fn list(guest: &Guest, volumes: &[GuestVolume]) -> Result<Vec<Listing>, TrialError> {
+    let (guest, drives) = with_drives(guest, volumes)?;
     let mut script = String::new();
-    for (index, (volume, mount)) in volumes.iter().zip(&mounts).enumerate() {
-        fill_script(&mut script, index, volume, mount);
+    for (volume, drive) in volumes.iter().zip(drives) {
+        // Without the options of quota, the kernel does not recover dquots.
+        let options = volume.kind.mount_options();
+        script.push_str(&format!(
+            "mount -o ro,{options}{drive} /mnt || {{ echo {drive}; dmesg | tail; exit 1; }}\n\
+             /in/program {} /mnt || exit 1\n\
+             umount /mnt || exit 1\n\
+             echo end of volume\n",
+            inside::LIST,
+        ));
     }
-    filling.script(&script).run()?.checked()?;
-    let copies = volumes.iter().map(Filled::copied).collect::<Result<Vec<_>, _>>()?;
-    for section in [Section::Classic, Section::ClassicLargeExtents] {
-        let seed = volumes.iter().map(|volume| volume.seed).sum::<u64>() + OUR_SEEDS;
-        volumes.push(ours::make(folder.path(), section, seed)?);
-    }
-    let written = volumes.iter().skip(copies.len()).map(Filled::copied);
-    let mut copies = copies;
-    copies.extend(written.collect::<Result<Vec<_>, _>>()?);
-    let (listing, mounts) = with_drives(guest, &copies)?;
-    let script: String = mounts.iter().map(|mount| format!("{mount}{LIST}")).collect();
-    let text = listing.script(&script).run()?.checked()?;
+    let text = guest.script(&script).run()?.checked()?;
     let listings: Vec<&str> = text.split_terminator("end of volume\n").collect();
     if listings.len() != volumes.len() {
-        return Err(format!("{} listings: {text}", listings.len()).into());
+        return Err(format!("{} listings instead of {}", listings.len(), volumes.len()).into());
     }
-    for (volume, shown) in volumes.iter().zip(listings) {
-        compare(volume, &shown_by_guest(shown)?)
-            .map_err(|error| format!("{:?}, seed {}: {error}", volume.section, volume.seed))?;
-    }
-    Ok(())
+    Ok(listings.into_iter().map(parse).collect::<Result<_, _>>()?)
 }
 
-/// Returns the guest with these volumes as drives, and for each volume the command that mounts it
-/// in the guest.
-fn with_drives(guest: &Guest, volumes: &[Filled]) -> Result<(Guest, Vec<String>), String> {
-    let mut guest = guest.clone().limit(Duration::from_secs(600));
+fn parse(text: &str) -> Result<Listing, String> {
+    let parse_line = |line: &str| -> Option<(u64, String)> {
+        let (number, rest) = line.split_once('\t')?;
+        Some((number.parse().ok()?, rest.to_owned()))
+    };
+    let all = text.lines().map(|line| parse_line(line).ok_or_else(|| format!("line: {line}")));
+    let listing = all.collect::<Result<Listing, _>>()?;
+    if listing.len() < INODES_MIN {
+        return Err(format!("the guest lists only {} inodes", listing.len()));
+    }
+    Ok(listing)
+}
+
+/// Returns the guest with these volumes as drives. The text for each volume ends the list of its
+/// mount options, and names its device.
+fn with_drives(guest: &Guest, volumes: &[GuestVolume]) -> Result<(Guest, Vec<String>), TrialError> {
+    let mut guest = guest.clone();
     let mut names = ('a'..='z').map(|letter| format!("/dev/vd{letter}"));
-    let mut mounts = Vec::new();
+    let mut drives = Vec::new();
     for volume in volumes {
         let mut add = |path: &Path| {
             guest = guest.clone().image(path);
             names.next().ok_or_else(|| "too many drives".to_owned())
         };
         let data = add(&volume.data)?;
-        let option = match &volume.realtime {
-            Some(path) => format!("-o rtdev={}", add(path)?),
-            None => String::new(),
-        };
-        mounts.push(format!("mount {option} {data} /mnt || exit 1\n"));
+        drives.push(match &volume.realtime {
+            Some(path) => format!(",rtdev={} {data}", add(path)?),
+            None => format!(" {data}"),
+        });
     }
-    Ok((guest, mounts))
+    Ok((guest, drives))
 }
 
-impl Filled {
-    /// Copies the image files of the volume. Returns the volume in the copies.
-    fn copied(&self) -> Result<Self, String> {
-        let copy = |path: &PathBuf| {
-            let to = path.with_extension(format!(
-                "{}.copy",
-                path.extension().unwrap_or_default().to_string_lossy()
-            ));
-            std::fs::copy(path, &to).map(|_| to).map_err(|error| error.to_string())
-        };
-        let Self { section, seed, is_dirty, .. } = *self;
-        let realtime = self.realtime.as_ref().map(copy).transpose()?;
-        Ok(Self { section, seed, is_dirty, data: copy(&self.data)?, realtime })
+/// Compares a volume with the guest's listing of its copy, before and, where ferroxfs recovers onto
+/// the disk, after a recovery.
+fn check(volume: &GuestVolume, copy: &GuestVolume, expected: &Listing) -> Result<(), TrialError> {
+    // The module `quota` compares the dquots that the guest recovers.
+    if volume.kind != VolumeKind::Quota {
+        copy.passes_xfs_repair().map_err(|error| format!("recovered by the guest: {error}"))?;
     }
+    let is_dirty = volume.end != VolumeEnd::Unmounted;
+    let unrecovered = open(&volume.options().no_recovery(true), volume)?;
+    if unrecovered.staleness().is_some() != is_dirty {
+        return Err("the log is not in the expected state".to_owned().into());
+    }
+    drop(unrecovered);
+    compare("as the guest left it", volume, expected)?;
+    if !volume.kind.recovers_onto_disk() {
+        return check_refused(volume);
+    }
+    let devices = patiently(|| volume.options().write(true).open_devices(&volume.data));
+    let devices = devices.map_err(|error| error.to_string())?;
+    match devices.recover() {
+        Ok(Some(summary)) if summary.items > 0 || !is_dirty => {}
+        Ok(None) if !is_dirty => {}
+        Err(error) if may_refuse(volume) && error.to_string().contains("version 4") => {
+            return Ok(());
+        }
+        other => return Err(format!("recovery: {other:?}").into()),
+    }
+    drop(devices);
+    compare("recovered", volume, expected)?;
+    volume.passes_xfs_repair()?;
+    check_structures(&volume.data)
 }
 
-/// The part of the script that lists the mounted volume (metadata and checksums of all files) and
-/// unmounts it.
-const LIST: &str = "find /mnt -exec stat -c '%n %i %f %h %s %b %Y %u %g' {} +
-find /mnt -type f -exec crc32 {} +
-umount /mnt
-echo end of volume
-";
+/// Returns whether ferroxfs may refuse to recover the volume, because it leaves open work of
+/// version 4 to a kernel.
+fn may_refuse(volume: &GuestVolume) -> bool {
+    volume.kind.is_version_4() && volume.end == VolumeEnd::Storm
+}
 
-/// Makes an empty volume with mkfs.xfs.
-fn make(folder: &Path, section: Section, seed: u64) -> Result<Filled, TrialError> {
-    let file = |name: &str, bytes: u64| -> Result<PathBuf, String> {
-        let path = folder.join(format!("{section:?}-{seed}.{name}"));
-        let file = HostFile::create(&path).map_err(|error| error.to_string())?;
-        file.set_len(bytes).map_err(|error| error.to_string())?;
-        Ok(path)
+/// Checks that ferroxfs refuses to recover the volume onto the disk, and changes nothing.
+fn check_refused(volume: &GuestVolume) -> Result<(), TrialError> {
+    let read = || std::fs::read(&volume.data).map_err(|error| error.to_string());
+    let before = read()?;
+    let devices = patiently(|| volume.options().write(true).open_devices(&volume.data));
+    let outcome = devices.map_err(|error| error.to_string())?.recover();
+    if outcome.is_ok() {
+        return Err("the volume was recovered, although it cannot be written".to_owned().into());
+    }
+    if before == read()? { Ok(()) } else { Err("a refusal wrote".to_owned().into()) }
+}
+
+fn open(options: &OpenOptions, volume: &GuestVolume) -> Result<ferroxfs::Volume, TrialError> {
+    Ok(patiently(|| options.clone().open(&volume.data)).map_err(|error| error.to_string())?)
+}
+
+/// Compares everything that ferroxfs shows of each inode with the guest's listing.
+fn compare(when: &str, volume: &GuestVolume, expected: &Listing) -> Result<(), TrialError> {
+    const SHOWN: usize = 12;
+    let opened = open(&volume.options(), volume)?;
+    let mut tree = ours::walk(&opened).map_err(|error| format!("{when}: {error}"))?;
+    inside::leave_out(&mut tree);
+    let found = tree.lines();
+    let mut differences = Vec::new();
+    for (number, line) in expected {
+        match found.get(number) {
+            Some(other) => differences.extend(fields(*number, line, other)),
+            None => differences.push(format!("inode {number}: only the guest has it: {line}")),
+        }
+    }
+    for (number, line) in found.iter().filter(|(number, _)| !expected.contains_key(number)) {
+        differences.push(format!("inode {number}: only ferroxfs has it: {line}"));
+    }
+    if differences.is_empty() {
+        // The tree is the guest's now, so that a scan can be compared with it.
+        let mut scanned = Differences::of(["tree", "scan"]);
+        inventory::check(&opened, &tree, &mut scanned)?;
+        scanned.into_result()?;
+        return Ok(());
+    }
+    let count = differences.len();
+    differences.truncate(SHOWN);
+    Err(format!("{when}: {count} differences\n{}", differences.join("\n")).into())
+}
+
+/// Returns the fields of an inode in which the guest's line and ferroxfs's line differ.
+fn fields(number: u64, guest: &str, ours: &str) -> Vec<String> {
+    if guest == ours {
+        return Vec::new();
+    }
+    let short = |text: &str| text.chars().take(600).collect::<String>();
+    let name = short(guest.split('\t').next().unwrap_or(guest));
+    let (guest_fields, our_fields): (Vec<_>, Vec<_>) =
+        (guest.split('\t').collect(), ours.split('\t').collect());
+    let only = |these: &[&str], others: &[&str]| -> Vec<String> {
+        these.iter().filter(|field| !others.contains(field)).map(|field| short(field)).collect()
     };
-    let data = file("data", if section.has_device() { 96 * MIB } else { 192 * MIB })?;
-    let realtime = section.has_device().then(|| file("realtime", 80 * MIB)).transpose()?;
-    let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
-    mkfs.args(["-q", "-f", "--unsupported"]).args(section.options());
-    if let Some(path) = &realtime {
-        mkfs.arg("-r").arg(format!("rtdev={}", path.display()));
-    }
-    let output = mkfs.arg(&data).output().map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-    }
-    Ok(Filled { section, seed, is_dirty: seed % 2 == 1, data, realtime })
+    let theirs = only(&guest_fields, &our_fields);
+    let mine = only(&our_fields, &guest_fields);
+    vec![format!("inode {number}, {name}: the guest has {theirs:?}, ferroxfs {mine:?}")]
 }
 
-/// Appends the commands that fill a volume. `mount` is the command that mounts it.
-fn fill_script(script: &mut String, index: usize, volume: &Filled, mount: &str) {
-    script.push_str(mount);
-    script.push_str("mkdir /mnt/rt /mnt/plain /mnt/rt/deep; xfs_io -c 'chattr +t' /mnt/rt\n");
-    script.push_str("xfs_io -c 'chattr -t' /mnt/plain; cd /mnt\n");
-    let mut random = Prng::new(volume.seed * 31 + index as u64);
-    for file in 0..8 {
-        file_script(script, volume.section, file, &mut random);
-    }
-    script.push_str("ln -s rt/f0 link; ln rt/f1 plain/also; : > rt/empty; chown 1000:7 rt/f2\n");
-    script.push_str("sync; rm rt/f3; mv rt/f4 rt/deep/moved; truncate -s 5000 rt/f5; cd /\n");
-    if volume.is_dirty {
-        script.push_str("xfs_io -x -c 'shutdown -f' /mnt\n");
-    }
-    script.push_str("umount /mnt\n");
-}
-
-/// Appends one call of xfs_io that makes a file: writes at random offsets, holes, unwritten ranges,
-/// shared ranges and many fragments, as far as the section supports them.
-fn file_script(script: &mut String, section: Section, file: usize, random: &mut Prng) {
-    let folder = if file == 7 { "plain" } else { "rt" };
-    script.push_str("xfs_io -f");
-    for _ in 0..6 {
-        let (offset, length) = (random.within(0..1 << 21), random.within(1..100_000));
-        let _ = match random.within(0..8) {
-            0 if section.preallocates() => write!(script, " -c 'falloc {offset} {length}'"),
-            1 => write!(script, " -c 'fpunch {offset} {length}'"),
-            2 if section.shares() && file > 0 => write!(script, " -c 'reflink rt/f0'"),
-            3 => write!(script, " -c 'truncate {offset}'"),
-            4 => write!(script, " -c fsync"),
-            byte => write!(script, " -c 'pwrite -q -S {} {offset} {length}'", byte * 20 + file),
-        };
-    }
-    if file == 6 {
-        // More extents than the inode holds.
-        for piece in 0..40 {
-            let _ = write!(script, " -c 'pwrite -q -S {} {} 4096'", piece + 1, piece * 65_536);
-        }
-    }
-    let _ = writeln!(script, " -c fsync {folder}/f{file} > /dev/null 2>&1");
-}
-
-/// The properties of a file that are compared: inode, mode, links, size, blocks, time, owner,
-/// group, and the checksum of a regular file.
-type FileFacts = (String, Option<String>);
-
-/// Returns the files of a volume by their paths, from the output of the guest.
-fn shown_by_guest(text: &str) -> Result<BTreeMap<String, FileFacts>, String> {
-    let mut files = BTreeMap::new();
-    for line in text.lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        match words.as_slice() {
-            [path, facts @ ..] if facts.len() == 8 => {
-                files.insert((*path).to_owned(), (facts.join(" "), None));
-            }
-            [sum, path] => {
-                let file = files.get_mut(*path).ok_or_else(|| format!("no facts: {line}"))?;
-                file.1 = Some((*sum).to_owned());
-            }
-            _ => return Err(format!("unknown line of the guest: {line}")),
-        }
-    }
-    if files.len() < 12 { Err(format!("only {} files: {text}", files.len())) } else { Ok(files) }
-}
-
-/// Compares a volume with the guest's view of it.
-fn compare(volume: &Filled, expected: &BTreeMap<String, FileFacts>) -> Result<(), String> {
-    let mut options = OpenOptions::new();
-    if let Some(path) = &volume.realtime {
-        options = options.realtime_device(path);
-    }
-    let opened = options.clone().open(&volume.data).map_err(|error| error.to_string())?;
-    let unrecovered = options.no_recovery(true).open(&volume.data);
-    let unrecovered = unrecovered.map_err(|error| error.to_string())?;
-    if unrecovered.staleness().is_some() != volume.is_dirty {
-        return Err("the log is not in the expected state".to_owned());
-    }
-    let found = shown_by_us(&opened)?;
-    for (path, facts) in expected {
-        if found.get(path) != Some(facts) {
-            return Err(format!("{path}: the guest {facts:?}, ferroxfs {:?}", found.get(path)));
-        }
-    }
-    if found.len() != expected.len() {
-        return Err(format!("{} files instead of {}", found.len(), expected.len()));
-    }
-    Ok(())
-}
-
-/// Returns the files of a volume by their paths, as ferroxfs shows them.
-fn shown_by_us(volume: &Volume) -> Result<BTreeMap<String, FileFacts>, String> {
-    let mut files = BTreeMap::new();
-    for entry in volume.walk("/").map_err(|error| error.to_string())? {
-        let entry = entry.map_err(|error| error.to_string())?;
-        let facts = entry.node.metadata();
-        let shown = format!(
-            "{} {:x} {} {} {} {} {} {}",
-            facts.number.0,
-            facts.mode,
-            facts.nlink,
-            facts.size,
-            facts.blocks,
-            facts.modified.seconds(),
-            facts.uid,
-            facts.gid
-        );
-        let mut sum = None;
-        if facts.file_type == ferroxfs::FileType::Regular {
-            let file = volume.open_file_read_only(&entry.path);
-            let mut file = file.map_err(|error| error.to_string())?;
-            sum = Some(checksum(&mut file)?);
-        }
-        let path = entry.path.to_string_lossy().into_owned();
-        let path = format!("/mnt{}", path.trim_end_matches('/'));
-        files.insert(path, (shown, sum));
-    }
-    Ok(files)
-}
-
-/// Returns the checksum of a file, as busybox's crc32 prints it.
-fn checksum(file: &mut ferroxfs::File) -> Result<String, String> {
-    let (mut sum, mut buffer) = (Crc32::new(), vec![0; 1 << 16]);
-    loop {
-        let count = file.read(&mut buffer).map_err(|error| error.to_string())?;
-        match buffer.get(..count) {
-            Some(bytes) if count > 0 => sum.update(bytes),
-            _ => return Ok(sum.finish()),
-        }
+/// Returns an error if the checker of ferroxfs finds anything.
+fn check_structures(image: &Path) -> Result<(), TrialError> {
+    let open = xfs_device::open_device(image, xfs_device::OpenOptions::read_only());
+    let device = open.map_err(|error| error.to_string())?.device;
+    match check_volume(&device, &device) {
+        CheckerVerdict::Findings(findings) if findings.is_empty() => Ok(()),
+        verdict => Err(format!("{verdict:?}").into()),
     }
 }

@@ -4,24 +4,25 @@ use std::path::Path;
 
 use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::contents::{AllocateMode, RangeMode};
-use ferroxfs::{CreateOptions, Error, NewKind, OpenOptions, PosixError, SetAttributes, Volume};
+use ferroxfs::{CreateOptions, Error, NewKind, PosixError, SetAttributes, Volume};
 use xfs_oracle::harness::TrialError;
 use xfs_testkit::Prng;
 
-use super::{Filled, Section};
+use super::kind::{GuestVolume, VolumeEnd, VolumeKind};
 
-/// Number of files in the directory whose files are realtime files. The listing of a volume expects
-/// at least 12 files and directories.
+/// The first seed of these volumes. Their images must have other names than those that the guest
+/// fills. The extents of the section are large if bit 1 of the seed is set.
+const SEEDS: u64 = 1000;
+/// Number of realtime files with contents.
 const FILES: usize = 14;
+/// Number of empty realtime files: a listing must have as many inodes as that of other volumes.
+const EMPTY_FILES: usize = super::INODES_MIN;
 
 /// Makes a volume with mkfs.xfs, fills it with ferroxfs and unmounts it.
-pub(super) fn make(folder: &Path, section: Section, seed: u64) -> Result<Filled, TrialError> {
-    let made = Filled { is_dirty: false, ..super::make(folder, section, seed)? };
-    let mut options = OpenOptions::new().write(true);
-    if let Some(path) = &made.realtime {
-        options = options.realtime_device(path);
-    }
-    let volume = options.open(&made.data).map_err(|error| error.to_string())?;
+pub(super) fn make(folder: &Path, seed: u64) -> Result<GuestVolume, TrialError> {
+    let made = GuestVolume::make(folder, VolumeKind::ClassicRealtime, SEEDS + 2 * seed)?;
+    let made = GuestVolume { end: VolumeEnd::Unmounted, ..made };
+    let volume = made.options().write(true).open(&made.data).map_err(|error| error.to_string())?;
     fill(&volume, &mut Prng::new(seed)).map_err(|error| error.to_string())?;
     volume.close().map_err(|error| error.to_string())?;
     Ok(made)
@@ -52,6 +53,9 @@ fn fill(volume: &Volume, random: &mut Prng) -> ferroxfs::Result<()> {
                 Err(error) => return Err(error),
             }
         }
+    }
+    for number in 0..EMPTY_FILES {
+        volume.create_file(format!("/rt/empty{number}"))?;
     }
     volume.remove_file("/rt/f3")
 }
