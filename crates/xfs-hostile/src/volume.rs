@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::sync::{Arc, LazyLock};
 
 use ferroxfs::contents::ForkKind;
+use ferroxfs::device::Devices;
 use ferroxfs::{Error, FileType, Node, OpenError, OpenOptions, Volume};
 use xfs_alloc::AgHeaders;
 use xfs_check::CheckOptions;
@@ -15,11 +16,11 @@ use xfs_scan::{AccountBy, Field, Fields, Format, Header, Output, ScanOptions, Sc
 use xfs_testkit::{Image, Prng, golden, golden_version_4};
 
 use crate::structures::FuzzTarget;
-use crate::{damaged, seeds};
+use crate::{damaged, kinds, seeds};
 
 /// Size of the buffer cache in bytes. It is small, so that the cache and not the image bounds the
 /// memory that a survey takes.
-const CACHE_BYTES: usize = 4 << 20;
+pub(crate) const CACHE_BYTES: usize = 4 << 20;
 
 /// Memory limit of a scan, in bytes.
 const SCAN_BYTES: u64 = 64 << 20;
@@ -35,6 +36,10 @@ const SOME_NAMES: usize = 16;
 
 /// Largest number of entries of a directory, or of data ranges of a file, that are visited.
 const MAX_VISITED: usize = 2000;
+
+/// Paths of the golden image that are looked up.
+const GOLDEN_PATHS: &[&str] =
+    &["/deep/1/2/3/4", "/node/a-longer-node-entry-77", "/leaf/leaf-entry-9"];
 
 /// The results of reading everything in an image.
 #[derive(Debug, Default)]
@@ -89,7 +94,15 @@ impl Survey {
 /// Returns an error if the image cannot be opened.
 pub fn survey(image: Image) -> Result<Survey, OpenError> {
     let options = OpenOptions::new().cache_bytes(CACHE_BYTES).no_recovery(true);
-    let devices = options.with_devices(Arc::new(image), None);
+    survey_devices(options.with_devices(Arc::new(image), None), GOLDEN_PATHS)
+}
+
+/// Opens a volume and reads everything in it. Looks `paths` up.
+///
+/// # Errors
+///
+/// Returns an error if the volume cannot be opened.
+pub(crate) fn survey_devices(devices: Devices, paths: &[&str]) -> Result<Survey, OpenError> {
     if let Ok(description) = devices.describe() {
         black_box(format!("{:?}", description.superblock));
     }
@@ -99,6 +112,11 @@ pub fn survey(image: Image) -> Result<Survey, OpenError> {
     survey.keep(space);
     groups(&volume, &mut survey);
     tree(&volume, &mut survey);
+    for path in paths {
+        let found = volume.lookup(path);
+        survey.keep(found);
+    }
+    metadata_directory(&volume, &mut survey);
     scan(&volume, &mut survey);
     Ok(survey)
 }
@@ -133,6 +151,7 @@ fn records<F: BtreeFormat>(
 /// Reads every allocated inode of a group, linked or not.
 fn inodes(volume: &Volume, group: AgNumber, survey: &mut Survey) {
     let cache = volume.cache();
+    let hides_some = volume.superblock().metadata_directory_inode.is_some();
     let Some(chunks) = survey.keep(xfs_alloc::inode_chunks(cache, group)) else { return };
     for chunk in chunks {
         let Some(chunk) = survey.keep(chunk) else { continue };
@@ -140,7 +159,11 @@ fn inodes(volume: &Volume, group: AgNumber, survey: &mut Survey) {
             let Some(inode) = chunk.start.checked_add(position) else { continue };
             if chunk.allocated() >> position & 1 == 1 {
                 let number = volume.geometry().join_inode(group, inode);
-                let node = volume.node(number);
+                let node = match volume.node(number) {
+                    // Inodes below the metadata directory are hidden.
+                    Err(Error::Posix(_)) if hides_some => continue,
+                    node => node,
+                };
                 survey.inodes += usize::from(survey.keep(node).is_some());
             }
         }
@@ -172,11 +195,35 @@ fn tree(volume: &Volume, survey: &mut Survey) {
         let whereabouts = volume.inode_paths(node.number());
         survey.keep(whereabouts);
     }
-    for path in ["/deep/1/2/3/4", "/node/a-longer-node-entry-77", "/leaf/leaf-entry-9"] {
-        let found = volume.lookup(path);
-        survey.keep(found);
-    }
     drop(black_box(volume.lookup("/../../no such name")));
+}
+
+/// Reads everything below the metadata directory, where the volume has one. An entry may lead to a
+/// directory above it, so that each inode is read only once.
+fn metadata_directory(volume: &Volume, survey: &mut Survey) {
+    let root = match volume.metadata_root() {
+        Err(Error::Posix(_)) => return,
+        root => survey.keep(root),
+    };
+    let mut seen = HashSet::new();
+    let mut waiting: Vec<Node> = root.into_iter().collect();
+    while let Some(node) = waiting.pop() {
+        if !seen.insert(node.number()) {
+            continue;
+        }
+        survey.files += 1;
+        // A parent in the metadata directory has no path, and is not looked up.
+        forks(&node, survey);
+        if node.file_type() != FileType::Directory {
+            contents(&node, survey);
+            continue;
+        }
+        let Some(entries) = survey.keep(node.entries()) else { continue };
+        for entry in entries.take(MAX_VISITED) {
+            let child = entry.and_then(|entry| node.lookup(entry.name()));
+            waiting.extend(survey.keep(child));
+        }
+    }
 }
 
 /// Scans the volume with every column and with sums by owner, project and directory. Discards the
@@ -206,8 +253,8 @@ fn scan(volume: &Volume, survey: &mut Survey) {
     }
 }
 
-/// Reads everything about one file.
-fn file(node: &Node, survey: &mut Survey) {
+/// Reads the metadata, the extents and the attributes of a file.
+fn forks(node: &Node, survey: &mut Survey) {
     black_box(format!("{:?}", node.metadata()));
     for fork in [ForkKind::Data, ForkKind::Attr] {
         for extent in node.extents(fork) {
@@ -220,6 +267,11 @@ fn file(node: &Node, survey: &mut Survey) {
         let value = node.attribute(&attribute.name);
         survey.attributes += usize::from(survey.keep(value).is_some());
     }
+}
+
+/// Reads everything about one file.
+fn file(node: &Node, survey: &mut Survey) {
+    forks(node, survey);
     if let Err(error) = node.parents() {
         survey.note(&error);
     }
@@ -277,6 +329,7 @@ pub const WHOLE_IMAGES: &[FuzzTarget] = &[
     FuzzTarget { name: "evidence", run: damaged::evidence, seeds: inputs },
     FuzzTarget { name: "repair", run: damaged::repair, seeds: inputs },
     FuzzTarget { name: "salvage", run: damaged::salvage, seeds: inputs },
+    FuzzTarget { name: "kinds", run: kinds::kinds, seeds: kinds::inputs },
 ];
 
 /// Returns some inputs of the targets for whole images.
@@ -376,7 +429,7 @@ pub(crate) fn apply(image: &mut Image, change: &[u8; 12], reseals: bool) {
     });
 }
 
-fn set(bytes: &mut [u8], offset: usize, value: &[u8; 8], width: usize) {
+pub(crate) fn set(bytes: &mut [u8], offset: usize, value: &[u8; 8], width: usize) {
     if let Some(field) = bytes.get_mut(offset..offset + width) {
         field.copy_from_slice(value.get(8 - width..).unwrap_or_default());
     }

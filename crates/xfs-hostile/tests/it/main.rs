@@ -4,6 +4,7 @@ mod attacks;
 mod checked;
 mod corpus;
 mod dumped;
+mod kinds;
 mod planned;
 mod salvaged;
 mod structures;
