@@ -63,6 +63,8 @@ pub(crate) enum Kind {
     Recovery,
     /// Volumes of all geometries, read by the kernel and by us; needs root
     Matrix,
+    /// Volumes of every kind, filled and recovered by other kernels in a virtual machine
+    Guest,
     /// Executions of all fuzz targets
     Fuzz,
     /// Damaged volumes, judged by `ferroxfs check` and by xfs_repair; needs root
@@ -85,6 +87,7 @@ impl Kind {
             Self::Replay => "Replay by the kernel",
             Self::Recovery => "Recovery of the kernel's log",
             Self::Matrix => "Reading over a matrix of geometries",
+            Self::Guest => "Volumes of every kind",
             Self::Fuzz => "Fuzzing",
             Self::Damage => "Damaged volumes",
             Self::Repair => "Repairs",
@@ -108,6 +111,10 @@ impl Kind {
             Self::Replay => "The kernel replays our log to the volume that we have.",
             Self::Recovery => "Our recovery gives the volume of the kernel's recovery.",
             Self::Matrix => "Inodes, contents and attributes are those that the kernel shows.",
+            Self::Guest => {
+                "Volumes of [every kind](matrix.md) are those that the kernel of a guest shows, \
+                 inode by inode."
+            }
             Self::Fuzz => "No input of any target causes a panic or a hang.",
             Self::Damage => {
                 "Whatever `xfs_repair -n` notices on a damaged volume, `ferroxfs check` notices, \

@@ -29,6 +29,7 @@ mod interrupts;
 mod looking;
 mod making;
 mod man_pages;
+mod matrix;
 mod metadump;
 mod mkfs_options;
 mod outputs;

@@ -16,6 +16,7 @@ mod crash;
 mod database;
 mod ends;
 mod files;
+mod kinds;
 mod listing;
 mod media;
 mod mounted;
@@ -55,6 +56,10 @@ fn main() -> ExitCode {
         Trial::new("overlayfs_works_over_a_mount", work::overlayfs_works_over_a_mount),
         Trial::new("mount_calls_the_helper", work::mount_calls_the_helper),
         Trial::new("cached_inodes_are_bounded", work::cached_inodes_are_bounded),
+        Trial::new(
+            "golden_volumes_of_every_kind_are_mounted",
+            kinds::golden_volumes_of_every_kind_are_mounted,
+        ),
         Trial::new("free_space_is_given_back", work::free_space_is_given_back),
         Trial::new("figures_are_shown", work::figures_are_shown),
         Trial::new("figures_are_served", work::figures_are_served),
