@@ -182,13 +182,13 @@ impl Evidence<'_> {
                 found.missing.push(child.range);
                 continue;
             }
-            stack.extend(self.tree_block(inode.number, child, rules, found));
+            stack.extend(self.extent_block(inode.number, child, rules, found));
         }
     }
 
     /// Reads one block of an extent btree. Returns the children of a node, last first; none for a
     /// leaf, whose extents are added to `found`.
-    fn tree_block(
+    fn extent_block(
         &self,
         owner: InodeNumber,
         child: Child,

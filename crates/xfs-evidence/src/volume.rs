@@ -10,7 +10,7 @@ use std::fmt;
 
 use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FsBlock, Geometry, InodeNumber,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FsBlock, Geometry, InodeNumber, Lsn,
     Superblock, VerifyContext,
 };
 
@@ -105,8 +105,8 @@ impl<'a> Evidence<'a> {
         let waste = WasteBudget::of(&superblock.geometry);
         let logged = BTreeMap::new();
         let logged_owners = BTreeSet::new();
-        let (unread, log_head) = (RefCell::new(Vec::new()), None);
-        Self { device, superblock, unread, waste, log_head, logged, logged_owners }
+        let unread = RefCell::new(Vec::new());
+        Self { device, superblock, unread, waste, log_head: None, logged, logged_owners }
     }
 
     /// Sets the head of the log. A block with a newer LSN then fails its checks.
