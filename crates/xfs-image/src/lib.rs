@@ -1,8 +1,9 @@
 //! Disk images and remote disks as devices.
 //!
-//! Owns: the formats qcow2, VMDK, VHDX and VDI, the files that such images name, and the client of
-//! network block devices. Does **not** own: files and block devices of the host (`xfs-device`), or
-//! finding a volume on a disk.
+//! Owns: the formats qcow2, VMDK, VHDX and VDI, the files that such images name, the client of
+//! network block devices, and with the feature `object_store` the client of web and S3 servers.
+//! Does **not** own: files and block devices of the host (`xfs-device`), or finding a volume on a
+//! disk.
 //!
 //! Nothing in an image or from a server is trusted. Tables are read entry by entry through a
 //! bounded cache. If a number in an image states how much memory to allocate, a limit applies to
@@ -13,14 +14,22 @@ mod device;
 mod error;
 mod nbd;
 mod neighbour;
+#[cfg(feature = "object_store")]
+mod object;
 mod open;
 mod qcow2;
+mod remote;
 mod tables;
 mod vdi;
 mod vhdx;
 mod vmdk;
 
 pub use error::{FileRole, ImageError, ImageRefusal, NeighbourRefusal};
-pub use nbd::{NbdError, is_address};
+pub use nbd::NbdError;
 pub use neighbour::Surroundings;
-pub use open::{open_device, open_image};
+#[cfg(feature = "object_store")]
+pub use object::{ObjectError, ObjectObserver, ObjectOptions, ObjectRequest, RequestFailure};
+#[cfg(feature = "object_store")]
+pub use open::open_device_with;
+pub use open::{open_device, open_image, open_remote};
+pub use remote::{is_address, without_credentials};

@@ -31,8 +31,7 @@ mod handshake;
 #[cfg(test)]
 mod tests;
 
-pub use address::is_address;
 pub use error::NbdError;
 
-pub(crate) use address::Address;
+pub(crate) use address::{Address, is_address};
 pub(crate) use device::NbdDevice;

@@ -9,12 +9,16 @@ use xfs_device::{
 };
 
 use crate::error::{FileRole, ImageError, ImageRefusal};
-use crate::nbd::{Address, NbdDevice, is_address};
+use crate::nbd::{Address, NbdDevice};
 use crate::neighbour::Surroundings;
+#[cfg(feature = "object_store")]
+use crate::object::{ObjectDevice, ObjectOptions};
+use crate::remote::{Remote, without_credentials};
 use crate::{qcow2, vdi, vhdx, vmdk};
 
 /// Opens the image file or block device at `path`, or the remote disk at an address
-/// (`nbd://HOST/EXPORT`).
+/// (`nbd://HOST/EXPORT`). With the feature `object_store`, the object at an address
+/// (`https://HOST/PATH`, `s3://BUCKET/KEY`) is opened with the default options.
 ///
 /// A file in a format of disk images is opened as the virtual disk inside it. The format is
 /// recognised by its magic number, never by the file name. A metadata image of `xfs_metadump` is
@@ -24,10 +28,56 @@ use crate::{qcow2, vdi, vhdx, vmdk};
 ///
 /// A [`DeviceFailure`], with the path and advice for the user.
 pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
+    open_with(path, options, |address| open_object(address, options))
+}
+
+/// Works as [`open_device`], with these options for an object.
+///
+/// # Errors
+///
+/// As [`open_device`].
+#[cfg(feature = "object_store")]
+pub fn open_device_with(
+    path: &Path,
+    options: OpenOptions,
+    objects: &ObjectOptions,
+) -> Result<OpenedDevice, DeviceError> {
+    open_with(path, options, |address| open_object_with(address, options, objects))
+}
+
+/// Opens the remote disk at an address, without a look at its contents: an image in it is not opened
+/// as the virtual disk inside it. For a program that replaces the contents.
+///
+/// # Errors
+///
+/// As [`open_device`], also if `path` is not an address.
+pub fn open_remote(path: &Path, options: OpenOptions) -> Result<SharedDevice, DeviceError> {
+    let remote = match Remote::of(path) {
+        Some(Remote::Object) => open_object(path, options),
+        // The path of a file is not the address of an export, either.
+        Some(Remote::Export) | None => open_export(path, options),
+    };
+    remote.map_err(|failure| DeviceError::new(&without_credentials(path), failure))
+}
+
+/// Opens a path or an address. `open_object` opens an object.
+fn open_with(
+    path: &Path,
+    options: OpenOptions,
+    open_object: impl FnOnce(&Path) -> Result<SharedDevice, DeviceFailure>,
+) -> Result<OpenedDevice, DeviceError> {
+    let remote = match Remote::of(path) {
+        None => return open_file(path, options),
+        Some(Remote::Export) => open_export(path, options),
+        Some(Remote::Object) => open_object(path),
+    };
+    remote
+        .and_then(|device| open_inside(device, options))
+        .map_err(|failure| DeviceError::new(&without_credentials(path), failure))
+}
+
+fn open_file(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
     let failed = |failure| DeviceError::new(path, failure);
-    if is_address(path) {
-        return open_export(path, options).map_err(failed);
-    }
     let device = FileDevice::open(path, options)?;
     let contents = detect(&device, 0).map_err(|error| failed(DeviceFailure::Open(error)))?;
     if !is_read_here(contents) {
@@ -43,19 +93,41 @@ pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, De
     Ok(OpenedDevice { device, usage })
 }
 
-/// Opens the export of an NBD server at the address `path`, and the virtual disk in it if it holds
-/// an image.
-fn open_export(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceFailure> {
-    let export = NbdDevice::open(&Address::parse(path)?, options)?;
-    let contents = detect(&export, 0).map_err(DeviceFailure::Open)?;
-    let export: SharedDevice = Arc::new(export);
+/// Opens the export of an NBD server at the address `path`.
+fn open_export(path: &Path, options: OpenOptions) -> Result<SharedDevice, DeviceFailure> {
+    Ok(Arc::new(NbdDevice::open(&Address::parse(path)?, options)?))
+}
+
+#[cfg(feature = "object_store")]
+fn open_object(path: &Path, options: OpenOptions) -> Result<SharedDevice, DeviceFailure> {
+    open_object_with(path, options, &ObjectOptions::new())
+}
+
+#[cfg(feature = "object_store")]
+fn open_object_with(
+    path: &Path,
+    options: OpenOptions,
+    objects: &ObjectOptions,
+) -> Result<SharedDevice, DeviceFailure> {
+    let address = path.to_str().ok_or(crate::ObjectError::Address("it is not UTF-8"))?;
+    Ok(Arc::new(ObjectDevice::open(address, options, objects)?))
+}
+
+#[cfg(not(feature = "object_store"))]
+fn open_object(_path: &Path, _options: OpenOptions) -> Result<SharedDevice, DeviceFailure> {
+    Err(DeviceFailure::Source(Box::new(crate::remote::NoObjects)))
+}
+
+/// Opens the virtual disk in a remote disk if it holds an image. Otherwise returns the remote disk.
+fn open_inside(remote: SharedDevice, options: OpenOptions) -> Result<OpenedDevice, DeviceFailure> {
+    let contents = detect(&*remote, 0).map_err(DeviceFailure::Open)?;
     if !is_read_here(contents) {
-        return Ok(OpenedDevice { device: export, usage: None });
+        return Ok(OpenedDevice { device: remote, usage: None });
     }
     if options.access() == DeviceAccess::ReadWrite {
         return Err(DeviceFailure::ForeignImage(contents, options.access()));
     }
-    Ok(OpenedDevice { device: open_image(export, contents, None)?, usage: None })
+    Ok(OpenedDevice { device: open_image(remote, contents, None)?, usage: None })
 }
 
 /// Returns whether this crate reads the format.

@@ -27,8 +27,7 @@ pub(crate) struct Address {
 }
 
 /// Returns whether the path is written as the address of an NBD export.
-#[must_use]
-pub fn is_address(path: &Path) -> bool {
+pub(crate) fn is_address(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     SCHEMES.iter().any(|scheme| bytes.starts_with(scheme.as_bytes()))
 }
