@@ -198,7 +198,7 @@ impl Salvage<'_> {
         let number = *self.deleted.files.get(index)?;
         let last_name = self.deleted.names.get(&number).cloned();
         let mut name = number.0.to_string().into_bytes();
-        // A name from remains can hold bytes that no name on the host has. The report has it anyway.
+        // A name from remains can hold bytes that no name on the host has. The report has them.
         let is_plain = |last: &&LastName| !last.1.iter().any(|byte| matches!(byte, b'/' | 0));
         if let Some((_, last)) = last_name.as_ref().filter(is_plain) {
             name.push(b'-');

@@ -171,8 +171,8 @@ fn file_without_a_known_block_is_partial_if_the_reverse_map_is_damaged() {
     assert_eq!(report.status, Status::Partial, "{:?}", report.reasons);
 }
 
-/// The inode of the file is gone, and so is its entry. Only the reverse map knows the file. It is an
-/// orphan whether the inode btree lists it or not.
+/// The inode of the file is gone, and so is its entry. Only the reverse map knows the file, which
+/// is an orphan whether the inode btree lists it or not.
 #[test]
 fn file_of_which_only_blocks_are_left_is_an_orphan() {
     let sound = golden();
