@@ -19,6 +19,7 @@ mod mount;
 mod opening;
 mod populate;
 mod price;
+mod quota;
 mod scan;
 mod volume;
 
@@ -65,6 +66,11 @@ enum Benchmark {
     /// Create and remove files as `price` does, without measuring, for valgrind
     #[command(hide = true)]
     PriceRun(price::RunArguments),
+    /// Measure the cost of quota
+    Quota(quota::Arguments),
+    /// Create and remove files as `quota` does, without measuring, for valgrind
+    #[command(hide = true)]
+    QuotaRun(quota::RunArguments),
     /// Write and read files, compared with the kernel's XFS and a plain file
     Data(data::Arguments),
     /// Count the inodes of a mounted volume with the kernel's bulkstat (one of the contenders)
@@ -86,6 +92,8 @@ fn main() -> ExitCode {
         Benchmark::Populate(arguments) => populate::run(&arguments),
         Benchmark::Price(arguments) => price::run(&arguments),
         Benchmark::PriceRun(arguments) => price::run_once(&arguments),
+        Benchmark::Quota(arguments) => quota::run(&arguments),
+        Benchmark::QuotaRun(arguments) => quota::run_once(&arguments),
         Benchmark::Data(arguments) => data::run(&arguments),
         Benchmark::Bulkstat { mount } => bulkstat(&mount),
     };
