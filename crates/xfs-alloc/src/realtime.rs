@@ -11,8 +11,8 @@
 //!
 //! - **I1** Bitmap, summary and count are changed only by a transaction that has joined the record
 //!   of the bitmap's inode. It joins this record before any header of a group in the same step.
-//! - **I2** A step changes the bits of at most `8 · block size` extents for each allocation and each
-//!   extent that is freed, so that the log reservation of a write or a truncation holds them.
+//! - **I2** A step changes the bits of at most `8 · block size` extents for each allocation and
+//!   each extent that is freed, so that the log reservation of a write or a truncation holds them.
 //! - **I3** An extent is used again only after the step that freed it is durable. Otherwise a crash
 //!   could give it back to its old file, with bytes of the new one.
 

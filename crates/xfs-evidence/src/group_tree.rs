@@ -1,8 +1,8 @@
 //! The walk over a btree of a group whose blocks may be damaged.
 //!
-//! Owns: reading one block of a group's btree, and the order in which a walk from a root reaches the
-//! blocks. Does **not** own: the records, or the decision which blocks are believed. The visitor of
-//! a walk makes it: `records.rs` for a salvage, and `xfs-repair` for a rebuild.
+//! Owns: reading one block of a group's btree, and the order in which a walk from a root reaches
+//! the blocks. Does **not** own: the records, or the decision which blocks are believed. The
+//! visitor of a walk makes it: `records.rs` for a salvage, and `xfs-repair` for a rebuild.
 //!
 //! A walk visits each block at most once, so it ends, and it reads no more blocks than the group
 //! has.
@@ -99,7 +99,8 @@ impl Evidence<'_> {
         Ok(TreeBlock { pointer, failed, bytes, kind, at })
     }
 
-    /// Passes the blocks of a btree of a group to `visitor`, from the root on, in the order of keys.
+    /// Passes the blocks of a btree of a group to `visitor`, from the root on, in the order of
+    /// keys.
     pub fn walk_tree(
         &self,
         group: &Group<'_>,

@@ -7,16 +7,16 @@
 //!
 //! # Why a block is right
 //!
-//! The log has the chunks of a block that were changed, of 128 bytes each. A block that was freed is
-//! cancelled, and what was logged before the cancellation is forgotten. There are two proofs:
+//! The log has the chunks of a block that were changed, of 128 bytes each. A block that was freed
+//! is cancelled, and what was logged before the cancellation is forgotten. There are two proofs:
 //!
 //! - **Checksum.** The logged chunks are put over the damaged block, but not over its checksum and
-//!   its LSN. If the checksum then fits, this is the block as it was written last. Damage outside of
-//!   the logged chunks, or a logged chunk that is out of date, would give another checksum.
-//! - **Newest state.** The log has all chunks of the block. All records from the one with the oldest
-//!   of these chunks up to the head can be read, and the block on disk does not have a newer LSN. So
-//!   no later record changes the block or cancels it. This does not hold for programs that change a
-//!   volume without its log, such as `xfs_repair` and `xfs_db`.
+//!   its LSN. If the checksum then fits, this is the block as it was written last. Damage outside
+//!   of the logged chunks, or a logged chunk that is out of date, would give another checksum.
+//! - **Newest state.** The log has all chunks of the block. All records from the one with the
+//!   oldest of these chunks up to the head can be read, and the block on disk does not have a newer
+//!   LSN. So no later record changes the block or cancels it. This does not hold for programs that
+//!   change a volume without its log, such as `xfs_repair` and `xfs_db`.
 //!
 //! A block with a right checksum is never replaced.
 
@@ -74,12 +74,12 @@ impl LoggedBlock {
 }
 
 impl Evidence<'_> {
-    /// Returns the damaged metadata blocks that the log proves, by their address. Only addresses for
-    /// which `wanted` returns `true` are looked for. `log` is the device of the log, which is the
-    /// data device of a volume with an internal log.
+    /// Returns the damaged metadata blocks that the log proves, by their address. Only addresses
+    /// for which `wanted` returns `true` are looked for. `log` is the device of the log, which is
+    /// the data device of a volume with an internal log.
     ///
-    /// Blocks with a right checksum are left out, and so are superblocks, inodes and dquots. Volumes
-    /// of version 4 give no blocks, because their blocks have no checksum.
+    /// Blocks with a right checksum are left out, and so are superblocks, inodes and dquots.
+    /// Volumes of version 4 give no blocks, because their blocks have no checksum.
     #[must_use]
     pub fn logged_blocks(
         &self,
@@ -206,8 +206,8 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         format.blocks != 0 && end.is_some_and(|end| end <= limit)
     }
 
-    /// Returns whether a sound block is on disk: one of the logged type, or one of another kind that
-    /// names itself. A program without a log may have put the latter there.
+    /// Returns whether a sound block is on disk: one of the logged type, or one of another kind
+    /// that names itself. A program without a log may have put the latter there.
     fn is_sound(&self, format: &BufferFormat) -> bool {
         let Some(bytes) = self.on_disk(format) else { return false };
         let logged = kind_of_buffer(format, &bytes, self.evidence.geometry());

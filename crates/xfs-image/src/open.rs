@@ -45,8 +45,8 @@ pub fn open_device_with(
     open_with(path, options, |address| open_object_with(address, options, objects))
 }
 
-/// Opens the remote disk at an address, without a look at its contents: an image in it is not opened
-/// as the virtual disk inside it. For a program that replaces the contents.
+/// Opens the remote disk at an address, without a look at its contents: an image in it is not
+/// opened as the virtual disk inside it. For a program that replaces the contents.
 ///
 /// # Errors
 ///

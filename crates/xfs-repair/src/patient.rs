@@ -212,8 +212,8 @@ impl Patient {
         mapped
     }
 
-    /// Forgets what was read of the groups: their inode chunks, their reverse maps, and the forks that
-    /// these record. Blocks that these came from have been restored.
+    /// Forgets what was read of the groups: their inode chunks, their reverse maps, and the forks
+    /// that these record. Blocks that these came from have been restored.
     pub(crate) fn forget_groups(&mut self) {
         self.chunks.clear();
         self.reverse_maps.get_mut().clear();

@@ -1,7 +1,7 @@
 //! Reads the btrees of a group as evidence, past the blocks that are damaged.
 //!
-//! Owns: which blocks of a walk are believed, and the search for leaves without a root. Does **not**
-//! own: following pointers (`xfs-evidence`), or decisions about which records are right.
+//! Owns: which blocks of a walk are believed, and the search for leaves without a root. Does
+//! **not** own: following pointers (`xfs-evidence`), or decisions about which records are right.
 //!
 //! # Invariants
 //!

@@ -165,7 +165,8 @@ impl<'a> LogRecords<'a> {
         self.transaction(&[LogItem::Buffer(BufferItem { format, pieces })])
     }
 
-    /// Appends a record with one transaction that cancels the block of `length_bytes` bytes at `at`.
+    /// Appends a record with one transaction that cancels the block of `length_bytes` bytes at
+    /// `at`.
     pub fn cancel(&mut self, at: DiskAddr, length_bytes: u32) -> Lsn {
         let mut format = BufferFormat::clean(at, length_bytes);
         format.flags = BufferFlags::CANCEL;

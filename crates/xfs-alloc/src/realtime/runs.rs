@@ -11,8 +11,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A change of the bitmap changes the counters of exactly the runs that it ends and begins.
-//!   So the summary is always a function of the bitmap.
+//! - **I1** A change of the bitmap changes the counters of exactly the runs that it ends and
+//!   begins. So the summary is always a function of the bitmap.
 
 use std::ops::Range;
 

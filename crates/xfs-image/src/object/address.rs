@@ -119,7 +119,8 @@ impl ObjectAddress {
         Ok(Self { uri, shown, authentication })
     }
 
-    /// Returns the host, with its port unless it is that of the scheme, as the header `Host` has it.
+    /// Returns the host, with its port unless it is that of the scheme, as the header `Host` has
+    /// it.
     pub(super) fn host(&self) -> String {
         let default = if self.uri.scheme_str() == Some("https") { 443 } else { 80 };
         let host = self.uri.host().unwrap_or_default();

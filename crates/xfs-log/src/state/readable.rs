@@ -90,8 +90,8 @@ pub(crate) fn find(log: &LogDevice) -> Result<Option<ReadablePart>> {
 ///
 /// # Errors
 ///
-/// Returns [`Error::Io`] if the device fails, and [`Error::Corrupt`] if so many headers overlap that
-/// the search was given up: a record that was not found may cancel buffers.
+/// Returns [`Error::Io`] if the device fails, and [`Error::Corrupt`] if so many headers overlap
+/// that the search was given up: a record that was not found may cancel buffers.
 pub(crate) fn runs_after(log: &LogDevice, head: Lsn, newest: Lsn) -> Result<Vec<LogState>> {
     let mut runs: Vec<LogState> = Vec::new();
     let count = log.distance(head.block(), newest.block()).saturating_add(1);

@@ -3,9 +3,9 @@
 //! One guest fills several volumes. It unmounts those of even seeds, and shuts those of odd seeds
 //! down, so that their logs are dirty. Another guest mounts copies, which recovers the dirty logs,
 //! and lists everything that its kernel shows of each inode. ferroxfs reads the volumes as the
-//! first guest has left them, with their logs replayed in memory, and scans them. Where ferroxfs recovers onto the
-//! disk, the recovered volume must show the same, and xfs_repair and the checker of ferroxfs must
-//! find nothing.
+//! first guest has left them, with their logs replayed in memory, and scans them. Where ferroxfs
+//! recovers onto the disk, the recovered volume must show the same, and xfs_repair and the checker
+//! of ferroxfs must find nothing.
 //!
 //! The second guest also lists volumes with a classic realtime section that ferroxfs has filled.
 //!

@@ -76,8 +76,8 @@ fn check_row(number: u64, node: &InodeView, row: &Value, differences: &mut Diffe
     if let Some(opened) = &node.opened {
         numbers.insert("project_id", opened.project_id.into());
         numbers.insert("xflags", opened.flags.bits().into());
-        // For a short-form directory the kernel's number is not a count of extents. The size of such
-        // a directory is hardly ever that of blocks. Its attributes may have blocks.
+        // For a short-form directory the kernel's number is not a count of extents. The size of
+        // such a directory is hardly ever that of blocks. Its attributes may have blocks.
         if node.entries.is_empty() || (node.blocks > 0 && node.size % 512 == 0) {
             numbers.insert("extents", opened.extent_count.into());
         }

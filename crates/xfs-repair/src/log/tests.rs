@@ -80,8 +80,8 @@ fn open_work_on_space_is_dropped_by_name() {
 }
 
 /// Returns the golden image with a dirty log. Its first record gives the root inode the mode 0750,
-/// its second one cannot be read, and the mode in all later ones is 0711. `cycle` replaces the cycle
-/// of the log, if it is given.
+/// its second one cannot be read, and the mode in all later ones is 0711. `cycle` replaces the
+/// cycle of the log, if it is given.
 fn with_log_damaged_in_the_middle(cycle: Option<u32>) -> Arc<CowDevice> {
     let mut image = golden();
     let sector = image.bytes(DiskAddr(0), 512).unwrap();

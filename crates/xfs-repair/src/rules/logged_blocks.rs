@@ -3,9 +3,9 @@
 //! Owns: which blocks are looked for, and writing them. Does **not** own: reading the log, and the
 //! proof that a block is right (both in `xfs-evidence`).
 //!
-//! Only a block in which the check of this round has found damage is written. A block that a program
-//! without a log, such as `xfs_repair`, has freed may hold file data now; no structure that the
-//! check reads leads to such a block.
+//! Only a block in which the check of this round has found damage is written. A block that a
+//! program without a log, such as `xfs_repair`, has freed may hold file data now; no structure that
+//! the check reads leads to such a block.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -236,8 +236,8 @@ impl Mount {
         Ok(hints)
     }
 
-    /// Returns whether these changes move the contents of a regular file to the realtime section, or
-    /// back. A file can move while it has no blocks.
+    /// Returns whether these changes move the contents of a regular file to the realtime section,
+    /// or back. A file can move while it has no blocks.
     fn moves_contents(&self, core: &InodeCore, changes: &SetAttributes) -> bool {
         let is_realtime = |xflags: ExtendedFlags| xflags.contains(ExtendedFlags::REALTIME);
         self.geometry().realtime.is_present()
@@ -288,8 +288,9 @@ struct Hints {
 
 impl Hints {
     /// Returns whether these changes would give a realtime file, or a directory whose new files are
-    /// realtime files, an extent size hint that is not a multiple of the realtime extent size. A present hint that
-    /// is not such a multiple is removed first, so it does not make the result true.
+    /// realtime files, an extent size hint that is not a multiple of the realtime extent size. A
+    /// present hint that is not such a multiple is removed first, so it does not make the result
+    /// true.
     fn misfit(&self, core: &InodeCore, changes: &SetAttributes, geometry: &Geometry) -> bool {
         let mut after = core.clone();
         after.drop_misfit_hints(geometry);
