@@ -192,7 +192,7 @@ fn limits_are_not_enforced_without_the_option() {
 }
 
 /// Number of bytes after which a growing file gets blocks ahead of its need.
-const GROWN_BYTES: u64 = 5 << 19;
+const GROWN_BYTES: u64 = 13 << 18;
 
 /// Writes [`GROWN_BYTES`] bytes to a file from byte `start` on, in pieces that continue each other,
 /// so that the file gets preallocated blocks. Then sets the hard limit of blocks to the usage.
