@@ -119,7 +119,7 @@ fn fill(guest: &Guest, volumes: &[GuestVolume]) -> Result<(), TrialError> {
         let GuestVolume { kind, seed, end, .. } = volume;
         script.push_str(&format!(
             "mount -o {}{drive} /mnt || exit 1\n\
-             /in/program {} /mnt {seed} {end:?} || {{ echo {kind:?} {seed}; dmesg | tail; exit 1; }}\n\
+             /in/program {} /mnt {seed} {end:?} || {{ echo {kind:?} {seed}; exit 1; }}\n\
              umount /mnt || exit 1\n",
             kind.mount_options(),
             inside::FILL,

@@ -78,7 +78,7 @@ fn check_row(number: u64, node: &InodeView, row: &Value, differences: &mut Diffe
         numbers.insert("xflags", opened.flags.bits().into());
         // For a short-form directory the kernel's number is not a count of extents. The size of
         // such a directory is hardly ever that of blocks. Its attributes may have blocks.
-        if node.entries.is_empty() || (node.blocks > 0 && node.size % 512 == 0) {
+        if node.entries.is_empty() || (node.blocks > 0 && node.size.is_multiple_of(512)) {
             numbers.insert("extents", opened.extent_count.into());
         }
     }

@@ -287,7 +287,7 @@ fn logged(root: &Path, random: &mut Random) -> Filled {
 
 /// Returns the length of the attribute of a file: some fit into the inode, some do not.
 fn random_length(index: usize) -> usize {
-    if index % 2 == 0 { 40 } else { 900 }
+    if index.is_multiple_of(2) { 40 } else { 900 }
 }
 
 /// Shuts the volume down at a random moment, while threads change files.
