@@ -5,8 +5,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A block is visited once, and a walk visits no more blocks than the group has.
-//! - **I2** Only blocks with the right checksum, UUID, address and owner are evidence.
+//! - **I1** Only blocks with the right checksum, UUID, address and owner are evidence.
 
 use std::collections::BTreeSet;
 
@@ -142,7 +141,7 @@ impl<'a> TreeReader<'a> {
         }
         let rights = vec![None; root.levels as usize];
         let mut walk = TreeWalk::<F> { group: &self.group, tree, rights };
-        // Each block is visited once, so the walk ends (I1).
+        // Each block is visited once, so the walk ends.
         let pointer = TreePointer { block: root.block, level: Some(root.levels - 1) };
         self.evidence.walk_tree(&self.group, F::KIND, pointer, &mut walk);
         let TreeWalk { mut tree, rights, .. } = walk;
@@ -191,7 +190,7 @@ impl<F: BtreeFormat> TreeVisitor for TreeWalk<'_, F> {
     fn visit(&mut self, block: &TreeBlock) -> Option<u32> {
         let number = block.pointer.block;
         self.tree.blocks.insert(number);
-        // A block with another checksum is no evidence (I2).
+        // A block with another checksum is no evidence (I1).
         if block.failed.as_ref().is_some_and(|corruption| !is_evidence(corruption.check())) {
             self.tree.is_whole = false;
             return None;

@@ -32,7 +32,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             if F::KIND.layout().has_high_keys {
                 let highs = (0..block.count()).map(|index| {
                     let high =
-                        block.high_key(index).expect("a node holds the keys of its children");
+                        block.high_key(index).expect("a node holds its children's keys (I2)");
                     (F::decode_key(high).expect("the block has room for the key"), high)
                 });
                 // I2: the highest key of any child, not that of the last one.

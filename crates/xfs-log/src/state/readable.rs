@@ -37,8 +37,8 @@ pub(crate) struct ReadablePart {
 }
 
 /// Returns the part of a damaged log that can be replayed. `None` if there is none: no record can
-/// be read, the one at the tail cannot be read, the newest one is an unmount record, or so many
-/// headers overlap that the search was given up.
+/// be read, the one at the tail cannot be read, the newest one is an unmount record, or the
+/// search was given up because too many headers overlap.
 ///
 /// # Errors
 ///
@@ -90,8 +90,8 @@ pub(crate) fn find(log: &LogDevice) -> Result<Option<ReadablePart>> {
 ///
 /// # Errors
 ///
-/// Returns [`Error::Io`] if the device fails, and [`Error::Corrupt`] if so many headers overlap
-/// that the search was given up: a record that was not found may cancel buffers.
+/// Returns [`Error::Io`] if the device fails, and [`Error::Corrupt`] if the search was given up
+/// because too many headers overlap: a record that was not found may cancel buffers.
 pub(crate) fn runs_after(log: &LogDevice, head: Lsn, newest: Lsn) -> Result<Vec<LogState>> {
     let mut runs: Vec<LogState> = Vec::new();
     let count = log.distance(head.block(), newest.block()).saturating_add(1);
