@@ -13,9 +13,9 @@
 //!   nrext64 to 2.06.
 //! - Distributions: the kernel of the release. RHEL 8 counts as Linux 5.4: its documents name
 //!   reflink as a default, and bigtime and inobtcount as the features that it cannot mount. RHEL 9
-//!   counts as Linux 5.15, as its documents describe release 9.0; later releases may know more. The
-//!   published configurations of RHEL kernels lack CONFIG_XFS_RT. Such a kernel refuses a volume
-//!   with a realtime section.
+//!   counts as Linux 5.15, as its documents describe release 9.0; later releases may know more.
+//!   The published configurations of RHEL kernels lack CONFIG_XFS_RT. Such a kernel refuses a
+//!   volume with a realtime section.
 
 use xfs_format::{IncompatFeatures, RoCompatFeatures};
 
