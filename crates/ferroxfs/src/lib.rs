@@ -139,6 +139,7 @@
 //! | feature | adds | stability |
 //! |---|---|---|
 //! | `disk-images` | opening qcow2, VMDK, VHDX and VDI images, and NBD exports | as the rest |
+//! | `object_store` | opening images on web and S3 servers (`https://`, `s3://`) | as the rest |
 //! | `raw` | the module `raw`: on-disk format, log, buffers, inodes | none is promised |
 //! | `bench` | the module `bench`: switches of benchmarks | none is promised |
 //! | `count` | counters of shared writes, for measurements | none is promised |

@@ -75,6 +75,8 @@ pub struct OpenOptions {
     pub(crate) inode_index: InodeIndex,
     discards: bool,
     pub(crate) log_slots: Option<usize>,
+    #[cfg(feature = "object_store")]
+    objects: xfs_image::ObjectOptions,
 }
 
 impl Default for OpenOptions {
@@ -110,6 +112,8 @@ impl OpenOptions {
             inode_index: InodeIndex::default(),
             discards: false,
             log_slots: None,
+            #[cfg(feature = "object_store")]
+            objects: xfs_image::ObjectOptions::new(),
         }
     }
 
@@ -170,6 +174,14 @@ impl OpenOptions {
     #[doc(alias = "rtdev")]
     pub fn realtime_device(mut self, path: impl Into<PathBuf>) -> Self {
         self.realtime_device = Some(path.into());
+        self
+    }
+
+    /// Sets how images on web and S3 servers are read: `http://`, `https://` and `s3://`.
+    #[cfg(feature = "object_store")]
+    #[must_use]
+    pub fn object_options(mut self, options: xfs_image::ObjectOptions) -> Self {
+        self.objects = options;
         self
     }
 
@@ -359,13 +371,16 @@ impl OpenOptions {
             (false, true) => xfs_device::OpenOptions::read_only().live(),
             (false, false) => xfs_device::OpenOptions::read_only(),
         };
-        #[cfg(feature = "disk-images")]
-        use xfs_image::open_device;
+        #[cfg(feature = "object_store")]
+        let opened = xfs_image::open_device_with(path, options, &self.objects)?;
+
+        #[cfg(all(feature = "disk-images", not(feature = "object_store")))]
+        let opened = xfs_image::open_device(path, options)?;
 
         #[cfg(not(feature = "disk-images"))]
-        use xfs_device::open_device;
+        let opened = xfs_device::open_device(path, options)?;
 
-        Ok(open_device(path, options)?.device)
+        Ok(opened.device)
     }
 }
 

@@ -22,3 +22,6 @@ pub use crate::open::{DamagedStart, Devices};
 #[doc(inline)]
 pub use xfs_device::OpenOptions as FileOptions;
 pub use xfs_device::{BlockDevice, Durability, FileDevice, MemoryDevice, SharedDevice};
+/// Options of reading images on web and S3 servers, and the observer of their requests.
+#[cfg(feature = "object_store")]
+pub use xfs_image::{ObjectObserver, ObjectOptions, ObjectRequest};
