@@ -22,7 +22,8 @@
 //!   can give up the right to do so, and keep only that to connect to the ports that were reported
 //!   to its [`ObjectObserver`].
 //! - **I5** No message holds a password, a key or the query of an address: the query of a presigned
-//!   address is a credential.
+//!   address is a credential. A redirection is followed without the credentials, and never from
+//!   `https` to `http`.
 
 mod address;
 mod answer;

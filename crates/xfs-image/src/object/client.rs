@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use ureq::config::RedirectAuthHeaders;
 use ureq::http::Response;
 use ureq::http::header::{HeaderName, HeaderValue};
+use ureq::http::uri::Scheme;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Proxy, ResponseExt};
@@ -26,6 +27,7 @@ use super::address::{Authentication, ObjectAddress, without_query};
 use super::answer::{ContentRange, Version, check_encoding, error_detail};
 use super::error::{ObjectError, RequestFailure};
 use super::options::{ObjectOptions, ObjectRequest};
+use super::read_ahead::MAX_WINDOW_BYTES;
 use super::resolver::KeepingResolver;
 use super::signature::Signable;
 
@@ -95,7 +97,7 @@ impl RangeClient {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
-            .redirect_auth_headers(RedirectAuthHeaders::SameHost)
+            .redirect_auth_headers(RedirectAuthHeaders::Never)
             .timeout_connect(Some(timeout))
             .timeout_send_request(Some(timeout))
             .timeout_recv_response(Some(timeout))
@@ -131,9 +133,8 @@ impl RangeClient {
             Ok((Opened { facts, first }, moved_to))
         })?;
         if moved_to != self.address.uri {
-            if moved_to.host() != self.address.uri.host() {
-                self.address.authentication = Authentication::None;
-            }
+            // The credentials were not sent there (I5), and were not needed.
+            self.address.authentication = Authentication::None;
             self.address.shown = without_query(&moved_to);
             self.address.uri = moved_to;
         }
@@ -258,7 +259,10 @@ impl RangeClient {
             None if !is_signed => MAX_REDIRECTIONS,
             _ => 0,
         };
-        request.config().max_redirects(redirections).build().call().map_err(|e| failure_of(&e))
+        // An encrypted request never leads to one that is not.
+        let is_encrypted = self.address.uri.scheme() == Some(&Scheme::HTTPS);
+        let request = request.config().max_redirects(redirections).https_only(is_encrypted).build();
+        request.call().map_err(|error| failure_of(&error))
     }
 
     /// Checks the head of a response, and returns its range.
@@ -294,7 +298,7 @@ fn body(
     length: u64,
     progress: &mut Progress,
 ) -> Result<Vec<u8>, RequestFailure> {
-    // I2 of `xfs_image::object`: the length is at most the length that was asked for.
+    assert!(length <= MAX_WINDOW_BYTES, "a request asks for a window at most (I2)");
     let mut bytes = Vec::with_capacity(length as usize);
     let mut reader = response.body_mut().as_reader().take(length + 1);
     let read = reader.read_to_end(&mut bytes);
@@ -310,7 +314,7 @@ fn body(
 }
 
 fn bad_header() -> RequestFailure {
-    RequestFailure::Connection("the credentials have a character that HTTP does not allow".into())
+    RequestFailure::BadCredentials
 }
 
 fn failure_of(error: &ureq::Error) -> RequestFailure {
@@ -325,6 +329,10 @@ fn failure_of(error: &ureq::Error) -> RequestFailure {
         ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed => {
             RequestFailure::WrongAnswer("it leads to other addresses again and again")
         }
+        ureq::Error::RequireHttpsOnly(_) => {
+            RequestFailure::WrongAnswer("it leads to an address without encryption")
+        }
+        ureq::Error::BadUri(_) => RequestFailure::WrongAnswer("it leads to no valid address"),
         ureq::Error::LargeResponseHeader(..) => RequestFailure::WrongAnswer("its head is too long"),
         ureq::Error::Protocol(_) | ureq::Error::Http(_) => {
             RequestFailure::WrongAnswer("it is not HTTP")

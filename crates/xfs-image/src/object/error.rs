@@ -62,6 +62,8 @@ pub enum RequestFailure {
     Changed,
     /// The server states no version of the object: neither a strong ETag nor Last-Modified.
     NoVersion,
+    /// The user name, the password or the key has a character that no HTTP header can hold.
+    BadCredentials,
     /// The server sent something else than the range that was asked for.
     WrongAnswer(&'static str),
 }
@@ -82,6 +84,7 @@ impl RequestFailure {
             Self::Connection(_) | Self::TimedOut => true,
             Self::Status { code, .. } => matches!(code, 408 | 429 | 500 | 502 | 503 | 504),
             Self::Tls(_)
+            | Self::BadCredentials
             | Self::NoRanges
             | Self::Changed
             | Self::NoVersion
@@ -108,6 +111,9 @@ impl fmt::Display for RequestFailure {
                 "the server sends neither a strong ETag nor Last-Modified, so a change of the \
                  object would go unnoticed",
             ),
+            Self::BadCredentials => {
+                f.write_str("the credentials have a character that HTTP does not allow")
+            }
             Self::WrongAnswer(problem) => write!(f, "the answer of the server is wrong: {problem}"),
         }
     }
@@ -144,7 +150,7 @@ impl SourceError for ObjectError {
             RequestFailure::Connection(_) | RequestFailure::TimedOut => {
                 "check that the server runs and that the address is right"
             }
-            RequestFailure::Status { code: 401 | 403, .. } => {
+            RequestFailure::Status { code: 401 | 403, .. } | RequestFailure::BadCredentials => {
                 "check the credentials: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and \
                  AWS_SESSION_TOKEN for s3://, or the address itself"
             }

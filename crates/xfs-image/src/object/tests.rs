@@ -263,8 +263,15 @@ fn lengths_of_the_server_are_not_trusted() {
 
 #[test]
 fn redirection_is_followed_once_and_without_the_password() {
+    // Another port of the same host is another server too.
+    for host in ["localhost", "127.0.0.1"] {
+        check_redirection(host);
+    }
+}
+
+fn check_redirection(host: &str) {
     let target = serve(LENGTH, |_| WebAnswer::Range);
-    let to = format!("http://localhost:{}/moved", target.address().port());
+    let to = format!("http://{host}:{}/moved", target.address().port());
     let server = serve(LENGTH, move |_| {
         let head = format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
         WebAnswer::Bytes(head.into_bytes())

@@ -378,13 +378,13 @@ impl Transaction<'_> {
     }
 }
 
-/// Adds a change to the counts of a dquot. A count that is too low becomes 0; then the result is
-/// `false`, because the dquot was damaged before.
+/// Adds a change to the counts of a dquot. A count that would leave its range stays at the end of
+/// the range; then the result is `false`, because the dquot was damaged before.
 fn count(disk: &mut DquotDisk, delta: &DquotDelta) -> bool {
     let blocks = disk.blocks.get().checked_add_signed(delta.blocks);
     let inodes = disk.inodes.get().checked_add_signed(delta.inodes);
-    disk.blocks = blocks.unwrap_or(0).into();
-    disk.inodes = inodes.unwrap_or(0).into();
+    disk.blocks = disk.blocks.get().saturating_add_signed(delta.blocks).into();
+    disk.inodes = disk.inodes.get().saturating_add_signed(delta.inodes).into();
     blocks.is_some() && inodes.is_some()
 }
 

@@ -102,3 +102,23 @@ fn object_behind_tls_is_read_if_its_certificate_is_trusted() {
     }
     assert_eq!(server.requests().len(), requests, "no request was sent to a server in doubt");
 }
+
+#[test]
+fn redirection_away_from_tls_is_refused() {
+    let target = serve(LENGTH, |_| WebAnswer::Range);
+    let to = format!("http://localhost:{}/moved", target.address().port());
+    let server = serve(LENGTH, move |_| {
+        let head = format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+        WebAnswer::Bytes(head.into_bytes())
+    });
+    let address =
+        format!("https://user:word@localhost:{}/disk.img", terminate_tls(server.address()));
+    let trusting = options().environment([("AWS_CA_BUNDLE", AUTHORITY)]);
+    let error = ObjectDevice::open(&address, OpenOptions::read_only(), &trusting).err().unwrap();
+    let ObjectError::Request { failure: RequestFailure::WrongAnswer(text), .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(text.contains("without encryption"), "{text}");
+    assert!(!error.to_string().contains("word"), "{error}");
+    assert!(target.requests().is_empty());
+}
