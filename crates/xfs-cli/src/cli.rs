@@ -80,7 +80,7 @@ pub(crate) struct Cli {
 impl Cli {
     /// Returns how much the run prints in addition to its output.
     pub(crate) const fn verbosity(&self) -> Verbosity {
-        Verbosity { is_quiet: self.global.quiet, is_json: self.json }
+        Verbosity { is_quiet: self.global.quiet || self.global.logs_requests(), is_json: self.json }
     }
 }
 

@@ -10,6 +10,7 @@ mod failures;
 mod hints;
 mod measure;
 mod paths;
+pub(crate) mod requests;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use ferroxfs::raw::format::superblock::Unsupported;
 use ferroxfs::raw::log::{LogDevice, LogState};
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
 use xfs_device::SharedDevice;
+use xfs_image::without_credentials;
 
 use crate::cli::options::GlobalOptions;
 use crate::failure::{Failure, Missing};
@@ -33,6 +35,7 @@ pub(crate) use failures::{
     about_image, exit_of_metadump, exit_of_read, has_foreign_log, open_failure,
 };
 pub(crate) use paths::{ImagePath, ImagePaths, change_all, change_each};
+use requests::Requests;
 
 /// An image whose devices are open. Only the bytes that were needed to find the volume have been
 /// read.
@@ -107,14 +110,19 @@ impl Image {
     }
 
     /// Returns an image of the open device on which mkfs has just made a volume, to fill that
-    /// volume. If a time is given, the volume uses it as the current time. `shown` is the name of
-    /// the image in messages.
-    pub(crate) fn made_on(device: SharedDevice, shown: &Path, time: Option<Timestamp>) -> Self {
+    /// volume. `log` is the device of an external log. If a time is given, the volume uses it as
+    /// the current time. `shown` is the name of the image in messages.
+    pub(crate) fn made_on(
+        device: SharedDevice,
+        log: Option<SharedDevice>,
+        shown: &Path,
+        time: Option<Timestamp>,
+    ) -> Self {
         let mut open = OpenOptions::new().write(true);
         if let Some(time) = time {
             open = open.fixed_time(time);
         }
-        Self { path: shown.to_owned(), devices: open.with_devices(device, None) }
+        Self { path: shown.to_owned(), devices: open.with_devices(device, log) }
     }
 
     fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {
@@ -123,6 +131,7 @@ impl Image {
     }
 
     fn open_by(open: OpenOptions, path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        let open = Requests::with(open, options);
         Self::open_devices(&Self::with_global(open, path, options)?, path)
     }
 
@@ -158,12 +167,12 @@ impl Image {
 
     fn open_devices(open: &OpenOptions, path: &Path) -> Result<Self, Failure> {
         match open.open_devices(path) {
-            Ok(devices) => Ok(Self { path: path.to_owned(), devices }),
+            Ok(devices) => Ok(Self { path: without_credentials(path).into_owned(), devices }),
             Err(error) => Err(hints::at_address(open_failure(path, &error), path)),
         }
     }
 
-    /// Returns the path of the image on the host.
+    /// Returns the path of the image on the host. An address has no credentials here.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -72,19 +72,21 @@ use std::process::ExitCode;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
+use crate::image::requests::Requests;
 use crate::inspect::fsck;
 use crate::terminal::console::{self, Console};
 
 fn main() -> ExitCode {
     allocator::keep_freed_memory();
     let arguments = fsck::arguments(mount::helper::arguments(std::env::args_os()));
-    let cli = match cli::parse(arguments.clone()) {
+    let mut cli = match cli::parse(arguments.clone()) {
         Ok(cli) => cli,
         Err(answer) if fsck::names_command_of_fsck(&arguments) => {
             return fsck::code_of(console::answer(answer)).into();
         }
         Err(answer) => return console::answer(answer).into(),
     };
+    cli.global.requests = Requests::new(&cli.global);
     let has_fsck_codes = fsck::has_codes_of_fsck(&cli.command);
     let mut console = Console::open(cli.global.color).with_verbosity(cli.verbosity());
     if let Err(failure) = run(cli, &mut console) {
@@ -99,9 +101,12 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, console: &mut Console) -> Result<(), Failure> {
-    let when = cli.global.sandbox;
-    let command = commands::open(cli)?;
-    sandbox::enter(&command.reach(), when)?;
-    interrupt::watch()?;
-    command.run(console)
+    let (when, requests) = (cli.global.sandbox, cli.global.requests.clone());
+    let done = commands::open(cli).and_then(|command| {
+        sandbox::enter(&command.reach(), when, &requests.ports())?;
+        interrupt::watch()?;
+        command.run(console)
+    });
+    requests.conclude(console);
+    done
 }

@@ -13,7 +13,7 @@ mod calls;
 mod calls {
     pub(super) const HAS_FILTER: bool = false;
 
-    pub(super) fn filter<R>(_: &R) -> Result<(), String> {
+    pub(super) fn filter<R>(_: &R, _: &[u16]) -> Result<(), String> {
         Err(format!("there is no filter for {}", std::env::consts::ARCH))
     }
 }
@@ -23,8 +23,8 @@ mod namespaces;
 use std::os::fd::BorrowedFd;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use rustix::io::Errno;
 
@@ -80,13 +80,13 @@ impl Rights {
     }
 }
 
-/// Gives up all rights of this process except `reach`.
+/// Gives up all rights of this process except `reach`, and the right to connect to these TCP ports.
 ///
 /// # Errors
 ///
 /// A refusal if the sandbox is required and the kernel cannot provide all of it. If the sandbox is
 /// not required, the command continues with the protection that the kernel has.
-pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure> {
+pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen, ports: &[u16]) -> Result<(), Failure> {
     let namespaces = match (when, reach) {
         (SandboxWhen::Never, _) | (_, Reach::ByThread) | (SandboxWhen::Auto, Reach::Host) => {
             return Ok(());
@@ -94,7 +94,7 @@ pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure>
         (SandboxWhen::Always, Reach::Host) => {
             return Err(refusal("this command needs the files of the host"));
         }
-        (_, Reach::Nothing | Reach::OpenRings) => namespaces::enter(Root::Empty),
+        (_, Reach::Nothing | Reach::OpenRings) => namespaces::enter(Root::Empty, ports),
         // Files are given to owners that a user namespace would not know. So only root enters
         // these.
         (_, Reach::Beneath(directory, rights)) => {
@@ -103,14 +103,15 @@ pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure>
                 Rights::Names => Root::Same,
                 Rights::Trees | Rights::TreesAndDevices => Root::Directory(*directory),
             };
-            namespaces::enter(root).or_else(unless_root)
+            namespaces::enter(root, ports).or_else(unless_root)
         }
-        (_, Reach::NamesBeneath(_)) => namespaces::enter(Root::Same).or_else(unless_root),
+        (_, Reach::NamesBeneath(_)) => namespaces::enter(Root::Same, ports).or_else(unless_root),
     };
-    give_up(reach, when, namespaces)
+    give_up(reach, when, ports, namespaces)
 }
 
-/// Gives up all rights except `reach`, for this thread and the threads that it starts.
+/// Gives up all rights except `reach` and connections to the ports of `namespaces`, for this thread
+/// and the threads that it starts.
 ///
 /// # Errors
 ///
@@ -123,7 +124,7 @@ pub(crate) fn enter_thread(
     match when {
         SandboxWhen::Never => Ok(()),
         SandboxWhen::Auto | SandboxWhen::Always => {
-            give_up(reach, when, namespaces.join().or_else(unless_root))
+            give_up(reach, when, namespaces.ports(), namespaces.join().or_else(unless_root))
         }
     }
 }
@@ -134,17 +135,18 @@ fn unless_root(errno: Errno) -> Result<(), Errno> {
     if errno == Errno::PERM { Ok(()) } else { Err(errno) }
 }
 
-/// Gives up capabilities, files, network and system calls, except those that `reach` needs.
-/// Namespaces must be entered before this call, because nothing can be mounted inside Landlock.
+/// Gives up capabilities, files, network and system calls, except those that `reach` and
+/// connections to `ports` need. Namespaces must be entered before this call, because nothing can be mounted inside Landlock.
 /// `in_namespaces` is the result of entering them.
 fn give_up(
     reach: &Reach<'_>,
     when: SandboxWhen,
+    ports: &[u16],
     in_namespaces: Result<(), Errno>,
 ) -> Result<(), Failure> {
     let is_powerless = capabilities::keep(capabilities::needed(reach));
-    let is_confined = confine(reach);
-    let is_filtered = calls::filter(reach);
+    let is_confined = confine(reach, ports);
+    let is_filtered = calls::filter(reach, ports);
     if when == SandboxWhen::Auto {
         return Ok(());
     }
@@ -158,9 +160,9 @@ fn give_up(
     is_filtered.map_err(|error| refusal(&error))
 }
 
-/// Restricts the filesystem to the rights of `reach` beneath its directories, and denies the
-/// network.
-fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
+/// Restricts the filesystem to the rights of `reach` beneath its directories, and the network to
+/// connections to `ports`.
+fn confine(reach: &Reach<'_>, ports: &[u16]) -> Result<RulesetStatus, RulesetError> {
     let directories = match reach {
         Reach::Beneath(directory, rights) => vec![(*directory, *rights)],
         Reach::NamesBeneath(both) => both.map(|directory| (directory, Rights::Names)).to_vec(),
@@ -169,6 +171,7 @@ fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
     let rule = |(directory, rights): (_, Rights)| {
         Ok::<_, RulesetError>(PathBeneath::new(directory, rights.accesses()))
     };
+    let connection = |port: &u16| Ok::<_, RulesetError>(NetPort::new(*port, AccessNet::ConnectTcp));
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
@@ -176,6 +179,7 @@ fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
         .scope(Scope::from_all(NEWEST))?
         .create()?
         .add_rules(directories.into_iter().map(rule))?
+        .add_rules(ports.iter().map(connection))?
         .restrict_self()?;
     Ok(status.ruleset)
 }

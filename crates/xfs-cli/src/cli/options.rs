@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
+use crate::image::requests::Requests;
 use crate::text::size;
 
 /// The help template that shows the `after_help` of a command between its usage and its options.
@@ -48,6 +49,19 @@ pub(crate) struct GlobalOptions {
     /// The image, when the other arguments are plain paths inside it
     #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image options")]
     pub(crate) image: Option<PathBuf>,
+    /// Keep at most this many bytes of an image on a web or S3 server in memory
+    #[cfg(feature = "object_store")]
+    #[arg(long, global = true, value_name = "BYTES", default_value = "64m")]
+    #[arg(value_parser = size::parse, help_heading = "Image options")]
+    pub(crate) object_cache: u64,
+    /// Print each request to a web or S3 server on standard error, and their sum at the end; show
+    /// no progress
+    #[cfg(feature = "object_store")]
+    #[arg(long, global = true, help_heading = "Image options")]
+    pub(crate) log_requests: bool,
+    /// The requests so far.
+    #[arg(skip)]
+    pub(crate) requests: Requests,
     /// Give up all rights to other files, programs and the network before the image is read: as far
     /// as the kernel supports it (auto), or fail if it does not (always)
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
@@ -63,6 +77,15 @@ pub(crate) struct GlobalOptions {
 }
 
 impl GlobalOptions {
+    /// Returns whether each request to a web or S3 server is printed.
+    pub(crate) const fn logs_requests(&self) -> bool {
+        #[cfg(feature = "object_store")]
+        let is_asked = self.log_requests;
+        #[cfg(not(feature = "object_store"))]
+        let is_asked = false;
+        is_asked
+    }
+
     /// Returns whether the options name a partition or a logical volume.
     pub(crate) const fn names_a_part(&self) -> bool {
         self.partition.is_some() || self.logical_volume.is_some()

@@ -48,7 +48,7 @@ const COMMANDS: &[SharedOptions] = &[
             "setfacl",
             "setfattr",
         ],
-        hidden: &["live", "no_recovery"],
+        hidden: &["live", "no_recovery", "object_cache", "log_requests"],
         json: Json::Result,
     },
     SharedOptions { commands: &["get", "cp", "tar"], hidden: &[], json: Json::Result },
@@ -56,12 +56,12 @@ const COMMANDS: &[SharedOptions] = &[
     // They change the volume and address no file in it.
     SharedOptions {
         commands: &["growfs"],
-        hidden: &["live", "no_recovery", "image"],
+        hidden: &["live", "no_recovery", "image", "object_cache", "log_requests"],
         json: Json::Result,
     },
     SharedOptions {
         commands: &["fstrim", "recover", "repair"],
-        hidden: &["live", "no_recovery", "image"],
+        hidden: &["live", "no_recovery", "image", "object_cache", "log_requests"],
         json: Json::Own,
     },
     // It needs the changes in the log.
@@ -93,6 +93,8 @@ const COMMANDS: &[SharedOptions] = &[
             "live",
             "no_recovery",
             "image",
+            "object_cache",
+            "log_requests",
         ],
         json: Json::Own,
     },
@@ -119,6 +121,8 @@ const OF_IMAGES: &[&str] = &[
     "log_device",
     "realtime_device",
     "image",
+    "object_cache",
+    "log_requests",
     "sandbox",
 ];
 

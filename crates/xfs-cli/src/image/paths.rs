@@ -215,7 +215,10 @@ impl ImagePaths {
         let has_several = self.images.len() > 1;
         let target = |address: &Address| {
             let prefix = match has_several {
-                true => [address.image.as_os_str().as_bytes(), b":"].concat(),
+                true => {
+                    let image = xfs_image::without_credentials(&address.image);
+                    [image.as_os_str().as_bytes(), b":"].concat()
+                }
                 false => Vec::new(),
             };
             let path = PathBuf::from(OsStr::from_bytes(&address.path));

@@ -15,6 +15,7 @@ use ferroxfs::OpenError;
 use ferroxfs::device::DamagedStart;
 use xfs_device::{DeviceAccess, DeviceFailure, Usage};
 use xfs_fuse::{ACCESS_ATTRIBUTE, MountError, MountFacts, MountOptions, OptionError, remount};
+use xfs_image::without_credentials;
 
 use super::predecessor::{self, Refusal};
 use super::serve::ServeVolume;
@@ -22,6 +23,7 @@ use super::stats::read_attribute;
 use crate::cli::{GlobalOptions, MountArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::image::requests::Requests;
 use crate::image::{open_failure, torn_log_of};
 use crate::json::{self, Object};
 use crate::mount::trace;
@@ -88,6 +90,8 @@ pub(crate) fn open(
     if !arguments.foreground && !arguments.background {
         let mut words = vec!["mount".into(), "--background".into()];
         words.push(format!("--sandbox={}", global.sandbox).into());
+        #[cfg(feature = "object_store")]
+        words.push(format!("--object-cache={}", global.object_cache).into());
         words.extend(lists.iter().map(|list| OsString::from(format!("-o{list}"))));
         let device = arguments.device;
         words.extend(["--".into(), device.clone().into(), folder.clone().into()]);
@@ -98,7 +102,7 @@ pub(crate) fn open(
         trace::begin(arguments.verbose);
     }
     let sandbox = global.sandbox;
-    let open = open.write(!options.is_read_only());
+    let open = Requests::with(open.write(!options.is_read_only()), global);
     let devices = predecessor::open_after(
         || match options.is_damaged() {
             true => open
@@ -108,15 +112,14 @@ pub(crate) fn open(
         },
         |message| Console::open(global.color).note(message),
     );
-    let devices =
-        devices.map_err(|refusal| device_failure(&arguments.device, &refusal, &options))?;
+    let device = without_credentials(&arguments.device).into_owned();
+    let devices = devices.map_err(|refusal| device_failure(&device, &refusal, &options))?;
     // The reader of a damaged volume names its log by itself.
     let torn = if options.is_damaged() { None } else { torn_log_of(&devices) };
     for note in devices.notes().iter().map(ToString::to_string).chain(torn) {
-        let shown = names::in_message(arguments.device.as_os_str().as_bytes());
+        let shown = names::in_message(device.as_os_str().as_bytes());
         Console::open(global.color).note(format!("{shown}: {note}"));
     }
-    let device = arguments.device;
     Ok(Box::new(ServeVolume {
         devices,
         device,
@@ -124,6 +127,7 @@ pub(crate) fn open(
         options,
         background: arguments.background,
         sandbox,
+        requests: global.requests.clone(),
     }))
 }
 

@@ -24,6 +24,7 @@ use crate::cli::options::SandboxWhen;
 use crate::damaged::volume::DamagedImage;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::image::requests::Requests;
 use crate::image::{about_image, has_foreign_log, open_failure};
 use crate::mount::system_log::SystemLog;
 use crate::run::Run;
@@ -42,6 +43,8 @@ pub(super) struct ServeVolume {
     pub(super) options: MountOptions,
     pub(super) background: bool,
     pub(super) sandbox: SandboxWhen,
+    /// The requests for an image on a web or S3 server.
+    pub(super) requests: Requests,
 }
 
 /// The result of the survey of a damaged volume.
@@ -139,7 +142,7 @@ impl Run for ServeVolume {
             .map_err(|error| Failure::new(Exit::Failed, format!("signals: {error}")))?;
         let sandbox = if self.options.is_read_only() { self.sandbox } else { SandboxWhen::Never };
         // Before mounting, because they are made from a copy of the mount table.
-        let namespaces = Namespaces::make(sandbox);
+        let namespaces = Namespaces::make(sandbox, &self.requests.ports());
         if self.options.is_damaged() {
             let read = self.read_damaged(sandbox, &namespaces, &mut signals, console)?;
             let SurveyedTree { tree, is_partial } = read;

@@ -25,11 +25,12 @@ pub(super) const HAS_FILTER: bool = true;
 /// with any arguments.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Restricts this thread, and the threads that it starts, to the system calls that `reach` needs.
-pub(super) fn filter(reach: &Reach<'_>) -> Result<(), String> {
+/// Restricts this thread, and the threads that it starts, to the system calls that `reach` and
+/// connections to `ports` need.
+pub(super) fn filter(reach: &Reach<'_>, ports: &[u16]) -> Result<(), String> {
     let failed = |error: BackendError| format!("seccomp: {}", cause(&error));
     let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let of_allowed = program(allowed(reach).map_err(failed)?, SeccompAction::Allow, denied);
+    let of_allowed = program(allowed(reach, ports).map_err(failed)?, SeccompAction::Allow, denied);
     // The arguments of clone3 are in memory, where no filter sees them. Without clone3, the C
     // library creates threads with clone.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
@@ -51,7 +52,7 @@ fn program(
     SeccompFilter::new(rules, for_others, for_these, TargetArch::try_from(ARCH)?)?.try_into()
 }
 
-fn allowed(reach: &Reach<'_>) -> Result<Rules, BackendError> {
+fn allowed(reach: &Reach<'_>, ports: &[u16]) -> Result<Rules, BackendError> {
     let mut calls = [MEMORY, THREADS, CLOCKS, CONTENTS, LOOKS, OLD_CALLS].concat();
     match reach {
         Reach::Beneath(_, Rights::Names) | Reach::NamesBeneath(_) => {
@@ -61,7 +62,11 @@ fn allowed(reach: &Reach<'_>) -> Result<Rules, BackendError> {
         _ => {}
     }
     let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
-    rules.insert(libc::SYS_ioctl, one_of(1, IOCTLS)?);
+    let ioctls = if ports.is_empty() { IOCTLS.to_vec() } else { [IOCTLS, &[FIONBIO]].concat() };
+    rules.insert(libc::SYS_ioctl, one_of(1, &ioctls)?);
+    if !ports.is_empty() {
+        allow_connections(&mut rules)?;
+    }
     let names = [libc::PR_SET_NAME, libc::PR_SET_VMA].map(|name| u64::from(name.unsigned_abs()));
     rules.insert(libc::SYS_prctl, one_of(0, &names)?);
     // Limits of this process, and signals to it: `abort` ends the process with one.
@@ -82,6 +87,21 @@ fn allowed(reach: &Reach<'_>) -> Result<Rules, BackendError> {
         rules.insert(libc::SYS_io_uring_enter, Vec::new());
     }
     Ok(rules)
+}
+
+/// Allows sockets of TCP, and connecting them. Landlock decides to which ports.
+fn allow_connections(rules: &mut Rules) -> Result<(), BackendError> {
+    rules.extend(CONNECTIONS.iter().map(|call| (*call, Vec::new())));
+    let families = [libc::AF_INET, libc::AF_INET6];
+    let mut sockets = Vec::new();
+    for family in families.map(|family| u64::from(family.unsigned_abs())) {
+        let (equal, masked) = (SeccompCmpOp::Eq, SeccompCmpOp::MaskedEq(SOCKET_TYPES));
+        let of_family = SeccompCondition::new(0, SeccompCmpArgLen::Dword, equal, family)?;
+        let of_type = SeccompCondition::new(1, SeccompCmpArgLen::Dword, masked, STREAM)?;
+        sockets.push(SeccompRule::new(vec![of_family, of_type])?);
+    }
+    rules.insert(libc::SYS_socket, sockets);
+    Ok(())
 }
 
 /// Returns rules that allow only these values of the argument with the index `index`.
@@ -181,6 +201,23 @@ const CONTENTS: &[c_long] = &[
     libc::SYS_write,
     libc::SYS_writev,
 ];
+
+/// System calls of TCP connections. Sending and receiving is among [`CONTENTS`].
+const CONNECTIONS: &[c_long] = &[
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+];
+
+/// The bits of the type of a socket, without flags such as SOCK_CLOEXEC.
+const SOCKET_TYPES: u64 = 0xf;
+/// SOCK_STREAM.
+const STREAM: u64 = 1;
+/// The request of ioctl(2) that makes a socket non-blocking, while it is being connected.
+const FIONBIO: u64 = 0x5421;
 
 /// System calls that read facts of files by their names, and that open files where Landlock allows
 /// it.

@@ -61,19 +61,19 @@ pub(super) enum Root<'a> {
 
 /// Moves this process into new namespaces. For an empty root, it also creates a user namespace if
 /// the user may not create the other namespaces without one. In a user namespace, files cannot be
-/// given to supplementary groups.
+/// given to supplementary groups. A process that connects to `ports` stays in the network namespace.
 ///
 /// # Errors
 ///
 /// Errors of the system; `EPERM` if the user must not create namespaces.
-pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
+pub(super) fn enter(root: Root<'_>, ports: &[u16]) -> Result<(), Errno> {
     match root {
-        Root::Same => unshare_secondary(),
+        Root::Same => unshare_secondary(ports),
         Root::Directory(directory) => {
             // Copied from the mount table of the host, before this process leaves it.
             let tree = copy_of(directory)?;
             unshare(UnshareFlags::NEWNS)?;
-            let behind = unshare_secondary();
+            let behind = unshare_secondary(ports);
             change_root(tree.as_fd())?;
             point_to_root(directory)?;
             behind
@@ -83,41 +83,49 @@ pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
                 let (user, group) = (geteuid(), getegid());
                 unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
                 let mapped = map_ids(user.as_raw(), group.as_raw());
-                let entered = mapped.and(unshare_secondary()).and(empty_root());
+                let entered = mapped.and(unshare_secondary(ports)).and(empty_root());
                 // The creator of a user namespace has all capabilities in it.
                 entered.and(drop_capabilities())
             }
-            unshared => unshared.and_then(|()| unshare_secondary().and(empty_root())),
+            unshared => unshared.and_then(|()| unshare_secondary(ports).and(empty_root())),
         },
     }
 }
 
 /// Creates the namespaces in `SECONDARY`, one by one. If the kernel lacks one of them, the others
 /// and the empty root are still created. Returns the first error.
-fn unshare_secondary() -> Result<(), Errno> {
+fn unshare_secondary(ports: &[u16]) -> Result<(), Errno> {
     let mut made = Ok(());
-    for (_, flag, _) in secondary() {
+    for (_, flag, _) in secondary(ports) {
         made = made.and(unshare(flag));
     }
     made
 }
 
 /// Namespaces that threads of a process can enter, although the process itself stays outside.
-pub(crate) struct Namespaces(Result<Vec<(OwnedFd, LinkNameSpaceType)>, Errno>);
+pub(crate) struct Namespaces {
+    links: Result<Vec<(OwnedFd, LinkNameSpaceType)>, Errno>,
+    /// The TCP ports to which the threads may connect.
+    ports: Vec<u16>,
+}
 
 impl Namespaces {
     /// Creates the namespaces if the sandbox is wanted. Only root can create them, because the
-    /// threads of a process cannot have a user namespace of their own.
-    pub(crate) fn make(when: SandboxWhen) -> Self {
+    /// threads of a process cannot have a user namespace of their own. The threads inside may
+    /// connect to `ports`.
+    pub(crate) fn make(when: SandboxWhen, ports: &[u16]) -> Self {
+        let of = |links| Self { links, ports: ports.to_vec() };
         if when == SandboxWhen::Never {
-            return Self(Err(Errno::PERM));
+            return of(Err(Errno::PERM));
         }
         let make = || {
             unshare(UnshareFlags::NEWNS)?;
-            unshare_secondary()?;
+            unshare_secondary(ports)?;
             // Beneath an empty root /proc is gone, so they are opened before.
-            let found =
-                secondary().chain([MOUNT]).map(|(name, _, kind)| Ok((open(name)?, kind))).collect();
+            let found = secondary(ports)
+                .chain([MOUNT])
+                .map(|(name, _, kind)| Ok((open(name)?, kind)))
+                .collect();
             empty_root().and(found)
         };
         let made = std::thread::scope(|scope| {
@@ -125,7 +133,12 @@ impl Namespaces {
             let thread = thread.map_err(|error| errno_of(&error))?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        Self(made)
+        of(made)
+    }
+
+    /// Returns the TCP ports to which the threads may connect.
+    pub(super) fn ports(&self) -> &[u16] {
+        &self.ports
     }
 
     /// Moves this thread into these namespaces.
@@ -134,7 +147,7 @@ impl Namespaces {
     ///
     /// Errors of the system; `EPERM` if the user must not create namespaces.
     pub(super) fn join(&self) -> Result<(), Errno> {
-        let namespaces = self.0.as_ref().map_err(|errno| *errno)?;
+        let namespaces = self.links.as_ref().map_err(|errno| *errno)?;
         // From here on, this thread has its own root and working directory.
         unshare(UnshareFlags::FS)?;
         namespaces
@@ -144,9 +157,10 @@ impl Namespaces {
 }
 
 /// Returns the namespaces in `SECONDARY` that are needed. The network namespace is not needed if
-/// there is a filter of system calls.
-fn secondary() -> impl Iterator<Item = Kind> {
-    SECONDARY.into_iter().filter(|(name, ..)| !HAS_FILTER || *name != "net")
+/// there is a filter of system calls, and must not be entered by a process that connects to `ports`.
+fn secondary(ports: &[u16]) -> impl Iterator<Item = Kind> {
+    let has_network = HAS_FILTER || !ports.is_empty();
+    SECONDARY.into_iter().filter(move |(name, ..)| !has_network || *name != "net")
 }
 
 fn open(name: &str) -> Result<OwnedFd, Errno> {

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn names_are_not_changed_without_reach() {
 fn inside_without_names() {
     let Some(directory) = env::var_os(INSIDE).map(PathBuf::from) else { return };
     let file = File::open(directory.join("secret")).unwrap();
-    enter(&Reach::Nothing, SandboxWhen::Auto).unwrap();
+    enter(&Reach::Nothing, SandboxWhen::Auto, &[]).unwrap();
 
     let secret = directory.join("secret");
     let other = fs::Permissions::from_mode(0o666);
@@ -83,7 +83,7 @@ fn inside() {
     let reached = File::open(directory.join("reached")).unwrap();
     // A user without root or namespaces has no root directory of its own here.
     let has_root = rustix::process::geteuid().is_root() && xfs_testkit::has_namespaces();
-    enter(&Reach::Beneath(reached.as_fd(), Rights::Trees), SandboxWhen::Always).unwrap();
+    enter(&Reach::Beneath(reached.as_fd(), Rights::Trees), SandboxWhen::Always, &[]).unwrap();
 
     let flags = OFlags::WRONLY | OFlags::CREATE;
     drop(rustix::fs::openat(&reached, "new", flags, Mode::RUSR).unwrap());
@@ -91,6 +91,49 @@ fn inside() {
     let thread = std::thread::spawn(move || deny_all(&directory, &reached, has_root));
     thread.join().unwrap();
     println!("all of it was denied");
+}
+
+/// Checks that a process that reads an image from a server reaches the port of that server, and no
+/// other port, kind of socket or file.
+#[test]
+fn only_named_ports_are_reached() {
+    if !xfs_testkit::has_landlock() {
+        eprintln!("skipped: Landlock of this kernel lacks some of its rules (Linux 6.12)");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("secret"), "secret").unwrap();
+    let test = "sandbox::tests::inside_with_a_port";
+    let inside = Command::new(env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&inside.stdout);
+    assert!(inside.status.success() && said.contains("all else was denied"), "{said}");
+}
+
+#[test]
+fn inside_with_a_port() {
+    let Some(directory) = env::var_os(INSIDE).map(PathBuf::from) else { return };
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [named, other] = listeners.map(|listener| {
+        let address = listener.local_addr().unwrap();
+        // The listener stays open until the process ends.
+        std::mem::forget(listener);
+        address
+    });
+    enter(&Reach::Nothing, SandboxWhen::Always, &[named.port()]).unwrap();
+    let timeout = std::time::Duration::from_secs(5);
+    drop(TcpStream::connect(named).unwrap());
+    drop(TcpStream::connect_timeout(&named, timeout).unwrap());
+    is_denied(TcpStream::connect(other));
+    is_denied(TcpStream::connect_timeout(&other, timeout));
+    is_denied(TcpListener::bind("127.0.0.1:0"));
+    is_denied(UdpSocket::bind("127.0.0.1:0"));
+    is_denied(std::os::unix::net::UnixDatagram::unbound());
+    is_denied(fs::read(directory.join("secret")));
+    println!("all else was denied");
 }
 
 /// Checks that operations outside the open directory `reached` fail: on other files of `directory`,

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use ferroxfs::Timestamp;
 use ferroxfs::raw::Superblock;
-use xfs_device::{BlockDevice, share_bytes};
+use xfs_device::{SharedDevice, share_bytes};
+use xfs_image::is_address;
 use xfs_mkfs::{
     Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Reader,
     Size, TargetDevice,
@@ -54,6 +55,12 @@ struct Fill {
     writer_options: WriterOptions,
 }
 
+/// The open devices of the new volume.
+struct MadeDevices {
+    data: SharedDevice,
+    log: Option<SharedDevice>,
+}
+
 /// Parses the options, plans the volume and opens its devices. A new file is created only after all
 /// checks have passed.
 pub(crate) fn open(
@@ -76,22 +83,16 @@ pub(crate) fn open(
             .hint("name a file; ./- is a file of that name"));
     }
     let bytes = |size: Option<Size>| asked_bytes(&options, size);
-    let data = DeviceRequest {
-        path: &data_path,
-        bytes: bytes(options.data.size),
-        grows: options.data.file,
-    };
-    let log = options.log.device.as_deref().map(|path| DeviceRequest {
-        path,
-        bytes: bytes(options.log.size),
-        grows: options.log.file,
-    });
-    let realtime = options.realtime.device.as_deref().map(|path| DeviceRequest {
-        path,
-        bytes: bytes(options.realtime.size),
-        grows: options.realtime.file,
-    });
-    check_distinct(&data_path, log.as_ref(), realtime.as_ref())?;
+    let log_path = options.log.device.as_deref();
+    let realtime_path = options.realtime.device.as_deref();
+    check_distinct(&data_path, log_path, realtime_path)?;
+    let request = |path, size, grows| DeviceRequest::new(path, &arguments, bytes(size), grows);
+    let data = request(&data_path, options.data.size, options.data.file)?;
+    let log = log_path.map(|path| request(path, options.log.size, options.log.file));
+    let log = log.transpose()?;
+    let realtime =
+        realtime_path.map(|path| request(path, options.realtime.size, options.realtime.file));
+    let realtime = realtime.transpose()?;
     let target = TargetDevice {
         data_bytes: data.length()?,
         sector_size: data.sector_size()?,
@@ -101,7 +102,7 @@ pub(crate) fn open(
     let identity = identity(&arguments, &options, &target)?;
     let plan = Plan::new(&options, &target, &identity)
         .map_err(|error| geometry_failure(&data_path, &error))?;
-    let is_new = !data_path.exists();
+    let is_new = !data_path.exists() && !is_address(&data_path);
     // A volume that does not exist yet cannot be the input of the pipe.
     let fill =
         Fill::open(&arguments, if is_new { PipeReading::Stream } else { PipeReading::Whole })?;
@@ -116,21 +117,19 @@ pub(crate) fn open(
 }
 
 /// Checks that data, log and realtime section have devices of their own.
-fn check_distinct(
-    data: &Path,
-    log: Option<&DeviceRequest<'_>>,
-    realtime: Option<&DeviceRequest<'_>>,
-) -> Result<(), Failure> {
-    let is_same = |one: &Path, other: &Path| share_bytes(one, other) || is_same_file(one, other);
-    if log.is_some_and(|log| is_same(data, log.path)) {
+fn check_distinct(data: &Path, log: Option<&Path>, realtime: Option<&Path>) -> Result<(), Failure> {
+    let is_same = |one: &Path, other: &Path| {
+        one == other || share_bytes(one, other) || is_same_file(one, other)
+    };
+    if log.is_some_and(|log| is_same(data, log)) {
         return Err(Failure::usage("-l logdev names the device of the data")
             .hint("without -l logdev the log is inside"));
     }
     let Some(realtime) = realtime else { return Ok(()) };
-    if is_same(data, realtime.path) {
+    if is_same(data, realtime) {
         return Err(Failure::usage("-r rtdev names the device of the data"));
     }
-    if log.is_some_and(|log| is_same(log.path, realtime.path)) {
+    if log.is_some_and(|log| is_same(log, realtime)) {
         return Err(Failure::usage("-r rtdev names the device of the log"));
     }
     Ok(())
@@ -172,17 +171,20 @@ impl Run for Mkfs {
         let log_device = log.as_mut().and_then(|log| log.device.take());
         let realtime_device = realtime.as_mut().and_then(|realtime| realtime.device.take());
         let devices = Devices {
-            data: &device,
-            log: log_device.as_ref().map(|log| log as &dyn BlockDevice),
-            realtime: realtime_device.as_ref().map(|device| device as &dyn BlockDevice),
+            data: &*device,
+            log: log_device.as_deref(),
+            realtime: realtime_device.as_deref(),
         };
         let discard = if arguments.keep { Discard::No } else { Discard::Yes };
         let step = console.step("making the volume");
         xfs_mkfs::write(&plan, devices, discard)
             .map_err(|error| Failure::host(data.path.as_os_str(), &error))?;
-        drop((step, device, log_device, realtime_device));
+        drop((step, realtime_device));
+        let is_remote = data.is_remote || log.as_ref().is_some_and(|log| log.is_remote);
+        // A new connection could reach a server that has already ended.
+        let made = is_remote.then_some(MadeDevices { data: device, log: log_device });
         if let Some(fill) = fill {
-            fill.run(&data, log.as_ref(), console)?;
+            fill.run(&data, log.as_ref(), made, console)?;
         }
         data.check_stopped()?;
         // The volume is not valid before its log and its realtime section exist.
@@ -216,10 +218,13 @@ impl Fill {
         Ok(Some(Self { source, writer_options }))
     }
 
+    /// Fills the new volume. `made` has the devices of the data and of the log, if they are not to
+    /// be opened by their paths.
     fn run(
         self,
         data: &Device,
         log: Option<&Device>,
+        made: Option<MadeDevices>,
         console: &mut Console,
     ) -> Result<(), Failure> {
         let Self { source, writer_options } = self;
@@ -227,9 +232,15 @@ impl Fill {
         let written = [Some(path.as_path()), log_path.as_deref(), Some(&data.path)];
         let written = written.into_iter().flatten().chain(log.map(|log| log.path.as_path()));
         let source = source.without(written);
-        let opened =
-            Image::open_made(&path, &data.path, log_path.as_deref(), writer_options.latest);
-        let volume = opened?.read()?;
+        let image = match made {
+            Some(MadeDevices { data: made, log }) => {
+                Image::made_on(made, log, &data.path, writer_options.latest)
+            }
+            None => {
+                Image::open_made(&path, &data.path, log_path.as_deref(), writer_options.latest)?
+            }
+        };
+        let volume = image.read()?;
         let tally = console.begin(Work::copy("filling", "imported", source.measure()));
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
         let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);

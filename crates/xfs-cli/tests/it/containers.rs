@@ -94,6 +94,39 @@ fn files_written_through_a_killed_nbd_server_are_in_the_image() {
     assert!(check.status.success(), "{}", transcript(&check));
 }
 
+/// Makes a volume with files on an export whose server ends with its first connection. Checks that
+/// the image then holds the volume with these files, and that contents are replaced only on request.
+#[test]
+fn volume_is_made_and_filled_on_an_nbd_export() {
+    let place = GoldenDir::new();
+    std::fs::create_dir_all(place.path().join("tree/below")).unwrap();
+    std::fs::write(place.path().join("tree/below/file"), "contents".repeat(9000)).unwrap();
+    std::fs::File::create(place.path().join("new")).unwrap().set_len(320 << 20).unwrap();
+    let socket = place.path().join("socket");
+    let export = format!("nbd+unix:///disk?socket={}", socket.display());
+    let mkfs = |options: &[&str], image: &str| {
+        let Some(server) = serve_file(&place, image, &[]) else { return None };
+        let made = transcript(&place.run(&[&["mkfs", "-q"], options, &[&export]].concat()));
+        drop(server);
+        let _ = std::fs::remove_file(&socket);
+        Some(made)
+    };
+    let Some(made) = mkfs(&["--from", "tree"], "new") else { return };
+    assert_eq!(made, "");
+    let check = place.run(&["check", "new"]);
+    assert!(check.status.success(), "{}", transcript(&check));
+    let read = transcript(&place.run(&["cat", "new:/below/file"]));
+    assert_eq!(read, "contents".repeat(9000));
+    let refused = mkfs(&[], "new").unwrap();
+    assert!(refused.contains("holds an XFS volume already"), "{refused}");
+    assert!(refused.contains("exit 1"), "{refused}");
+    assert_eq!(mkfs(&["-N"], "new").unwrap(), "");
+    assert_eq!(transcript(&place.run(&["cat", "new:/below/file"])), read);
+    assert_eq!(mkfs(&["-f", "-L", "again"], "new").unwrap(), "");
+    assert_eq!(transcript(&place.run(&["label", "new"])).trim(), "again");
+    assert!(place.run(&["check", "new"]).status.success());
+}
+
 /// A running qemu-nbd, which is killed when this value is dropped.
 struct Server(Child);
 
@@ -104,15 +137,23 @@ impl Drop for Server {
     }
 }
 
-/// Serves the golden image as the export "disk". If qemu-nbd is not installed, prints that the test
-/// is skipped and returns `None`.
+/// Serves the golden image as the export "disk", to one client after the other. If qemu-nbd is not
+/// installed, prints that the test is skipped and returns `None`.
 fn serve(place: &GoldenDir) -> Option<Server> {
+    serve_file(place, "image", &["--persistent"])
+}
+
+/// Serves the file `image` as the export "disk". Without `--persistent` among the options, the
+/// server ends with its first connection.
+fn serve_file(place: &GoldenDir, image: &str, options: &[&str]) -> Option<Server> {
     let socket = place.path().join("socket");
     let spawned = Command::new("qemu-nbd")
         .current_dir(place.path())
-        .args(["-f", "raw", "-x", "disk", "--persistent", "-k"])
+        .args(["-f", "raw", "-x", "disk"])
+        .args(options)
+        .arg("-k")
         .arg(&socket)
-        .arg("image")
+        .arg(image)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();

@@ -32,6 +32,8 @@ mod man_pages;
 mod matrix;
 mod metadump;
 mod mkfs_options;
+#[cfg(feature = "object_store")]
+mod objects;
 mod outputs;
 mod partitions;
 mod permissions;

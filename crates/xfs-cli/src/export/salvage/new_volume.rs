@@ -115,7 +115,7 @@ impl NewVolume {
             .map_err(|failure| failure.about(&shown))?;
         xfs_mkfs::write(&plan, Devices { data: &*device, log: None, realtime: None }, Discard::No)
             .map_err(failed)?;
-        let volume = Image::made_on(device, &self.path, self.latest).read()?;
+        let volume = Image::made_on(device, None, &self.path, self.latest).read()?;
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
         let options = WriterOptions::faithful(false, self.latest);
         let mut writer = ImageWriter::new(options, &mut report).counted_by(tally);

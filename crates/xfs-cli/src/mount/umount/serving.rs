@@ -152,7 +152,7 @@ impl Serving {
         let Ok(devices) = opened else { return Ending::Unknown };
         // The image may come from an attacker.
         let sandbox = SandboxWhen::Auto;
-        let namespaces = Namespaces::make(sandbox);
+        let namespaces = Namespaces::make(sandbox, &[]);
         let clean =
             inside(sandbox, &namespaces, || Some(devices.describe().ok()?.log?.ok()?.clean));
         match clean {

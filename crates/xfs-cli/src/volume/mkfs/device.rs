@@ -1,8 +1,8 @@
-//! The device of a new volume: a block device or a file.
+//! The device of a new volume: a block device, a file or an NBD export.
 //!
 //! Owns: the rule that a file holds either a whole volume or its old contents: the volume is made
 //! in a [staged file](crate::output::StagedFile). A block device is written in place, and so is a
-//! file that cannot be replaced. A message about a failure says in which state it leaves the
+//! file that cannot be replaced, and an NBD export. A message about a failure says in which state it leaves the
 //! device.
 
 use std::fs::{File, Metadata};
@@ -10,8 +10,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use xfs_device::{BlockDevice, DeviceError, FileDevice, OpenOptions};
+use xfs_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, SharedDevice};
 
 use super::SECTOR_BYTES;
 use crate::cli::MkfsArguments;
@@ -22,12 +23,14 @@ use crate::output::StagedFile;
 use crate::output::space;
 use crate::terminal::names;
 
-/// The device or file of a new volume. With `-N` it is not opened.
+/// The device, file or NBD export of a new volume. With `-N` it is not opened.
 pub(super) struct Device {
     /// The path that the user gave.
     pub(super) path: PathBuf,
     /// The open device; `None` with `-N`, and after the volume has been made in it.
-    pub(super) device: Option<FileDevice>,
+    pub(super) device: Option<SharedDevice>,
+    /// Whether the device is an NBD export.
+    pub(super) is_remote: bool,
     /// The staged file that will replace the file at the path; `None` if the device is written in
     /// place.
     staged: Option<StagedFile>,
@@ -103,11 +106,37 @@ pub(super) struct DeviceRequest<'a> {
     pub(super) bytes: Option<u64>,
     /// Whether an existing file that is shorter than `bytes` is extended to that length.
     pub(super) grows: bool,
+    /// The open NBD export, if the path is the address of one. A server may end with its first
+    /// connection, so there is only one.
+    remote: Option<SharedDevice>,
 }
 
-impl DeviceRequest<'_> {
+impl<'a> DeviceRequest<'a> {
+    /// Creates the request for the device at `path`. If `path` is an address, connects to the
+    /// server.
+    pub(super) fn new(
+        path: &'a Path,
+        arguments: &MkfsArguments,
+        bytes: Option<u64>,
+        grows: bool,
+    ) -> Result<Self, Failure> {
+        let options =
+            if arguments.dry_run { OpenOptions::read_only() } else { OpenOptions::read_write() };
+        let remote = match xfs_image::is_address(path) {
+            true => {
+                let opened = xfs_image::open_remote(path, options);
+                Some(opened.map_err(|error| device_failure(&error))?)
+            }
+            false => None,
+        };
+        Ok(Self { path, bytes, grows, remote })
+    }
+
     /// Returns the length in bytes that the device will have.
     pub(super) fn length(&self) -> Result<u64, Failure> {
+        if let Some(remote) = &self.remote {
+            return Ok(remote.length_bytes());
+        }
         match std::fs::metadata(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_folder() => {
                 Err(self.failure(Exit::Failed, "its folder does not exist".to_owned()))
@@ -130,6 +159,9 @@ impl DeviceRequest<'_> {
     }
 
     pub(super) fn sector_size(&self) -> Result<u32, Failure> {
+        if let Some(remote) = &self.remote {
+            return Ok(remote.sector_size());
+        }
         if self.path.exists() {
             return Ok(self.open_read_only()?.sector_size());
         }
@@ -146,7 +178,18 @@ impl DeviceRequest<'_> {
     pub(super) fn open(self, arguments: &MkfsArguments) -> Result<Device, Failure> {
         let path = self.path.to_owned();
         if arguments.dry_run {
-            return Ok(Device { path, device: None, staged: None, _present: None });
+            return Ok(Device {
+                path,
+                device: None,
+                is_remote: false,
+                staged: None,
+                _present: None,
+            });
+        }
+        if let Some(remote) = &self.remote {
+            self.check_contents(&**remote, arguments)?;
+            let device = Some(Arc::clone(remote));
+            return Ok(Device { path, device, is_remote: true, staged: None, _present: None });
         }
         let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
         let mut present = match path.exists() {
@@ -163,26 +206,37 @@ impl DeviceRequest<'_> {
                 drop(present.take());
             }
             let device = present.map_or_else(|| self.open_at(&path), Ok)?;
-            return Ok(Device { path, device: Some(device), staged, _present: None });
+            let device: Option<SharedDevice> = Some(Arc::new(device));
+            return Ok(Device { path, device, is_remote: false, staged, _present: None });
         };
         let there = present.as_ref().map_or(0, BlockDevice::length_bytes);
         let grown = self.bytes.filter(|_| self.grows || present.is_none());
         space::lengthen(made.file(), there.max(grown.unwrap_or(0))).map_err(failed)?;
-        let device = self.open_at(&made.path())?;
-        Ok(Device { path, device: Some(device), staged, _present: present })
+        let device: Option<SharedDevice> = Some(Arc::new(self.open_at(&made.path())?));
+        Ok(Device { path, device, is_remote: false, staged, _present: present })
     }
 
     /// Opens an existing device or file. Without -f, fails if it has contents of a known kind.
     fn open_present(&self, arguments: &MkfsArguments) -> Result<FileDevice, Failure> {
         let device = self.open_at(self.path)?;
-        let contents = xfs_mkfs::find_contents(&device)
+        self.check_contents(&device, arguments)?;
+        Ok(device)
+    }
+
+    /// Without -f, fails if the device has contents of a known kind.
+    fn check_contents(
+        &self,
+        device: &dyn BlockDevice,
+        arguments: &MkfsArguments,
+    ) -> Result<(), Failure> {
+        let contents = xfs_mkfs::find_contents(device)
             .map_err(|error| Failure::host(self.path.as_os_str(), &error))?;
         match contents {
             Some(contents) if !arguments.force => {
                 let message = format!("holds {contents} already");
                 Err(self.failure(Exit::Failed, message).hint("use -f to overwrite it"))
             }
-            _ => Ok(device),
+            _ => Ok(()),
         }
     }
 
