@@ -84,7 +84,8 @@ impl DamagedImage {
             Some(map) => RescuedDevice::new(device, map, start),
             None => device,
         };
-        Ok(Self { path: path.to_owned(), device, log, replays })
+        let path = xfs_image::without_credentials(path).into_owned();
+        Ok(Self { path, device, log, replays })
     }
 
     /// Returns the number of bytes from the start of the volume to the end of the device.

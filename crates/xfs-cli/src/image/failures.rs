@@ -14,6 +14,7 @@ use crate::failure::{Failure, Missing};
 use crate::terminal::names;
 
 pub(crate) fn about_image(failure: Failure, path: &Path) -> Failure {
+    let path = xfs_image::without_credentials(path);
     failure.about(&names::in_message(path.as_os_str().as_bytes()))
 }
 
