@@ -33,9 +33,18 @@ struct Disks {
 }
 
 impl Disks {
-    /// Makes an empty volume with realtime extents of `extent_kib` KiB. Directories of the volume
-    /// pass the realtime flag on, from the root on.
+    /// Makes an empty volume with realtime extents of `extent_kib` KiB, on a device that is full of
+    /// stale bytes.
     fn make(extent_kib: u64) -> Self {
+        let disks = Self::make_sized(extent_kib, REALTIME_BYTES);
+        let stale = vec![STALE; REALTIME_BYTES as usize];
+        disks.realtime.write_at(&stale, 0, Durability::Cached).unwrap();
+        disks
+    }
+
+    /// Makes an empty volume with the smallest log, and with realtime extents of `extent_kib` KiB.
+    /// Directories of the volume pass the realtime flag on, from the root on.
+    fn make_sized(extent_kib: u64, realtime_bytes: u64) -> Self {
         let mut options = Options::default();
         options.allow_small = true;
         options.parse('r', &format!("extsize={extent_kib}k")).unwrap();
@@ -45,15 +54,13 @@ impl Disks {
             data_bytes: DATA_BYTES,
             sector_size: 512,
             log_bytes: None,
-            realtime_bytes: Some(REALTIME_BYTES),
+            realtime_bytes: Some(realtime_bytes),
         };
         let identity = Identity::reproducible(Timestamp::default(), b"realtime");
         let plan = Plan::new(&options, &target, &identity).unwrap();
-        let (data, realtime) = (MemoryDevice::new(DATA_BYTES), MemoryDevice::new(REALTIME_BYTES));
+        let (data, realtime) = (MemoryDevice::new(DATA_BYTES), MemoryDevice::new(realtime_bytes));
         let devices = Devices { data: &data, log: None, realtime: Some(&realtime) };
         xfs_mkfs::write(&plan, devices, Discard::No).unwrap();
-        let stale = vec![STALE; REALTIME_BYTES as usize];
-        realtime.write_at(&stale, 0, Durability::Cached).unwrap();
         Self { data: Arc::new(data), realtime: Arc::new(realtime) }
     }
 
@@ -128,7 +135,8 @@ fn contents(file: &File) -> Vec<u8> {
     bytes
 }
 
-/// Does one random change of a file and of the bytes that it must have. `unit` is the length in
+/// Does one random change of a file and of the bytes that it must have. The section has room for all
+/// changes of a test, so none may be refused. `unit` is the length in
 /// bytes of a realtime extent.
 fn change(file: &File, model: &mut Vec<u8>, unit: usize, random: &mut Prng) {
     let start = random.within(0..300_000);
@@ -144,15 +152,12 @@ fn change(file: &File, model: &mut Vec<u8>, unit: usize, random: &mut Prng) {
             fill_existing(model, start, length);
         }
         2 => {
-            if write_or_full(file.change_range(range, RangeMode::Zero(AllocateMode::KeepSize))) {
-                fill_existing(model, start, length);
-            }
+            file.change_range(range, RangeMode::Zero(AllocateMode::KeepSize)).unwrap();
+            fill_existing(model, start, length);
         }
         3 => {
-            let mode = RangeMode::Allocate(AllocateMode::Extend);
-            if write_or_full(file.change_range(range, mode)) {
-                model.resize(model.len().max(start + length), 0);
-            }
+            file.change_range(range, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
+            model.resize(model.len().max(start + length), 0);
         }
         4 if model.len() > 4 * unit => {
             let range = unit as u64..2 * unit as u64;
@@ -166,10 +171,9 @@ fn change(file: &File, model: &mut Vec<u8>, unit: usize, random: &mut Prng) {
         _ => {
             let byte = random.within(1..0xe0) as u8;
             let bytes = vec![byte; length];
-            if write_or_full(file.write_at(&bytes, start as u64).map(drop)) {
-                model.resize(model.len().max(start + length), 0);
-                model[start..start + length].fill(byte);
-            }
+            assert_eq!(file.write_at(&bytes, start as u64).unwrap(), length);
+            model.resize(model.len().max(start + length), 0);
+            model[start..start + length].fill(byte);
         }
     }
 }
@@ -178,15 +182,6 @@ fn fill_existing(model: &mut [u8], start: usize, length: usize) {
     let end = (start + length).min(model.len());
     if start < end {
         model[start..end].fill(0);
-    }
-}
-
-/// Returns whether a change was done. A volume that is full may refuse it.
-fn write_or_full(result: Result<()>) -> bool {
-    match result {
-        Ok(()) => true,
-        Err(Error::Posix(PosixError::NoSpace)) => panic!("the section has room for all files"),
-        Err(error) => panic!("{error}"),
     }
 }
 
@@ -369,8 +364,9 @@ fn check_after_cut(volume: &Volume, synced: &Range<usize>, cut: &str) {
     }
 }
 
-/// Writes, syncs and removes files with both devices recorded in one order. Cuts the power at
-/// random points. Checks each state after its recovery.
+/// Writes, syncs and removes files with both devices recorded in one order. All other extents are in
+/// use, so each file takes the extents that the removal of the preceding one has freed. Cuts the
+/// power at random points. Checks each state after its recovery.
 #[test]
 fn power_cuts_of_both_devices_lose_no_synced_file() {
     let Disks { data, realtime } = Disks::make(16);
@@ -382,17 +378,21 @@ fn power_cuts_of_both_devices_lose_no_synced_file() {
     for number in 0..4 {
         create(&volume, &format!("g{number}")).write_at(&[pattern(number); 30_000], 0).unwrap();
     }
+    // Each file takes two extents of 16 KiB: leave as many free.
+    let others = REALTIME_BYTES - 5 * (32 << 10);
+    let fill = create(&volume, "fill");
+    fill.change_range(0..others, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
+    drop(fill);
     volume.sync().unwrap();
     let after_sync = recorder.position();
     for number in 4..12 {
         let file = create(&volume, &format!("g{number}"));
         file.write_at(&[pattern(number); 30_000], 0).unwrap();
         file.change_range(8192..12_000, RangeMode::Punch).unwrap();
+        // A cut after the sync and before that of the removal brings the file back.
+        file.sync_all().unwrap();
         drop(file);
-        // The extents of these files are used again.
-        if number % 2 == 0 {
-            volume.remove_file(format!("/g{number}")).unwrap();
-        }
+        volume.remove_file(format!("/g{number}")).unwrap();
     }
     volume.close().unwrap();
     let recording = recorder.recording();
