@@ -27,15 +27,15 @@ const STALE: u8 = 0xee;
 
 /// The data device and the realtime device of a volume.
 #[derive(Clone)]
-struct Disks {
-    data: SharedDevice,
-    realtime: SharedDevice,
+pub(crate) struct Disks {
+    pub(crate) data: SharedDevice,
+    pub(crate) realtime: SharedDevice,
 }
 
 impl Disks {
     /// Makes an empty volume with realtime extents of `extent_kib` KiB, on a device that is full of
     /// stale bytes.
-    fn make(extent_kib: u64) -> Self {
+    pub(crate) fn make(extent_kib: u64) -> Self {
         let disks = Self::make_sized(extent_kib, REALTIME_BYTES);
         let stale = vec![STALE; REALTIME_BYTES as usize];
         disks.realtime.write_at(&stale, 0, Durability::Cached).unwrap();
@@ -44,7 +44,7 @@ impl Disks {
 
     /// Makes an empty volume with the smallest log, and with realtime extents of `extent_kib` KiB.
     /// Directories of the volume pass the realtime flag on, from the root on.
-    fn make_sized(extent_kib: u64, realtime_bytes: u64) -> Self {
+    pub(crate) fn make_sized(extent_kib: u64, realtime_bytes: u64) -> Self {
         let mut options = Options::default();
         options.allow_small = true;
         options.parse('r', &format!("extsize={extent_kib}k")).unwrap();
@@ -69,13 +69,13 @@ impl Disks {
         devices.with_realtime(self.realtime.clone()).open()
     }
 
-    fn open(&self) -> Volume {
+    pub(crate) fn open(&self) -> Volume {
         self.options(&OpenOptions::new().write(true)).unwrap()
     }
 
     /// Checks the unmounted volume: the free extents in the superblock are those that no file has,
     /// no two files share one, and xfs_repair finds nothing.
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         let superblock = superblock(&self.data);
         let unit = u64::from(superblock.geometry.realtime_extent_blocks) * 4096;
         let volume = self.options(&OpenOptions::new()).unwrap();
@@ -120,7 +120,7 @@ impl Disks {
     }
 }
 
-fn create(volume: &Volume, name: &str) -> File {
+pub(crate) fn create(volume: &Volume, name: &str) -> File {
     let root = volume.root().unwrap();
     root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap()
 }
@@ -300,7 +300,7 @@ fn range_of_a_part_of_an_extent_is_neither_collapsed_nor_inserted() {
     disks.check();
 }
 
-fn in_memory(image: &dyn BlockDevice) -> SharedDevice {
+pub(crate) fn in_memory(image: &dyn BlockDevice) -> SharedDevice {
     let mut bytes = vec![0; image.length_bytes() as usize];
     image.read_at(&mut bytes, 0).unwrap();
     Arc::new(MemoryDevice::from_bytes(&bytes).unwrap())

@@ -131,6 +131,11 @@ impl LiveInode {
         while let Some(range) = rest {
             rest = self.unmap(tx, fork, range)?;
             tx.finish_deferred()?;
+            // Freed realtime extents defer no work that would end the step. The next extents are
+            // freed in a step that has joined no header of a group yet.
+            if rest.is_some() && fork == ForkKind::Data && self.is_realtime(tx.geometry()) {
+                tx.roll()?;
+            }
         }
         Ok(())
     }
