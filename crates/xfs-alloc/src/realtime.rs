@@ -9,8 +9,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Bitmap, summary and count are changed only by a transaction that has joined the record
-//!   of the bitmap's inode. It joins this record before any header of a group in the same step.
+//! - **I1** Bitmap, summary and count are changed only by a step that has joined the record of the
+//!   bitmap's inode. It joins this record before any header of a group, and releases it when the
+//!   step ends. No step changes that inode.
 //! - **I2** A step changes the bits of at most `8 · block size` extents for each allocation and
 //!   each extent that is freed, so that the log reservation of a write or a truncation holds them.
 //! - **I3** An extent is used again only after the step that freed it is durable. Otherwise a crash
@@ -258,8 +259,11 @@ fn check_file(geometry: &Geometry, extents: &[Extent], blocks: u64) -> Result<()
     Ok(())
 }
 
-/// Latches the free space of the realtime section until the transaction ends (I1). A transaction
+/// Latches the free space of the realtime section until the end of the current step (I1). A step
 /// that changes the map of a realtime file and may change headers of groups calls this first.
+///
+/// The latch does not outlast the step: a roll may wait for log space. Another thread that waits
+/// for the latch may hold the inode whose old log entry occupies that space.
 ///
 /// # Errors
 ///
@@ -268,6 +272,7 @@ fn check_file(geometry: &Geometry, extents: &[Extent], blocks: u64) -> Result<()
 pub fn lock_realtime(tx: &mut Transaction<'_>) -> Result<Arc<RealtimeSpace>> {
     let space = RealtimeSpace::of(tx.journal()).ok_or(Unsupported::RealtimeData)?;
     tx.join(&space.files.bitmap_record);
+    tx.leave(&space.files.bitmap_record);
     Ok(Arc::clone(space))
 }
 

@@ -1,12 +1,22 @@
-//! Tests of freeing realtime extents: chains of many steps, and several records in one extent.
+//! Tests of freeing realtime extents: chains of many steps, several records in one extent, and
+//! threads that share a section.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{File, Volume};
+use xfs_testkit::Prng;
 use xfs_trans::testing::superblock;
 
 use super::realtime_writing::{Disks, create, in_memory};
 
 const LARGE_BYTES: u64 = 16 << 30;
+/// The longest time that the threads of a test may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const THREADS: usize = 20;
+const STEPS: usize = 12;
 
 fn allocate(file: &File, start: u64, end: u64) {
     file.change_range(start..end, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
@@ -48,4 +58,58 @@ fn removal_and_recovery_of_a_large_realtime_file_free_all_of_its_extents() {
     close_empty(&disks, volume);
     let recovered = crashed.open();
     close_empty(&crashed, recovered);
+}
+
+/// Writes every second block of a file, so that each block gets a record of its own, and frees the
+/// records by a truncation or a removal.
+fn change_fragments(volume: &Volume, thread: usize, random: &mut Prng) {
+    let name = format!("file{thread}-{}", random.within(0..3));
+    let file = match volume.open_file(format!("/{name}")) {
+        Ok(file) => file,
+        Err(_) => create(volume, &name),
+    };
+    let start = random.within(0..40) as u64;
+    for number in start..start + 120 {
+        file.write_at(&[thread as u8 + 1; 4096], number << 13).unwrap();
+    }
+    file.sync_all().unwrap();
+    match random.within(0..3) {
+        0 => file.set_len(random.within(0..100_000) as u64).unwrap(),
+        1 => file.change_range(20_000..900_000, RangeMode::Punch).unwrap(),
+        _ => {
+            drop(file);
+            volume.remove_file(format!("/{name}")).unwrap();
+        }
+    }
+    if random.within(0..2) == 0 {
+        volume.sync().unwrap();
+    }
+}
+
+/// Lets threads write, truncate and remove realtime files on a volume with the smallest log, which
+/// they fill several times. Checks that no thread waits for ever, and the volume at the end.
+#[test]
+fn threads_that_share_a_realtime_section_and_a_small_log_all_end() {
+    let disks = Disks::make_sized(4, 96 << 20);
+    let volume = Arc::new(disks.open());
+    let (sender, ended) = mpsc::channel();
+    let threads: Vec<_> = (0..THREADS)
+        .map(|thread| {
+            let (volume, sender) = (Arc::clone(&volume), sender.clone());
+            thread::spawn(move || {
+                let mut random = Prng::new(thread as u64 + 1);
+                for _ in 0..STEPS {
+                    change_fragments(&volume, thread, &mut random);
+                }
+                drop(volume);
+                sender.send(()).unwrap();
+            })
+        })
+        .collect();
+    for _ in &threads {
+        ended.recv_timeout(PATIENCE).expect("each thread ends in time");
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    Arc::into_inner(volume).expect("the threads have ended").close().unwrap();
+    disks.check();
 }

@@ -171,10 +171,14 @@ impl Transaction<'_> {
         self.inodes.0.iter().find(is_it).is_some_and(|joined| joined.dirty)
     }
 
-    /// Unlatches an inode at the end of the current transaction of the chain, which has freed the
-    /// inode. The chain must not log the inode again. Another transaction may free its cluster
-    /// after the current one, and recovery would write the inode into blocks that are used for
-    /// something else.
+    /// Unlatches an inode at the end of the current transaction of the chain, without logging it
+    /// again. There are two cases:
+    ///
+    /// - The current transaction has freed the inode. The chain must not log the inode again.
+    ///   Another transaction may free its cluster after the current one, and recovery would write
+    ///   the inode into blocks that are used for something else.
+    /// - The latch of the inode protects something else, and the inode is not changed. The next
+    ///   transaction of the chain may join it again.
     ///
     /// # Panics
     ///
