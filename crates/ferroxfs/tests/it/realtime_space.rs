@@ -60,6 +60,23 @@ fn removal_and_recovery_of_a_large_realtime_file_free_all_of_its_extents() {
     close_empty(&crashed, recovered);
 }
 
+/// Writes one block of an extent that follows the longest possible record. A conversion of the
+/// block to unwritten adds it to that record, but not the rest of the extent.
+#[test]
+fn extent_next_to_the_longest_record_is_freed() {
+    const RECORD_BYTES: u64 = 2_097_148 << 12;
+    let disks = Disks::make_sized(16, LARGE_BYTES);
+    let volume = disks.open();
+    let file = create(&volume, "file");
+    allocate(&file, 0, RECORD_BYTES);
+    allocate(&file, RECORD_BYTES, RECORD_BYTES + (16 << 10));
+    file.write_at(&[1; 4096], RECORD_BYTES).unwrap();
+    file.sync_all().unwrap();
+    file.set_len(0).unwrap();
+    drop(file);
+    close_empty(&disks, volume);
+}
+
 /// Writes every second block of a file, so that each block gets a record of its own, and frees the
 /// records by a truncation or a removal.
 fn change_fragments(volume: &Volume, thread: usize, random: &mut Prng) {

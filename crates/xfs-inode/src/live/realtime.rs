@@ -18,12 +18,15 @@ use xfs_format::extent::{Extent, ExtentCheck};
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::realtime::RealtimeSpaceCheck;
 use xfs_format::superblock::{Superblock, Unsupported};
-use xfs_format::{Corruption, FileBlock, Geometry, InodeNumber, Structure, StructureAddress};
+use xfs_format::{
+    Corruption, FileBlock, FsBlock, Geometry, InodeNumber, Structure, StructureAddress,
+};
 use xfs_trans::{Journal, Transaction};
 
 use super::LiveInode;
 use super::map::UNMAP_EXTENTS;
-use crate::edit::BlockRange;
+use crate::edit::{BlockRange, NewMapping, plan};
+use crate::extent_map::ExtentMap;
 
 impl LiveInode {
     /// Whether the contents are in the realtime section.
@@ -121,32 +124,21 @@ impl LiveInode {
         Ok(self.last_in(tx.cache(), ForkKind::Data, rest)?.map(|_| rest))
     }
 
-    /// Makes a written part of the last unit of `extent` unwritten, so that fewer records cover the
-    /// unit. The neighbour in the unit is unwritten, and becomes one record with the part.
+    /// Makes the last unit of `extent` unwritten, so that one record covers all of it. Several
+    /// contiguous records covered it before. The map gets no record more, except where the unit
+    /// lies inside two records.
     fn join_unit(&self, tx: &mut Transaction<'_>, extent: &Extent, unit: u64) -> Result<()> {
         let end = extent.end();
         let start = FileBlock((end.0 - 1) / unit * unit);
         let whole = BlockRange { start, length_blocks: unit };
-        let is_written = {
+        let change = {
             let inode = self.inode();
             let map = inode.extent_map(tx.cache(), ForkKind::Data)?;
-            let parts = map.iter_from(start).map_while(|part| whole.cut(part));
-            let (mut next, mut block, mut has_written) = (start, None, false);
-            for part in parts {
-                let follows = block.is_none_or(|block| block == part.start);
-                if part.file_block != next || !follows {
-                    return Err(self.unaligned(whole));
-                }
-                next = part.end();
-                block = part.start.checked_add(part.length_blocks.into());
-                has_written |= !part.unwritten;
-            }
-            has_written && next == whole.end()
+            let first = unit_start(map, whole).ok_or_else(|| self.unaligned(whole))?;
+            plan(map, whole, NewMapping::Blocks { start: first, unwritten: true })
         };
-        if !is_written {
-            return Err(self.unaligned(whole));
-        }
-        self.convert(tx, whole, true).map(drop)
+        self.check_growth(ForkKind::Data, change.growth())?;
+        self.change_map(tx, ForkKind::Data, &change, 0)
     }
 
     /// Reports that the mapping of a range does not consist of whole realtime extents.
@@ -156,6 +148,23 @@ impl LiveInode {
         let at = StructureAddress::Data(self.number(), range.start);
         Corruption::new(Structure::Extent, at, check).into()
     }
+}
+
+/// Returns the first block of the space of a unit; `None` if the unit is not mapped to one run of
+/// blocks that starts at a whole realtime extent.
+fn unit_start(map: &ExtentMap, unit: BlockRange) -> Option<FsBlock> {
+    let mut parts = map.iter_from(unit.start).map_while(|part| unit.cut(part));
+    let first = parts.next().filter(|part| part.file_block == unit.start)?;
+    let (mut next, mut block) = (first.end(), first.start.0 + u64::from(first.length_blocks));
+    for part in parts {
+        if part.file_block != next || part.start.0 != block {
+            return None;
+        }
+        next = part.end();
+        block += u64::from(part.length_blocks);
+    }
+    let is_whole = next == unit.end() && first.start.0.is_multiple_of(unit.length_blocks);
+    is_whole.then_some(first.start)
 }
 
 /// Returns the part of an extent with its last whole units, at most `most` blocks. Returns `None`
