@@ -79,8 +79,8 @@ impl LiveInode {
         let before = {
             let inode = self.inode();
             let map = inode.extent_map(tx.cache(), ForkKind::Data)?;
-            let is_taken =
-                map.iter_from(wanted.start).any(|extent| extent.file_block < wanted.end());
+            let next = map.iter_from(wanted.start).next();
+            let is_taken = next.is_some_and(|extent| extent.file_block < wanted.end());
             if is_taken {
                 return Err(self.unaligned(wanted));
             }
