@@ -251,6 +251,10 @@ impl<W: SpaceWords> FreeRuns<'_, W> {
         let block = run.start / self.sizes.block_extents;
         let index = u64::from(level) * self.sizes.bitmap_blocks + block;
         let counter = self.words.counter(index)?;
+        // A summary in the other byte order has counters that no block of the bitmap can have.
+        if u64::from(counter) > self.sizes.block_extents {
+            return Err(corrupt(counter_check(level, block)));
+        }
         let changed = if is_added { counter.checked_add(1) } else { counter.checked_sub(1) };
         let changed = changed.ok_or_else(|| corrupt(counter_check(level, block)))?;
         self.words.set_counter(index, changed)

@@ -147,3 +147,18 @@ fn counter_that_lacks_a_run_is_corruption() {
     let found = FreeRuns::new(&mut words, SIZES).find_of_level(3, 0, 1).map(drop);
     assert_eq!(check_of(found), RealtimeSpaceCheck::Counter { level: 3, block: 2 });
 }
+
+/// A summary that a program wrote in the other byte order has as many set bits as a valid one.
+#[test]
+fn counter_in_the_other_byte_order_is_corruption() {
+    let mut free = vec![true; 500];
+    mark(&mut free, &(10..20), false);
+    let mut words = words_of(&free);
+    words.counters.iter_mut().for_each(|counter| *counter = counter.swap_bytes());
+    let before = words.clone();
+    let check = check_of(FreeRuns::new(&mut words, SIZES).take(&(0..1)));
+    assert_eq!(check, RealtimeSpaceCheck::Counter { level: 3, block: 0 });
+    let check = check_of(FreeRuns::new(&mut words, SIZES).release(&(19..20)));
+    assert_eq!(check, RealtimeSpaceCheck::Counter { level: 8, block: 0 });
+    assert_eq!(words, before, "a refused change leaves everything as it was");
+}
