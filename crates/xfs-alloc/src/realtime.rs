@@ -80,7 +80,7 @@ struct BusyRun {
     sequence: Option<u64>,
 }
 
-/// Number of blocks that `files` of the volume of `superblock` must have.
+/// Numbers of blocks that the two files of a classic realtime section must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealtimeFileSizes {
     /// Number of blocks of the bitmap.
@@ -308,13 +308,13 @@ pub fn allocate_realtime(
     Ok(Some(BlockExtent { start: FsBlock(run.start * unit), length_blocks }))
 }
 
-/// Frees whole realtime extents: at most [`RealtimeSpace::step_blocks`] blocks. Nothing is changed
-/// if this is refused.
+/// Frees whole realtime extents: at most [`RealtimeSpace::step_blocks`] blocks.
 ///
 /// # Errors
 ///
-/// A corruption if an extent is free already, or if the blocks are not whole extents; otherwise
-/// those of [`allocate_realtime`].
+/// A corruption if an extent is free already, or if the blocks are not whole extents: nothing is
+/// changed then. The device's error and a wrong counter of the summary may come after the first
+/// change, so the transaction must be cancelled, as after the errors of [`allocate_realtime`].
 #[doc(alias = "xfs_rtfree_extent")]
 pub fn free_realtime(tx: &mut Transaction<'_>, blocks: BlockExtent) -> Result<()> {
     let space = lock_realtime(tx)?;
@@ -337,8 +337,8 @@ fn log_free_extents(tx: &mut Transaction<'_>, free: u64) -> Result<()> {
     Ok(())
 }
 
-/// Reports that there is no such word.
+/// Reports that the bitmap or the summary has no such block.
 #[cold]
-fn outside(index: u64) -> Error {
-    corrupt(RealtimeSpaceCheck::Range { start: index, count: 1 })
+fn outside(block: u64) -> Error {
+    corrupt(RealtimeSpaceCheck::Hole { block, needed: block + 1 })
 }
