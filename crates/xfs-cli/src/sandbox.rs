@@ -136,8 +136,8 @@ fn unless_root(errno: Errno) -> Result<(), Errno> {
 }
 
 /// Gives up capabilities, files, network and system calls, except those that `reach` and
-/// connections to `ports` need. Namespaces must be entered before this call, because nothing can be mounted inside Landlock.
-/// `in_namespaces` is the result of entering them.
+/// connections to `ports` need. Namespaces must be entered before this call, because nothing can be
+/// mounted inside Landlock. `in_namespaces` is the result of entering them.
 fn give_up(
     reach: &Reach<'_>,
     when: SandboxWhen,

@@ -135,9 +135,9 @@ fn contents(file: &File) -> Vec<u8> {
     bytes
 }
 
-/// Does one random change of a file and of the bytes that it must have. The section has room for all
-/// changes of a test, so none may be refused. `unit` is the length in
-/// bytes of a realtime extent.
+/// Does one random change of a file and of the bytes that it must have. The section has room for
+/// all changes of a test, so none may be refused. `unit` is the length in bytes of a realtime
+/// extent.
 fn change(file: &File, model: &mut Vec<u8>, unit: usize, random: &mut Prng) {
     let start = random.within(0..300_000);
     let length = random.within(1..120_000);
@@ -364,8 +364,8 @@ fn check_after_cut(volume: &Volume, synced: &Range<usize>, cut: &str) {
     }
 }
 
-/// Writes, syncs and removes files with both devices recorded in one order. All other extents are in
-/// use, so each file takes the extents that the removal of the preceding one has freed. Cuts the
+/// Writes, syncs and removes files with both devices recorded in one order. All other extents are
+/// in use, so each file takes the extents that the removal of the preceding one has freed. Cuts the
 /// power at random points. Checks each state after its recovery.
 #[test]
 fn power_cuts_of_both_devices_lose_no_synced_file() {

@@ -61,7 +61,8 @@ pub(super) enum Root<'a> {
 
 /// Moves this process into new namespaces. For an empty root, it also creates a user namespace if
 /// the user may not create the other namespaces without one. In a user namespace, files cannot be
-/// given to supplementary groups. A process that connects to `ports` stays in the network namespace.
+/// given to supplementary groups. A process that connects to `ports` stays in the network
+/// namespace.
 ///
 /// # Errors
 ///
@@ -157,7 +158,8 @@ impl Namespaces {
 }
 
 /// Returns the namespaces in `SECONDARY` that are needed. The network namespace is not needed if
-/// there is a filter of system calls, and must not be entered by a process that connects to `ports`.
+/// there is a filter of system calls, and must not be entered by a process that connects to
+/// `ports`.
 fn secondary(ports: &[u16]) -> impl Iterator<Item = Kind> {
     let has_network = HAS_FILTER || !ports.is_empty();
     SECONDARY.into_iter().filter(move |(name, ..)| !has_network || *name != "net")

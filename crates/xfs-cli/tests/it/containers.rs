@@ -95,7 +95,8 @@ fn files_written_through_a_killed_nbd_server_are_in_the_image() {
 }
 
 /// Makes a volume with files on an export whose server ends with its first connection. Checks that
-/// the image then holds the volume with these files, and that contents are replaced only on request.
+/// the image then holds the volume with these files, and that contents are replaced only on
+/// request.
 #[test]
 fn volume_is_made_and_filled_on_an_nbd_export() {
     let place = GoldenDir::new();

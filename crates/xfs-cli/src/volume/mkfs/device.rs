@@ -2,8 +2,8 @@
 //!
 //! Owns: the rule that a file holds either a whole volume or its old contents: the volume is made
 //! in a [staged file](crate::output::StagedFile). A block device is written in place, and so is a
-//! file that cannot be replaced, and an NBD export. A message about a failure says in which state it leaves the
-//! device.
+//! file that cannot be replaced, and an NBD export. A message about a failure says in which state
+//! it leaves the device.
 
 use std::fs::{File, Metadata};
 use std::io;
