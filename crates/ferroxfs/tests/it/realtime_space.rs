@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use ferroxfs::contents::{AllocateMode, RangeMode};
-use ferroxfs::{File, Volume};
+use ferroxfs::device::{Durability, SharedDevice};
+use ferroxfs::{Error, File, OpenError, OpenOptions, Volume};
+use xfs_format::{Lsn, inode, superblock as disk_superblock};
 use xfs_testkit::Prng;
 use xfs_trans::testing::superblock;
 
@@ -129,4 +131,38 @@ fn threads_that_share_a_realtime_section_and_a_small_log_all_end() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     Arc::into_inner(volume).expect("the threads have ended").close().unwrap();
     disks.check();
+}
+
+/// Changes the first `length` bytes at `offset` of a device.
+fn patch(device: &SharedDevice, offset: u64, length: usize, change: impl FnOnce(&mut [u8])) {
+    let mut bytes = vec![0; length];
+    device.read_at(&mut bytes, offset).unwrap();
+    change(&mut bytes);
+    device.write_at(&bytes, offset, Durability::Cached).unwrap();
+}
+
+/// Makes a volume whose inodes of the bitmap and the summary are wrong, in one of two ways: both
+/// are one inode, or the bitmap has the realtime flag. Checks that opening it for writing fails.
+#[test]
+fn volume_with_wrong_inodes_of_its_bitmap_and_summary_is_not_opened() {
+    let is_refused = |disks: &Disks| {
+        let error = disks.options(&OpenOptions::new().write(true)).err();
+        matches!(error, Some(OpenError::Recovery(Error::Corrupt(_))))
+    };
+    let disks = Disks::make(4);
+    patch(&disks.data, 0, 512, |sector| {
+        sector.copy_within(64..72, 72);
+        disk_superblock::seal(sector);
+    });
+    assert!(is_refused(&disks));
+    let disks = Disks::make(4);
+    let superblock = superblock(&disks.data);
+    let place = superblock.geometry.inode_location(superblock.realtime_bitmap_inode).unwrap();
+    let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
+    patch(&disks.data, offset, superblock.geometry.inode_size as usize, |bytes| {
+        // The flag REALTIME is bit 0 of `di_flags`.
+        bytes[91] |= 1;
+        inode::seal(bytes, Lsn(0));
+    });
+    assert!(is_refused(&disks));
 }

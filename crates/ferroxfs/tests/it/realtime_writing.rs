@@ -64,7 +64,7 @@ impl Disks {
         Self { data: Arc::new(data), realtime: Arc::new(realtime) }
     }
 
-    fn options(&self, options: &OpenOptions) -> std::result::Result<Volume, OpenError> {
+    pub(crate) fn options(&self, options: &OpenOptions) -> std::result::Result<Volume, OpenError> {
         let devices = options.with_devices(self.data.clone(), None);
         devices.with_realtime(self.realtime.clone()).open()
     }

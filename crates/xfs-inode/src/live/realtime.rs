@@ -190,9 +190,13 @@ pub(super) fn check_realtime_room(journal: &Journal, blocks: u64) -> Result<()> 
 ///
 /// # Errors
 ///
-/// The device's error; a corruption if one of the inodes is not a regular file of enough blocks.
+/// The device's error; a corruption if one of the inodes is not a regular file of enough blocks on
+/// the data device, or if both are one inode.
 pub fn realtime_files(journal: &Journal, superblock: &Superblock) -> Result<RealtimeFiles> {
     let sizes = RealtimeFileSizes::of(superblock);
+    if superblock.realtime_bitmap_inode == superblock.realtime_summary_inode {
+        return Err(wrong_file(superblock.realtime_summary_inode));
+    }
     let bitmap = LiveInode::load(journal, superblock.realtime_bitmap_inode)?;
     let summary = LiveInode::load(journal, superblock.realtime_summary_inode)?;
     Ok(RealtimeFiles {
@@ -205,7 +209,8 @@ pub fn realtime_files(journal: &Journal, superblock: &Superblock) -> Result<Real
 fn file_extents(journal: &Journal, live: &LiveInode, blocks: u64) -> Result<Vec<Extent>> {
     let inode = live.inode();
     let size = blocks.checked_mul(journal.geometry().block_size.into());
-    if inode.file_type() != FileType::Regular || size.is_none_or(|size| inode.core().size < size) {
+    let is_metadata = inode.file_type() == FileType::Regular && !inode.core().is_realtime();
+    if !is_metadata || size.is_none_or(|size| inode.core().size < size) {
         return Err(wrong_file(live.number()));
     }
     let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
