@@ -272,10 +272,12 @@ impl Mount {
         self.check_length()
     }
 
-    /// Fails if the device has become shorter since it was opened: bytes that were synced before
-    /// may be lost, and no write brings them back.
+    /// Fails if the data device or the realtime device has become shorter since it was opened:
+    /// bytes that were synced before may be lost, and no write brings them back.
     fn check_length(&self) -> Result<()> {
-        let checked = self.journal.cache().device().check_length();
+        let cache = self.journal.cache();
+        let realtime = cache.realtime_device().map_or(Ok(()), |device| device.check_length());
+        let checked = realtime.and_then(|()| cache.device().check_length());
         checked.map_err(|source| IoError::new("sync", DiskAddr(0), 0, source).into())
     }
 }
