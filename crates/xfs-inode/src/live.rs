@@ -36,6 +36,7 @@ mod inactive;
 mod local;
 mod map;
 mod mapping;
+mod quota;
 mod range;
 mod realtime;
 mod recent_buffers;

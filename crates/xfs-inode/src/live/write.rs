@@ -26,12 +26,11 @@ use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
-use xfs_trans::{
-    BlockReservation, Journal, QuotaAmount, QuotaOwners, QuotaReservation, Transaction,
-};
+use xfs_trans::{BlockReservation, Journal, QuotaReservation, Transaction};
 
 use super::data::{self, ContentsDevice, FileBytes, clip};
 use super::map::{MapRequest, map_blocks};
+use super::quota::QuotaShare;
 use super::with_transaction::{
     with_allocation_transaction, with_pool_transaction, with_transaction,
 };
@@ -97,13 +96,6 @@ pub(super) struct Writer<'a> {
     /// Quota that is reserved for copies of shared blocks, until the write ends. The file is not
     /// charged for a copy before it gives up the shared blocks.
     pub(super) staged_quota: QuotaReservation,
-}
-
-/// The quota of one allocation: the part that was reserved when the bytes were accepted, and the
-/// number of blocks that the transaction must reserve.
-pub(super) struct QuotaShare {
-    accepted: QuotaReservation,
-    missing_blocks: u64,
 }
 
 impl Drop for Writer<'_> {
@@ -221,56 +213,6 @@ impl LiveInode {
             next = end;
         }
         Ok(blocks)
-    }
-
-    /// Reserves quota for an allocation of this transaction. Joins the inode, so that its owners
-    /// stay.
-    fn reserve_quota(&self, tx: &mut Transaction<'_>, share: QuotaShare) -> Result<()> {
-        if !tx.counts_quota() {
-            return Ok(());
-        }
-        tx.join(&self.log_item);
-        let QuotaShare { accepted, missing_blocks } = share;
-        tx.use_reservation(accepted);
-        let owners = QuotaOwners::of(self.inode().core());
-        tx.reserve_quota(owners, QuotaAmount { blocks: missing_blocks, inodes: 0 })
-    }
-
-    /// Returns how many of `wanted` blocks the file may get ahead of its need. Near a limit of
-    /// quota they are fewer.
-    #[must_use]
-    pub fn blocks_ahead(&self, journal: &Journal, wanted: u64) -> u64 {
-        if wanted == 0 || journal.ledger().is_none() {
-            return wanted;
-        }
-        let owners = QuotaOwners::of(self.inode().core());
-        // The allocation reports the error.
-        QuotaReservation::blocks_ahead(journal, owners, wanted).unwrap_or(0)
-    }
-
-    /// Reserves quota for `blocks` blocks of this file, on a volume that counts usage.
-    ///
-    /// # Errors
-    ///
-    /// EDQUOT, or for a project ENOSPC.
-    pub fn quota_for(&self, journal: &Journal, blocks: u64) -> Result<QuotaReservation> {
-        if journal.ledger().is_none() {
-            return Ok(QuotaReservation::default());
-        }
-        let owners = QuotaOwners::of(self.inode().core());
-        QuotaReservation::take(journal, owners, QuotaAmount { blocks, inodes: 0 })
-    }
-
-    /// Reserves quota for a copy of shared blocks, until the returned value is dropped.
-    pub(super) fn quota_for_share(
-        &self,
-        journal: &Journal,
-        share: QuotaShare,
-    ) -> Result<QuotaReservation> {
-        match share.missing_blocks {
-            0 => Ok(share.accepted),
-            blocks => self.quota_for(journal, blocks),
-        }
     }
 
     /// Updates the times and the size after the contents have changed. If `end` is given, the file
