@@ -8,6 +8,7 @@ use std::time::Duration;
 use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::device::{Durability, SharedDevice};
 use ferroxfs::{Error, File, OpenError, OpenOptions, Volume};
+use xfs_format::superblock::Unsupported;
 use xfs_format::{Lsn, inode, superblock as disk_superblock};
 use xfs_testkit::Prng;
 use xfs_trans::testing::superblock;
@@ -165,4 +166,18 @@ fn volume_with_wrong_inodes_of_its_bitmap_and_summary_is_not_opened() {
         inode::seal(bytes, Lsn(0));
     });
     assert!(is_refused(&disks));
+}
+
+#[test]
+fn exchange_with_a_realtime_file_is_refused_by_name() {
+    let disks = Disks::make(4);
+    let volume = disks.open();
+    let (left, right) = (create(&volume, "left"), create(&volume, "right"));
+    let refused = left.exchange_range(0, &right, 0, 4096);
+    assert!(
+        matches!(refused, Err(Error::Unsupported(Unsupported::RealtimeExchange))),
+        "{refused:?}"
+    );
+    drop((left, right));
+    close_empty(&disks, volume);
 }

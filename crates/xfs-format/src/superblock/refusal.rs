@@ -73,6 +73,10 @@ pub enum Unsupported {
     /// The data of the file is on a realtime device that was not given, or that does not exist.
     #[error("the data of this file is on the realtime device, which was not named")]
     RealtimeData,
+    /// One of the files is a realtime file. Contents of such files are neither exchanged nor
+    /// shared.
+    #[error("contents of realtime files cannot be exchanged or shared")]
+    RealtimeExchange,
     /// The volume has realtime groups or zones and cannot be changed.
     #[error("volumes with realtime groups or zones (METADIR) can only be read")]
     RealtimeWrite,

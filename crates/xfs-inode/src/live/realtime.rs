@@ -58,7 +58,7 @@ impl LiveInode {
         let inode = self.inode();
         match inode.file_type() {
             FileType::Regular if inode.core().is_realtime() => {
-                Err(Unsupported::RealtimeData.into())
+                Err(Unsupported::RealtimeExchange.into())
             }
             FileType::Regular => Ok(()),
             FileType::Directory => Err(PosixError::IsDirectory.into()),
