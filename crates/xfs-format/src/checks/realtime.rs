@@ -14,7 +14,7 @@ pub enum RealtimeSpaceCheck {
     Free { extent: u64 },
     #[error("realtime extent {extent} is to be allocated, and is in use")]
     InUse { extent: u64 },
-    #[error("the summary has no free run of 2^{level} extents in bitmap block {block}")]
+    #[error("the summary miscounts the free runs of 2^{level} extents in bitmap block {block}")]
     Counter { level: u32, block: u64 },
     #[error("the bitmap has {found} free extents where the superblock has {counted}")]
     FreeCount { counted: u64, found: u64 },
