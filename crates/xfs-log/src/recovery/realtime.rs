@@ -7,7 +7,7 @@
 use xfs_buffer::Result;
 use xfs_format::log_item::{BufferItem, BufferType, LogItemCheck};
 use xfs_format::realtime::RealtimeBlockKind;
-use xfs_format::{BASIC_BLOCK_BYTES, VerifyContext};
+use xfs_format::{BASIC_BLOCK_BYTES, IncompatFeatures, VerifyContext};
 
 use super::refusal::RecoveryError;
 use super::store::Store;
@@ -45,13 +45,16 @@ pub(super) fn replay(
     let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
     let mut bytes = store.read(format.at, length)?;
     let context = VerifyContext { geometry: store.geometry(), log_head: None };
-    let logged = RealtimeBlockKind::of(&bytes).and_then(|kind| kind.find_lsn(&bytes, &context));
+    // Blocks of a section without groups have no header. Their words may look like one.
+    let has_groups = store.geometry().has_incompat(IncompatFeatures::METADIR);
+    let header_of = |bytes: &[u8]| RealtimeBlockKind::of(bytes).filter(|_| has_groups);
+    let logged = header_of(&bytes).and_then(|kind| kind.find_lsn(&bytes, &context));
     for piece in &item.pieces {
         let end = piece.offset_bytes + piece.bytes.len();
         let wrong = || store.corrupt(LogItemCheck::BufferType { raw: buffer_type as u8 });
         bytes.get_mut(piece.offset_bytes..end).ok_or_else(wrong)?.copy_from_slice(piece.bytes);
     }
-    let kind = RealtimeBlockKind::of(&bytes);
+    let kind = header_of(&bytes);
     if kind.is_none() && !is_file {
         return Ok(None);
     }

@@ -27,6 +27,7 @@ use crate::testing::LogImage;
 mod before_damage;
 mod dquot;
 mod open;
+mod realtime;
 mod version4;
 
 const LOG_BLOCKS: u32 = 2048;
