@@ -107,8 +107,9 @@ struct Inner {
 impl Log {
     /// Opens a log for writing, from its head on. The caller has replayed the changes between tail
     /// and head. They stay in the log until the first new record, with its new tail, is
-    /// durable. `data` is the device of metadata and file data if the log has a device of its own,
-    /// else `None`.
+    /// durable. `data` is the device that is flushed together with that of the log: the device of
+    /// metadata and file data if the log has a device of its own, and the realtime device if there
+    /// is one.
     ///
     /// # Panics
     ///

@@ -2,8 +2,8 @@
 //!
 //! Owns: the check of the section's length, and the comparison of the section's own superblock with
 //! that of the volume; for a volume that is open for writing, the free space of the section, and
-//! that a flush of the data device flushes the realtime device too. Does **not** own: the contents
-//! on the device (`xfs-inode`), or changes of the free space (`xfs-alloc`).
+//! that the log flushes the realtime device too. Does **not** own: the contents on the device
+//! (`xfs-inode`), or changes of the free space (`xfs-alloc`).
 
 use std::io;
 use std::sync::Arc;
@@ -93,13 +93,16 @@ impl Devices {
         }
     }
 
-    /// Returns the device that the log flushes before it writes a record, and for a sync. `None`:
-    /// the log is on the only device of the volume.
+    /// Returns the device that the log flushes before it writes a record, and for a sync, in
+    /// addition to the device of the log. `None`: the log is on the only device of the volume.
     pub(super) fn flushed_device(&self, superblock: &Superblock) -> Option<SharedDevice> {
         let data = self.data.clone();
-        match self.realtime.as_ref().filter(|_| superblock.has_classic_realtime()) {
-            Some(realtime) => Some(Arc::new(FlushedTogether { data, realtime: realtime.clone() })),
-            None => superblock.has_external_log().then_some(data),
+        let realtime = self.realtime.clone().filter(|_| superblock.has_classic_realtime());
+        match (realtime, superblock.has_external_log()) {
+            (Some(realtime), true) => Some(Arc::new(FlushedTogether { data, realtime })),
+            // A flush of the log's device flushes the data device.
+            (Some(realtime), false) => Some(realtime),
+            (None, has_external_log) => has_external_log.then_some(data),
         }
     }
 }

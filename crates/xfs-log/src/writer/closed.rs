@@ -176,8 +176,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes all earlier writes durable, on the device of metadata and file data and on that of the
-    /// log. `at` is the LSN to name in an error.
+    /// Makes all earlier writes durable, on the devices of metadata and file data and on that of
+    /// the log. `at` is the LSN to name in an error.
     fn flush(&self, at: Lsn) -> Result<()> {
         let at = DiskAddr(self.log.geometry().start.0 + u64::from(at.block()));
         if let Some(data) = &self.data {
@@ -186,9 +186,12 @@ impl Writer {
         self.log.flush().map_err(|source| flush_failed(at, source))
     }
 
-    /// Makes all earlier writes to the device of metadata and file data durable.
+    /// Makes all earlier writes to the devices of metadata and file data durable. An internal log
+    /// is on the device of metadata.
     pub(crate) fn flush_device(&self) -> Result<()> {
-        let flushed = self.data.as_ref().map_or_else(|| self.log.flush(), |data| data.flush());
+        let other = self.data.as_ref().map_or(Ok(()), |data| data.flush());
+        let is_internal = self.log.geometry().start != DiskAddr(0);
+        let flushed = other.and_then(|()| if is_internal { self.log.flush() } else { Ok(()) });
         flushed.map_err(|source| flush_failed(DiskAddr(0), source))
     }
 }
