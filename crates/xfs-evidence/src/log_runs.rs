@@ -7,9 +7,11 @@
 //! A log is a ring. After an unmount its records are of no use to the volume, but they stay until
 //! the ring comes round. They hold the inodes and blocks that were changed lately.
 
+use std::ops::ControlFlow;
+
 use xfs_format::Lsn;
 use xfs_format::log_record::LogRecordHeader;
-use xfs_log::{LogDevice, LogEntry, LogReader, LogState, Transaction};
+use xfs_log::{LogDevice, LogEntry, LogReader, LogState};
 
 /// The number of times that each block of the log is read, on average, before the reading of
 /// records gives up. The records of a damaged log can overlap.
@@ -24,13 +26,13 @@ pub(crate) struct UnbrokenRun {
     pub(crate) head: Lsn,
 }
 
-/// Passes to `take` the transactions of all runs of records, the oldest run first. A run is a
-/// sequence of whole records without a gap. Returns the run that ends at the head. Returns `None`
-/// if head and tail are unknown, if the newest record is damaged, or if too many blocks were read
-/// (`READS_PER_BLOCK`).
+/// Passes to `take` the records and transactions of all runs of records, the oldest run first. A
+/// run is a sequence of whole records without a gap. Returns the run that ends at the head. Returns
+/// `None` if head and tail are unknown, if the newest record is damaged, if too many blocks were
+/// read (`READS_PER_BLOCK`), or if `take` ended the reading.
 pub(crate) fn read_runs(
     log: &LogDevice,
-    mut take: impl FnMut(&Transaction),
+    mut take: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Option<UnbrokenRun> {
     let head = xfs_log::find_head_and_tail(log).ok().map(|state| state.head);
     // Without a head the records are read in the order of their places.
@@ -50,13 +52,16 @@ pub(crate) fn read_runs(
         let mut length = 0_u32;
         // The first error ends the run of records. The search goes on after it.
         let is_whole = loop {
-            match reader.next_entry() {
-                Ok(Some(LogEntry::Record(header))) => {
-                    length = length.saturating_add(header.total_blocks());
-                }
-                Ok(Some(LogEntry::Transaction(transaction))) => take(&transaction),
+            let entry = match reader.next_entry() {
+                Ok(Some(entry)) => entry,
                 Ok(None) => break true,
                 Err(_) => break false,
+            };
+            if let LogEntry::Record(header) = &entry {
+                length = length.saturating_add(header.total_blocks());
+            }
+            if take(&entry).is_break() {
+                return None;
             }
         };
         passed = passed.saturating_add(length.max(1));

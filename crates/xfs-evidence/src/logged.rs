@@ -12,12 +12,13 @@
 //! volume without its log, such as `xfs_repair` and `xfs_db`.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use xfs_device::SharedDevice;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, seal};
 use xfs_format::log_item::{InodeItem, LogItem, LoggedFields};
 use xfs_format::{FormatVersion, InodeNumber, Lsn};
-use xfs_log::{LogDevice, Transaction, apply_inode_item};
+use xfs_log::{LogDevice, LogEntry, Transaction, apply_inode_item};
 
 use crate::log_runs::read_runs;
 use crate::volume::Evidence;
@@ -70,8 +71,11 @@ impl Evidence<'_> {
         }
         let Ok(log) = LogDevice::new(log, self.superblock()) else { return BTreeMap::new() };
         let mut found = BTreeMap::new();
-        let unbroken = read_runs(&log, |transaction| {
-            self.take_inodes(transaction, &wanted, &mut found);
+        let unbroken = read_runs(&log, |entry| {
+            if let LogEntry::Transaction(transaction) = entry {
+                self.take_inodes(transaction, &wanted, &mut found);
+            }
+            ControlFlow::Continue(())
         });
         let unbroken = unbroken.map(|unbroken| unbroken.start);
         let logged = found.into_iter().filter(|(_, replay)| !replay.bytes.is_empty());

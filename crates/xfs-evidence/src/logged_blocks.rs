@@ -21,12 +21,13 @@
 //! A block with a right checksum is never replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use xfs_device::SharedDevice;
 use xfs_format::btree::BtreeKind;
 use xfs_format::log_item::{BufferFormat, BufferItem, CHUNK_BYTES, LogItem};
 use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, DiskAddr, FormatVersion, InodeNumber, Lsn, kind};
-use xfs_log::{LogDevice, Transaction, kind_of_buffer};
+use xfs_log::{LogDevice, LogEntry, Transaction, kind_of_buffer};
 
 use crate::log_runs::{UnbrokenRun, read_runs};
 use crate::sweep::BlockIdentity;
@@ -38,6 +39,9 @@ const MOST_BYTES: usize = 64 << 20;
 const MOST_SOUND: usize = 1 << 20;
 /// The greatest length of a logged buffer in basic blocks: 64 KiB.
 const MOST_BASIC_BLOCKS: u64 = 128;
+/// The number of bytes of logged blocks that are read from the volume for each byte of the log. An
+/// item of 32 bytes can name a block of 64 KiB, and a log has millions of such items.
+const READS_PER_LOG_BYTE: u64 = 16;
 
 /// The proof that a block from the log is the block as it was written last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,26 +84,40 @@ impl Evidence<'_> {
     ///
     /// Blocks with a right checksum are left out, and so are superblocks, inodes and dquots.
     /// Volumes of version 4 give no blocks, because their blocks have no checksum.
+    ///
+    /// Calls `poll` after each record and each transaction. If `poll` breaks, no blocks are
+    /// returned.
     #[must_use]
     pub fn logged_blocks(
         &self,
         log: SharedDevice,
         wanted: impl Fn(DiskAddr) -> bool,
+        mut poll: impl FnMut() -> ControlFlow<()>,
     ) -> BTreeMap<DiskAddr, LoggedBlock> {
         if self.geometry().version != FormatVersion::V5 {
             return BTreeMap::new();
         }
         let Ok(log) = LogDevice::new(log, self.superblock()) else { return BTreeMap::new() };
+        let log_bytes = u64::from(log.length_blocks()) * u64::from(BASIC_BLOCK_BYTES);
         let mut collector = Collector {
             evidence: self,
             wanted,
             blocks: BTreeMap::new(),
             sound: BTreeSet::new(),
             used_bytes: 0,
+            read_budget_bytes: log_bytes.saturating_mul(READS_PER_LOG_BYTE),
             damaged: None,
         };
-        let unbroken = read_runs(&log, |transaction| collector.take(transaction));
-        collector.finish(unbroken)
+        let mut is_stopped = false;
+        let unbroken = read_runs(&log, |entry| {
+            if let LogEntry::Transaction(transaction) = entry {
+                collector.take(transaction);
+            }
+            let polled = poll();
+            is_stopped = polled.is_break();
+            polled
+        });
+        if is_stopped { BTreeMap::new() } else { collector.finish(unbroken) }
     }
 }
 
@@ -119,9 +137,12 @@ struct Collector<'a, W> {
     blocks: BTreeMap<DiskAddr, LoggedChunks>,
     /// The addresses of blocks that are sound on disk.
     sound: BTreeSet<DiskAddr>,
-    /// The number of bytes of all blocks, those that were cancelled included.
+    /// The number of bytes of all blocks in `blocks`.
     used_bytes: usize,
-    /// The LSN of the newest transaction with a damaged item. A cancellation may be lost there.
+    /// The number of bytes that may still be read from the volume while the log is read.
+    read_budget_bytes: u64,
+    /// The LSN of the newest transaction with an item that is damaged or was passed over for a
+    /// limit. A cancellation or a newer state of a block may be lost there.
     damaged: Option<Lsn>,
 }
 
@@ -163,30 +184,24 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         let is_inside = |start: &DiskAddr, block: &mut LoggedChunks| {
             start.0 + u64::from(block.format.blocks) > at.0
         };
-        self.blocks.extract_if(first..end, is_inside).for_each(drop);
+        let cancelled = self.blocks.extract_if(first..end, is_inside);
+        self.used_bytes -= cancelled.map(|(_, block)| block.bytes.len()).sum::<usize>();
     }
 
-    /// Adds the chunks of an item to those of its block, if the block is damaged.
+    /// Adds the chunks of an item to those of its block, if the block is damaged. An item without
+    /// chunks changes nothing, and no program logs a block of more than 64 KiB.
     fn add(&mut self, item: &BufferItem<'_>, lsn: Lsn) {
         let at = item.format.at;
+        if u64::from(item.format.blocks) > MOST_BASIC_BLOCKS || item.pieces.is_empty() {
+            return;
+        }
         if !(self.wanted)(at) || self.sound.contains(&at) || !self.is_inside(&item.format) {
             return;
         }
         let length = usize::from(item.format.blocks) * BASIC_BLOCK_BYTES as usize;
-        if self.blocks.get(&at).is_none_or(|known| known.bytes.len() != length) {
-            if self.is_sound(&item.format) {
-                if self.sound.len() < MOST_SOUND {
-                    self.sound.insert(at);
-                }
-                return;
-            }
-            if self.used_bytes + length > MOST_BYTES {
-                return;
-            }
-            self.used_bytes += length;
-            let chunks = vec![None; length / CHUNK_BYTES];
-            let format = item.format.clone();
-            self.blocks.insert(at, LoggedChunks { format, bytes: vec![0; length], chunks });
+        let is_known = self.blocks.get(&at).is_some_and(|known| known.bytes.len() == length);
+        if !is_known && !self.make_room(&item.format, lsn) {
+            return;
         }
         let block = self.blocks.get_mut(&at).expect("the block was just looked up or inserted");
         block.format = item.format.clone();
@@ -196,6 +211,34 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
                 block.put(index, bytes, lsn);
             }
         }
+    }
+
+    /// Makes room for the chunks of a block that is not known, or that was known with another
+    /// length. Returns `false` if the block is sound, or if a limit is reached.
+    fn make_room(&mut self, format: &BufferFormat, lsn: Lsn) -> bool {
+        let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
+        if let Some(known) = self.blocks.remove(&format.at) {
+            self.used_bytes -= known.bytes.len();
+        }
+        let read_budget_bytes = self.read_budget_bytes.checked_sub(length as u64);
+        let Some(read_budget_bytes) =
+            read_budget_bytes.filter(|_| self.used_bytes + length <= MOST_BYTES)
+        else {
+            self.damaged = self.damaged.max(Some(lsn));
+            return false;
+        };
+        self.read_budget_bytes = read_budget_bytes;
+        if self.is_sound(format) {
+            if self.sound.len() < MOST_SOUND {
+                self.sound.insert(format.at);
+            }
+            return false;
+        }
+        self.used_bytes += length;
+        let chunks = vec![None; length / CHUNK_BYTES];
+        let block = LoggedChunks { format: format.clone(), bytes: vec![0; length], chunks };
+        self.blocks.insert(format.at, block);
+        true
     }
 
     fn is_inside(&self, format: &BufferFormat) -> bool {

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::ControlFlow;
 
 use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::{
@@ -117,9 +118,10 @@ impl<'a> Evidence<'a> {
 
     /// Looks in the log for the damaged blocks of the volume. Metadata is then read from the blocks
     /// that the log proves ([`logged_blocks`](Self::logged_blocks)), and not from the damaged ones.
-    /// Contents of files are not.
-    pub fn use_log(&mut self, log: SharedDevice) {
-        self.logged = self.logged_blocks(log, |_| true);
+    /// Contents of files are not. Calls `poll` after each record and each transaction. If `poll`
+    /// breaks, the log is not used.
+    pub fn use_log(&mut self, log: SharedDevice, poll: impl FnMut() -> ControlFlow<()>) {
+        self.logged = self.logged_blocks(log, |_| true, poll);
         let unproven = self.logged.values();
         let unproven = unproven.filter(|block| block.proof == BlockProof::NewestInLog);
         self.logged_owners = unproven.filter_map(LoggedBlock::inode).collect();

@@ -114,7 +114,14 @@ impl<'a> Salvage<'a> {
     ) -> Result<Self, Stopped> {
         let mut evidence = Evidence::new(device, superblock);
         if let Some(log) = &options.log {
-            evidence.use_log(log.clone());
+            let mut polled = ControlFlow::Continue(());
+            evidence.use_log(log.clone(), || {
+                polled = progress.step("reading the log", 0, 1);
+                polled
+            });
+            if polled.is_break() {
+                return Err(Stopped);
+            }
         }
         let mut survey = Survey {
             claims: Claims::new(&superblock.geometry),

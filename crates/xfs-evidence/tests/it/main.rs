@@ -8,6 +8,7 @@
 mod aliased;
 mod damage;
 mod deleted;
+mod logged_blocks;
 mod sound;
 mod superblock;
 mod support;

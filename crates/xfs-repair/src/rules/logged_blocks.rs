@@ -8,6 +8,7 @@
 //! the check reads leads to such a block.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use xfs_check::{Code, Place};
 use xfs_evidence::{BlockProof, LoggedBlock};
@@ -34,7 +35,9 @@ pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     }
     let is_first = patient.count_actions() == 0;
     let wanted = |at: DiskAddr| blocks.contains_key(&at);
-    let found = patient.evidence().logged_blocks(patient.shared_device(), wanted);
+    let found = patient
+        .evidence()
+        .logged_blocks(patient.shared_device(), wanted, || ControlFlow::Continue(()));
     let usable = |block: &LoggedBlock| is_first || block.inode().is_some();
     for (at, block) in found.into_iter().filter(|(_, block)| usable(block)) {
         patient.write(at, &block.bytes)?;
