@@ -300,6 +300,7 @@ pub fn allocate_realtime(
     let Some(free) = counted.checked_sub(taken) else {
         return Err(corrupt(RealtimeSpaceCheck::FreeCount { counted, found }));
     };
+    // I3: a crash must not undo the freeing of extents that are in use again.
     space.wait_until_free(tx.journal(), &run)?;
     FreeRuns::new(&mut JoinedWords::new(tx, &space.files), space.sizes).take(&run)?;
     space.change_free(tx, free)?;
@@ -310,6 +311,10 @@ pub fn allocate_realtime(
 
 /// Frees whole realtime extents: at most [`RealtimeSpace::step_blocks`] blocks.
 ///
+/// # Panics
+///
+/// Panics if there are more blocks.
+///
 /// # Errors
 ///
 /// A corruption if an extent is free already, or if the blocks are not whole extents: nothing is
@@ -318,6 +323,10 @@ pub fn allocate_realtime(
 #[doc(alias = "xfs_rtfree_extent")]
 pub fn free_realtime(tx: &mut Transaction<'_>, blocks: BlockExtent) -> Result<()> {
     let space = lock_realtime(tx)?;
+    assert!(
+        u64::from(blocks.length_blocks) <= space.step_blocks(),
+        "a step frees no more realtime extents than its reservation holds (I2)"
+    );
     let extents = space.extents_of(blocks)?;
     let free = space.free_extents() + (extents.end - extents.start);
     FreeRuns::new(&mut JoinedWords::new(tx, &space.files), space.sizes).release(&extents)?;

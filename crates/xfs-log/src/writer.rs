@@ -70,7 +70,7 @@ use stream::VectorStream;
 /// The writer of one log's records.
 pub(crate) struct Writer {
     log: LogDevice,
-    /// The device to flush besides that of the log. See [`Log::open`](crate::Log::open).
+    /// The device to flush in addition to that of the log. See [`Log::open`](crate::Log::open).
     data: Option<xfs_device::SharedDevice>,
     layout: RecordLayout,
     /// The greatest number of records that may be active or closed at once.

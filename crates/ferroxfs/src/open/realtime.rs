@@ -1,9 +1,9 @@
 //! The realtime device of a volume: checks against the volume, and flushing it with the others.
 //!
 //! Owns: the check of the section's length, and the comparison of the section's own superblock with
-//! that of the volume; for a volume that is open for writing, the free space of the section, and
-//! that the log flushes the realtime device too. Does **not** own: the contents on the device
-//! (`xfs-inode`), or changes of the free space (`xfs-alloc`).
+//! that of the volume. For a volume that is open for writing, it also owns opening the free space
+//! of the section, and that the log flushes the realtime device too. Does **not** own: the contents
+//! on the device (`xfs-inode`), or changes of the free space (`xfs-alloc`).
 
 use std::io;
 use std::sync::Arc;

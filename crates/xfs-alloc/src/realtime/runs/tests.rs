@@ -61,7 +61,7 @@ fn mark(free: &mut [bool], range: &Range<u64>, is_free: bool) {
 }
 
 /// Takes and releases ranges at random. Checks after each change that bitmap and summary equal
-/// those that are counted from a list of flags, and that a found run is free.
+/// those that are counted from a list of flags (I1), and that a found run is free.
 #[test]
 fn summary_equals_a_recount_after_each_change() {
     let mut random = Prng::new(7);
