@@ -20,7 +20,10 @@
 //!
 //! A log is older than the volume if it was zeroed, or belongs to an earlier state of the volume.
 
+mod watched;
+
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 
 use xfs_check::{Code, Place};
@@ -34,6 +37,7 @@ use crate::error::{RepairError, Result};
 use crate::plan::LogOutcome;
 use crate::planning::LogReplay;
 use crate::undo::read_device;
+use watched::WatchedDevice;
 
 /// The headers of a group that have an LSN, with the sector of each.
 const HEADERS: [(u32, BlockKind); 3] =
@@ -100,14 +104,19 @@ impl SettleLog<'_> {
         // A recovery that fails half way must leave no trace, so it runs in an overlay of its own.
         let most_bytes = xfs_log::MAX_REPLAY_BYTES;
         let trial = Arc::new(OverlayDevice::new(self.device.clone(), most_bytes));
-        let why = match self.replay.replay(trial.clone()) {
+        let watched = Arc::new(WatchedDevice::new(trial.clone()));
+        let why = match self.replay.replay(watched.clone()) {
             Ok(outcome) => {
                 let written = trial.write_back(&[]);
-                written.map_err(|error| RepairError::Io { offset: 0, error })?;
+                written.map_err(|error| device_failure(0, error))?;
                 return Ok((outcome, None));
             }
             Err(why) => why,
         };
+        // If the device failed, the log may be sound, and nothing of it may be dropped.
+        if let Some(failure) = watched.take_failure() {
+            return Err(failure);
+        }
         let log = self.log()?;
         let replayed = xfs_log::replay_all(self.device.clone(), &log, self.superblock);
         let is_past_damage = replayed.is_err();
@@ -267,16 +276,27 @@ fn codes() -> Vec<Code> {
     vec![Code::SbLsn]
 }
 
-/// Returns the error of a repair for a failed step on the log. A failed device is
-/// [`RepairError::Io`]: nothing is known about the log then, so no rule may make it empty.
+/// Returns the error of a repair for a failed step on the log. A failed device is never
+/// [`RepairError::Log`]: nothing is known about the log then, so no rule may make it empty.
 fn failed(error: impl Into<RecoveryError>) -> RepairError {
     match error.into().into_device_failure() {
         Ok(failure) => {
             let offset = failure.at.0.saturating_mul(BASIC_BLOCK_BYTES.into());
-            RepairError::Io { offset, error: failure.source }
+            device_failure(offset, failure.source)
         }
         Err(error) => RepairError::Log(error.to_string()),
     }
+}
+
+/// Returns the error of a repair for a failed request. A lack of memory or of space for temporary
+/// files is named as such: the device has not failed.
+fn device_failure(offset: u64, error: io::Error) -> RepairError {
+    if error.kind() == io::ErrorKind::StorageFull {
+        return RepairError::Refused(format!(
+            "the replay of the log needs more memory or temporary space than there is: {error}"
+        ));
+    }
+    RepairError::Io { offset, error }
 }
 
 #[cfg(test)]

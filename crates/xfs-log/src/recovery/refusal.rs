@@ -1,7 +1,5 @@
 //! The reasons for which recovery of a volume is refused.
 
-use std::io;
-
 use thiserror::Error;
 use xfs_buffer::{Error, IoError};
 use xfs_format::log_item::ItemKind;
@@ -64,12 +62,13 @@ pub enum RecoveryError {
 }
 
 impl RecoveryError {
-    /// Returns whether a device has failed. Then nothing is known about the log. The limit on the
-    /// memory of a replay ([`MAX_REPLAY_BYTES`](super::MAX_REPLAY_BYTES)) is no failed device.
+    /// Returns whether a request to a device has failed. Then nothing is known about the log. A
+    /// replay that needs more memory than [`MAX_REPLAY_BYTES`](super::MAX_REPLAY_BYTES) is such a
+    /// failure too, of the kind [`StorageFull`](std::io::ErrorKind::StorageFull): the log may be
+    /// sound.
     #[must_use]
-    pub fn is_device_failure(&self) -> bool {
-        let Self::Failed(Error::Io(error)) = self else { return false };
-        error.source.kind() != io::ErrorKind::StorageFull
+    pub const fn is_device_failure(&self) -> bool {
+        matches!(self, Self::Failed(Error::Io(_)))
     }
 
     /// Returns the failed request, if a device has failed
@@ -79,9 +78,8 @@ impl RecoveryError {
     ///
     /// Returns the error itself if no device has failed.
     pub fn into_device_failure(self) -> Result<IoError, Self> {
-        let is_device_failure = self.is_device_failure();
         match self {
-            Self::Failed(Error::Io(error)) if is_device_failure => Ok(error),
+            Self::Failed(Error::Io(error)) => Ok(error),
             other => Err(other),
         }
     }

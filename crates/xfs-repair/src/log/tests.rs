@@ -1,15 +1,20 @@
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_evidence::Evidence;
-use xfs_format::log_item::{ItemKind, LoggedFields};
+use xfs_format::log_item::{ExtentFree, IntentExtents, ItemKind, LogItem, LoggedFields};
 use xfs_format::{BlockKind, DiskAddr, Lsn};
-use xfs_testkit::{CowDevice, FailingDevice, Fault, LogRecords, Persistence, RequestKind, golden};
+use xfs_log::LogDevice;
+use xfs_testkit::{
+    CowDevice, FailingDevice, Fault, LogRecords, Persistence, RequestKind, delegate_device, golden,
+};
 
 use super::{BEFORE_DAMAGE_RULE, SettleLog, dropped};
 use crate::error::RepairError;
 use crate::plan::LogOutcome;
-use crate::planning::{PlanOptions, plan_repair};
+use crate::planning::{LogReplay, PlanOptions, plan_repair};
 use crate::testing::{CleanLog, superblock_of};
 
 /// Returns the golden image with every byte of its log overwritten by `fill`.
@@ -181,4 +186,105 @@ fn failed_read_of_a_damaged_log_is_an_error() {
 #[test]
 fn failed_write_of_a_replay_before_damage_is_an_error() {
     check_failing_device(RequestKind::Write, Persistence::Once);
+}
+
+/// Returns the golden image with a dirty log, all of whose records can be read. The log has an open
+/// intent to free blocks.
+fn with_open_intent() -> Arc<CowDevice> {
+    let mut image = golden();
+    let sector = image.bytes(DiskAddr(0), 512).unwrap();
+    let superblock = superblock_of(&sector);
+    let (root, start) = (superblock.root_inode, superblock.log_start);
+    let location = image.geometry().inode_location(root).unwrap();
+    let at = DiskAddr(location.cluster.0 + u64::from(location.offset_bytes) / 512);
+    let inode = image.bytes(at, 512).unwrap();
+    let extents = vec![ExtentFree { start, length_blocks: 1 }];
+    let mut log = LogRecords::of(&mut image);
+    log.transaction(&[LogItem::ExtentFree(IntentExtents { id: 1, extents })]);
+    for _ in 0..12 {
+        log.inode(root, &inode, LoggedFields::CORE);
+    }
+    Arc::new(CowDevice::new(Arc::new(image)))
+}
+
+/// A full recovery for tests. Replays the log, reads the header of a group as the work on an intent
+/// does, and drops the intents.
+struct FullRecovery;
+
+impl LogReplay for FullRecovery {
+    fn replay(&self, device: SharedDevice) -> Result<LogOutcome, String> {
+        let recovered = || {
+            let mut sector = [0; 512];
+            device.read_at(&mut sector, 0).map_err(|error| error.to_string())?;
+            let superblock = superblock_of(&sector);
+            let log = LogDevice::new(device.clone(), &superblock).map_err(|e| e.to_string())?;
+            let replayed = xfs_log::replay_all(device.clone(), &log, &superblock);
+            let replayed = replayed.map_err(|error| error.to_string())?;
+            device.read_at(&mut sector, 512).map_err(|error| error.to_string())?;
+            replayed.write_back_without_work(&log).map_err(|error| error.to_string())
+        };
+        recovered().map(|()| LogOutcome::Replayed)
+    }
+}
+
+/// Settles a sound dirty log with an open intent while the n-th read fails once, for each n. Checks
+/// that a failed read is an error or has no effect. The intent is never dropped.
+#[test]
+fn failed_read_of_the_full_recovery_keeps_open_intents() {
+    let sound = with_open_intent();
+    let mut sector = [0; 512];
+    sound.read_at(&mut sector, 0).unwrap();
+    let superblock = superblock_of(&sector);
+    let mut errors = 0;
+    for nth in 1.. {
+        let failing = Arc::new(FailingDevice::new(Arc::new(sound.fork()), nth));
+        let fault = Fault { kind: RequestKind::Read, nth, persistence: Persistence::Once };
+        failing.set_fault(Some(fault));
+        let device: SharedDevice = failing.clone();
+        let (superblock, replay) = (&superblock, &FullRecovery);
+        let settled = SettleLog { device: &device, superblock, replay, allow_loss: true }.run();
+        match settled {
+            Err(RepairError::Io { .. }) => errors += 1,
+            Err(error) => panic!("read {nth}: {error}"),
+            Ok(done) => assert_eq!(done, (LogOutcome::Replayed, None), "read {nth}"),
+        }
+        if failing.failures() == 0 {
+            break;
+        }
+    }
+    assert!(errors > 5, "only {errors} failures were noticed");
+}
+
+/// A device whose first write fails for lack of space, as that of an overlay with a limit.
+struct FullOnce {
+    inner: SharedDevice,
+    is_full: AtomicBool,
+}
+
+impl BlockDevice for FullOnce {
+    delegate_device!(inner: length_bytes, sector_size, is_read_only, read_at, flush, discard);
+
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
+        if self.is_full.swap(false, Ordering::Relaxed) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.inner.write_at(bytes, offset, durability)
+    }
+}
+
+/// Settles a sound dirty log and a damaged one, each with loss allowed, while the overlay has too
+/// little memory. Checks that the lack is named and that the log is not made empty.
+#[test]
+fn lack_of_memory_never_makes_the_log_empty() {
+    for sound in [with_open_intent(), with_log_damaged_in_the_middle(None)] {
+        let mut sector = [0; 512];
+        sound.read_at(&mut sector, 0).unwrap();
+        let superblock = superblock_of(&sector);
+        let device: SharedDevice = Arc::new(FullOnce { inner: sound, is_full: true.into() });
+        let (superblock, replay) = (&superblock, &FullRecovery);
+        let settled = SettleLog { device: &device, superblock, replay, allow_loss: true }.run();
+        let error = settled.unwrap_err();
+        assert!(matches!(error, RepairError::Refused(_)), "{error}");
+        assert!(error.to_string().contains("memory"), "{error}");
+    }
 }
