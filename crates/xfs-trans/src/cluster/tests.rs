@@ -198,7 +198,7 @@ fn shared_inode_is_unlatched_after_a_panic() {
                 resume_unwind(Box::new(()));
             })
         }));
-        assert!(panicked.is_err());
+        assert!(panicked.is_err_and(|payload| payload.is::<()>()), "only the function panics");
         drop(kept);
         let record = record(&journal, 5);
         assert!(record.latch().try_lock_exclusive(), "in memory: {is_in_memory}");
