@@ -25,8 +25,11 @@ use std::ops::ControlFlow;
 
 use xfs_device::SharedDevice;
 use xfs_format::btree::BtreeKind;
+use xfs_format::inode::{self, INODE_MAGIC};
 use xfs_format::log_item::{BufferFormat, BufferItem, CHUNK_BYTES, LogItem};
-use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, DiskAddr, FormatVersion, InodeNumber, Lsn, kind};
+use xfs_format::{
+    BASIC_BLOCK_BYTES, BlockKind, DiskAddr, FormatVersion, InodeNumber, Lsn, crc, kind,
+};
 use xfs_log::{LogDevice, LogEntry, Transaction, kind_of_buffer};
 
 use crate::log_runs::{UnbrokenRun, read_runs};
@@ -259,6 +262,41 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         kinds.into_iter().any(|kind| self.passes(kind, &bytes, format.at))
     }
 
+    /// Returns whether a filesystem block of the buffer after its first one is a sound block of its
+    /// own, or holds a sound inode. The buffer would replace it.
+    fn covers_sound_block(&self, format: &BufferFormat, on_disk: &[u8]) -> bool {
+        let geometry = self.evidence.geometry();
+        let step = geometry.block_basic_blocks() as usize;
+        let blocks = on_disk.chunks(geometry.block_size as usize);
+        let places = (format.at.0..).step_by(step).map(DiskAddr);
+        let mut inner = blocks.zip(places).skip(1);
+        inner.any(|(block, at)| self.has_sound_block(block, at) || self.has_sound_inode(block))
+    }
+
+    /// Returns whether a sound block that names itself is at `at`. `first` is its first filesystem
+    /// block.
+    fn has_sound_block(&self, first: &[u8], at: DiskAddr) -> bool {
+        let Some(identity) = BlockIdentity::of(first) else { return false };
+        let (kind, geometry) = (identity.kind(), self.evidence.geometry());
+        let length = match kind {
+            BlockKind::DirectoryData | BlockKind::DirectoryIndex | BlockKind::DirectoryFree => {
+                geometry.directory_block_size() as usize
+            }
+            _ => first.len(),
+        };
+        let mut bytes = vec![0; length];
+        self.evidence.read(at, &mut bytes).is_ok() && self.passes(kind, &bytes, at)
+    }
+
+    /// Returns whether `bytes` begins with an inode that has a right checksum.
+    fn has_sound_inode(&self, bytes: &[u8]) -> bool {
+        let size = self.evidence.geometry().inode_size as usize;
+        let Some(inode) = bytes.get(..size) else { return false };
+        let magic = inode.first_chunk().map(|magic| u16::from_be_bytes(*magic));
+        let stored = crc::stored(inode, inode::CRC_OFFSET);
+        magic == Some(INODE_MAGIC) && stored == crc::compute(inode, inode::CRC_OFFSET)
+    }
+
     fn on_disk(&self, format: &BufferFormat) -> Option<Vec<u8>> {
         let mut bytes = vec![0; usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize];
         self.evidence.read(format.at, &mut bytes).ok().map(|()| bytes)
@@ -272,7 +310,9 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         let proven = self.blocks.iter().filter_map(|(at, block)| {
             let on_disk = self.on_disk(&block.format);
             let on_disk = on_disk.as_deref();
-            if self.is_sound(&block.format) {
+            let covers_sound =
+                || on_disk.is_some_and(|bytes| self.covers_sound_block(&block.format, bytes));
+            if self.is_sound(&block.format) || covers_sound() {
                 return None;
             }
             let start = unbroken.map(|run| run.start);

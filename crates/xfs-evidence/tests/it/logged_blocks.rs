@@ -111,19 +111,7 @@ fn block_with_changing_length_is_read_within_the_budget() {
 #[test]
 fn cancelled_blocks_give_their_memory_back() {
     let mut image = golden();
-    let sound = superblock(&image);
-    let evidence = Evidence::new(&image, &sound);
-    let map = evidence.extents(&lookup(&evidence, "attr-node"), ForkKind::Attr);
-    let blocks = map.extents.iter().flat_map(|extent| {
-        (0..u64::from(extent.length_blocks)).map(|index| FsBlock(extent.start.0 + index))
-    });
-    let mut places = blocks.map(|block| sound.geometry.block_disk_addr(block).unwrap());
-    let leaf = places
-        .find(|at| {
-            let magic = dabtree::magic(&image.bytes(*at, 1024).unwrap());
-            magic == Some(xfs_format::attr::leaf::LEAF_MAGIC)
-        })
-        .unwrap();
+    let leaf = leaf(&image, false);
     let bytes = image.bytes(leaf, 1024).unwrap();
     let mut log = LogRecords::of(&mut image);
     let items: Vec<_> = (0..1024).map(|index| item(64 + index, LONGEST, true)).collect();
@@ -159,4 +147,53 @@ fn search_ends_when_the_caller_stops_it() {
         },
     );
     assert_eq!((found.len(), polls), (0, 3));
+}
+
+/// Returns the address of a leaf of the attributes of `attr-node`. With `before_another`, the next
+/// block of the volume is also a block of these attributes.
+fn leaf(image: &Image, before_another: bool) -> DiskAddr {
+    let sound = superblock(image);
+    let evidence = Evidence::new(image, &sound);
+    let map = evidence.extents(&lookup(&evidence, "attr-node"), ForkKind::Attr);
+    let blocks = map.extents.iter().flat_map(|extent| {
+        (0..u64::from(extent.length_blocks)).map(|index| FsBlock(extent.start.0 + index))
+    });
+    let mut places = blocks.map(|block| sound.geometry.block_disk_addr(block).unwrap());
+    let is_leaf = |at: DiskAddr| {
+        let magic = dabtree::magic(&image.bytes(at, 1024).unwrap());
+        magic == Some(xfs_format::attr::leaf::LEAF_MAGIC)
+    };
+    let fits = |at: &DiskAddr| is_leaf(*at) && (!before_another || is_leaf(DiskAddr(at.0 + 2)));
+    places.find(fits).unwrap()
+}
+
+/// Zeros a leaf, and logs a symbolic link of `blocks` blocks in its place. The blocks after the
+/// leaf are also zeroed if `zeroes_all`. Returns whether the link is found.
+fn is_link_found(blocks: usize, zeroes_all: bool) -> bool {
+    let mut image = golden();
+    let at = leaf(&image, true);
+    let mut link = vec![0; blocks * 1024];
+    link[..4].copy_from_slice(b"XSLM");
+    link[8..12].copy_from_slice(&4_u32.to_be_bytes());
+    link[16..32].copy_from_slice(superblock(&image).geometry.meta_uuid.as_bytes());
+    link[32..40].copy_from_slice(&200_u64.to_be_bytes());
+    link[40..48].copy_from_slice(&at.0.to_be_bytes());
+    link[56..60].copy_from_slice(b"/etc");
+    let mut log = LogRecords::of(&mut image);
+    log.block(at, BlockKind::Symlink, &link, 0..blocks * 8);
+    log.unmount();
+    image.replace(at, &vec![0; if zeroes_all { link.len() } else { 1024 }]);
+    search(image).0 == [at]
+}
+
+#[test]
+fn link_does_not_replace_a_sound_block_after_the_first_one() {
+    assert!(is_link_found(2, true));
+    assert!(!is_link_found(2, false));
+}
+
+/// The longest target takes two blocks of the golden image.
+#[test]
+fn link_longer_than_any_target_is_not_used() {
+    assert!(!is_link_found(3, true));
 }

@@ -9,6 +9,7 @@ use xfs_format::log_item::{
     BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, LogItemCheck,
 };
 use xfs_format::superblock::Superblock;
+use xfs_format::symlink::{MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES};
 use xfs_format::{
     BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FormatVersion, Geometry, Structure,
     StructureAddress, VerifyContext, dabtree,
@@ -183,8 +184,19 @@ pub fn kind_of_buffer(
         return None;
     }
     let kind = kind_of(buffer_type, bytes, geometry)?;
-    let is_whole = needed_bytes(kind, geometry).is_none_or(|needed| needed == bytes.len());
+    let is_whole = match needed_bytes(kind, geometry) {
+        Some(needed) => needed == bytes.len(),
+        None => bytes.len() <= longest_link_bytes(geometry),
+    };
     is_whole.then_some(kind)
+}
+
+/// Returns the length in bytes of the longest buffer of a symbolic link: that of the longest target
+/// in one extent.
+fn longest_link_bytes(geometry: &Geometry) -> usize {
+    let block = geometry.block_size as usize;
+    let room = block.saturating_sub(SYMLINK_HEADER_BYTES).max(1);
+    (MAX_TARGET_BYTES as usize).div_ceil(room) * block
 }
 
 /// Returns the kind that the buffer has after the change, or `None` if buffers of this type are not
