@@ -4,15 +4,17 @@
 //! proof that a block is right (both in `xfs-evidence`).
 //!
 //! Only a block in which the check of this round has found damage is written. A block that a
-//! program without a log, such as `xfs_repair`, has freed may hold file data now; no structure that
-//! the check reads leads to such a block.
+//! program without a log, such as `xfs_repair`, has freed may hold file data now, and a damaged
+//! pointer can lead the check to it. So no block is written that the reverse map gives to the data
+//! fork of another file. A volume without a reverse map does not have this safeguard.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use xfs_check::{Code, Place};
 use xfs_evidence::{BlockProof, LoggedBlock};
-use xfs_format::DiskAddr;
+use xfs_format::rmap::{RmapFlags, RmapOwner};
+use xfs_format::{BlockKind, DiskAddr};
 
 use crate::action::Action;
 use crate::damage::Damage;
@@ -38,8 +40,11 @@ pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     let found = patient
         .evidence()
         .logged_blocks(patient.shared_device(), wanted, || ControlFlow::Continue(()));
-    let usable = |block: &LoggedBlock| is_first || block.inode().is_some();
-    for (at, block) in found.into_iter().filter(|(_, block)| usable(block)) {
+    let usable = |at: DiskAddr, block: &LoggedBlock| {
+        (is_first || block.inode().is_some()) && !holds_file_data(patient, at, block)
+    };
+    let found = Vec::from_iter(found.into_iter().filter(|(at, block)| usable(*at, block)));
+    for (at, block) in found {
         patient.write(at, &block.bytes)?;
         let codes = blocks.get(&at).expect("only these blocks are wanted");
         let place = Place::of_address(at, patient.geometry());
@@ -55,6 +60,29 @@ pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         patient.forget_groups();
     }
     Ok(())
+}
+
+/// Returns whether the reverse map gives a part of the block to the data fork of a file that the
+/// block does not belong to. Only blocks of directories and symbolic links are in a data fork.
+fn holds_file_data(patient: &Patient, at: DiskAddr, block: &LoggedBlock) -> bool {
+    let geometry = patient.geometry();
+    let Some((group, start)) = geometry.split_disk_addr(at) else { return false };
+    let blocks = block.bytes.len().div_ceil(geometry.block_size as usize);
+    let end = u64::from(start.0) + blocks as u64;
+    let is_in_data_fork = matches!(
+        block.kind,
+        BlockKind::Symlink
+            | BlockKind::DirectoryData
+            | BlockKind::DirectoryIndex
+            | BlockKind::DirectoryFree
+    );
+    let own = block.inode().filter(|_| is_in_data_fork);
+    patient.reverse_map(group).records.iter().any(|record| {
+        let RmapOwner::Inode(owner) = record.owner else { return false };
+        let is_data = !record.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE);
+        let overlaps = u64::from(record.start.0) < end && start < record.end();
+        is_data && overlaps && own != Some(owner)
+    })
 }
 
 /// Returns the addresses of the blocks in which the check has found damage, with the codes.

@@ -2,9 +2,11 @@
 
 use xfs_format::btree::BtreeKind;
 use xfs_format::dabtree;
+use xfs_format::extent::Extent;
 use xfs_format::inode::ForkKind;
-use xfs_format::{AgNumber, BlockKind, DiskAddr, FileBlock};
+use xfs_format::{AgNumber, BlockKind, DiskAddr, FileBlock, FsBlock};
 use xfs_testkit::{LogRecords, golden};
+use zerocopy::IntoBytes;
 
 use crate::trial::{Shape, Trial};
 use crate::volume::{Repaired, TestVolume};
@@ -199,4 +201,39 @@ fn data_of_a_file_is_not_replaced_by_a_logged_block() {
     let mut after = vec![0; BLOCK];
     repaired.device.read_at(&mut after, data(&trial).0 * 512).unwrap();
     assert_eq!(before, after);
+}
+
+/// Damages the extents of the attributes of `attr-node`, so that a leaf seems to lie in the data of
+/// a file. The log has a whole leaf for that place. The data must stay as it is.
+#[test]
+fn data_at_a_damaged_pointer_is_not_replaced_by_a_logged_block() {
+    let data =
+        |trial: &Trial| trial.place(trial.inode("/files/original"), ForkKind::Data, FileBlock(0));
+    let trial = with_log(|trial, log| {
+        let at = data(trial);
+        let mut bytes = trial.volume.bytes(leaf(trial), BLOCK);
+        bytes[16..24].copy_from_slice(&at.0.to_be_bytes());
+        log.block(at, BlockKind::Attr, &bytes, 0..CHUNKS);
+    });
+    let (leaf, file) = (leaf(&trial), trial.inode("/attr-node"));
+    let original = trial.inode("/files/original");
+    let target = trial.extents(original, ForkKind::Data)[0].start;
+    let place = |extent: &Extent| trial.volume.geometry.block_disk_addr(extent.start).unwrap();
+    let length = |extent: &Extent| u64::from(extent.length_blocks) * BLOCK as u64 / 512;
+    let extents = trial.extents(file, ForkKind::Attr);
+    let holds_leaf =
+        |extent: &&Extent| (place(extent).0..place(extent).0 + length(extent)).contains(&leaf.0);
+    let before = *extents.iter().find(holds_leaf).expect("an extent has the leaf");
+    let skipped = (leaf.0 - place(&before).0) * 512 / BLOCK as u64;
+    let after = Extent { start: FsBlock(target.0 - skipped), ..before };
+    let record = |extent: &Extent| extent.encode().expect("the values fit a record");
+    let (before, after) = (record(&before), record(&after));
+    trial.edit_inline(file, before.as_bytes(), after.as_bytes());
+    let at = data(&trial);
+    let contents = trial.volume.bytes(at, BLOCK);
+    let repaired = trial.volume.repair(true);
+    let codes = repaired.rules();
+    let mut left = vec![0; BLOCK];
+    repaired.device.read_at(&mut left, at.0 * 512).unwrap();
+    assert_eq!(contents, left, "{codes:?}");
 }
