@@ -134,6 +134,15 @@ impl<'a> Evidence<'a> {
         self.logged_owners.contains(&inode)
     }
 
+    /// Returns the blocks of groups that are read from the log and are not proven by their checksum
+    /// ([`BlockProof::NewestInLog`]), by address. Such a block has no inode as its owner.
+    pub fn group_blocks_from_log(&self) -> impl Iterator<Item = (DiskAddr, BlockKind)> {
+        let blocks = self.logged.iter();
+        let unproven = blocks
+            .filter(|(_, block)| block.proof == BlockProof::NewestInLog && block.inode().is_none());
+        unproven.map(|(at, block)| (*at, block.kind))
+    }
+
     /// Fills `bytes` from a disk address that lies in one metadata block: from the log if the block
     /// is damaged and the log proves it, else as [`read`](Self::read) does.
     pub(crate) fn read_metadata(&self, at: DiskAddr, bytes: &mut [u8]) -> Result<(), Damage> {

@@ -123,6 +123,7 @@ impl<'a> Salvage<'a> {
                 return Err(Stopped);
             }
         }
+        let notes = logged::notes_of_blocks(&evidence);
         let mut survey = Survey {
             claims: Claims::new(&superblock.geometry),
             evidence,
@@ -137,7 +138,7 @@ impl<'a> Salvage<'a> {
             is_incomplete: false,
             knows_all_extents: superblock.geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
             block_count: 0,
-            notes: Vec::new(),
+            notes,
             progress,
         };
         survey.groups()?;

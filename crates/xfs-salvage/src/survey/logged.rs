@@ -58,6 +58,17 @@ impl LoggedInodes {
     }
 }
 
+/// Returns a sentence about each block of a group that comes from the log and is not proven by its
+/// checksum. Such a block may list all inodes of its group, so no single file counts as doubtful.
+pub(super) fn notes_of_blocks(evidence: &Evidence<'_>) -> Vec<String> {
+    let blocks = evidence.group_blocks_from_log();
+    let notes = blocks.map(|(at, kind)| {
+        let structure = kind.structure();
+        format!("the {structure} at {at} is damaged: its newest state comes from the log")
+    });
+    notes.collect()
+}
+
 /// The forks of inodes with a state in the log, as the reverse maps record them.
 #[derive(Default)]
 struct LoggedForks {

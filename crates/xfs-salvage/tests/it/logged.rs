@@ -6,7 +6,7 @@ use xfs_device::{MemoryDevice, SharedDevice};
 use xfs_evidence::Evidence;
 use xfs_format::inode::ForkKind;
 use xfs_format::log_item::LoggedFields;
-use xfs_format::{BlockKind, DiskAddr, FsBlock, InodeNumber};
+use xfs_format::{AgNumber, BlockKind, DiskAddr, FsBlock, InodeNumber};
 use xfs_salvage::{InodeSource, Origin, SalvageOptions, Status};
 use xfs_testkit::{Image, LogRecords, golden};
 
@@ -204,4 +204,22 @@ fn chunk_that_only_the_log_has_completes_its_block() {
     assert_eq!(left.reports["attr-node"].status, Status::Complete);
     let without = salvage(&image, SalvageOptions::default());
     assert_ne!(without.files["attr-node"].attributes, whole.files["attr-node"].attributes);
+}
+
+/// Zeros the header of the inode btrees of a group, which only the log has. No file counts as
+/// doubtful, so the survey must name the header.
+#[test]
+fn group_header_that_only_the_log_has_is_noted() {
+    let mut image = golden();
+    let whole = run(&image);
+    let at = superblock(&image).geometry.header_disk_addr(AgNumber(0), 2);
+    let bytes = image.bytes(at, 512).unwrap();
+    let mut log = LogRecords::of(&mut image);
+    log.block(at, BlockKind::Agi, &bytes, 0..4);
+    log.unmount();
+    image.replace(at, &[0; 512]);
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+    let is_noted = |note: &String| note.contains(&at.to_string()) && note.contains("from the log");
+    assert_eq!(left.notes.iter().filter(|note| is_noted(note)).count(), 1, "{:?}", left.notes);
 }
