@@ -277,7 +277,9 @@ impl Sums {
         (0..).zip(counts).map(weight).fold(0, u128::wrapping_add)
     }
 
-    /// Returns the sums of an owner's bucket. Counts one fact about the owner.
+    /// Returns the sums to which a fact about `owner` is added: those of the bucket to which the
+    /// owner's hash leads. Counts the bytes of the fact, so the caller calls this once for each
+    /// fact.
     fn owner(&mut self, owner: QuotaOwner) -> &mut UsageSums {
         if self.usage.is_empty() {
             self.usage.resize(BUCKETS, UsageSums::default());

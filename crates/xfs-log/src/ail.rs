@@ -122,16 +122,17 @@ pub struct PushCounts {
     /// Number of pushes, that is, of walks over the AIL.
     #[doc(alias = "xs_push_ail")]
     pub walks: u64,
-    /// The sum of `started` over the [`PushReport`] of each push.
+    /// Number of items whose write a push has started, or that had been written already. An item
+    /// counts once for each push that met it; the same holds for the next three numbers.
     #[doc(alias = "xs_push_ail_success")]
     pub started: u64,
-    /// The sum of `pinned` over the [`PushReport`] of each push.
+    /// Number of items that a checkpoint pinned.
     #[doc(alias = "xs_push_ail_pinned")]
     pub pinned: u64,
-    /// The sum of `locked` over the [`PushReport`] of each push.
+    /// Number of items that another thread held locked.
     #[doc(alias = "xs_push_ail_locked")]
     pub locked: u64,
-    /// The sum of `underway` over the [`PushReport`] of each push.
+    /// Number of items that an earlier push was still writing.
     #[doc(alias = "xs_push_ail_flushing")]
     pub underway: u64,
 }

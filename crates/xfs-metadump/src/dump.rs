@@ -270,8 +270,8 @@ impl Dump<'_> {
         self.sink.add(start, bytes).map_err(DumpError::Output)
     }
 
-    /// Reads a range of the volume. If it cannot be read, adds that to the report and returns
-    /// `None`.
+    /// Reads a range of the volume, in bytes. If the range cannot be read, notes in the report that
+    /// the structure at `spot` is missing, and returns `None`.
     pub(crate) fn read(
         &mut self,
         range: Range<u64>,

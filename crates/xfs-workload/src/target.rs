@@ -16,9 +16,10 @@ use crate::work::{Work, WorkStep};
 pub struct Performed {
     /// Number of operations.
     pub operations: u64,
-    /// Time until the last thread had finished.
+    /// Time from the common start of all threads until the last one had finished.
     pub worked: Duration,
-    /// Time until no deferred work was left: the log was forced and the unlinked inodes were freed.
+    /// Time from the same start until no deferred work was left: the log was forced and the
+    /// unlinked inodes were freed.
     pub drained: Duration,
     /// Whether the end of deferred work was observed. `false` if other programs were active on the
     /// volume, so that the end could not be seen.

@@ -223,13 +223,15 @@ impl<R: Read> Read for Followed<R> {
 }
 
 impl Work {
-    /// Describes work that copies files with their contents.
+    /// Describes work that copies files with their contents. As in the other functions, `doing` is
+    /// the word in the line of progress ("copying"), and `done` the word in the summary ("copied").
     pub(crate) fn copy(doing: &'static str, done: &'static str, measure: Measure) -> Self {
         let (subject, summary) = (Subject::Contents, SummaryWhen::Always);
         Self { doing, done, subject, summary, measure }
     }
 
-    /// Describes work that changes files without copying contents.
+    /// Describes work that changes files without copying contents. `doing` is the word in the line
+    /// of progress ("removing"), and `done` the word in the summary ("removed").
     pub(crate) fn change(doing: &'static str, done: &'static str) -> Self {
         let (subject, summary) = (Subject::Files, SummaryWhen::Slow);
         Self { doing, done, subject, summary, measure: Measure::Unknown }

@@ -299,10 +299,10 @@ struct FilePosition<'a> {
     offset: u64,
 }
 
-/// Copies a range by sharing its blocks, or else copies some of its bytes. Returns the number of
-/// bytes copied. Calls `note_part` if sharing has failed half way, so that more bytes may have
-/// changed than this number. The kernel drops its cached pages only for the returned number of
-/// bytes.
+/// Copies a range by sharing its blocks. If that is not possible, copies the first part of it as
+/// bytes. Returns the number of bytes copied. The kernel then drops its cached pages of this number
+/// of bytes of the target. Sharing that fails half way may have changed more bytes; the function
+/// then calls `note_part`, which must have the other pages dropped.
 fn copy(
     from: FilePosition<'_>,
     to: FilePosition<'_>,

@@ -119,7 +119,8 @@ pub(crate) struct RepairOutcomes {
     pub(crate) theirs: Outcome,
 }
 
-/// Returns whether only salvages are judged. That takes a third of the time.
+/// Returns whether the environment variable `FERROXFS_SALVAGE` asks for salvages only, without
+/// repairs. Such a trial takes a third of the time.
 fn judges_salvages_only() -> bool {
     std::env::var_os("FERROXFS_SALVAGE").is_some()
 }

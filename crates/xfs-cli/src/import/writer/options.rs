@@ -27,8 +27,9 @@ impl WriterOptions {
         Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
     }
 
-    /// Returns whether the copy must not depend on the filesystem of the host, or on earlier reads
-    /// of the source (I5 of `writer`).
+    /// Returns whether the contents of the files alone determine the copy of `source` (I5 of
+    /// `writer`). The holes that the host's filesystem reports then have no influence, and neither
+    /// have the times of access, which earlier reads have changed.
     pub(super) fn is_by_contents<S: Source>(&self, source: &S) -> bool {
         self.latest.is_some() && source.lies_on_host()
     }

@@ -13,7 +13,8 @@ use super::generator::{ENDINGS, KINDS, start};
 use super::writer::Writer;
 use crate::changing::VolumeDir;
 
-/// The number of archives. The first 94 have one oddity each, and each oddity comes twice.
+/// The number of archives. Each of the first 94 has one oddity: archive n and archive n + 47 have
+/// the same one. The others have several.
 const ARCHIVES: usize = 160;
 /// The number of archives if the environment variable `FERROXFS_LONG` is set.
 const MANY_ARCHIVES: usize = 320;

@@ -172,9 +172,10 @@ fn damaged_block_is_left_alone_and_its_type_is_counted_again() {
     });
 }
 
-/// Damages the checksums of dquots on disk as a torn write does: the fields are old and the LSN is
-/// new. Checks that the items of the log repair these dquots, that other dquots of the block keep
-/// their limits, and that the counts stay checked only if the log repairs the whole block.
+/// Leaves dquots on disk as a torn write does: the LSN is new, the other fields are old, and so the
+/// checksum is wrong. Checks that the items of the log repair these dquots, and that the other
+/// dquots of the block keep their limits. Checks also that the flag for checked counts stays in the
+/// superblock only if the log repairs every damaged dquot of the block.
 #[test]
 fn torn_dquot_is_repaired_by_its_items() {
     let torn = |indices: &[u32]| {
