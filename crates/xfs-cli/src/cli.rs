@@ -86,7 +86,8 @@ impl Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 fine; 1 failed; 2 usage; 3 refused by name; 4 log dirty; 5 corrupt;
-129, 130, 143 stopped by a signal; 141 output pipe closed.";
+129, 130, 143 stopped by a signal; 141 output pipe closed. check and repair have the
+codes of fsck(8).";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

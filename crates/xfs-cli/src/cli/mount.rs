@@ -53,6 +53,11 @@ Mount options:
                              RAID
   logdev=FILE                the external log
   rtdev=FILE                 the realtime device
+  uquota, gquota, pquota     count usage of users, groups or projects, and
+                             enforce limits; also usrquota, grpquota, prjquota
+  uqnoenforce, gqnoenforce, pqnoenforce
+                             count usage, and enforce no limits
+  noquota                    count nothing (the default)
   allow_other                other users may use the mount; permissions are
                              always checked
   default_permissions        (the default) the kernel checks permissions

@@ -17,7 +17,8 @@ pub(crate) struct ScanArguments {
     /// Write to this file instead of standard output (-); it appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The format: by default table on a terminal, ndjson otherwise
+    /// The format: by default csv or parquet if the output file has this ending, table on a
+    /// terminal, and ndjson otherwise
     #[arg(long, value_enum)]
     pub(crate) format: Option<ScanFormat>,
     /// The number of threads; by default one per processor

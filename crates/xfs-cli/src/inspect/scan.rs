@@ -3,6 +3,7 @@
 mod damaged;
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, IsTerminal, LineWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,8 +69,11 @@ pub(crate) fn open(
     let output = unless_stdout(arguments.output.clone());
     let format = match arguments.format {
         Some(format) => to_format(format),
-        None if output.is_none() && io::stdout().is_terminal() => Format::Table,
-        None => Format::Ndjson,
+        None => match &output {
+            Some(path) => format_of_ending(path),
+            None if io::stdout().is_terminal() => Format::Table,
+            None => Format::Ndjson,
+        },
     };
     if format == Format::Table && arguments.fields.is_empty() {
         scan_options.fields = Fields::for_table();
@@ -139,6 +143,16 @@ fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
         ScanKey::Dir => AccountBy::Directory,
     }));
     Ok(options)
+}
+
+/// Returns the format that the ending of an output file's name stands for, and NDJSON for any other
+/// ending.
+fn format_of_ending(path: &Path) -> Format {
+    match path.extension().and_then(OsStr::to_str) {
+        Some("csv") => Format::Csv,
+        Some("parquet") => Format::Parquet,
+        _ => Format::Ndjson,
+    }
 }
 
 fn to_format(format: ScanFormat) -> Format {

@@ -69,7 +69,8 @@ impl Run for Report {
             list.end(console.out())?;
         } else if !has_some {
             let shown = names::in_message(self.image.path().as_os_str().as_encoded_bytes());
-            console.note(format!("{shown} has no quota"));
+            let kinds: Vec<_> = chosen(self.shown.types).map(QuotaType::name).collect();
+            console.note(format!("{shown} has no quota of {}s", kinds.join("s, ")));
         }
         Ok(())
     }

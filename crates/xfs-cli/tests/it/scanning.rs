@@ -125,3 +125,18 @@ fn facts_file_is_refused_with_ndjson_or_in_another_directory() {
     assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
 }
+
+#[test]
+fn ending_of_the_output_file_chooses_the_format() {
+    let place = GoldenDir::new();
+    let scan = |arguments: &[&str], output: &str| {
+        let all = [&["scan", "image", "-o", output], arguments].concat();
+        assert_eq!(place.run(&all).status.code(), Some(0), "{all:?}");
+        std::fs::read(place.path().join(output)).unwrap()
+    };
+    assert_eq!(scan(&[], "rows.csv"), scan(&["--format", "csv"], "other"));
+    assert!(scan(&[], "rows.parquet").starts_with(b"PAR1"));
+    assert!(scan(&[], "rows.ndjson").starts_with(b"{"));
+    // The option decides if it is given.
+    assert!(scan(&["--format", "ndjson"], "other.csv").starts_with(b"{"));
+}
