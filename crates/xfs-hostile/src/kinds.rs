@@ -2,7 +2,7 @@
 //! with their metadata directory, zones, and version 4.
 //!
 //! Owns: hand-made attacks on these kinds, and a fuzz target for all of them. Does **not** own:
-//! reading a volume, which [`volume`](crate::volume) does.
+//! reading a volume, which [`volume`] does.
 
 mod attacks;
 

@@ -106,7 +106,7 @@ fn volume_is_made_and_filled_on_an_nbd_export() {
     let socket = place.path().join("socket");
     let export = format!("nbd+unix:///disk?socket={}", socket.display());
     let mkfs = |options: &[&str], image: &str| {
-        let Some(server) = serve_file(&place, image, &[]) else { return None };
+        let server = serve_file(&place, image, &[])?;
         let made = transcript(&place.run(&[&["mkfs", "-q"], options, &[&export]].concat()));
         drop(server);
         let _ = std::fs::remove_file(&socket);
