@@ -312,8 +312,13 @@ fn object_of_a_bucket_is_asked_for_with_a_signature() {
     assert!(matches!(refused, Some(ObjectError::ReadOnly)));
 }
 
+/// A request that was observed: its offset and length, the bytes received, the number of the
+/// attempt, and the status.
+type Observed = (u64, u64, u64, u32, Option<u16>);
+
+/// The requests and the ports that were observed.
 #[derive(Debug, Default)]
-struct Log(Mutex<Vec<(u64, u64, u64, u32, Option<u16>)>>, Mutex<Vec<u16>>);
+struct Log(Mutex<Vec<Observed>>, Mutex<Vec<u16>>);
 
 impl ObjectObserver for Log {
     fn request(&self, request: &ObjectRequest<'_>) {
