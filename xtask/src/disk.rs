@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// The disk space in GiB that the folder `target` of a fresh clone takes in a run of all tests,
 /// scratch files of tests included.
-const FIRST_RUN_GIB: u64 = 16;
+const FIRST_RUN_GIB: u64 = 12;
 
 const GIB_BYTES: u64 = 1 << 30;
 

@@ -114,15 +114,32 @@ impl Counted {
 #[cfg(feature = "count")]
 #[must_use]
 pub fn shared_writes() -> Option<SharedWrites> {
+    /// Number of times that the counters are read until the sums of both kinds agree.
+    const MOST_READS: usize = 100;
+    let mut read = read_counters();
+    for _ in 1..MOST_READS {
+        // A background thread may count between the reads of the two kinds.
+        if read.volume.total() == read.volume_places.values().sum::<u64>() {
+            break;
+        }
+        std::thread::yield_now();
+        read = read_counters();
+    }
+    Some(read)
+}
+
+/// Reads the counters by scope, and then those by place.
+#[cfg(feature = "count")]
+fn read_counters() -> SharedWrites {
     let counts = xfs_sync::counts();
     let of = |tally: xfs_sync::Tally| ScopeCount { writes: tally.writes, locks: tally.locks };
-    Some(SharedWrites {
+    SharedWrites {
         slot: of(counts.slot),
         object: of(counts.object),
         group: of(counts.group),
         volume: of(counts.volume),
         volume_places: xfs_sync::volume_places(),
-    })
+    }
 }
 
 /// Returns how many writes and lock acquisitions all threads of this process have made up to now.
