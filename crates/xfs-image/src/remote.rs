@@ -61,6 +61,26 @@ pub fn without_credentials(path: &Path) -> Cow<'_, Path> {
     Path::new(&format!("{scheme}://{host}{key}{query}")).to_owned().into()
 }
 
+/// The message about an address that [`percent_decoded`] refuses.
+pub(crate) const NOT_ESCAPED: &str = "a % is not followed by two digits";
+
+/// Replaces each `%XX` of an address with its byte. Returns `None` if a `%` is not followed by two
+/// hexadecimal digits.
+pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+        let (high, low) = (digit()?, digit()?);
+        bytes.push((high << 4 | low) as u8);
+    }
+    Some(bytes)
+}
+
 /// The refusal of a build without the feature `object_store`.
 #[cfg(not(feature = "object_store"))]
 #[derive(Debug, thiserror::Error)]

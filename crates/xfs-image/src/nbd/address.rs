@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::error::NbdError;
+use crate::remote::{NOT_ESCAPED, percent_decoded};
 
 /// The port of a server whose address names none.
 const DEFAULT_PORT: u16 = 10809;
@@ -46,7 +47,7 @@ impl Address {
             None => (rest, None),
         };
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let export = unescaped(export)?;
+        let export = percent_decoded(export).ok_or(NbdError::Address(NOT_ESCAPED))?;
         if export.len() > MAX_NAME_BYTES {
             return Err(NbdError::Address("the name of the export is too long"));
         }
@@ -55,7 +56,12 @@ impl Address {
             "nbd+unix" if host.is_empty() => {
                 let path = query.and_then(|query| query.strip_prefix("socket="));
                 let path = path.ok_or(NbdError::Address("?socket=PATH is missing"))?;
-                Server::Unix(OsString::from_vec(unescaped(path)?).into())
+                Server::Unix(
+                    OsString::from_vec(
+                        percent_decoded(path).ok_or(NbdError::Address(NOT_ESCAPED))?,
+                    )
+                    .into(),
+                )
             }
             "nbd+unix" => return Err(NbdError::Address("a socket has no host")),
             _ if query.is_some() => return Err(NbdError::Address("it has an unknown option")),
@@ -86,24 +92,6 @@ fn tcp(host: &str) -> Result<Server, NbdError> {
         None => DEFAULT_PORT,
     };
     Ok(Server::Tcp { host: host.to_owned(), port })
-}
-
-/// Replaces each `%XX` with its byte.
-fn unescaped(text: &str) -> Result<Vec<u8>, NbdError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err(NbdError::Address("a % is not followed by two digits"));
-        };
-        bytes.push((high << 4 | low) as u8);
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use ureq::http::Uri;
 use super::error::ObjectError;
 use super::options::ObjectOptions;
 use super::signature::{S3Credentials, escape_key};
+use crate::remote::{NOT_ESCAPED, percent_decoded};
 
 /// The longest address in bytes.
 const MAX_ADDRESS_BYTES: usize = 8192;
@@ -85,7 +86,7 @@ impl ObjectAddress {
         let uri = uri(&format!("{scheme}://{host}{path}"))?;
         let authentication = match user {
             Some(user) => {
-                let user = percent_decoded(user)?;
+                let user = percent_decoded(user).ok_or(ObjectError::Address(NOT_ESCAPED))?;
                 Authentication::Basic(format!("Basic {}", STANDARD.encode(user)))
             }
             None => Authentication::None,
@@ -165,24 +166,6 @@ pub(super) fn without_query(uri: &Uri) -> String {
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     let query = if uri.query().is_some() { "?..." } else { "" };
     format!("{scheme}://{host}{}{query}", uri.path())
-}
-
-/// Replaces each `%XX` with its byte.
-fn percent_decoded(text: &str) -> Result<Vec<u8>, ObjectError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err(ObjectError::Address("a % is not followed by two digits"));
-        };
-        bytes.push((high << 4 | low) as u8);
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]
