@@ -32,6 +32,22 @@ pub struct ByteRange {
     pub end: u64,
 }
 
+impl ByteRange {
+    /// Returns `ranges` in ascending order. Overlapping and adjacent ranges are joined.
+    #[must_use]
+    pub fn joined(mut ranges: Vec<Self>) -> Vec<Self> {
+        ranges.sort_unstable();
+        let mut joined: Vec<Self> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        joined
+    }
+}
+
 /// How far a result can be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trust {
@@ -186,16 +202,7 @@ impl<'a> Evidence<'a> {
     /// Returns the ranges that the device has refused to read so far, in order and joined.
     #[must_use]
     pub fn unread(&self) -> Vec<ByteRange> {
-        let mut ranges = self.unread.borrow().clone();
-        ranges.sort_unstable();
-        let mut joined: Vec<ByteRange> = Vec::new();
-        for range in ranges {
-            match joined.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => joined.push(range),
-            }
-        }
-        joined
+        ByteRange::joined(self.unread.borrow().clone())
     }
 
     /// Fills `bytes` from a disk address. A refused range is noted in [`unread`](Self::unread).

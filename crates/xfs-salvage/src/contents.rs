@@ -71,16 +71,7 @@ impl Contents {
     /// Ranges that the device refuses are known only after their contents have been read.
     #[must_use]
     pub fn missing(&self) -> Vec<ByteRange> {
-        let mut ranges = self.missing.borrow().clone();
-        ranges.sort_unstable();
-        let mut joined: Vec<ByteRange> = Vec::new();
-        for range in ranges {
-            match joined.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => joined.push(range),
-            }
-        }
-        joined
+        ByteRange::joined(self.missing.borrow().clone())
     }
 
     /// Returns the next range at or after `offset` whose bytes were read. The range has at most 1

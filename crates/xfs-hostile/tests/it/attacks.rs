@@ -2,29 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use xfs_hostile::attacks::{Attack, Outcome, all};
+use xfs_hostile::attacks::{Attack, Outcome};
 use xfs_hostile::survey;
-use xfs_testkit::run_limited;
+
+use crate::check_attacks;
 
 /// The longest time that opening and reading one image may take.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 fn check(group: &str) {
-    let test = format!("attacks::{group}");
-    run_limited(&test, crate::LIMITS, || {
-        let groups = all();
-        let attacks = groups.iter().filter(|(name, _)| *name == group);
-        let attacks: Vec<_> = attacks.flat_map(|(_, attacks)| *attacks).collect();
-        assert!(!attacks.is_empty(), "{group}");
-        let failed: Vec<String> = attacks.into_iter().filter_map(check_attack).collect();
-        assert!(failed.is_empty(), "\n{}", failed.join("\n"));
-    });
+    check_attacks(&format!("attacks::{group}"), group, check_attack);
 }
 
 /// Opens the image of an attack and reads everything in it. Returns a description of the failure,
 /// or `None` if the attack has its required outcome within the time limit.
 fn check_attack(attack: &Attack) -> Option<String> {
-    println!("{}", attack.name);
     let start = Instant::now();
     let outcome = survey(attack.image());
     let is_slow = start.elapsed() > TIME_LIMIT;

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use xfs_hostile::attacks::{Attack, all};
+use xfs_hostile::attacks::Attack;
 use xfs_hostile::damaged::plan;
-use xfs_testkit::run_limited;
+
+use crate::check_attacks;
 
 /// The longest time that the planning of one image's repair may take.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -14,7 +15,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Returns a description of the failure, or `None` if both calls end in time and return a text: a
 /// plan or the reason for a refusal.
 fn problem_with(attack: &Attack) -> Option<String> {
-    println!("{}", attack.name);
     for allow_loss in [false, true] {
         let start = Instant::now();
         let planned = plan(attack.image(), allow_loss);
@@ -31,15 +31,7 @@ fn problem_with(attack: &Attack) -> Option<String> {
 }
 
 fn check(group: &str) {
-    let test = format!("planned::{group}");
-    run_limited(&test, crate::LIMITS, || {
-        let groups = all();
-        let attacks = groups.iter().filter(|(name, _)| *name == group);
-        let attacks: Vec<_> = attacks.flat_map(|(_, attacks)| *attacks).collect();
-        assert!(!attacks.is_empty(), "{group}");
-        let problems: Vec<String> = attacks.into_iter().filter_map(problem_with).collect();
-        assert!(problems.is_empty(), "\n{}", problems.join("\n"));
-    });
+    check_attacks(&format!("planned::{group}"), group, problem_with);
 }
 
 #[test]

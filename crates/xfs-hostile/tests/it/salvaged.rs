@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use xfs_hostile::attacks::{Attack, Outcome, all};
+use xfs_hostile::attacks::{Attack, Outcome};
 use xfs_hostile::damaged::salvaged;
-use xfs_testkit::run_limited;
+
+use crate::check_attacks;
 
 /// The longest time that salvaging files of one image may take.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -13,7 +14,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Salvages files of the image of an attack. Returns a description of the failure if salvage takes
 /// too long, or finds too few files in a volume that is still whole. Otherwise returns `None`.
 fn problem_with(attack: &Attack) -> Option<String> {
-    println!("{}", attack.name);
     let start = Instant::now();
     let files = salvaged(&attack.image());
     let elapsed = start.elapsed();
@@ -27,15 +27,7 @@ fn problem_with(attack: &Attack) -> Option<String> {
 }
 
 fn check(group: &str) {
-    let test = format!("salvaged::{group}");
-    run_limited(&test, crate::LIMITS, || {
-        let groups = all();
-        let attacks = groups.iter().filter(|(name, _)| *name == group);
-        let attacks: Vec<_> = attacks.flat_map(|(_, attacks)| *attacks).collect();
-        assert!(!attacks.is_empty(), "{group}");
-        let problems: Vec<String> = attacks.into_iter().filter_map(problem_with).collect();
-        assert!(problems.is_empty(), "\n{}", problems.join("\n"));
-    });
+    check_attacks(&format!("salvaged::{group}"), group, problem_with);
 }
 
 #[test]
