@@ -41,7 +41,6 @@ use crate::saved_path::SavedPath;
 use crate::source::TreeBlock;
 use crate::store::Store;
 use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
-pub(crate) use grow::{build, push_down};
 
 /// The message of a panic if the index of a neighbouring record is past the last record of the
 /// leaf.

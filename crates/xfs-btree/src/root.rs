@@ -1,13 +1,9 @@
 //! The root of a btree: in the header of a group, or in an inode.
 
-use xfs_buffer::Result;
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::BtreeFormat;
-use xfs_format::extent::{Extent, ExtentCheck, ExtentRoot, encode_extent_root};
-use xfs_format::{FileBlock, FsBlock, InodeNumber};
-
-use crate::editor::{build, push_down};
-use crate::store::Store;
+use xfs_format::extent::{ExtentCheck, ExtentRoot, encode_extent_root};
+use xfs_format::{FileBlock, FsBlock};
 
 /// The root of a fork's btree, which lies in the inode.
 #[doc(alias = "if_broot")]
@@ -34,37 +30,6 @@ impl ForkRoot {
 
     pub(crate) fn new(root: &ExtentRoot<'_>, capacity: usize) -> Self {
         Self { level: root.level(), children: root.iter().collect(), capacity }
-    }
-
-    /// Builds a btree from extents that were stored as a list in the inode. There must be at least
-    /// one extent, and they must be in order. The fork has room for `capacity` children.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store, or extents that are out of order.
-    pub fn build<S: Store>(
-        store: &mut S,
-        inode: InodeNumber,
-        extents: &[Extent],
-        capacity: usize,
-    ) -> Result<Self> {
-        build(store, inode, extents, capacity)
-    }
-
-    /// Moves the children of the root into one new block, which becomes the only child of the root.
-    /// Afterwards the root needs room for only one child. `capacity` is the number of children that
-    /// the root has room for after the call.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store, or a btree that would become too high.
-    pub fn push_down<S: Store>(
-        &mut self,
-        store: &mut S,
-        inode: InodeNumber,
-        capacity: usize,
-    ) -> Result<()> {
-        push_down(store, inode, self, capacity)
     }
 
     /// Writes the root to `fork`, all bytes of a fork.

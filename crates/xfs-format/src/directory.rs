@@ -28,6 +28,7 @@ mod form;
 pub mod free;
 pub mod hash;
 pub mod leaf;
+mod position;
 pub mod short_form;
 
 use crate::addr::{FileBlock, InodeNumber};
@@ -41,21 +42,11 @@ pub use form::{DirectoryForm, EntryTypes, NameComparison};
 pub use free::FreeBlock;
 pub use hash::name_hash;
 pub use leaf::{HashEntryDisk, LeafBlock};
+pub use position::{ALIGNMENT, Cookie, FREE_OFFSET, INDEX_OFFSET};
 pub use short_form::{ShortForm, ShortFormEntries};
 
 /// Length of the longest name, in bytes.
 pub const MAX_NAME: usize = 255;
-
-/// Byte offset of the hash index in the data fork.
-#[doc(alias = "XFS_DIR2_LEAF_OFFSET")]
-pub const INDEX_OFFSET: u64 = 32 << 30;
-
-/// Byte offset of the free-space index in the data fork.
-#[doc(alias = "XFS_DIR2_FREE_OFFSET")]
-pub const FREE_OFFSET: u64 = 64 << 30;
-
-/// Entries start at multiples of this many bytes.
-pub const ALIGNMENT: usize = 8;
 
 /// The value that the free-space index stores for a data block that does not exist, in place of the
 /// length of its longest free record.
@@ -72,40 +63,6 @@ pub const fn index_start(geometry: &Geometry) -> FileBlock {
 #[must_use]
 pub const fn free_start(geometry: &Geometry) -> FileBlock {
     geometry.file_block(FREE_OFFSET)
-}
-
-/// The position of an entry in its directory: the byte offset among the data blocks, in units of 8
-/// bytes.
-///
-/// An entry keeps its cookie for its whole life, also when the directory changes form. An iteration
-/// can therefore continue after any change. It yields the entries whose cookie is not below the
-/// cookie at which it continues.
-#[doc(alias = "xfs_dir2_dataptr_t")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cookie(pub u32);
-
-impl Cookie {
-    /// The cookie at which an iteration starts. It is lower than the cookies of all entries.
-    pub const START: Self = Self(0);
-
-    /// Returns the cookie of an entry at byte `offset`. Returns `None` from 32 GiB on, where no
-    /// data blocks lie.
-    #[must_use]
-    pub fn from_offset(offset: u64) -> Option<Self> {
-        if offset >= INDEX_OFFSET { None } else { u32::try_from(offset >> 3).ok().map(Self) }
-    }
-
-    /// Returns the byte offset of the entry among the data blocks of the directory.
-    #[must_use]
-    pub const fn offset(self) -> u64 {
-        (self.0 as u64) << 3
-    }
-
-    /// Returns the cookie from which an iteration continues after this entry.
-    #[must_use]
-    pub const fn after(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
 }
 
 /// The type of an inode, as stored in its directory entries.

@@ -21,6 +21,7 @@ mod error;
 #[cfg(feature = "null")]
 mod null;
 mod options;
+mod permission_checks;
 mod server;
 mod statistics;
 mod transport;
@@ -35,8 +36,9 @@ pub use error::MountError;
 #[cfg(feature = "null")]
 pub use null::Null;
 pub use options::{MountOptions, OptionError};
+pub use permission_checks::Checks;
 pub use server::{
-    ACCESS_ATTRIBUTE, AccessTimes, Checks, Durability, FIGURES_ATTRIBUTE, IMAGE_ATTRIBUTE,
+    ACCESS_ATTRIBUTE, AccessTimes, Durability, FIGURES_ATTRIBUTE, IMAGE_ATTRIBUTE,
     NAMESPACE_ATTRIBUTE, PROCESS_ATTRIBUTE, Server, Settings,
 };
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};

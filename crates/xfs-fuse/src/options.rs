@@ -13,7 +13,8 @@ use ferroxfs::quota::{QuotaMode, QuotaOptions};
 use rustix::fs::StatVfsMountFlags;
 use thiserror::Error;
 
-use crate::server::{AccessTimes, Checks, Durability, Settings};
+use crate::Checks;
+use crate::server::{AccessTimes, Durability, Settings};
 use crate::transport::MountFacts;
 use crate::{ChannelKind, Service};
 use names::{IGNORED, is_comment, unknown, values};

@@ -34,13 +34,13 @@ use rustix::io::Errno;
 use xfs_sync::{SetOnce, Volume as VolumeScope};
 
 use crate::MountError;
+use crate::permission_checks::Checks;
 use crate::statistics::Statistics;
 use crate::transport::wire::{BatchForgetIn, ForgetOne, InitFlags, Opcode, ROOT_NODE, StatFsOut};
 use crate::transport::{Handler, Invalidator, ReadOnlyProbe, Reply, Request};
 use access::LazyTimes;
 use caller::ProcAccess;
 use checks::Checker;
-pub use checks::Checks;
 use handles::Handles;
 use identity::Identity;
 pub use identity::{

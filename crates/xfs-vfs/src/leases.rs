@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use xfs_buffer::{Error, PosixError, Result};
+use xfs_icache::{CachedInode, InodeKind};
 use xfs_locks::{Breaker, LockError, Wait, Waiter};
-
-use crate::kind::CachedInode;
 
 /// Breaks the leases on a file that conflict with the operation `breaker`. Waits until their
 /// holders have returned them. Leases that are not returned are ended after the time `grace`.
-pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Duration) -> Result<()> {
+pub(crate) fn break_and_wait<K: InodeKind>(
+    file: &CachedInode<K>,
+    breaker: Breaker,
+    grace: Duration,
+) -> Result<()> {
     let broken = file.locks().break_leases(breaker, Wait::For(&Waiter::new()), grace);
     broken.map_err(lock_error)
 }
@@ -17,7 +20,7 @@ pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Durati
 /// Checks that a file which is about to change has no delegations. The function breaks no
 /// delegation: before the holder can return it, the holder may have to use the volume, and would
 /// wait for latches that the caller holds. See `OpContext::undelegated`.
-pub(crate) fn check_undelegated(file: &CachedInode) -> Result<()> {
+pub(crate) fn check_undelegated<K: InodeKind>(file: &CachedInode<K>) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),
         false => Ok(()),

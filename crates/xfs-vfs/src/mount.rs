@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::ParentPath;
+use xfs_format::directory::MAX_NAME;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_icache::DentryCache;
@@ -33,7 +34,6 @@ use crate::flusher::Flusher;
 use crate::freeze::Freezer;
 use crate::inode_ref::InodeRef;
 use crate::kind::{CachedInode, InodeCache, PerCpuRefs};
-use crate::name::MAX_NAME_BYTES;
 use crate::options::{LockCheck, MountOptions};
 use crate::watch::Watches;
 
@@ -223,10 +223,9 @@ pub(crate) struct Reserves {
 impl Reserves {
     fn of(geometry: &Geometry) -> Self {
         let (parent, parent_quota) = match geometry.has_incompat(IncompatFeatures::PARENT) {
-            true => (
-                xfs_dir::parent_blocks(geometry, MAX_NAME_BYTES),
-                xfs_dir::parent_quota_blocks(geometry),
-            ),
+            true => {
+                (xfs_dir::parent_blocks(geometry, MAX_NAME), xfs_dir::parent_quota_blocks(geometry))
+            }
             false => (0, 0),
         };
         let (add, remove) = (xfs_dir::blocks_to_add(geometry), xfs_dir::blocks_to_remove(geometry));

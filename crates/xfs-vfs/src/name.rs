@@ -1,12 +1,9 @@
 //! Names in directories, and the check of names that a directory can hold.
 
 use xfs_buffer::{PosixError, Result};
-use xfs_format::directory::name_is_sound;
+use xfs_format::directory::{MAX_NAME, name_is_sound};
 
 use crate::kind::CachedInode;
-
-/// The longest name in a directory, in bytes.
-pub(crate) const MAX_NAME_BYTES: usize = 255;
 
 /// A directory and a name in it. An entry of this name need not exist.
 #[derive(Clone, Copy)]
@@ -22,7 +19,7 @@ pub fn check_name(name: &[u8]) -> Result<()> {
     match name {
         b"" => Err(PosixError::NotFound.into()),
         b"." | b".." => Err(PosixError::Exists.into()),
-        _ if name.len() > MAX_NAME_BYTES => Err(PosixError::NameTooLong.into()),
+        _ if name.len() > MAX_NAME => Err(PosixError::NameTooLong.into()),
         _ if name_is_sound(name) => Ok(()),
         _ => Err(PosixError::InvalidArgument.into()),
     }

@@ -1,8 +1,9 @@
 //! The rule about circles of imports: at most [`MAX_CIRCLE`] files of a crate import each other.
 //!
 //! A file imports a module if it has a path to it from `crate` or `super`. A path to a re-exported
-//! name imports the module that re-exports it, not the module that defines it. A module that
-//! declares another and names it without `crate` does not import it. Tests do not count.
+//! name imports each module that re-exports the name, and the module that defines it. A re-export
+//! under another name counts as a definition. A module that declares another and names it without
+//! `crate` does not import it, and the root of a crate imports nothing. Tests do not count.
 
 mod paths;
 
@@ -45,18 +46,86 @@ fn check_crate(root: &str, files: &[&File]) -> Vec<Finding> {
     too_large.map(finding).collect()
 }
 
+/// The modules of one crate, and the names that they re-export.
+struct Crate {
+    modules: BTreeSet<Vec<String>>,
+    /// For a module and a name in it, the path that the module re-exports under this name.
+    re_exports: BTreeMap<(Vec<String>, String), Vec<String>>,
+}
+
+impl Crate {
+    /// Reads the module paths and the re-exports of all files. `code` has the module and the
+    /// production code of each file.
+    fn new(code: &[(Vec<String>, String)]) -> Self {
+        let modules = code.iter().map(|(module, _)| module.clone()).collect();
+        let mut known = Self { modules, re_exports: BTreeMap::new() };
+        for (module, code) in code {
+            for path in paths::re_exported(code) {
+                let (Some(name), Some(target)) = (path.last(), known.re_export(module, &path))
+                else {
+                    continue;
+                };
+                known.re_exports.insert((module.clone(), (*name).to_owned()), target);
+            }
+        }
+        known
+    }
+
+    /// Returns the path, from the root of the crate, that `module` re-exports as `path`. Returns
+    /// `None` for names of other crates.
+    fn re_export(&self, module: &[String], path: &[&str]) -> Option<Vec<String>> {
+        match *path.first()? {
+            "crate" | "super" => resolve(module, path),
+            child => {
+                let child = [module, &[child.to_owned()]].concat();
+                let rest = path.iter().skip(1).map(|segment| (*segment).to_owned());
+                self.modules.contains(&child).then(|| child.into_iter().chain(rest).collect())
+            }
+        }
+    }
+
+    /// Returns the modules of the files that re-export the last name of `path`, and of the file
+    /// that defines it.
+    fn modules_of(&self, mut path: Vec<String>) -> BTreeSet<Vec<String>> {
+        let mut found = BTreeSet::new();
+        while let Some(module) = self.nearest_file(path.clone()) {
+            let target = path
+                .get(module.len())
+                .and_then(|name| self.re_exports.get(&(module.clone(), name.clone())));
+            let rest = path.iter().skip(module.len() + 1).cloned();
+            let next = target.map(|target| target.iter().cloned().chain(rest).collect());
+            // Names that re-export each other do not compile, but the search must end.
+            let is_new = found.insert(module);
+            match next {
+                Some(next) if is_new => path = next,
+                _ => break,
+            }
+        }
+        found
+    }
+
+    /// Returns the longest beginning of `path` that is the module of a file.
+    fn nearest_file(&self, mut path: Vec<String>) -> Option<Vec<String>> {
+        while !self.modules.contains(&path) {
+            path.pop()?;
+        }
+        Some(path)
+    }
+}
+
 /// Returns the modules that each file of a crate imports.
 fn imports(root: &str, files: &[&File]) -> Imports {
-    let modules: BTreeSet<_> = files.iter().map(|file| module(root, file)).collect();
-    let imported = |file: &&File| {
-        let from = module(root, file);
-        let code = paths::without_tests(&Masked::new(&file.text).code);
-        let named = paths::named(&code).into_iter().filter_map(|path| resolve(&from, &path));
-        let files = named.filter_map(|module| nearest_file(module, &modules));
-        let others = files.filter(|module| *module != from).collect();
-        (from, others)
+    let production =
+        |file: &&File| (module(root, file), paths::without_tests(&Masked::new(&file.text).code));
+    let code: Vec<_> = files.iter().map(production).collect();
+    let known = Crate::new(&code);
+    let imported = |(from, code): &(Vec<String>, String)| {
+        let named = paths::named(code).into_iter().filter_map(|path| resolve(from, &path));
+        let files = named.flat_map(|path| known.modules_of(path));
+        let others = files.filter(|module| module != from).collect();
+        (from.clone(), others)
     };
-    files.iter().map(imported).collect()
+    code.iter().map(imported).collect()
 }
 
 /// Returns the module path that a file holds, as segments from the root of the crate. The root
@@ -77,14 +146,6 @@ fn resolve(from: &[String], path: &[&str]) -> Option<Vec<String>> {
     let kept = if ups == 0 { 0 } else { from.len().checked_sub(ups)? };
     let rest = path.iter().skip(ups.max(1)).map(|segment| (*segment).to_owned());
     Some(from.iter().take(kept).cloned().chain(rest).collect())
-}
-
-/// Returns the longest beginning of `path` that is the module of a file.
-fn nearest_file(mut path: Vec<String>, modules: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
-    while !modules.contains(&path) {
-        path.pop()?;
-    }
-    Some(path)
 }
 
 /// Returns the circles: the largest sets of modules in which each module imports every other one,

@@ -291,56 +291,63 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 }
 
-/// Moves the children of a root in an inode into one new block, and makes that block the only child
-/// of the root. After the call, the root has room for `capacity` children.
-///
-/// # Errors
-///
-/// Errors of the store, or a btree that would become too high.
-pub(crate) fn push_down<S: Store>(
-    store: &mut S,
-    inode: InodeNumber,
-    root: &mut ForkRoot,
-    capacity: usize,
-) -> Result<()> {
-    let (_, FsBlock(near)) = *root.children.first().expect(HAS_CHILDREN);
-    push_children_down(store, inode, root, near)?;
-    root.capacity = capacity;
-    Ok(())
-}
+impl ForkRoot {
+    /// Moves the children of the root into one new block, which becomes the only child of the root.
+    /// Afterwards the root needs room for only one child. `capacity` is the number of children that
+    /// the root has room for after the call.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store, or a btree that would become too high.
+    pub fn push_down<S: Store>(
+        &mut self,
+        store: &mut S,
+        inode: InodeNumber,
+        capacity: usize,
+    ) -> Result<()> {
+        let (_, FsBlock(near)) = *self.children.first().expect(HAS_CHILDREN);
+        push_children_down(store, inode, self, near)?;
+        self.capacity = capacity;
+        Ok(())
+    }
 
-/// Builds the extent btree of a fork from extents that were stored as a list in the inode.
-///
-/// # Errors
-///
-/// Errors of the store, or extents that are out of order.
-pub(crate) fn build<S: Store>(
-    store: &mut S,
-    inode: InodeNumber,
-    extents: &[Extent],
-    capacity: usize,
-) -> Result<ForkRoot> {
-    let (kind, block_size) = (BtreeKind::Extent, store.geometry().block_size);
-    let shape = EntryLayout::new(kind.layout(), 0, block_size);
-    let (in_leaf, behind) = extents.split_at(extents.len().min(shape.max));
-    let Some(first) = in_leaf.first() else {
-        return Err(corrupt(DiskAddr::NULL, BtreeCheck::EmptyLeaf).into());
-    };
-    let (number, _, buffer) = claim_for_inode(store, inode, 0, first.start.0)?;
-    for (index, extent) in in_leaf.iter().enumerate() {
-        let entry = Entry::of_record::<Extents>(extent, store.geometry());
-        shape.open_entry(store, &buffer, EntrySlot::after(index), &entry)?;
+    /// Builds a btree from extents that were stored as a list in the inode. There must be at least
+    /// one extent, and they must be in order. The fork has room for `capacity` children.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store, or extents that are out of order.
+    pub fn build<S: Store>(
+        store: &mut S,
+        inode: InodeNumber,
+        extents: &[Extent],
+        capacity: usize,
+    ) -> Result<Self> {
+        let (kind, block_size) = (BtreeKind::Extent, store.geometry().block_size);
+        let shape = EntryLayout::new(kind.layout(), 0, block_size);
+        let (in_leaf, rest) = extents.split_at(extents.len().min(shape.max));
+        let Some(first) = in_leaf.first() else {
+            return Err(corrupt(DiskAddr::NULL, BtreeCheck::EmptyLeaf).into());
+        };
+        let (number, _, buffer) = claim_for_inode(store, inode, 0, first.start.0)?;
+        for (index, extent) in in_leaf.iter().enumerate() {
+            let entry = Entry::of_record::<Extents>(extent, store.geometry());
+            shape.open_entry(store, &buffer, EntrySlot::after(index), &entry)?;
+        }
+        let children = vec![(first.file_block, FsBlock(number))];
+        let root = Self { level: 1, children, capacity };
+        if rest.is_empty() {
+            return Ok(root);
+        }
+        let mut editor = Editor::<Extents, _>::in_fork(&mut *store, inode, root)?;
+        for extent in rest {
+            editor.insert(*extent)?;
+        }
+        editor
+            .fork_root()
+            .cloned()
+            .ok_or_else(|| corrupt(DiskAddr::NULL, BtreeCheck::Outside).into())
     }
-    let children = vec![(first.file_block, FsBlock(number))];
-    let root = ForkRoot { level: 1, children, capacity };
-    if behind.is_empty() {
-        return Ok(root);
-    }
-    let mut editor = Editor::<Extents, _>::in_fork(&mut *store, inode, root)?;
-    for extent in behind {
-        editor.insert(*extent)?;
-    }
-    editor.fork_root().cloned().ok_or_else(|| corrupt(DiskAddr::NULL, BtreeCheck::Outside).into())
 }
 
 /// Allocates a block of a fork's btree. The block gets a header and no entries.

@@ -31,6 +31,7 @@ use core::mem::size_of;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::form::DATA_HEADER_V4;
 use super::leaf::HashEntryDisk;
 use super::{
     ALIGNMENT, Cookie, DirectoryCheck, DirectoryForm, DuplicateName, Entry, EntryType, EntryTypes,
@@ -40,6 +41,7 @@ use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::features::FormatVersion;
 
+pub use super::form::{DATA_HEADER, entry_length};
 pub(crate) use verify::{ENVELOPE, verify};
 
 /// Magic number of the single block of the block form: "XDB3".
@@ -58,20 +60,9 @@ pub const BLOCK_MAGIC_V4: u32 = 0x5844_3242;
 #[doc(alias = "XFS_DIR2_DATA_MAGIC")]
 pub const DATA_MAGIC_V4: u32 = 0x5844_3244;
 
-/// Length of the header before the first record, in bytes, on a v5 volume.
-pub const DATA_HEADER: usize = size_of::<DataHeaderDisk>();
-
-/// Length of the header before the first record, in bytes, on a v4 volume.
-pub(super) const DATA_HEADER_V4: usize = size_of::<DataHeaderV4Disk>();
-
 /// The first two bytes of a free record. No inode number starts with them.
 #[doc(alias = "XFS_DIR2_DATA_FREE_TAG")]
 pub const FREE_TAG: u16 = 0xffff;
-
-/// Number of bytes of an entry before its name: inode number and name length. `ENTRY_TAIL` is the
-/// number of bytes after the name: type and tag.
-pub(super) const ENTRY_HEAD: usize = 9;
-const ENTRY_TAIL: usize = 3;
 
 /// The header of a data block.
 #[doc(alias = "xfs_dir3_data_hdr")]
@@ -118,16 +109,9 @@ pub struct BlockTailDisk {
     pub stale: U32,
 }
 
-const _: () = assert!(DATA_HEADER == 64);
-const _: () = assert!(DATA_HEADER_V4 == 16);
+const _: () = assert!(size_of::<DataHeaderDisk>() == DATA_HEADER);
+const _: () = assert!(size_of::<DataHeaderV4Disk>() == DATA_HEADER_V4);
 const _: () = assert!(size_of::<BlockTailDisk>() == 8);
-
-/// Returns the length in bytes of an entry whose name has `name_length` bytes, with a type byte.
-#[doc(alias = "xfs_dir2_data_entsize")]
-#[must_use]
-pub const fn entry_length(name_length: usize) -> usize {
-    (ENTRY_HEAD + name_length + ENTRY_TAIL).next_multiple_of(ALIGNMENT)
-}
 
 /// A data block, borrowed from its buffer.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,27 @@
 //! Owns: the lengths that depend on the version of the volume and on the type byte, and the folding
 //! of names on volumes that ignore case. Does **not** own: the blocks themselves.
 
-use super::data::DataHeaderDisk;
-use super::{ALIGNMENT, Cookie, hash};
+use super::hash;
+use super::position::{ALIGNMENT, Cookie};
 use crate::features::FormatVersion;
+
+/// Length of the header before the first record, in bytes, on a v5 volume.
+pub const DATA_HEADER: usize = 64;
+
+/// Length of the header before the first record, in bytes, on a v4 volume.
+pub(super) const DATA_HEADER_V4: usize = 16;
+
+/// Number of bytes of an entry before its name: inode number and name length. `ENTRY_TAIL` is the
+/// number of bytes after the name: type and tag.
+const ENTRY_HEAD: usize = 9;
+const ENTRY_TAIL: usize = 3;
+
+/// Returns the length in bytes of an entry whose name has `name_length` bytes, with a type byte.
+#[doc(alias = "xfs_dir2_data_entsize")]
+#[must_use]
+pub const fn entry_length(name_length: usize) -> usize {
+    (ENTRY_HEAD + name_length + ENTRY_TAIL).next_multiple_of(ALIGNMENT)
+}
 
 /// Whether directory entries have a byte with the type of their inode.
 #[doc(alias = "ftype")]
@@ -81,8 +99,8 @@ impl DirectoryForm {
     #[must_use]
     pub const fn data_header_bytes(self) -> usize {
         match self.version {
-            FormatVersion::V4 => super::data::DATA_HEADER_V4,
-            FormatVersion::V5 => size_of::<DataHeaderDisk>(),
+            FormatVersion::V4 => DATA_HEADER_V4,
+            FormatVersion::V5 => DATA_HEADER,
         }
     }
 
@@ -91,11 +109,12 @@ impl DirectoryForm {
     #[inline]
     #[must_use]
     pub const fn entry_length(self, name_length: usize) -> usize {
-        let length = super::data::entry_length(name_length);
+        let length = entry_length(name_length);
         match self.types {
             EntryTypes::Stored => length,
-            EntryTypes::Absent => (super::data::ENTRY_HEAD + name_length + size_of::<u16>())
-                .next_multiple_of(ALIGNMENT),
+            EntryTypes::Absent => {
+                (ENTRY_HEAD + name_length + size_of::<u16>()).next_multiple_of(ALIGNMENT)
+            }
         }
     }
 

@@ -3,7 +3,8 @@ use std::path::PathBuf;
 use ferroxfs::quota::{QuotaMode, QuotaOptions};
 
 use super::{ChannelKind, MountOptions, OptionError, Service};
-use crate::server::{AccessTimes, Checks, Durability};
+use crate::Checks;
+use crate::server::{AccessTimes, Durability};
 
 fn parse(list: &str) -> Result<MountOptions, OptionError> {
     let mut options = MountOptions::default();

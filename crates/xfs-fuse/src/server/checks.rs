@@ -37,19 +37,6 @@ const MOST_USERS: usize = 4;
 #[doc(alias = "__FMODE_EXEC")]
 const OPEN_TO_EXECUTE: u32 = 0x20;
 
-/// The side that checks permissions: the kernel or the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Checks {
-    /// The kernel checks permissions, by the owners, modes and access control lists that the server
-    /// reports.
-    #[default]
-    #[doc(alias = "default_permissions")]
-    Kernel,
-    /// The server checks the permissions of each request's caller.
-    #[doc(alias = "nodefault_permissions")]
-    Server,
-}
-
 /// A view of the volume with the permissions of one user.
 struct UserVolume {
     credentials: Credentials,

@@ -12,7 +12,8 @@ use xfs_trans::testing::make_with;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::contents::DSYNC;
-use super::{AccessTimes, Checks, Durability, FREED_AT_ONCE, Server, Settings};
+use super::{AccessTimes, Durability, FREED_AT_ONCE, Server, Settings};
+use crate::Checks;
 use crate::transport::wire::{
     AccessIn, AttrOut, BatchForgetIn, CopyFileRangeIn, DirEntry, EntryOut, FSYNC_DATA_ONLY,
     FsyncIn, InHeader, InitFlags, OPEN_DIRECT_IO, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE,

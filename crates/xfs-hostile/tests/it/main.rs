@@ -16,8 +16,8 @@ use xfs_testkit::{Limits, run_limited};
 /// The limits of every process, whatever its input. A valid image needs far less.
 const LIMITS: Limits = Limits { memory_bytes: 256 << 20, cpu_seconds: 120 };
 
-/// Runs `problem_with` on each hand-made attack of a group, in a process with limits. Fails with the
-/// problems that it returns. `test` is the name of the calling test, which runs again in that
+/// Runs `problem_with` on each hand-made attack of a group, in a process with limits. Fails with
+/// the problems that it returns. `test` is the name of the calling test, which runs again in that
 /// process.
 fn check_attacks(test: &str, group: &str, problem_with: impl Fn(&Attack) -> Option<String>) {
     run_limited(test, LIMITS, || {

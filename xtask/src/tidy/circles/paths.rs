@@ -1,4 +1,4 @@
-//! Finds the paths in a Rust file that begin with `crate` or `super`.
+//! Finds the paths in a Rust file that begin with `crate` or `super`, and the paths of re-exports.
 
 /// Returns `code` without the items that only tests compile.
 pub(super) fn without_tests(code: &str) -> String {
@@ -40,6 +40,16 @@ pub(super) fn named(code: &str) -> Vec<Vec<&str>> {
     };
     let starts = starts.map(|(index, _)| index).filter(is_start);
     starts.flat_map(|index| expand(code.get(index..).unwrap_or_default())).collect()
+}
+
+/// Returns the segments of each path that the module re-exports under its own name.
+pub(super) fn re_exported(code: &str) -> Vec<Vec<&str>> {
+    let uses = code.match_indices("use ").filter(|(index, _)| {
+        let line = code.get(..*index).and_then(|before| before.rsplit('\n').next());
+        line.is_some_and(|before| before.trim_start().starts_with("pub"))
+    });
+    let tree = |(index, word): (usize, &str)| code.get(index + word.len()..).unwrap_or_default();
+    uses.map(tree).flat_map(expand).collect()
 }
 
 fn is_name(c: char) -> bool {

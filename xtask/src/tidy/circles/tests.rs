@@ -83,3 +83,23 @@ fn groups_give_one_path_for_each_name() {
     let expected = ["b", "c::d", "c::f", "self"].map(|name| format!("{start}::{name}"));
     assert_eq!(named, expected);
 }
+
+#[test]
+fn re_exported_names_import_the_module_that_defines_them() {
+    let mut files = ring(9);
+    files.truncate(7);
+    files.push(("m7.rs".to_owned(), "use crate::Name;\n".to_owned()));
+    files.push(("m8.rs".to_owned(), "use crate::m0::Name;\n".to_owned()));
+    files.push(("lib.rs".to_owned(), "pub use shelf::{Name, Other};\n".to_owned()));
+    files.push(("shelf.rs".to_owned(), "pub(crate) use crate::m8::Name;\n".to_owned()));
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    check_circles(&files, &[9]);
+}
+
+#[test]
+fn paths_of_other_crates_are_no_re_exports_of_a_module() {
+    let re_exported =
+        paths::re_exported("pub use std::io;\nuse crate::a::B;\npub use a::{B, c::D};");
+    let re_exported: Vec<_> = re_exported.iter().map(|path| path.join("::")).collect();
+    assert_eq!(re_exported, ["std::io", "a::B", "a::c::D"]);
+}
