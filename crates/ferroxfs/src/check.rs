@@ -44,7 +44,7 @@ const MOST_PATHS: usize = 1000;
 pub enum CheckError {
     /// The volume is open for writing. Some of its changes are only in memory, so the device alone
     /// does not hold a consistent volume.
-    #[error("a volume that is open for writing is not checked")]
+    #[error("cannot check a volume that is open for writing: close it first")]
     OpenForWriting,
     /// The volume has a feature that the checker does not know.
     #[error(transparent)]

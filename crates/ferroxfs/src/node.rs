@@ -359,7 +359,7 @@ impl VolumeRef {
         Ok(Node::still(self.here(), Arc::new(inode)))
     }
 
-    /// Makes a node that takes over a reference to an inode of this volume.
+    /// Makes a node that owns the given reference to an inode of this volume.
     pub(crate) fn node_of(self: &Arc<Self>, inode: xfs_vfs::InodeRef<&Mount>) -> Node {
         Node::live(inode.sharded(self.here().mounted()))
     }

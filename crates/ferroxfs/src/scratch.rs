@@ -120,7 +120,7 @@ impl ScratchVolume {
 }
 
 impl ScratchNode {
-    /// Makes a handle that takes over the caller's reference.
+    /// Makes a handle that owns the given reference.
     fn new(tree: &Arc<Tree>, entry: Arc<CachedInode<SmallKind>>) -> Self {
         Self { tree: Arc::clone(tree), entry: Some(entry) }
     }

@@ -110,7 +110,7 @@ impl AllocatorState {
         self.group(group).map(|state| state.summary()).unwrap_or_default()
     }
 
-    /// Takes over `fresh`, the state of a volume that has grown. `fresh` was counted while no
+    /// Adopts `fresh`, the state of a volume that has grown. `fresh` was counted while no
     /// operation was in progress. Each existing group gets its reserves from `fresh`, and the new
     /// groups of `fresh` are added.
     pub(crate) fn refresh(&self, fresh: Self) {

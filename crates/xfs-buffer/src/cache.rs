@@ -5,8 +5,8 @@
 //! of these. A read that does not find its buffer loads it. Other threads that read the same buffer
 //! wait for the load. Threads that read other buffers do not.
 //!
-//! Claiming new blocks and writing in place are in [`write`](mod@write). Reads that leave no buffer
-//! behind are in [`uncached`].
+//! Claiming new blocks and writing in place are in [`write`](mod@write). Reads that keep no buffer
+//! are in [`uncached`].
 //!
 //! ```text
 //!            enter                    finish_load, keep

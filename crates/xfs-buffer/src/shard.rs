@@ -205,7 +205,8 @@ impl Clock {
                 self.hand += 1;
                 continue;
             }
-            // The last core of the ring, just admitted, takes the victim's index, behind the hand.
+            // The last core of the ring, just admitted, takes the victim's index, which the hand
+            // has passed.
             let core = self.ring.swap_remove(self.hand);
             match Arc::try_unwrap(core) {
                 Ok(victim) => {

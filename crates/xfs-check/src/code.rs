@@ -219,7 +219,7 @@ codes! {
     AgflLsn = "agfl.lsn", Agfl, Unsafe, "it was written after the end of the log";
     AgflShort = "agfl.short", Agfl, Unsafe, "it has fewer bytes than it needs";
     AgflRange = "agfl.range", Agfl, Unsafe, "first, last and count of the free list disagree";
-    AgflEntry = "agfl.entry", Agfl, Unsafe, "an entry of the free list is no block of the group";
+    AgflEntry = "agfl.entry", Agfl, Unsafe, "an entry of the free list is not a block of the group";
     BtUnreadable = "bt.unreadable", Btree, Unsafe, "the device cannot read it";
     BtMagic = "bt.magic", Btree, Unsafe, "the magic number is wrong";
     BtChecksum = "bt.checksum", Btree, Unsafe, "the checksum does not match";

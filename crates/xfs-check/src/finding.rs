@@ -207,7 +207,7 @@ pub struct Finding {
     pub place: Place,
     /// The value that was found, in words.
     pub found: String,
-    /// The value that was expected, in words; empty if `found` alone tells what is wrong.
+    /// The value that was expected, in words; empty if `found` alone states what is wrong.
     pub expected: String,
     /// The path of the inode, if one is known. Set at the end of a run.
     pub path: Option<Vec<u8>>,

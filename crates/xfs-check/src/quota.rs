@@ -45,7 +45,7 @@ fn compared(superblock: &Superblock) -> impl Iterator<Item = QuotaKind> {
 }
 
 /// Passes the usage that an inode adds to its owners to the receiver of facts. The quota inodes
-/// belong to nobody.
+/// count for no owner.
 pub(crate) fn count<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
     let (superblock, core) = (pass.volume.superblock, &inode.core);
     if superblock.quota_flags == 0 || kind_of(superblock, inode.number()).is_some() {
@@ -134,7 +134,7 @@ fn state<T: Facts>(pass: &mut Pass<'_, T>, bytes: &[u8], kind: QuotaKind) {
             blocks: dquot.blocks.get(),
             realtime_blocks: dquot.realtime_blocks.get(),
         };
-        // Most dquots of a block belong to nobody.
+        // Most dquots of a block are unused.
         if usage != Usage::default() {
             pass.facts.dquot(QuotaOwner { kind, id: dquot.id.get() }, &usage);
         }

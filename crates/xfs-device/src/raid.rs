@@ -63,9 +63,7 @@ pub enum VolumeNote {
 pub enum RaidError {
     /// The array was opened for writing. That is refused, because a write to one member would make
     /// the mirrors differ.
-    #[error(
-        "is a member of a software RAID, whose mirrors a write to one of them would make differ"
-    )]
+    #[error("is one mirror of a software RAID: writing to it alone would make the mirrors differ")]
     Write,
     /// None of the given members is usable: each is a spare or has failed.
     #[error("is a spare or failed member of a software RAID")]
@@ -74,7 +72,7 @@ pub enum RaidError {
     #[error("is a member of a software RAID that was being rebuilt or reshaped")]
     Incomplete,
     /// A device that the user named as another member does not belong to this array.
-    #[error("device {member} of the members is no member of the same array")]
+    #[error("device {member} of the given members belongs to another array")]
     Stranger {
         /// The number of the device among the other devices that were given, counted from 1.
         member: usize,

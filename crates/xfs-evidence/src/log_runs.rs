@@ -50,7 +50,7 @@ pub(crate) fn read_runs(
         let run = run_of(log, &header, first);
         let mut reader = LogReader::new(log, &run);
         let mut length = 0_u32;
-        // The first error ends the run of records. The search goes on after it.
+        // The first error ends the run of records. The search continues after it.
         let is_whole = loop {
             let entry = match reader.next_entry() {
                 Ok(Some(entry)) => entry,

@@ -59,7 +59,7 @@ pub const POSIX_XATTR_HEADER: [u8; 4] = [POSIX_ACL_XATTR_VERSION as u8, 0, 0, 0]
 /// The identifier that the Linux form stores in entries that name no user or group.
 const POSIX_ACL_UNDEFINED_ID: u32 = u32::MAX;
 
-/// The users to whom an entry applies, or the mask.
+/// The users that an entry applies to, or the mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclTag {
     /// The owner of the file.
@@ -116,9 +116,9 @@ impl AclTag {
 /// One entry of an access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AclEntry {
-    /// The users to whom the entry applies.
+    /// The users that the entry applies to.
     pub tag: AclTag,
-    /// The rights of the users to whom the entry applies: the sum of 4 for read, 2 for write and 1
+    /// The rights of the users that the entry applies to: the sum of 4 for read, 2 for write and 1
     /// for execute.
     pub permissions: u16,
 }

@@ -17,14 +17,14 @@ pub enum BlockKind {
     Btree(BtreeKind),
     /// An inode cluster, or any whole number of inodes. Each inode has its own checksum.
     InodeCluster,
-    /// A directory data block. Its magic number tells whether it is the only block or one of
+    /// A directory data block. Its magic number shows whether it is the only block or one of
     /// several.
     DirectoryData,
-    /// A block of a directory's hash index. Its magic number tells whether it is a leaf or a node.
+    /// A block of a directory's hash index. Its magic number shows whether it is a leaf or a node.
     DirectoryIndex,
     /// A block of a directory's free-space index.
     DirectoryFree,
-    /// A block of an attribute fork's btree. Its magic number tells whether it is a leaf or a node.
+    /// A block of an attribute fork's btree. Its magic number shows whether it is a leaf or a node.
     Attr,
     /// A block of a remote attribute value.
     AttrRemote,

@@ -82,7 +82,7 @@ impl Statistics {
     }
 
     /// Runs `work`, which answers a request, and counts it with its duration. ENOSYS does not count
-    /// as a failure: it tells the kernel to send no such requests.
+    /// as a failure: it asks the kernel to send no such requests.
     pub(crate) fn measure(
         &self,
         opcode: Opcode,

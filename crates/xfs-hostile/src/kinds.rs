@@ -86,7 +86,7 @@ pub struct KindVolume {
 }
 
 impl KindVolume {
-    /// Opens the volume and reads everything in it. `replays_log` tells whether a dirty log is
+    /// Opens the volume and reads everything in it. `replays_log` states whether a dirty log is
     /// replayed in memory.
     ///
     /// # Errors

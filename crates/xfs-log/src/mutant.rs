@@ -2,7 +2,7 @@
 //! be found.
 //!
 //! Each mutant is a mistake that is easy to make and that only certain schedules expose. A test
-//! that switches a mutant on must fail. Without that proof nobody knows whether the test can find
+//! that switches a mutant on must fail. Without that proof it is unknown whether the test can find
 //! any bug. A build without tests contains no mutant: [`mutate!`] expands to the right code alone.
 
 /// A deliberate bug in the log.

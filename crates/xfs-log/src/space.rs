@@ -24,7 +24,7 @@
 //!   keep their grants. If their grants were all of the log, no transaction could continue.
 //! - **I5** The head waiter's request does not fit. A thread that releases bytes grants them to the
 //!   head waiter as soon as they suffice, and then to the next. So a waiter wakes only when it is
-//!   served or has to request a tail push (I6). A waiter behind the head waiter never wakes.
+//!   served or has to request a tail push (I6). A waiter after the head waiter never wakes.
 //! - **I6** When the tail has moved, or may be able to, and a thread still waits, the head waiter
 //!   requests a tail push: it gets that task (`must_request_push`). If the head waiter is served
 //!   before it takes the task, the task passes to the next.

@@ -304,7 +304,7 @@ fn allocate_file(tx: &mut Transaction<'_>, engine: &QuotaEngine, kind: QuotaKind
         },
     )?;
     superblock::set_inode(tx, kind, file.number())?;
-    // Before the commit, which must not charge the inode to anyone.
+    // Before the commit, which must not charge the inode to any owner.
     set_file(engine, kind, Arc::new(file));
     Ok(())
 }

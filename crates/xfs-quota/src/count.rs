@@ -35,7 +35,7 @@ pub struct UsageCounts {
 pub type CountStep<'a> = &'a mut dyn FnMut(Result<u64>) -> ControlFlow<()>;
 
 impl UsageCounts {
-    /// Counts the usage of all owners. `exempt` are the quota inodes, which belong to nobody.
+    /// Counts the usage of all owners. `exempt` are the quota inodes, which count for no owner.
     /// Damaged inodes are not counted; `step` gets their errors.
     #[doc(alias = "quotacheck")]
     #[must_use]
@@ -97,7 +97,8 @@ impl UsageCounts {
         ControlFlow::Continue(())
     }
 
-    /// Adds the usage of an inode to its owners. Files of the metadata directory belong to nobody.
+    /// Adds the usage of an inode to its owners. Files of the metadata directory count for no
+    /// owner.
     fn add(&mut self, cache: &BufferCache, inode: &Inode) -> Result<()> {
         self.inodes += 1;
         let core = inode.core();

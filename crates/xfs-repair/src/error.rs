@@ -1,4 +1,4 @@
-//! The reasons why a repair cannot go on.
+//! The reasons why a repair stops.
 
 use std::io;
 

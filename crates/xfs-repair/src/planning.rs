@@ -153,7 +153,7 @@ impl Rehearsal {
         let mut witnesses: BTreeSet<u64> = self.log_head_byte.into_iter().collect();
         let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
         for run in &self.plan.runs {
-            // A run that goes on into the next group changes the headers of that group.
+            // A run that reaches into the next group changes the headers of that group.
             let group = u32::try_from(run.offset / group_bytes).unwrap_or(u32::MAX);
             if group < geometry.ag_count {
                 let header = |sector| geometry.header_disk_addr(AgNumber(group), sector).0 * 512;

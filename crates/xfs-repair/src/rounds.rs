@@ -130,7 +130,7 @@ impl Before {
     fn score(&self, after: &Report) -> Score {
         let count = damage_of(after);
         let damage = count + after.unchecked.len() as u64;
-        // If findings were left out, nobody knows which ones are new: their number decides.
+        // If findings were left out, it is unknown which ones are new: their number decides.
         if self.dropped > 0 || after.dropped > 0 {
             return Score { is_worse: count > self.count, damage };
         }

@@ -259,14 +259,14 @@ impl Header {
         match file.read_exact_at(&mut bytes, 0) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(refused("is no undo file of ferroxfs"));
+                return Err(refused("is not an undo file of ferroxfs"));
             }
             Err(error) => return Err(RepairError::UndoFile(error)),
         }
         let (sealed, digest) = bytes.split_at(SEALED_BYTES);
         let mut fields = Fields(sealed);
         if fields.take(MAGIC.len()) != MAGIC {
-            return Err(refused("is no undo file of ferroxfs"));
+            return Err(refused("is not an undo file of ferroxfs"));
         }
         if Digest::of(sealed).0 != digest {
             return Err(refused("has a damaged header"));

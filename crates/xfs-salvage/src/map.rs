@@ -30,7 +30,7 @@ pub struct RescueMap {
 #[non_exhaustive]
 pub enum RescueMapError {
     /// A line does not have the form that lines of a map have.
-    #[error("line {line} is no line of a ddrescue map: {text}")]
+    #[error("line {line} is not a line of a ddrescue map: {text}")]
     Line {
         /// The number of the line in the map, counted from 1.
         line: usize,

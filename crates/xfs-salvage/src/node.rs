@@ -446,7 +446,7 @@ impl Node<'_> {
 
     /// Returns the report on the file. It is complete after the contents have been read.
     fn report(&self) -> FileReport {
-        // This opens contents that nobody has read, which adds remarks.
+        // This opens contents that were not read yet, which adds remarks.
         let facts = self.facts();
         let remarks = self.remarks.borrow();
         let missing = self.contents.get().map(Contents::missing).unwrap_or_default();

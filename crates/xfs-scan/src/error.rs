@@ -21,7 +21,7 @@ pub enum ScanError {
     #[error("interrupted")]
     Cancelled,
     /// This build does not support the output format with this name.
-    #[error("this build does not support {0}")]
+    #[error("this build of ferroxfs does not support {0}")]
     FormatNotBuilt(&'static str),
     /// The memory limit does not suffice for even one unit of work per thread.
     #[error("the memory limit of {allowed} bytes is too small: {threads} threads need {needed}")]
@@ -46,6 +46,6 @@ pub enum ScanError {
         allowed: u64,
     },
     /// A worker thread panicked because of a bug.
-    #[error("a worker thread stopped")]
+    #[error("a worker thread panicked")]
     WorkerLost,
 }

@@ -54,7 +54,7 @@ impl HeldRef {
 }
 
 impl<H: MountHandle> InodeRef<H> {
-    /// Takes over a direct reference, which the caller has counted in the inode.
+    /// Makes a reference from a direct one, which the caller has counted in the inode.
     #[inline]
     pub fn new(handle: H, inode: Arc<CachedInode>) -> Self {
         Self { handle, held: Some(HeldRef::Direct(inode)) }

@@ -50,8 +50,8 @@ impl Variant {
         !matches!(self, Self::Ours | Self::Apart | Self::Kernel)
     }
 
-    /// Returns whether a comparison of the variant with this many threads and processors tells a
-    /// reader anything.
+    /// Returns whether a comparison of the variant is meaningful with this number of threads and
+    /// processors.
     #[must_use]
     pub(crate) const fn is_meaningful(self, threads: usize, processors: usize) -> bool {
         // One thread always has a volume of its own. Without a processor per thread, the volumes

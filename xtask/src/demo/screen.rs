@@ -90,7 +90,7 @@ impl Screen {
         let sign = SPINNER.into_iter().cycle().nth((tick % 4) as usize).unwrap_or(' ');
         let text = format!("{sign} {:.1} s", elapsed.as_secs_f64());
         print!("\r{}", coloured(if self.has_colours { DIM } else { "" }, &text));
-        // A terminal that cannot be written to shows no progress; the demo itself goes on.
+        // A terminal that cannot be written to shows no progress; the demo itself continues.
         let _ = std::io::stdout().flush();
     }
 

@@ -14,10 +14,14 @@ const MEAN_MAX_OF_GUIDE: f64 = 18.0;
 const MEAN_MAX: f64 = 20.0;
 
 /// Banned words, and the words to use instead.
-const BANNED: [(&str, &str); 20] = [
+const BANNED: [(&str, &str); 27] = [
     ("somebody", "name the actor"),
     ("anybody", "name the actor"),
     ("everybody", "name the actor"),
+    ("nobody", "name the actor"),
+    ("someone", "name the actor"),
+    ("anyone", "name the actor"),
+    ("whom", "name the actor"),
     ("whoever", "name the actor"),
     ("whomever", "name the actor"),
     ("he", "name the actor"),
@@ -35,6 +39,9 @@ const BANNED: [(&str, &str); 20] = [
     ("so many", "n"),
     ("all the same", "still"),
     ("lets itself", "can be"),
+    ("go on", "continue"),
+    ("goes on", "continues"),
+    ("takes over", "name what changes"),
 ];
 
 /// Files that may contain banned words, because they are about those words.

@@ -84,8 +84,8 @@ impl File {
     }
 
     /// Returns the first conflicting lock in the file. If the owner of the lock is another open
-    /// file, the result names it as [`Owner::Description`], with a number that only tells open
-    /// files apart.
+    /// file, the result names it as [`Owner::Description`], with a number that only distinguishes
+    /// open files.
     ///
     /// # Errors
     ///

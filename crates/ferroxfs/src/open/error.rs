@@ -35,17 +35,17 @@ pub enum OpenError {
     #[error("the state of the log is not known: {0}")]
     Log(#[source] Error),
     /// The log is external and its device was not named.
-    #[error("the log is on a device of its own, which was not named")]
+    #[error("the log is on a device of its own, and no log device was given")]
     LogDeviceMissing,
     /// A realtime device was named, but the volume has no realtime section on a device of its own.
     /// The text says which section it has instead: none, or an internal one.
     #[error("a realtime device was named, but the volume has {0}")]
     RealtimeDevice(&'static str),
     /// The volume is to be changed, has a realtime section, and its device was not named.
-    #[error("the volume has a realtime device, which was not named")]
+    #[error("the volume has a realtime device, and none was given")]
     RealtimeDeviceMissing,
     /// The system cannot start the threads of a volume that is open for writing.
-    #[error("its threads cannot be started: {0}")]
+    #[error("cannot start the threads of the volume: {0}")]
     Threads(#[source] io::Error),
 }
 

@@ -23,13 +23,13 @@ pub enum GrowError {
         wanted: u64,
     },
     /// The added blocks are too few for an allocation group, which has at least 64 blocks.
-    #[error("{added} blocks more are too few for another allocation group")]
+    #[error("{added} more blocks are too few: another allocation group needs at least 64")]
     TooLittle {
         /// Number of blocks by which the volume would grow.
         added: u64,
     },
     /// No volume with allocation groups of this size can have that many blocks.
-    #[error("{wanted} blocks are more than a volume with such allocation groups can have")]
+    #[error("{wanted} blocks are too many for a volume with allocation groups of this size")]
     TooLarge {
         /// Number of blocks that were requested.
         wanted: u64,

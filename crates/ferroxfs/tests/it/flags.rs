@@ -230,7 +230,7 @@ fn realtime_hint_must_be_aligned_without_the_device() {
     }
 }
 
-/// Checks that a clone takes over the copy-on-write hint only if the whole source becomes the whole
+/// Checks that a clone gets the copy-on-write hint only if the whole source becomes the whole
 /// target. Each case has five numbers of bytes: the lengths of source and target, the start and
 /// length of the cloned range, and its start in the target. The last field says whether the target
 /// takes the hint over.

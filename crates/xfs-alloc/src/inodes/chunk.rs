@@ -93,7 +93,7 @@ impl<'journal> GroupInodes<'journal> {
                 .with_alignment(alignment.max(1))
                 // The btree of chunks may have to grow in this very step.
                 .with_minimum_left(BtreeKind::Inode.max_levels(geometry))
-                // The chunk is committed before the transaction goes on (I3 of the module above).
+                // The chunk is committed before the transaction continues (I3 of the module above).
                 .at_end_of_step()
         };
         let in_group = |block: AgBlock| geometry.join_block(self.number, block);

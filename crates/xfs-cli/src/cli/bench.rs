@@ -9,7 +9,7 @@ use xfs_workload::Workload;
 /// Measure the speed of volumes on this machine, with design decisions switched off, and against
 /// XFS of the kernel
 ///
-/// The volumes are in memory, or in unnamed files of --folder, so nothing is left behind. Each
+/// The volumes are in memory, or in unnamed files of --folder, so no file remains. Each
 /// thread works on its own files. N threads and the threads of the log run on N processors, or on
 /// all if there are fewer. The compared variants take turns, and their results are compared too.
 /// Without arguments this takes about a minute.
@@ -56,7 +56,7 @@ pub(crate) struct BenchArguments {
     /// The log size of the volumes, from 8m to 2038m
     #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = log_size)]
     pub(crate) log_size: u64,
-    /// Look up files for a run that limits the memory of this process
+    /// Do the lookups of a run whose memory is limited, as its child process
     #[arg(long, hide = true)]
     pub(crate) worker: bool,
     /// Also show the tables of times, transactions and digests

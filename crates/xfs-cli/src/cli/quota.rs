@@ -37,8 +37,8 @@ pub(crate) enum QuotaCommand {
 
 /// Show the usage and the limits of all owners, as repquota(8) does
 ///
-/// The volume is only read. Limits of ID 0 are the default limits of their type, and bind nobody
-/// else before the next charge.
+/// The volume is only read. Limits of ID 0 are the default limits of their type, and limit no
+/// owner before the next charge.
 #[derive(Args, Debug)]
 pub(crate) struct QuotaReportArguments {
     /// The image or device

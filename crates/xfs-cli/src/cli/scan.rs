@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 /// Write one row per inode: everything in it, and all its paths
 ///
 /// A scan without findings does not prove that the volume is sound. If files name their parents
-/// (parent pointers), directories are not read, and a destroyed directory is not noticed.
+/// (parent pointers), directories are not read, and a destroyed directory is not reported.
 /// `ferroxfs check` checks a volume.
 #[derive(Args, Debug)]
 pub(crate) struct ScanArguments {

@@ -28,7 +28,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let changes = parse_owner(&arguments.owner)?;
     let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
-    // A tree behind a symbolic link is not the tree that was named.
+    // The target of a symbolic link is not the tree that was named.
     let follows = !arguments.no_dereference && !arguments.recursive;
     let reach = TreeReach { is_recursive: arguments.recursive, follows };
     Ok(Box::new(Chown { targets, changes, reach }))

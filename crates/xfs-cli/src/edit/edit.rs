@@ -173,7 +173,7 @@ impl Copy {
         let failed = |error: io::Error| Failure::host(self.path.as_os_str(), &error);
         // The editor may have left anything: to open a pipe would wait for ever.
         if !self.is_there().map_err(failed)? {
-            let message = format!("{}: is no regular file any more", self.shown());
+            let message = format!("{}: is no longer a regular file", self.shown());
             return Err(Failure::new(Exit::Failed, message).placed());
         }
         File::open(&self.path).map_err(failed)

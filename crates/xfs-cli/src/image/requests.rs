@@ -107,7 +107,7 @@ impl ObjectObserver for RequestLog {
             request.received,
             request.elapsed.as_secs_f64() * 1e3,
         );
-        // If nobody reads standard error, the run continues without its log.
+        // If no program reads standard error, the run continues without its log.
         _ = writeln!(io::stderr(), "{}", names::printable(&line));
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn open(
     Ok(Box::new(Check { image, damage, arguments }))
 }
 
-/// The progress bar of a check. It also tells the check to stop after a signal.
+/// The progress bar of a check. It also stops the check after a signal.
 pub(crate) struct Bar<'a>(pub(crate) &'a Tally);
 
 impl Progress for Bar<'_> {

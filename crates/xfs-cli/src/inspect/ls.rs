@@ -129,7 +129,7 @@ impl Listing<'_> {
         let mut entered = HashSet::new();
         while let Some(next) = pending.pop() {
             if !entered.insert(next.node.number()) {
-                let failure = Failure::new(Exit::Corrupt, "the directory is inside itself");
+                let failure = Failure::new(Exit::Corrupt, "the directory is its own ancestor");
                 console.report(&target.volume.failure(&next.path, failure));
                 continue;
             }

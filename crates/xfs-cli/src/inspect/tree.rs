@@ -181,7 +181,7 @@ impl Drawing<'_> {
     fn enter(&mut self, node: &Node, console: &mut Console) -> Option<Vec<DirEntry>> {
         let volume = &self.target.volume;
         if !self.entered.insert(node.number().0) {
-            let failure = Failure::new(Exit::Corrupt, "the directory is inside itself");
+            let failure = Failure::new(Exit::Corrupt, "the directory is its own ancestor");
             console.report(&volume.failure(&self.path, failure));
             return None;
         }

@@ -136,7 +136,7 @@ fn read(
     let progress = UntilStopped(stopped);
     let DamagedVolume { device, superblock, .. } = &volume;
     let options = volume.survey_options();
-    // A survey that was stopped has nobody to tell.
+    // After a stop, no caller waits for the survey.
     let Ok(survey) = Salvage::survey(&**device, superblock, options, &progress) else { return };
     notes.extend(survey.notes().iter().cloned());
     let shortfalls: Rc<RefCell<Shortfalls>> = Rc::default();

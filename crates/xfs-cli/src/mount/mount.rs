@@ -249,8 +249,8 @@ impl Run for Remount {
         }
         // To sync the root is to sync everything. Sync before the change, because access times in
         // memory cannot be written to a read-only mount. Sync after it, so that all earlier writes
-        // are durable when nothing more can be written: nobody unmounts the root filesystem of the
-        // machine.
+        // are durable when nothing more can be written: the root filesystem of the machine is never
+        // unmounted.
         let sync = || match self.facts.read_only && can_write {
             true => std::fs::File::open(&self.folder).and_then(|root| root.sync_all()),
             false => Ok(()),

@@ -246,7 +246,7 @@ impl ServeVolume {
         let device = if log.is_some() { source } else { device };
         let served = match announced {
             Ok(()) => serve(&mount).map_err(|failure| about_image(failure, &device)),
-            // Nobody knows that the mount is ready.
+            // The caller does not know yet that the mount is ready.
             Err(failure) => {
                 drop(mount.unmount());
                 Err(failure)
@@ -278,7 +278,7 @@ fn closed<S: Handler>(
     }
 }
 
-/// Connects to the system log, because nobody reads standard error. Messages of panics go there
+/// Connects to the system log, because standard error has no reader. Messages of panics go there
 /// too.
 fn log_to_system() -> Arc<SystemLog> {
     let log = Arc::new(SystemLog::open());
@@ -342,7 +342,7 @@ fn announce(background: bool, is_partial: bool, console: &mut Console) -> Result
         // A process that leads no group can always start a session.
         rustix::process::setsid()?;
         rustix::stdio::dup2_stderr(&nowhere)?;
-        // If nobody waits any more, that is no reason to end.
+        // A caller that no longer waits is no reason to end.
         let _ = std::io::stdout().write_all(if is_partial { PARTIAL } else { READY });
         let _ = std::io::stdout().flush();
         rustix::stdio::dup2_stdout(&nowhere)

@@ -1,4 +1,4 @@
-//! The system log, for a process whose standard error nobody reads.
+//! The system log, for a process whose standard error has no reader.
 //!
 //! Owns: one datagram for each message, in the form of syslog(3) (RFC 3164), sent to `/dev/log`. If
 //! no log daemon listens, root writes a line to the kernel log (`/dev/kmsg`). Does **not** own: the

@@ -31,7 +31,7 @@ pub(crate) fn begin(verbosity: u8) {
         .with_max_level(level)
         .with_span_events(FmtSpan::CLOSE)
         .with_ansi(false)
-        // If nobody reads standard error any more, a lost line is no reason to panic.
+        // A lost line is no reason to panic: the reader of standard error may have ended.
         .log_internal_errors(false)
         .event_format(LineFormat(uptime()));
     // Called once in a process.

@@ -10,7 +10,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "the table of descriptors can be unshared too, and one is exchanged that someone has lent"
+    reason = "the table of descriptors can be unshared too, and a borrowed one is exchanged"
 )]
 
 use std::fs::File;

@@ -164,7 +164,7 @@ impl Console {
         let mut write = || {
             // Keeps the two streams in order if both go to the same terminal.
             _ = out.flush();
-            // If nobody reads standard error, the exit code still reports the failure.
+            // If no program reads standard error, the exit code still reports the failure.
             _ = writeln!(io::stderr(), "{}", names::printable(&line));
         };
         match work.as_ref().and_then(|current| current.progress.as_ref()) {
@@ -244,7 +244,7 @@ pub(crate) fn answer(mut answer: clap::Error) -> Exit {
             false => text.to_string(),
         };
         let shown = with_plain_errors(shown);
-        // If nobody reads standard error, the exit code still reports the failure.
+        // If no program reads standard error, the exit code still reports the failure.
         _ = io::stderr().write_all(shown.as_bytes());
         return Exit::Usage;
     }

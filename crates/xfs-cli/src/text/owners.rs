@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-/// Returns the id of a user, who is given by name or number. `None` if this host has no such name.
+/// Returns the id of a user from a name or a number. `None` if this host has no such name.
 pub(crate) fn user(name: &[u8]) -> Option<u32> {
     find(name, "/etc/passwd")
 }

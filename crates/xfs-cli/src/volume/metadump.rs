@@ -60,7 +60,7 @@ fn open_output(path: &Path, image: &Image, overwrites: bool) -> Result<Output, F
     Output::open(path, [source])
 }
 
-/// The progress bar of a dump. It also tells the dump to stop after a signal.
+/// The progress bar of a dump. It also stops the dump after a signal.
 struct Bar<'a>(&'a Tally);
 
 impl DumpProgress for Bar<'_> {

@@ -35,7 +35,7 @@ done < /proc/self/mounts
 exit $code
 "#;
 
-/// The user as whom the commands run.
+/// The user that runs the commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     Root,

@@ -132,8 +132,8 @@ fn copy_that_an_editor_has_replaced_is_not_waited_for_or_promised() {
     place.put("image:/f", b"one");
     let by_directory = "sh -c 'rm $0; mkdir $0'";
     for (editor, said) in [
-        ("sh -c 'rm $0; mkfifo $0'", "is no regular file any more"),
-        (by_directory, "is no regular file any more"),
+        ("sh -c 'rm $0; mkfifo $0'", "is no longer a regular file"),
+        (by_directory, "is no longer a regular file"),
         ("rm", "No such file"),
     ] {
         let output = edit(&place, &["--with", editor, "image:/f"]);

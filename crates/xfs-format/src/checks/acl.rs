@@ -7,11 +7,11 @@ use thiserror::Error;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum AclCheck {
-    #[error("{count} entries in {bytes} bytes")]
+    #[error("{count} entries do not fit {bytes} bytes")]
     Count { count: u32, bytes: usize },
     #[error("entry with unknown tag {tag:#x}")]
     Tag { tag: u32 },
-    #[error("entry with permissions {permissions:#x}")]
+    #[error("entry with unknown permissions {permissions:#x}")]
     Permissions { permissions: u16 },
     #[error("no entry for the owner, the group of the file, or others")]
     Incomplete,

@@ -15,13 +15,13 @@ pub enum AgfCheck {
     Length { found: u32, expected: u32 },
     #[error("free list from {first} to {last} with {count} entries, in a ring of {size}")]
     FreeList { first: u32, last: u32, count: u32, size: u32 },
-    #[error("btree of {tree}: root is block {block:#x}")]
+    #[error("btree of {tree}: root block {block:#x} is outside the group")]
     Root { tree: &'static str, block: u32 },
     #[error("btree of {tree}: {levels} levels, outside 1..={max}")]
     Levels { tree: &'static str, levels: u32, max: u32 },
     #[error("{free} free blocks of {length}, the longest extent has {longest}")]
     FreeBlocks { free: u32, longest: u32, length: u32 },
-    #[error("{blocks} blocks taken by {what}, of {length}")]
+    #[error("{blocks} blocks in {what} are not possible in a group of {length}")]
     Blocks { what: &'static str, blocks: u32, length: u32 },
     #[error("{stored} {what}, but the btrees have {counted}")]
     Counted { what: &'static str, stored: u32, counted: u64 },

@@ -13,15 +13,15 @@ pub enum AgiCheck {
     GroupNumber { found: u32, expected: u32 },
     #[error("group of {found} blocks, but by the superblock it has {expected}")]
     Length { found: u32, expected: u32 },
-    #[error("btree of {tree}: root is block {block:#x}")]
+    #[error("btree of {tree}: root block {block:#x} is outside the group")]
     Root { tree: &'static str, block: u32 },
     #[error("btree of {tree}: {levels} levels, outside 1..={max}")]
     Levels { tree: &'static str, levels: u32, max: u32 },
-    #[error("{free} free of {count} inodes in a group where {max} fit")]
+    #[error("{free} free of {count} inodes, but the group has room for {max}")]
     Inodes { free: u32, count: u32, max: u64 },
-    #[error("{blocks} blocks taken by the btree of {tree}, of {length}")]
+    #[error("the btree of {tree} takes {blocks} blocks, but the group has {length}")]
     Blocks { tree: &'static str, blocks: u32, length: u32 },
-    #[error("unlinked list {bucket} starts at inode {inode:#x}")]
+    #[error("unlinked list {bucket} starts at inode {inode:#x}, which cannot exist")]
     Unlinked { bucket: usize, inode: u32 },
     #[error("inode {inode:#x} is in no chunk of the inode btree")]
     NoChunk { inode: u32 },

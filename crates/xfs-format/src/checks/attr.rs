@@ -15,7 +15,7 @@ pub enum AttrCheck {
     NameEmpty { index: usize },
     #[error("the name of entry {index} holds a NUL")]
     NameBytes { index: usize },
-    #[error("entry {index} has flags {flags:#04x}")]
+    #[error("entry {index} has unknown or conflicting flags {flags:#04x}")]
     Flags { index: usize, flags: u8 },
     #[error("{count} entries do not fit before the first name, at {first_used}")]
     Count { count: u16, first_used: u32 },
@@ -31,9 +31,9 @@ pub enum AttrCheck {
     NameOverlap { index: usize, offset: u16 },
     #[error("the names take {found} bytes, but the header counts {used}")]
     UsedBytes { used: u16, found: usize },
-    #[error("free range {index}: {size} bytes at {base}")]
+    #[error("free range {index} of {size} bytes at {base} does not fit the block")]
     FreeRange { index: usize, base: u16, size: u16 },
-    #[error("entry {index} has a value of {length} bytes at fork block {block}")]
+    #[error("entry {index} cannot have a value of {length} bytes at fork block {block}")]
     RemoteValue { index: usize, block: u32, length: u32 },
     #[error("the block holds {bytes} bytes of a value from offset {offset}, which is impossible")]
     RemoteRange { offset: u32, bytes: u32 },

@@ -29,6 +29,6 @@ pub enum DaBtreeCheck {
     LastHash { hash: u32, expected: u32 },
     #[error("the next leaf is fork block {found}, but by the parent it is {expected}")]
     NextLeaf { found: u64, expected: u64 },
-    #[error("there is no next leaf, but this is not the last one")]
+    #[error("the leaf has no next leaf, but the parent has another child")]
     NoNextLeaf,
 }

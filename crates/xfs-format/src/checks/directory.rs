@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum DirectoryCheck {
-    #[error("the directory is inside itself")]
+    #[error("the directory is its own ancestor")]
     Cycle,
     #[error("the directory has no parent pointer, or more than one")]
     Parents,
@@ -17,13 +17,13 @@ pub enum DirectoryCheck {
     NameEmpty { offset: usize },
     #[error("the name at offset {offset} holds a slash or a NUL, or is a misplaced dot name")]
     NameBytes { offset: usize },
-    #[error("the entry at offset {offset} has type {type_byte}")]
+    #[error("the entry at offset {offset} has unknown type {type_byte}")]
     TypeByte { offset: usize, type_byte: u8 },
     #[error("the entry at offset {offset} names inode {inode}, which cannot exist")]
     EntryInode { offset: usize, inode: u64 },
     #[error("the record at offset {offset} is tagged {tag}")]
     Tag { offset: usize, tag: u16 },
-    #[error("the free record at offset {offset} is {length} bytes long")]
+    #[error("the free record at offset {offset} cannot be {length} bytes long")]
     FreeLength { offset: usize, length: u16 },
     #[error("the free record at offset {offset} directly follows another free record")]
     FreeAdjacent { offset: usize },
@@ -53,7 +53,7 @@ pub enum DirectoryCheck {
     FreeUnknown { index: u64 },
     #[error("the free-space index has no entry for data block {index}, which exists")]
     FreeMissing { index: u64 },
-    #[error("short form of {count} entries, {wide} of them wide, in {size} bytes")]
+    #[error("short form of {count} entries, {wide} of them wide, does not fit {size} bytes")]
     ShortForm { count: u8, wide: u8, size: usize },
     #[error("the short form entry at offset {offset} has cookie offset {cookie_offset}")]
     ShortFormOrder { offset: usize, cookie_offset: u16 },

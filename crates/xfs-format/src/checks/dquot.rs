@@ -9,15 +9,15 @@ use thiserror::Error;
 pub enum DquotCheck {
     #[error("dquot of ID {id}: version is {version}, not 1")]
     Version { id: u32, version: u8 },
-    #[error("dquot of ID {id}: type is {kind:#04x}, which is no single type of quota")]
+    #[error("dquot of ID {id}: type {kind:#04x} is not exactly one quota type")]
     Kind { id: u32, kind: u8 },
     #[error("dquot of ID {id}: type is {kind:#04x}, not that of its file, {expected:#04x}")]
     OtherKind { id: u32, kind: u8, expected: u8 },
     #[error("dquot has ID {id}, not {expected}")]
     Id { id: u32, expected: u32 },
-    #[error("dquot of ID {id} is said to be {offset} bytes into its block")]
+    #[error("dquot of ID {id} is recorded at byte {offset} of its block, which is not its place")]
     Offset { id: u32, offset: u32 },
-    #[error("dquot of ID {id} has a form of timers that the volume does not have")]
+    #[error("dquot of ID {id} has bigtime timers, but the volume has no bigtime")]
     Bigtime { id: u32 },
     #[error("dquot of ID {id}: {count} {what} exceed the soft limit {limit}, but no timer runs")]
     Timer { id: u32, what: &'static str, count: u64, limit: u64 },

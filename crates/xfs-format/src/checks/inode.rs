@@ -51,7 +51,7 @@ pub enum InodeCheck {
     CowExtentSizeHint { blocks: u32, flags: InodeFlags2 },
     #[error("a {file_type:?} cannot share extents")]
     Reflink { file_type: FileType },
-    #[error("its directory is part of the metadata or it is, but not both")]
+    #[error("the inode and its directory differ in whether they belong to the metadata directory")]
     MetadataMismatch,
     #[error("time stamp {raw:#018x} has more than a second of nanoseconds")]
     Nanoseconds { raw: u64 },

@@ -10,35 +10,35 @@ use crate::log_record::byte_order::ByteOrder;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum LogItemCheck {
-    #[error("transaction starts with {magic:#x}")]
+    #[error("transaction starts with {magic:#x}, which is not its magic number")]
     TransactionMagic { magic: u32 },
     #[error("unknown item kind {raw:#x}")]
     Kind { raw: u16 },
-    #[error("{item} of {regions} regions")]
+    #[error("{item} with {regions} regions is not possible")]
     RegionCount { item: &'static str, regions: u16 },
     #[error("{item} has {found} regions, but {promised} are expected")]
     Regions { item: &'static str, found: usize, promised: usize },
     #[error("{item}: a region of {bytes} bytes, but {needed} are needed")]
     Short { item: &'static str, bytes: usize, needed: usize },
-    #[error("{item} of {count} entries in {bytes} bytes")]
+    #[error("{item} with {count} entries does not fit {bytes} bytes")]
     Entries { item: &'static str, count: u32, bytes: usize },
-    #[error("core of the logged inode starts with {magic:#x}")]
+    #[error("core of the logged inode starts with {magic:#x}, which is not its magic number")]
     CoreMagic { magic: u16 },
     #[error("fields {fields:#x} of an inode do not fit its {regions} regions")]
     InodeFields { fields: u32, regions: usize },
-    #[error("bitmap of {words} words for a buffer of {blocks} basic blocks")]
+    #[error("bitmap of {words} words does not match a buffer of {blocks} basic blocks")]
     Bitmap { words: u32, blocks: u16 },
     #[error("region of {bytes} bytes, but the bitmap covers {needed}")]
     Piece { bytes: usize, needed: usize },
     #[error("unknown attribute operation {raw:#x}")]
     AttrOperation { raw: u32 },
-    #[error("attribute filter {filter:#x}")]
+    #[error("unknown attribute filter {filter:#x}")]
     AttrFilter { filter: u32 },
     #[error("unknown action {flags:#x} on an extent")]
     Action { flags: u32 },
     #[error("unknown flags {flags:#x} of an exchange of extents")]
     ExchangeFlags { flags: u64 },
-    #[error("name of {name} bytes and value of {value} in an attribute operation")]
+    #[error("an attribute operation cannot have a name of {name} bytes and a value of {value}")]
     AttrLengths { name: u32, value: u32 },
     #[error("{field} is {value:#x}, which does not exist on the volume")]
     OutOfRange { field: &'static str, value: u64 },
@@ -54,7 +54,7 @@ pub enum LogItemCheck {
     Format { mode: u16, format: u8 },
     #[error("the contents of the buffer do not match its type {raw}")]
     BufferType { raw: u8 },
-    #[error("an unlinked list of the buffer would continue at inode 0")]
+    #[error("an unlinked list of the buffer continues at inode 0")]
     NextUnlinked,
     #[error("the superblock would have {found} groups, fewer than {before}")]
     Groups { found: u32, before: u32 },
@@ -66,7 +66,7 @@ pub enum LogItemCheck {
     OperationLength { bytes: u32, left: usize },
     #[error("transaction {transaction:#x} starts twice")]
     StartsTwice { transaction: u32 },
-    #[error("an operation with the flags {flags:#x}")]
+    #[error("an operation with unknown or conflicting flags {flags:#x}")]
     OperationFlags { flags: u8 },
     #[error("{found} regions, but the header of the transaction announces {promised}")]
     TransactionRegions { found: usize, promised: u32 },

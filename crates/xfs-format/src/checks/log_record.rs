@@ -11,15 +11,15 @@ use crate::addr::Lsn;
 pub enum LogRecordCheck {
     #[error("format version {version}, but only versions 1 and 2 exist")]
     Version { version: u32 },
-    #[error("was written from a buffer of {size} bytes")]
+    #[error("log buffer size of {size} bytes is not allowed")]
     Size { size: u32 },
-    #[error("{length} bytes of payload, from a buffer of {size}")]
+    #[error("{length} bytes of payload do not fit the log buffer of {size}")]
     Length { length: u32, size: u32 },
     #[error("its stored position is {lsn}")]
     Misplaced { lsn: Lsn },
     #[error("the tail at {tail} cannot be reached from {lsn}")]
     Tail { tail: Lsn, lsn: Lsn },
-    #[error("so many damaged records overlap from here on that the search was given up")]
+    #[error("too many damaged records overlap from here on; the search stopped")]
     Overlap,
     #[error("is longer than the log, which has {log_blocks} blocks")]
     LongerThanLog { log_blocks: u32 },
@@ -43,6 +43,6 @@ pub enum LogRecordCheck {
     TooShort { recorded: u32, present: u32 },
     #[error("cannot be read, but the record at {later} proves that it was durable")]
     Lost { later: Lsn },
-    #[error("there is nothing between the tail at {tail} and the head at {head}")]
+    #[error("the log is empty between the tail at {tail} and the head at {head}")]
     Order { head: Lsn, tail: Lsn },
 }

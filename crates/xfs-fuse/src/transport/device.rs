@@ -39,7 +39,7 @@ impl Device {
             .map_err(|source| MountError::NoDevice { source })
     }
 
-    /// Takes over a descriptor that the parent process has opened and with which it has mounted.
+    /// Uses a descriptor that the parent process has opened and with which it has mounted.
     ///
     /// # Errors
     ///

@@ -88,7 +88,7 @@ fn tcp(host: &str) -> Result<Server, NbdError> {
         return Err(NbdError::Address("the host is missing"));
     }
     let port = match port {
-        Some(port) => port.parse().map_err(|_| NbdError::Address("the port is no number"))?,
+        Some(port) => port.parse().map_err(|_| NbdError::Address("the port is not a number"))?,
         None => DEFAULT_PORT,
     };
     Ok(Server::Tcp { host: host.to_owned(), port })

@@ -21,7 +21,7 @@ pub enum ObjectError {
         problem: String,
     },
     /// An object is only read.
-    #[error("is an object behind HTTP, which ferroxfs does not write")]
+    #[error("is an object on a web or S3 server, which ferroxfs does not write")]
     ReadOnly,
     /// A request failed.
     #[error("GET {url} (bytes {first}-{last}): {failure}{}", Attempts(*attempts))]

@@ -4,9 +4,9 @@
 //! after a crash. Does **not** own the reference counts of the blocks, which other intents of the
 //! chain change in between.
 //!
-//! When a file takes over shared blocks, its extent map changes twice and reference counts change.
-//! That is too much for one transaction step, so the first step logs the intents of all of these
-//! changes.
+//! When a file maps the blocks of another, its extent map changes twice and reference counts
+//! change. That is too much for one transaction step, so the first step logs the intents of all of
+//! these changes.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@
 //! writes it meanwhile.
 //!
 //! If the item has been moved, another thread may already have swept its old position. The position
-//! may then be empty or hold another item. The state of the item found there tells whether it is at
+//! may then be empty or hold another item. The state of the item found there shows whether it is at
 //! its own position ([`AilList::sweep`]).
 
 use std::sync::Arc;

@@ -70,7 +70,7 @@ impl WriterState {
 impl Writer {
     /// Closes a record: fixes its length, and with it the LSN of the next record. If `more` bytes
     /// of the record are still missing, the calling thread must fill them in before it writes the
-    /// record. `has_commit` tells whether the record contains a COMMIT.
+    /// record. `has_commit` states whether the record contains a COMMIT.
     pub(super) fn close(
         &self,
         state: &mut WriterState,

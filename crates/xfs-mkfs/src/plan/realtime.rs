@@ -164,7 +164,7 @@ fn group_extents(options: &Options, sizes: &Sizes, blocks: u64) -> Result<u64, G
             (option, value / block)
         }
         (None, None) if !extent_blocks.is_power_of_two() => {
-            let extents = "-r extsize that is no power of two";
+            let extents = "-r extsize that is not a power of two";
             return Err(GeometryError::Needs(extents, "-r rgcount or rgsize"));
         }
         (None, None) => ("-r rgsize", default_group_blocks(blocks, block)),

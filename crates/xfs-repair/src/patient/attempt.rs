@@ -4,7 +4,8 @@
 //! Owns: the journal of an attempt. Does **not** own: which changes belong together (the rules).
 //!
 //! A volume with few free blocks can still be repaired where no block is needed. So an object that
-//! needs too many blocks keeps its bytes and its findings, and the rules go on with the next one.
+//! needs too many blocks keeps its bytes and its findings, and the rules continue with the next
+//! one.
 
 use xfs_format::{AgNumber, DiskAddr};
 
@@ -94,7 +95,7 @@ impl Patient {
         }
         let mut bytes = vec![0; length];
         self.read(at, &mut bytes)?;
-        let journal = self.journal.as_mut().expect("an attempt goes on");
+        let journal = self.journal.as_mut().expect("an attempt has its journal");
         journal.writes.push(OldBytes { at, bytes });
         Ok(())
     }

@@ -153,8 +153,8 @@ impl Facts {
         !directory.has_all_entries && !self.has_all_pointers()
     }
 
-    /// Collects the statements of a volume about names. `allows_loss` tells whether names of inodes
-    /// that are not in use may be given up.
+    /// Collects the statements of a volume about names. `allows_loss` states whether names of
+    /// inodes that are not in use may be given up.
     pub(crate) fn collect(
         evidence: &Evidence<'_>,
         model: &Model,

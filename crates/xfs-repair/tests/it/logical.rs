@@ -84,7 +84,7 @@ fn directory_inode_zeroed_is_made_again_in_its_place() {
         trial.zero_inode(directory);
         let repaired = trial.assert_names(&[directory]);
         assert!(repaired.rules().contains(&"directory-inode"), "{:?}", repaired.rules());
-        // Nothing states the mode any more, so nobody but the owner gets in.
+        // Nothing states the mode any more, so only the owner gets in.
         assert_eq!(mode_of(&repaired, directory), 0o40700);
     }
 }

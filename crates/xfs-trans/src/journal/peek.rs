@@ -51,8 +51,8 @@ impl Journal {
             let core = match &cluster {
                 ClusterSource::OnDevice => match self.decode_bytes(scratch, offset_bytes, number) {
                     Ok(core) => Ok(core),
-                    // The inode is damaged, or is just being written in place. The buffer tells the
-                    // two apart.
+                    // The inode is damaged, or is just being written in place. The buffer shows
+                    // which.
                     Err(_) => {
                         cluster = self.bring_in(place)?;
                         self.peek_in(&cluster, offset_bytes, number)

@@ -210,7 +210,7 @@ fn owner(facts: &Facts) -> (Option<Uid>, Option<Gid>) {
 }
 
 /// Returns the mode for a file, without set-uid and set-gid bits if the owner could not be set.
-/// These bits would grant the rights of a user whom the image does not name.
+/// These bits would grant the rights of a user that the image does not name.
 fn permitted_mode(
     facts: &Facts,
     has_owner: bool,

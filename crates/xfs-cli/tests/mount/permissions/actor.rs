@@ -7,7 +7,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use xfs_oracle::Random;
 use xfs_oracle::harness::TrialError;
 
-/// The users to whom the files of a test case can belong.
+/// The users that can own the files of a test case.
 pub(crate) const USERS: [u32; 3] = [1000, 1001, 0];
 pub(crate) const GROUPS: [u32; 3] = [2000, 2001, 0];
 

@@ -50,7 +50,7 @@ fn freeze_of_an_idle_volume_writes_nothing() {
     journal.unmount().unwrap();
 }
 
-/// Checks that threads that change inodes make no commit while the volume is frozen, and go on
+/// Checks that threads that change inodes make no commit while the volume is frozen, and continue
 /// after the thaw. The test uses two logs: one so small that no slot keeps log space for later
 /// transactions, and a larger one, where slots do.
 #[test]
