@@ -23,13 +23,21 @@ use crate::shell::{Shell, User, can_be, cannot_mount, cannot_serve};
 /// Commands that a reader runs in a checkout of the project. Each has the test that runs it or
 /// builds its program, or the reason why no test does. The commands build the project, so they do
 /// not run here.
-const TRIED_ELSEWHERE: [(&str, &str); 15] = [
+const TRIED_ELSEWHERE: [(&str, &str); 17] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
     ("cargo xtask dist", "a part of `cargo xtask test`, with --quick"),
     ("install target/dist/ferroxfs ~/.local/bin/", "would change the home directory"),
     ("dpkg -i target/dist/ferroxfs_0.1.0_amd64.deb", "`cargo xtask dist` does it in an empty root"),
     ("cargo install --path crates/xfs-cli", "`cargo xtask dist` builds the same package"),
+    (
+        "cargo run -q -p ferroxfs --example make -- disk.img",
+        "`-p ferroxfs --test it examples` runs the example",
+    ),
+    (
+        "cargo run -q -p ferroxfs --example read -- disk.img /etc /etc/hostname",
+        "`-p ferroxfs --test it examples` runs the example, and checks this output",
+    ),
     ("cargo test -p xfs-hostile", "a part of `cargo xtask test`"),
     (
         "cargo test -p xfs-cli --test mount -- database writeback postgres repository built_on rsync",
