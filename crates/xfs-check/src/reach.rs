@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_is_found_once_whatever_leads_into_it() {
+    fn ring_with_paths_into_it_is_found_once() {
         let ring = [(128, 128), (131, 132), (132, 133), (133, 131), (140, 131), (141, 140)];
         assert_eq!(findings_of(&ring), [Code::DirRing]);
     }

@@ -126,7 +126,7 @@ fn recovered_dquots_count_the_recovered_files() {
 /// Opens a volume with checked quota for writing. Checks that the flags for checked counts are then
 /// gone, and that the other flags and the quota inodes stay.
 #[test]
-fn opening_for_writing_lets_the_next_mount_count_again() {
+fn opening_for_writing_marks_the_counts_as_unchecked() {
     let device = device();
     let before = superblock(&device);
     let volume = OpenOptions::new().write(true).open_device(Arc::clone(&device)).unwrap();

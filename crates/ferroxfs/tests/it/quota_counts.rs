@@ -377,7 +377,7 @@ fn damaged_default_limits_of_a_checked_volume_are_counted_again_at_once() {
 }
 
 #[test]
-fn quota_inodes_of_types_that_are_not_counted_are_charged_to_nobody() {
+fn quota_inodes_of_types_that_are_not_counted_have_no_charge() {
     let device = make();
     open(&device, QuotaMode::Enforce).close().unwrap();
     let users = QuotaOptions { user: QuotaMode::NoEnforce, ..QuotaOptions::default() };

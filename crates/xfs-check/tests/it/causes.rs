@@ -41,7 +41,7 @@ fn damaged(clean: &Image, at: DiskAddr) -> Image {
 }
 
 #[test]
-fn each_consequence_of_damage_has_its_cause_whatever_the_threads() {
+fn each_consequence_of_damage_has_its_cause_with_any_number_of_threads() {
     let clean = golden();
     let mut consequences = 0;
     for magic in MAGICS {

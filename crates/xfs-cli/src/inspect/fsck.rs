@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn command_is_named_by_the_first_word_that_is_no_option() {
+    fn command_is_the_first_word_that_is_not_an_option() {
         assert!(names_command_of_fsck(&words("ferroxfs -q check disk.img")));
         assert!(names_command_of_fsck(&words("ferroxfs repair --plan disk.img")));
         assert!(names_command_of_fsck(&words("ferroxfs --color never check disk.img")));

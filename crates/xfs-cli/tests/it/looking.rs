@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::{GoldenDir, check, shared, transcript};
 
 #[test]
-fn info() {
+fn info_prints_the_geometry() {
     check(
         &["info", "image"],
         &expect![[r#"
@@ -43,7 +43,7 @@ fn info() {
 }
 
 #[test]
-fn info_in_json() {
+fn info_prints_json() {
     check(
         &["info", "--json", "image"],
         &expect![[r#"
@@ -93,7 +93,7 @@ fn info_in_json() {
 }
 
 #[test]
-fn ls() {
+fn ls_prints_names_and_long_lines() {
     check(
         &["ls", "-i", "image:/short"],
         &expect![[r#"
@@ -139,7 +139,7 @@ fn ls() {
 }
 
 #[test]
-fn tree() {
+fn tree_draws_directories() {
     check(
         &["tree", "image:/deep"],
         &expect![[r#"
@@ -174,7 +174,7 @@ fn tree() {
 }
 
 #[test]
-fn stat() {
+fn stat_prints_all_fields() {
     check(
         &["stat", "image:/files/shared"],
         &expect![[r#"
@@ -200,7 +200,7 @@ fn stat() {
 }
 
 #[test]
-fn contents() {
+fn cat_and_get_print_contents() {
     check(
         &["cat", "image:/short/bb", "image:/short/ccc"],
         &expect![[r#"
@@ -217,7 +217,7 @@ fn contents() {
 }
 
 #[test]
-fn getfattr() {
+fn getfattr_prints_attributes() {
     check(
         &["getfattr", "-d", "image:/attr-short", "image:/acl"],
         &expect![[r##"
@@ -245,7 +245,7 @@ fn getfattr() {
 }
 
 #[test]
-fn find() {
+fn find_applies_its_tests() {
     check(
         &["find", "image", "-lname", "targ*", "-printf", "%p -> %l\\n"],
         &expect![[r#"
@@ -283,7 +283,7 @@ fn find() {
 }
 
 #[test]
-fn du() {
+fn du_adds_up_blocks() {
     check(
         &["du", "--shared", "image:/files", "-a"],
         &expect![[r#"
@@ -396,7 +396,7 @@ fn live_volume_is_not_replayed_and_says_so() {
 }
 
 #[test]
-fn extents() {
+fn extents_prints_the_map() {
     check(
         &["extents", "image:/files/unwritten"],
         &expect![[r#"
@@ -444,7 +444,7 @@ fn extents() {
 }
 
 #[test]
-fn parents() {
+fn parents_prints_all_paths() {
     check(
         &["parents", "--ino", "72", "image"],
         &expect![[r#"
@@ -467,7 +467,7 @@ fn parents() {
 }
 
 #[test]
-fn dump() {
+fn dump_prints_structures() {
     check(
         &["dump", "image", "agf", "0"],
         &expect![[r#"
@@ -643,7 +643,7 @@ fn without_times(arguments: &[&str], times: std::ops::Range<usize>) -> String {
 }
 
 #[test]
-fn long_lists() {
+fn ls_and_find_print_long_lines() {
     expect![[r#"
         total 90
         drwxr-xr-x 2 0 0 55 .
@@ -679,7 +679,7 @@ fn completions_and_man_pages_come_from_the_definitions() {
 }
 
 #[test]
-fn log() {
+fn log_prints_records() {
     check(
         &["log", "image"],
         &expect![[r#"

@@ -116,7 +116,7 @@ fn project_comes_when_a_file_has_its_names() {
 }
 
 #[test]
-fn existing_temporary_names_are_no_obstacle() {
+fn existing_temporary_names_are_passed_over() {
     let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d", "image:/d/.ferroxfs-put-1"]);
     place.put("image:/d/.ferroxfs-put", b"somebody's");

@@ -374,7 +374,7 @@ fn image_is_refused_as_its_own_manifest() {
 }
 
 #[test]
-fn file_that_is_no_volume_is_refused_by_name() {
+fn file_without_a_volume_is_refused_by_name() {
     let place = GoldenDir::new();
     fs::write(place.path().join("noise"), vec![0xa5; 1 << 20]).unwrap();
     let (code, said) = run(&place, &["noise", "saved"]);

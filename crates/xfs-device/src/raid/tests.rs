@@ -207,7 +207,7 @@ fn superblock_inside_of_a_volume_is_the_contents_of_a_file() {
 }
 
 #[test]
-fn damaged_superblock_is_no_superblock() {
+fn damaged_superblock_is_not_recognised() {
     for minor in [0, 1, 2, 90] {
         let (_, superblock) = Member::new(minor).superblock();
         for at in (0..512).chain(3968..4000) {

@@ -14,7 +14,7 @@ fn every_signature_is_recognised_at_its_offset() {
 }
 
 #[test]
-fn short_device_or_far_start_is_no_error() {
+fn short_device_or_far_start_gives_no_error() {
     for length in [0, 1, 511, 70_000] {
         let device = MemoryDevice::new(length);
         for start in [0, 1, length, u64::MAX] {

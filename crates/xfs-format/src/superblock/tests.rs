@@ -133,7 +133,7 @@ fn older_versions_are_refused_before_their_checksum() {
 }
 
 #[test]
-fn version_5_superblock_with_version_4_is_no_version_4_superblock() {
+fn version_5_superblock_with_version_number_4_is_corrupt() {
     let mut sector = golden::sector(PLAIN, 0);
     sector[101] = sector[101] & 0xf0 | 4;
     let Err(SuperblockError::Corrupt(corruption)) = decode(&sector) else { panic!("accepted") };

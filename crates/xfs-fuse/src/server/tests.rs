@@ -562,7 +562,7 @@ fn fdatasync_of_an_overwrite_writes_no_log_record() {
 /// Checks that a page which a program changed before the file became immutable can still be written
 /// back by the kernel. A new write of a program fails.
 #[test]
-fn page_write_succeeds_whatever_happened_since() {
+fn page_write_after_the_file_became_immutable_succeeds() {
     let server = server(make_with("-l size=16m"));
     put(&server, "file", "contents");
     let node = lookup(&server, "file").node;

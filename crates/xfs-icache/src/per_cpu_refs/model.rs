@@ -80,7 +80,7 @@ fn opens_beside_removal(visit: Collapse) {
 /// Checks I1 of `xfs_icache::per_cpu_refs`: once each processor slot was made to forget the inode
 /// of a removed file, no slot remembers it.
 #[test]
-fn removed_file_leaves_no_slot_behind() {
+fn removed_file_frees_its_slot() {
     explore(|| opens_beside_removal(Collapse::Drained));
 }
 

@@ -627,7 +627,7 @@ fn hostile_logs_never_panic() {
 }
 
 #[test]
-fn formatted_log_is_clean_in_its_cycle_whatever_it_held() {
+fn formatted_log_is_clean_in_its_cycle_after_any_contents() {
     for fill in [0, 0xff, 0x5a] {
         let device: SharedDevice = Arc::new(xfs_testkit::CowDevice::new(Arc::new(golden())));
         let mut sector = [0; 512];

@@ -75,7 +75,7 @@ fn target_keeps_slashes_and_uses_the_names_of_directories() {
 }
 
 #[test]
-fn part_of_a_target_that_is_no_name_is_replaced() {
+fn part_of_a_target_that_is_not_a_name_is_replaced() {
     let mut target = vec![b'x'; 1024];
     fixed().replace_target(&mut target);
     assert!(target.windows(8).all(|window| window != b"xxxxxxxx" && window != b"________"));

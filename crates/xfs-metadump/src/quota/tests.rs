@@ -23,7 +23,7 @@ fn block_of_records_stays_as_it_is() {
 }
 
 #[test]
-fn bytes_that_are_no_records_become_zeros() {
+fn bytes_outside_of_records_become_zeros() {
     for (at, lost) in [(136, 136..272), (1000, 952..1024), (8 + 120, 0..136), (2, 0..136)] {
         let mut damaged = block();
         damaged[at] ^= 1;

@@ -72,7 +72,7 @@ fn write_past_the_bound_without_a_spill_file_fails() {
 }
 
 #[test]
-fn write_of_equal_bytes_is_no_change() {
+fn write_of_equal_bytes_changes_nothing() {
     let base = base();
     let overlay = RepairOverlay::new(base.clone(), 1 << 20, None);
     let mut bytes = [0; 9000];

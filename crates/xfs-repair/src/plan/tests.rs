@@ -27,7 +27,7 @@ fn same_image_gives_the_same_plan() {
 }
 
 #[test]
-fn replay_of_a_sound_log_is_no_damage() {
+fn replay_of_a_sound_log_counts_as_no_damage() {
     let mut plan = rehearse_copy(damaged()).plan().clone();
     assert!(plan.is_damaged());
     plan.actions.clear();

@@ -124,7 +124,7 @@ fn wrong_count_of_a_dquot_is_reported_and_counted_again_after_a_repair() {
 /// Damages a header that has nothing to do with quota. The repair may change files without counting
 /// their blocks, so it must also clear the flags for checked quota counts.
 #[test]
-fn repair_of_anything_lets_the_next_mount_count_again() {
+fn any_repair_marks_quota_counts_as_unchecked() {
     let device = recovered();
     device.write_at(&[0; 512], 512, Durability::Cached).unwrap();
     let rules = repair(&device);

@@ -77,7 +77,7 @@ fn parent_cycle_is_reported_and_orphans_everything_below() {
 }
 
 #[test]
-fn parent_that_is_no_directory_is_a_finding() {
+fn parent_that_is_not_a_directory_is_a_finding() {
     let image = reparented("/files/sparse", "/files/empty", 0);
     check_orphans(&image, &["parent_missing"], &["/files/sparse"]);
 }

@@ -62,7 +62,7 @@ fn missing_cgroups_yield_no_places() {
 /// Tries to create a group in a directory that is not a cgroup, with either version, and with and
 /// without a memory limit for children. Checks that this fails and leaves no directory.
 #[test]
-fn directory_that_is_no_cgroup_is_refused() {
+fn directory_that_is_not_a_cgroup_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for version in [CgroupVersion::One, CgroupVersion::Two] {
         for controllers in ["cpu pids", "cpu memory pids"] {

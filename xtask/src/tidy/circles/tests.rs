@@ -37,7 +37,7 @@ fn circle_of_nine_files_is_found() {
 }
 
 #[test]
-fn line_of_nine_files_is_no_circle() {
+fn line_of_nine_files_forms_no_circle() {
     let mut files = ring(9);
     files.pop();
     let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
@@ -97,7 +97,7 @@ fn re_exported_names_import_the_module_that_defines_them() {
 }
 
 #[test]
-fn paths_of_other_crates_are_no_re_exports_of_a_module() {
+fn paths_of_other_crates_count_as_no_re_exports() {
     let re_exported =
         paths::re_exported("pub use std::io;\nuse crate::a::B;\npub use a::{B, c::D};");
     let re_exported: Vec<_> = re_exported.iter().map(|path| path.join("::")).collect();

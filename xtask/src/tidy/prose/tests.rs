@@ -25,7 +25,7 @@ fn comments_of_one_kind_form_paragraphs() {
 }
 
 #[test]
-fn code_tables_headings_and_diagrams_are_no_prose() {
+fn code_tables_headings_and_diagrams_do_not_count_as_prose() {
     let text = "# Title\n\nText\ngoes on.\n\n| a | b |\n|---|---|\n\n```sh\nls What\n```\n\n    diagram\n\n\
                 - one\n  more\n- two\n";
     let expected = [at(3, "Text goes on."), at(15, "- one more"), at(17, "- two")];

@@ -400,7 +400,7 @@ fn damaged_headers_are_skipped_to_the_next_one() {
 }
 
 #[test]
-fn headers_that_are_no_members() {
+fn headers_that_are_not_members_give_remarks() {
     let bytes = [
         member(EntryType::new(b'V'), "label", b""),
         member(EntryType::new(b'D'), "d/", b"Yf\0\0"),

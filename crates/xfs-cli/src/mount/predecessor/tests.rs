@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::{ImageUser, find, identity, is_server, locked};
 
 #[test]
-fn lock_holder_is_found_and_is_no_server() {
+fn lock_holder_is_found_and_is_not_a_server() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let image = identity(&file.path().metadata().unwrap());
     let process = std::process::id().to_string();

@@ -92,7 +92,7 @@ fn ring_answer_that_does_not_fit_becomes_an_error() {
 }
 
 #[test]
-fn ring_message_that_is_no_request_is_rejected() {
+fn ring_message_that_is_not_a_request_is_rejected() {
     for (length, contents) in [(39, 0), (1000, 0), (40, 1), (40 + 129, 0)] {
         let mut message = read(0, 0);
         let header = InHeader { length, opcode: 15, ..InHeader::default() };

@@ -44,7 +44,7 @@ fn descriptor_path_yields_its_number() {
 }
 
 #[test]
-fn descriptor_that_is_no_connection_is_refused() {
+fn descriptor_that_is_not_a_connection_is_refused() {
     // Standard input, and a number that is not open.
     for path in ["/dev/fd/0", "/dev/fd/9999"] {
         assert!(MountPoint::mount(Path::new(path), &facts(), Checks::Kernel).is_err(), "{path}");

@@ -91,7 +91,7 @@ fn request_for_another_host_is_refused() {
 }
 
 #[test]
-fn lack_of_descriptors_is_no_final_error() {
+fn lack_of_descriptors_is_not_final() {
     let is_over = |errno: Errno| is_final(&io::Error::from(errno));
     for errno in [Errno::CONNABORTED, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS] {
         assert!(!is_over(errno), "{errno}");

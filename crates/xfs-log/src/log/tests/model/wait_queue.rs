@@ -70,6 +70,6 @@ fn asleep_before_looking_is_found() {
 }
 
 #[test]
-fn left_behind_is_found() {
+fn waiter_left_in_the_queue_is_found() {
     check_found("left in the queue", || wait(ActiveMutant::with(Mutant::LeftBehind), true));
 }
