@@ -101,7 +101,7 @@ impl State {
 
 /// The outcome of taking a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakeOutcome {
+pub(crate) enum TakeOutcome {
     /// The reference was taken. The inode had references before.
     Here,
     /// The reference was taken. The inode had no reference before.
@@ -115,14 +115,14 @@ pub enum TakeOutcome {
 
 impl TakeOutcome {
     /// Returns whether the reference was taken.
-    pub fn is_here(self) -> bool {
+    pub(crate) fn is_here(self) -> bool {
         matches!(self, Self::Here | Self::Recycled)
     }
 }
 
 /// The outcome of releasing a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReleaseOutcome {
+pub(crate) enum ReleaseOutcome {
     /// The inode has other references.
     InUse,
     /// The inode has no reference now, and stays cached.
@@ -139,7 +139,7 @@ pub enum ReleaseOutcome {
 
 /// The outcome of a sweep over one inode: whether reclaim evicts the inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SweepOutcome {
+pub(crate) enum SweepOutcome {
     /// The inode stays: it is referenced, was taken since the last sweep, or is being evicted or
     /// freed.
     Stays,
@@ -273,7 +273,7 @@ impl<K: InodeKind> CachedInode<K> {
     }
 
     /// Takes one more reference to the inode. The caller holds a reference already.
-    pub fn share(&self) {
+    pub(crate) fn share(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a user of an inode that nobody holds");
         state.add_user();
@@ -281,7 +281,7 @@ impl<K: InodeKind> CachedInode<K> {
 
     /// Takes another reference, for a mark: a watch or a keeper. This reference is released once
     /// nothing but marks can reach the inode. The caller holds a reference.
-    pub fn share_as_mark(&self) {
+    pub(crate) fn share_as_mark(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a mark on an inode that nobody holds");
         state.add_user();
@@ -289,7 +289,7 @@ impl<K: InodeKind> CachedInode<K> {
     }
 
     /// Turns the reference of a mark into an ordinary reference, which the caller then releases.
-    pub fn unmark(&self) {
+    pub(crate) fn unmark(&self) {
         let mut state = self.state.lock();
         assert!(state.marks > 0, "there is no mark");
         state.marks -= 1;
@@ -304,7 +304,7 @@ impl<K: InodeKind> CachedInode<K> {
 
     /// If the caller's reference is the only one, gives it up in order to free the inode. Returns
     /// whether the reference was given up. After that no thread gets a reference to the inode.
-    pub fn claim(&self) -> bool {
+    pub(crate) fn claim(&self) -> bool {
         let mut state = self.state.lock();
         let is_alone = state.users == 1 && state.phase == Phase::Live;
         if is_alone {
@@ -314,7 +314,7 @@ impl<K: InodeKind> CachedInode<K> {
     }
 
     /// Takes a reference for a lookup, unless the inode is being evicted or freed.
-    pub fn take(&self, keep: Keep) -> TakeOutcome {
+    pub(crate) fn take(&self, keep: Keep) -> TakeOutcome {
         let mut state = self.state.lock();
         let taken = match state.phase {
             Phase::New | Phase::Live => TakeOutcome::Here,
@@ -457,7 +457,10 @@ impl<K: InodeKind> CachedInode<K> {
 
     /// Removes the marks for which `is_wanted` returns `true`. For each of them the caller must
     /// then release one reference.
-    pub fn take_marks(&self, is_wanted: impl Fn(&Mark<K::Watch>) -> bool) -> Vec<Mark<K::Watch>> {
+    pub(crate) fn take_marks(
+        &self,
+        is_wanted: impl Fn(&Mark<K::Watch>) -> bool,
+    ) -> Vec<Mark<K::Watch>> {
         let taken = self.marks().take(is_wanted);
         taken.iter().filter(|mark| mark.is_watch()).for_each(|_| self.unmark());
         taken

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xfs_sync::{AtomicUsize, Ordering, Volume};
 
+use crate::cache_ref::TakenMarks;
 use crate::cached_inode::{CachedInode, Phase, SweepOutcome};
 use crate::filter::{Tag, WalkFilter};
 use crate::inode_walk::InodeWalk;
@@ -138,11 +139,10 @@ fn release_marks<F: InodeWalk>(
     is_wanted: impl Fn(&Mark<<F::Kind as InodeKind>::Watch>) -> bool,
 ) {
     let _ = filesystem.iter_inodes(WalkFilter::Referenced, |entry| {
-        for mark in entry.take_marks(&is_wanted) {
+        for mark in TakenMarks::take(filesystem, entry, &is_wanted).marks() {
             if let Mark::Watch(watch) = mark {
                 watch.close();
             }
-            filesystem.release(Arc::clone(entry));
         }
         ControlFlow::Continue(())
     });

@@ -35,6 +35,7 @@ use xfs_sync::{
     AppendOnlyVec, AtomicBool, CachePadded, Mutex, Ordering, Slot, Slots, Volume, yield_now,
 };
 
+use crate::cache_ref::{CacheRef, MarkRef, StoredRef};
 use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome, TakeOutcome};
 use crate::clock_hands::ClockHands;
 use crate::counts::{Count, InodeCounts};
@@ -127,7 +128,7 @@ impl<S: Store> InodeCache<S> {
     ///
     /// [`PosixError::NotFound`] if the inode is free or has no name any more; corruption and I/O
     /// errors of reading it.
-    pub fn take(&self, number: InodeNumber) -> Result<Arc<CachedInode<S::Kind>>> {
+    pub fn take(&self, number: InodeNumber) -> Result<CacheRef<'_, Self>> {
         self.take_as(number, Keep::Cached)
     }
 
@@ -138,7 +139,7 @@ impl<S: Store> InodeCache<S> {
     /// # Errors
     ///
     /// The errors of [`take`](Self::take).
-    pub fn take_as(&self, number: InodeNumber, keep: Keep) -> Result<Arc<CachedInode<S::Kind>>> {
+    pub fn take_as(&self, number: InodeNumber, keep: Keep) -> Result<CacheRef<'_, Self>> {
         let (group, inode) = self.place(number)?;
         self.counts.note(Count::Attempt);
         loop {
@@ -152,7 +153,7 @@ impl<S: Store> InodeCache<S> {
                         continue;
                     }
                 }
-                return Ok(entry);
+                return Ok(CacheRef::new(self, entry));
             }
             let put = |live| {
                 self.put(group, inode, NewEntry { live, phase: Phase::Live, keep }, |_| false)
@@ -160,7 +161,7 @@ impl<S: Store> InodeCache<S> {
             match self.load(number, put)? {
                 Some((entry, Occupancy::Vacant | Occupancy::Replaced)) => {
                     self.counts.note(Count::Missed);
-                    return Ok(entry);
+                    return Ok(CacheRef::new(self, entry));
                 }
                 Some((_, Occupancy::Occupied)) => self.counts.note(Count::Duplicate),
                 // The inode may have been freed while it was read, and was not inserted (I2).
@@ -230,7 +231,7 @@ impl<S: Store> InodeCache<S> {
     ///
     /// Corruption if an older inode of this number is still in use: a name leads to that inode, but
     /// the inode btree calls it free.
-    pub fn insert(&self, live: Arc<InodeOf<S>>) -> Result<Arc<CachedInode<S::Kind>>> {
+    pub fn insert(&self, live: Arc<InodeOf<S>>) -> Result<CacheRef<'_, Self>> {
         let number = live.number();
         let (group, inode) = self.place(number)?;
         let new = NewEntry { live, phase: Phase::New, keep: Keep::Cached };
@@ -238,7 +239,7 @@ impl<S: Store> InodeCache<S> {
             (_, Occupancy::Occupied) => Err(self.store.in_use(number)),
             (entry, _) => {
                 self.counts.note(Count::Made);
-                Ok(entry)
+                Ok(CacheRef::new(self, entry))
             }
         }
     }
@@ -305,8 +306,7 @@ impl<S: Store> InodeCache<S> {
     pub fn release_locks(&self) {
         let _ = self.iter_inodes(WalkFilter::Referenced, |entry| {
             if entry.locks().release_processes(&self.waits) {
-                entry.unmark();
-                self.release(Arc::clone(entry));
+                drop(MarkRef::resume(self, entry));
             }
             ControlFlow::Continue(())
         });
@@ -317,18 +317,10 @@ impl<S: Store> InodeCache<S> {
         &self.waits
     }
 
-    /// Releases a reference. If the inode must then be freed, the background thread
-    /// ([`serve`](Self::serve)) frees it.
-    pub fn release(&self, entry: Arc<CachedInode<S::Kind>>) {
-        if self.release_to_queue(entry) == ReleaseOutcome::NeedsInactivation {
-            self.inactivation.wake();
-        }
-    }
-
     /// Releases a reference at the end of an operation. If the inode must then be freed, this
     /// function frees it before it returns.
-    pub fn finish_with(&self, entry: Arc<CachedInode<S::Kind>>) {
-        if self.release_to_queue(entry) == ReleaseOutcome::NeedsInactivation {
+    pub fn finish_with(&self, held: StoredRef<S::Kind>) {
+        if self.release_to_queue(held.into_counted()) == ReleaseOutcome::NeedsInactivation {
             self.free_mine();
         }
     }
@@ -346,8 +338,14 @@ impl<S: Store> InodeCache<S> {
         freed
     }
 
+    /// Removes from the cache an inode that was [claimed](StoredRef::claim) and freed on disk. The
+    /// claim has given up the reference.
+    pub fn take_out_claimed(&self, claimed: StoredRef<S::Kind>) {
+        self.take_out_freed(&claimed.into_counted());
+    }
+
     /// Removes from the cache an inode that was freed on disk.
-    pub fn take_out_freed(&self, entry: &Arc<CachedInode<S::Kind>>) {
+    fn take_out_freed(&self, entry: &Arc<CachedInode<S::Kind>>) {
         self.take_out(entry, Count::Freed);
     }
 
@@ -443,8 +441,12 @@ impl<S: Store> InodeWalk for InodeCache<S> {
         self.active.load(Ordering::SeqCst)
     }
 
-    fn release(&self, entry: Arc<CachedInode<S::Kind>>) {
-        self.release(entry);
+    /// If the inode must be freed after the release, the background thread
+    /// ([`serve`](InodeCache::serve)) frees it.
+    fn release(&self, held: StoredRef<S::Kind>) {
+        if self.release_to_queue(held.into_counted()) == ReleaseOutcome::NeedsInactivation {
+            self.inactivation.wake();
+        }
     }
 
     fn remove(&self, entry: &Arc<CachedInode<S::Kind>>) {

@@ -24,6 +24,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::cache_ref::{CacheRef, StoredRef};
 use crate::cached_inode::CachedInode;
 use crate::filter::{Tag, WalkFilter};
 use crate::inode_list::InodeList;
@@ -61,8 +62,8 @@ pub trait InodeWalk: Sync {
     /// Returns whether the filesystem is in use. `false`: it is being taken down.
     fn is_active(&self) -> bool;
 
-    /// Releases a reference to an inode.
-    fn release(&self, entry: Arc<CachedInode<Self::Kind>>);
+    /// Releases a reference to an inode. [`CacheRef`] calls this when it is dropped.
+    fn release(&self, held: StoredRef<Self::Kind>);
 
     /// Removes from the cache an inode that an eviction has chosen.
     fn remove(&self, entry: &Arc<CachedInode<Self::Kind>>);
@@ -73,7 +74,7 @@ pub trait InodeWalk: Sync {
     fn iter_inodes(
         &self,
         which: WalkFilter,
-        mut f: impl FnMut(&Arc<CachedInode<Self::Kind>>) -> ControlFlow<()>,
+        mut f: impl FnMut(&CacheRef<'_, Self>) -> ControlFlow<()>,
     ) -> ControlFlow<()>
     where
         Self: Sized,
@@ -110,14 +111,14 @@ fn iter_part<F: InodeWalk>(
     filesystem: &F,
     part: usize,
     which: WalkFilter,
-    f: &mut impl FnMut(&Arc<CachedInode<F::Kind>>) -> ControlFlow<()>,
+    f: &mut impl FnMut(&CacheRef<'_, F>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let (mut cursor, mut taken) = (0, Vec::new());
     loop {
         let is_active = filesystem.is_active();
         let step = filesystem.visit(part, cursor, which.tag(), &mut |Existing(entry)| {
             if entry.take_for_walk(which, is_active) {
-                taken.push(Arc::clone(entry));
+                taken.push(CacheRef::new(filesystem, Arc::clone(entry)));
             }
             ControlFlow::Continue(())
         });
@@ -126,7 +127,6 @@ fn iter_part<F: InodeWalk>(
             if going.is_continue() {
                 going = f(&entry);
             }
-            filesystem.release(entry);
         }
         going?;
         match step {

@@ -8,7 +8,8 @@
 //! | module | owns |
 //! |---|---|
 //! | `inode_cache` | lookup, insertion, reclaim and inactivation of cached inodes |
-//! | `cached_inode` | the life of one cached inode and its references |
+//! | `cached_inode` | the life of one cached inode, and the counts of its references |
+//! | `cache_ref` | references, each a value that releases its count |
 //! | `inode_walk` | iteration over all cached inodes |
 //! | `per_cpu_refs` | references that the handles of one processor share |
 //! | `dentry_cache` | the meaning of names |
@@ -16,6 +17,7 @@
 //!
 //! The design stands in docs/internals/cache.md.
 
+mod cache_ref;
 mod cached_inode;
 mod chunk;
 mod clock_hands;
@@ -40,7 +42,8 @@ mod store;
 mod testing;
 mod walk_step;
 
-pub use cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome, SweepOutcome, TakeOutcome};
+pub use cache_ref::{CacheRef, MarkRef, StoredRef, TakenMarks};
+pub use cached_inode::{CachedInode, Keep, Phase};
 pub use chunk::ChunkSlot;
 pub use counts::{Count, InodeCounts};
 pub use dentry_cache::{Dentry, DentryCache, DentryReader};

@@ -33,7 +33,8 @@ use xfs_format::InodeNumber;
 use xfs_locks::SlotTally;
 use xfs_sync::{Mutex, Slot, Slots};
 
-use crate::cached_inode::{CachedInode, Keep};
+use crate::cache_ref::{CacheRef, StoredRef};
+use crate::cached_inode::CachedInode;
 use crate::inode_cache::InodeCache;
 use crate::kind::{Inode, InodeKind};
 use crate::store::Store;
@@ -44,7 +45,7 @@ const PLACES: usize = 64;
 
 /// One reference to an inode, shared by all handles that were made on one processor slot.
 pub struct PerCpuRef<K: InodeKind> {
-    entry: Arc<CachedInode<K>>,
+    held: StoredRef<K>,
     /// Counts the open files among the handles that share this reference.
     tally: Arc<SlotTally>,
 }
@@ -53,7 +54,7 @@ impl<K: InodeKind> PerCpuRef<K> {
     /// Returns the inode.
     #[inline]
     pub fn entry(&self) -> &Arc<CachedInode<K>> {
-        &self.entry
+        self.held.inode()
     }
 
     /// Returns the count of the open files among the handles that share this reference.
@@ -66,15 +67,13 @@ impl<K: InodeKind> PerCpuRef<K> {
 /// Drops one share of a reference: that of a handle, or the share by which the processor slot
 /// remembers the inode. The last share releases the reference (I2).
 pub fn release_ref<S: Store>(held: Arc<PerCpuRef<S::Kind>>, cache: &InodeCache<S>) {
-    if let Some(last) = last_ref(held) {
-        cache.release(last);
-    }
+    drop(last_ref(held).map(|last| CacheRef::restore(cache, last)));
 }
 
-/// Drops one share of a reference, as `release_ref` does. Returns the inode if this was the last
-/// share. The caller must then release the reference.
-pub fn last_ref<K: InodeKind>(held: Arc<PerCpuRef<K>>) -> Option<Arc<CachedInode<K>>> {
-    Arc::into_inner(held).map(|last| last.entry)
+/// Drops one share of a reference, as `release_ref` does. If this was the last share, returns the
+/// reference itself.
+pub fn last_ref<K: InodeKind>(held: Arc<PerCpuRef<K>>) -> Option<StoredRef<K>> {
+    Arc::into_inner(held).map(|last| last.held)
 }
 
 /// The references that a processor slot remembers, each at an index computed from the inode number.
@@ -116,13 +115,14 @@ impl<S: Store> PerCpuRefs<S> {
             recent.resize_with(PLACES, || None);
         }
         let place = recent.get_mut(place(entry.number()))?;
-        if let Some(held) = place.as_ref().filter(|held| Arc::ptr_eq(&held.entry, entry)) {
+        if let Some(held) = place.as_ref().filter(|held| Arc::ptr_eq(held.entry(), entry)) {
             return Some(Arc::clone(held));
         }
-        if !entry.live().has_name() || !entry.take(Keep::Cached).is_here() {
+        if !entry.live().has_name() {
             return None;
         }
-        let made = Arc::new(PerCpuRef { entry: Arc::clone(entry), tally: Arc::default() });
+        let held = CacheRef::of_found(cache, entry)?.store();
+        let made = Arc::new(PerCpuRef { held, tally: Arc::default() });
         entry.locks().add_slot(&made.tally);
         let before = place.replace(Arc::clone(&made));
         drop(recent);
@@ -149,7 +149,7 @@ impl<S: Store> PerCpuRefs<S> {
     /// Makes each processor slot forget an inode, if the slot remembers it.
     fn visit(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
         for slot in self.slots.iter() {
-            let is_it = |held: &mut Arc<PerCpuRef<S::Kind>>| std::ptr::eq(&*held.entry, entry);
+            let is_it = |held: &mut Arc<PerCpuRef<S::Kind>>| std::ptr::eq(&**held.entry(), entry);
             let place = place(entry.number());
             let held = slot.lock().get_mut(place).and_then(|held| held.take_if(is_it));
             held.into_iter().for_each(|held| release_ref(held, cache));

@@ -12,6 +12,7 @@ use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
 use xfs_sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Object, Ordering, RwLock, Volume};
 
+use crate::cache_ref::{CacheRef, StoredRef};
 use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome};
 #[cfg(not(shuttle))]
 use crate::hints::Hints;
@@ -25,7 +26,7 @@ use crate::kind::{Inode, InodeKind};
 const INODE_BYTES: u64 = 512;
 
 /// The entries of a directory. Each holds a reference to its inode.
-pub type SmallNames = BTreeMap<Box<[u8]>, Arc<CachedInode<SmallKind>>>;
+pub type SmallNames = BTreeMap<Box<[u8]>, StoredRef<SmallKind>>;
 
 /// The contents of an inode, by its type.
 pub enum SmallContents {
@@ -65,7 +66,7 @@ impl SmallInode {
         self.nlink.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Takes all entries out of a directory. The caller must then release their references.
+    /// Takes all entries out of a directory, with their references.
     pub fn take_names(&self) -> SmallNames {
         match &self.contents {
             SmallContents::Directory(names) => std::mem::take(&mut names.lock()),
@@ -207,7 +208,7 @@ impl Small {
         &self,
         number: InodeNumber,
         contents: SmallContents,
-    ) -> Result<Arc<CachedInode<SmallKind>>> {
+    ) -> Result<CacheRef<'_, Self>> {
         let target_bytes = match &contents {
             SmallContents::Symlink(target) => target.len() as u64,
             _ => 0,
@@ -218,7 +219,7 @@ impl Small {
         let entry = Arc::new(CachedInode::new(inode, Phase::New, Keep::Cached, None));
         self.list.insert(number.0, Arc::clone(&entry));
         entry.set_ready();
-        Ok(entry)
+        Ok(CacheRef::new(self, entry))
     }
 
     /// Begins to take the filesystem down. From now on an inode is evicted when its last reference
@@ -239,7 +240,8 @@ impl InodeWalk for Small {
         self.active.load(Ordering::SeqCst)
     }
 
-    fn release(&self, entry: Arc<CachedInode<SmallKind>>) {
+    fn release(&self, held: StoredRef<SmallKind>) {
+        let entry = held.into_counted();
         match entry.release(self.is_active()) {
             // Marks keep an abandoned inode until the filesystem is taken down.
             ReleaseOutcome::InUse | ReleaseOutcome::Idle | ReleaseOutcome::Abandoned => {}

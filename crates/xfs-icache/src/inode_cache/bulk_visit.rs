@@ -26,6 +26,7 @@ use std::sync::Arc;
 use super::InodeCache;
 use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome};
 use crate::counts::Count;
+use crate::group::HeldChunk;
 use crate::inode_walk::InodeWalk;
 use crate::kind::Inode;
 use crate::store::{BulkRequest, InodeOf, Store};
@@ -50,25 +51,14 @@ impl<S: Store> InodeCache<S> {
                     let inode = Arc::clone(inode);
                     Arc::new(CachedInode::new(inode, Phase::Live, Keep::Once, Some(slot)))
                 });
+            let visited = VisitRefs { cache: self, held: &held, entries };
             // The store still shares the latches (I1).
-            entries.iter().for_each(|entry| show(entry.live()));
-            entries
+            visited.entries.iter().for_each(|entry| show(entry.live()));
+            visited
         });
-        let entries = came.unwrap_or_default();
-        if entries.is_empty() {
-            return wanted.inodes;
-        }
         let bit = |entry: &Arc<CachedInode<S::Kind>>| 1_u64 << (entry.number().0 - wanted.first.0);
-        let passed = entries.iter().map(bit).fold(0, |all, bit| all | bit);
-        let count = entries.len() as u64;
-        self.counts.note_many(Count::Attempt, count);
-        self.counts.note_many(Count::Missed, count);
-        self.size.add_many(count);
-        let going = self.release_all(entries);
-        let gone = u64::from(held.remove(&going));
-        self.size.subtract_many(gone);
-        self.counts.note_many(Count::Evicted, gone);
-        wanted.inodes & !passed
+        let passed = came.iter().flat_map(|visited| &visited.entries).map(bit);
+        wanted.inodes & !passed.fold(0, |all, bit| all | bit)
     }
 
     /// Releases one reference to each inode. Returns those inodes that the caller must remove from
@@ -90,6 +80,30 @@ impl<S: Store> InodeCache<S> {
             false
         });
         entries
+    }
+}
+
+/// The references of a bulk visit to the inodes that it has inserted. Dropping this value releases
+/// them, and evicts the inodes that no other thread has taken.
+struct VisitRefs<'a, S: Store> {
+    cache: &'a InodeCache<S>,
+    held: &'a HeldChunk<'a, S::Kind>,
+    entries: Vec<Arc<CachedInode<S::Kind>>>,
+}
+
+impl<S: Store> Drop for VisitRefs<'_, S> {
+    fn drop(&mut self) {
+        if self.entries.is_empty() {
+            return;
+        }
+        let (cache, count) = (self.cache, self.entries.len() as u64);
+        cache.counts.note_many(Count::Attempt, count);
+        cache.counts.note_many(Count::Missed, count);
+        cache.size.add_many(count);
+        let going = cache.release_all(std::mem::take(&mut self.entries));
+        let gone = u64::from(self.held.remove(&going));
+        cache.size.subtract_many(gone);
+        cache.counts.note_many(Count::Evicted, gone);
     }
 }
 

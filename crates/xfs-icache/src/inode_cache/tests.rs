@@ -11,12 +11,13 @@ use std::sync::Arc;
 use xfs_format::InodeNumber;
 
 use super::{InodeCache, InodeIndex};
-use crate::cached_inode::{CachedInode, Keep};
+use crate::cache_ref::CacheRef;
+use crate::cached_inode::Keep;
 use crate::counts::Count;
 use crate::evict::{CacheCounts, count_inodes, drop_idle, evict_all};
 use crate::filter::WalkFilter;
 use crate::inode_walk::InodeWalk;
-use crate::testing::{FakeKind, FakeStore, Mutant};
+use crate::testing::{FakeStore, Mutant};
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
@@ -43,7 +44,7 @@ fn check(act: impl Fn(&FakeCache, &[InodeNumber])) {
     }
 }
 
-fn take(cache: &FakeCache, number: InodeNumber) -> Arc<CachedInode<FakeKind>> {
+fn take(cache: &FakeCache, number: InodeNumber) -> CacheRef<'_, FakeCache> {
     cache.take(number).unwrap()
 }
 
@@ -55,8 +56,7 @@ fn present(cache: &FakeCache) -> u64 {
 #[test]
 fn idle_inode_taken_again_is_the_same_one() {
     check(|cache, numbers| {
-        let first = take(cache, numbers[0]);
-        cache.release(Arc::clone(&first));
+        let first = Arc::clone(&take(cache, numbers[0]));
         let again = take(cache, numbers[0]);
         assert!(Arc::ptr_eq(&first, &again));
     });
@@ -74,7 +74,7 @@ fn present_from_any_first_number_has_a_bit_for_each_inode() {
             let expected = bits.filter(|bit| *bit < 64).fold(0, |bits, bit| bits | 1 << bit);
             assert_eq!(cache.present(first), expected, "from {before} before the first on");
         }
-        held.into_iter().for_each(|entry| cache.release(entry));
+        drop(held);
     });
 }
 
@@ -83,7 +83,7 @@ fn released_inodes_beyond_the_limit_are_evicted() {
     check(|cache, numbers| {
         for number in numbers {
             let entry = take(cache, *number);
-            cache.release(entry);
+            drop(entry);
             assert!(present(cache) <= MOST, "{} in memory", present(cache));
         }
         assert_eq!(present(cache), MOST);
@@ -96,7 +96,7 @@ fn referenced_inode_is_never_evicted() {
         let used = take(cache, numbers[0]);
         for number in numbers {
             let entry = take(cache, *number);
-            cache.release(entry);
+            drop(entry);
         }
         let again = take(cache, numbers[0]);
         assert!(Arc::ptr_eq(&used, &again));
@@ -106,11 +106,10 @@ fn referenced_inode_is_never_evicted() {
 #[test]
 fn evicted_inode_taken_again_is_read_again() {
     check(|cache, numbers| {
-        let first = take(cache, numbers[0]);
-        cache.release(Arc::clone(&first));
+        let first = Arc::clone(&take(cache, numbers[0]));
         for number in &numbers[1..] {
             let entry = take(cache, *number);
-            cache.release(entry);
+            drop(entry);
         }
         assert!(first.is_gone());
         let again = take(cache, numbers[0]);
@@ -123,15 +122,15 @@ fn evicted_inode_taken_again_is_read_again() {
 fn inode_taken_once_is_evicted_unless_another_took_it() {
     check(|cache, numbers| {
         let seen = cache.take_as(numbers[0], Keep::Once).unwrap();
-        cache.release(seen);
+        drop(seen);
         assert_eq!(present(cache), 0);
         // The inode stays if another caller takes it meanwhile.
         let seen = cache.take_as(numbers[0], Keep::Once).unwrap();
-        cache.release(take(cache, numbers[0]));
-        cache.release(seen);
+        drop(take(cache, numbers[0]));
+        drop(seen);
         assert_eq!(present(cache), 1);
         // A further reader that needs it once does not evict it.
-        cache.release(cache.take_as(numbers[0], Keep::Once).unwrap());
+        drop(cache.take_as(numbers[0], Keep::Once).unwrap());
         assert_eq!(present(cache), 1);
         let counts = cache.counts();
         assert_eq!([Count::Missed, Count::Evicted].map(|count| counts.sum(count)), [2, 1]);
@@ -144,14 +143,14 @@ fn held_chunk_stays_when_its_inodes_are_evicted() {
         let is_empty = || cache.groups.iter().all(|group| group.is_empty());
         let held = cache.hold(numbers[0]);
         for number in numbers {
-            cache.release(cache.take_as(*number, Keep::Once).unwrap());
+            drop(cache.take_as(*number, Keep::Once).unwrap());
         }
         assert_eq!((present(cache), is_empty()), (0, false));
         drop(held);
         assert!(is_empty());
         // The holder neither keeps an inode from being inserted, nor removes one.
         let held = cache.hold(numbers[0]);
-        cache.release(take(cache, numbers[0]));
+        drop(take(cache, numbers[0]));
         drop(held);
         assert_eq!((present(cache), is_empty()), (1, false));
     });
@@ -162,12 +161,13 @@ fn held_chunk_stays_when_its_inodes_are_evicted() {
 fn dropped_cache_drops_its_inodes() {
     let (store, numbers) = store();
     let cache = InodeCache::new(store, MOST, InodeIndex::ByGroup);
-    let live = Arc::downgrade(take(&cache, numbers[0]).live());
+    let used = take(&cache, numbers[0]).store();
+    let live = Arc::downgrade(used.inode().live());
     // One inode is in use, one is idle, and one was evicted.
-    cache.release(take(&cache, numbers[1]));
-    cache.release(cache.take_as(numbers[2], Keep::Once).unwrap());
+    drop(take(&cache, numbers[1]));
+    drop(cache.take_as(numbers[2], Keep::Once).unwrap());
     assert!(live.strong_count() > 0);
-    drop(cache);
+    drop((cache, used));
     assert_eq!(live.strong_count(), 0);
 }
 
@@ -175,7 +175,7 @@ fn dropped_cache_drops_its_inodes() {
 fn drop_idle_keeps_referenced_inodes() {
     check(|cache, numbers| {
         let used = take(cache, numbers[0]);
-        numbers[1..5].iter().for_each(|number| cache.release(take(cache, *number)));
+        numbers[1..5].iter().for_each(|number| drop(take(cache, *number)));
         let counts = CacheCounts { live: 1, reclaimable: 4, ..CacheCounts::default() };
         assert_eq!(count_inodes(cache), counts);
         assert_eq!(drop_idle(cache), 4);
@@ -199,17 +199,17 @@ fn walk(cache: &FakeCache, which: WalkFilter) -> Vec<InodeNumber> {
 fn walk_shows_each_inode_once() {
     check(|cache, numbers| {
         let used = take(cache, numbers[2]);
-        numbers[3..6].iter().for_each(|number| cache.release(take(cache, *number)));
+        numbers[3..6].iter().for_each(|number| drop(take(cache, *number)));
         assert_eq!(walk(cache, WalkFilter::Cached), numbers[2..6]);
         assert_eq!(walk(cache, WalkFilter::Referenced), numbers[2..3]);
-        cache.release(used);
+        drop(used);
     });
 }
 
 #[test]
 fn walk_stopped_by_its_visitor_releases_what_it_took() {
     check(|cache, numbers| {
-        numbers[..5].iter().for_each(|number| cache.release(take(cache, *number)));
+        numbers[..5].iter().for_each(|number| drop(take(cache, *number)));
         let mut seen = 0;
         let stopped = cache.iter_inodes(WalkFilter::Cached, |_| {
             seen += 1;
@@ -225,13 +225,13 @@ fn walk_stopped_by_its_visitor_releases_what_it_took() {
 fn deactivated_cache_keeps_referenced_inodes_only() {
     check(|cache, numbers| {
         let held = take(cache, numbers[0]);
-        numbers[1..5].iter().for_each(|number| cache.release(take(cache, *number)));
+        numbers[1..5].iter().for_each(|number| drop(take(cache, *number)));
         cache.deactivate();
         assert_eq!(walk(cache, WalkFilter::Cached), numbers[..1]);
         assert_eq!(evict_all(cache), 4);
         assert_eq!(walk(cache, WalkFilter::Referenced), numbers[..1]);
         // A reference that is released now leaves nothing behind.
-        cache.release(held);
+        drop(held);
         assert_eq!(present(cache), 0);
         assert!(cache.groups.iter().all(|group| group.is_empty()));
     });

@@ -12,7 +12,7 @@ use xfs_sync::{AtomicU64, Ordering, Volume};
 use xfs_testkit::Prng;
 
 use super::InodeWalk;
-use crate::cached_inode::CachedInode;
+use crate::cache_ref::{CacheRef, TakenMarks};
 use crate::evict::{
     count_inodes, drop_idle, evict_all, release_keepers, release_watches, take_down,
 };
@@ -20,7 +20,7 @@ use crate::filter::WalkFilter;
 use crate::inode_cache::{InodeCache, InodeIndex};
 use crate::kind::InodeKind;
 use crate::marks::Mark;
-use crate::small::{Small, SmallContents, SmallKind};
+use crate::small::{Small, SmallContents};
 use crate::testing::{FakeStore, Mutant, RecordedWatch, WatchEnd};
 
 /// Number of inodes. It is larger than the number of inodes that one step of a walk shows. In a
@@ -30,7 +30,7 @@ const INODES: u64 = 1100;
 /// Limit of memory in bytes, more than any test of this module uses.
 const MOST_BYTES: u64 = 1 << 30;
 
-fn create(small: &Small, number: u64) -> Arc<CachedInode<SmallKind>> {
+fn create(small: &Small, number: u64) -> CacheRef<'_, Small> {
     small.create(InodeNumber(number), SmallContents::Special(FileType::Regular)).unwrap()
 }
 
@@ -53,7 +53,7 @@ fn watch() -> (Mark<RecordedWatch>, RecordedWatch) {
 /// reference.
 fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     filesystem: &F,
-    mut entries: Vec<Arc<CachedInode<K>>>,
+    mut entries: Vec<CacheRef<'_, F>>,
     deactivate: impl Fn(&F),
 ) {
     let all: Vec<_> = (0..INODES).collect();
@@ -64,7 +64,7 @@ fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     held[1].mark(watched);
     held[1].mark(Mark::Keeper);
     held[2].mark(Mark::Keeper);
-    entries.into_iter().for_each(|entry| filesystem.release(entry));
+    drop(entries);
     assert_eq!(numbers(filesystem, WalkFilter::Cached), all);
     assert_eq!(numbers(filesystem, WalkFilter::Referenced), all[all.len() - 3..]);
     let counts = count_inodes(filesystem);
@@ -79,7 +79,7 @@ fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     assert_eq!((stopped.is_break(), seen, count_inodes(filesystem).live), (true, 70, 3));
 
     // Without the references above only the marks hold the inodes.
-    held.into_iter().for_each(|entry| filesystem.release(entry));
+    drop(held);
     deactivate(filesystem);
     // A walk takes no unreferenced inode any more (I4).
     assert_eq!(numbers(filesystem, WalkFilter::Cached), all[all.len() - 3..]);
@@ -117,7 +117,7 @@ fn release_of_watches_leaves_keepers() {
     let (watched, watch) = watch();
     entry.mark(watched);
     entry.mark(Mark::Keeper);
-    small.release(entry);
+    drop(entry);
     small.deactivate();
     assert_eq!(evict_all(&small), 0);
     release_watches(&small);
@@ -134,7 +134,7 @@ fn unlinked_file_is_freed_by_its_last_reference() {
     let entry = create(&small, 7);
     entry.live().unlink();
     assert_eq!(drop_idle(&small), 0);
-    small.release(entry);
+    drop(entry);
     assert_eq!(count_inodes(&small).total(), 0);
 }
 
@@ -168,10 +168,9 @@ fn concurrent_users_over_a_list_miss_no_held_inode() {
             }
             // Some watches end before the filesystem does.
             if prng.within(0..4) > 0 {
-                let ended = entry.take_marks(|_| true);
-                ended.iter().for_each(|_| small.release(Arc::clone(&entry)));
+                drop(TakenMarks::take(&small, &entry, |_| true));
             }
-            small.release(entry);
+            drop(entry);
         }
     };
     thread::scope(|scope| {
@@ -212,7 +211,7 @@ fn concurrent_users_over_a_list_miss_no_held_inode() {
     });
     evict_all(&small);
     assert_eq!(numbers(&small, WalkFilter::Cached), (0..HELD).collect::<Vec<_>>());
-    held.into_iter().for_each(|entry| small.release(entry));
+    drop(held);
     assert_eq!(count_inodes(&small).total(), 0);
     assert_eq!(small.room.used_bytes(), 0);
 }

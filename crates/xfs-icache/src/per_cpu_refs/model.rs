@@ -37,7 +37,7 @@ enum Collapse {
 fn open_and_close(cache: &InodeCache<Arc<FakeStore>>, refs: &PerCpuRefs<Arc<FakeStore>>) {
     let Ok(entry) = cache.take(NUMBER) else { return };
     let held = refs.acquire(&entry, cache);
-    cache.finish_with(entry);
+    entry.finish();
     let Some(held) = held else { return };
     held.entry().live().check();
     thread::yield_now();
@@ -70,7 +70,7 @@ fn opens_beside_removal(visit: Collapse) {
         Collapse::Drained => refs.collapse(&entry, &cache),
         Collapse::Before => entry.locks().drain(),
     }
-    cache.finish_with(entry);
+    entry.finish();
     opening.into_iter().for_each(|thread| thread.join().expect("a thread of the model"));
     cache.drain();
     assert_eq!(cache.counts().sum(Count::Freed), 1, "I1: a slot remembers what was removed");

@@ -43,7 +43,7 @@ fn walk_beside_removal(reader: DentryReader) {
     (0..2).for_each(|_| dentries.note_lookup(DIRECTORY, NAME, Some(NUMBER)));
     let first = cache.take(NUMBER).expect("there is one");
     let generation = first.live().generation();
-    cache.release(first);
+    drop(first);
     let (walking, removing) = (Arc::clone(&cache), Arc::clone(&cache));
     let (read, removed) = (Arc::clone(&dentries), Arc::clone(&dentries));
     let reading = thread::spawn(move || {
@@ -56,7 +56,7 @@ fn walk_beside_removal(reader: DentryReader) {
         if reader == DentryReader::Trusts || !dentry.is_dead() {
             assert_eq!(entry.live().generation(), generation, "the name leads to another file");
         }
-        walking.release(entry);
+        drop(entry);
     });
     let changing = thread::spawn(move || {
         if let Ok(entry) = removing.take(NUMBER) {
@@ -64,12 +64,12 @@ fn walk_beside_removal(reader: DentryReader) {
             removed.invalidate(DIRECTORY, NAME);
             entry.live().unlink();
             drop(held);
-            removing.finish_with(entry);
+            entry.finish();
         }
         removing.drain();
         if let Some(Ok(made)) = store.create(NUMBER, |book| removing.insert(book)) {
             made.set_ready();
-            removing.release(made);
+            drop(made);
         }
     });
     reading.join().expect("a thread of the model");

@@ -55,10 +55,10 @@ fn visit_leaves_cached_inodes_to_its_caller() {
     let (cache, _) = open(InodeIndex::ByGroup);
     let held = cache.take(InodeNumber(FIRST.0 + 1)).unwrap();
     let idle = cache.take(InodeNumber(FIRST.0 + 2)).unwrap();
-    cache.release(idle);
+    drop(idle);
     assert_eq!(pass(&cache, 0b1_0110), (vec![4], 0b110));
     assert_eq!(count_inodes(&cache).total(), 2);
-    cache.release(held);
+    drop(held);
     assert_eq!(drop_idle(&cache), 2);
 }
 
@@ -77,7 +77,7 @@ fn inode_taken_during_the_visit_stays_cached() {
         },
     );
     assert_eq!((left, count_inodes(&cache).total()), (0, 1));
-    cache.release(taken.unwrap());
+    drop(taken.unwrap());
     assert_eq!(count_inodes(&cache).reclaimable, 1);
     assert_eq!(drop_idle(&cache), 1);
 }
@@ -86,7 +86,7 @@ fn inode_taken_during_the_visit_stays_cached() {
 fn visit_over_one_list_leaves_all_to_its_caller() {
     let (cache, _) = open(InodeIndex::OneList);
     assert_eq!(pass(&cache, 0b110), (vec![], 0b110));
-    cache.release(cache.take_as(InodeNumber(FIRST.0 + 1), Keep::Once).unwrap());
+    drop(cache.take_as(InodeNumber(FIRST.0 + 1), Keep::Once).unwrap());
     assert!(cache.list().is_some());
 }
 
@@ -103,7 +103,7 @@ fn visited_inode_that_lost_its_name_is_freed_by_the_thread() {
             thread::yield_now();
         }
         entry.live().unlink();
-        assert!(cache.release_all(vec![entry]).is_empty(), "the thread frees it");
+        assert!(cache.release_all(vec![entry.store().into_counted()]).is_empty(), "the thread frees it");
         let end = Instant::now() + Duration::from_secs(10);
         let mut is_freed = false;
         while !is_freed && Instant::now() < end {

@@ -60,7 +60,7 @@ fn look_at(cache: &FakeCache, number: InodeNumber, keep: Keep) {
     entry.live().check();
     thread::yield_now();
     entry.live().check();
-    cache.release(entry);
+    drop(entry);
 }
 
 /// Removes a file, and makes another file with its inode number.
@@ -72,14 +72,14 @@ fn replace(cache: &FakeCache, store: &FakeStore, number: InodeNumber) {
 fn replace_and(cache: &FakeCache, store: &FakeStore, number: InodeNumber, pause: impl Fn()) {
     if let Ok(entry) = cache.take(number) {
         entry.live().unlink();
-        cache.finish_with(entry);
+        entry.finish();
     }
     if let Some(made) = store.create(number, |book| cache.insert(book)) {
         let entry = made.expect("nobody else has this number");
         pause();
         entry.set_ready();
         entry.live().check();
-        cache.release(entry);
+        drop(entry);
     }
 }
 
@@ -87,7 +87,7 @@ fn replace_and(cache: &FakeCache, store: &FakeStore, number: InodeNumber, pause:
 /// numbers are sorted.
 fn walk(cache: &FakeCache, which: WalkFilter) -> Vec<InodeNumber> {
     let mut seen = Vec::new();
-    let _ = cache.iter_inodes(which, |entry: &Arc<CachedInode<FakeKind>>| {
+    let _ = cache.iter_inodes(which, |entry| {
         entry.live().check();
         thread::yield_now();
         entry.live().check();
@@ -217,13 +217,13 @@ fn walk_beside(index: InodeIndex) {
     let evicting = Arc::clone(&cache);
     threads.push(Box::new(move || {
         drop_idle(&*evicting);
-        evicting.release(evicting.take(NUMBERS[3]).expect("there is one"));
+        drop(evicting.take(NUMBERS[3]).expect("there is one"));
         drop_idle(&*evicting);
     }));
     let (replacing, store) = (Arc::clone(&cache), Arc::clone(&store));
     threads.push(Box::new(move || replace(&replacing, &store, NUMBERS[0])));
     run(threads);
-    cache.release(held);
+    drop(held);
     close(&cache);
 }
 
@@ -300,7 +300,7 @@ fn chunk_turns_over() {
             let held = coming.take(NUMBERS[1]).expect("there is one");
             let seen = walk(&coming, WalkFilter::Referenced);
             assert!(seen.contains(&NUMBERS[1]), "a walk has missed an inode");
-            coming.release(held);
+            drop(held);
         }),
         Box::new(move || look_at(&going, NUMBERS[2], Keep::Once)),
     ]);
@@ -318,11 +318,11 @@ fn inode_entering_an_emptied_chunk_is_walked() {
 fn take_down() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     NUMBERS.iter().for_each(|number| look_at(&cache, *number, Keep::Cached));
-    let held = cache.take(NUMBERS[0]).expect("there is one");
+    let held = cache.take(NUMBERS[0]).expect("there is one").store();
     let (walking, holding) = (Arc::clone(&cache), Arc::clone(&cache));
     let threads: Vec<Box<dyn FnOnce() + Send>> = vec![
         Box::new(move || drop(walk(&walking, WalkFilter::Cached))),
-        Box::new(move || holding.release(held)),
+        Box::new(move || drop(CacheRef::restore(&*holding, held))),
     ];
     let handles: Vec<_> = threads.into_iter().map(thread::spawn).collect();
     cache.deactivate();
@@ -349,7 +349,7 @@ fn free_in_background() {
             thread::spawn(move || {
                 let entry = cache.take(number).expect("there is one");
                 entry.live().unlink();
-                cache.release(entry);
+                drop(entry);
             })
         })
         .collect();

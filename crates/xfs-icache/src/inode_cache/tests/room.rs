@@ -33,7 +33,7 @@ fn open(groups: u32, files: u64, most: u64) -> FakeCache {
 }
 
 fn use_once(cache: &FakeCache, number: u64) {
-    cache.release(cache.take(InodeNumber(number)).unwrap());
+    drop(cache.take(InodeNumber(number)).unwrap());
 }
 
 /// Fills the cache with inodes of `cold_group`. Then uses a few inodes of `used_group`, fewer than
@@ -109,10 +109,10 @@ fn late_eviction_keeps_the_tag_of_a_new_inode() {
         if seen.is_empty() {
             let old = cache.take(entry.number()).unwrap();
             old.live().unlink();
-            cache.finish_with(old);
+            old.finish();
             let made = store.create(entry.number(), |book| cache.insert(book)).unwrap().unwrap();
             made.set_ready();
-            cache.release(made);
+            drop(made);
             let _ = entry.evict();
         }
         seen.push(entry.number().0);
@@ -133,7 +133,7 @@ fn throttled_caller_frees_a_bounded_number() {
     let held: Vec<_> = (0..FILES).map(|file| cache.take(InodeNumber(file)).unwrap()).collect();
     for entry in held {
         entry.live().unlink();
-        cache.release(entry);
+        drop(entry);
     }
     let freed = || cache.counts().sum(Count::Freed);
     assert_eq!(freed(), 0);

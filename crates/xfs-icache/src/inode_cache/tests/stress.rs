@@ -33,7 +33,7 @@ fn churn(cache: &FakeCache, store: &FakeStore, seed: u64) {
             if let Some(made) = store.create(number, |book: Arc<FakeInode>| cache.insert(book)) {
                 let made = made.unwrap();
                 made.set_ready();
-                cache.release(made);
+                drop(made);
             }
             continue;
         };
@@ -41,13 +41,13 @@ fn churn(cache: &FakeCache, store: &FakeStore, seed: u64) {
         match prng.within(0..6) {
             0 => {
                 entry.live().unlink();
-                cache.finish_with(entry);
+                entry.finish();
             }
             1 => {
                 entry.live().unlink();
-                cache.release(entry);
+                drop(entry);
             }
-            _ => cache.release(entry),
+            _ => drop(entry),
         }
     }
 }
@@ -114,7 +114,7 @@ fn check(index: InodeIndex) {
     cache.deactivate();
     evict_all(&cache);
     assert_eq!(count_inodes(&cache).total(), HELD);
-    held.into_iter().for_each(|entry| cache.release(entry));
+    drop(held);
     assert!(cache.groups.iter().all(|group| group.is_empty()));
     let sum = |count| cache.counts().sum(count);
     assert_eq!(sum(Count::Missed) + sum(Count::Made), sum(Count::Evicted) + sum(Count::Freed));
