@@ -74,14 +74,14 @@ impl Volume {
     ) -> Result<Report, CheckError> {
         self.require(Capabilities::SYS_ADMIN)?;
         let inner = self.volume_ref();
-        if inner.threads.is_some() {
+        if inner.threads().is_some() {
             return Err(CheckError::OpenForWriting);
         }
-        let options = match &inner.log {
+        let options = match inner.log_state() {
             Some(state) => options.log_head(state.head),
             None => options,
         };
-        let (device, superblock) = (inner.cache.device(), &inner.superblock);
+        let (device, superblock) = (inner.cache().device(), inner.superblock());
         let mut report = xfs_check::check(&**device, superblock, &options, progress)?;
         self.find_paths(&mut report);
         Ok(report)

@@ -286,8 +286,8 @@ impl ReadDirPlus {
             Ok(mount) => metadata_of(mount, &numbers, &mut self.scratch),
             // A volume that is open for reading caches nothing except the clusters themselves.
             Err(_) => {
-                let geometry = volume.cache.geometry();
-                let inodes = Inode::read_each(&volume.cache, &numbers).into_iter();
+                let geometry = volume.cache().geometry();
+                let inodes = Inode::read_each(volume.cache(), &numbers).into_iter();
                 inodes.map(|inode| inode.ok().map(|it| metadata_of_inode(&it, geometry))).collect()
             }
         };

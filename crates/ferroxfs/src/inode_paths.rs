@@ -70,7 +70,7 @@ impl Node {
 
 /// Returns the parents of an inode, from its parent pointers.
 pub(crate) fn parents(node: &Node) -> Result<Vec<Parent>> {
-    if !node.volume_ref().superblock.has_incompat(IncompatFeatures::PARENT) {
+    if !node.volume_ref().superblock().has_incompat(IncompatFeatures::PARENT) {
         return Err(Unsupported::NoParentPointers.into());
     }
     let to_public = |link: ParentLink| Parent {
@@ -83,7 +83,7 @@ pub(crate) fn parents(node: &Node) -> Result<Vec<Parent>> {
 
 /// Returns every path that leads to `node`.
 pub(crate) fn find(node: &Node) -> InodePaths {
-    let mut found = if node.volume_ref().superblock.has_incompat(IncompatFeatures::PARENT) {
+    let mut found = if node.volume_ref().superblock().has_incompat(IncompatFeatures::PARENT) {
         climb(node)
     } else {
         search(node.volume_ref(), node.number())
@@ -97,7 +97,7 @@ pub(crate) fn find(node: &Node) -> InodePaths {
 /// have several parents; each directory above has one.
 fn climb(node: &Node) -> InodePaths {
     let mut found = InodePaths::default();
-    if node.number() == node.volume_ref().superblock.root_inode {
+    if node.number() == node.volume_ref().superblock().root_inode {
         found.paths.push(PathBuf::from("/"));
         return found;
     }
@@ -128,7 +128,7 @@ fn ascend(volume: &Arc<VolumeRef>, start: InodeNumber, generation: u32) -> Resul
     let (mut at, mut generation) = (start, generation);
     let mut names = Vec::new();
     let mut passed = HashSet::new();
-    while at != volume.superblock.root_inode {
+    while at != volume.superblock().root_inode {
         // No directory is visited twice (I1).
         if !passed.insert(at) || names.len() > MAX_DEPTH {
             return Err(cycle(at).into());
@@ -156,11 +156,11 @@ fn join(names: &[OsString]) -> PathBuf {
 /// Searches the whole tree for an inode. It reads directories, and no other inodes.
 fn search(volume: &Arc<VolumeRef>, wanted: InodeNumber) -> InodePaths {
     let mut found = InodePaths::default();
-    if wanted == volume.superblock.root_inode {
+    if wanted == volume.superblock().root_inode {
         found.paths.push(PathBuf::from("/"));
         return found;
     }
-    let mut open = vec![(PathBuf::from("/"), volume.superblock.root_inode)];
+    let mut open = vec![(PathBuf::from("/"), volume.superblock().root_inode)];
     let mut entered = HashSet::new();
     while let Some((path, directory)) = open.pop() {
         if !entered.insert(directory) {

@@ -197,7 +197,7 @@ impl Node {
 
     /// Returns the buffer cache of the volume.
     pub(crate) fn cache(&self) -> &Arc<BufferCache> {
-        &self.volume_ref().cache
+        self.volume_ref().cache()
     }
 
     /// Returns a view of the in-core inode.
@@ -352,10 +352,10 @@ impl VolumeRef {
     /// Returns the node of an inode whose number comes from a directory entry, a parent pointer or
     /// the superblock.
     pub(crate) fn node(self: &Arc<Self>, number: InodeNumber) -> Result<Node> {
-        if let Some(threads) = &self.threads {
+        if let Some(threads) = self.threads() {
             return threads.mount().take(number).map(|inode| self.node_of(inode));
         }
-        let inode = Inode::read(&self.cache, number)?;
+        let inode = Inode::read(self.cache(), number)?;
         Ok(Node::still(self.here(), Arc::new(inode)))
     }
 

@@ -55,7 +55,7 @@ impl Quotas {
     /// The device's error.
     #[doc(alias = "Q_XGETQSTAT")]
     pub fn state(&self) -> Result<QuotaState> {
-        QuotaState::read(&self.volume_ref().cache)
+        QuotaState::read(self.volume_ref().cache())
     }
 
     /// Returns the usage and the limits of a user, group or project. Returns `None` if the volume
@@ -90,7 +90,7 @@ impl Quotas {
             Some(ids) => (None, Some(ids?)),
             None => {
                 let file = self.file(kind)?;
-                let ids = file.as_ref().map(|file| file.ids(&self.volume_ref().cache));
+                let ids = file.as_ref().map(|file| file.ids(self.volume_ref().cache()));
                 (file, ids.transpose()?)
             }
         };
@@ -115,7 +115,7 @@ impl Quotas {
     /// Returns the dquots in memory and the mount of a volume that counts a type. Returns `None` if
     /// the dquots on disk are current.
     fn engine(&self, kind: QuotaType) -> Result<Option<(&Arc<QuotaEngine>, &Mount)>> {
-        let Some(engine) = self.volume_ref().quota.as_ref() else { return Ok(None) };
+        let Some(engine) = self.volume_ref().quota() else { return Ok(None) };
         let mount = self.volume_ref().mount()?;
         Ok(engine.counts(kind).then_some((engine, mount)))
     }
@@ -126,13 +126,13 @@ impl Quotas {
 
     /// Returns the quota inode of a type, or `None` if the volume has none.
     fn file(&self, kind: QuotaType) -> Result<Option<QuotaFile>> {
-        let cache = &self.volume_ref().cache;
+        let cache = self.volume_ref().cache();
         let number = self.number(kind)?;
         number.map(|number| QuotaFile::open(cache, kind, number)).transpose()
     }
 
     fn number(&self, kind: QuotaType) -> Result<Option<InodeNumber>> {
-        if self.volume_ref().superblock.metadata_directory_inode.is_none() {
+        if self.volume_ref().superblock().metadata_directory_inode.is_none() {
             return Ok(self.state()?.inode(kind));
         }
         let find = || {
@@ -149,7 +149,7 @@ impl Quotas {
 
 /// Reads the usage and the limits of an owner from the disk.
 fn read(volume: &VolumeRef, file: &QuotaFile, kind: QuotaType, id: u32) -> Result<Option<Quota>> {
-    let disk = file.dquot(&volume.cache, id)?;
+    let disk = file.dquot(volume.cache(), id)?;
     let used = disk.filter(xfs_format::dquot::DquotDisk::is_used);
     Ok(used.map(|disk| Quota::of_disk(kind, &disk)))
 }

@@ -116,7 +116,7 @@ pub(crate) fn resolve_remembered(
         return Ok(None);
     }
     let (reader, caller) = (mount.dentries.reader(), volume.caller());
-    let mut at = volume.superblock.root_inode;
+    let mut at = volume.superblock().root_inode;
     let mut last: Option<&Dentry> = None;
     for name in path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
         let may_search =

@@ -27,8 +27,8 @@ use xfs_buffer::PosixError;
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
 use xfs_icache::{
-    CacheCounts, CachedInode, InodeWalk, SmallContents, SmallInode, SmallKind, WalkFilter,
-    count_inodes,
+    CacheCounts, CacheRef, CachedInode, InodeWalk, SmallContents, SmallInode, SmallKind, StoredRef,
+    WalkFilter, count_inodes,
 };
 use xfs_vfs::NewKind;
 
@@ -61,7 +61,7 @@ pub struct ScratchVolume {
 pub struct ScratchNode {
     tree: Arc<Tree>,
     /// The inode. `Some` until the handle is dropped.
-    entry: Option<Arc<CachedInode<SmallKind>>>,
+    entry: Option<StoredRef<SmallKind>>,
 }
 
 /// An entry of a directory of a [`ScratchVolume`].
@@ -87,9 +87,7 @@ impl ScratchVolume {
     /// Returns the root directory.
     #[must_use]
     pub fn root(&self) -> ScratchNode {
-        let root = self.tree.root();
-        root.share();
-        ScratchNode::new(&self.tree, Arc::clone(root))
+        ScratchNode::new(&self.tree, self.tree.root().share())
     }
 
     /// Calls `f` with each inode, until `f` stops the walk. No lock is held: `f` may use this
@@ -100,10 +98,9 @@ impl ScratchVolume {
         filter: WalkFilter,
         mut f: impl FnMut(&ScratchNode) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        self.tree.inodes.iter_inodes(filter, |entry| {
-            entry.share();
-            f(&ScratchNode::new(&self.tree, Arc::clone(entry)))
-        })
+        self.tree
+            .inodes
+            .iter_inodes(filter, |entry| f(&ScratchNode::new(&self.tree, entry.clone().store())))
     }
 
     /// Counts the inodes, by looking at each.
@@ -120,13 +117,17 @@ impl ScratchVolume {
 }
 
 impl ScratchNode {
-    /// Makes a handle that owns the given reference.
-    fn new(tree: &Arc<Tree>, entry: Arc<CachedInode<SmallKind>>) -> Self {
+    /// Makes a handle that owns a reference to an inode of `tree`.
+    fn new(tree: &Arc<Tree>, entry: StoredRef<SmallKind>) -> Self {
         Self { tree: Arc::clone(tree), entry: Some(entry) }
     }
 
+    fn held(&self) -> &StoredRef<SmallKind> {
+        self.entry.as_ref().expect("a node is held until it is dropped")
+    }
+
     fn entry(&self) -> &Arc<CachedInode<SmallKind>> {
-        self.entry.as_ref().expect("it is held until it is dropped")
+        self.held().inode()
     }
 
     fn inode(&self) -> &SmallInode {
@@ -163,7 +164,7 @@ impl ScratchNode {
     /// - ENOSPC.
     pub fn create(&self, name: impl AsRef<OsStr>, kind: &NewKind<'_>) -> Result<Self> {
         let entry = self.tree.create(self.entry(), name.as_ref().as_bytes(), kind)?;
-        Ok(Self::new(&self.tree, entry))
+        Ok(Self::new(&self.tree, entry.store()))
     }
 
     /// Returns the inode that `name` means in this directory; links are not followed.
@@ -184,7 +185,7 @@ impl ScratchNode {
     /// ENOENT for a file that has lost its last name.
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
         self.check_same(file)?;
-        self.tree.link(self.entry(), name.as_ref().as_bytes(), file.entry())
+        self.tree.link(self.entry(), name.as_ref().as_bytes(), file.held())
     }
 
     /// Removes a name of a file, or of an empty directory.
@@ -231,8 +232,8 @@ impl ScratchNode {
         let names = names.lock();
         let entries = names.iter().map(|(name, entry)| ScratchEntry {
             name: OsString::from_vec(name.to_vec()),
-            number: entry.number(),
-            file_type: entry.file_type(),
+            number: entry.inode().number(),
+            file_type: entry.inode().file_type(),
         });
         Ok(entries.collect())
     }
@@ -347,15 +348,14 @@ impl ScratchNode {
 
 impl Clone for ScratchNode {
     fn clone(&self) -> Self {
-        self.entry().share();
-        Self::new(&self.tree, Arc::clone(self.entry()))
+        Self::new(&self.tree, self.held().share())
     }
 }
 
 impl Drop for ScratchNode {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
-            self.tree.inodes.release(entry);
+            drop(CacheRef::restore(&self.tree.inodes, entry));
         }
     }
 }

@@ -7,7 +7,7 @@ use xfs_format::inode::InodeFlags;
 use xfs_quota::{Quota, QuotaType, Usage};
 use xfs_vfs::Capabilities;
 
-use crate::volume_ref::VolumeInner;
+use crate::volume_ref::VolumeRef;
 use crate::{Node, Result, Volume};
 
 /// Space and inodes of a volume.
@@ -100,7 +100,7 @@ impl Node {
             let view = self.view();
             (view.core().flags.contains(InodeFlags::PROJINHERIT), view.core().project_id)
         };
-        let Some(engine) = volume.quota.as_ref().filter(|_| inherits) else { return Ok(space) };
+        let Some(engine) = volume.quota().filter(|_| inherits) else { return Ok(space) };
         let kind = QuotaType::Project;
         if !engine.enforces(kind) {
             return Ok(space);
@@ -112,13 +112,13 @@ impl Node {
 
 /// Sums up free space and inodes over the headers of all allocation groups. The superblock may have
 /// lazy counters, which can be wrong.
-pub(crate) fn count(core: &VolumeInner) -> Result<Space> {
-    let superblock = &core.superblock;
-    let geometry = core.cache.geometry();
-    let counters = VolumeCounters::sum(&core.cache)?;
-    let available_blocks = match &core.threads {
+pub(crate) fn count(core: &VolumeRef) -> Result<Space> {
+    let superblock = core.superblock();
+    let geometry = core.cache().geometry();
+    let counters = VolumeCounters::sum(core.cache())?;
+    let available_blocks = match core.threads() {
         Some(threads) => threads.mount().free_blocks(),
-        None => available_blocks(&core.cache, superblock)?,
+        None => available_blocks(core.cache(), superblock)?,
     };
     Ok(Space {
         block_size: geometry.block_size,
@@ -131,16 +131,16 @@ pub(crate) fn count(core: &VolumeInner) -> Result<Space> {
     })
 }
 
-fn files(core: &VolumeInner, inodes: u64, available_blocks: u64) -> u64 {
-    let geometry = core.cache.geometry();
+fn files(core: &VolumeRef, inodes: u64, available_blocks: u64) -> u64 {
+    let geometry = core.cache().geometry();
     let more = available_blocks.saturating_mul(1 << geometry.inodes_per_block_log);
-    let limit = core.superblock.inode_limit(geometry.data_blocks).unwrap_or(u64::MAX);
+    let limit = core.superblock().inode_limit(geometry.data_blocks).unwrap_or(u64::MAX);
     // A volume may have a few more than the limit.
     inodes.saturating_add(more).min(limit).max(inodes)
 }
 
-fn data_blocks_without_log(core: &VolumeInner) -> u64 {
-    let (superblock, blocks) = (&core.superblock, core.cache.geometry().data_blocks);
+fn data_blocks_without_log(core: &VolumeRef) -> u64 {
+    let (superblock, blocks) = (core.superblock(), core.cache().geometry().data_blocks);
     if superblock.has_external_log() { blocks } else { blocks - u64::from(superblock.log_blocks) }
 }
 

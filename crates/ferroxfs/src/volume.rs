@@ -125,13 +125,13 @@ impl Volume {
     /// Returns the sizes of the volume, which change when it [grows](Self::grow).
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
-        self.volume_ref().cache.geometry()
+        self.volume_ref().cache().geometry()
     }
 
     /// Returns the data device.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
-        self.volume_ref().cache.device()
+        self.volume_ref().cache().device()
     }
 
     /// Returns the current label.
@@ -140,9 +140,9 @@ impl Volume {
     ///
     /// The device's error.
     pub fn label(&self) -> Result<Label> {
-        match &self.volume_ref().threads {
+        match self.volume_ref().threads() {
             Some(threads) => threads.mount().label(),
-            None => Ok(self.volume_ref().superblock.label),
+            None => Ok(self.volume_ref().superblock().label),
         }
     }
 
@@ -166,9 +166,9 @@ impl Volume {
     ///
     /// The device's error.
     pub fn uuid(&self) -> Result<Uuid> {
-        match &self.volume_ref().threads {
+        match self.volume_ref().threads() {
             Some(threads) => threads.mount().uuid(),
-            None => Ok(self.volume_ref().superblock.uuid),
+            None => Ok(self.volume_ref().superblock().uuid),
         }
     }
 
@@ -199,7 +199,7 @@ impl Volume {
     /// state is current.
     #[must_use]
     pub fn staleness(&self) -> Option<Staleness> {
-        self.volume_ref().staleness
+        self.volume_ref().staleness()
     }
 
     /// Returns space and inodes, counted over the allocation groups.
@@ -214,7 +214,7 @@ impl Volume {
     /// Returns the inode number of the root directory.
     #[must_use]
     pub fn root_number(&self) -> InodeNumber {
-        self.volume_ref().superblock.root_inode
+        self.volume_ref().superblock().root_inode
     }
 
     /// Returns the root directory.
@@ -223,7 +223,7 @@ impl Volume {
     ///
     /// EUCLEAN for a corrupt root inode.
     pub fn root(&self) -> Result<Node> {
-        self.volume_ref().node(self.volume_ref().superblock.root_inode)
+        self.volume_ref().node(self.volume_ref().superblock().root_inode)
     }
 
     /// Returns the root of the metadata directory, which no path leads to. Its entries are the
@@ -236,7 +236,7 @@ impl Volume {
     #[doc(alias = "metadir")]
     pub fn metadata_root(&self) -> Result<Node> {
         self.require(Capabilities::SYS_ADMIN)?;
-        let root = self.volume_ref().superblock.metadata_directory_inode;
+        let root = self.volume_ref().superblock().metadata_directory_inode;
         let node = self.volume_ref().node(root.ok_or(PosixError::NotFound)?)?;
         node.check_metadata(true)?;
         Ok(node)
@@ -252,7 +252,7 @@ impl Volume {
     #[doc(alias = "open_by_handle_at")]
     pub fn node(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;
-        match xfs_alloc::inode_state(&self.volume_ref().cache, number)? {
+        match xfs_alloc::inode_state(self.volume_ref().cache(), number)? {
             InodeState::Allocated => {
                 let node = self.volume_ref().node(number)?;
                 if node.is_metadata() { Err(PosixError::NotFound.into()) } else { Ok(node) }
@@ -436,7 +436,7 @@ impl Node {
 impl fmt::Debug for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Volume")
-            .field("uuid", &self.volume_ref().superblock.uuid)
+            .field("uuid", &self.volume_ref().superblock().uuid)
             .finish_non_exhaustive()
     }
 }

@@ -25,7 +25,6 @@
 //!   count of one slot. After that, new handles share the reference of the handle that they come
 //!   from.
 
-use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use xfs_buffer::BufferCache;
@@ -49,13 +48,13 @@ pub enum Staleness {
 
 /// The state of a volume that exists once, however many references to the volume there are.
 pub(crate) struct VolumeInner {
-    pub(crate) superblock: Superblock,
-    pub(crate) cache: Arc<BufferCache>,
-    pub(crate) log: Option<LogState>,
-    pub(crate) staleness: Option<Staleness>,
-    pub(crate) threads: Option<MountThreads>,
+    superblock: Superblock,
+    cache: Arc<BufferCache>,
+    log: Option<LogState>,
+    staleness: Option<Staleness>,
+    threads: Option<MountThreads>,
     /// The quota of a volume that counts usage.
-    pub(crate) quota: Option<Arc<QuotaEngine>>,
+    quota: Option<Arc<QuotaEngine>>,
     /// Damage that was found when the volume was opened.
     findings: Vec<Error>,
 }
@@ -98,15 +97,41 @@ pub(crate) struct VolumeRef {
     identity: Arc<Identity>,
 }
 
-impl Deref for VolumeRef {
-    type Target = VolumeInner;
-
-    fn deref(&self) -> &VolumeInner {
-        &self.inner
-    }
-}
-
 impl VolumeRef {
+    /// Returns the superblock as it was when the volume was opened.
+    pub(crate) fn superblock(&self) -> &Superblock {
+        &self.inner.superblock
+    }
+
+    /// Returns the buffer cache.
+    #[inline]
+    pub(crate) fn cache(&self) -> &Arc<BufferCache> {
+        &self.inner.cache
+    }
+
+    /// Returns the state of the log when the volume was opened. `None`: the log is external and its
+    /// device was not given.
+    pub(crate) fn log_state(&self) -> Option<&LogState> {
+        self.inner.log.as_ref()
+    }
+
+    /// Returns why the volume may show a state that is out of date or inconsistent. `None`: the
+    /// state is current.
+    pub(crate) fn staleness(&self) -> Option<Staleness> {
+        self.inner.staleness
+    }
+
+    /// Returns the mount and its threads. `None`: the volume is open for reading.
+    #[inline]
+    pub(crate) fn threads(&self) -> Option<&MountThreads> {
+        self.inner.threads.as_ref()
+    }
+
+    /// Returns the quota of a volume that counts usage. `None`: the volume counts none.
+    pub(crate) fn quota(&self) -> Option<&Arc<QuotaEngine>> {
+        self.inner.quota.as_ref()
+    }
+
     /// Returns the reference that belongs to the processor slot of the calling thread. If the
     /// `Volume` was dropped, returns this reference itself (I2).
     pub(crate) fn here(self: &Arc<Self>) -> Arc<Self> {
@@ -146,7 +171,7 @@ impl VolumeRef {
     /// Returns a weak reference to the mount. On a volume that is open for reading it refers to
     /// nothing.
     pub(crate) fn weak_mount(&self) -> Weak<Mount> {
-        self.threads.as_ref().map_or_else(Weak::new, MountThreads::weak_mount)
+        self.threads().map_or_else(Weak::new, MountThreads::weak_mount)
     }
 
     /// Returns the mount of a volume that is open for writing.
@@ -155,7 +180,7 @@ impl VolumeRef {
     ///
     /// EROFS if the volume is open for reading.
     pub(crate) fn mount(&self) -> Result<&Mount> {
-        let threads = self.threads.as_ref().ok_or(PosixError::ReadOnly)?;
+        let threads = self.threads().ok_or(PosixError::ReadOnly)?;
         Ok(threads.mount())
     }
 }
@@ -175,7 +200,7 @@ impl MountedVolume {
 impl MountHandle for MountedVolume {
     #[inline]
     fn mount(&self) -> &Mount {
-        self.0.threads.as_ref().expect("cached inodes belong to a mounted volume").mount()
+        self.0.threads().expect("cached inodes belong to a mounted volume").mount()
     }
 }
 

@@ -29,7 +29,7 @@ use xfs_format::Geometry;
 use xfs_sync::GateGuard;
 use xfs_trans::Journal;
 
-use crate::kind::CachedInode;
+use crate::kind::{CacheRef, CachedInode};
 use crate::mount::Mount;
 pub(crate) use freezer::{FreezePhase, Freezer};
 
@@ -144,10 +144,8 @@ impl Mount {
     /// Puts off the freeing of a file's preallocated blocks until the volume is thawed. Without a
     /// freeze, the end of writing would free them now. The caller holds a reference to the file.
     pub(crate) fn put_off_end(&self, entry: &Arc<CachedInode>) {
-        self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(|| {
-            entry.share();
-            Arc::clone(entry)
-        });
+        let hold = || CacheRef::of_referenced(&self.inode_cache, entry).store();
+        self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(hold);
         // A thread that opened the gate meanwhile may have read the map before this file was added.
         if self.try_write_guard().is_some() {
             self.end_put_off();
@@ -157,9 +155,9 @@ impl Mount {
     /// After a thaw, frees the preallocated blocks whose freeing was put off until then.
     fn end_put_off(&self) {
         let put_off = std::mem::take(&mut *self.freezer.put_off.lock());
-        for entry in put_off.into_values() {
+        for stored in put_off.into_values() {
+            let entry = CacheRef::restore(&self.inode_cache, stored);
             self.contents(&entry).end_writing();
-            self.release(entry);
         }
     }
 }

@@ -4,13 +4,14 @@
 //! **not** own the counts. A direct reference is counted in the inode, a sharded reference by its
 //! processor slot (`xfs_icache::PerCpuRefs`).
 
+use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use xfs_icache::{Keep, last_ref, release_ref};
+use xfs_icache::{last_ref, release_ref};
 use xfs_locks::SlotTally;
 
-use crate::kind::{CachedInode, PerCpuRef};
+use crate::kind::{CacheRef, CachedInode, PerCpuRef, StoredRef};
 use crate::mount::Mount;
 
 /// A handle on the mount that an inode belongs to. The mount stays valid as long as the reference
@@ -37,7 +38,7 @@ pub struct InodeRef<H: MountHandle> {
 /// Where a reference is counted.
 enum HeldRef {
     /// The reference is counted in the inode.
-    Direct(Arc<CachedInode>),
+    Direct(StoredRef),
     /// The reference is counted by a processor slot. One count stands for all references to the
     /// inode that handles of that slot have.
     Sharded(Arc<PerCpuRef>),
@@ -47,17 +48,17 @@ impl HeldRef {
     #[inline]
     fn inode(&self) -> &Arc<CachedInode> {
         match self {
-            Self::Direct(inode) => inode,
+            Self::Direct(stored) => stored.inode(),
             Self::Sharded(shared) => shared.entry(),
         }
     }
 }
 
 impl<H: MountHandle> InodeRef<H> {
-    /// Makes a reference from a direct one, which the caller has counted in the inode.
+    /// Makes a reference that owns `inode`, an inode of the mount of `handle`.
     #[inline]
-    pub fn new(handle: H, inode: Arc<CachedInode>) -> Self {
-        Self { handle, held: Some(HeldRef::Direct(inode)) }
+    pub fn new(handle: H, inode: CacheRef<'_>) -> Self {
+        Self { handle, held: Some(HeldRef::Direct(inode.store())) }
     }
 
     /// Takes a reference to an inode that was found in the cache. Returns `None` if the inode is
@@ -67,8 +68,7 @@ impl<H: MountHandle> InodeRef<H> {
         let mount = handle.mount();
         let held = match mount.refs.acquire(inode, &mount.inode_cache) {
             Some(shared) => HeldRef::Sharded(shared),
-            None if inode.take(Keep::Cached).is_here() => HeldRef::Direct(Arc::clone(inode)),
-            None => return None,
+            None => HeldRef::Direct(CacheRef::of_found(&mount.inode_cache, inode)?.store()),
         };
         Some(Self { handle, held: Some(held) })
     }
@@ -110,10 +110,7 @@ impl<H: MountHandle> InodeRef<H> {
     /// same mount.
     pub fn share_with<G: MountHandle>(&self, handle: G) -> InodeRef<G> {
         let held = match self.held() {
-            HeldRef::Direct(inode) => {
-                inode.share();
-                HeldRef::Direct(Arc::clone(inode))
-            }
+            HeldRef::Direct(stored) => HeldRef::Direct(stored.share()),
             HeldRef::Sharded(shared) => HeldRef::Sharded(Arc::clone(shared)),
         };
         InodeRef { handle, held: Some(held) }
@@ -125,13 +122,13 @@ impl<H: MountHandle> InodeRef<H> {
     pub fn sharded<G: MountHandle>(mut self, handle: G) -> InodeRef<G> {
         let held = self.held.take().map(|held| {
             let mount = self.handle.mount();
-            let HeldRef::Direct(inode) = held else { return held };
-            match mount.refs.acquire(&inode, &mount.inode_cache) {
+            let HeldRef::Direct(stored) = held else { return held };
+            match mount.refs.acquire(stored.inode(), &mount.inode_cache) {
                 Some(shared) => {
-                    mount.release(inode);
+                    drop(CacheRef::restore(&mount.inode_cache, stored));
                     HeldRef::Sharded(shared)
                 }
-                None => HeldRef::Direct(inode),
+                None => HeldRef::Direct(stored),
             }
         });
         InodeRef { handle, held }
@@ -152,12 +149,74 @@ impl<H: MountHandle> InodeRef<H> {
         }
     }
 
-    /// Returns the inode of a direct reference that was [claimed](CachedInode::claim), without
-    /// releasing it. Returns `None` for a sharded reference.
-    pub(crate) fn into_claimed(mut self) -> Option<Arc<CachedInode>> {
+    /// If this reference is direct and the only one, gives it up in order to free the inode.
+    /// Returns whether it was given up. If so, the owner passes this value to
+    /// [`take_out_claimed`](Self::take_out_claimed).
+    fn claim(&self) -> bool {
+        match self.held() {
+            HeldRef::Direct(stored) => stored.claim(),
+            HeldRef::Sharded(_) => false,
+        }
+    }
+
+    /// Removes from the inode cache the inode of a reference that was [claimed](Self::claim).
+    fn take_out_claimed(mut self) {
         match self.held.take() {
-            Some(HeldRef::Direct(inode)) => Some(inode),
-            _ => None,
+            Some(HeldRef::Direct(stored)) => self.mount().inode_cache.take_out_claimed(stored),
+            _ => unreachable!("only a direct reference is claimed"),
+        }
+    }
+}
+
+/// The reference of an operation to an inode from which it removes a name. On drop the reference is
+/// [finished](InodeRef::finish), on error paths too: if the inode then has no name and no other
+/// reference, it is freed before the operation ends.
+pub(crate) struct OperandRef<'c> {
+    /// The reference. `None` once it is finished or returned.
+    inode: Option<InodeRef<&'c Mount>>,
+    /// Whether the reference was given up because the operation itself frees the inode.
+    is_claimed: Cell<bool>,
+}
+
+impl<'c> OperandRef<'c> {
+    pub(crate) fn new(inode: InodeRef<&'c Mount>) -> Self {
+        Self { inode: Some(inode), is_claimed: Cell::new(false) }
+    }
+
+    fn inode_ref(&self) -> &InodeRef<&'c Mount> {
+        self.inode.as_ref().expect("an operand is held until it is dropped")
+    }
+
+    /// Returns the reference for longer than the operation. It is not finished then.
+    pub(crate) fn into_inode_ref(mut self) -> InodeRef<&'c Mount> {
+        assert!(!self.is_claimed.get(), "a claimed reference was given up");
+        self.inode.take().expect("an operand is held until it is dropped")
+    }
+
+    /// If this reference is the only one, gives it up in order to free the inode. Returns whether
+    /// it was given up. After that no thread gets a reference to the inode, even if the operation
+    /// fails.
+    pub(crate) fn claim(&self) -> bool {
+        let is_claimed = self.inode_ref().claim();
+        self.is_claimed.set(is_claimed);
+        is_claimed
+    }
+}
+
+impl Deref for OperandRef<'_> {
+    type Target = Arc<CachedInode>;
+
+    fn deref(&self) -> &Arc<CachedInode> {
+        self.inode_ref().inode()
+    }
+}
+
+impl Drop for OperandRef<'_> {
+    fn drop(&mut self) {
+        let Some(inode) = self.inode.take() else { return };
+        match self.is_claimed.get() {
+            true => inode.take_out_claimed(),
+            false => inode.finish(),
         }
     }
 }
@@ -165,12 +224,13 @@ impl<H: MountHandle> InodeRef<H> {
 /// Releases a reference. Frees the inode if that was its last reference and it has no name.
 fn finish(mount: &Mount, held: Option<HeldRef>) {
     let last = match held {
-        Some(HeldRef::Direct(inode)) => Some(inode),
+        Some(HeldRef::Direct(stored)) => Some(stored),
         Some(HeldRef::Sharded(shared)) => last_ref(shared),
         None => None,
     };
-    if let Some(inode) = last {
-        mount.finish_with(inode);
+    if let Some(last) = last {
+        mount.collapse_refs(last.inode());
+        mount.inode_cache.finish_with(last);
     }
 }
 
@@ -195,7 +255,7 @@ impl<H: MountHandle> Drop for InodeRef<H> {
         let Some(held) = self.held.take() else { return };
         let mount = self.handle.mount();
         match held {
-            HeldRef::Direct(inode) => mount.release(inode),
+            HeldRef::Direct(stored) => drop(CacheRef::restore(&mount.inode_cache, stored)),
             HeldRef::Sharded(shared) => release_ref(shared, &mount.inode_cache),
         }
     }

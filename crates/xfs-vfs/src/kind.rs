@@ -22,6 +22,12 @@ pub type InodeCache = xfs_icache::InodeCache<JournalStore<VolumeKind>>;
 /// A cached inode of a volume.
 pub type CachedInode = xfs_icache::CachedInode<VolumeKind>;
 
+/// A reference to a cached inode of a volume, released on drop.
+pub(crate) type CacheRef<'a> = xfs_icache::CacheRef<'a, InodeCache>;
+
+/// A reference to a cached inode of a volume, stored without a borrow of the cache.
+pub(crate) type StoredRef = xfs_icache::StoredRef<VolumeKind>;
+
 /// References to inodes, by the processor on which they were made. All handles that were made on
 /// one processor share one reference to an inode.
 pub type PerCpuRefs = xfs_icache::PerCpuRefs<JournalStore<VolumeKind>>;

@@ -124,12 +124,6 @@ impl Mount {
         self.inode_cache.take(number).map(|inode| InodeRef::new(self, inode))
     }
 
-    /// Releases a reference to an inode. The reference must not belong to an `InodeRef`, which
-    /// releases it itself.
-    pub fn release(&self, entry: Arc<CachedInode>) {
-        self.inode_cache.release(entry);
-    }
-
     /// Runs `body` in one transaction, and commits the transaction. An error that `body` returns
     /// after its first change shuts the volume down, so `body` must make all checks before its
     /// first change.
@@ -171,13 +165,6 @@ impl Mount {
             }
             done => done,
         }
-    }
-
-    /// Releases a reference at the end of an operation. If the inode then has no name and no other
-    /// reference, the inode is freed.
-    pub fn finish_with(&self, entry: Arc<CachedInode>) {
-        self.collapse_refs(&entry);
-        self.inode_cache.finish_with(entry);
     }
 
     /// If the inode has lost its last name, makes all processor slots release their references to

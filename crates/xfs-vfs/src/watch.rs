@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use xfs_dir::Parents;
 use xfs_format::InodeNumber;
-use xfs_icache::Mark;
+use xfs_icache::{Mark, TakenMarks};
 use xfs_sync::{Ordering, WaitTimeout};
 
 use crate::kind::CachedInode;
@@ -94,9 +94,7 @@ impl Drop for Watch {
         let Some(mount) = self.mount.upgrade() else { return };
         let is_mine = |mark: &Mark<QueueWatch>| matches!(mark, Mark::Watch(watch) if Arc::ptr_eq(&watch.queue, &self.queue));
         mount.watches.count(self.scope, u64::MAX);
-        for _ in self.entry.take_marks(is_mine) {
-            mount.release(Arc::clone(&self.entry));
-        }
+        drop(TakenMarks::take(&mount.inode_cache, &self.entry, is_mine));
     }
 }
 

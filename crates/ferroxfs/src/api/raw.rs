@@ -22,21 +22,21 @@ impl Volume {
     /// Returns the superblock as it was read when the volume was opened.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
-        &self.volume_ref().superblock
+        self.volume_ref().superblock()
     }
 
     /// Returns the buffer cache, which finds blocks of metadata by their disk address. For tools
     /// that look below files.
     #[must_use]
     pub fn cache(&self) -> &Arc<BufferCache> {
-        &self.volume_ref().cache
+        self.volume_ref().cache()
     }
 
     /// Returns the state of the log when the volume was opened. `None`: the log is external and its
     /// device was not given.
     #[must_use]
     pub fn log_state(&self) -> Option<&xfs_log::LogState> {
-        self.volume_ref().log.as_ref()
+        self.volume_ref().log_state()
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use xfs_buffer::PosixError;
+use xfs_icache::MarkRef;
 use xfs_locks::{
     HeldLock, LeaseKind, LeaseMode, LeaseRequest, LockMode, LockRange, Notify, Opens, Owner, Wait,
 };
-use xfs_vfs::{CachedInode, Capabilities, Mount, lock_error};
+use xfs_vfs::{Capabilities, Mount, lock_error};
 
 use super::description::Description;
 use super::{File, extent_loan};
@@ -57,13 +58,13 @@ impl File {
         let locks = entry.locks();
         // The locks of a process keep the inode cached, by one reference for all of them. It is
         // taken first, because another thread may release the locks at any time.
-        let is_kept = matches!(owner, LockOwner::Process(_));
-        if is_kept {
-            entry.share_as_mark();
-        }
+        let kept = matches!(owner, LockOwner::Process(_))
+            .then(|| MarkRef::take(&mount.inode_cache, entry));
         let locked = locks.lock(wanted, wait, mount.inode_cache.waits()).map_err(lock_error);
-        if is_kept && !locks.begin_keeping() {
-            give_up_mark(mount, entry);
+        if let Some(kept) = kept
+            && locks.begin_keeping()
+        {
+            kept.leave();
         }
         locked
     }
@@ -78,7 +79,7 @@ impl File {
         let entry = description.inode_ref().inode();
         entry.locks().unlock(description.owner(owner), range, mount.inode_cache.waits());
         if entry.locks().end_keeping() {
-            give_up_mark(mount, entry);
+            drop(MarkRef::resume(&mount.inode_cache, entry));
         }
         Ok(())
     }
@@ -217,12 +218,6 @@ impl File {
         let description = self.description.as_ref().ok_or(PosixError::NotSupported)?;
         Ok((description.inode_ref().mount(), description))
     }
-}
-
-/// Releases the reference that kept the inode cached while the file had locks.
-fn give_up_mark(mount: &Mount, entry: &Arc<CachedInode>) {
-    entry.unmark();
-    mount.release(Arc::clone(entry));
 }
 
 impl Description {

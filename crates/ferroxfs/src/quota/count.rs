@@ -47,6 +47,6 @@ impl Quotas {
         for kind in QuotaType::ALL {
             exempt.extend(self.number(kind)?);
         }
-        Ok(UsageCounts::of_volume(&self.volume_ref().cache, &exempt, &mut step))
+        Ok(UsageCounts::of_volume(self.volume_ref().cache(), &exempt, &mut step))
     }
 }

@@ -7,7 +7,8 @@ use xfs_buffer::{Error, PosixError};
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
 use xfs_icache::{
-    CachedInode, InodeWalk, Small, SmallContents, SmallKind, SmallNames, WalkFilter, take_down,
+    CacheRef, CachedInode, InodeWalk, Small, SmallContents, SmallKind, SmallNames, StoredRef,
+    WalkFilter, take_down,
 };
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock, Volume};
 use xfs_vfs::{NewKind, check_name};
@@ -22,7 +23,8 @@ type Node = Arc<CachedInode<SmallKind>>;
 /// The tree of names, with the inodes that the names reference.
 pub(super) struct Tree {
     pub(super) inodes: Small,
-    root: Node,
+    /// The reference to the root. `None` once the tree is dropped.
+    root: Option<StoredRef<SmallKind>>,
     next_number: AtomicU64<Volume>,
     /// The lock that a thread holds while it changes names (I2).
     changing: Mutex<(), Volume>,
@@ -40,26 +42,32 @@ impl Tree {
         const ROOT: InodeNumber = InodeNumber(1);
         let inodes = Small::new(most_bytes.max(1 << 10));
         let root = inodes.create(ROOT, SmallContents::Directory(Mutex::default()));
-        let Ok(root) = root else { unreachable!("there is room for the root") };
+        let Ok(root) = root.map(CacheRef::store) else {
+            unreachable!("there is room for the root")
+        };
+        let root = Some(root);
         Self { inodes, root, next_number: AtomicU64::new(2), changing: Mutex::new(()) }
     }
 
-    pub(super) fn root(&self) -> &Node {
-        &self.root
+    pub(super) fn root(&self) -> &StoredRef<SmallKind> {
+        self.root.as_ref().expect("the root is held until the tree is dropped")
     }
 
     /// Takes a reference to the inode that a name means. The name itself holds a reference (I1),
     /// and cannot be removed while the directory is locked.
-    pub(super) fn look_up(directory: &Node, name: &[u8]) -> Result<Node> {
+    pub(super) fn look_up(directory: &Node, name: &[u8]) -> Result<StoredRef<SmallKind>> {
         let names = names_of(directory)?;
-        let found = names.get(name).ok_or(PosixError::NotFound)?;
-        found.share();
-        Ok(Arc::clone(found))
+        Ok(names.get(name).ok_or(PosixError::NotFound)?.share())
     }
 
     /// Makes an inode and a name for it in the directory. Returns the inode with a reference for
     /// the caller.
-    pub(super) fn create(&self, directory: &Node, name: &[u8], kind: &NewKind<'_>) -> Result<Node> {
+    pub(super) fn create(
+        &self,
+        directory: &Node,
+        name: &[u8],
+        kind: &NewKind<'_>,
+    ) -> Result<CacheRef<'_, Small>> {
         let contents = match kind {
             NewKind::Regular => SmallContents::File(RwLock::new(Vec::new())),
             NewKind::Directory => SmallContents::Directory(Mutex::default()),
@@ -75,12 +83,17 @@ impl Tree {
         self.inodes.room.take(room_of(name))?;
         let made = self.inodes.create(number, contents);
         let node = made.inspect_err(|_| self.inodes.room.give_back(room_of(name)))?;
-        node.share();
-        names_of(directory)?.insert(name.into(), Arc::clone(&node));
+        names_of(directory)?.insert(name.into(), node.clone().store());
         Ok(node)
     }
 
-    pub(super) fn link(&self, directory: &Node, name: &[u8], file: &Node) -> Result<()> {
+    pub(super) fn link(
+        &self,
+        directory: &Node,
+        name: &[u8],
+        held: &StoredRef<SmallKind>,
+    ) -> Result<()> {
+        let file = held.inode();
         let _changing = self.changing.lock();
         self.check_free(directory, name)?;
         if file.file_type() == FileType::Directory {
@@ -91,25 +104,27 @@ impl Tree {
         }
         self.inodes.room.take(room_of(name))?;
         file.live().link();
-        file.share();
-        names_of(directory)?.insert(name.into(), Arc::clone(file));
+        names_of(directory)?.insert(name.into(), held.share());
         Ok(())
     }
 
     pub(super) fn remove(&self, directory: &Node, name: &[u8]) -> Result<()> {
         let _changing = self.changing.lock();
-        check_replaceable(names_of(directory)?.get(name).ok_or(PosixError::NotFound)?)?;
+        check_replaceable(names_of(directory)?.get(name).ok_or(PosixError::NotFound)?.inode())?;
         self.take_out(directory, name)
     }
 
     pub(super) fn rename(&self, from: ScratchName<'_>, to: ScratchName<'_>) -> Result<()> {
         let _changing = self.changing.lock();
-        let child =
-            names_of(from.directory)?.get(from.name).cloned().ok_or(PosixError::NotFound)?;
+        let named = |place: ScratchName<'_>| -> Result<Option<Node>> {
+            let names = names_of(place.directory)?;
+            Ok(names.get(place.name).map(|held| Arc::clone(held.inode())))
+        };
+        let child = named(from)?.ok_or(PosixError::NotFound)?;
         let target = match self.check_free(to.directory, to.name) {
-            Err(Error::Posix(PosixError::Exists)) => Some(
-                names_of(to.directory)?.get(to.name).cloned().ok_or(PosixError::InvalidArgument)?,
-            ),
+            Err(Error::Posix(PosixError::Exists)) => {
+                Some(named(to)?.ok_or(PosixError::InvalidArgument)?)
+            }
             free => free.map(|()| None)?,
         };
         if is_below(&child, to.directory) {
@@ -144,8 +159,8 @@ impl Tree {
         let removed = names_of(directory)?.remove(name);
         if let Some(removed) = removed {
             self.inodes.room.give_back(room_of(name));
-            removed.live().unlink();
-            self.inodes.release(removed);
+            removed.inode().live().unlink();
+            drop(CacheRef::restore(&self.inodes, removed));
         }
         Ok(())
     }
@@ -169,13 +184,13 @@ impl Tree {
 /// down the tree.
 impl Drop for Tree {
     fn drop(&mut self) {
-        let mut held = vec![Arc::clone(&self.root)];
+        let mut held: Vec<_> = self.root.take().into_iter().collect();
         let _ = self.inodes.iter_inodes(WalkFilter::Cached, |entry| {
             held.extend(entry.live().take_names().into_values());
             ControlFlow::Continue(())
         });
         self.inodes.deactivate();
-        held.into_iter().for_each(|entry| self.inodes.release(entry));
+        held.into_iter().for_each(|held| drop(CacheRef::restore(&self.inodes, held)));
         take_down(&self.inodes);
     }
 }
@@ -208,7 +223,8 @@ fn is_below(top: &Node, directory: &Node) -> bool {
             return true;
         }
         if let Ok(names) = names_of(&node) {
-            let below = names.values().filter(|node| node.file_type() == FileType::Directory);
+            let below = names.values().map(StoredRef::inode);
+            let below = below.filter(|node| node.file_type() == FileType::Directory);
             pending.extend(below.cloned());
         }
     }

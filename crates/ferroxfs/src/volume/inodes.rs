@@ -2,7 +2,6 @@
 //! volume that is open for reading has no inode cache: each [`Node`] has its own inode.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use xfs_buffer::PosixError;
 use xfs_format::InodeNumber;
@@ -31,10 +30,9 @@ impl Volume {
     ) -> Result<ControlFlow<()>> {
         self.require(Capabilities::SYS_ADMIN)?;
         let (volume, mount) = (self.volume_ref(), self.volume_ref().mount()?);
-        Ok(mount.inode_cache.iter_inodes(filter, |entry| {
-            entry.share();
-            f(&volume.node_of(InodeRef::new(mount, Arc::clone(entry))))
-        }))
+        Ok(mount
+            .inode_cache
+            .iter_inodes(filter, |entry| f(&volume.node_of(InodeRef::new(mount, entry.clone())))))
     }
 
     /// Registers a listener for files whose blocks or size change without a call that asks for it:

@@ -2,11 +2,10 @@
 //! was closed meanwhile.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use xfs_sync::{Gate, Mutex, Volume};
 
-use crate::kind::CachedInode;
+use crate::kind::StoredRef;
 
 /// The state of a freeze: the gate, the phase, and the files that wait for the thaw.
 #[derive(Default)]
@@ -16,7 +15,7 @@ pub(crate) struct Freezer {
     /// Files, by inode number, whose last writer was closed while the gate was closed. Each is
     /// referenced and so stays cached, because only the cached inode knows of its preallocated
     /// blocks.
-    pub(crate) put_off: Mutex<BTreeMap<u64, Arc<CachedInode>>, Volume>,
+    pub(crate) put_off: Mutex<BTreeMap<u64, StoredRef>, Volume>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -112,7 +112,8 @@ impl<'a> OpContext<'a> {
                 self.add_parent(tx, &live, directory, name)?;
             }
             // Before the commit: lookups find the inode number once the directory is unlatched.
-            self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
+            let entry = self.mount.inode_cache.insert(live)?;
+            Ok(Outcome::Done(Some(InodeRef::new(self.mount, entry))))
         };
         let kind_of = kind.transaction();
         let made = self
@@ -120,7 +121,7 @@ impl<'a> OpContext<'a> {
             .with_quota_room(|| self.mount.transact_with_lists(kind_of, blocks, operate))?;
         let inode = made.inspect(|inode| inode.set_ready()).ok_or(PosixError::NoSpace)?;
         self.mount.notify_name(directory, WatchEvents::CREATE, name);
-        Ok(InodeRef::new(self.mount, inode))
+        Ok(inode)
     }
 
     /// Checks the owner and the group that root requests for a new file. Any other caller always
@@ -188,14 +189,15 @@ impl<'a> OpContext<'a> {
                 return Ok(Outcome::Done(None));
             };
             xfs_alloc::add_unlinked(tx, live.log_item())?;
-            self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
+            let entry = self.mount.inode_cache.insert(live)?;
+            Ok(Outcome::Done(Some(InodeRef::new(self.mount, entry))))
         };
         let unnamed = TransactionKind::CreateUnnamed;
         let made = self
             .mount
             .with_quota_room(|| self.mount.transact_with_lists(unnamed, blocks, operate))?;
         let inode = made.inspect(|inode| inode.set_ready()).ok_or(PosixError::NoSpace)?;
-        Ok(InodeRef::new(self.mount, inode))
+        Ok(inode)
     }
 
     /// Checks that the caller may search the directory, and that the directory has no entry `name`.

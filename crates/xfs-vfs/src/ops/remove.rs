@@ -1,7 +1,5 @@
 //! Removing names: unlink and rmdir.
 
-use std::cell::Cell;
-
 use xfs_buffer::{PosixError, Result};
 use xfs_dir::EntryLocation;
 use xfs_format::reservation::TransactionKind;
@@ -9,7 +7,7 @@ use xfs_trans::Transaction;
 
 use super::create::{check_is_directory, parent_link};
 use crate::inode_flags::check_mutable;
-use crate::inode_ref::InodeRef;
+use crate::inode_ref::{InodeRef, OperandRef};
 use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
 use crate::link_counts::{check_loses_child, check_loses_name};
@@ -23,7 +21,7 @@ use crate::watch::WatchEvents;
 struct RemovalRequest<'a> {
     directory: &'a CachedInode,
     name: &'a [u8],
-    child: &'a CachedInode,
+    child: &'a OperandRef<'a>,
     removal: Removal,
 }
 
@@ -42,26 +40,15 @@ impl<'c> OpContext<'c> {
     pub fn remove(&self, directory: &CachedInode, name: &[u8], removal: Removal) -> Result<()> {
         self.check_name(directory, name, removal)?;
         loop {
-            let child = self.mount.look_up(directory, name)?;
+            let child = OperandRef::new(self.mount.look_up(directory, name)?);
             let request = RemovalRequest { directory, name, child: &child, removal };
-            let claimed = Cell::new(false);
-            let removed = self.undelegated(&[&child], || {
-                match self.remove_with_inode(&request, &claimed)? {
+            let removed =
+                self.undelegated(&[&child], || match self.remove_with_inode(&request)? {
                     Some(removed) => Ok(removed),
                     None => self.remove_child(&request),
-                }
-            });
-            if let Ok(true) = removed {
+                })?;
+            if removed {
                 self.notify_removed(&request);
-            }
-            match claimed.get() {
-                true => child
-                    .into_claimed()
-                    .iter()
-                    .for_each(|child| self.mount.inode_cache.take_out_freed(child)),
-                false => child.finish(),
-            }
-            if removed? {
                 return Ok(());
             }
         }
@@ -76,16 +63,13 @@ impl<'c> OpContext<'c> {
     ) -> Result<InodeRef<&'c Mount>> {
         self.check_name(directory, name, removal)?;
         loop {
-            let child = self.mount.look_up(directory, name)?;
+            let child = OperandRef::new(self.mount.look_up(directory, name)?);
             let request = RemovalRequest { directory, name, child: &child, removal };
-            let removed = self.undelegated(&[&child], || self.remove_child(&request));
-            if let Ok(true) = removed {
+            if self.undelegated(&[&child], || self.remove_child(&request))? {
                 self.notify_removed(&request);
                 self.mount.collapse_refs(&child);
-                return Ok(child);
+                return Ok(child.into_inode_ref());
             }
-            child.finish();
-            removed?;
         }
     }
 
@@ -106,13 +90,8 @@ impl<'c> OpContext<'c> {
     /// Removes the only name of an inode that has no other reference and no contents, and frees the
     /// inode in the same transaction, without the unlinked list. Returns `true` if that was done,
     /// `false` if the name no longer means the inode that the lookup found, and `None` if the inode
-    /// must go to the unlinked list. Sets `claimed` once the inode is claimed: no further reference
-    /// to it can be taken, even if the removal fails.
-    fn remove_with_inode(
-        &self,
-        request: &RemovalRequest<'_>,
-        claimed: &Cell<bool>,
-    ) -> Result<Option<bool>> {
+    /// must go to the unlinked list.
+    fn remove_with_inode(&self, request: &RemovalRequest<'_>) -> Result<Option<bool>> {
         let RemovalRequest { child, .. } = *request;
         if !request.is_last() || !child.is_alone() {
             return Ok(None);
@@ -129,7 +108,6 @@ impl<'c> OpContext<'c> {
             if !request.is_last() || !child.claim() {
                 return Ok(None);
             }
-            claimed.set(true);
             child.live().free_with_name(tx)?;
             self.remove_entry(tx, request, place)?;
             Ok(Some(true))

@@ -16,7 +16,7 @@ use super::link::check_project;
 use crate::activity::Activity;
 use crate::corruption::cycle;
 use crate::inode_flags::check_mutable;
-use crate::inode_ref::InodeRef;
+use crate::inode_ref::{InodeRef, OperandRef};
 use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
 use crate::link_counts::{check_gains_link, check_loses_child, check_loses_name};
@@ -58,7 +58,7 @@ impl<'c> OpContext<'c> {
         loop {
             let child = self.mount.look_up(from.directory, from.name)?;
             let target = match self.mount.look_up(to.directory, to.name) {
-                Ok(target) => Some(target),
+                Ok(target) => Some(OperandRef::new(target)),
                 Err(xfs_buffer::Error::Posix(PosixError::NotFound)) => None,
                 Err(error) => return Err(error),
             };
@@ -66,11 +66,12 @@ impl<'c> OpContext<'c> {
                 RenameMode::Whiteout => self.make_whiteout(to.directory).map(Some),
                 _ => Ok(None),
             };
-            let replaced = entry_in(&target);
+            let replaced = target.as_ref().map(|target| &***target);
             let rename =
                 KnownRename { from, to, child: &child, target: replaced, whiteout: None, mode };
             let renamed = whiteout.and_then(|whiteout| {
-                let rename = KnownRename { whiteout: entry_in(&whiteout), ..rename };
+                let whiteout = whiteout.as_ref().map(|whiteout| &***whiteout);
+                let rename = KnownRename { whiteout, ..rename };
                 let files = [Some(&**child.inode()), rename.target];
                 let files: Vec<_> = files.into_iter().flatten().collect();
                 self.undelegated(&files, || self.rename_known(&rename))
@@ -79,8 +80,8 @@ impl<'c> OpContext<'c> {
                 self.count_renamed(&rename);
                 self.notify_renamed(&rename);
             }
+            // Before the target, which may be the same file.
             drop(child);
-            target.into_iter().for_each(InodeRef::finish);
             if renamed? {
                 return Ok(());
             }
@@ -404,11 +405,6 @@ impl<'c> OpContext<'c> {
             file.live().change(tx, |core| core.change_time = now);
         }
     }
-}
-
-/// Returns the cached inode of `reference`, or `None` if there is no reference.
-fn entry_in<'r>(reference: &'r Option<InodeRef<&Mount>>) -> Option<&'r CachedInode> {
-    reference.as_ref().map(|reference| &***reference)
 }
 
 fn entry_of<'a>(name: &'a [u8], file: &CachedInode) -> NewEntry<'a> {

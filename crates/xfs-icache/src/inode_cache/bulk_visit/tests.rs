@@ -103,7 +103,10 @@ fn visited_inode_that_lost_its_name_is_freed_by_the_thread() {
             thread::yield_now();
         }
         entry.live().unlink();
-        assert!(cache.release_all(vec![entry.store().into_counted()]).is_empty(), "the thread frees it");
+        assert!(
+            cache.release_all(vec![entry.store().into_counted()]).is_empty(),
+            "the thread frees it"
+        );
         let end = Instant::now() + Duration::from_secs(10);
         let mut is_freed = false;
         while !is_freed && Instant::now() < end {

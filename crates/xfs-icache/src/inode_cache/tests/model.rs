@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::cache_ref::CacheRef;
 use crate::cached_inode::{CachedInode, Keep};
 use crate::counts::Count;
 use crate::evict::{count_inodes, drop_idle, evict_all, evict_step};
