@@ -8,10 +8,12 @@ use xfs_format::attr::Namespace;
 use xfs_format::inode::InodeCore;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_icache::{InodeIndex, JournalStore};
+use xfs_icache::{Count, InodeIndex, JournalStore, count_inodes};
 use xfs_inode::KeepSize;
+use xfs_log::Shutdown;
 use xfs_trans::testing::{self, JournalParts, make_with};
 
+use super::create::NewInode;
 use crate::clock::Clock;
 use crate::inode_ref::InodeRef;
 use crate::kind::{CachedInode, InodeCache};
@@ -24,9 +26,17 @@ use crate::requests::{CreateOptions, NewKind, Removal, RenameMode};
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
-/// Creates a volume, and calls `act` with an operation context and the root directory. Then checks
-/// that the volume was not shut down. No background thread frees inodes meanwhile.
+/// Calls `act` as [`on_volume`] does. Then checks that the volume was not shut down.
 fn check(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
+    on_volume(|context, root| {
+        act(context, root);
+        assert!(!context.mount.journal.is_shut_down());
+    });
+}
+
+/// Creates a volume, and calls `act` with an operation context and the root directory. No
+/// background thread frees inodes meanwhile.
+fn on_volume(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
     let device = make_with("");
     let JournalParts { cache, log, superblock } = testing::parts(&device, 1);
     let journal = open_journal(cache, log, &superblock).unwrap();
@@ -43,7 +53,23 @@ fn check(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
     let mount = Mount::new(journal, cache, options);
     let root = mount.take(superblock.root_inode).unwrap();
     act(&OpContext::within_operation(&mount, Caller::new(None)), &root);
-    assert!(!mount.journal.is_shut_down());
+}
+
+/// The volume is shut down while a transaction makes an inode, so that the commit fails after the
+/// inode was inserted into the cache. Checks that the inode has no reference after that.
+#[test]
+fn inode_of_a_failed_commit_keeps_no_reference() {
+    on_volume(|context, root| {
+        let cache = &context.mount.inode_cache;
+        let before = (count_inodes(cache).live, cache.counts().sum(Count::Made));
+        let made = context.make_unnamed(root, |_| {
+            context.mount.journal.shut_down(Shutdown::Now)?;
+            Ok(NewInode::plain(&NewKind::Regular, PLAIN, 0))
+        });
+        assert!(matches!(made, Err(Error::Shutdown)), "{:?}", made.map(|made| made.number()));
+        let after = (count_inodes(cache).live, cache.counts().sum(Count::Made));
+        assert_eq!(after, (before.0, before.1 + 1), "live inodes, made inodes");
+    });
 }
 
 fn make<'a>(

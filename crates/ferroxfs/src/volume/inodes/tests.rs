@@ -48,7 +48,7 @@ fn neighbouring_inodes_are_read_from_one_cluster() {
     let store = JournalStore::new(Arc::clone(&mount.journal));
     let cache = InodeCache::new(store, 8, InodeIndex::ByGroup);
     let reads = || volume.statistics().unwrap().buffers.reads;
-    cache.release(cache.take(numbers[0]).unwrap());
+    drop(cache.take(numbers[0]).unwrap());
     let before = reads();
     let first = volume.geometry().inode_location(numbers[0]).unwrap().cluster;
     let is_beside = |number: &&InodeNumber| {
@@ -59,11 +59,11 @@ fn neighbouring_inodes_are_read_from_one_cluster() {
     for number in &beside {
         let entry = cache.take(**number).unwrap();
         assert_eq!(entry.number(), **number);
-        cache.release(entry);
+        drop(entry);
     }
     assert_eq!(reads(), before);
     // No slot keeps a cluster when caches are dropped.
     cache.forget_near();
-    cache.release(cache.take_as(*beside[0], Keep::Once).unwrap());
+    drop(cache.take_as(*beside[0], Keep::Once).unwrap());
     assert!(reads() <= before + 1);
 }
