@@ -28,7 +28,7 @@ use crate::{Error, Result};
 pub struct ReadDir {
     node: Node,
     position: Option<Position>,
-    batch: vec::IntoIter<Result<xfs_dir::DirEntry>>,
+    batch: vec::IntoIter<Result<xfs_dir::OwnedEntry>>,
     audit: Auditing,
 }
 
@@ -146,7 +146,7 @@ impl ReadDir {
 
     /// Counts an entry for the comparison with the index. Returns an error if an earlier entry has
     /// the same name.
-    fn see(&mut self, entry: &xfs_dir::DirEntry) -> Result<()> {
+    fn see(&mut self, entry: &xfs_dir::OwnedEntry) -> Result<()> {
         let Auditing::On(audit) = &mut self.audit else { return Ok(()) };
         match audit.see(&entry.name, entry.cookie) {
             None => Ok(()),
@@ -324,7 +324,7 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
-    fn new(directory: &Node, entry: xfs_dir::DirEntry) -> Self {
+    fn new(directory: &Node, entry: xfs_dir::OwnedEntry) -> Self {
         let is_checked = directory.caller().credentials().is_some();
         Self {
             volume: Arc::clone(directory.volume_ref()),

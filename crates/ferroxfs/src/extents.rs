@@ -37,21 +37,21 @@ pub struct FileExtents<'a> {
     node: &'a Node,
     may_share: bool,
     is_realtime: bool,
-    extents: ExtentSource<'a>,
+    extents: ListedExtents<'a>,
     /// The rest of an extent that was cut where sharing begins or ends. The rest is returned next.
     rest: Option<Extent>,
     failed: bool,
 }
 
 /// The source from which the extents are read.
-enum ExtentSource<'a> {
+enum ListedExtents<'a> {
     /// The extents are read from the inode itself, which does not change.
-    Still(xfs_inode::Extents<'a>),
+    Still(xfs_inode::ForkExtents<'a>),
     /// The extents are read from a copy, made at the start because the file may change.
     Taken(std::vec::IntoIter<Result<Extent>>),
 }
 
-impl Iterator for ExtentSource<'_> {
+impl Iterator for ListedExtents<'_> {
     type Item = Result<Extent>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -77,7 +77,7 @@ impl<'a> FileExtents<'a> {
         let counted = node.cache().geometry().has_ro_compat(RoCompatFeatures::REFLINK);
         let may_share = fork == ForkKind::Data && reflinked && counted;
         let extents = match node.still_inode() {
-            Some(inode) => ExtentSource::Still(inode.extents(node.cache(), fork)),
+            Some(inode) => ListedExtents::Still(inode.extents(node.cache(), fork)),
             None => {
                 if let Ok((mount, entry)) = node.writable() {
                     // The next sync of the file returns the error.
@@ -85,7 +85,7 @@ impl<'a> FileExtents<'a> {
                     mount.note_map_read();
                 }
                 let extents: Vec<_> = node.view().extents(node.cache(), fork).collect();
-                ExtentSource::Taken(extents.into_iter())
+                ListedExtents::Taken(extents.into_iter())
             }
         };
         Self { node, may_share, is_realtime, extents, rest: None, failed: false }

@@ -21,7 +21,7 @@ use xfs_vfs::{
 
 use crate::Result;
 use crate::node::Node;
-use description::Description;
+use description::FileDescription;
 
 pub use extent_loan::ExtentLoan;
 pub use locks::LockOwner;
@@ -85,7 +85,7 @@ pub struct File {
     has_written: AtomicBool<Object>,
     /// The open file description. `None` on a volume that is open for reading, which does not count
     /// opens.
-    description: Option<Arc<Description>>,
+    description: Option<Arc<FileDescription>>,
 }
 
 /// The alignment of direct reads and writes, which bypass the memory of the host.

@@ -17,7 +17,7 @@ use xfs_format::{
     AgBlock, AgNumber, BlockKind, Corruption, Group, Structure, StructureAddress, Superblock,
 };
 use xfs_log::Log;
-use xfs_trans::{Counts, Journal};
+use xfs_trans::{Journal, SpaceCounts};
 
 use crate::counters::VolumeCounters;
 use crate::headers::AgHeaders;
@@ -58,16 +58,16 @@ pub fn available_blocks(cache: &BufferCache, superblock: &Superblock) -> Result<
 }
 
 /// Returns the counters for the superblock: the sums over the groups' headers.
-fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
+fn counts_for_disk(cache: &BufferCache) -> Result<SpaceCounts> {
     let VolumeCounters { inodes, free_inodes, free_blocks } = VolumeCounters::sum(cache)?;
-    Ok(Counts { free_blocks, inodes, free_inodes })
+    Ok(SpaceCounts { free_blocks, inodes, free_inodes })
 }
 
 /// The allocator's state, computed from the headers of all groups.
 pub(crate) struct OpenedSpace {
     pub(crate) space: AllocatorState,
     /// The counters of free blocks and inodes that users see.
-    pub(crate) counts: Counts,
+    pub(crate) counts: SpaceCounts,
     /// Number of blocks kept for operations that must not fail for lack of space.
     pub(crate) pool: u64,
 }
@@ -90,7 +90,7 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
         .into_iter()
         .map(|(agf, demand)| (agf, Reserves::set_up(&demand, &mut visible)))
         .collect();
-    let counts = Counts {
+    let counts = SpaceCounts {
         free_blocks: visible.blocks(),
         inodes: counters.inodes,
         free_inodes: counters.free_inodes,

@@ -56,12 +56,12 @@ pub(crate) struct GroupState {
     /// The number of the group's free blocks in the high half, the length of the longest free
     /// extent in the low half.
     summary: AtomicU64<Group>,
-    inner: Mutex<Inner, Group>,
+    inner: Mutex<GroupInner, Group>,
 }
 
 /// The state that the lock of a group protects.
 #[derive(Debug, Default)]
-pub(crate) struct Inner {
+pub(crate) struct GroupInner {
     /// Extents that were freed or unshared, but not durably yet.
     pub(crate) busy: BusyExtents,
     /// The accounts of the blocks that the group reserves for its btrees.
@@ -80,7 +80,7 @@ impl AllocatorState {
     ) -> Self {
         let heights = BtreeHeights::new(geometry);
         let state = |(agf, reserves)| {
-            let inner = Mutex::new(Inner { reserves, ..Inner::default() });
+            let inner = Mutex::new(GroupInner { reserves, ..GroupInner::default() });
             let state = GroupState { heights, summary: AtomicU64::new(0), inner };
             state.publish(&agf);
             Arc::new(state)
@@ -137,7 +137,7 @@ impl AllocatorState {
 
 impl GroupState {
     /// Locks the state of the group. Only the holder of the AGF's latch may change that state.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, GroupInner> {
         self.inner.lock()
     }
 

@@ -9,7 +9,7 @@ use xfs_trans::Transaction;
 
 use crate::root::Root;
 use crate::source::Source;
-use crate::store::Store;
+use crate::store::BtreeStore;
 
 /// The object that one btree is attached to: a group or an inode. It keeps the root of the btree,
 /// and supplies its blocks.
@@ -62,7 +62,7 @@ impl<A> Source for Anchored<'_, '_, A> {
     }
 }
 
-impl<A: Anchor> Store for Anchored<'_, '_, A> {
+impl<A: Anchor> BtreeStore for Anchored<'_, '_, A> {
     fn change(
         &mut self,
         block: &Buffer,

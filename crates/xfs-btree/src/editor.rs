@@ -2,7 +2,7 @@
 //!
 //! Owns: inserting, updating and removing records, and everything that follows in the blocks:
 //! order, splits and joins, the keys of parents, siblings, the height. Does **not** own where
-//! blocks come from and where the root is kept ([`Store`]), nor what records mean.
+//! blocks come from and where the root is kept ([`BtreeStore`]), nor what records mean.
 //!
 //! # Invariants
 //!
@@ -39,8 +39,8 @@ use crate::path::{Direction, Path, PathBlock, corrupt};
 use crate::root::{ForkRoot, Root, TopRoot};
 use crate::saved_path::SavedPath;
 use crate::source::TreeBlock;
-use crate::store::Store;
-use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
+use crate::store::BtreeStore;
+use entries::{BlockEntry, EntryLayout, MAX_ENTRY_BYTES};
 
 /// The message of a panic if the index of a neighbouring record is past the last record of the
 /// leaf.
@@ -50,14 +50,14 @@ const IN_LEAF: &str = "the index is below the leaf's count of records";
 ///
 /// After an error the btree may be half changed. The caller must give up its changes, and drop the
 /// editor.
-pub struct Editor<F: BtreeFormat, S: Store> {
+pub struct Editor<F: BtreeFormat, S: BtreeStore> {
     store: S,
     path: Path<F, S::Block>,
     /// Whether the root has changed since it was last passed to the store.
     root_changed: bool,
 }
 
-impl<F: BtreeFormat, S: Store> Editor<F, S> {
+impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// Creates an editor of a btree of an allocation group. It stands on no record yet.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let key = F::key(&record);
         let index = self.position_of(key)?;
         self.verify_neighbours(&record, index.checked_sub(1), index)?;
-        let entry = Entry::of_record::<F>(&record, self.store.geometry());
+        let entry = BlockEntry::of_record::<F>(&record, self.store.geometry());
         let leaf = self.path.levels - 1;
         if self.insert_entry(leaf, index, entry)? {
             self.path.forget();
@@ -207,7 +207,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             false => None,
         };
         self.put_record(&record, index)?;
-        let entry = Entry::of_record::<F>(&record, self.store.geometry());
+        let entry = BlockEntry::of_record::<F>(&record, self.store.geometry());
         let old_high = old.map(|old| F::high_key(&old));
         let lowered = old_high.filter(|old| F::high_key(&record) < *old);
         let lowers = lowered.map(|old| self.is_highest(leaf, old)).transpose()?;
@@ -393,7 +393,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 }
 
-impl<S: Store> Editor<Extents, S> {
+impl<S: BtreeStore> Editor<Extents, S> {
     /// Creates an editor of the extent btree of a fork of `inode`. The btree's root lies in the
     /// inode.
     ///

@@ -39,4 +39,4 @@ pub use records::{Leaves, Records};
 pub use root::{ForkRoot, Root};
 pub use saved_path::SavedPath;
 pub use source::{Source, TreeBlock};
-pub use store::Store;
+pub use store::BtreeStore;

@@ -21,7 +21,7 @@ use xfs_testkit::Prng;
 use crate::path::corrupt;
 use crate::root::{ForkRoot, Root};
 use crate::source::{Source, TreeBlock};
-use crate::store::Store;
+use crate::store::BtreeStore;
 
 const SUPERBLOCK: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/aged.headers"));
@@ -229,7 +229,7 @@ impl Source for MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
+impl BtreeStore for MemoryStore {
     fn change(
         &mut self,
         block: &MemoryBlock,

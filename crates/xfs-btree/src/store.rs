@@ -12,7 +12,7 @@ use crate::source::Source;
 /// The store that keeps the blocks and the root of a btree while the btree is edited.
 ///
 /// After an error nothing is undone: the owner of the store must give up all changes in it.
-pub trait Store: Source {
+pub trait BtreeStore: Source {
     /// Changes bytes `range` of a block. `change` receives exactly those bytes.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ pub trait Store: Source {
     fn set_root(&mut self, root: Root<'_>) -> Result<()>;
 }
 
-impl<S: Store> Store for &mut S {
+impl<S: BtreeStore> BtreeStore for &mut S {
     fn change(
         &mut self,
         block: &S::Block,

@@ -37,7 +37,7 @@ use xfs_sync::{
 use crate::map::{BufferExtent, BufferMap};
 
 /// An attachment: state that another layer keeps with a buffer.
-type Attachment = Arc<dyn Any + Send + Sync>;
+type BufferAttachment = Arc<dyn Any + Send + Sync>;
 
 /// The write lock on a buffer's bytes, held by the thread that loads the buffer.
 pub(crate) type Loading<'a> = RecursiveWriteGuard<'a, Box<[u8]>>;
@@ -53,7 +53,7 @@ pub(crate) struct BufferCore {
     /// Whether the buffer was requested since the eviction clock of its shard last passed it.
     referenced: AtomicBool<Object>,
     latch: Latch<Object>,
-    attachment: SetOnce<Attachment, Object>,
+    attachment: SetOnce<BufferAttachment, Object>,
     /// The bytes of the buffer; empty until the buffer is loaded.
     content: RecursiveRwLock<Box<[u8]>, Object>,
 }

@@ -54,7 +54,7 @@ pub struct ShardStatistics {
 
 pub(crate) struct Shard {
     table: papaya::HashMap<DiskAddr, Weak<BufferCore>, AddressHash>,
-    clock: Mutex<Clock, Group>,
+    clock: Mutex<ShardClock, Group>,
     capacity_bytes: usize,
 }
 
@@ -72,7 +72,7 @@ impl Shard {
     pub(crate) fn new(capacity_bytes: usize, hash: AddressHash) -> Self {
         Self {
             table: papaya::HashMap::with_hasher(hash),
-            clock: Mutex::new(Clock::default()),
+            clock: Mutex::new(ShardClock::default()),
             capacity_bytes,
         }
     }
@@ -169,7 +169,7 @@ impl Shard {
 /// a second chance. A buffer arrives without a second chance. A scan that touches each buffer once
 /// therefore passes through first in, first out, and evicts few buffers that are in repeated use.
 #[derive(Default)]
-struct Clock {
+struct ShardClock {
     ring: Vec<Arc<BufferCore>>,
     hand: usize,
     memory_bytes: usize,
@@ -182,7 +182,7 @@ fn cost_bytes(core: &BufferCore) -> usize {
     core.map().length_bytes() as usize + OVERHEAD_BYTES
 }
 
-impl Clock {
+impl ShardClock {
     fn admit(&mut self, core: Arc<BufferCore>) {
         self.memory_bytes += cost_bytes(&core);
         self.ring.push(core);

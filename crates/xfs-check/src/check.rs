@@ -181,7 +181,7 @@ struct Run<'a> {
 }
 
 /// The facts and findings that one thread has collected.
-struct Share<T> {
+struct ThreadResult<T> {
     facts: T,
     findings: Findings,
 }
@@ -316,12 +316,12 @@ impl<'a> Run<'a> {
         &self,
         new_facts: &(dyn Fn() -> T + Sync),
         new_findings: fn() -> Findings,
-    ) -> (Vec<GroupSummary>, Vec<Share<T>>) {
+    ) -> (Vec<GroupSummary>, Vec<ThreadResult<T>>) {
         self.volume.reads.refill();
         let numbers: Vec<AgNumber> = self.volume.groups().collect();
         let empty = vec![GroupSummary::default(); numbers.len()];
         let summaries: Mutex<Vec<GroupSummary>, VolumeScope> = Mutex::new(empty);
-        let new_share = || Share { facts: new_facts(), findings: new_findings() };
+        let new_share = || ThreadResult { facts: new_facts(), findings: new_findings() };
         let mut shares = self.in_parallel(&numbers, &new_share, |share, number| {
             if number.0 > 0 {
                 copies::check(self.volume, *number, &mut share.findings);
@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
     fn pass<'p, T: Facts>(
         &'p self,
         groups: &'p [GroupSummary],
-        share: &'p mut Share<T>,
+        share: &'p mut ThreadResult<T>,
     ) -> Pass<'p, T> {
         Pass { volume: self.volume, groups, facts: &mut share.facts, findings: &mut share.findings }
     }
@@ -380,9 +380,9 @@ impl<'a> Run<'a> {
     fn in_parallel<T: Facts + Send, U: Sync>(
         &self,
         units: &[U],
-        new_share: &(dyn Fn() -> Share<T> + Sync),
-        work: impl Fn(&mut Share<T>, &U) + Sync,
-    ) -> Vec<Share<T>> {
+        new_share: &(dyn Fn() -> ThreadResult<T> + Sync),
+        work: impl Fn(&mut ThreadResult<T>, &U) + Sync,
+    ) -> Vec<ThreadResult<T>> {
         let next: AtomicU64<VolumeScope> = AtomicU64::new(0);
         let total = units.len() as u64;
         let run = || {

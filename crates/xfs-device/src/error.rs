@@ -13,7 +13,7 @@ use crate::file::DeviceAccess;
 use crate::lock_holder::LockHolder;
 use crate::metadump::MetadumpError;
 use crate::signature::Contents;
-use crate::usage::Usage;
+use crate::usage::KernelUse;
 
 /// The error of opening a device.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub enum DeviceFailure {
     /// The host could not lock the device.
     Lock(io::Error),
     /// The device is mounted, or another device is made of it.
-    InUse(Usage, DeviceAccess),
+    InUse(KernelUse, DeviceAccess),
     /// The kernel refuses exclusive access. It does not say which program or mount uses the device.
     Busy,
     /// The device is a disk image in a format that cannot be opened with this access.
@@ -181,12 +181,12 @@ impl DeviceFailure {
                 "wait until the other program that uses it is done (for a mount: ferroxfs umount \
                  DIR)"
             }
-            Self::InUse(Usage::Mounted { .. }, DeviceAccess::ReadOnly) => {
+            Self::InUse(KernelUse::Mounted { .. }, DeviceAccess::ReadOnly) => {
                 "unmount it; to read it as it is, use --live"
             }
-            Self::InUse(Usage::Mounted { .. }, DeviceAccess::ReadWrite) => "unmount it",
+            Self::InUse(KernelUse::Mounted { .. }, DeviceAccess::ReadWrite) => "unmount it",
             Self::WriteProtected => "only reading is possible; mount it with -o ro",
-            Self::InUse(Usage::Loop { .. }, _) => "detach the loop device (losetup -d)",
+            Self::InUse(KernelUse::Loop { .. }, _) => "detach the loop device (losetup -d)",
             Self::Busy => {
                 "unmount it, stop the devices made of it (volume group, RAID, swap), or stop the \
                  program that writes it"

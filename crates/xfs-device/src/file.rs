@@ -32,7 +32,7 @@ use crate::device::{BlockDevice, Durability, check_read, check_write, write_zero
 use crate::error::{DeviceError, DeviceFailure};
 use crate::lock;
 use crate::stack::{self, FileIdentity, Level, Shortened, Span, Twin};
-use crate::usage::{self, Usage};
+use crate::usage::{self, KernelUse};
 
 /// The sector size that is assumed for an image file, in bytes. It is the smallest one, because the
 /// host guarantees no atomic unit for a write to a file.
@@ -99,7 +99,7 @@ pub struct FileDevice {
     sector_size: u32,
     is_block_device: bool,
     access: DeviceAccess,
-    usage: Option<Usage>,
+    usage: Option<KernelUse>,
     /// The files and devices of which the device is made, open and locked.
     levels: Vec<Level>,
     /// Other devices with the same bytes. They are open with `O_EXCL`, so that no other program can
@@ -169,7 +169,7 @@ impl FileDevice {
     /// Returns how the kernel uses the device (a mount or a loop device), if the device was opened
     /// although it is in use. The bytes read may then be stale.
     #[must_use]
-    pub fn usage(&self) -> Option<&Usage> {
+    pub fn usage(&self) -> Option<&KernelUse> {
         self.usage.as_ref()
     }
 }
@@ -402,7 +402,7 @@ impl Stack {
 
     /// Returns how the kernel uses the same bytes, also through another device: for example, it has
     /// mounted them. Returns `None` if it does not use them.
-    fn usage(&self) -> Option<Usage> {
+    fn usage(&self) -> Option<KernelUse> {
         usage::find_in_stack(&self.levels, &self.twins)
     }
 

@@ -52,5 +52,5 @@ pub use raid::{RaidError, VolumeNote};
 pub use signature::{Contents, detect};
 pub use stack::share_bytes;
 pub use text::printable;
-pub use usage::Usage;
+pub use usage::KernelUse;
 pub use window::WindowDevice;

@@ -8,7 +8,7 @@ use crate::error::{DeviceError, DeviceFailure};
 use crate::file::{DeviceAccess, FileDevice, OpenOptions};
 use crate::metadump::open_metadump;
 use crate::signature::{self, Contents};
-use crate::usage::Usage;
+use crate::usage::KernelUse;
 
 /// An open device. Also says whether the kernel uses its bytes, for example for a mount.
 pub struct OpenedDevice {
@@ -16,7 +16,7 @@ pub struct OpenedDevice {
     pub device: SharedDevice,
     /// How the kernel uses the device (a mount or a loop device), if the device was opened although
     /// it is in use. The bytes read may be stale.
-    pub usage: Option<Usage>,
+    pub usage: Option<KernelUse>,
 }
 
 /// Opens the image file or block device at `path`. A metadata image of `xfs_metadump` is opened

@@ -19,7 +19,7 @@ use crate::stack::{FileIdentity, Level, LoopDevice, Twin, device_name, partition
 
 /// A use of a device by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Usage {
+pub enum KernelUse {
     /// The device, one of its partitions, or a loop device made of it is mounted.
     Mounted {
         /// The mount point.
@@ -32,7 +32,7 @@ pub enum Usage {
     },
 }
 
-impl Usage {
+impl KernelUse {
     /// Returns whether the use conflicts with this access. A loop device that is not mounted does
     /// not conflict with a reader. It conflicts with a writer, whose changes it would not see.
     #[must_use]
@@ -44,7 +44,7 @@ impl Usage {
     }
 }
 
-impl fmt::Display for Usage {
+impl fmt::Display for KernelUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mounted { mount_point } => write!(f, "is mounted at {}", mount_point.display()),
@@ -57,26 +57,26 @@ impl fmt::Display for Usage {
 type DeviceName = String;
 
 /// Finds a use of the file or block device with this metadata. Returns `None` if there is none.
-pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
+pub(crate) fn find(metadata: &Metadata) -> Option<KernelUse> {
     let mounts = Mounts::read();
     if metadata.file_type().is_block_device()
         && let Some(mount_point) = mounts.find_with_partitions(metadata.rdev())
     {
-        return Some(Usage::Mounted { mount_point });
+        return Some(KernelUse::Mounted { mount_point });
     }
     let own = FileIdentity::of(metadata);
     let loops = LoopDevice::all().into_iter().filter(|device| device.identity() == Some(own));
     let loops: Vec<LoopDevice> = loops.collect();
     let mounted = loops.iter().find_map(|device| mounts.find_with_partitions(device.number));
     if let Some(mount_point) = mounted {
-        return Some(Usage::Mounted { mount_point });
+        return Some(KernelUse::Mounted { mount_point });
     }
-    Some(Usage::Loop { device: loops.first()?.shown() })
+    Some(KernelUse::Loop { device: loops.first()?.shown() })
 }
 
 /// Finds a mount of one of the devices or files below the device (`levels`), or of another device
 /// that is made of the same file (`twins`). Returns `None` if there is none.
-pub(crate) fn find_in_stack(levels: &[Level], twins: &[Twin]) -> Option<Usage> {
+pub(crate) fn find_in_stack(levels: &[Level], twins: &[Twin]) -> Option<KernelUse> {
     if levels.is_empty() {
         return None;
     }
@@ -88,7 +88,7 @@ pub(crate) fn find_in_stack(levels: &[Level], twins: &[Twin]) -> Option<Usage> {
     };
     let below = levels.iter().find_map(of_level);
     let beside = || twins.iter().find_map(|twin| mounts.find_with_partitions(twin.number));
-    Some(Usage::Mounted { mount_point: below.or_else(beside)? })
+    Some(KernelUse::Mounted { mount_point: below.or_else(beside)? })
 }
 
 /// The mounts of this process's mount namespace.

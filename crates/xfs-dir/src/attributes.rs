@@ -19,7 +19,7 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, Corruption, FileBlock, StructureAddress};
 use xfs_inode::{Fork, Inode};
 
-use crate::dabtree::{CycleDetector, Leaf, Leaves, Tree};
+use crate::dabtree::{CycleDetector, DaLeaves, Leaf, Tree};
 
 pub(crate) use change::{AttributeChange, AttributeKey};
 pub use linux::{linux_names, split_linux_name};
@@ -177,7 +177,7 @@ impl<'a> Attributes<'a> {
         Ok(match self.inode.fork(ForkKind::Attr) {
             Fork::Local(bytes) => Blocks::ShortForm(bytes),
             _ if self.is_empty()? => Blocks::Nothing,
-            _ => Blocks::Leaves(self.tree().leaves()),
+            _ => Blocks::DaLeaves(self.tree().leaves()),
         })
     }
 
@@ -215,19 +215,19 @@ impl Iterator for AttributeNames<'_> {
 enum Blocks<'a> {
     Nothing,
     ShortForm(&'a [u8]),
-    Leaves(Leaves<'a>),
+    DaLeaves(DaLeaves<'a>),
 }
 
 /// The visitor of an iteration. It returns `Continue` to get the next attribute, or `Break` to end
 /// the iteration.
-type Visitor<'v> = dyn FnMut(Result<AttrEntry<'_>>) -> ControlFlow<()> + 'v;
+type AttributeVisitor<'v> = dyn FnMut(Result<AttrEntry<'_>>) -> ControlFlow<()> + 'v;
 
 impl Blocks<'_> {
     /// Visits the attributes of the next block. Returns `None` if there are no more blocks.
     fn visit_next(
         &mut self,
         attributes: &Attributes<'_>,
-        visit: &mut Visitor<'_>,
+        visit: &mut AttributeVisitor<'_>,
     ) -> Option<ControlFlow<()>> {
         match self {
             Self::Nothing => None,
@@ -236,7 +236,7 @@ impl Blocks<'_> {
                 *self = Self::Nothing;
                 Some(flow)
             }
-            Self::Leaves(leaves) => Some(match leaves.next()? {
+            Self::DaLeaves(leaves) => Some(match leaves.next()? {
                 Ok(leaf) => visit_leaf(&leaf, attributes.tree().place(leaf.block), visit),
                 Err(error) => visit(Err(error)),
             }),
@@ -247,7 +247,7 @@ impl Blocks<'_> {
 fn visit_short_form(
     bytes: &[u8],
     place: StructureAddress,
-    visit: &mut Visitor<'_>,
+    visit: &mut AttributeVisitor<'_>,
 ) -> ControlFlow<()> {
     let form = match AttrShortForm::decode(bytes, place) {
         Ok(form) => form,
@@ -263,7 +263,11 @@ fn visit_short_form(
     }
 }
 
-fn visit_leaf(leaf: &Leaf, place: StructureAddress, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+fn visit_leaf(
+    leaf: &Leaf,
+    place: StructureAddress,
+    visit: &mut AttributeVisitor<'_>,
+) -> ControlFlow<()> {
     let bytes = leaf.buffer.bytes();
     match AttrLeaf::decode(&bytes, place) {
         Ok(leaf) => leaf.entries().try_for_each(|entry| visit(entry.map_err(Into::into))),
@@ -289,19 +293,19 @@ fn find<'e>(
 
 /// A function that converts an attribute to an item that an iteration returns. It returns `None`
 /// for an attribute that the iteration skips.
-type Keep<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
+type AttributeFilter<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
 
-/// An iterator over attributes. A `Keep` function converts each attribute to an item or skips it.
+/// An iterator over attributes. A `AttributeFilter` function converts each attribute to an item or skips it.
 /// The iterator reads one block at a time.
 pub(crate) struct Batches<'a, T> {
     attributes: Attributes<'a>,
-    keep: Keep<T>,
+    keep: AttributeFilter<T>,
     blocks: Blocks<'a>,
     batch: vec::IntoIter<Result<T>>,
 }
 
 impl<'a, T> Batches<'a, T> {
-    pub(crate) fn new(attributes: Attributes<'a>, keep: Keep<T>) -> Self {
+    pub(crate) fn new(attributes: Attributes<'a>, keep: AttributeFilter<T>) -> Self {
         let (blocks, batch) = match attributes.blocks() {
             Ok(blocks) => (blocks, Vec::new()),
             Err(error) => (Blocks::Nothing, vec![Err(error)]),

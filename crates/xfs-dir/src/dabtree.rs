@@ -61,14 +61,14 @@ pub(crate) struct Leaf {
 }
 
 /// A decoded block of the btree.
-enum TreeBlock {
-    Node { level: u16, children: Vec<Child> },
+enum DaTreeBlock {
+    Node { level: u16, children: Vec<DaChild> },
     Leaf(Leaf),
 }
 
 /// A block that is not read yet, with the limits that its parent sets for its hashes.
 #[derive(Clone, Copy)]
-struct Child {
+struct DaChild {
     block: FileBlock,
     bounds: Bounds,
 }
@@ -123,10 +123,10 @@ impl<'a> Tree<'a> {
     /// Returns an iterator over all leaves, in the order of their hashes. For a block that cannot
     /// be read the iterator returns an error, and then the following leaves. For a leaf whose
     /// hashes contradict its parent, it returns an error and then the leaf.
-    pub(crate) fn leaves(self) -> Leaves<'a> {
-        let root = Child { block: self.root, bounds: Bounds { lowest: 0, last: None } };
+    pub(crate) fn leaves(self) -> DaLeaves<'a> {
+        let root = DaChild { block: self.root, bounds: Bounds { lowest: 0, last: None } };
         let levels = vec![(None, vec![root])];
-        Leaves { tree: self, visited: HashSet::new(), levels, held: None }
+        DaLeaves { tree: self, visited: HashSet::new(), levels, held: None }
     }
 
     fn read(&self, block: FileBlock) -> Result<Buffer> {
@@ -158,22 +158,22 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn step(&self, child: Child, expected: Option<u16>) -> Result<(TreeBlock, Result<()>)> {
-        let Child { block, bounds } = child;
+    fn step(&self, child: DaChild, expected: Option<u16>) -> Result<(DaTreeBlock, Result<()>)> {
+        let DaChild { block, bounds } = child;
         let buffer = self.read(block)?;
         let bytes = buffer.bytes();
         let node = self.verify_level(&bytes, block, expected)?;
         let verdict = bounds.verify(&bytes, self.place(block)).map_err(Into::into);
         let Some(node) = node else {
             drop(bytes);
-            return Ok((TreeBlock::Leaf(Leaf { block, buffer }), verdict));
+            return Ok((DaTreeBlock::Leaf(Leaf { block, buffer }), verdict));
         };
         let (level, entries) = (node.level(), node.entries());
-        let children = entries.iter().enumerate().rev().map(|(index, entry)| Child {
+        let children = entries.iter().enumerate().rev().map(|(index, entry)| DaChild {
             block: FileBlock(entry.before.get().into()),
             bounds: Bounds::of_child(bounds.lowest, entries, index),
         });
-        Ok((TreeBlock::Node { level, children: children.collect() }, verdict))
+        Ok((DaTreeBlock::Node { level, children: children.collect() }, verdict))
     }
 
     fn structure(&self) -> Structure {
@@ -189,18 +189,18 @@ impl<'a> Tree<'a> {
 }
 
 /// An iterator over the leaves of a btree, in the order of their hashes.
-pub(crate) struct Leaves<'a> {
+pub(crate) struct DaLeaves<'a> {
     tree: Tree<'a>,
     visited: HashSet<FileBlock>,
     /// For each level from the root down: the level number, `None` if unknown, and the blocks that
     /// are still to be visited. The next block is the last of the list.
-    levels: Vec<(Option<u16>, Vec<Child>)>,
+    levels: Vec<(Option<u16>, Vec<DaChild>)>,
     /// A leaf that contradicts its parent. The iterator has returned the error for it, and returns
     /// the leaf itself next.
     held: Option<Leaf>,
 }
 
-impl Iterator for Leaves<'_> {
+impl Iterator for DaLeaves<'_> {
     type Item = Result<Leaf>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -224,12 +224,12 @@ impl Iterator for Leaves<'_> {
                 Err(error) => return Some(Err(error)),
             };
             match (step, verdict) {
-                (TreeBlock::Leaf(leaf), Ok(())) => return Some(Ok(leaf)),
-                (TreeBlock::Leaf(leaf), Err(error)) => {
+                (DaTreeBlock::Leaf(leaf), Ok(())) => return Some(Ok(leaf)),
+                (DaTreeBlock::Leaf(leaf), Err(error)) => {
                     self.held = Some(leaf);
                     return Some(Err(error));
                 }
-                (TreeBlock::Node { level, children }, verdict) => {
+                (DaTreeBlock::Node { level, children }, verdict) => {
                     self.levels.push((Some(level - 1), children));
                     if let Err(error) = verdict {
                         return Some(Err(error));

@@ -25,7 +25,7 @@ use crate::dabtree::verify_owner;
 pub use audit::Audit;
 pub(crate) use change::DirectoryChange;
 pub use change::NewEntry;
-pub use entries::{DirEntry, Entries, Position};
+pub use entries::{DirectoryEntries, OwnedEntry, Position};
 pub use operations::{
     EntryLocation, add_entry, add_entry_at, blocks_to_add, blocks_to_remove,
     blocks_to_remove_quota, directory_is_empty, find_entry, has_room_for_entry, init_directory,
@@ -34,7 +34,7 @@ pub use operations::{
 
 /// The visitor of an iteration. It returns `Continue` to get the next entry, or `Break` to end the
 /// iteration.
-type Visitor<'v> = dyn FnMut(Result<Entry<'_>>) -> ControlFlow<()> + 'v;
+type EntryVisitor<'v> = dyn FnMut(Result<Entry<'_>>) -> ControlFlow<()> + 'v;
 
 /// A read-only view of a directory inode.
 #[derive(Clone, Copy)]
@@ -224,8 +224,8 @@ impl<'a> Directory<'a> {
     /// Returns an iterator over the entries from cookie `from` on. Unlike [`visit`](Self::visit)
     /// the iterator keeps copies of the entries, of one block at a time.
     #[must_use]
-    pub fn entries_from(&self, from: Cookie) -> Entries<'a> {
-        Entries::new(*self, from)
+    pub fn entries_from(&self, from: Cookie) -> DirectoryEntries<'a> {
+        DirectoryEntries::new(*self, from)
     }
 }
 

@@ -37,7 +37,7 @@ pub use attributes::{
     resume_attribute, set_attribute, set_attribute_along, set_attribute_on_new, split_linux_name,
 };
 pub use directory::{
-    Audit, DirEntry, Directory, Entries, EntryLocation, NewEntry, Position, add_entry,
+    Audit, Directory, DirectoryEntries, EntryLocation, NewEntry, OwnedEntry, Position, add_entry,
     add_entry_at, blocks_to_add, blocks_to_remove, blocks_to_remove_quota, directory_is_empty,
     find_entry, has_room_for_entry, init_directory, remove_entry, remove_entry_at, replace_entry,
     seek_entry,

@@ -20,7 +20,7 @@ use xfs_format::{
 use crate::edit::BlockEdit;
 
 /// Where the contents of a fork are stored.
-pub(crate) enum Contents {
+pub(crate) enum ForkPlacement {
     /// Nowhere: the fork does not exist.
     Absent,
     /// In the inode, as these bytes.
@@ -46,7 +46,7 @@ pub(crate) trait ForkStore {
     /// Returns the geometry of the volume.
     fn geometry(&self) -> &Geometry;
     /// Returns where the contents of the fork are stored.
-    fn contents(&mut self) -> Result<Contents>;
+    fn contents(&mut self) -> Result<ForkPlacement>;
     /// Returns the number of bytes that the fork can hold in the inode.
     fn local_room(&self) -> usize;
     /// Stores `bytes` as the contents of the fork in the inode. The fork must have no blocks.

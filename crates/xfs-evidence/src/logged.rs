@@ -16,9 +16,9 @@ use std::ops::ControlFlow;
 
 use xfs_device::SharedDevice;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, seal};
-use xfs_format::log_item::{InodeItem, LogItem, LoggedFields};
+use xfs_format::log_item::{InodeItem, LoggedFields, LoggedItem};
 use xfs_format::{FormatVersion, InodeNumber, Lsn};
-use xfs_log::{LogDevice, LogEntry, Transaction, apply_inode_item};
+use xfs_log::{LogDevice, LogEntry, LoggedTransaction, apply_inode_item};
 
 use crate::log_runs::read_runs;
 use crate::volume::Evidence;
@@ -98,13 +98,13 @@ impl Evidence<'_> {
     /// `wanted` returns `false` for its inode number.
     fn take_inodes(
         &self,
-        transaction: &Transaction,
+        transaction: &LoggedTransaction,
         wanted: &impl Fn(InodeNumber) -> bool,
         found: &mut BTreeMap<InodeNumber, Replay>,
     ) {
         let Ok(items) = transaction.items() else { return };
         for item in items.map_while(Result::ok) {
-            let LogItem::Inode(item) = item else { continue };
+            let LoggedItem::Inode(item) = item else { continue };
             let number = item.format.inode;
             let is_known = found.contains_key(&number);
             let is_inside = self.geometry().split_inode(number).is_some();
@@ -130,7 +130,12 @@ impl Replay {
 
     /// Applies an inode item of the next transaction in the log. The new state is kept only if, in
     /// that state, the inode is in use and has a name.
-    fn apply(&mut self, evidence: &Evidence<'_>, transaction: &Transaction, item: &InodeItem<'_>) {
+    fn apply(
+        &mut self,
+        evidence: &Evidence<'_>,
+        transaction: &LoggedTransaction,
+        item: &InodeItem<'_>,
+    ) {
         let (lsn, order) = (transaction.lsn(), transaction.order());
         if lsn < self.newest {
             return;

@@ -26,11 +26,11 @@ use std::ops::ControlFlow;
 use xfs_device::SharedDevice;
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode::{self, INODE_MAGIC};
-use xfs_format::log_item::{BufferFormat, BufferItem, CHUNK_BYTES, LogItem};
+use xfs_format::log_item::{BufferFormat, CHUNK_BYTES, LoggedBuffer, LoggedItem};
 use xfs_format::{
     BASIC_BLOCK_BYTES, BlockKind, DiskAddr, FormatVersion, InodeNumber, Lsn, crc, kind,
 };
-use xfs_log::{LogDevice, LogEntry, Transaction, kind_of_buffer};
+use xfs_log::{LogDevice, LogEntry, LoggedTransaction, kind_of_buffer};
 
 use crate::log_runs::{UnbrokenRun, read_runs};
 use crate::sweep::BlockIdentity;
@@ -151,7 +151,7 @@ struct Collector<'a, W> {
 
 impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
     /// Applies the items of a transaction. Its cancellations come last, as in a replay.
-    fn take(&mut self, transaction: &Transaction) {
+    fn take(&mut self, transaction: &LoggedTransaction) {
         let lsn = transaction.lsn();
         let Ok(items) = transaction.items() else {
             self.damaged = self.damaged.max(Some(lsn));
@@ -160,11 +160,11 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         let mut cancelled = Vec::new();
         for item in items {
             match item {
-                Ok(LogItem::Buffer(item)) if item.is_cancel() => {
+                Ok(LoggedItem::Buffer(item)) if item.is_cancel() => {
                     cancelled.push((item.format.at, item.format.blocks.into()));
                 }
-                Ok(LogItem::Buffer(item)) => self.add(&item, lsn),
-                Ok(LogItem::InodeCreate(create)) => {
+                Ok(LoggedItem::Buffer(item)) => self.add(&item, lsn),
+                Ok(LoggedItem::InodeCreate(create)) => {
                     let geometry = self.evidence.geometry();
                     let at = geometry.ag_block_disk_addr(create.group, create.start);
                     let block = u64::from(geometry.block_basic_blocks());
@@ -193,7 +193,7 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
 
     /// Adds the chunks of an item to those of its block, if the block is damaged. An item without
     /// chunks changes nothing, and no program logs a block of more than 64 KiB.
-    fn add(&mut self, item: &BufferItem<'_>, lsn: Lsn) {
+    fn add(&mut self, item: &LoggedBuffer<'_>, lsn: Lsn) {
         let at = item.format.at;
         if u64::from(item.format.blocks) > MOST_BASIC_BLOCKS || item.pieces.is_empty() {
             return;

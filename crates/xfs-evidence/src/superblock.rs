@@ -239,7 +239,7 @@ fn search(device: &dyn BlockDevice, primary: Option<&Copy>) -> (Vec<Copy>, bool)
     if let Some(copies) = by_primary.filter(|copies| !copies.is_empty()) {
         return (copies, false);
     }
-    let Some(search::Found { copy, has_rival }) = search::find(device) else {
+    let Some(search::BestCopy { copy, has_rival }) = search::find(device) else {
         return (Vec::new(), false);
     };
     let copies = copies_of(device, &copy.superblock);

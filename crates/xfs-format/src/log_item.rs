@@ -35,7 +35,7 @@ mod kind;
 pub use crate::checks::log_item::LogItemCheck;
 pub use actions::{RefcountAction, RmapAction};
 pub use attr::{AttrIntent, AttrNames, AttrOperation};
-pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHUNK_BYTES};
+pub use buffer::{BufferFlags, BufferFormat, BufferRegion, BufferType, CHUNK_BYTES, LoggedBuffer};
 pub use create::InodeCreate;
 pub use dquot::{DQUOT_BYTES, DquotFormat, DquotItem, QuotaOff};
 pub use exchange::{ExchangeFlags, ExchangeIntent};
@@ -167,11 +167,11 @@ impl TransactionHeader {
 /// One item of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant is the kind of the same name")]
-pub enum LogItem<'a> {
+pub enum LoggedItem<'a> {
     ExtentFree(IntentExtents<ExtentFree>),
     ExtentFreeDone(IntentExtents<ExtentFree>),
     Inode(InodeItem<'a>),
-    Buffer(BufferItem<'a>),
+    Buffer(LoggedBuffer<'a>),
     Dquot(DquotItem<'a>),
     QuotaOff(QuotaOff),
     InodeCreate(InodeCreate),
@@ -189,7 +189,7 @@ pub enum LogItem<'a> {
     Done(IntentDone),
 }
 
-impl<'a> LogItem<'a> {
+impl<'a> LoggedItem<'a> {
     /// Decodes an item from its regions. `place` is where its transaction starts in the log, for
     /// messages. Addresses in the item are not checked.
     ///
@@ -223,7 +223,7 @@ impl<'a> LogItem<'a> {
         };
         match kind {
             ItemKind::Inode => InodeItem::read(first, rest, order).map(Self::Inode),
-            ItemKind::Buffer => BufferItem::read(first, rest, order).map(Self::Buffer),
+            ItemKind::Buffer => LoggedBuffer::read(first, rest, order).map(Self::Buffer),
             ItemKind::Dquot => DquotItem::read(first, rest, order).map(Self::Dquot),
             ItemKind::Attr => AttrIntent::read(first, rest, order).map(Self::Attr),
             ItemKind::ExtentFree => {

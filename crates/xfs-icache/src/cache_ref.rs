@@ -29,7 +29,7 @@ use crate::inode_cache::InodeCache;
 use crate::inode_walk::InodeWalk;
 use crate::kind::InodeKind;
 use crate::marks::Mark;
-use crate::store::Store;
+use crate::store::InodeStore;
 
 /// A reference to a cached inode, released on drop. The inode stays cached at least until then.
 pub struct CacheRef<'a, W: InodeWalk> {
@@ -114,7 +114,7 @@ impl<'a, W: InodeWalk> CacheRef<'a, W> {
 /// The message of a panic if a reference is used after its release.
 const IS_HELD: &str = "a reference is held until it is dropped (I1 of `xfs_icache::cache_ref`)";
 
-impl<S: Store> CacheRef<'_, InodeCache<S>> {
+impl<S: InodeStore> CacheRef<'_, InodeCache<S>> {
     /// Releases the reference at the end of an operation. If the inode must then be freed, this
     /// function frees it before it returns.
     pub fn finish(self) {

@@ -36,7 +36,7 @@ use xfs_trans::Journal;
 use crate::chunk::ChunkSlot;
 use crate::filter::WalkFilter;
 use crate::hints::Hints;
-use crate::kind::{Inode, InodeKind};
+use crate::kind::{CacheableInode, InodeKind};
 use crate::marks::{Mark, Marks};
 use crate::rights::Rights;
 

@@ -30,7 +30,7 @@ use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 const STEP_CHUNKS: usize = 64;
 
 /// The cached inodes of one group.
-pub(crate) struct Group<K: InodeKind> {
+pub(crate) struct CachedGroup<K: InodeKind> {
     chunks: papaya::HashMap<u32, Arc<Chunk<K>>, AddressHash>,
     order: Mutex<Order<K>, GroupScope>,
     /// The epoch collector that the map and the chunks share, so that one guard protects what a
@@ -113,7 +113,7 @@ const IS_HELD: &str = "a held chunk stays in the index";
 /// Keeps a chunk in the index of its group until this value is dropped, also while the chunk is
 /// empty.
 pub struct HeldChunk<'a, K: InodeKind> {
-    group: &'a Group<K>,
+    group: &'a CachedGroup<K>,
     key: u32,
     chunk: Arc<Chunk<K>>,
 }
@@ -160,13 +160,13 @@ impl<K: InodeKind> HeldChunk<'_, K> {
     }
 }
 
-impl<K: InodeKind> Drop for Group<K> {
+impl<K: InodeKind> Drop for CachedGroup<K> {
     fn drop(&mut self) {
         self.order.lock().chunks.values().for_each(|chunk| chunk.clear(&self.collector));
     }
 }
 
-impl<K: InodeKind> Group<K> {
+impl<K: InodeKind> CachedGroup<K> {
     pub(crate) fn new() -> Self {
         let collector = Arc::new(Collector::new());
         let chunks = papaya::HashMap::builder().hasher(AddressHash::new());

@@ -22,13 +22,13 @@ const THROTTLE: usize = 256;
 const MOST_AT_ONCE: usize = 16;
 
 /// The queue of one processor slot.
-struct Queue<K: InodeKind> {
-    inside: Mutex<Inside<K>, Slot>,
+struct InactivationSlot<K: InodeKind> {
+    inside: Mutex<SlotQueue<K>, Slot>,
     /// Notified when `underway` falls to 0: no thread is freeing an inode of this queue any more.
     done: Condvar<Slot>,
 }
 
-struct Inside<K: InodeKind> {
+struct SlotQueue<K: InodeKind> {
     waiting: Vec<Arc<CachedInode<K>>>,
     /// Number of inodes that threads are freeing now.
     underway: usize,
@@ -36,7 +36,7 @@ struct Inside<K: InodeKind> {
 
 /// The inodes that wait to be freed.
 pub(crate) struct InactivationQueue<K: InodeKind> {
-    queues: Slots<Queue<K>>,
+    queues: Slots<InactivationSlot<K>>,
     /// Set while the background thread sleeps. While this flag is clear, the thread still has to
     /// look at the queues, and need not be woken.
     asleep: AtomicBool<Volume>,
@@ -48,9 +48,9 @@ pub(crate) struct InactivationQueue<K: InodeKind> {
 
 impl<K: InodeKind> InactivationQueue<K> {
     pub(crate) fn new() -> Self {
-        let inside = || Mutex::new(Inside { waiting: Vec::new(), underway: 0 });
+        let inside = || Mutex::new(SlotQueue { waiting: Vec::new(), underway: 0 });
         Self {
-            queues: Slots::new(|| Queue { inside: inside(), done: Condvar::new() }),
+            queues: Slots::new(|| InactivationSlot { inside: inside(), done: Condvar::new() }),
             asleep: AtomicBool::new(false),
             closed: Mutex::new(false),
             wake: Condvar::new(),
@@ -107,7 +107,11 @@ impl<K: InodeKind> InactivationQueue<K> {
         }
     }
 
-    fn free_of(&self, queue: &Queue<K>, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) -> bool {
+    fn free_of(
+        &self,
+        queue: &InactivationSlot<K>,
+        free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>,
+    ) -> bool {
         let entry = {
             let mut inside = queue.inside.lock();
             let Some(entry) = inside.waiting.pop() else { return false };

@@ -2,7 +2,7 @@
 //!
 //! Owns: that there is one copy of an inode at a time, its references, and how long it stays
 //! without a reference. Also owns inodes that wait to be freed, because they have neither a name
-//! nor a reference. Does **not** own the inode itself, reading and freeing it ([`Store`]), or walks
+//! nor a reference. Does **not** own the inode itself, reading and freeing it ([`InodeStore`]), or walks
 //! over all inodes ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of one
 //! inode in `cached_inode`.
 //!
@@ -40,14 +40,14 @@ use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome, TakeOutcome}
 use crate::clock_hands::ClockHands;
 use crate::counts::{Count, InodeCounts};
 use crate::filter::{Tag, WalkFilter};
-use crate::group::{Group, HeldChunk, Occupancy};
+use crate::group::{CachedGroup, HeldChunk, Occupancy};
 use crate::inactivation::InactivationQueue;
 use crate::inode_list::InodeList;
 use crate::inode_walk::InodeWalk;
-use crate::kind::Inode;
+use crate::kind::CacheableInode;
 use crate::marks::Mark;
 use crate::size::Size;
-use crate::store::{InodeOf, Store};
+use crate::store::{InodeOf, InodeStore};
 use crate::walk_step::{WalkStep, WalkVisitor};
 
 /// The number of inodes without a reference that stay cached by default.
@@ -64,10 +64,10 @@ pub enum InodeIndex {
     OneList,
 }
 
-/// The inode cache of a volume, over a [`Store`] that reads and frees inodes.
-pub struct InodeCache<S: Store> {
+/// The inode cache of a volume, over a [`InodeStore`] that reads and frees inodes.
+pub struct InodeCache<S: InodeStore> {
     store: S,
-    groups: AppendOnlyVec<CachePadded<Group<S::Kind>>, Volume>,
+    groups: AppendOnlyVec<CachePadded<CachedGroup<S::Kind>>, Volume>,
     /// The list of all inodes. `None` with `InodeIndex::ByGroup`.
     list: Option<InodeList<S::Kind>>,
     /// For each processor slot, the place at which its threads last read an inode. The next inode
@@ -83,16 +83,16 @@ pub struct InodeCache<S: Store> {
 }
 
 /// An inode to insert into the cache.
-struct NewEntry<S: Store> {
+struct InsertedInode<S: InodeStore> {
     live: Arc<InodeOf<S>>,
     phase: Phase,
     keep: Keep,
 }
 
-impl<S: Store> InodeCache<S> {
+impl<S: InodeStore> InodeCache<S> {
     /// Makes an empty cache in which about `most` inodes without a reference stay.
     pub fn new(store: S, most: u64, index: InodeIndex) -> Self {
-        let groups = (0..store.groups()).map(|_| CachePadded::new(Group::new())).collect();
+        let groups = (0..store.groups()).map(|_| CachePadded::new(CachedGroup::new())).collect();
         Self {
             groups,
             list: (index == InodeIndex::OneList).then(InodeList::new),
@@ -111,10 +111,10 @@ impl<S: Store> InodeCache<S> {
     /// groups yet.
     pub fn extend_groups(&self) {
         let new = self.groups.len()..self.store.groups();
-        self.groups.extend(new.map(|_| CachePadded::new(Group::new())));
+        self.groups.extend(new.map(|_| CachePadded::new(CachedGroup::new())));
     }
 
-    fn place(&self, number: InodeNumber) -> Result<(&Group<S::Kind>, u32)> {
+    fn place(&self, number: InodeNumber) -> Result<(&CachedGroup<S::Kind>, u32)> {
         let place = self.store.place(number).and_then(|(group, inode)| {
             let group = self.groups.get(group as usize)?;
             Some((&**group, inode))
@@ -156,7 +156,7 @@ impl<S: Store> InodeCache<S> {
                 return Ok(CacheRef::new(self, entry));
             }
             let put = |live| {
-                self.put(group, inode, NewEntry { live, phase: Phase::Live, keep }, |_| false)
+                self.put(group, inode, InsertedInode { live, phase: Phase::Live, keep }, |_| false)
             };
             match self.load(number, put)? {
                 Some((entry, Occupancy::Vacant | Occupancy::Replaced)) => {
@@ -170,7 +170,7 @@ impl<S: Store> InodeCache<S> {
         }
     }
 
-    /// Reads an inode by [`Store::load`]. The search starts where the thread's processor slot last
+    /// Reads an inode by [`InodeStore::load`]. The search starts where the thread's processor slot last
     /// read an inode. The store holds the latch of the inode while `put` inserts it (I1).
     fn load<R>(
         &self,
@@ -234,7 +234,7 @@ impl<S: Store> InodeCache<S> {
     pub fn insert(&self, live: Arc<InodeOf<S>>) -> Result<CacheRef<'_, Self>> {
         let number = live.number();
         let (group, inode) = self.place(number)?;
-        let new = NewEntry { live, phase: Phase::New, keep: Keep::Cached };
+        let new = InsertedInode { live, phase: Phase::New, keep: Keep::Cached };
         match self.put(group, inode, new, CachedInode::is_gone) {
             (_, Occupancy::Occupied) => Err(self.store.in_use(number)),
             (entry, _) => {
@@ -246,9 +246,9 @@ impl<S: Store> InodeCache<S> {
 
     fn put(
         &self,
-        group: &Group<S::Kind>,
+        group: &CachedGroup<S::Kind>,
         inode: u32,
-        NewEntry { live, phase, keep }: NewEntry<S>,
+        InsertedInode { live, phase, keep }: InsertedInode<S>,
         replaces: impl FnOnce(&CachedInode<S::Kind>) -> bool,
     ) -> (Arc<CachedInode<S::Kind>>, Occupancy) {
         let make = |slot| Arc::new(CachedInode::new(live, phase, keep, Some(slot)));
@@ -411,7 +411,7 @@ impl<S: Store> InodeCache<S> {
     }
 }
 
-impl<S: Store> InodeWalk for InodeCache<S> {
+impl<S: InodeStore> InodeWalk for InodeCache<S> {
     type Kind = S::Kind;
 
     fn parts(&self) -> usize {

@@ -5,7 +5,7 @@ use xfs_format::inode::FileType;
 use xfs_inode::LiveInode;
 
 /// The properties of an inode that the cache needs.
-pub trait Inode: Send + Sync + 'static {
+pub trait CacheableInode: Send + Sync + 'static {
     /// Returns the inode number.
     fn number(&self) -> InodeNumber;
 
@@ -29,7 +29,7 @@ pub trait InodeWatch: Clone + Send + Sync {
 /// The types of the inodes, contents and watches of a filesystem.
 pub trait InodeKind: Sized + 'static {
     /// The in-core inode that a cached inode holds.
-    type Inode: Inode;
+    type Inode: CacheableInode;
 
     /// The state of a regular file's contents. The cached inode makes it on first use.
     type Contents: Default + Send + Sync;
@@ -38,7 +38,7 @@ pub trait InodeKind: Sized + 'static {
     type Watch: InodeWatch;
 }
 
-impl Inode for LiveInode {
+impl CacheableInode for LiveInode {
     fn number(&self) -> InodeNumber {
         self.number()
     }

@@ -36,8 +36,8 @@ use xfs_sync::{Mutex, Slot, Slots};
 use crate::cache_ref::{CacheRef, StoredRef};
 use crate::cached_inode::CachedInode;
 use crate::inode_cache::InodeCache;
-use crate::kind::{Inode, InodeKind};
-use crate::store::Store;
+use crate::kind::{CacheableInode, InodeKind};
+use crate::store::InodeStore;
 
 /// The most inodes that a processor slot remembers, so that the next open through the slot finds
 /// the reference again.
@@ -66,7 +66,7 @@ impl<K: InodeKind> PerCpuRef<K> {
 
 /// Drops one share of a reference: that of a handle, or the share by which the processor slot
 /// remembers the inode. The last share releases the reference (I2).
-pub fn release_ref<S: Store>(held: Arc<PerCpuRef<S::Kind>>, cache: &InodeCache<S>) {
+pub fn release_ref<S: InodeStore>(held: Arc<PerCpuRef<S::Kind>>, cache: &InodeCache<S>) {
     drop(last_ref(held).map(|last| CacheRef::restore(cache, last)));
 }
 
@@ -80,17 +80,17 @@ pub fn last_ref<K: InodeKind>(held: Arc<PerCpuRef<K>>) -> Option<StoredRef<K>> {
 type Recent<K> = Vec<Option<Arc<PerCpuRef<K>>>>;
 
 /// The references that all processor slots remember: at most one for each slot and inode.
-pub struct PerCpuRefs<S: Store> {
+pub struct PerCpuRefs<S: InodeStore> {
     slots: Slots<Mutex<Recent<S::Kind>, Slot>>,
 }
 
-impl<S: Store> Default for PerCpuRefs<S> {
+impl<S: InodeStore> Default for PerCpuRefs<S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<S: Store> PerCpuRefs<S> {
+impl<S: InodeStore> PerCpuRefs<S> {
     /// Makes an empty set: no processor slot remembers an inode.
     pub fn new() -> Self {
         Self { slots: Slots::new(Mutex::default) }

@@ -20,7 +20,7 @@ use crate::inode_list::InodeList;
 use crate::inode_walk::InodeWalk;
 #[cfg(not(test))]
 use crate::kind::InodeWatch;
-use crate::kind::{Inode, InodeKind};
+use crate::kind::{CacheableInode, InodeKind};
 
 /// Approximate number of bytes of memory that an inode takes without its contents.
 const INODE_BYTES: u64 = 512;
@@ -124,7 +124,7 @@ impl InodeWatch for NoWatch {
     }
 }
 
-impl Inode for SmallInode {
+impl CacheableInode for SmallInode {
     fn file_type(&self) -> FileType {
         match &self.contents {
             SmallContents::File(_) => FileType::Regular,

@@ -26,10 +26,10 @@ pub struct BulkRequest {
 }
 
 /// The type of the in-core inodes of a store.
-pub type InodeOf<S> = <<S as Store>::Kind as InodeKind>::Inode;
+pub type InodeOf<S> = <<S as InodeStore>::Kind as InodeKind>::Inode;
 
 /// A filesystem below the cache, which reads and frees inodes.
-pub trait Store: Send + Sync {
+pub trait InodeStore: Send + Sync {
     /// The types of the store's cached inodes.
     type Kind: InodeKind;
 
@@ -86,7 +86,7 @@ impl<K> JournalStore<K> {
     }
 }
 
-impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
+impl<K: InodeKind<Inode = LiveInode>> InodeStore for JournalStore<K> {
     type Kind = K;
 
     fn groups(&self) -> usize {
@@ -98,7 +98,7 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
         place.map(|(group, inode)| (group.0, inode.0))
     }
 
-    type Near = Option<Near>;
+    type Near = Option<LastCluster>;
 
     fn load<R>(
         &self,
@@ -118,7 +118,7 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
         if freed > 0 && latched_inode_state(journal, number)? != InodeState::Allocated {
             return Err(PosixError::NotFound.into());
         }
-        let read = || journal.inode_cluster(number).map(|cluster| Near { cluster, freed });
+        let read = || journal.inode_cluster(number).map(|cluster| LastCluster { cluster, freed });
         let loaded = known.map_or_else(read, Ok).and_then(|known| {
             let known = near.insert(known);
             let still = || chunks_freed(journal, group) == freed;
@@ -168,7 +168,7 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
 
 /// The cluster from which a processor slot last read an inode, and how many chunks of the cluster's
 /// group had been freed before that read.
-pub struct Near {
+pub struct LastCluster {
     cluster: InodeCluster,
     freed: u64,
 }

@@ -8,8 +8,8 @@ use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
 use xfs_sync::{Latch, Mutex, Object, Volume};
 
-use crate::kind::{Inode, InodeKind, InodeWatch};
-use crate::store::{BulkRequest, Store};
+use crate::kind::{CacheableInode, InodeKind, InodeWatch};
+use crate::store::{BulkRequest, InodeStore};
 
 /// A fake inode on disk, with its latch.
 pub(crate) struct FakeRecord {
@@ -52,7 +52,7 @@ impl FakeInode {
     }
 }
 
-impl Inode for FakeInode {
+impl CacheableInode for FakeInode {
     fn number(&self) -> InodeNumber {
         self.number
     }
@@ -156,7 +156,7 @@ impl InodeWatch for RecordedWatch {
     }
 }
 
-impl Store for Arc<FakeStore> {
+impl InodeStore for Arc<FakeStore> {
     type Kind = FakeKind;
 
     fn groups(&self) -> usize {

@@ -18,14 +18,14 @@ use crate::fork::{Fork, corrupt};
 use crate::inode::Inode;
 
 /// An iterator over the extents of a fork, in file order.
-pub struct Extents<'a>(ExtentSource<'a>);
+pub struct ForkExtents<'a>(ExtentSource<'a>);
 
 enum ExtentSource<'a> {
     Map(Box<dyn Iterator<Item = &'a Extent> + 'a>),
     LeafWalk(Box<LeafWalk<'a>>),
 }
 
-impl Iterator for Extents<'_> {
+impl Iterator for ForkExtents<'_> {
     type Item = Result<Extent>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -39,8 +39,8 @@ impl Iterator for Extents<'_> {
 impl Inode {
     /// Returns the extents of a fork in file order. A btree is read leaf by leaf. The iterator ends
     /// after an error.
-    pub fn extents<'a>(&'a self, cache: &'a BufferCache, kind: ForkKind) -> Extents<'a> {
-        Extents(match self.fork(kind) {
+    pub fn extents<'a>(&'a self, cache: &'a BufferCache, kind: ForkKind) -> ForkExtents<'a> {
+        ForkExtents(match self.fork(kind) {
             Fork::Extents(map) => ExtentSource::Map(Box::new(map.iter())),
             Fork::Btree(btree) => match btree.map.value() {
                 Some(map) => ExtentSource::Map(Box::new(map.iter())),

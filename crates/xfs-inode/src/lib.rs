@@ -38,7 +38,7 @@ mod testing;
 pub use contents::extent_address;
 pub use edit::BlockRange;
 pub use extent_map::{ExtentMap, Mapping};
-pub use extent_walk::Extents;
+pub use extent_walk::ForkExtents;
 pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;

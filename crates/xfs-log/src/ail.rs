@@ -50,7 +50,7 @@ const AHEAD_SHARE: u64 = 16;
 
 /// The position of an item in the AIL: its LSN, and its index among the items at that LSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Position {
+pub(crate) struct AilPosition {
     pub(crate) lsn: Lsn,
     pub(crate) number: u64,
 }
@@ -396,7 +396,11 @@ impl Ail {
 
     /// Returns the next items of a walk, at most `BATCH_ITEMS`: those after the position `after`
     /// and up to `target`.
-    fn batch(&self, after: Option<Position>, target: Lsn) -> Vec<(Position, Arc<dyn LogItem>)> {
+    fn batch(
+        &self,
+        after: Option<AilPosition>,
+        target: Lsn,
+    ) -> Vec<(AilPosition, Arc<dyn LogItem>)> {
         let list = self.list.lock();
         let from = after.map_or(Lsn(0), |position| position.lsn);
         let mut batch = Vec::with_capacity(BATCH_ITEMS);
@@ -405,7 +409,7 @@ impl Ail {
             let first = first.map_or(0, |position| position.number + 1);
             let rest = (first..).zip(group.items.iter().skip(first as usize));
             let there = rest.filter_map(|(number, item)| {
-                let position = Position { lsn: *lsn, number };
+                let position = AilPosition { lsn: *lsn, number };
                 item.as_ref().map(|item| (position, Arc::clone(item)))
             });
             batch.extend(there.take(BATCH_ITEMS - batch.len()));
@@ -468,7 +472,7 @@ impl AilList {
         }
         let group = self.groups.entry(lsn).or_default();
         let number = group.items.len() as u64;
-        item.state().set_position(Position { lsn, number });
+        item.state().set_position(AilPosition { lsn, number });
         group.items.push(Some(item));
         group.present += 1;
     }
@@ -481,7 +485,7 @@ impl AilList {
 
     /// Removes the item at a position. The list has an item there: the caller has found it there,
     /// or has read the position from the state of the item while the list was locked.
-    fn remove(&mut self, position: Position) -> Arc<dyn LogItem> {
+    fn remove(&mut self, position: AilPosition) -> Arc<dyn LogItem> {
         let group = self.groups.get_mut(&position.lsn).expect(HOLDS_ITEM);
         let place = group.items.get_mut(position.number as usize).expect(HOLDS_ITEM);
         let item = place.take().expect(HOLDS_ITEM);

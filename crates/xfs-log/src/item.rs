@@ -20,7 +20,7 @@ use std::sync::Arc;
 use xfs_format::Lsn;
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object, Ordering};
 
-use crate::ail::{InPlace, Position};
+use crate::ail::{AilPosition, InPlace};
 use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::RegionWriter;
 
@@ -223,23 +223,23 @@ impl ItemState {
 
     /// Returns the item's position in the AIL, or `None` if it is not in the AIL. Without the lock
     /// of the AIL, LSN and number may belong to different moments.
-    pub(crate) fn position(&self) -> Option<Position> {
+    pub(crate) fn position(&self) -> Option<AilPosition> {
         let number = self.number.load(Ordering::Relaxed);
-        self.lsn().map(|lsn| Position { lsn, number })
+        self.lsn().map(|lsn| AilPosition { lsn, number })
     }
 
     /// Records the item's position in the AIL. Called with the AIL locked.
-    pub(crate) fn set_position(&self, position: Position) {
+    pub(crate) fn set_position(&self, position: AilPosition) {
         self.number.store(position.number, Ordering::Relaxed);
         self.lsn.store(position.lsn.0, Ordering::Release);
     }
 
     /// Marks the item as no longer in the AIL. Returns the position that it had, or `None` if it
     /// was not in the AIL. Called with the AIL locked.
-    pub(crate) fn leave(&self) -> Option<Position> {
+    pub(crate) fn leave(&self) -> Option<AilPosition> {
         let number = self.number.load(Ordering::Relaxed);
         let lsn = self.lsn.swap(0, Ordering::AcqRel);
-        (lsn != 0).then_some(Position { lsn: Lsn(lsn), number })
+        (lsn != 0).then_some(AilPosition { lsn: Lsn(lsn), number })
     }
 
     /// Marks the item as no longer in the AIL if it is still at `lsn`, the LSN that the caller has
@@ -249,12 +249,12 @@ impl ItemState {
     /// The number is read first: as soon as the item has left, another thread may give it a new
     /// position with another number. A thread that moves the item meanwhile has seen the old
     /// position and removes the item from it.
-    pub(crate) fn leave_from(&self, lsn: Lsn, mutant: ActiveMutant) -> Option<Position> {
+    pub(crate) fn leave_from(&self, lsn: Lsn, mutant: ActiveMutant) -> Option<AilPosition> {
         let number = self.number.load(Ordering::Relaxed);
         let left = self.lsn.compare_exchange(lsn.0, 0, Ordering::AcqRel, Ordering::Acquire);
         let number =
             mutate!(mutant, Mutant::NumberReadLate, number, self.number.load(Ordering::Relaxed));
-        left.is_ok().then_some(Position { lsn, number })
+        left.is_ok().then_some(AilPosition { lsn, number })
     }
 }
 

@@ -44,7 +44,7 @@ pub use cil::Committed;
 pub use device::{LogDevice, LogGeometry};
 pub use item::{CheckpointEnd, ItemState, LogItem, Pushed};
 pub use log::{Log, LogConfig, LogCounts, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shutdown};
-pub use reader::{Items, LogEntry, LogReader, Transaction};
+pub use reader::{Items, LogEntry, LogReader, LoggedTransaction};
 pub use recovery::{
     CutReplay, FreedInodes, Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal,
     Replayed, Summary, apply_inode_item, end_clean_log, finish_intents, format_log, kind_of_buffer,

@@ -70,20 +70,20 @@ pub enum Shutdown {
     Now,
 }
 
-/// Index, in the counters `Inner::forces`, of the number of all forces of the log.
+/// Index, in the counters `LogInner::forces`, of the number of all forces of the log.
 const FORCES: usize = 0;
-/// Index, in the counters `Inner::forces`, of the number of those forces that made a checkpoint
+/// Index, in the counters `LogInner::forces`, of the number of those forces that made a checkpoint
 /// durable.
 const FORCES_WAITED: usize = 1;
 
 /// A log that is open for writing.
 pub struct Log {
-    inner: Arc<Inner>,
+    inner: Arc<LogInner>,
     threads: Threads,
 }
 
 /// The part of a log's state that the log's threads use too.
-struct Inner {
+struct LogInner {
     cil: Cil,
     ail: Arc<Ail>,
     space: Arc<LogSpace>,
@@ -131,7 +131,7 @@ impl Log {
         config: &LogConfig,
         mutant: ActiveMutant,
     ) -> Self {
-        let inner = Arc::new(Inner::new(log, data, state, config, mutant));
+        let inner = Arc::new(LogInner::new(log, data, state, config, mutant));
         let threads = Threads::start(&inner, config.threads, &threads::spawn);
         Self { inner, threads }
     }
@@ -199,7 +199,7 @@ impl Log {
     ///
     /// Returns [`Error::Shutdown`](xfs_buffer::Error::Shutdown) if the log is shut down.
     pub fn roll(&self, ticket: &mut Ticket) -> Result<()> {
-        let Inner { space, health, .. } = &*self.inner;
+        let LogInner { space, health, .. } = &*self.inner;
         let is_recovery = ticket.is_recovery();
         ticket.roll(space, |bytes| {
             if is_recovery {
@@ -218,7 +218,7 @@ impl Log {
     /// pass its own intents, so all its intents are logged again. This must be decided before the
     /// transaction is committed: other threads may use up the log in between.
     pub fn relog_before(&self, ticket: &mut Ticket) -> Option<Lsn> {
-        let Inner { space, ail, .. } = &*self.inner;
+        let LogInner { space, ail, .. } = &*self.inner;
         let is_secure = ticket.secure(space);
         let is_secure = mutate!(self.inner.mutant, Mutant::RelogByGuess, is_secure, true);
         if is_secure { ail.target() } else { Some(Lsn(u64::MAX)) }
@@ -367,7 +367,7 @@ impl Drop for Log {
     }
 }
 
-impl Inner {
+impl LogInner {
     fn new(
         log: LogDevice,
         data: Option<SharedDevice>,

@@ -22,7 +22,7 @@
 
 mod transaction;
 
-pub use transaction::{Items, Transaction};
+pub use transaction::{Items, LoggedTransaction};
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub enum LogEntry {
     /// The header of a record. The transactions that the record's operations complete come next.
     Record(LogRecordHeader),
     /// A complete transaction, whose COMMIT was read.
-    Transaction(Transaction),
+    Transaction(LoggedTransaction),
 }
 
 /// Reads a log from its tail to its head.
@@ -53,8 +53,8 @@ pub struct LogReader<'a> {
     block: u32,
     /// Number of blocks from `block` to the head.
     left: u32,
-    record: Option<Record>,
-    open: BTreeMap<u32, Transaction>,
+    record: Option<ReadRecord>,
+    open: BTreeMap<u32, LoggedTransaction>,
 }
 
 /// The properties that a transaction takes from the record in which it starts.
@@ -66,7 +66,7 @@ struct RecordOrigin {
 }
 
 /// A record whose operations are being read.
-struct Record {
+struct ReadRecord {
     source: RecordOrigin,
     /// Headers and payload. The words that cycle numbers had replaced are restored.
     bytes: Vec<u8>,
@@ -116,7 +116,7 @@ impl<'a> LogReader<'a> {
     /// # Errors
     ///
     /// Returns the errors of [`next_entry`](Self::next_entry).
-    pub fn next_transaction(&mut self) -> Result<Option<Transaction>> {
+    pub fn next_transaction(&mut self) -> Result<Option<LoggedTransaction>> {
         loop {
             match self.next_entry()? {
                 Some(LogEntry::Transaction(transaction)) => return Ok(Some(transaction)),
@@ -128,7 +128,7 @@ impl<'a> LogReader<'a> {
 
     /// Returns the transactions whose START was read, but not yet their COMMIT. Once the reader is
     /// at the head, these transactions never happened.
-    pub fn open_transactions(&self) -> impl Iterator<Item = &Transaction> {
+    pub fn open_transactions(&self) -> impl Iterator<Item = &LoggedTransaction> {
         self.open.values()
     }
 
@@ -136,7 +136,7 @@ impl<'a> LogReader<'a> {
         if self.left == 0 {
             return Ok(None);
         }
-        let (header, record) = Record::read(self.log, self.block)?;
+        let (header, record) = ReadRecord::read(self.log, self.block)?;
         self.block = self.log.advance(self.block, header.total_blocks());
         self.left = self.left.saturating_sub(header.total_blocks());
         self.record = Some(record);
@@ -144,7 +144,7 @@ impl<'a> LogReader<'a> {
     }
 }
 
-impl Record {
+impl ReadRecord {
     /// Reads and checks the record at `block`.
     fn read(log: &LogDevice, block: u32) -> Result<(LogRecordHeader, Self)> {
         let place = StructureAddress::Log(block);
@@ -187,11 +187,11 @@ impl Record {
 /// numbers. Returns the transaction if the operation completes it, and `None` otherwise.
 #[doc(alias = "xlog_recover_process_ophdr")]
 fn apply(
-    open: &mut BTreeMap<u32, Transaction>,
+    open: &mut BTreeMap<u32, LoggedTransaction>,
     operation: &LogOperation,
     bytes: &[u8],
     RecordOrigin { lsn, order, place }: RecordOrigin,
-) -> Result<Option<Transaction>> {
+) -> Result<Option<LoggedTransaction>> {
     let id = operation.transaction;
     if operation.client != CLIENT_TRANSACTION {
         return Ok(None);
@@ -202,7 +202,7 @@ fn apply(
             let check = LogItemCheck::OperationFlags { flags: flags.bits() };
             return Err(corrupt(place, check.into()).into());
         }
-        if open.insert(id, Transaction::new(id, lsn, order)).is_some() {
+        if open.insert(id, LoggedTransaction::new(id, lsn, order)).is_some() {
             let check = LogItemCheck::StartsTwice { transaction: id };
             return Err(corrupt(place, check.into()).into());
         }

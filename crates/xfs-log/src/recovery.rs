@@ -91,19 +91,19 @@ use std::sync::Arc;
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{OverlayDevice, SharedDevice};
 use xfs_format::dquot::QuotaFlags;
-use xfs_format::log_item::LogItem;
+use xfs_format::log_item::LoggedItem;
 use xfs_format::superblock::{Superblock, VolumeAccess};
 use xfs_format::{DiskAddr, IncompatFeatures, Lsn};
 
 use crate::device::LogDevice;
-use crate::reader::{LogReader, Transaction};
+use crate::reader::{LogReader, LoggedTransaction};
 use crate::state::readable::{self, ReadablePart};
 use crate::state::{LogState, find_head_and_tail};
 use cancel::CancelTable;
 use dquot::DquotReplay;
 use intent::OpenIntents;
 use pass::SecondPass;
-use store::Store;
+use store::RecoveryStore;
 
 /// The greatest amount of memory in bytes that a replay keeps. The largest log has 2 GiB, but the
 /// log of a real volume changes the same blocks many times, and each block is kept only once.
@@ -502,10 +502,10 @@ fn note_open_cancellations(reader: &LogReader<'_>, cancelled: &mut CancelTable) 
 }
 
 /// Notes the buffers that a transaction cancels, up to its first damaged item.
-fn note_cancellations(transaction: &Transaction, cancelled: &mut CancelTable) {
+fn note_cancellations(transaction: &LoggedTransaction, cancelled: &mut CancelTable) {
     let Ok(items) = transaction.items() else { return };
     for item in items.map_while(std::result::Result::ok) {
-        if let LogItem::Buffer(item) = item {
+        if let LoggedItem::Buffer(item) = item {
             cancelled.note(&item);
         }
     }
@@ -524,8 +524,8 @@ fn replay_items(
     while let Some(transaction) = reader.next_transaction()? {
         for item in transaction.items()? {
             match item? {
-                LogItem::Buffer(item) => cancelled.note(&item),
-                LogItem::QuotaOff(item) => dquots.note_end(&item),
+                LoggedItem::Buffer(item) => cancelled.note(&item),
+                LoggedItem::QuotaOff(item) => dquots.note_end(&item),
                 _ => {}
             }
         }
@@ -533,7 +533,8 @@ fn replay_items(
     if job.later.is_some() {
         note_open_cancellations(&reader, &mut cancelled);
     }
-    let mut store = Store::new(replayed.device.clone(), &replayed.superblock, log.geometry());
+    let mut store =
+        RecoveryStore::new(replayed.device.clone(), &replayed.superblock, log.geometry());
     (store.targets, store.is_cut) = (job.targets, job.later.is_some());
     let mut pass = SecondPass::new(store, cancelled, dquots);
     let mut reader = LogReader::new(log, &replayed.state);

@@ -89,12 +89,12 @@ impl LogState {
 
 /// A record's block number and header.
 #[derive(Clone, Copy)]
-struct Record {
+struct FoundRecord {
     block: u32,
     header: LogRecordHeader,
 }
 
-impl Record {
+impl FoundRecord {
     fn end(&self, log: &LogDevice) -> u32 {
         log.advance(self.block, self.header.total_blocks())
     }
@@ -143,7 +143,7 @@ fn find_by_cycles(log: &LogDevice) -> Result<LogState> {
     let end = head::find(log)?;
     let block = find_header_before(log, end)?
         .ok_or_else(|| corrupt(end, LogRecordCheck::NoRecord { blocks: log.length_blocks() }))?;
-    let last = Record { block, header: log.read_header(block)? };
+    let last = FoundRecord { block, header: log.read_header(block)? };
     if is_unmount(log, &last, end)? {
         return Ok(clean_state(&last, end, None));
     }
@@ -168,7 +168,7 @@ fn find_by_cycles(log: &LogDevice) -> Result<LogState> {
     Ok(state)
 }
 
-fn clean_state(last: &Record, head: u32, torn: Option<u32>) -> LogState {
+fn clean_state(last: &FoundRecord, head: u32, torn: Option<u32>) -> LogState {
     let head = last.head_after(head);
     let (last_record, buffer_bytes) = (last.block, last.header.size);
     LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn, is_blank: false }
@@ -185,7 +185,7 @@ fn find_header_before(log: &LogDevice, block: u32) -> Result<Option<u32>> {
 
 /// Returns whether the record is an unmount record that ends at the head.
 #[doc(alias = "xlog_check_unmount_rec")]
-fn is_unmount(log: &LogDevice, record: &Record, head: u32) -> Result<bool> {
+fn is_unmount(log: &LogDevice, record: &FoundRecord, head: u32) -> Result<bool> {
     if record.header.operations != 1 || record.end(log) != head {
         return Ok(false);
     }
@@ -198,7 +198,7 @@ fn is_unmount(log: &LogDevice, record: &Record, head: u32) -> Result<bool> {
 /// Checks the records that may have been in flight when the log was last written. Returns the last
 /// good record, and the block number of the head after it.
 #[doc(alias = "xlog_verify_head")]
-fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)> {
+fn verify_head(log: &LogDevice, last: FoundRecord, head: u32) -> Result<(FoundRecord, u32)> {
     let tail = last.header.tail.block();
     let before = |block: u32| -> Result<Option<u32>> {
         let found = find_header_before(log, block)?;
@@ -217,7 +217,7 @@ fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)
     // If no record from the tail on is good, the record before the tail names an older tail.
     let good = if bad.block == tail { find_header_before(log, tail)? } else { before(bad.block)? };
     let Some(block) = good else { return Err(bad.error) };
-    let good = Record { block, header: log.read_header(block)? };
+    let good = FoundRecord { block, header: log.read_header(block)? };
     if good.header.tail.block() == bad.block {
         return Err(bad.error);
     }
@@ -227,7 +227,7 @@ fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)
 /// Checks the records from the tail to the head. Returns the header of the record at the tail. If a
 /// torn write at the head has destroyed the first records, the tail is the record after them.
 #[doc(alias = "xlog_verify_tail")]
-fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<LogRecordHeader> {
+fn verify_tail(log: &LogDevice, last: &FoundRecord, head: u32) -> Result<LogRecordHeader> {
     // A torn write can reach no further than the buffers that were in flight.
     let reach = MAX_RECORDS_IN_FLIGHT * last.header.size / BASIC_BLOCK_BYTES;
     let named = last.header.tail;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use xfs_device::MemoryDevice;
-use xfs_format::log_item::{CHECKPOINT, HostOrder, LogItem, TransactionHeader};
+use xfs_format::log_item::{CHECKPOINT, HostOrder, LoggedItem, TransactionHeader};
 use xfs_format::log_record::{CLIENT_TRANSACTION, LOG_RECORD_MAGIC, LogVersion, OperationFlags};
 use xfs_format::{DiskAddr, Lsn, crc};
 
@@ -87,12 +87,12 @@ impl LogImage {
     }
 
     /// Appends a record with one whole transaction. Returns the LSN of the record.
-    pub(crate) fn append_transaction(&mut self, id: u32, items: &[LogItem<'_>]) -> Lsn {
+    pub(crate) fn append_transaction(&mut self, id: u32, items: &[LoggedItem<'_>]) -> Lsn {
         self.append_operations_of(transaction(id, items))
     }
 
     /// Appends one record with a transaction for each item. Returns the LSN of the record.
-    pub(crate) fn append_together(&mut self, items: &[LogItem<'_>]) -> Lsn {
+    pub(crate) fn append_together(&mut self, items: &[LoggedItem<'_>]) -> Lsn {
         let items = (1..).zip(items.chunks(1));
         self.append_operations_of(items.flat_map(|(id, item)| transaction(id, item)).collect())
     }
@@ -103,7 +103,7 @@ impl LogImage {
     }
 
     /// Appends a record with a transaction of these items that has no COMMIT.
-    pub(crate) fn append_uncommitted(&mut self, id: u32, items: &[LogItem<'_>]) {
+    pub(crate) fn append_uncommitted(&mut self, id: u32, items: &[LoggedItem<'_>]) {
         let mut operations = transaction(id, items);
         operations.pop();
         self.append_operations_of(operations);
@@ -206,7 +206,7 @@ impl LogImage {
 type Operation = (u32, OperationFlags, Vec<u8>);
 
 /// Returns the operations of a whole transaction with these items.
-fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
+fn transaction(id: u32, items: &[LoggedItem<'_>]) -> Vec<Operation> {
     let order = HostOrder::Little;
     let regions: Vec<_> = items.iter().flat_map(|item| item.encode(order)).collect();
     let count = regions.len() as u32;

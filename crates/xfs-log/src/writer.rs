@@ -64,7 +64,7 @@ use crate::mutant::{ActiveMutant, mutate};
 use crate::unit::RecordLayout;
 use crate::vector::first_region;
 use closed::ClosedRecord;
-use record::{Record, operation};
+use record::{OpenRecord, operation};
 use stream::VectorStream;
 
 /// The writer of one log's records.
@@ -83,7 +83,7 @@ pub(crate) struct Writer {
 }
 
 struct WriterState {
-    active: Option<Record>,
+    active: Option<OpenRecord>,
     /// Whether the next record must begin with the rest of a region. Then only the thread that has
     /// that rest may append (I5).
     in_pieces: bool,
@@ -355,7 +355,7 @@ impl Writer {
     /// Opens an empty record as the active one, to which operations are appended.
     fn open(&self, state: &mut WriterState) {
         let bytes = state.free.pop().unwrap_or_default();
-        state.active = Some(Record::open(bytes, &self.layout, state.next));
+        state.active = Some(OpenRecord::open(bytes, &self.layout, state.next));
     }
 
     /// Wakes all threads that wait in the writer, after a shutdown.

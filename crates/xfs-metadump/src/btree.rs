@@ -12,7 +12,7 @@ use xfs_format::btree::{BtreeBlock, BtreeKind, PointerForm};
 use xfs_format::{AgBlock, AgNumber, DiskAddr, FsBlock, InodeNumber};
 
 use crate::cleaning::{Cleaned, Cleaning};
-use crate::dump::{Dump, DumpError, Spot};
+use crate::dump::{Dump, DumpError, DumpLocation};
 use crate::raw::zero;
 use crate::seal::Seal;
 
@@ -46,12 +46,12 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    fn spot(&self, byte: Option<u64>) -> Spot {
+    fn spot(&self, byte: Option<u64>) -> DumpLocation {
         let inode = match self.owner {
             TreeOwner::Group(_) => None,
             TreeOwner::Fork(inode) => Some(inode),
         };
-        Spot { byte, inode }
+        DumpLocation { byte, inode }
     }
 }
 

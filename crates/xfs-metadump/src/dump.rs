@@ -129,7 +129,7 @@ pub enum DumpError {
 
 /// The place in the volume that a report names: a byte offset, an inode, both or neither.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spot {
+pub(crate) struct DumpLocation {
     pub(crate) byte: Option<u64>,
     pub(crate) inode: Option<InodeNumber>,
 }
@@ -208,7 +208,7 @@ impl Dump<'_> {
         // Every reader of images wants the superblock first.
         self.add(0, &found.first_sector)?;
         if let Some(reason) = &found.reason {
-            self.note(Spot { byte: Some(0), inode: None }, reason.clone());
+            self.note(DumpLocation { byte: Some(0), inode: None }, reason.clone());
         }
         let geometry = &self.superblock.geometry;
         let on_device = geometry.count_groups_on_device(self.device.length_bytes());
@@ -216,7 +216,7 @@ impl Dump<'_> {
         if on_device < all {
             let reason =
                 format!("groups {on_device} to {} lie past the end of the device", all - 1);
-            self.note(Spot { byte: Some(self.device.length_bytes()), inode: None }, reason);
+            self.note(DumpLocation { byte: Some(self.device.length_bytes()), inode: None }, reason);
         }
         for group in (0..on_device).map(AgNumber) {
             self.dump_group(group)?;
@@ -246,16 +246,16 @@ impl Dump<'_> {
     }
 
     /// Adds an omission to the report: a part of the volume that is damaged or left out.
-    pub(crate) fn note(&mut self, spot: Spot, reason: impl Into<String>) {
+    pub(crate) fn note(&mut self, spot: DumpLocation, reason: impl Into<String>) {
         self.report.omission_count += 1;
         if self.report.omissions.len() < MOST_OMISSIONS {
-            let Spot { byte, inode } = spot;
+            let DumpLocation { byte, inode } = spot;
             self.report.omissions.push(Omission { byte, inode, reason: reason.into() });
         }
     }
 
     /// Adds an omission to the report if the block or inode at `spot` was only partly understood.
-    pub(crate) fn note_cleaned(&mut self, cleaned: Cleaned, spot: Spot) {
+    pub(crate) fn note_cleaned(&mut self, cleaned: Cleaned, spot: DumpLocation) {
         if cleaned == Cleaned::Partly {
             let reason = match self.options.obfuscates {
                 true => "the structure is damaged, and bytes that may be names were left out",
@@ -275,7 +275,7 @@ impl Dump<'_> {
     pub(crate) fn read(
         &mut self,
         range: Range<u64>,
-        spot: Spot,
+        spot: DumpLocation,
     ) -> Result<Option<Vec<u8>>, DumpError> {
         self.check_stopped()?;
         let length = range.end - range.start;
@@ -325,7 +325,7 @@ impl Dump<'_> {
         let mut start = range.start;
         while start < range.end {
             let end = range.end.min(start + step);
-            let spot = Spot { byte: Some(start), inode };
+            let spot = DumpLocation { byte: Some(start), inode };
             if let Some(bytes) = self.read(start..end, spot)? {
                 self.add(start, &bytes)?;
             }

@@ -10,7 +10,7 @@ use xfs_format::inode::{self, CORE_BYTES, FileType, ForkFormat, ForkKind, InodeC
 use xfs_format::{DiskAddr, FsBlock, Geometry, IncompatFeatures, Superblock};
 
 use crate::btree::{Tree, TreeOwner, TreePointer};
-use crate::dump::{Dump, DumpError, Spot};
+use crate::dump::{Dump, DumpError, DumpLocation};
 use crate::inode::OpenInode;
 use crate::{attributes, directory, quota, symlink};
 
@@ -53,7 +53,7 @@ impl Dump<'_> {
                 fork.chunks_exact(EXTENT_BYTES).take(count).for_each(&mut keep);
             }
             Some(ForkFormat::Btree) => {
-                let spot = Spot { byte: None, inode: Some(core.number) };
+                let spot = DumpLocation { byte: None, inode: Some(core.number) };
                 let Ok(root) = ExtentRoot::decode(fork) else {
                     self.note(spot, "the root of the extent btree is damaged");
                     return Ok(());
@@ -115,7 +115,7 @@ impl Dump<'_> {
             return ForkContents::Realtime;
         }
         if core.size > 0 {
-            let spot = Spot { byte: None, inode: Some(core.number) };
+            let spot = DumpLocation { byte: None, inode: Some(core.number) };
             let found = format!(
                 "the superblock names the file for the realtime device, but {} ",
                 core.size
@@ -127,7 +127,7 @@ impl Dump<'_> {
 
     /// Returns whether all blocks of the extent exist and the extent is not too long for metadata.
     fn is_usable(&mut self, core: &InodeCore, extent: &Extent) -> bool {
-        let spot = Spot { byte: None, inode: Some(core.number) };
+        let spot = DumpLocation { byte: None, inode: Some(core.number) };
         let length = extent_length(extent);
         let first = extent.start.0;
         if !self.superblock.geometry.contains_extent(extent.start, length) {
@@ -168,7 +168,7 @@ impl Dump<'_> {
     ) -> Result<(), DumpError> {
         self.check_stopped()?;
         let Some(first) = pieces.first() else { return Ok(()) };
-        let spot = Spot { byte: Some(first.start), inode: Some(core.number) };
+        let spot = DumpLocation { byte: Some(first.start), inode: Some(core.number) };
         if pieces.iter().any(|piece| self.sink.has(piece)) {
             self.note(spot, "a block of the directory belongs to another structure too");
             return Ok(());
@@ -204,7 +204,7 @@ impl Dump<'_> {
             for index in 0..extent_length(extent) {
                 self.check_stopped()?;
                 let range = bytes_of(&geometry, FsBlock(extent.start.0 + index), 1);
-                let spot = Spot { byte: Some(range.start), inode: Some(core.number) };
+                let spot = DumpLocation { byte: Some(range.start), inode: Some(core.number) };
                 if self.sink.has(&range) {
                     self.note(spot, "a block of attributes belongs to another structure too");
                     continue;
@@ -225,7 +225,7 @@ impl Dump<'_> {
         for extent in extents {
             for index in 0..extent_length(extent) {
                 let range = bytes_of(&geometry, FsBlock(extent.start.0 + index), 1);
-                let spot = Spot { byte: Some(range.start), inode: Some(core.number) };
+                let spot = DumpLocation { byte: Some(range.start), inode: Some(core.number) };
                 if self.sink.has(&range) {
                     self.note(spot, "a block of quota belongs to another structure too");
                     continue;
@@ -244,7 +244,7 @@ impl Dump<'_> {
         let geometry = self.superblock.geometry.clone();
         let (mut starts, mut buffers) = (Vec::new(), Vec::new());
         // The longest target fits two blocks.
-        let mut spot = Spot { byte: None, inode: Some(core.number) };
+        let mut spot = DumpLocation { byte: None, inode: Some(core.number) };
         for extent in extents.iter().take(MOST_LINK_EXTENTS) {
             let length = extent_length(extent).min(MOST_LINK_EXTENTS as u64);
             let range = bytes_of(&geometry, extent.start, length);

@@ -9,7 +9,7 @@ use xfs_format::{AgBlock, AgInode, AgNumber, IncompatFeatures, RoCompatFeatures}
 use zerocopy::FromBytes;
 
 use crate::btree::{Tree, TreeOwner, TreePointer};
-use crate::dump::{Dump, DumpError, Spot};
+use crate::dump::{Dump, DumpError, DumpLocation};
 
 /// Number of inodes that one bit stands for in the bitmap of holes of a sparse inode chunk.
 const INODES_PER_HOLE: u32 = 4;
@@ -69,7 +69,7 @@ impl Dump<'_> {
         let at = geometry.header_disk_addr(group, sector).byte_offset();
         let start = at.expect("a group lies inside the volume");
         let range = start..start + u64::from(geometry.sector_size);
-        let spot = Spot { byte: Some(start), inode: None };
+        let spot = DumpLocation { byte: Some(start), inode: None };
         let Some(mut bytes) = self.read(range, spot)? else { return Ok(None) };
         let magic = usize::try_from(sector).ok().and_then(|sector| MAGICS.get(sector));
         if magic.is_none_or(|magic| !bytes.starts_with(&magic[..])) {
@@ -123,7 +123,7 @@ impl Dump<'_> {
         if !(1..=kind.max_levels(&self.superblock.geometry)).contains(&levels) {
             let reason =
                 format!("group {} has a {} btree of {levels} levels", group.0, kind.name());
-            self.note(Spot::default(), reason);
+            self.note(DumpLocation::default(), reason);
             return Ok(());
         }
         let geometry = self.superblock.geometry.clone();

@@ -7,7 +7,7 @@ use xfs_format::inode::{
 use xfs_format::{AgBlock, AgInode, AgNumber, InodeNumber};
 
 use crate::cleaning::{Cleaned, Cleaning};
-use crate::dump::{Dump, DumpError, Spot};
+use crate::dump::{Dump, DumpError, DumpLocation};
 use crate::raw::{number_16, zero, zero_between};
 use crate::seal::Seal;
 use crate::{attributes, directory, symlink};
@@ -41,11 +41,12 @@ impl Dump<'_> {
         let start = at.expect("the block lies inside the group");
         let range = start..start + u64::from(geometry.block_size);
         if self.sink.has(&range) {
-            let spot = Spot { byte: Some(start), inode: None };
+            let spot = DumpLocation { byte: Some(start), inode: None };
             self.note(spot, "a block of inodes is also a block of a btree or a fork");
             return Ok(());
         }
-        let Some(mut bytes) = self.read(range, Spot { byte: Some(start), inode: None })? else {
+        let Some(mut bytes) = self.read(range, DumpLocation { byte: Some(start), inode: None })?
+        else {
             return Ok(());
         };
         let inode_size = usize::try_from(geometry.inode_size).expect("an inode has at most 2 KiB");
@@ -58,7 +59,7 @@ impl Dump<'_> {
                 open.push(OpenInode { core, bytes: slot.to_vec() });
             }
             let cleaned = clean_inode(slot, number, self);
-            let spot = Spot { byte: Some(start), inode: Some(number) };
+            let spot = DumpLocation { byte: Some(start), inode: Some(number) };
             self.note_cleaned(cleaned, spot);
         }
         self.add(start, &bytes)?;

@@ -69,7 +69,7 @@ impl LogCopy {
         let Some(log) = &self.log else {
             let reason = self.unknown.as_deref().expect("a log without a device has a reason");
             let reason = format!("the log is left out: {reason}");
-            dump.note(crate::dump::Spot::default(), reason);
+            dump.note(crate::dump::DumpLocation::default(), reason);
             return Ok(());
         };
         let start = log.geometry().start.byte_offset().expect("a log lies inside its device");

@@ -34,7 +34,7 @@ use crate::quota_file::{DQUOT_BLOCK, first_id};
 use crate::state::QuotaState;
 use crate::superblock;
 use limits::DefaultLimits;
-use shard::Shards;
+use shard::DquotShards;
 
 /// Returns the current time.
 pub type QuotaClock = Box<dyn Fn() -> Timestamp + Send + Sync>;
@@ -59,7 +59,7 @@ pub struct QuotaEngine {
     /// The quota inodes that the volume had when it was opened, also those of types that are not
     /// counted.
     found: [Option<InodeNumber>; 3],
-    shards: Shards,
+    shards: DquotShards,
     /// Held while a block of dquots is allocated.
     growing: Mutex<(), Volume>,
     clock: QuotaClock,
@@ -74,7 +74,7 @@ impl QuotaEngine {
             given_up: AtomicU32::new(0),
             kinds: Default::default(),
             found: QuotaKind::ALL.map(|kind| state.inode(kind)),
-            shards: Shards::new(),
+            shards: DquotShards::new(),
             growing: Mutex::new(()),
             clock,
         }

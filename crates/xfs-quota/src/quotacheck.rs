@@ -32,7 +32,7 @@ use crate::quota_file::{DquotIds, extents, first_id, read_block};
 const BATCH_DQUOTS: usize = 6;
 
 /// The usage of all owners.
-type Counts = BTreeMap<(QuotaKind, u32), QuotaAmount>;
+type UsageByOwner = BTreeMap<(QuotaKind, u32), QuotaAmount>;
 
 /// Counts the usage of these types over all inodes, and sets the counts in their dquots. Damaged
 /// blocks of dquots are written again. Their intact dquots keep limits.
@@ -54,8 +54,12 @@ pub(crate) fn run(engine: &QuotaEngine, journal: &Arc<Journal>, kinds: &[QuotaKi
     kinds.iter().try_for_each(|kind| set_counts(engine, journal, *kind, &counts))
 }
 
-fn count_inodes(engine: &QuotaEngine, journal: &Journal, kinds: &[QuotaKind]) -> Result<Counts> {
-    let (mut counts, mut scratch) = (Counts::new(), Vec::new());
+fn count_inodes(
+    engine: &QuotaEngine,
+    journal: &Journal,
+    kinds: &[QuotaKind],
+) -> Result<UsageByOwner> {
+    let (mut counts, mut scratch) = (UsageByOwner::new(), Vec::new());
     let geometry = journal.geometry();
     for group in geometry.groups() {
         for chunk in xfs_alloc::inode_chunks(journal.cache(), group)? {
@@ -93,7 +97,7 @@ fn is_metadata(core: &InodeCore) -> bool {
     core.flags2.contains(InodeFlags2::METADATA)
 }
 
-fn charge(counts: &mut Counts, kinds: &[QuotaKind], core: &InodeCore) {
+fn charge(counts: &mut UsageByOwner, kinds: &[QuotaKind], core: &InodeCore) {
     let owners = QuotaOwners::of(core);
     for kind in kinds {
         let usage = counts.entry((*kind, owners.id(*kind))).or_default();
@@ -189,7 +193,7 @@ fn set_counts(
     engine: &QuotaEngine,
     journal: &Arc<Journal>,
     kind: QuotaKind,
-    counts: &Counts,
+    counts: &UsageByOwner,
 ) -> Result<()> {
     let ids = DquotIds::of(&engine.file(kind)?.inode(), journal.cache())?;
     let mut batch: Vec<(Arc<Dquot>, DquotDisk)> = Vec::new();

@@ -11,16 +11,16 @@
 use core::fmt;
 
 use crate::cell::SetOnce;
-use crate::scope::Scope;
+use crate::scope::CountScope;
 
 /// A chain of versions of a value. The last one is current.
 #[derive(Debug)]
-pub struct VersionChain<T, S: Scope> {
+pub struct VersionChain<T, S: CountScope> {
     value: T,
     next: SetOnce<Box<Self>, S>,
 }
 
-impl<T, S: Scope> VersionChain<T, S> {
+impl<T, S: CountScope> VersionChain<T, S> {
     /// Creates a chain of one value.
     #[must_use]
     pub const fn new(value: T) -> Self {
@@ -60,11 +60,11 @@ impl<T, S: Scope> VersionChain<T, S> {
 }
 
 /// A list that only grows.
-pub struct AppendOnlyVec<T, S: Scope> {
+pub struct AppendOnlyVec<T, S: CountScope> {
     segments: VersionChain<Box<[T]>, S>,
 }
 
-impl<T, S: Scope> AppendOnlyVec<T, S> {
+impl<T, S: CountScope> AppendOnlyVec<T, S> {
     /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -105,13 +105,13 @@ impl<T, S: Scope> AppendOnlyVec<T, S> {
     }
 }
 
-impl<T, S: Scope> FromIterator<T> for AppendOnlyVec<T, S> {
+impl<T, S: CountScope> FromIterator<T> for AppendOnlyVec<T, S> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         Self { segments: VersionChain::new(values.into_iter().collect()) }
     }
 }
 
-impl<T: fmt::Debug, S: Scope> fmt::Debug for AppendOnlyVec<T, S> {
+impl<T: fmt::Debug, S: CountScope> fmt::Debug for AppendOnlyVec<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }

@@ -5,17 +5,17 @@ use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
 use crate::raw::atomic;
-use crate::scope::{Scope, note_write};
+use crate::scope::{CountScope, note_write};
 
 macro_rules! atomic_base {
     ($name:ident, $raw:ty, $value:ty) => {
         #[doc = concat!("An atomic `", stringify!($value), "` of scope `S`.")]
-        pub struct $name<S: Scope> {
+        pub struct $name<S: CountScope> {
             raw: $raw,
             scope: PhantomData<S>,
         }
 
-        impl<S: Scope> $name<S> {
+        impl<S: CountScope> $name<S> {
             /// Creates an atomic with this value.
             #[must_use]
             pub const fn new(value: $value) -> Self {
@@ -99,13 +99,13 @@ macro_rules! atomic_base {
             }
         }
 
-        impl<S: Scope> Default for $name<S> {
+        impl<S: CountScope> Default for $name<S> {
             fn default() -> Self {
                 Self::new(<$value>::default())
             }
         }
 
-        impl<S: Scope> fmt::Debug for $name<S> {
+        impl<S: CountScope> fmt::Debug for $name<S> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.raw.fmt(f)
             }
@@ -117,7 +117,7 @@ macro_rules! atomic_number {
     ($name:ident, $raw:ty, $value:ty) => {
         atomic_base!($name, $raw, $value);
 
-        impl<S: Scope> $name<S> {
+        impl<S: CountScope> $name<S> {
             /// Adds `value`, wrapping around, and returns the previous value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]

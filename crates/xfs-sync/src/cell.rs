@@ -4,18 +4,18 @@ use core::fmt;
 use core::marker::PhantomData;
 use std::sync::OnceLock;
 
-use crate::scope::{Scope, note_write};
+use crate::scope::{CountScope, note_write};
 
 /// A value that is set at most once.
 ///
 /// A read costs one load, and there are no writes after the first. The type suits facts that a
 /// volume learns while it is opened.
-pub struct SetOnce<T, S: Scope> {
+pub struct SetOnce<T, S: CountScope> {
     raw: OnceLock<T>,
     scope: PhantomData<S>,
 }
 
-impl<T, S: Scope> SetOnce<T, S> {
+impl<T, S: CountScope> SetOnce<T, S> {
     /// Creates a cell without a value.
     #[must_use]
     pub const fn new() -> Self {
@@ -63,13 +63,13 @@ impl<T, S: Scope> SetOnce<T, S> {
     }
 }
 
-impl<T, S: Scope> Default for SetOnce<T, S> {
+impl<T, S: CountScope> Default for SetOnce<T, S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: fmt::Debug, S: Scope> fmt::Debug for SetOnce<T, S> {
+impl<T: fmt::Debug, S: CountScope> fmt::Debug for SetOnce<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.raw.fmt(f)
     }

@@ -10,7 +10,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::scope::{Group, Object, Scope, Slot, Volume};
+use crate::scope::{CountScope, Group, Object, Slot, Volume};
 
 const SCOPES: usize = 4;
 

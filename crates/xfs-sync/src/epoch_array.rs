@@ -36,20 +36,20 @@ use std::sync::Arc;
 
 use seize::{Collector, Guard, LocalGuard};
 
-use crate::scope::{Scope, note_write};
+use crate::scope::{CountScope, note_write};
 
 /// The message of a panic if an index is not below the number of slots.
 const HAS_SLOT: &str = "the array has the slot";
 
 /// An array of `N` slots, each empty or with a value, that is read without a lock.
-pub struct EpochArray<T, S: Scope, const N: usize> {
+pub struct EpochArray<T, S: CountScope, const N: usize> {
     slots: [AtomicPtr<T>; N],
     /// The address of the collector to which the array belongs (I4).
     collector: usize,
     owns: PhantomData<(Arc<T>, S)>,
 }
 
-impl<T, S: Scope, const N: usize> EpochArray<T, S, N> {
+impl<T, S: CountScope, const N: usize> EpochArray<T, S, N> {
     /// Creates an array of empty slots. A value that is removed later is dropped when no thread
     /// that has entered `collector` can still read it.
     #[must_use]
@@ -95,7 +95,7 @@ fn address(collector: &Collector) -> usize {
     ptr::from_ref(collector).addr()
 }
 
-impl<T: Send + Sync + 'static, S: Scope, const N: usize> EpochArray<T, S, N> {
+impl<T: Send + Sync + 'static, S: CountScope, const N: usize> EpochArray<T, S, N> {
     /// Stores a value in slot `index`, or empties the slot if `value` is `None`. The old value is
     /// dropped when no thread reads it any more.
     ///
@@ -130,7 +130,7 @@ unsafe fn release<T>(pointer: *mut T, _: &Collector) {
     drop(unsafe { Arc::from_raw(pointer.cast_const()) });
 }
 
-impl<T, S: Scope, const N: usize> Drop for EpochArray<T, S, N> {
+impl<T, S: CountScope, const N: usize> Drop for EpochArray<T, S, N> {
     fn drop(&mut self) {
         for slot in &mut self.slots {
             let pointer = core::mem::replace(slot.get_mut(), ptr::null_mut());

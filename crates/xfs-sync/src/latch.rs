@@ -32,7 +32,7 @@ use core::sync::atomic::Ordering;
 
 use crate::raw;
 use crate::raw::atomic::AtomicU32;
-use crate::scope::{Scope, note_lock};
+use crate::scope::{CountScope, note_lock};
 
 const EXCLUSIVE: u32 = 1 << 31;
 const WAITING: u32 = 1 << 30;
@@ -42,7 +42,7 @@ const SHARERS: u32 = WAITING - 1;
 ///
 /// A latch is not recursive. A thread that holds the latch in shared mode must not acquire it
 /// again: an exclusive waiter that arrives between the two calls would deadlock with that thread.
-pub struct Latch<S: Scope> {
+pub struct Latch<S: CountScope> {
     word: AtomicU32,
     gate: raw::Mutex<Waiters>,
     exclusive_waiters: raw::Condvar,
@@ -78,7 +78,7 @@ impl Mode {
     }
 }
 
-impl<S: Scope> Latch<S> {
+impl<S: CountScope> Latch<S> {
     /// Creates a free latch.
     #[must_use]
     pub const fn new() -> Self {
@@ -272,13 +272,13 @@ impl<S: Scope> Latch<S> {
     }
 }
 
-impl<S: Scope> Default for Latch<S> {
+impl<S: CountScope> Default for Latch<S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<S: Scope> fmt::Debug for Latch<S> {
+impl<S: CountScope> fmt::Debug for Latch<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word.load(Ordering::Relaxed);
         f.debug_struct("Latch")
@@ -291,9 +291,9 @@ impl<S: Scope> fmt::Debug for Latch<S> {
 /// A [`Latch`] held in shared mode, released on drop.
 #[derive(Debug)]
 #[must_use]
-pub struct SharedLatch<'a, S: Scope>(&'a Latch<S>);
+pub struct SharedLatch<'a, S: CountScope>(&'a Latch<S>);
 
-impl<S: Scope> Drop for SharedLatch<'_, S> {
+impl<S: CountScope> Drop for SharedLatch<'_, S> {
     fn drop(&mut self) {
         self.0.unlock_shared();
     }
@@ -302,9 +302,9 @@ impl<S: Scope> Drop for SharedLatch<'_, S> {
 /// A [`Latch`] held exclusively, released on drop.
 #[derive(Debug)]
 #[must_use]
-pub struct ExclusiveLatch<'a, S: Scope>(&'a Latch<S>);
+pub struct ExclusiveLatch<'a, S: CountScope>(&'a Latch<S>);
 
-impl<S: Scope> Drop for ExclusiveLatch<'_, S> {
+impl<S: CountScope> Drop for ExclusiveLatch<'_, S> {
     fn drop(&mut self) {
         self.0.unlock_exclusive();
     }

@@ -1,7 +1,7 @@
 //! Locks and atomics that can be counted by scope: slot, object, allocation group, volume.
 //!
 //! Owns: the only raw locks and atomics of the workspace, and an array that is read under an epoch
-//! ([`EpochArray`]). The type of each lock and atomic states how widely it is shared ([`Scope`]). A
+//! ([`EpochArray`]). The type of each lock and atomic states how widely it is shared ([`CountScope`]). A
 //! test can therefore assert that a path writes nothing that the whole volume shares. Does **not**
 //! own: lock order (stated by each user), or epochs themselves (`seize`, which the concurrent maps
 //! use too).
@@ -66,7 +66,7 @@ pub use lock::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeout,
 };
 pub use recursive::{RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard};
-pub use scope::{Group, Object, Scope, Slot, Volume};
+pub use scope::{CountScope, Group, Object, Slot, Volume};
 pub use seize::Collector;
 pub use slots::Slots;
 

@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use std::time::Duration;
 
 use crate::raw;
-use crate::scope::{Scope, note_lock};
+use crate::scope::{CountScope, note_lock};
 
 /// Exclusive access to the value of a [`Mutex`].
 pub type MutexGuard<'a, T> = raw::MutexGuard<'a, T>;
@@ -18,12 +18,12 @@ pub type RwLockReadGuard<'a, T> = raw::RwLockReadGuard<'a, T>;
 pub type RwLockWriteGuard<'a, T> = raw::RwLockWriteGuard<'a, T>;
 
 /// A lock for one thread at a time.
-pub struct Mutex<T: ?Sized, S: Scope> {
+pub struct Mutex<T: ?Sized, S: CountScope> {
     scope: PhantomData<S>,
     raw: raw::Mutex<T>,
 }
 
-impl<T, S: Scope> Mutex<T, S> {
+impl<T, S: CountScope> Mutex<T, S> {
     /// Creates a free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
@@ -37,7 +37,7 @@ impl<T, S: Scope> Mutex<T, S> {
     }
 }
 
-impl<T: ?Sized, S: Scope> Mutex<T, S> {
+impl<T: ?Sized, S: CountScope> Mutex<T, S> {
     /// Waits until the lock is free and acquires it.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
@@ -55,13 +55,13 @@ impl<T: ?Sized, S: Scope> Mutex<T, S> {
     }
 }
 
-impl<T: Default, S: Scope> Default for Mutex<T, S> {
+impl<T: Default, S: CountScope> Default for Mutex<T, S> {
     fn default() -> Self {
         Self::new(T::default())
     }
 }
 
-impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for Mutex<T, S> {
+impl<T: ?Sized + fmt::Debug, S: CountScope> fmt::Debug for Mutex<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.raw.fmt(f)
     }
@@ -71,12 +71,12 @@ impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for Mutex<T, S> {
 ///
 /// A waiting writer holds back new readers. A thread that holds a read guard must therefore not ask
 /// for a second read guard of the same lock.
-pub struct RwLock<T: ?Sized, S: Scope> {
+pub struct RwLock<T: ?Sized, S: CountScope> {
     scope: PhantomData<S>,
     raw: raw::RwLock<T>,
 }
 
-impl<T, S: Scope> RwLock<T, S> {
+impl<T, S: CountScope> RwLock<T, S> {
     /// Creates a free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
@@ -90,7 +90,7 @@ impl<T, S: Scope> RwLock<T, S> {
     }
 }
 
-impl<T: ?Sized, S: Scope> RwLock<T, S> {
+impl<T: ?Sized, S: CountScope> RwLock<T, S> {
     /// Waits until no writer holds the lock and acquires it for reading.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
@@ -124,13 +124,13 @@ impl<T: ?Sized, S: Scope> RwLock<T, S> {
     }
 }
 
-impl<T: Default, S: Scope> Default for RwLock<T, S> {
+impl<T: Default, S: CountScope> Default for RwLock<T, S> {
     fn default() -> Self {
         Self::new(T::default())
     }
 }
 
-impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for RwLock<T, S> {
+impl<T: ?Sized + fmt::Debug, S: CountScope> fmt::Debug for RwLock<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.raw.fmt(f)
     }
@@ -146,12 +146,12 @@ pub enum WaitTimeout {
 }
 
 /// A queue of threads that wait for a change of the value of a [`Mutex`].
-pub struct Condvar<S: Scope> {
+pub struct Condvar<S: CountScope> {
     raw: raw::Condvar,
     scope: PhantomData<S>,
 }
 
-impl<S: Scope> Condvar<S> {
+impl<S: CountScope> Condvar<S> {
     /// Creates a condition variable on which no thread waits.
     #[must_use]
     pub const fn new() -> Self {
@@ -188,13 +188,13 @@ impl<S: Scope> Condvar<S> {
     }
 }
 
-impl<S: Scope> Default for Condvar<S> {
+impl<S: CountScope> Default for Condvar<S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<S: Scope> fmt::Debug for Condvar<S> {
+impl<S: CountScope> fmt::Debug for Condvar<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.raw.fmt(f)
     }

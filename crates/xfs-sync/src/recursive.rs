@@ -9,7 +9,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::raw;
-use crate::scope::{Scope, note_lock};
+use crate::scope::{CountScope, note_lock};
 
 /// Shared access to the value of a [`RecursiveRwLock`].
 pub type RecursiveReadGuard<'a, T> = raw::RecursiveReadGuard<'a, T>;
@@ -18,12 +18,12 @@ pub type RecursiveWriteGuard<'a, T> = raw::RecursiveWriteGuard<'a, T>;
 
 /// A lock for many readers or one writer. A thread that holds a read guard may acquire a second
 /// read guard of the same lock.
-pub struct RecursiveRwLock<T: ?Sized, S: Scope> {
+pub struct RecursiveRwLock<T: ?Sized, S: CountScope> {
     scope: PhantomData<S>,
     raw: raw::RecursiveRwLock<T>,
 }
 
-impl<T, S: Scope> RecursiveRwLock<T, S> {
+impl<T, S: CountScope> RecursiveRwLock<T, S> {
     /// Creates a free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
@@ -31,7 +31,7 @@ impl<T, S: Scope> RecursiveRwLock<T, S> {
     }
 }
 
-impl<T: ?Sized, S: Scope> RecursiveRwLock<T, S> {
+impl<T: ?Sized, S: CountScope> RecursiveRwLock<T, S> {
     /// Waits until no writer holds the lock and acquires it for reading.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
@@ -57,7 +57,7 @@ impl<T: ?Sized, S: Scope> RecursiveRwLock<T, S> {
     }
 }
 
-impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for RecursiveRwLock<T, S> {
+impl<T: ?Sized + fmt::Debug, S: CountScope> fmt::Debug for RecursiveRwLock<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.raw.fmt(f)
     }

@@ -8,7 +8,7 @@ mod sealed {
 
 /// How widely a lock or an atomic is shared among threads. Each lock and each atomic has a scope as
 /// a part of its type.
-pub trait Scope: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
+pub trait CountScope: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
     /// Index of the scope in tables of counts: 0 for the narrowest scope.
     const INDEX: usize;
     /// The scope's name.
@@ -23,7 +23,7 @@ macro_rules! scope {
 
         impl sealed::Sealed for $name {}
 
-        impl Scope for $name {
+        impl CountScope for $name {
             const INDEX: usize = $index;
             const NAME: &'static str = $text;
         }
@@ -51,7 +51,7 @@ scope! {
 /// Counts one atomic write of scope `S`; does nothing without the feature `count`.
 #[inline(always)]
 #[cfg_attr(feature = "count", track_caller)]
-pub(crate) fn note_write<S: Scope>() {
+pub(crate) fn note_write<S: CountScope>() {
     #[cfg(feature = "count")]
     crate::count::note_write(S::INDEX);
 }
@@ -59,7 +59,7 @@ pub(crate) fn note_write<S: Scope>() {
 /// Counts one lock acquisition of scope `S`; does nothing without the feature `count`.
 #[inline(always)]
 #[cfg_attr(feature = "count", track_caller)]
-pub(crate) fn note_lock<S: Scope>() {
+pub(crate) fn note_lock<S: CountScope>() {
     #[cfg(feature = "count")]
     crate::count::note_lock(S::INDEX);
 }

@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use xfs_format::inode::{self, ForkFormat, ForkKind, InodeCore};
 use xfs_format::log_item::{
-    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHECKPOINT, CHUNK_BYTES,
-    HostOrder, InodeFormat, InodeItem, LogItem, LoggedFields, TransactionHeader, core_to_log,
+    BufferFlags, BufferFormat, BufferRegion, BufferType, CHECKPOINT, CHUNK_BYTES, HostOrder,
+    InodeFormat, InodeItem, LoggedBuffer, LoggedFields, LoggedItem, TransactionHeader, core_to_log,
 };
 use xfs_format::log_record::{CLIENT_TRANSACTION, LOG_RECORD_MAGIC, OperationFlags};
 use xfs_format::{BlockKind, DiskAddr, InodeNumber, Lsn, StructureAddress, Superblock, crc};
@@ -81,7 +81,7 @@ impl<'a> LogRecords<'a> {
     /// # Panics
     ///
     /// Panics if the items do not fit into one record.
-    pub fn transaction(&mut self, items: &[LogItem<'_>]) -> Lsn {
+    pub fn transaction(&mut self, items: &[LoggedItem<'_>]) -> Lsn {
         let (order, id) = (HostOrder::Little, self.next_id);
         self.next_id += 1;
         let regions: Vec<_> = items.iter().flat_map(|item| item.encode(order)).collect();
@@ -134,7 +134,7 @@ impl<'a> LogRecords<'a> {
         let disk = bytes.first_chunk().expect("an inode is longer than its core");
         let core = core_to_log(disk, HostOrder::Little);
         let (data, attr) = (data.as_deref(), attr.as_deref());
-        self.transaction(&[LogItem::Inode(InodeItem { format, core: &core, data, attr })])
+        self.transaction(&[LoggedItem::Inode(InodeItem { format, core: &core, data, attr })])
     }
 
     /// Appends a record with one transaction that logs the chunks `chunks` of a metadata block. A
@@ -162,7 +162,7 @@ impl<'a> LogRecords<'a> {
         let bytes = bytes.get(offset_bytes..chunks.end * CHUNK_BYTES);
         let bytes = bytes.expect("the block has the chunks");
         let pieces = vec![BufferRegion { offset_bytes, bytes }];
-        self.transaction(&[LogItem::Buffer(BufferItem { format, pieces })])
+        self.transaction(&[LoggedItem::Buffer(LoggedBuffer { format, pieces })])
     }
 
     /// Appends a record with one transaction that cancels the block of `length_bytes` bytes at
@@ -170,7 +170,7 @@ impl<'a> LogRecords<'a> {
     pub fn cancel(&mut self, at: DiskAddr, length_bytes: u32) -> Lsn {
         let mut format = BufferFormat::clean(at, length_bytes);
         format.flags = BufferFlags::CANCEL;
-        self.transaction(&[LogItem::Buffer(BufferItem { format, pieces: Vec::new() })])
+        self.transaction(&[LoggedItem::Buffer(LoggedBuffer { format, pieces: Vec::new() })])
     }
 
     /// Appends an unmount record: nothing before it has to be replayed.

@@ -23,7 +23,7 @@ const BATCH_BLOCKS: u64 = 1024;
 
 /// The counts of a volume's free blocks and inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SpaceCounts {
     /// Number of free blocks that transactions can still take.
     #[doc(alias = "fdblocks")]
     pub free_blocks: u64,
@@ -69,12 +69,12 @@ pub(crate) struct Counters {
     pool: Mutex<ReservePool, Volume>,
     /// Whether the pool is not full or has a debt, so that returned blocks go to it first.
     is_pool_short: AtomicBool<Volume>,
-    opened: Counts,
+    opened: SpaceCounts,
     slots: Slots<SlotCounts>,
 }
 
 impl Counters {
-    pub(crate) fn new(opened: Counts) -> Self {
+    pub(crate) fn new(opened: SpaceCounts) -> Self {
         Self {
             blocks: Mutex::new(opened.free_blocks),
             pool: Mutex::default(),
@@ -222,14 +222,14 @@ impl Counters {
 
     /// Returns the volume's counts: the sums over all slots. Blocks that transactions in progress
     /// have taken count as used.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> SpaceCounts {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);
         let free_blocks = *shared;
         drop(shared);
         let free = self.slots.iter().map(|slot| slot.free_inodes.load(Ordering::Relaxed));
         let free_inodes = free.fold(self.opened.free_inodes, u64::wrapping_add);
-        Counts { free_blocks, inodes: self.inodes(), free_inodes }
+        SpaceCounts { free_blocks, inodes: self.inodes(), free_inodes }
     }
 
     /// Returns the number of allocated inodes. Unlike [`counts`](Self::counts), this function

@@ -5,7 +5,7 @@
 
 use xfs_format::log_item::{
     AttrIntent, AttrNames, AttrOperation, ExchangeIntent, ExtentFree, HostOrder, IntentDone,
-    IntentExtents, ItemKind, LogItem, MapExtent, RefcountExtent, RmapExtent,
+    IntentExtents, ItemKind, LoggedItem, MapExtent, RefcountExtent, RmapExtent,
 };
 use xfs_format::{FsBlock, InodeNumber};
 
@@ -93,16 +93,18 @@ impl IntentPayload {
 
 /// Returns the payloads of an intent that was read from the log, or `None` if the item is not an
 /// intent.
-pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<IntentPayload>> {
+pub(crate) fn decode_intent(item: LoggedItem<'_>) -> Option<Vec<IntentPayload>> {
     Some(match item {
-        LogItem::ExtentFree(list) => {
+        LoggedItem::ExtentFree(list) => {
             list.extents.into_iter().map(IntentPayload::ExtentFree).collect()
         }
-        LogItem::Rmap(list) => list.extents.into_iter().map(IntentPayload::Rmap).collect(),
-        LogItem::Refcount(list) => list.extents.into_iter().map(IntentPayload::Refcount).collect(),
-        LogItem::Map(list) => list.extents.into_iter().map(IntentPayload::Map).collect(),
-        LogItem::Exchange(exchange) => vec![IntentPayload::Exchange(exchange)],
-        LogItem::Attr(AttrIntent { inode, generation, operation, filter, names, .. }) => {
+        LoggedItem::Rmap(list) => list.extents.into_iter().map(IntentPayload::Rmap).collect(),
+        LoggedItem::Refcount(list) => {
+            list.extents.into_iter().map(IntentPayload::Refcount).collect()
+        }
+        LoggedItem::Map(list) => list.extents.into_iter().map(IntentPayload::Map).collect(),
+        LoggedItem::Exchange(exchange) => vec![IntentPayload::Exchange(exchange)],
+        LoggedItem::Attr(AttrIntent { inode, generation, operation, filter, names, .. }) => {
             vec![IntentPayload::Attr(Box::new(AttrPayload {
                 inode,
                 generation,
@@ -123,30 +125,32 @@ pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>>
     let order = HostOrder::NATIVE;
     match payloads.first() {
         Some(IntentPayload::ExtentFree(_)) => {
-            LogItem::ExtentFree(free_list(id, payloads)).encode(order)
+            LoggedItem::ExtentFree(free_list(id, payloads)).encode(order)
         }
         Some(IntentPayload::Rmap(_)) => {
-            LogItem::Rmap(list(id, payloads, |payload| match payload {
+            LoggedItem::Rmap(list(id, payloads, |payload| match payload {
                 IntentPayload::Rmap(extent) => Some(*extent),
                 _ => None,
             }))
             .encode(order)
         }
         Some(IntentPayload::Refcount(_)) => {
-            LogItem::Refcount(list(id, payloads, |payload| match payload {
+            LoggedItem::Refcount(list(id, payloads, |payload| match payload {
                 IntentPayload::Refcount(extent) => Some(*extent),
                 _ => None,
             }))
             .encode(order)
         }
-        Some(IntentPayload::Map(_)) => LogItem::Map(list(id, payloads, |payload| match payload {
-            IntentPayload::Map(extent) => Some(*extent),
-            _ => None,
-        }))
-        .encode(order),
-        Some(IntentPayload::Attr(attr)) => LogItem::Attr(attr_intent(id, attr)).encode(order),
+        Some(IntentPayload::Map(_)) => {
+            LoggedItem::Map(list(id, payloads, |payload| match payload {
+                IntentPayload::Map(extent) => Some(*extent),
+                _ => None,
+            }))
+            .encode(order)
+        }
+        Some(IntentPayload::Attr(attr)) => LoggedItem::Attr(attr_intent(id, attr)).encode(order),
         Some(IntentPayload::Exchange(exchange)) => {
-            LogItem::Exchange(ExchangeIntent { id, ..*exchange }).encode(order)
+            LoggedItem::Exchange(ExchangeIntent { id, ..*exchange }).encode(order)
         }
         None => unreachable!("an intent has at least one payload"),
     }
@@ -159,9 +163,9 @@ pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let kind = payloads.first().and_then(|first| first.kind().completion());
     match kind {
         Some(ItemKind::ExtentFreeDone) => {
-            LogItem::ExtentFreeDone(free_list(id, payloads)).encode(order)
+            LoggedItem::ExtentFreeDone(free_list(id, payloads)).encode(order)
         }
-        Some(kind) => LogItem::Done(IntentDone { kind, id }).encode(order),
+        Some(kind) => LoggedItem::Done(IntentDone { kind, id }).encode(order),
         None => unreachable!("every intent has a completion"),
     }
 }

@@ -23,7 +23,7 @@ use xfs_sync::{Mutex, SetOnce, Slot, SlotCounters, Slots, Volume};
 
 use crate::block_reservation::{BlockReservation, FallbackPool};
 use crate::context::VolumeContext;
-use crate::counters::{Counters, Counts};
+use crate::counters::{Counters, SpaceCounts};
 use crate::inode_item::InodeRecord;
 use crate::transaction::{Ledger, QuotaLedger, Transaction};
 use upkeep::UpkeepThread;
@@ -45,7 +45,7 @@ pub(crate) const SYNCHRONOUS: usize = 0;
 pub(crate) const EMPTY: usize = 1;
 
 /// The type of the function that returns the counts to write to the superblock.
-type DiskCounts = Box<dyn Fn(&Journal) -> Result<Counts> + Send + Sync>;
+type DiskCounts = Box<dyn Fn(&Journal) -> Result<SpaceCounts> + Send + Sync>;
 
 struct Extension {
     kind: TypeId,
@@ -93,7 +93,7 @@ impl Journal {
         cache: Arc<BufferCache>,
         log: Log,
         superblock: &Superblock,
-        counts: Counts,
+        counts: SpaceCounts,
     ) -> Arc<Self> {
         let context = Arc::new(VolumeContext::new(&cache));
         let table = Reservations::new(cache.geometry());
@@ -348,7 +348,7 @@ impl Journal {
 
     /// Returns the counts of the volume. Blocks reserved by transactions in progress count as used.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> SpaceCounts {
         self.counters.counts()
     }
 
@@ -447,7 +447,7 @@ impl Journal {
         assert!(set.is_ok(), "the source of the superblock's counts is set once");
     }
 
-    pub(crate) fn counts_for_disk(&self) -> Result<Counts> {
+    pub(crate) fn counts_for_disk(&self) -> Result<SpaceCounts> {
         match self.disk_counts.value() {
             Some(hook) => hook(self),
             None => Ok(self.counts()),

@@ -24,7 +24,7 @@ pub mod testing;
 mod transaction;
 
 pub use block_reservation::{BlockReservation, FallbackPool};
-pub use counters::Counts;
+pub use counters::SpaceCounts;
 pub use dquot_item::{Dquot, DquotBlock, DquotFields, QuotaAmount};
 pub use inode_item::{ForkBytes, InodeImage, InodeRecord};
 pub use intent_payload::{AttrPayload, IntentPayload};

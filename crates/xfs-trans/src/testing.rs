@@ -18,7 +18,7 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_log::{Log, LogConfig, LogDevice, LogGeometry, Replayed, find_head_and_tail, replay_all};
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 
-use crate::{Counts, InodeRecord, Journal, OpenIntent, Transaction};
+use crate::{InodeRecord, Journal, OpenIntent, SpaceCounts, Transaction};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const CACHE_BYTES: usize = 8 << 20;
@@ -115,7 +115,7 @@ impl JournalParts {
     /// Opens a journal, with the counts that the superblock has.
     #[must_use]
     pub fn open(self) -> Arc<Journal> {
-        let counts = Counts {
+        let counts = SpaceCounts {
             free_blocks: self.superblock.free_blocks,
             inodes: self.superblock.inode_count,
             free_inodes: self.superblock.free_inodes,

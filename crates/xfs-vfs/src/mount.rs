@@ -65,7 +65,7 @@ pub struct Mount {
     pub watches: Watches,
     pub(crate) activity: ActivityCounts,
     pub(crate) freezer: Freezer,
-    pub(crate) reserves: Reserves,
+    pub(crate) reserves: OperationBlocks,
     /// Rename lock, held while a directory moves to another directory. Only one directory moves at
     /// a time, so that no directory can become its own descendant.
     pub(crate) moving: Mutex<(), Volume>,
@@ -81,7 +81,7 @@ impl Mount {
             options;
         Self {
             flusher: Flusher::new(upkeep.unwrap_or_default()),
-            reserves: Reserves::of(journal.geometry()),
+            reserves: OperationBlocks::of(journal.geometry()),
             journal,
             inode_cache,
             clock,
@@ -194,7 +194,7 @@ impl Mount {
 /// Numbers of blocks that changes of names reserve. They depend only on the block sizes of the
 /// volume, which never change.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reserves {
+pub(crate) struct OperationBlocks {
     /// Blocks that adding a directory entry reserves.
     pub(crate) add: u64,
     /// Blocks that removing a directory entry reserves.
@@ -207,7 +207,7 @@ pub(crate) struct Reserves {
     pub(crate) parent_quota: u64,
 }
 
-impl Reserves {
+impl OperationBlocks {
     fn of(geometry: &Geometry) -> Self {
         let (parent, parent_quota) = match geometry.has_incompat(IncompatFeatures::PARENT) {
             true => {

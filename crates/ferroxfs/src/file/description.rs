@@ -14,12 +14,12 @@ use crate::volume_ref::InodeRef;
 use crate::{PosixError, Result};
 
 /// An open file description on a mounted volume.
-pub(super) struct Description {
+pub(super) struct FileDescription {
     inode_ref: InodeRef,
     mode: OpenMode,
 }
 
-impl Description {
+impl FileDescription {
     /// Opens the file. Waits until conflicting leases were returned.
     pub(super) fn open(inode_ref: InodeRef, mode: OpenMode) -> Result<Arc<Self>> {
         match count(&inode_ref, mode, Wait::No) {
@@ -89,13 +89,13 @@ fn look_at_context(locks: FileLocks<'_>, mount: &Mount) {
     }
 }
 
-impl fmt::Debug for Description {
+impl fmt::Debug for FileDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Description").field("mode", &self.mode).finish_non_exhaustive()
     }
 }
 
-impl Drop for Description {
+impl Drop for FileDescription {
     fn drop(&mut self) {
         let mount = self.inode_ref.mount();
         let locks = self.inode_ref.inode().locks();

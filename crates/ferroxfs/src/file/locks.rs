@@ -9,7 +9,7 @@ use xfs_locks::{
 };
 use xfs_vfs::{Capabilities, Mount, lock_error};
 
-use super::description::Description;
+use super::description::FileDescription;
 use super::{File, extent_loan};
 use crate::Result;
 
@@ -214,13 +214,13 @@ impl File {
         Ok(description.inode_ref().inode().locks().opens())
     }
 
-    fn lockable(&self) -> Result<(&Mount, &Arc<Description>)> {
+    fn lockable(&self) -> Result<(&Mount, &Arc<FileDescription>)> {
         let description = self.description.as_ref().ok_or(PosixError::NotSupported)?;
         Ok((description.inode_ref().mount(), description))
     }
 }
 
-impl Description {
+impl FileDescription {
     fn owner(&self, owner: LockOwner) -> Owner {
         match owner {
             LockOwner::Process(process) => Owner::Process(process),

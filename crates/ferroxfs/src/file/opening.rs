@@ -8,7 +8,7 @@ use xfs_sync::AtomicBool;
 use xfs_vfs::Access;
 
 use super::File;
-use super::description::Description;
+use super::description::FileDescription;
 use crate::Result;
 use crate::node::Node;
 use crate::volume_ref::InodeRef;
@@ -19,7 +19,7 @@ impl Node {
     fn into_file(
         self,
         wanted: Access,
-        open: impl FnOnce(InodeRef) -> Result<Arc<Description>>,
+        open: impl FnOnce(InodeRef) -> Result<Arc<FileDescription>>,
     ) -> Result<File> {
         match self.file_type() {
             crate::FileType::Regular => {}
@@ -35,7 +35,7 @@ impl Node {
     /// Opens the file as [`open_read_only`](Self::open_read_only) does, for a caller that needs
     /// only the file and gives up the node.
     pub(crate) fn into_read_only(self) -> Result<File> {
-        self.into_file(Access::READ, |inode_ref| Description::open(inode_ref, OpenMode::Read))
+        self.into_file(Access::READ, |inode_ref| FileDescription::open(inode_ref, OpenMode::Read))
     }
 
     /// Opens a regular file, for reading, and for writing if its volume is open for writing.
@@ -47,8 +47,9 @@ impl Node {
     /// immutable file if its volume is open for writing: [`open_read_only`](Self::open_read_only)
     /// opens it.
     pub fn open(&self) -> Result<File> {
-        self.clone()
-            .into_file(self.all_access(), |inode_ref| Description::open(inode_ref, OpenMode::Write))
+        self.clone().into_file(self.all_access(), |inode_ref| {
+            FileDescription::open(inode_ref, OpenMode::Write)
+        })
     }
 
     /// Opens a regular file for writing only. Reading fails with EBADF.
@@ -58,7 +59,7 @@ impl Node {
     /// As [`open`](Self::open).
     #[doc(alias = "O_WRONLY")]
     pub fn open_write_only(&self) -> Result<File> {
-        let open = |inode_ref| Description::open(inode_ref, OpenMode::Write);
+        let open = |inode_ref| FileDescription::open(inode_ref, OpenMode::Write);
         let mut file = self.clone().into_file(Access::WRITE, open)?;
         file.reads = false;
         Ok(file)
@@ -67,8 +68,9 @@ impl Node {
     /// Opens the file as [`open`](Self::open) does, for the caller that has just made it. The mode
     /// of the file is not checked: it applies to later opens.
     pub(crate) fn open_new(&self) -> Result<File> {
-        self.clone()
-            .into_file(Access::empty(), |inode_ref| Description::open(inode_ref, OpenMode::Write))
+        self.clone().into_file(Access::empty(), |inode_ref| {
+            FileDescription::open(inode_ref, OpenMode::Write)
+        })
     }
 
     /// Returns the access that an open without a mode requests: reading, and also writing on a
@@ -100,6 +102,6 @@ impl Node {
             OpenMode::Read => Access::READ,
             OpenMode::Write => self.all_access(),
         };
-        self.clone().into_file(wanted, |inode_ref| Description::try_open(inode_ref, mode, wait))
+        self.clone().into_file(wanted, |inode_ref| FileDescription::try_open(inode_ref, mode, wait))
     }
 }

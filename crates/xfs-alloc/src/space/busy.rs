@@ -22,12 +22,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// The number that a transaction step gets when it frees extents in the group.
-type Ticket = u64;
+type BusyTicket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BusyExtent {
     end: u32,
-    ticket: Ticket,
+    ticket: BusyTicket,
 }
 
 /// The busy extents of one group.
@@ -37,30 +37,30 @@ pub(crate) struct BusyExtents {
     by_start: BTreeMap<u32, BusyExtent>,
     /// The extents in the order in which they were given up. The extents at the front become
     /// durable first, so `expire` removes only from the front.
-    in_order: VecDeque<(Range<u32>, Ticket)>,
+    in_order: VecDeque<(Range<u32>, BusyTicket)>,
     /// The tickets of committed transactions, each with the sequence number of the checkpoint that
     /// the transaction belongs to. Sequence numbers rise with tickets (I2).
-    settled: VecDeque<(Ticket, u64)>,
-    last_ticket: Ticket,
+    settled: VecDeque<(BusyTicket, u64)>,
+    last_ticket: BusyTicket,
 }
 
 impl BusyExtents {
     /// Returns a new ticket for a transaction step that is about to free an extent.
-    pub(crate) fn issue_ticket(&mut self) -> Ticket {
+    pub(crate) fn issue_ticket(&mut self) -> BusyTicket {
         self.last_ticket += 1;
         self.last_ticket
     }
 
     /// Marks blocks as busy for the transaction step with this ticket. The step has freed the
     /// blocks, or has taken them from one of the files that shared them.
-    pub(crate) fn insert(&mut self, range: Range<u32>, ticket: Ticket) {
+    pub(crate) fn insert(&mut self, range: Range<u32>, ticket: BusyTicket) {
         self.remove(range.clone());
         self.by_start.insert(range.start, BusyExtent { end: range.end, ticket });
         self.in_order.push_back((range, ticket));
     }
 
     /// Records that the transaction with this ticket has committed into checkpoint `sequence`.
-    pub(crate) fn settle(&mut self, ticket: Ticket, sequence: u64) {
+    pub(crate) fn settle(&mut self, ticket: BusyTicket, sequence: u64) {
         if let Some((last_ticket, last_sequence)) = self.settled.back().copied() {
             assert!(last_ticket < ticket, "I2: tickets settle in the order of their issue");
             assert!(last_sequence <= sequence, "I2: sequences rise with tickets");

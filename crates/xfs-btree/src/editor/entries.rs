@@ -7,7 +7,7 @@ use xfs_format::Geometry;
 use xfs_format::btree::{BtreeFormat, BtreeLayout};
 
 use crate::source::TreeBlock;
-use crate::store::Store;
+use crate::store::BtreeStore;
 
 /// The largest number of bytes of a record, or of the keys that a node holds for one child.
 pub(super) const MAX_ENTRY_BYTES: usize = 40;
@@ -23,7 +23,7 @@ pub(super) type NodeKey = [u8; MAX_ENTRY_BYTES];
 
 /// One entry of a block: a record of a leaf, or a child of a node.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct BlockEntry {
     /// The keys that a parent would hold for a block with only this entry.
     pub(super) key: NodeKey,
     /// The bytes of the record, or of the keys of the child.
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pointer: [u8; MAX_POINTER_BYTES],
 }
 
-impl Entry {
+impl BlockEntry {
     /// Creates the entry of a record of a leaf.
     pub(super) fn of_record<F: BtreeFormat>(record: &F::Record, geometry: &Geometry) -> Self {
         let layout = F::KIND.layout();
@@ -106,12 +106,12 @@ impl EntryLayout {
     }
 
     /// Inserts an entry into a block that has room for one more.
-    pub(super) fn open_entry<S: Store>(
+    pub(super) fn open_entry<S: BtreeStore>(
         &self,
         store: &mut S,
         block: &S::Block,
         EntrySlot { index, count }: EntrySlot,
-        entry: &Entry,
+        entry: &BlockEntry,
     ) -> Result<()> {
         assert!(index <= count);
         assert!(count < self.max);
@@ -126,7 +126,7 @@ impl EntryLayout {
     }
 
     /// Removes entry `index` from a block that has `count` entries.
-    pub(super) fn close_entry<S: Store>(
+    pub(super) fn close_entry<S: BtreeStore>(
         &self,
         store: &mut S,
         block: &S::Block,
@@ -145,7 +145,7 @@ impl EntryLayout {
     }
 
     /// Replaces the keys of a child of a node.
-    pub(super) fn put_key<S: Store>(
+    pub(super) fn put_key<S: BtreeStore>(
         &self,
         store: &mut S,
         block: &S::Block,
@@ -159,7 +159,7 @@ impl EntryLayout {
 
     /// Moves all entries of two neighbours into the left one. The right block keeps its bytes,
     /// because it is freed next.
-    pub(super) fn gather<S: Store>(
+    pub(super) fn gather<S: BtreeStore>(
         &self,
         store: &mut S,
         pair: &Neighbours<'_, S::Block>,
@@ -179,7 +179,7 @@ impl EntryLayout {
 
     /// Redistributes the entries of two neighbours as `division` says. Only bytes that differ are
     /// written.
-    pub(super) fn redistribute<S: Store>(
+    pub(super) fn redistribute<S: BtreeStore>(
         &self,
         store: &mut S,
         pair: &Neighbours<'_, S::Block>,
@@ -229,7 +229,7 @@ impl EntrySlot {
 pub(super) struct Division<'a> {
     /// A new entry and the index before which it is inserted. The index counts the entries of the
     /// left neighbour first, then those of the right one. `None` if no entry is added.
-    pub(super) extra: Option<(usize, &'a Entry)>,
+    pub(super) extra: Option<(usize, &'a BlockEntry)>,
     /// Number of entries that the left neighbour gets.
     pub(super) left_count: usize,
 }
@@ -248,14 +248,19 @@ fn copy_front(bytes: &mut [u8], part: &[u8], width: usize) {
     front.expect(IN_BLOCK).copy_from_slice(part.expect("an entry is as wide as its column"));
 }
 
-fn set_count<S: Store>(store: &mut S, block: &S::Block, count: usize) -> Result<()> {
+fn set_count<S: BtreeStore>(store: &mut S, block: &S::Block, count: usize) -> Result<()> {
     let count = u16::try_from(count).expect("a block holds fewer entries than this");
     let range = BtreeLayout::COUNT_RANGE;
     store.change(block, range, |bytes| bytes.copy_from_slice(&count.to_be_bytes()))
 }
 
 /// Replaces the bytes from `start` on with `new`, and writes only the range that differs.
-fn overwrite<S: Store>(store: &mut S, block: &S::Block, start: usize, new: &[u8]) -> Result<()> {
+fn overwrite<S: BtreeStore>(
+    store: &mut S,
+    block: &S::Block,
+    start: usize,
+    new: &[u8],
+) -> Result<()> {
     let (first, last) = {
         let bytes = block.bytes();
         let old = bytes.get(start..start + new.len()).expect(IN_BLOCK);

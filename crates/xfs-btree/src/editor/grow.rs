@@ -9,12 +9,12 @@ use xfs_format::extent::{Extent, MAX_EXTENT_LEVELS};
 use xfs_format::{Check, DiskAddr, FsBlock, InodeNumber};
 
 use super::Editor;
-use super::entries::{Division, Entry, EntryLayout, EntrySlot, MAX_ENTRY_BYTES, Neighbours};
+use super::entries::{BlockEntry, Division, EntryLayout, EntrySlot, MAX_ENTRY_BYTES, Neighbours};
 use super::keys::file_block_of;
 use crate::path::{PathBlock, Towards, corrupt};
 use crate::root::{ForkRoot, TopRoot};
 use crate::source::TreeBlock;
-use crate::store::Store;
+use crate::store::BtreeStore;
 
 /// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. With less free
 /// space, the same two blocks would be redistributed at every insertion.
@@ -39,14 +39,14 @@ struct Header {
     right: Option<u64>,
 }
 
-impl<F: BtreeFormat, S: Store> Editor<F, S> {
+impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// Inserts an entry before entry `index` of the block at `depth`. If the block is full, makes
     /// room first. Returns `true` if the path may be out of date.
     pub(super) fn insert_entry(
         &mut self,
         mut depth: usize,
         mut index: usize,
-        mut entry: Entry,
+        mut entry: BlockEntry,
     ) -> Result<bool> {
         let mut restructured = false;
         // Each round moves up one level, or adds the root above the top level once.
@@ -85,7 +85,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 
     /// Inserts `entry` into a full block, and redistributes the entries between the block and a
     /// sibling that has room. Changes nothing and returns `false` if no sibling has room.
-    fn fill_sibling(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<bool> {
+    fn fill_sibling(&mut self, depth: usize, index: usize, entry: &BlockEntry) -> Result<bool> {
         let Some((own, siblings)) = self.parent(depth) else { return Ok(false) };
         let shape = self.shape(self.level(depth));
         let before = own.checked_sub(1);
@@ -147,7 +147,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// Splits the full block at `depth`, and inserts `entry` before entry `index` of that block.
     /// Returns the entry of the new block for the parent, which belongs directly after the entry of
     /// the old block.
-    fn split(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<Entry> {
+    fn split(&mut self, depth: usize, index: usize, entry: &BlockEntry) -> Result<BlockEntry> {
         let level = self.level(depth);
         let shape = self.shape(level);
         let mut left = self.path_block(depth).clone();
@@ -176,7 +176,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let (count, block) = (shape.max + 1 - left_count, new.number);
         let right =
             PathBlock { buffer: new.buffer, block, at: new.at, index: 0, count, upper: None };
-        Ok(Entry::of_child(self.node_key(&right)?, block, F::KIND.layout()))
+        Ok(BlockEntry::of_child(self.node_key(&right)?, block, F::KIND.layout()))
     }
 
     /// Returns the number of the block that the block of `step` names as its right sibling; `None`
@@ -251,7 +251,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             return Err(corrupt(old.at, BtreeCheck::Level { level, max: max - 1 }).into());
         }
         let new = self.claim(old.block, &Header { level, left: None, right: None })?;
-        let entry = Entry::of_child(self.node_key(&old)?, old.block, F::KIND.layout());
+        let entry = BlockEntry::of_child(self.node_key(&old)?, old.block, F::KIND.layout());
         self.shape(level).open_entry(&mut self.store, &new.buffer, EntrySlot::after(0), &entry)?;
         let (at, block) = (new.at, new.number);
         let step = PathBlock { buffer: new.buffer, block, at, index: 0, count: 1, upper: None };
@@ -267,7 +267,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// If the root is full, its children move into a new block first, and the path then goes
     /// through that block. In that case the method inserts nothing and returns the index that the
     /// entry must get in the new block. Returns `None` if the child has been inserted.
-    fn insert_child_of_inode(&mut self, entry: &Entry) -> Result<Option<usize>> {
+    fn insert_child_of_inode(&mut self, entry: &BlockEntry) -> Result<Option<usize>> {
         let place = self.path.top.index + 1;
         let owner = InodeNumber(self.path.owner);
         let near = self.path.top.block(0).expect("a child of the root was split");
@@ -299,7 +299,7 @@ impl ForkRoot {
     /// # Errors
     ///
     /// Errors of the store, or a btree that would become too high.
-    pub fn push_down<S: Store>(
+    pub fn push_down<S: BtreeStore>(
         &mut self,
         store: &mut S,
         inode: InodeNumber,
@@ -317,7 +317,7 @@ impl ForkRoot {
     /// # Errors
     ///
     /// Errors of the store, or extents that are out of order.
-    pub fn build<S: Store>(
+    pub fn build<S: BtreeStore>(
         store: &mut S,
         inode: InodeNumber,
         extents: &[Extent],
@@ -331,7 +331,7 @@ impl ForkRoot {
         };
         let (number, _, buffer) = claim_for_inode(store, inode, 0, first.start.0)?;
         for (index, extent) in in_leaf.iter().enumerate() {
-            let entry = Entry::of_record::<Extents>(extent, store.geometry());
+            let entry = BlockEntry::of_record::<Extents>(extent, store.geometry());
             shape.open_entry(store, &buffer, EntrySlot::after(index), &entry)?;
         }
         let children = vec![(first.file_block, FsBlock(number))];
@@ -351,7 +351,7 @@ impl ForkRoot {
 }
 
 /// Allocates a block of a fork's btree. The block gets a header and no entries.
-fn claim_for_inode<S: Store>(
+fn claim_for_inode<S: BtreeStore>(
     store: &mut S,
     inode: InodeNumber,
     level: u32,
@@ -365,7 +365,7 @@ fn claim_for_inode<S: Store>(
     Ok((number, at, buffer))
 }
 
-fn push_children_down<S: Store>(
+fn push_children_down<S: BtreeStore>(
     store: &mut S,
     inode: InodeNumber,
     root: &mut ForkRoot,
@@ -384,7 +384,7 @@ fn push_children_down<S: Store>(
     for (index, (file_block, child)) in root.children.iter().enumerate() {
         let mut key = [0; MAX_ENTRY_BYTES];
         key.split_at_mut(size_of::<u64>()).0.copy_from_slice(&file_block.0.to_be_bytes());
-        let entry = Entry::of_child(key, child.0, kind.layout());
+        let entry = BlockEntry::of_child(key, child.0, kind.layout());
         shape.open_entry(store, &buffer, EntrySlot::after(index), &entry)?;
     }
     let (lowest, _) = *root.children.first().expect(HAS_CHILDREN);
@@ -395,7 +395,7 @@ fn push_children_down<S: Store>(
 
 /// Writes the header of a newly allocated block, whose address and kind are in `identity`. Returns
 /// the block.
-fn claim_block<S: Store>(
+fn claim_block<S: BtreeStore>(
     store: &mut S,
     identity: BtreeIdentity,
     header: &Header,

@@ -5,11 +5,11 @@ use xfs_format::FileBlock;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
 
 use super::Editor;
-use super::entries::{Entry, MAX_ENTRY_BYTES, NodeKey};
+use super::entries::{BlockEntry, MAX_ENTRY_BYTES, NodeKey};
 use crate::path::{PathBlock, corrupt};
 use crate::root::TopRoot;
 use crate::source::TreeBlock;
-use crate::store::Store;
+use crate::store::BtreeStore;
 
 /// The message of a panic if a walk upwards asks for the parent of a root that is in a block. Such
 /// a root has no parent.
@@ -17,7 +17,7 @@ const NO_PARENT: &str = "a root in a block has no parent";
 /// The message of a panic if the index of a child is not below the number of the root's children.
 const IS_CHILD: &str = "the index is that of a child of the root";
 
-impl<F: BtreeFormat, S: Store> Editor<F, S> {
+impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// Returns the keys that a parent must hold for a block (I2: a node holds each child's own
     /// keys). They are the lowest key below the block and, in kinds of btree with high keys, the
     /// highest key.
@@ -140,7 +140,12 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// Updates the keys that the blocks above hold for entry `index` of the block at `depth`. The
     /// entry is new or has a new key. No other entry of the block has to be read, because the
     /// highest key can only rise.
-    pub(super) fn raise_keys(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<()> {
+    pub(super) fn raise_keys(
+        &mut self,
+        depth: usize,
+        index: usize,
+        entry: &BlockEntry,
+    ) -> Result<()> {
         let has_high_keys = F::KIND.layout().has_high_keys;
         let mut is_first = index == 0;
         for depth in (0..=depth).rev() {

@@ -10,7 +10,7 @@ use super::entries::Division;
 use crate::path::{PathBlock, Towards, corrupt};
 use crate::root::TopRoot;
 use crate::source::TreeBlock;
-use crate::store::Store;
+use crate::store::BtreeStore;
 
 /// The result of rebalancing a block that had too few entries.
 enum Rebalanced {
@@ -22,7 +22,7 @@ enum Rebalanced {
     Joined,
 }
 
-impl<F: BtreeFormat, S: Store> Editor<F, S> {
+impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// Removes `record`, which the path leads to. Returns `true` if the path may be out of date.
     pub(super) fn remove_record(&mut self, record: &F::Record) -> Result<bool> {
         let leaf = self.path.levels - 1;

@@ -10,7 +10,7 @@ use ferroxfs::Error;
 use ferroxfs::raw::format::Lsn;
 use ferroxfs::raw::format::log_record::LogRecordHeader;
 use ferroxfs::raw::log::{
-    LogDevice, LogEntry, LogReader, LogState, Transaction, find_head_and_tail,
+    LogDevice, LogEntry, LogReader, LogState, LoggedTransaction, find_head_and_tail,
 };
 
 mod item;
@@ -199,7 +199,7 @@ fn record(header: &LogRecordHeader) -> Fields {
     ]
 }
 
-fn described(transaction: &Transaction) -> Fields {
+fn described(transaction: &LoggedTransaction) -> Fields {
     vec![
         ("tid", Value::Bits(transaction.id().into())),
         ("lsn", lsn(transaction.lsn())),

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use ferroxfs::OpenError;
 use ferroxfs::device::DamagedStart;
-use xfs_device::{DeviceAccess, DeviceFailure, Usage};
+use xfs_device::{DeviceAccess, DeviceFailure, KernelUse};
 use xfs_fuse::{ACCESS_ATTRIBUTE, MountError, MountFacts, MountOptions, OptionError, remount};
 use xfs_image::without_credentials;
 
@@ -148,7 +148,7 @@ fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> F
         {
             failure.hint("you may mount it for reading: -o ro")
         }
-        DeviceFailure::InUse(Usage::Mounted { .. }, _) => failure.hint("unmount it"),
+        DeviceFailure::InUse(KernelUse::Mounted { .. }, _) => failure.hint("unmount it"),
         DeviceFailure::Locked(_) => match error.holder() {
             Some(holder) => failure.hint(holder.hint(DeviceAccess::ReadWrite)),
             None => failure

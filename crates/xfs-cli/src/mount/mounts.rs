@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use xfs_device::{FileDevice, LockHolder, OpenOptions, Usage, share_bytes};
+use xfs_device::{FileDevice, KernelUse, LockHolder, OpenOptions, share_bytes};
 use xfs_fuse::MountedVolume;
 
 use crate::cli::MountsArguments;
@@ -66,7 +66,7 @@ fn not_mounted(image: &Path) -> Failure {
     let options = OpenOptions::read_only().live();
     let usage = FileDevice::open(image, options).ok().and_then(|device| device.usage().cloned());
     match usage {
-        Some(Usage::Mounted { mount_point }) => {
+        Some(KernelUse::Mounted { mount_point }) => {
             let shown = names::in_message(mount_point.as_os_str().as_bytes());
             Failure::new(Exit::Failed, format!("is mounted at {shown}, and not by ferroxfs"))
                 .hint(format!("umount {shown}"))

@@ -62,12 +62,12 @@ pub(crate) fn open(
 }
 
 /// The file or device that gets the volume.
-struct Target<'a> {
+struct TargetFile<'a> {
     file: &'a File,
     tally: &'a Tally,
 }
 
-impl RestoreTarget for Target<'_> {
+impl RestoreTarget for TargetFile<'_> {
     fn set_length(&mut self, length_bytes: u64) -> io::Result<()> {
         let kind = self.file.metadata()?.file_type();
         if kind.is_file() {
@@ -106,7 +106,7 @@ impl Run for Mdrestore {
         let Self { source, shown, output } = *self;
         let tally = console.begin(Work::bytes("restoring", "restored", Measure::Unknown));
         let source = StreamSource(BufReader::with_capacity(BUFFER_BYTES, source));
-        let mut target = Target { file: output.file(), tally: &tally };
+        let mut target = TargetFile { file: output.file(), tally: &tally };
         let restored = xfs_metadump::restore(source, &mut target, &|| interrupt::check().is_err());
         let restored = restored.map_err(|error| match error {
             RestoreError::Target(error) => output.failure(&error),

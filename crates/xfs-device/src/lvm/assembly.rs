@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use super::device::{Column, LogicalDevice, Piece};
+use super::device::{Column, LogicalDevice, MappedSegment};
 use super::group::{LogicalVolume, Segment, SegmentLayout, SnapshotRole, VolumeGroup};
 use super::read;
 use crate::device::SharedDevice;
@@ -176,7 +176,7 @@ impl VolumeGroups {
         group: &VolumeGroup,
         segment: &Segment,
         missing: &mut Vec<String>,
-    ) -> Option<Piece> {
+    ) -> Option<MappedSegment> {
         let SegmentLayout::Striped { stripes, stripe_bytes } = &segment.layout else { return None };
         let mut columns = Vec::new();
         for stripe in stripes {
@@ -196,7 +196,12 @@ impl VolumeGroups {
         let length_bytes = segment.count.checked_mul(group.extent_bytes)?;
         start.checked_add(length_bytes)?;
         let is_whole = columns.len() == stripes.len();
-        is_whole.then_some(Piece { start, length_bytes, stripe_bytes: *stripe_bytes, columns })
+        is_whole.then_some(MappedSegment {
+            start,
+            length_bytes,
+            stripe_bytes: *stripe_bytes,
+            columns,
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use std::io;
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read, check_write};
 
 /// A segment of a logical volume: contiguous on one physical volume, or striped over several.
-pub(super) struct Piece {
+pub(super) struct MappedSegment {
     pub(super) start: u64,
     pub(super) length_bytes: u64,
     /// The size of a stripe in bytes. It has no meaning for a segment with only one column.
@@ -40,13 +40,13 @@ struct Run<'a> {
 /// Invariant: the pieces (segments) follow each other from byte 0 on, and each lies on at least one
 /// physical volume.
 pub(crate) struct LogicalDevice {
-    pieces: Vec<Piece>,
+    pieces: Vec<MappedSegment>,
     length_bytes: u64,
     is_read_only: bool,
 }
 
 impl LogicalDevice {
-    pub(super) fn new(pieces: Vec<Piece>, is_writable: bool) -> Self {
+    pub(super) fn new(pieces: Vec<MappedSegment>, is_writable: bool) -> Self {
         let length_bytes = pieces.last().map_or(0, |piece| piece.start + piece.length_bytes);
         let is_read_only = !is_writable
             || pieces.iter().flat_map(|piece| &piece.columns).any(|c| c.device.is_read_only());

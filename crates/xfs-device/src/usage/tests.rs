@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Usage, device_name, parse_mount, unescape};
+use super::{KernelUse, device_name, parse_mount, unescape};
 use crate::error::{DeviceError, DeviceFailure};
 use crate::file::DeviceAccess;
 
@@ -29,17 +29,17 @@ fn device_name_equals_that_of_the_kernel() {
 
 #[test]
 fn loop_device_conflicts_with_writers_only() {
-    let attached = Usage::Loop { device: PathBuf::from("/dev/loop0") };
+    let attached = KernelUse::Loop { device: PathBuf::from("/dev/loop0") };
     assert!(!attached.conflicts(DeviceAccess::ReadOnly));
     assert!(attached.conflicts(DeviceAccess::ReadWrite));
-    let mounted = Usage::Mounted { mount_point: PathBuf::from("/mnt") };
+    let mounted = KernelUse::Mounted { mount_point: PathBuf::from("/mnt") };
     assert!(mounted.conflicts(DeviceAccess::ReadOnly));
 }
 
 #[test]
 fn live_hint_is_given_to_readers_only() {
     let hint = |access| {
-        let mounted = Usage::Mounted { mount_point: PathBuf::from("/mnt") };
+        let mounted = KernelUse::Mounted { mount_point: PathBuf::from("/mnt") };
         let error = DeviceError::new(Path::new("image"), DeviceFailure::InUse(mounted, access));
         error.hint().unwrap_or_default()
     };

@@ -29,7 +29,7 @@ use xfs_format::parent::ParentDisk;
 use xfs_format::{BlockKind, FileBlock};
 use zerocopy::FromBytes;
 
-use crate::store::{Contents, ForkStore};
+use crate::store::{ForkPlacement, ForkStore};
 use crate::tree::{self, Side, TreePath, TreeShape};
 
 use leaf::RawEntry;
@@ -90,7 +90,7 @@ pub(crate) struct FoundAttribute {
 
 /// The path to the leaf that holds an attribute, the index of the attribute in the leaf, and the
 /// blocks of its value.
-type InTree<B> = (TreePath<B>, usize, Option<ValueBlocks>);
+type AttributeInTree<B> = (TreePath<B>, usize, Option<ValueBlocks>);
 
 /// An attribute fork that a transaction changes.
 pub(crate) struct AttributeChange<'s, S: ForkStore> {
@@ -105,12 +105,12 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     /// Finds an attribute; returns `None` if it does not exist.
     pub(crate) fn find(&mut self, key: &AttributeKey<'_>) -> Result<Option<FoundAttribute>> {
         match self.store.contents()? {
-            Contents::Absent | Contents::NoBlocks => Ok(None),
-            Contents::Inline(bytes) => {
+            ForkPlacement::Absent | ForkPlacement::NoBlocks => Ok(None),
+            ForkPlacement::Inline(bytes) => {
                 let short = ShortAttributes::decode(&bytes, self.store.inode_place())?;
                 Ok(short.find(key).map(|_| FoundAttribute { run: None }))
             }
-            Contents::Blocks => {
+            ForkPlacement::Blocks => {
                 let found = self.find_in_tree(key)?;
                 Ok(found.map(|(_, _, run)| FoundAttribute { run }))
             }
@@ -127,8 +127,10 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     ) -> Result<bool> {
         let contents = self.store.contents()?;
         let mut short = match &contents {
-            Contents::Inline(bytes) => ShortAttributes::decode(bytes, self.store.inode_place())?,
-            Contents::NoBlocks if new.is_some() => ShortAttributes::default(),
+            ForkPlacement::Inline(bytes) => {
+                ShortAttributes::decode(bytes, self.store.inode_place())?
+            }
+            ForkPlacement::NoBlocks if new.is_some() => ShortAttributes::default(),
             _ => return Ok(false),
         };
         if let Some(index) = old.and_then(|old| short.find(old)) {
@@ -152,7 +154,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     /// Moves the attributes from the inode to a leaf. A fork without blocks gets an empty leaf.
     pub(crate) fn short_to_leaf(&mut self) -> Result<()> {
         let mut entries = match self.store.contents()? {
-            Contents::Inline(bytes) => {
+            ForkPlacement::Inline(bytes) => {
                 let short = ShortAttributes::decode(&bytes, self.store.inode_place())?;
                 self.store.set_empty()?;
                 short.entries().iter().map(raw).collect()
@@ -205,7 +207,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     /// without attributes is removed.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         let ends_at = self.store.last_before(FileBlock(u64::MAX))?;
-        if ends_at != FileBlock(1) || !matches!(self.store.contents()?, Contents::Blocks) {
+        if ends_at != FileBlock(1) || !matches!(self.store.contents()?, ForkPlacement::Blocks) {
             return Ok(());
         }
         let (root, place) =
@@ -236,7 +238,10 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     /// attribute.
     ///
     /// Attributes whose names have the same hash may spread over several leaves.
-    fn find_in_tree(&mut self, key: &AttributeKey<'_>) -> Result<Option<InTree<S::Block>>> {
+    fn find_in_tree(
+        &mut self,
+        key: &AttributeKey<'_>,
+    ) -> Result<Option<AttributeInTree<S::Block>>> {
         let hash = key.hash();
         let mut path = TreePath::descend(self.store, SHAPE, hash)?;
         loop {

@@ -35,7 +35,7 @@ use xfs_trans::{AttrPayload, Deferred, Finish, IntentPayload, Transaction};
 use super::change::{AttributeChange, AttributeKey, ValueBlocks};
 use super::remote;
 use crate::store::live::LiveFork;
-use crate::store::{Contents, ForkStore};
+use crate::store::{ForkPlacement, ForkStore};
 
 /// An attribute that owns its name and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,19 +151,20 @@ impl AttributeWork {
         let file = Arc::clone(&self.file);
         let mut store = LiveFork::new(tx, &file, ForkKind::Attr);
         let contents = store.contents()?;
-        if self.new.is_some() && matches!(contents, Contents::Absent | Contents::NoBlocks) {
+        if self.new.is_some() && matches!(contents, ForkPlacement::Absent | ForkPlacement::NoBlocks)
+        {
             store.note_attributes()?;
         }
         match (contents, &self.new) {
-            (Contents::Absent | Contents::NoBlocks, None) => {
+            (ForkPlacement::Absent | ForkPlacement::NoBlocks, None) => {
                 self.change_core(&mut store);
                 Ok(Finish::Done)
             }
-            (Contents::Absent, Some(new)) => {
+            (ForkPlacement::Absent, Some(new)) => {
                 store.make_fork(SHORT_HEADER + SHORT_ENTRY + new.name.len() + new.value.len())?;
                 Ok(self.again(Stage::Change))
             }
-            (Contents::Inline(_) | Contents::NoBlocks, new) => {
+            (ForkPlacement::Inline(_) | ForkPlacement::NoBlocks, new) => {
                 let mut change = AttributeChange::new(&mut store);
                 let (old, new) = (self.old.as_ref(), new.as_ref());
                 let old = old.map(OwnedAttribute::key);
@@ -174,7 +175,7 @@ impl AttributeWork {
                 change.short_to_leaf()?;
                 Ok(self.again(Stage::Change))
             }
-            (Contents::Blocks, _) => self.change_leaves(&mut store, written),
+            (ForkPlacement::Blocks, _) => self.change_leaves(&mut store, written),
         }
     }
 

@@ -38,7 +38,7 @@ use xfs_format::directory::{
 };
 use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Structure, dabtree};
 
-use crate::store::{Contents, ForkStore};
+use crate::store::{ForkPlacement, ForkStore};
 use crate::tree::{TreePath, TreeShape};
 
 use find::FoundEntry;
@@ -284,13 +284,13 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         let place = self.store.inode_place();
         let corrupt = |check| Corruption::new(Structure::Directory, place, check);
         match self.store.contents()? {
-            Contents::Inline(bytes) => {
+            ForkPlacement::Inline(bytes) => {
                 Short::decode(&bytes, place, self.store.geometry()).map(Form::Short)
             }
-            Contents::Blocks if self.ends_at()?.0 <= u64::from(self.blocks) => {
+            ForkPlacement::Blocks if self.ends_at()?.0 <= u64::from(self.blocks) => {
                 Ok(Form::Block(self.read_data(0)?))
             }
-            Contents::Blocks => {
+            ForkPlacement::Blocks => {
                 let root = self.tree_shape().root;
                 let block = self.store.read_owned(root, BlockKind::DirectoryIndex)?;
                 match self.store.view(&block, dabtree::magic) {
@@ -298,7 +298,9 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
                     _ => Ok(Form::Node(block)),
                 }
             }
-            Contents::Absent | Contents::NoBlocks => Err(corrupt(DirectoryCheck::Form).into()),
+            ForkPlacement::Absent | ForkPlacement::NoBlocks => {
+                Err(corrupt(DirectoryCheck::Form).into())
+            }
         }
     }
 

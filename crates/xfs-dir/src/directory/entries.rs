@@ -12,11 +12,11 @@ use xfs_format::directory::{Cookie, Entry, EntryType};
 use xfs_format::inode::ForkKind;
 use xfs_inode::Fork;
 
-use super::{Directory, Visitor};
+use super::{Directory, EntryVisitor};
 
 /// A directory entry that owns its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirEntry {
+pub struct OwnedEntry {
     /// The name.
     pub name: Box<[u8]>,
     /// The number of the inode that the entry names.
@@ -27,7 +27,7 @@ pub struct DirEntry {
     pub cookie: Cookie,
 }
 
-impl From<Entry<'_>> for DirEntry {
+impl From<Entry<'_>> for OwnedEntry {
     fn from(entry: Entry<'_>) -> Self {
         let Entry { name, inode, entry_type, cookie } = entry;
         Self { name: name.into(), inode, entry_type, cookie }
@@ -82,11 +82,11 @@ impl Directory<'_> {
     pub fn read_batch(
         &self,
         position: Position,
-        batch: &mut Vec<Result<DirEntry>>,
+        batch: &mut Vec<Result<OwnedEntry>>,
     ) -> Option<Position> {
         let step = position.next.or_else(|| self.first_step(position.from))?;
         let mut keep = |entry: Result<Entry<'_>>| {
-            batch.push(entry.map(DirEntry::from));
+            batch.push(entry.map(OwnedEntry::from));
             ControlFlow::Continue(())
         };
         match self.visit_step(step, position.from, &mut keep) {
@@ -101,7 +101,7 @@ impl Directory<'_> {
         &self,
         step: ListingStep,
         from: Cookie,
-        visit: &mut Visitor<'_>,
+        visit: &mut EntryVisitor<'_>,
     ) -> ControlFlow<(), Option<ListingStep>> {
         match step {
             ListingStep::ShortForm => {
@@ -128,7 +128,7 @@ impl Directory<'_> {
         }
     }
 
-    fn visit_short_form(&self, from: Cookie, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+    fn visit_short_form(&self, from: Cookie, visit: &mut EntryVisitor<'_>) -> ControlFlow<()> {
         let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) else {
             return ControlFlow::Continue(());
         };
@@ -153,7 +153,12 @@ impl Directory<'_> {
         }
     }
 
-    fn visit_block(&self, index: u64, from: Cookie, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+    fn visit_block(
+        &self,
+        index: u64,
+        from: Cookie,
+        visit: &mut EntryVisitor<'_>,
+    ) -> ControlFlow<()> {
         let buffer = match self.read_data(index) {
             Ok(buffer) => buffer,
             Err(error) => return visit(Err(error)),
@@ -176,7 +181,7 @@ impl Directory<'_> {
 fn visit_from<'e, E: Into<Error>>(
     entries: impl Iterator<Item = Result<Entry<'e>, E>>,
     from: Cookie,
-    visit: &mut Visitor<'_>,
+    visit: &mut EntryVisitor<'_>,
 ) -> ControlFlow<()> {
     for entry in entries {
         match entry {
@@ -188,21 +193,21 @@ fn visit_from<'e, E: Into<Error>>(
 }
 
 /// An iterator over the entries of a directory, which returns copies of them.
-pub struct Entries<'a> {
+pub struct DirectoryEntries<'a> {
     directory: Directory<'a>,
     position: Option<Position>,
-    batch: vec::IntoIter<Result<DirEntry>>,
+    batch: vec::IntoIter<Result<OwnedEntry>>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> DirectoryEntries<'a> {
     pub(super) fn new(directory: Directory<'a>, from: Cookie) -> Self {
         let position = Some(Position::from_cookie(from));
         Self { directory, position, batch: Vec::new().into_iter() }
     }
 }
 
-impl Iterator for Entries<'_> {
-    type Item = Result<DirEntry>;
+impl Iterator for DirectoryEntries<'_> {
+    type Item = Result<OwnedEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

@@ -33,7 +33,7 @@ impl<'a> Directory<'a> {
         let (tree, hash) = (self.index(), self.names().hash(name));
         let mut leaf = tree.find_leaf(hash)?;
         let mut cycle = CycleDetector::new(leaf.block);
-        let mut candidates = Candidates { directory: self, name, last: None };
+        let mut candidates = HashMatches { directory: self, name, last: None };
         loop {
             let bytes = leaf.buffer.bytes();
             let decoded = LeafBlock::decode(&bytes, tree.place(leaf.block))?;
@@ -53,13 +53,13 @@ impl<'a> Directory<'a> {
 
 /// Compares the name that is searched for with the names of all entries that have its hash. Keeps
 /// the last data block that was read, because neighbours in the index often share a data block.
-struct Candidates<'d, 'a> {
+struct HashMatches<'d, 'a> {
     directory: &'d Directory<'a>,
     name: &'d [u8],
     last: Option<(u64, Buffer)>,
 }
 
-impl Candidates<'_, '_> {
+impl HashMatches<'_, '_> {
     fn compare(&mut self, candidate: &HashEntryDisk) -> Result<Option<(InodeNumber, EntryType)>> {
         let cookie = Cookie(candidate.cookie.get());
         if cookie == Cookie::START {

@@ -12,7 +12,7 @@ use xfs_testkit::{Image, Prng, golden};
 
 use super::Directory;
 use crate::fixture::{ForkBlock, collide, lookup, put_u32, root, volume};
-use crate::{Cookie, DirEntry, EntryType};
+use crate::{Cookie, EntryType, OwnedEntry};
 
 const DATA: BlockKind = BlockKind::DirectoryData;
 const INDEX: BlockKind = BlockKind::DirectoryIndex;
@@ -21,7 +21,7 @@ const INDEX: BlockKind = BlockKind::DirectoryIndex;
 const INDEX_BLOCK: u64 = INDEX_OFFSET >> 10;
 
 /// Returns the entries of a directory, and the errors of reading them.
-fn list(image: &Image, path: &str) -> (Vec<DirEntry>, Vec<Error>) {
+fn list(image: &Image, path: &str) -> (Vec<OwnedEntry>, Vec<Error>) {
     let cache = volume(image);
     let inode = lookup(&cache, image, path).unwrap();
     let directory = Directory::new(&cache, &inode).unwrap();
@@ -114,8 +114,8 @@ fn damaged_block_hides_only_its_own_entries() {
     ForkBlock::find(&image, "leaf", DATA, 4).damage(&mut image);
     let (entries, errors) = list(&image, "leaf");
     assert!(matches!(errors.as_slice(), [Error::Corrupt(_)]), "{errors:?}");
-    let block = |entry: &DirEntry| entry.cookie.offset() / 4096;
-    let elsewhere: Vec<DirEntry> = all.iter().filter(|e| block(e) != 1).cloned().collect();
+    let block = |entry: &OwnedEntry| entry.cookie.offset() / 4096;
+    let elsewhere: Vec<OwnedEntry> = all.iter().filter(|e| block(e) != 1).cloned().collect();
     assert!(elsewhere.len() < all.len());
     assert_eq!(entries, elsewhere);
     for entry in &all {
@@ -369,7 +369,7 @@ fn leaves_that_name_a_wrong_next_leaf_are_refused() {
         ForkBlock::find(&image, "node", INDEX, block.into())
             .edit(&mut image, |bytes| put_u32(bytes, 0, &[next]));
         let all = list(&image, "node").0;
-        let is_in_leaf = |e: &&DirEntry| {
+        let is_in_leaf = |e: &&OwnedEntry| {
             let found = xfs_format::directory::name_hash(&e.name);
             found > before && found <= hash
         };

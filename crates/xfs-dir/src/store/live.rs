@@ -13,7 +13,7 @@ use xfs_inode::{BlockRange, BlockShape, Fork, LiveInode, MapRequest};
 use xfs_sync::{AtomicBool, Ordering, Volume};
 use xfs_trans::Transaction;
 
-use super::{Contents, ForkStore, length_blocks};
+use super::{ForkPlacement, ForkStore, length_blocks};
 use crate::directory::DirectoryChange;
 use crate::edit::BlockEdit;
 
@@ -113,15 +113,15 @@ impl ForkStore for LiveFork<'_, '_> {
         self.geometry
     }
 
-    fn contents(&mut self) -> Result<Contents> {
+    fn contents(&mut self) -> Result<ForkPlacement> {
         let inode = self.inode.inode();
         Ok(match inode.fork(self.fork) {
-            Fork::Local(bytes) => Contents::Inline(Arc::clone(bytes)),
+            Fork::Local(bytes) => ForkPlacement::Inline(Arc::clone(bytes)),
             Fork::Extents(_) | Fork::Btree(_) => {
                 let map = inode.extent_map(self.tx.cache(), self.fork)?;
-                if map.is_empty() { Contents::NoBlocks } else { Contents::Blocks }
+                if map.is_empty() { ForkPlacement::NoBlocks } else { ForkPlacement::Blocks }
             }
-            Fork::Absent | Fork::Device | Fork::MetadataBtree => Contents::Absent,
+            Fork::Absent | Fork::Device | Fork::MetadataBtree => ForkPlacement::Absent,
         })
     }
 

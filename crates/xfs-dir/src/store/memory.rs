@@ -14,12 +14,12 @@ use xfs_format::{
 };
 use xfs_testkit::{Prng, golden};
 
-use super::{Contents, ForkStore, length_blocks};
+use super::{ForkPlacement, ForkStore, length_blocks};
 use crate::edit::BlockEdit;
 
 /// A block in memory: its first file block, its kind, and its bytes.
 #[derive(Clone)]
-pub(crate) struct MemoryBlock {
+pub(crate) struct MemoryDaBlock {
     at: FileBlock,
     kind: BlockKind,
     bytes: Rc<RefCell<Vec<u8>>>,
@@ -37,7 +37,7 @@ pub(crate) struct MemoryFork {
     /// The largest number of filesystem blocks that the fork may have. An allocation beyond it
     /// fails.
     pub(crate) space: u64,
-    blocks: BTreeMap<FileBlock, MemoryBlock>,
+    blocks: BTreeMap<FileBlock, MemoryDaBlock>,
     /// Number of bytes in the ranges that edits have recorded as changed.
     pub(crate) bytes_touched: u64,
     edits: u64,
@@ -142,7 +142,7 @@ fn disk_address(at: FileBlock) -> DiskAddr {
 }
 
 impl ForkStore for MemoryFork {
-    type Block = MemoryBlock;
+    type Block = MemoryDaBlock;
 
     fn fork(&self) -> ForkKind {
         self.kind
@@ -156,12 +156,12 @@ impl ForkStore for MemoryFork {
         &self.geometry
     }
 
-    fn contents(&mut self) -> Result<Contents> {
+    fn contents(&mut self) -> Result<ForkPlacement> {
         Ok(match &self.local {
-            Some(bytes) => Contents::Inline(bytes.as_slice().into()),
-            None if self.absent => Contents::Absent,
-            None if self.blocks.is_empty() => Contents::NoBlocks,
-            None => Contents::Blocks,
+            Some(bytes) => ForkPlacement::Inline(bytes.as_slice().into()),
+            None if self.absent => ForkPlacement::Absent,
+            None if self.blocks.is_empty() => ForkPlacement::NoBlocks,
+            None => ForkPlacement::Blocks,
         })
     }
 
@@ -207,7 +207,7 @@ impl ForkStore for MemoryFork {
         self.size = bytes;
     }
 
-    fn read(&mut self, at: FileBlock, kind: BlockKind) -> Result<MemoryBlock> {
+    fn read(&mut self, at: FileBlock, kind: BlockKind) -> Result<MemoryDaBlock> {
         let Some(block) = self.blocks.get(&at) else {
             let check = ExtentCheck::NotMapped { file_block: at };
             return Err(Corruption::new(Structure::Extent, self.place(at), check).into());
@@ -219,20 +219,20 @@ impl ForkStore for MemoryFork {
         Ok(block.clone())
     }
 
-    fn grow(&mut self, at: FileBlock, kind: BlockKind) -> Result<MemoryBlock> {
+    fn grow(&mut self, at: FileBlock, kind: BlockKind) -> Result<MemoryDaBlock> {
         let length = length_blocks(&self.geometry, kind);
         if self.used_blocks() + u64::from(length) > self.space {
             return Err(PosixError::NoSpace.into());
         }
         assert!(self.local.is_none() && !self.absent);
         let bytes = vec![0; (length * self.geometry.block_size) as usize];
-        let block = MemoryBlock { at, kind, bytes: Rc::new(RefCell::new(bytes)) };
+        let block = MemoryDaBlock { at, kind, bytes: Rc::new(RefCell::new(bytes)) };
         let before = self.blocks.insert(at, block.clone());
         assert!(before.is_none(), "{at:?} is mapped already");
         Ok(block)
     }
 
-    fn shrink(&mut self, at: FileBlock, block: &MemoryBlock) -> Result<()> {
+    fn shrink(&mut self, at: FileBlock, block: &MemoryDaBlock) -> Result<()> {
         assert_eq!(at, block.at);
         assert!(self.blocks.remove(&at).is_some());
         Ok(())
@@ -257,15 +257,19 @@ impl ForkStore for MemoryFork {
         }))
     }
 
-    fn address(&self, block: &MemoryBlock) -> DiskAddr {
+    fn address(&self, block: &MemoryDaBlock) -> DiskAddr {
         disk_address(block.at)
     }
 
-    fn view<R>(&self, block: &MemoryBlock, look: impl FnOnce(&[u8]) -> R) -> R {
+    fn view<R>(&self, block: &MemoryDaBlock, look: impl FnOnce(&[u8]) -> R) -> R {
         look(&block.bytes.borrow())
     }
 
-    fn edit<R>(&mut self, block: &MemoryBlock, change: impl FnOnce(&mut BlockEdit<'_>) -> R) -> R {
+    fn edit<R>(
+        &mut self,
+        block: &MemoryDaBlock,
+        change: impl FnOnce(&mut BlockEdit<'_>) -> R,
+    ) -> R {
         let mut bytes = block.bytes.borrow_mut();
         self.edits += 1;
         // Copying the largest blocks at each edit would take longer than everything else.

@@ -31,7 +31,7 @@ const SEARCH_STEP: usize = 1024;
 const MOST_CANDIDATES: usize = 64;
 
 /// The result of the search: a copy, and whether the device may belong to another volume as well.
-pub(super) struct Found {
+pub(super) struct BestCopy {
     pub(super) copy: Copy,
     pub(super) has_rival: bool,
 }
@@ -66,7 +66,7 @@ impl Candidates {
     }
 
     /// Returns the copy that the headers of the groups confirm best (see `Witnesses::compare`).
-    fn best(mut self) -> Option<Found> {
+    fn best(mut self) -> Option<BestCopy> {
         // The sort is stable, so the first of two equal copies stays the first.
         self.0.sort_by(|one, other| other.witnesses.compare(&one.witnesses));
         let mut candidates = self.0.into_iter();
@@ -76,19 +76,19 @@ impl Candidates {
             let is_other = other.copy.superblock.geometry.meta_uuid != uuid;
             is_other && other.witnesses.is_half() && !best.witnesses.has_first
         });
-        Some(Found { copy: best.copy, has_rival })
+        Some(BestCopy { copy: best.copy, has_rival })
     }
 }
 
 /// Finds the copy of a superblock that the headers of the groups on the device confirm best (see
 /// `Witnesses::compare`).
-pub(super) fn find(device: &dyn BlockDevice) -> Option<Found> {
+pub(super) fn find(device: &dyn BlockDevice) -> Option<BestCopy> {
     let mut candidates = Candidates::default();
     let is_certain = likely_places(device).any(|at| candidates.take(device, at))
         || search_device(device, &mut candidates);
     if is_certain {
         let last = candidates.0.pop().expect("a certain copy was taken last");
-        return Some(Found { copy: last.copy, has_rival: false });
+        return Some(BestCopy { copy: last.copy, has_rival: false });
     }
     candidates.best()
 }

@@ -8,7 +8,7 @@ use xfs_device::{BlockDevice, MemoryDevice, SharedDevice};
 use xfs_evidence::Evidence;
 use xfs_format::inode::ForkKind;
 use xfs_format::log_item::{
-    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, LogItem,
+    BufferFlags, BufferFormat, BufferRegion, BufferType, LoggedBuffer, LoggedItem,
 };
 use xfs_format::{BlockKind, DiskAddr, FsBlock, dabtree};
 use xfs_testkit::{Image, LogRecords, delegate_device, golden};
@@ -36,7 +36,7 @@ impl BlockDevice for CountedReads {
 
 /// Returns an item for attributes in the block of `length_bytes` at `at`. The item has the first
 /// chunk of the block, or no chunk at all.
-fn item<'a>(at: u64, length_bytes: u32, has_chunk: bool) -> LogItem<'a> {
+fn item<'a>(at: u64, length_bytes: u32, has_chunk: bool) -> LoggedItem<'a> {
     let mut format = BufferFormat::clean(DiskAddr(at), length_bytes);
     format.flags = BufferType::AttrLeaf.flags();
     let mut pieces = Vec::new();
@@ -45,10 +45,10 @@ fn item<'a>(at: u64, length_bytes: u32, has_chunk: bool) -> LogItem<'a> {
         format.regions = 2;
         pieces.push(BufferRegion { offset_bytes: 0, bytes: &CHUNK });
     }
-    LogItem::Buffer(BufferItem { format, pieces })
+    LoggedItem::Buffer(LoggedBuffer { format, pieces })
 }
 
-fn write(log: &mut LogRecords<'_>, items: &[LogItem<'_>]) {
+fn write(log: &mut LogRecords<'_>, items: &[LoggedItem<'_>]) {
     items.chunks(100).for_each(|items| {
         log.transaction(items);
     });
@@ -118,7 +118,7 @@ fn cancelled_blocks_give_their_memory_back() {
     write(&mut log, &items);
     let mut format = BufferFormat::clean(DiskAddr(64), 1200 * 512);
     format.flags = BufferFlags::CANCEL;
-    log.transaction(&[LogItem::Buffer(BufferItem { format, pieces: Vec::new() })]);
+    log.transaction(&[LoggedItem::Buffer(LoggedBuffer { format, pieces: Vec::new() })]);
     log.block(leaf, BlockKind::Attr, &bytes, 0..8);
     log.unmount();
     image.replace(leaf, &[0; 1024]);

@@ -357,14 +357,14 @@ pub struct BufferRegion<'a> {
 /// A logged buffer. Its regions lie inside the buffer, in ascending order.
 #[doc(alias = "xfs_buf_log_item")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BufferItem<'a> {
+pub struct LoggedBuffer<'a> {
     /// The buffer and its dirty chunks.
     pub format: BufferFormat,
     /// The bytes of each run of dirty chunks.
     pub pieces: Vec<BufferRegion<'a>>,
 }
 
-impl<'a> BufferItem<'a> {
+impl<'a> LoggedBuffer<'a> {
     pub(super) fn read(
         first: &[u8],
         rest: &[&'a [u8]],

@@ -5,10 +5,10 @@ use std::vec;
 use std::vec::Vec;
 
 use super::{
-    AttrIntent, AttrNames, AttrOperation, BufferFlags, BufferFormat, BufferItem, BufferRegion,
-    BufferType, DquotFormat, DquotItem, ExchangeFlags, ExchangeIntent, ExtentFree, HostOrder,
-    InodeCreate, InodeFormat, InodeItem, IntentDone, IntentExtents, ItemKind, LOG_CORE_BYTES,
-    LOG_CORE_BYTES_V4, LogItem, LogItemCheck, LoggedFields, MapExtent, QuotaOff, RefcountExtent,
+    AttrIntent, AttrNames, AttrOperation, BufferFlags, BufferFormat, BufferRegion, BufferType,
+    DquotFormat, DquotItem, ExchangeFlags, ExchangeIntent, ExtentFree, HostOrder, InodeCreate,
+    InodeFormat, InodeItem, IntentDone, IntentExtents, ItemKind, LOG_CORE_BYTES, LOG_CORE_BYTES_V4,
+    LogItemCheck, LoggedBuffer, LoggedFields, LoggedItem, MapExtent, QuotaOff, RefcountExtent,
     RmapExtent, TransactionHeader, core_to_disk, core_to_disk_v4, core_to_log, logged_flush_count,
     stored_flush_count,
 };
@@ -17,9 +17,9 @@ use crate::corruption::{Check, Corruption, StructureAddress};
 
 const ORDERS: [HostOrder; 2] = [HostOrder::Little, HostOrder::Big];
 
-fn decode<'a>(regions: &'a [Vec<u8>], order: HostOrder) -> Result<LogItem<'a>, Corruption> {
+fn decode<'a>(regions: &'a [Vec<u8>], order: HostOrder) -> Result<LoggedItem<'a>, Corruption> {
     let regions: Vec<&[u8]> = regions.iter().map(Vec::as_slice).collect();
-    LogItem::decode(&regions, order, StructureAddress::Log(7))
+    LoggedItem::decode(&regions, order, StructureAddress::Log(7))
 }
 
 fn check(regions: &[Vec<u8>], order: HostOrder) -> LogItemCheck {
@@ -29,7 +29,7 @@ fn check(regions: &[Vec<u8>], order: HostOrder) -> LogItemCheck {
     }
 }
 
-fn extent_items() -> Vec<LogItem<'static>> {
+fn extent_items() -> Vec<LoggedItem<'static>> {
     let frees = [(5, 6), (7, u32::MAX)];
     let frees =
         frees.map(|(start, length_blocks)| ExtentFree { start: FsBlock(start), length_blocks });
@@ -38,19 +38,19 @@ fn extent_items() -> Vec<LogItem<'static>> {
     let map = MapExtent { inode: InodeNumber(131), start, offset, length_blocks, flags };
     let refcount = RefcountExtent { start, length_blocks, flags };
     vec![
-        LogItem::ExtentFree(IntentExtents { id: 1, extents: frees.to_vec() }),
-        LogItem::ExtentFreeDone(IntentExtents { id: 1, extents: frees.to_vec() }),
-        LogItem::Rmap(IntentExtents { id: 1 << 60, extents: vec![rmap; 16] }),
-        LogItem::Refcount(IntentExtents { id: 2, extents: vec![refcount] }),
-        LogItem::Map(IntentExtents { id: 3, extents: vec![map] }),
-        LogItem::RealtimeFree(IntentExtents { id: 4, extents: frees.to_vec() }),
-        LogItem::RealtimeFreeDone(IntentExtents { id: 4, extents: frees.to_vec() }),
-        LogItem::RealtimeRmap(IntentExtents { id: 5, extents: vec![rmap; 2] }),
-        LogItem::RealtimeRefcount(IntentExtents { id: 6, extents: vec![refcount] }),
+        LoggedItem::ExtentFree(IntentExtents { id: 1, extents: frees.to_vec() }),
+        LoggedItem::ExtentFreeDone(IntentExtents { id: 1, extents: frees.to_vec() }),
+        LoggedItem::Rmap(IntentExtents { id: 1 << 60, extents: vec![rmap; 16] }),
+        LoggedItem::Refcount(IntentExtents { id: 2, extents: vec![refcount] }),
+        LoggedItem::Map(IntentExtents { id: 3, extents: vec![map] }),
+        LoggedItem::RealtimeFree(IntentExtents { id: 4, extents: frees.to_vec() }),
+        LoggedItem::RealtimeFreeDone(IntentExtents { id: 4, extents: frees.to_vec() }),
+        LoggedItem::RealtimeRmap(IntentExtents { id: 5, extents: vec![rmap; 2] }),
+        LoggedItem::RealtimeRefcount(IntentExtents { id: 6, extents: vec![refcount] }),
     ]
 }
 
-fn attr_items() -> Vec<LogItem<'static>> {
+fn attr_items() -> Vec<LoggedItem<'static>> {
     let plain = AttrNames { name: b"user", ..AttrNames::default() };
     let with_value = AttrNames { value: b"some value", ..plain };
     let replaced =
@@ -66,12 +66,12 @@ fn attr_items() -> Vec<LogItem<'static>> {
     ]
     .map(|(operation, names)| {
         let (inode, generation) = (InodeNumber(133), 0xabcd);
-        LogItem::Attr(AttrIntent { id: 4, inode, generation, operation, filter: 8, names })
+        LoggedItem::Attr(AttrIntent { id: 4, inode, generation, operation, filter: 8, names })
     })
     .to_vec()
 }
 
-fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
+fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LoggedItem<'_>> {
     let mut items = extent_items();
     items.extend(attr_items());
     items.extend(
@@ -80,7 +80,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
             .filter_map(ItemKind::completion)
             // These two repeat the extents of their intent.
             .filter(|kind| !matches!(kind, ItemKind::ExtentFreeDone | ItemKind::RealtimeFreeDone))
-            .map(|kind| LogItem::Done(IntentDone { kind, id: 0x0102_0304_0506_0708 })),
+            .map(|kind| LoggedItem::Done(IntentDone { kind, id: 0x0102_0304_0506_0708 })),
     );
     let format = InodeFormat {
         regions: 4,
@@ -94,7 +94,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
         offset_bytes: 1536,
     };
     let (data, attr) = (Some(&b"12345678"[..]), Some(&[9; 16][..]));
-    items.push(LogItem::Inode(InodeItem { format, core, data, attr }));
+    items.push(LoggedItem::Inode(InodeItem { format, core, data, attr }));
     let bitmap = vec![0b1001_1000, 1 << 31, 1];
     let format = BufferFormat {
         regions: 4,
@@ -108,11 +108,11 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
     let pieces = pieces
         .map(|(offset_bytes, length)| BufferRegion { offset_bytes, bytes: &BYTES[..length] })
         .to_vec();
-    items.push(LogItem::Buffer(BufferItem { format, pieces }));
+    items.push(LoggedItem::Buffer(LoggedBuffer { format, pieces }));
     let format = DquotFormat { id: 1000, at: DiskAddr(64), blocks: 8, offset_bytes: 136 };
-    items.push(LogItem::Dquot(DquotItem { format, dquot: &[5; 104] }));
-    items.push(LogItem::QuotaOff(QuotaOff { flags: 3 }));
-    items.push(LogItem::InodeCreate(InodeCreate {
+    items.push(LoggedItem::Dquot(DquotItem { format, dquot: &[5; 104] }));
+    items.push(LoggedItem::QuotaOff(QuotaOff { flags: 3 }));
+    items.push(LoggedItem::InodeCreate(InodeCreate {
         group: AgNumber(1),
         start: AgBlock(16),
         count: 64,
@@ -120,7 +120,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
         length_blocks: 8,
         generation: 0x1234_5678,
     }));
-    items.push(LogItem::Exchange(ExchangeIntent {
+    items.push(LoggedItem::Exchange(ExchangeIntent {
         id: 6,
         inodes: [InodeNumber(131), InodeNumber(132)],
         generations: [1, 2],
@@ -193,7 +193,7 @@ fn packed_extents_decode() {
             ExtentFree { start: FsBlock(3), length_blocks: 4 },
         ],
     };
-    let item = LogItem::ExtentFree(list);
+    let item = LoggedItem::ExtentFree(list);
     let mut regions = item.encode(HostOrder::Little);
     regions[0].drain(44..48);
     regions[0].drain(28..32);
@@ -254,7 +254,7 @@ fn buffer_bitmap_must_end_with_the_buffer() {
     };
     let bytes = [1; 128];
     let pieces = vec![BufferRegion { offset_bytes: 384, bytes: &bytes }];
-    let item = LogItem::Buffer(BufferItem { format, pieces });
+    let item = LoggedItem::Buffer(LoggedBuffer { format, pieces });
     let regions = item.encode(order);
     assert_eq!(decode(&regions, order).as_ref(), Ok(&item));
     let mut past = regions.clone();
@@ -319,10 +319,10 @@ fn cancelled_buffer_encodes_its_number_of_regions() {
     first[2..4].copy_from_slice(&[3, 0]);
     first[4] = 2;
     let regions: [&[u8]; 3] = [&first, &[0; 128], &[0; 128]];
-    let item = LogItem::decode(&regions, HostOrder::Little, StructureAddress::Log(1)).unwrap();
+    let item = LoggedItem::decode(&regions, HostOrder::Little, StructureAddress::Log(1)).unwrap();
     let encoded = item.encode(HostOrder::Little);
     let encoded: std::vec::Vec<&[u8]> = encoded.iter().map(std::vec::Vec::as_slice).collect();
-    assert_eq!(LogItem::decode(&encoded, HostOrder::Little, StructureAddress::Log(1)), Ok(item));
+    assert_eq!(LoggedItem::decode(&encoded, HostOrder::Little, StructureAddress::Log(1)), Ok(item));
 }
 
 #[test]

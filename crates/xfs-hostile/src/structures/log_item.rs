@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use xfs_format::StructureAddress;
-use xfs_format::log_item::{HostOrder, ItemHeader, ItemKind, LogItem, TransactionHeader};
+use xfs_format::log_item::{HostOrder, ItemHeader, ItemKind, LoggedItem, TransactionHeader};
 
 /// Fuzzes a log item. An item that decodes must be the same after it is encoded and decoded again.
 ///
@@ -22,11 +22,11 @@ pub fn log_item(input: &[u8]) {
         drop(black_box(ItemHeader::decode(region, order, place)));
         drop(black_box(TransactionHeader::decode(region, order, place)));
     }
-    let Ok(item) = LogItem::decode(&regions, order, place) else { return };
+    let Ok(item) = LoggedItem::decode(&regions, order, place) else { return };
     black_box(format!("{:?} {:?}", item.kind(), item.intent_id()));
     let encoded = item.encode(order);
     let encoded: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
-    let again = LogItem::decode(&encoded, order, place);
+    let again = LoggedItem::decode(&encoded, order, place);
     assert_eq!(again.as_ref(), Ok(&item), "an item survives encoding and decoding");
 }
 

@@ -12,9 +12,9 @@ use xfs_device::{BlockDevice, Durability, MemoryDevice};
 use xfs_format::agi::AGI_SECTOR;
 use xfs_format::dquot::{DQUOT_BLOCK_BYTES, QuotaKind, dquot_at};
 use xfs_format::log_item::{
-    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHECKPOINT, CHUNK_BYTES,
-    DquotFormat, DquotItem, ExtentFree, HostOrder, InodeCreate, InodeFormat, InodeItem,
-    IntentExtents, LogItem, LoggedFields, QuotaOff, TransactionHeader, core_to_log,
+    BufferFlags, BufferFormat, BufferRegion, BufferType, CHECKPOINT, CHUNK_BYTES, DquotFormat,
+    DquotItem, ExtentFree, HostOrder, InodeCreate, InodeFormat, InodeItem, IntentExtents,
+    LoggedBuffer, LoggedFields, LoggedItem, QuotaOff, TransactionHeader, core_to_log,
 };
 use xfs_format::log_record::{
     ByteOrder, CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OperationFlags, unmount_operation,
@@ -133,15 +133,15 @@ fn quota_inputs() -> Vec<Vec<u8>> {
     let Some(dquot) = changed.as_bytes().first_chunk() else { return Vec::new() };
     let (id, offset_bytes) = (1, DQUOT_BLOCK_BYTES as u32);
     let format = DquotFormat { id, at, blocks: 1, offset_bytes };
-    let change = LogItem::Dquot(DquotItem { format, dquot });
+    let change = LoggedItem::Dquot(DquotItem { format, dquot });
     let pieces = vec![BufferRegion { offset_bytes: 0, bytes: &block }];
     let chunks = block.len() / CHUNK_BYTES;
     let (flags, blocks) = (BufferType::UserDquot.flags(), (block.len() / BLOCK) as u16);
     let format = BufferFormat { regions: 2, flags, at, blocks, bitmap: vec![(1 << chunks) - 1] };
-    let new_block = LogItem::Buffer(BufferItem { format, pieces });
+    let new_block = LoggedItem::Buffer(LoggedBuffer { format, pieces });
     let mut items = vec![new_block, change];
     let replayed = input(&items);
-    items.push(LogItem::QuotaOff(QuotaOff { flags: 1 }));
+    items.push(LoggedItem::QuotaOff(QuotaOff { flags: 1 }));
     vec![replayed, input(&items)]
 }
 
@@ -156,7 +156,7 @@ fn core() -> [u8; 176] {
     core_to_log(&core, ORDER)
 }
 
-fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
+fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LoggedItem<'a>> {
     let geometry = seeds::geometry();
     let mut items = Vec::new();
     let root = superblock().map(|superblock| superblock.root_inode).unwrap_or_default();
@@ -172,7 +172,7 @@ fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
             cluster_blocks: place.cluster_bytes / BASIC_BLOCK_BYTES,
             offset_bytes: place.offset_bytes,
         };
-        items.push(LogItem::Inode(InodeItem { format, core, data: None, attr: None }));
+        items.push(LoggedItem::Inode(InodeItem { format, core, data: None, attr: None }));
         let (at, blocks) = (place.cluster, (place.cluster_bytes / BASIC_BLOCK_BYTES) as u16);
         let flags = BufferFlags::INODES | BufferType::Inodes.flags();
         items.push(buffer_item(at, blocks, flags, agi));
@@ -180,7 +180,7 @@ fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
     }
     let at = geometry.header_disk_addr(AgNumber(0), AGI_SECTOR);
     items.push(buffer_item(at, 1, BufferType::Agi.flags(), agi));
-    items.push(LogItem::InodeCreate(InodeCreate {
+    items.push(LoggedItem::InodeCreate(InodeCreate {
         group: AgNumber(0),
         start: AgBlock(geometry.ag_blocks / 2),
         count: 64,
@@ -189,23 +189,23 @@ fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
         generation: 1,
     }));
     let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
-    items.push(LogItem::ExtentFree(IntentExtents { id: 1, extents: extents.clone() }));
-    items.push(LogItem::ExtentFreeDone(IntentExtents { id: 1, extents }));
+    items.push(LoggedItem::ExtentFree(IntentExtents { id: 1, extents: extents.clone() }));
+    items.push(LoggedItem::ExtentFreeDone(IntentExtents { id: 1, extents }));
     items
 }
 
-fn buffer_item(at: DiskAddr, blocks: u16, flags: BufferFlags, bytes: &[u8]) -> LogItem<'_> {
+fn buffer_item(at: DiskAddr, blocks: u16, flags: BufferFlags, bytes: &[u8]) -> LoggedItem<'_> {
     let pieces: Vec<_> = (!bytes.is_empty())
         .then_some(BufferRegion { offset_bytes: 0, bytes })
         .into_iter()
         .collect();
     let (regions, bitmap) = (1 + pieces.len() as u16, vec![pieces.len() as u32]);
     let format = BufferFormat { regions, flags, at, blocks, bitmap };
-    LogItem::Buffer(BufferItem { format, pieces })
+    LoggedItem::Buffer(LoggedBuffer { format, pieces })
 }
 
 /// Encodes a transaction with these items as an input of the target.
-fn input(items: &[LogItem<'_>]) -> Vec<u8> {
+fn input(items: &[LoggedItem<'_>]) -> Vec<u8> {
     let regions: Vec<_> = items.iter().flat_map(|item| item.encode(ORDER)).collect();
     let header =
         TransactionHeader { kind: CHECKPOINT, transaction: 1, regions: regions.len() as u32 };

@@ -28,10 +28,10 @@ use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome};
 use crate::counts::Count;
 use crate::group::HeldChunk;
 use crate::inode_walk::InodeWalk;
-use crate::kind::Inode;
-use crate::store::{BulkRequest, InodeOf, Store};
+use crate::kind::CacheableInode;
+use crate::store::{BulkRequest, InodeOf, InodeStore};
 
-impl<S: Store> InodeCache<S> {
+impl<S: InodeStore> InodeCache<S> {
     /// Reads those `wanted` inodes that are neither cached nor latched, passes each to `show` in
     /// the order of their numbers, and evicts them. Returns the wanted inodes that were not shown,
     /// one bit each.
@@ -85,13 +85,13 @@ impl<S: Store> InodeCache<S> {
 
 /// The references of a bulk visit to the inodes that it has inserted. Dropping this value releases
 /// them, and evicts the inodes that no other thread has taken.
-struct VisitRefs<'a, S: Store> {
+struct VisitRefs<'a, S: InodeStore> {
     cache: &'a InodeCache<S>,
     held: &'a HeldChunk<'a, S::Kind>,
     entries: Vec<Arc<CachedInode<S::Kind>>>,
 }
 
-impl<S: Store> Drop for VisitRefs<'_, S> {
+impl<S: InodeStore> Drop for VisitRefs<'_, S> {
     fn drop(&mut self) {
         if self.entries.is_empty() {
             return;

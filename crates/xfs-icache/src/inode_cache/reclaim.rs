@@ -24,7 +24,7 @@ use crate::cached_inode::SweepOutcome;
 use crate::clock_hands::ClockHand;
 use crate::evict::evict_step;
 use crate::inode_walk::InodeWalk;
-use crate::store::Store;
+use crate::store::InodeStore;
 use crate::walk_step::{WalkStep, WalkVisitor};
 
 /// Number of steps of the clock hand that reclaim may make for each inode that it must evict. A
@@ -40,7 +40,7 @@ struct Due {
     steps: u64,
 }
 
-impl<S: Store> InodeCache<S> {
+impl<S: InodeStore> InodeCache<S> {
     /// Evicts as many inodes as `Size::due` returns for the calling thread, possibly none.
     pub(crate) fn reclaim_due(&self) {
         let due = self.size.due();

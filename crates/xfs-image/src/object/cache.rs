@@ -42,7 +42,7 @@ enum Slot {
 }
 
 /// The answer to the search for a block.
-pub(super) enum Found<'a> {
+pub(super) enum CacheAnswer<'a> {
     Ready(Block),
     /// The block is absent. The caller must fetch it, together with the blocks after it.
     Absent(Claim<'a>),
@@ -75,12 +75,12 @@ impl BlockCache {
 
     /// Returns a block, or a claim on it. The claim has at least one block. It has more if the
     /// caller wants `wanted` blocks or reads sequentially, up to the next block that is present.
-    pub(super) fn find(&self, number: u64, wanted: u64) -> Found<'_> {
+    pub(super) fn find(&self, number: u64, wanted: u64) -> CacheAnswer<'_> {
         let mut state = self.state.lock();
         loop {
             match state.slots.get(&number) {
                 Some(Slot::Ready { .. }) => {
-                    return Found::Ready(state.touch(number).expect("the block is ready"));
+                    return CacheAnswer::Ready(state.touch(number).expect("the block is ready"));
                 }
                 Some(Slot::Fetching) => self.settled.wait(&mut state),
                 None => break,
@@ -93,7 +93,7 @@ impl BlockCache {
         for number in number..number + count {
             state.slots.insert(number, Slot::Fetching);
         }
-        Found::Absent(Claim { cache: self, first: number, count })
+        CacheAnswer::Absent(Claim { cache: self, first: number, count })
     }
 
     /// Stores a block that was fetched without a claim: the first one.

@@ -5,7 +5,7 @@ use std::io;
 use xfs_device::{BlockDevice, DeviceAccess, Durability, OpenOptions, check_read};
 
 use super::address::ObjectAddress;
-use super::cache::{Block, BlockCache, Claim, Found};
+use super::cache::{Block, BlockCache, CacheAnswer, Claim};
 use super::client::{ByteRange, ObjectFacts, Opened, RangeClient};
 use super::error::ObjectError;
 use super::options::ObjectOptions;
@@ -102,8 +102,8 @@ impl BlockDevice for ObjectDevice {
             let number = at / BLOCK_BYTES;
             let wanted = (at + rest.len() as u64).div_ceil(BLOCK_BYTES) - number;
             let blocks = match self.cache.find(number, wanted) {
-                Found::Ready(block) => vec![block],
-                Found::Absent(claim) => self.fetch(claim)?,
+                CacheAnswer::Ready(block) => vec![block],
+                CacheAnswer::Absent(claim) => self.fetch(claim)?,
             };
             for block in blocks {
                 let from = block.get((at % BLOCK_BYTES) as usize..);

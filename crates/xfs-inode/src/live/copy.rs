@@ -25,7 +25,7 @@ use super::remap::{MapWork, defer_map_work};
 use super::with_transaction::{
     with_allocation_transaction, with_pool_transaction, with_transaction,
 };
-use super::write::{CHUNK_BYTES, SizeRule, Writer, blocks_of};
+use super::write::{CHUNK_BYTES, ContentsWriter, SizeRule, blocks_of};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
@@ -41,7 +41,7 @@ impl LiveInode {
     }
 }
 
-impl Writer<'_> {
+impl ContentsWriter<'_> {
     /// Writes the first bytes of `piece` to a copy of shared blocks. `shared` starts at the first
     /// block of the piece or before it. Returns the number of bytes of the piece that were written.
     pub(super) fn write_copy(

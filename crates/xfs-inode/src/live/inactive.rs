@@ -42,7 +42,7 @@ const STEP_BLOCKS: u32 = 16;
 const EMPTY_MODE: u16 = 0o100_000;
 
 /// The file blocks at which metadata blocks with buffers start.
-type Buffered = BTreeSet<FileBlock>;
+type BufferedBlocks = BTreeSet<FileBlock>;
 
 impl LiveInode {
     /// Frees the contents and attributes of an inode without links, and then the inode itself. The
@@ -164,9 +164,9 @@ impl LiveInode {
 
     /// Returns the start of each block of the attribute btree. A block of the btree that is not
     /// mapped was freed before a crash, and is left out.
-    fn attr_tree(&self, journal: &Arc<Journal>) -> Result<Buffered> {
+    fn attr_tree(&self, journal: &Arc<Journal>) -> Result<BufferedBlocks> {
         let shape = BlockShape { length_blocks: 1, kind: BlockKind::Attr };
-        let (mut found, mut open) = (Buffered::new(), vec![FileBlock(0)]);
+        let (mut found, mut open) = (BufferedBlocks::new(), vec![FileBlock(0)]);
         while let Some(at) = open.pop() {
             let inode = self.inode();
             let mapping = inode.find(journal.cache(), ForkKind::Attr, at)?;
@@ -193,7 +193,7 @@ impl LiveInode {
         tx: &mut Transaction<'_>,
         fork: ForkKind,
         kind: BlockKind,
-        buffered: &Buffered,
+        buffered: &BufferedBlocks,
     ) -> Result<()> {
         let mut rest = BlockRange::between(FileBlock(0), LIMIT);
         while let Some(extent) = self.last_in(tx.cache(), fork, rest)? {

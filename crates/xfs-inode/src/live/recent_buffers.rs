@@ -22,11 +22,11 @@ const SLOTS: usize = 16;
 /// block, and must get different slots.
 const PART_BITS: u32 = 23;
 
-type Slots = [Option<(FileBlock, WeakBuffer)>; SLOTS];
+type RecentSlots = [Option<(FileBlock, WeakBuffer)>; SLOTS];
 
 /// The buffers of a directory's most recently used blocks. For other files no memory is allocated.
 #[derive(Default)]
-pub(super) struct RecentBuffers(Mutex<Option<Box<Slots>>, Object>);
+pub(super) struct RecentBuffers(Mutex<Option<Box<RecentSlots>>, Object>);
 
 impl RecentBuffers {
     /// Returns the buffer of file block `at`; `None` if it is not remembered or has been evicted.

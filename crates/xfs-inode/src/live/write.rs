@@ -86,7 +86,7 @@ impl SizeRule {
 }
 
 /// The state of a write in progress.
-pub(super) struct Writer<'a> {
+pub(super) struct ContentsWriter<'a> {
     pub(super) live: &'a Arc<LiveInode>,
     pub(super) journal: &'a Arc<Journal>,
     pub(super) now: Timestamp,
@@ -98,7 +98,7 @@ pub(super) struct Writer<'a> {
     pub(super) staged_quota: QuotaReservation,
 }
 
-impl Drop for Writer<'_> {
+impl Drop for ContentsWriter<'_> {
     fn drop(&mut self) {
         self.journal.release_blocks(core::mem::take(&mut self.reservation));
     }
@@ -176,9 +176,9 @@ impl LiveInode {
         self: &'a Arc<Self>,
         journal: &'a Arc<Journal>,
         WriteOptions { now, reservation, ahead_blocks, quota }: WriteOptions,
-    ) -> Writer<'a> {
+    ) -> ContentsWriter<'a> {
         let staged_quota = QuotaReservation::default();
-        Writer { live: self, journal, now, reservation, ahead_blocks, quota, staged_quota }
+        ContentsWriter { live: self, journal, now, reservation, ahead_blocks, quota, staged_quota }
     }
 
     /// Checks that a write of `length` bytes at `offset` is possible on this file at all.
@@ -231,7 +231,7 @@ impl LiveInode {
     }
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ContentsWriter<'a> {
     /// Writes the first bytes of `piece`, up to the end of the extent in which they lie. Returns
     /// the number of bytes written.
     pub(super) fn write(&mut self, piece: FileBytes<'_>, size: SizeRule) -> Result<usize> {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use xfs_format::Lsn;
 
-use super::{Ail, AilList, Position};
+use super::{Ail, AilList, AilPosition};
 use crate::item::{ItemState, LogItem};
 use crate::mutant::ActiveMutant;
 
@@ -40,7 +40,7 @@ const SWEEP_WRITES: usize = 32;
 pub struct InPlace {
     /// Positions in the AIL from which the next sweep removes the items. These items are already
     /// marked as no longer in the AIL.
-    positions: Vec<Position>,
+    positions: Vec<AilPosition>,
     /// The length of `positions` when the last push of an item ended. The present push has marked
     /// items if `positions` is longer at its end.
     seen: usize,
@@ -100,7 +100,7 @@ impl AilList {
     /// Removes the item at `position` from the list and returns it. Returns `None` if the list has
     /// no item there. Also returns `None`, and keeps the item, if the item's own state gives
     /// `position`: the item was inserted there again.
-    fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
+    fn sweep(&mut self, position: AilPosition) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);
         if is_at_its_position { None } else { Some(self.remove(position)) }

@@ -1,6 +1,6 @@
 //! Counters of a log.
 
-use super::{FORCES, FORCES_WAITED, Inner, Log};
+use super::{FORCES, FORCES_WAITED, Log, LogInner};
 use crate::ail::PushCounts;
 
 /// Counters of the events in a log since it was opened, and the present numbers of its items.
@@ -41,7 +41,7 @@ impl Log {
     /// may be counted in part.
     #[must_use]
     pub fn counts(&self) -> LogCounts {
-        let Inner { cil, ail, space, writer, forces, .. } = &*self.inner;
+        let LogInner { cil, ail, space, writer, forces, .. } = &*self.inner;
         let (written, contents) = (writer.written(), cil.contents());
         LogCounts {
             commits: contents.commits,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use xfs_buffer::Result;
 use xfs_sync::Ordering;
 
-use super::{BACKOFF, Inner, Log};
+use super::{BACKOFF, Log, LogInner};
 use crate::item::LogItem;
 
 /// Number of times that covering tries to get the items of a checkpoint to their home locations on
@@ -26,7 +26,7 @@ impl Log {
     /// Returns the error that stopped the log.
     pub fn write_back(&self) -> Result<bool> {
         self.force_all()?;
-        let Inner { cil, ail, health, .. } = &*self.inner;
+        let LogInner { cil, ail, health, .. } = &*self.inner;
         self.inner.push_items(ail.head());
         health.check()?;
         Ok(ail.is_empty() && cil.is_idle())
@@ -62,7 +62,7 @@ impl Log {
     #[doc(alias = "xfs_log_need_covered")]
     #[must_use]
     pub fn needs_cover(&self) -> bool {
-        let Inner { cil, ail, covered, .. } = &*self.inner;
+        let LogInner { cil, ail, covered, .. } = &*self.inner;
         let written = cil.current() - 1;
         written > covered.load(Ordering::Acquire) && cil.is_idle() && ail.is_empty()
     }
@@ -93,7 +93,7 @@ impl Log {
     ///
     /// Returns the error that stopped the log.
     pub fn cover_with(&self, mut log_item: impl FnMut() -> Result<()>) -> Result<bool> {
-        let Inner { cil, covered, .. } = &*self.inner;
+        let LogInner { cil, covered, .. } = &*self.inner;
         let mut last = 0;
         for _ in 0..2 {
             last = cil.current();

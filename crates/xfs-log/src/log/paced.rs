@@ -41,7 +41,7 @@ use std::mem;
 use xfs_buffer::{Error, Result};
 use xfs_sync::{AtomicBool, Condvar, Mutex, Ordering, Volume};
 
-use super::Inner;
+use super::LogInner;
 use crate::cil::{ClosedCheckpoint, WrittenCheckpoint};
 
 /// The state that committing threads and the writer thread of a by-count log share.
@@ -101,7 +101,7 @@ impl Paced {
     }
 }
 
-impl Inner {
+impl LogInner {
     /// Closes the checkpoint `sequence`, which has reached its soft limit. Then gives it to the
     /// writer thread, or writes it if there is no such thread. Does nothing if another thread has
     /// closed it already.

@@ -10,7 +10,7 @@
 use xfs_buffer::{PosixError, Result};
 use xfs_format::superblock::Unsupported;
 
-use super::{BACKOFF, Inner, Log};
+use super::{BACKOFF, Log, LogInner};
 use crate::space::Urgency;
 use crate::ticket::{LogUnits, Ticket};
 
@@ -36,7 +36,7 @@ impl Log {
     /// Returns [`Error::Shutdown`](xfs_buffer::Error::Shutdown) if the log is shut down, and
     /// [`Unsupported::LogTooSmall`] if half of the log cannot hold one of the transactions.
     pub fn reserve(&self, bytes: u64, steps: u32) -> Result<Ticket> {
-        let Inner { space, health, .. } = &*self.inner;
+        let LogInner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;
         let most = space.size_bytes() / LARGEST_SHARE / unit_bytes;
         let steps = u64::from(steps).min(most).max(1) as u32;
@@ -73,7 +73,7 @@ impl Log {
     }
 
     pub(super) fn take_for_recovery(&self, bytes: u64) -> Result<()> {
-        let Inner { space, ail, health, .. } = &*self.inner;
+        let LogInner { space, ail, health, .. } = &*self.inner;
         for _ in 0..RECOVERY_ROUNDS {
             health.check()?;
             if space.try_take(bytes, Urgency::Roll) {

@@ -6,7 +6,7 @@
 
 use xfs_buffer::Result;
 
-use super::{BACKOFF, Inner, Log};
+use super::{BACKOFF, Log, LogInner};
 use crate::space::Urgency;
 use crate::ticket::{LogUnits, Ticket};
 
@@ -40,7 +40,7 @@ impl Log {
     ///
     /// Returns the errors of [`reserve`](Self::reserve).
     pub fn reserve_while_suspended(&self, bytes: u64) -> Result<Ticket> {
-        let Inner { space, health, .. } = &*self.inner;
+        let LogInner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;
         let units = LogUnits { unit_bytes, steps: 1 };
         Ticket::take(space, units, Urgency::Roll, health, &|| self.inner.make_space())

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use xfs_sync::{Condvar, Mutex, Ordering, Volume};
 
-use super::{BACKOFF, Inner};
+use super::{BACKOFF, LogInner};
 
 /// Wakes the thread that pushes the AIL, so that items are written to their home locations on disk.
 #[derive(Default)]
@@ -58,11 +58,11 @@ impl Threads {
     /// threads. Then the log runs with fewer threads. If it cannot have threads of both kinds, it
     /// runs with none, and its callers do the work. A log that goes [by
     /// count](super::LogConfig::by_count) has at most one thread, which makes no decisions.
-    pub(super) fn start(inner: &Arc<Inner>, pushers: usize, spawn: &Spawn) -> Self {
+    pub(super) fn start(inner: &Arc<LogInner>, pushers: usize, spawn: &Spawn) -> Self {
         let mut threads = Self::default();
         if let Some(paced) = &inner.paced {
             let name = "xfs-log-write".to_owned();
-            if pushers > 0 && threads.add(inner, name, Inner::run_writer, spawn) {
+            if pushers > 0 && threads.add(inner, name, LogInner::run_writer, spawn) {
                 paced.set_writer();
             }
             return threads;
@@ -87,7 +87,13 @@ impl Threads {
     }
 
     /// Starts one more thread, which runs `work`. Returns `false` if the operating system refuses.
-    fn add(&mut self, inner: &Arc<Inner>, name: String, work: fn(&Inner), spawn: &Spawn) -> bool {
+    fn add(
+        &mut self,
+        inner: &Arc<LogInner>,
+        name: String,
+        work: fn(&LogInner),
+        spawn: &Spawn,
+    ) -> bool {
         let inner = Arc::clone(inner);
         let started = spawn(name, Box::new(move || work(&inner)));
         let is_started = started.is_ok();
@@ -105,14 +111,14 @@ impl Threads {
     }
 }
 
-fn write_checkpoints(inner: &Inner) {
+fn write_checkpoints(inner: &LogInner) {
     while let Some(sequence) = inner.cil.await_request(&inner.closing) {
         // An error has shut the log down, which ends this loop.
         let _ = inner.push(sequence);
     }
 }
 
-fn write_in_place(inner: &Inner) {
+fn write_in_place(inner: &LogInner) {
     let mut work_left = false;
     loop {
         inner.ail_wakeup.wait(work_left);

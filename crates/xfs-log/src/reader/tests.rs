@@ -1,12 +1,12 @@
 //! Tests of reading transactions and invalid operations that the tests compose by hand.
 
 use xfs_buffer::Error;
-use xfs_format::log_item::{CHECKPOINT, HostOrder, IntentDone, ItemKind, LogItem, LogItemCheck};
+use xfs_format::log_item::{CHECKPOINT, HostOrder, IntentDone, ItemKind, LogItemCheck, LoggedItem};
 use xfs_format::log_item::{InodeCreate, TransactionHeader};
 use xfs_format::log_record::OperationFlags;
 use xfs_format::{AgBlock, AgNumber, Check, Lsn};
 
-use super::{LogEntry, LogReader, Transaction};
+use super::{LogEntry, LogReader, LoggedTransaction};
 use crate::find_head_and_tail;
 use crate::testing::LogImage;
 
@@ -24,7 +24,7 @@ fn log() -> LogImage {
     log
 }
 
-fn read(log: &LogImage) -> Result<(usize, Vec<Transaction>, usize), Error> {
+fn read(log: &LogImage) -> Result<(usize, Vec<LoggedTransaction>, usize), Error> {
     let device = log.device();
     let state = find_head_and_tail(&device)?;
     let mut reader = LogReader::new(&device, &state);
@@ -53,8 +53,8 @@ fn header(id: u32) -> Vec<u8> {
     header.encode(HostOrder::Little)
 }
 
-fn create(start: u32) -> LogItem<'static> {
-    LogItem::InodeCreate(InodeCreate {
+fn create(start: u32) -> LoggedItem<'static> {
+    LoggedItem::InodeCreate(InodeCreate {
         group: AgNumber(0),
         start: AgBlock(start),
         count: 64,
@@ -64,7 +64,7 @@ fn create(start: u32) -> LogItem<'static> {
     })
 }
 
-fn items(transaction: &Transaction) -> Vec<LogItem<'_>> {
+fn items(transaction: &LoggedTransaction) -> Vec<LoggedItem<'_>> {
     transaction.items().unwrap().map(Result::unwrap).collect()
 }
 
@@ -89,7 +89,7 @@ fn interleaved_transactions_are_separated() {
     log.append_operations(&[(2, NONE, &header(2)), (1, NONE, &a[0]), (2, NONE, &b[0])]);
     log.append_operations(&[(2, COMMIT, &[]), (1, COMMIT, &[])]);
     let (_, transactions, _) = read(&log).unwrap();
-    assert_eq!(transactions.iter().map(Transaction::id).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(transactions.iter().map(LoggedTransaction::id).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(items(&transactions[0]), [create(16)]);
     assert_eq!(items(&transactions[1]), [create(8)]);
     assert!(transactions.iter().all(|transaction| transaction.lsn() == lsn));
@@ -124,7 +124,7 @@ fn region_split_over_records_is_joined() {
 fn transaction_without_start_or_commit_is_skipped() {
     let mut log = log();
     let done =
-        LogItem::Done(IntentDone { kind: ItemKind::RmapDone, id: 1 }).encode(HostOrder::Little);
+        LoggedItem::Done(IntentDone { kind: ItemKind::RmapDone, id: 1 }).encode(HostOrder::Little);
     log.append_operations(&[(9, NONE, &done[0]), (9, COMMIT, &[]), (8, START, &[])]);
     log.append_operations(&[(8, NONE, &header(8)), (8, NONE, &done[0])]);
     let (records, transactions, open) = read(&log).unwrap();

@@ -1,6 +1,6 @@
 //! A transaction of the log: its regions, and the items that they make up.
 
-use xfs_format::log_item::{HostOrder, ItemHeader, LogItem, LogItemCheck, TransactionHeader};
+use xfs_format::log_item::{HostOrder, ItemHeader, LogItemCheck, LoggedItem, TransactionHeader};
 use xfs_format::{Corruption, Lsn, Structure, StructureAddress};
 
 /// The range of bytes of a region in its transaction.
@@ -12,7 +12,7 @@ struct Region {
 
 /// A transaction as read from the log.
 #[derive(Clone, Debug)]
-pub struct Transaction {
+pub struct LoggedTransaction {
     id: u32,
     lsn: Lsn,
     order: HostOrder,
@@ -20,7 +20,7 @@ pub struct Transaction {
     regions: Vec<Region>,
 }
 
-impl Transaction {
+impl LoggedTransaction {
     pub(super) const fn new(id: u32, lsn: Lsn, order: HostOrder) -> Self {
         Self { id, lsn, order, bytes: Vec::new(), regions: Vec::new() }
     }
@@ -111,13 +111,13 @@ impl Transaction {
 /// An iterator over the items of a transaction. It ends after an error.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
-    transaction: &'a Transaction,
+    transaction: &'a LoggedTransaction,
     next: usize,
 }
 
 impl<'a> Items<'a> {
-    fn decode_next(&mut self, first: &'a [u8]) -> Result<LogItem<'a>, Corruption> {
-        let Transaction { order, .. } = *self.transaction;
+    fn decode_next(&mut self, first: &'a [u8]) -> Result<LoggedItem<'a>, Corruption> {
+        let LoggedTransaction { order, .. } = *self.transaction;
         let place = self.transaction.place();
         let header = ItemHeader::decode(first, order, place)?;
         let end = self.next + usize::from(header.regions);
@@ -129,12 +129,12 @@ impl<'a> Items<'a> {
             return Err(Corruption::new(Structure::LogItem, place, check));
         }
         self.next = end;
-        LogItem::decode(&regions, order, place)
+        LoggedItem::decode(&regions, order, place)
     }
 }
 
 impl<'a> Iterator for Items<'a> {
-    type Item = Result<LogItem<'a>, Corruption>;
+    type Item = Result<LoggedItem<'a>, Corruption>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let first = self.transaction.region(self.next)?;

@@ -6,7 +6,7 @@ use xfs_format::features::IncompatFeatures;
 use xfs_format::inode::{self, INODE_MAGIC};
 use xfs_format::kind;
 use xfs_format::log_item::{
-    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, LogItemCheck,
+    BufferFlags, BufferFormat, BufferRegion, BufferType, LogItemCheck, LoggedBuffer,
 };
 use xfs_format::superblock::Superblock;
 use xfs_format::symlink::{MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES};
@@ -19,7 +19,7 @@ use super::Targets;
 use super::dquot::{self, DquotReplay};
 use super::realtime;
 use super::refusal::RecoveryError;
-use super::store::Store;
+use super::store::RecoveryStore;
 
 /// The offset in bytes in a directory's file at which its hash index starts.
 #[doc(alias = "XFS_DIR2_LEAF_OFFSET")]
@@ -40,9 +40,9 @@ const NEXT_UNLINKED: usize = 96;
 /// volumes, which have no LSN that can be compared.
 #[doc(alias = "xlog_recover_buf_commit_pass2")]
 pub(super) fn replay(
-    store: &mut Store,
+    store: &mut RecoveryStore,
     dquots: &mut DquotReplay,
-    item: &BufferItem<'_>,
+    item: &LoggedBuffer<'_>,
 ) -> Result<bool, RecoveryError> {
     let format = &item.format;
     store.check_range(format.at, format.blocks.into())?;
@@ -116,7 +116,11 @@ pub(super) fn replay(
 /// Returns whether the block at the place of a buffer is metadata of the type `buffer_type`. The
 /// block has no LSN: it was not logged since mkfs or a repair wrote it. A block that this replay
 /// has changed before is metadata.
-fn is_metadata(store: &Store, item: &BufferItem<'_>, buffer_type: BufferType) -> Result<bool> {
+fn is_metadata(
+    store: &RecoveryStore,
+    item: &LoggedBuffer<'_>,
+    buffer_type: BufferType,
+) -> Result<bool> {
     let (at, geometry) = (item.format.at, store.geometry());
     if store.is_unsealed(at) {
         return Ok(true);
@@ -132,7 +136,7 @@ fn is_metadata(store: &Store, item: &BufferItem<'_>, buffer_type: BufferType) ->
 ///
 /// A buffer of a known type is verified after the last change. Kernels before 3.8 logged no types.
 /// New inode chunks are logged as buffers, because v4 logs have no item for them.
-fn replay_v4(store: &mut Store, item: &BufferItem<'_>) -> Result<(), RecoveryError> {
+fn replay_v4(store: &mut RecoveryStore, item: &LoggedBuffer<'_>) -> Result<(), RecoveryError> {
     let format = &item.format;
     let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
     for piece in &item.pieces {
@@ -263,7 +267,11 @@ fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
 
 /// Checks that a buffer of `length` bytes has all the bytes that the checksum of a block of this
 /// kind covers, so that the checksum can be computed after the replay.
-fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), RecoveryError> {
+fn check_length(
+    store: &RecoveryStore,
+    length: usize,
+    kind: BlockKind,
+) -> Result<(), RecoveryError> {
     match needed_bytes(kind, store.geometry()) {
         Some(needed) if needed != length => {
             Err(store.corrupt(Check::Truncated { available: length, needed }).into())
@@ -291,7 +299,7 @@ fn needed_bytes(kind: BlockKind, geometry: &Geometry) -> Option<usize> {
 /// Decodes the primary superblock after its logged change. The rest of the replay uses the new
 /// superblock, because the volume may have grown.
 #[doc(alias = "xlog_recover_do_primary_sb_buffer")]
-fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
+fn read_geometry(store: &mut RecoveryStore, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
     if store.geometry().version == FormatVersion::V5 {
         BlockKind::Superblock.seal(&mut bytes, store.lsn());
     }
@@ -308,7 +316,7 @@ fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryEr
 /// Replays the links of unlinked lists from a logged inode buffer. All other fields of an inode
 /// have a log item of their own, or are written by the creation of the cluster.
 #[doc(alias = "xlog_recover_do_inode_buffer")]
-fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
+fn replay_links(store: &RecoveryStore, item: &LoggedBuffer<'_>) -> Result<()> {
     let inode_size = store.geometry().inode_size as usize;
     let length = usize::from(item.format.blocks) * BASIC_BLOCK_BYTES as usize;
     for start in (0..length).step_by(inode_size).take_while(|start| start + inode_size <= length) {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use xfs_format::DiskAddr;
-use xfs_format::log_item::BufferItem;
+use xfs_format::log_item::LoggedBuffer;
 
 /// For each buffer, the number of its cancellations that the second pass has not reached yet.
 #[doc(alias = "xlog_recover_cancel_table")]
@@ -20,7 +20,7 @@ pub(super) struct CancelTable {
 impl CancelTable {
     /// Adds a cancellation of a buffer to the table. Does nothing for a buffer item that is no
     /// cancellation. Called in the first pass.
-    pub(super) fn note(&mut self, item: &BufferItem<'_>) {
+    pub(super) fn note(&mut self, item: &LoggedBuffer<'_>) {
         if item.is_cancel() {
             let key = (item.format.at, item.format.blocks.into());
             let left = self.left.entry(key).or_default();
@@ -34,7 +34,7 @@ impl CancelTable {
     }
 
     /// Removes a cancellation from the table, because the second pass has reached it.
-    pub(super) fn end(&mut self, item: &BufferItem<'_>) {
+    pub(super) fn end(&mut self, item: &LoggedBuffer<'_>) {
         let key = (item.format.at, item.format.blocks.into());
         if let Some(left) = self.left.get_mut(&key) {
             *left -= 1;

@@ -7,7 +7,7 @@ use xfs_format::{AgBlock, AgInode, DiskAddr, Group};
 
 use super::cancel::CancelTable;
 use super::refusal::RecoveryError;
-use super::store::Store;
+use super::store::RecoveryStore;
 
 /// Replays an inode creation. Returns `false`, and does nothing, if part of the blocks is freed
 /// again later in the log.
@@ -18,7 +18,7 @@ use super::store::Store;
 /// an inode: it may hold file data by now.
 #[doc(alias = "xlog_recover_icreate_commit_pass2")]
 pub(super) fn replay(
-    store: &mut Store,
+    store: &mut RecoveryStore,
     create: &InodeCreate,
     cancelled: &CancelTable,
 ) -> Result<bool, RecoveryError> {
@@ -47,7 +47,7 @@ pub(super) fn replay(
 /// Copies those inodes of the block at `at` to `created` whose LSN is not older than the creation.
 /// `created` has the free inodes of the creation for this block. Returns `false` if the block on
 /// disk holds no inode.
-fn keep_current_inodes(store: &Store, at: DiskAddr, created: &mut [u8]) -> Result<bool> {
+fn keep_current_inodes(store: &RecoveryStore, at: DiskAddr, created: &mut [u8]) -> Result<bool> {
     let inode_size = store.geometry().inode_size as usize;
     let on_disk = store.read(at, created.len())?;
     for (target, inode) in created.chunks_mut(inode_size).zip(on_disk.chunks(inode_size)) {
@@ -58,7 +58,7 @@ fn keep_current_inodes(store: &Store, at: DiskAddr, created: &mut [u8]) -> Resul
     Ok(on_disk.chunks(inode_size).any(|inode| store.is_inode(inode)))
 }
 
-fn check(store: &Store, create: &InodeCreate) -> Result<()> {
+fn check(store: &RecoveryStore, create: &InodeCreate) -> Result<()> {
     let geometry = store.geometry();
     let bad = |field, value: u32| {
         store.corrupt(LogItemCheck::OutOfRange { field, value: value.into() }).into()
@@ -84,7 +84,7 @@ fn check(store: &Store, create: &InodeCreate) -> Result<()> {
 }
 
 /// Returns the bytes of a block that holds free inodes only.
-fn free_inodes(store: &Store, create: &InodeCreate, block: AgBlock) -> Vec<u8> {
+fn free_inodes(store: &RecoveryStore, create: &InodeCreate, block: AgBlock) -> Vec<u8> {
     let geometry = store.geometry();
     let mut bytes = vec![0; geometry.block_size as usize];
     let first = AgInode(block.0 << geometry.inodes_per_block_log);

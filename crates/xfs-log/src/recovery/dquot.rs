@@ -16,11 +16,11 @@
 use std::collections::BTreeMap;
 
 use xfs_format::dquot::{self, DquotCheck, DquotDisk, DquotPlace, QuotaFlags, QuotaKind};
-use xfs_format::log_item::{BufferItem, BufferType, DquotItem, LogItemCheck, QuotaOff};
+use xfs_format::log_item::{BufferType, DquotItem, LogItemCheck, LoggedBuffer, QuotaOff};
 use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, Check, DiskAddr, Lsn, VerifyContext};
 
 use super::refusal::RecoveryError;
-use super::store::Store;
+use super::store::RecoveryStore;
 
 /// The state of quota during a replay.
 pub(super) struct DquotReplay {
@@ -57,7 +57,7 @@ impl DquotReplay {
     /// # Errors
     ///
     /// The device's error.
-    pub(super) fn stale(&self, store: &Store) -> xfs_buffer::Result<QuotaFlags> {
+    pub(super) fn stale(&self, store: &RecoveryStore) -> xfs_buffer::Result<QuotaFlags> {
         let geometry = store.geometry();
         let mut stale = self.stale;
         for (at, kind) in &self.damaged {
@@ -69,7 +69,7 @@ impl DquotReplay {
         Ok(stale)
     }
 
-    fn context<'a>(&self, store: &'a Store) -> VerifyContext<'a> {
+    fn context<'a>(&self, store: &'a RecoveryStore) -> VerifyContext<'a> {
         VerifyContext { geometry: store.geometry(), log_head: Some(self.head) }
     }
 
@@ -84,7 +84,7 @@ impl DquotReplay {
     #[doc(alias = "xlog_recover_dquot_commit_pass2")]
     pub(super) fn replay(
         &mut self,
-        store: &mut Store,
+        store: &mut RecoveryStore,
         item: &DquotItem<'_>,
     ) -> Result<bool, RecoveryError> {
         let logged = DquotDisk::from_fields(item.dquot);
@@ -128,7 +128,12 @@ impl DquotReplay {
     }
 
     /// Returns the state of the owner's dquot in a block.
-    fn find_owner(&self, store: &Store, block: &[u8], owner: OwnerOfDquot<'_>) -> SlotState {
+    fn find_owner(
+        &self,
+        store: &RecoveryStore,
+        block: &[u8],
+        owner: OwnerOfDquot<'_>,
+    ) -> SlotState {
         let first = owner.logged.id.get().checked_sub(owner.place.index);
         let is_owned = first.is_some_and(|first| dquot::has_all_owners(block, owner.kind, first));
         match dquot::dquot_at(block, owner.place.index).filter(|_| is_owned) {
@@ -143,7 +148,7 @@ impl DquotReplay {
 
     /// Skips a buffer of dquots of the type `kind`. Their counts then no longer count as checked.
     /// Returns `false`.
-    pub(super) fn skip(&mut self, store: &Store, kind: QuotaKind) -> bool {
+    pub(super) fn skip(&mut self, store: &RecoveryStore, kind: QuotaKind) -> bool {
         self.stale |= kind.checked_flag(store.geometry().version);
         false
     }
@@ -155,8 +160,8 @@ impl DquotReplay {
     #[doc(alias = "xlog_recover_do_dquot_buffer")]
     pub(super) fn replay_buffer(
         &mut self,
-        store: &mut Store,
-        item: &BufferItem<'_>,
+        store: &mut RecoveryStore,
+        item: &LoggedBuffer<'_>,
         kind: QuotaKind,
     ) -> Result<bool, RecoveryError> {
         if self.has_ended(kind) {
@@ -219,7 +224,7 @@ pub(super) const fn kind_of_buffer(buffer_type: BufferType) -> Option<QuotaKind>
 /// Returns the place of a logged dquot, which follows from its ID. Returns an error unless the log
 /// item agrees: it must name the same ID and offset, and one block that lies inside the volume.
 fn check_place(
-    store: &Store,
+    store: &RecoveryStore,
     item: &DquotItem<'_>,
     logged: &DquotDisk,
 ) -> Result<DquotPlace, RecoveryError> {

@@ -13,7 +13,7 @@ use zerocopy::FromBytes;
 use super::Targets;
 use super::realtime;
 use super::refusal::{RecoveryError, Refusal};
-use super::store::Store;
+use super::store::RecoveryStore;
 
 /// The offset in bytes, in the core, of the format of the data fork.
 const DATA_FORMAT_AT: usize = 5;
@@ -30,7 +30,7 @@ const ENTRY_BYTES: usize = 8;
 /// logged one, or destroyed.
 #[doc(alias = "xlog_recover_inode_commit_pass2")]
 pub(super) fn replay(
-    store: &mut Store,
+    store: &mut RecoveryStore,
     item: &InodeItem<'_>,
     order: HostOrder,
 ) -> Result<bool, RecoveryError> {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use xfs_buffer::Result;
-use xfs_format::log_item::{HostOrder, ItemKind, LogItem};
+use xfs_format::log_item::{HostOrder, ItemKind, LoggedItem};
 use xfs_format::log_record::LogRecordCheck::Misplaced;
 use xfs_format::{Corruption, Lsn, StructureAddress};
 
 use super::{Replayed, Summary};
 use crate::head::corrupt;
-use crate::reader::Transaction;
+use crate::reader::LoggedTransaction;
 use crate::state::LogState;
 
 /// An intent whose completion is not in the log. The work that it announces was perhaps not done
@@ -47,9 +47,9 @@ impl Intent {
     /// # Errors
     ///
     /// Returns no error in practice: the intent was decoded before.
-    pub fn item(&self) -> Result<LogItem<'_>, Corruption> {
+    pub fn item(&self) -> Result<LoggedItem<'_>, Corruption> {
         let regions: Vec<&[u8]> = self.regions.iter().map(Vec::as_slice).collect();
-        LogItem::decode(&regions, self.order, StructureAddress::Log(self.lsn.block()))
+        LoggedItem::decode(&regions, self.order, StructureAddress::Log(self.lsn.block()))
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) struct OpenIntents {
 impl OpenIntents {
     /// Adds an intent, or removes the intent that a completion names. A completion whose intent
     /// lies before the tail changes nothing.
-    pub(super) fn note(&mut self, item: &LogItem<'_>, transaction: &Transaction) {
+    pub(super) fn note(&mut self, item: &LoggedItem<'_>, transaction: &LoggedTransaction) {
         let (kind, Some(id)) = (item.kind(), item.intent_id()) else { return };
         if let Some(completion) = kind.completion() {
             let (lsn, order) = (transaction.lsn(), transaction.order());

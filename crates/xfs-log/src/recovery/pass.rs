@@ -5,15 +5,15 @@
 
 use xfs_buffer::Result;
 use xfs_format::BASIC_BLOCK_BYTES;
-use xfs_format::log_item::{BufferFlags, LogItem};
+use xfs_format::log_item::{BufferFlags, LoggedItem};
 
 use super::cancel::CancelTable;
 use super::dquot::DquotReplay;
 use super::intent::OpenIntents;
 use super::refusal::RecoveryError;
-use super::store::Store;
+use super::store::RecoveryStore;
 use super::{Summary, buffer, create, inode};
-use crate::reader::Transaction;
+use crate::reader::LoggedTransaction;
 
 /// The phases in which the items of one transaction are replayed, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,13 +33,13 @@ enum ReplayPhase {
 
 impl ReplayPhase {
     #[doc(alias = "xlog_recover_reorder_trans")]
-    fn of(item: &LogItem<'_>) -> Self {
+    fn of(item: &LoggedItem<'_>) -> Self {
         match item {
-            LogItem::Buffer(item) if item.is_cancel() => Self::Cancellations,
-            LogItem::Buffer(item) if item.format.flags.contains(BufferFlags::INODES) => {
+            LoggedItem::Buffer(item) if item.is_cancel() => Self::Cancellations,
+            LoggedItem::Buffer(item) if item.format.flags.contains(BufferFlags::INODES) => {
                 Self::InodeBuffers
             }
-            LogItem::Buffer(_) | LogItem::InodeCreate(_) => Self::Buffers,
+            LoggedItem::Buffer(_) | LoggedItem::InodeCreate(_) => Self::Buffers,
             _ => Self::Items,
         }
     }
@@ -47,7 +47,7 @@ impl ReplayPhase {
 
 /// The second pass over the log, which replays the items.
 pub(super) struct SecondPass {
-    pub(super) store: Store,
+    pub(super) store: RecoveryStore,
     cancelled: CancelTable,
     pub(super) dquots: DquotReplay,
     pub(super) intents: OpenIntents,
@@ -57,7 +57,7 @@ pub(super) struct SecondPass {
 impl SecondPass {
     /// Creates a pass that replays onto `store`. The first pass over the log has filled `cancelled`
     /// and `dquots`.
-    pub(super) fn new(store: Store, cancelled: CancelTable, dquots: DquotReplay) -> Self {
+    pub(super) fn new(store: RecoveryStore, cancelled: CancelTable, dquots: DquotReplay) -> Self {
         let (intents, summary) = (OpenIntents::default(), Summary::default());
         Self { store, cancelled, dquots, intents, summary }
     }
@@ -68,7 +68,7 @@ impl SecondPass {
     ///
     /// Returns a [`RecoveryError`] if the transaction is damaged, or has an item that is refused or
     /// does not fit the volume.
-    pub(super) fn replay(&mut self, transaction: &Transaction) -> Result<(), RecoveryError> {
+    pub(super) fn replay(&mut self, transaction: &LoggedTransaction) -> Result<(), RecoveryError> {
         self.store.begin(transaction)?;
         self.summary.transactions += 1;
         let mut items = transaction.items()?.collect::<Result<Vec<_>, _>>()?;
@@ -88,24 +88,24 @@ impl SecondPass {
     /// skipped.
     fn replay_item(
         &mut self,
-        item: &LogItem<'_>,
-        transaction: &Transaction,
+        item: &LoggedItem<'_>,
+        transaction: &LoggedTransaction,
     ) -> Result<bool, RecoveryError> {
         match item {
-            LogItem::Buffer(item) if item.is_cancel() => {
+            LoggedItem::Buffer(item) if item.is_cancel() => {
                 self.cancelled.end(item);
                 Ok(true)
             }
-            LogItem::Buffer(item) => {
+            LoggedItem::Buffer(item) => {
                 if self.cancelled.contains(item.format.at, item.format.blocks.into()) {
                     return Ok(false);
                 }
                 buffer::replay(&mut self.store, &mut self.dquots, item)
             }
-            LogItem::InodeCreate(create) => {
+            LoggedItem::InodeCreate(create) => {
                 create::replay(&mut self.store, create, &self.cancelled)
             }
-            LogItem::Inode(item) => {
+            LoggedItem::Inode(item) => {
                 let (cluster, blocks) = (item.format.cluster, item.format.cluster_blocks);
                 if self.cancelled.contains(cluster, blocks) {
                     return Ok(false);
@@ -113,7 +113,7 @@ impl SecondPass {
                 self.store.pieces.note_inode(item.format.inode);
                 inode::replay(&mut self.store, item, transaction.order())
             }
-            LogItem::Dquot(item) => {
+            LoggedItem::Dquot(item) => {
                 let blocks = self.store.geometry().block_size / BASIC_BLOCK_BYTES;
                 if self.cancelled.contains(item.format.at, blocks) {
                     return Ok(false);
@@ -121,7 +121,7 @@ impl SecondPass {
                 self.dquots.replay(&mut self.store, item)
             }
             // The first pass has noted it.
-            LogItem::QuotaOff(_) => Ok(true),
+            LoggedItem::QuotaOff(_) => Ok(true),
             intent_or_done => {
                 self.intents.note(intent_or_done, transaction);
                 Ok(true)

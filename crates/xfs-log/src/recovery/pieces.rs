@@ -15,7 +15,7 @@
 //! replayed. So a block that is newer than a change gets all later changes too, in order. That is
 //! also right if a crash has left only some of the pieces written.
 //!
-//! A replay that ends before the end of the log replays no piece at all (`Store::is_cut`): it lacks
+//! A replay that ends before the end of the log replays no piece at all (`RecoveryStore::is_cut`): it lacks
 //! later changes and cancellations.
 //!
 //! # Which directories
@@ -37,7 +37,7 @@ use xfs_format::{
 };
 
 use super::refusal::{RecoveryError, Refusal};
-use super::store::{STAMP_BYTES, Store};
+use super::store::{RecoveryStore, STAMP_BYTES};
 
 /// The offset in bytes of the owner in the header of a block of entries or of free space
 /// (`xfs_dir3_blk_hdr`).
@@ -100,7 +100,7 @@ impl DirectoryPieces {
     }
 }
 
-impl Store {
+impl RecoveryStore {
     /// Stamps and verifies the directory blocks whose pieces were replayed. Returns an error if no
     /// directory maps one of the pieces.
     pub(super) fn join_pieces(&mut self, head: Lsn) -> Result<(), RecoveryError> {

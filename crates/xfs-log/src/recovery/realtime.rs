@@ -5,12 +5,12 @@
 //! Does **not** own: the meaning of the records. Nothing that reads a volume needs them.
 
 use xfs_buffer::Result;
-use xfs_format::log_item::{BufferItem, BufferType, LogItemCheck};
+use xfs_format::log_item::{BufferType, LogItemCheck, LoggedBuffer};
 use xfs_format::realtime::RealtimeBlockKind;
 use xfs_format::{BASIC_BLOCK_BYTES, IncompatFeatures, VerifyContext};
 
 use super::refusal::RecoveryError;
-use super::store::Store;
+use super::store::RecoveryStore;
 
 /// The length in bytes of the header of a btree block. A root has the same header in the kernel's
 /// memory, and so in the log.
@@ -33,8 +33,8 @@ const REFCOUNT_METATYPE: u16 = 8;
 /// the transaction: several transactions may have one LSN, and the log holds all their changes in
 /// order.
 pub(super) fn replay(
-    store: &Store,
-    item: &BufferItem<'_>,
+    store: &RecoveryStore,
+    item: &LoggedBuffer<'_>,
     buffer_type: BufferType,
 ) -> Result<Option<bool>, RecoveryError> {
     let is_file = matches!(buffer_type, BufferType::RealtimeBitmap | BufferType::RealtimeSummary);

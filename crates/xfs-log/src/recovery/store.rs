@@ -18,7 +18,7 @@ use zerocopy::FromBytes;
 use super::Targets;
 use super::pieces::DirectoryPieces;
 use crate::device::LogGeometry;
-use crate::reader::Transaction;
+use crate::reader::LoggedTransaction;
 
 /// Number of bytes at the start of a block within which its checksum and its LSN lie, whatever its
 /// kind.
@@ -32,7 +32,7 @@ struct TouchedBuffer {
 }
 
 /// The volume during replay.
-pub(super) struct Store {
+pub(super) struct RecoveryStore {
     device: Arc<OverlayDevice>,
     superblock: Superblock,
     /// The basic blocks of the data device that hold the log; empty if the log has a device of its
@@ -60,7 +60,7 @@ pub(super) struct Store {
     atomic: Vec<Range<u64>>,
 }
 
-impl Store {
+impl RecoveryStore {
     pub(super) fn new(
         device: Arc<OverlayDevice>,
         superblock: &Superblock,
@@ -90,7 +90,7 @@ impl Store {
 
     /// Begins the replay of a transaction. All items that are replayed next belong to this
     /// transaction.
-    pub(super) fn begin(&mut self, transaction: &Transaction) -> Result<()> {
+    pub(super) fn begin(&mut self, transaction: &LoggedTransaction) -> Result<()> {
         if transaction.lsn() != self.lsn {
             self.seal()?;
         }

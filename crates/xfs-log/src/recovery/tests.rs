@@ -8,9 +8,9 @@ use xfs_format::agf::AGF_SECTOR;
 use xfs_format::agi::{AGI_SECTOR, Agi};
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{
-    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, ExtentFree, HostOrder,
-    InodeCreate, InodeFormat, InodeItem, IntentDone, IntentExtents, ItemKind, LogItem,
-    LogItemCheck, LoggedFields, core_to_log,
+    BufferFlags, BufferFormat, BufferRegion, BufferType, ExtentFree, HostOrder, InodeCreate,
+    InodeFormat, InodeItem, IntentDone, IntentExtents, ItemKind, LogItemCheck, LoggedBuffer,
+    LoggedFields, LoggedItem, core_to_log,
 };
 use xfs_format::{
     AgBlock, AgInode, AgNumber, Check, DiskAddr, FsBlock, InodeNumber, Lsn, StructureAddress,
@@ -134,7 +134,7 @@ impl Bench {
         let core = self.core(|disk| disk.mode = (0o040_000 | mode).into());
         let format = self.inode_format(self.root(), LoggedFields::empty());
         let item = InodeItem { format, core: &core, data: None, attr: None };
-        self.log.append_transaction(1, &[LogItem::Inode(item)])
+        self.log.append_transaction(1, &[LoggedItem::Inode(item)])
     }
 
     fn agi_at(&self) -> DiskAddr {
@@ -144,7 +144,7 @@ impl Bench {
     /// Returns an item that logs the first 128 bytes of the AGI of group 0, with `inode` as the
     /// head of the first unlinked list. These bytes are stored in `chunk`, to which the item
     /// refers.
-    fn unlinked_item<'a>(&self, chunk: &'a mut [u8; 128], inode: u32) -> LogItem<'a> {
+    fn unlinked_item<'a>(&self, chunk: &'a mut [u8; 128], inode: u32) -> LoggedItem<'a> {
         let sector = read(&*self.data, self.agi_at().byte_offset().unwrap(), 512);
         chunk.copy_from_slice(&sector[..128]);
         chunk[40..44].copy_from_slice(&inode.to_be_bytes());
@@ -160,28 +160,34 @@ fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
 
 /// Returns an item of a buffer of `blocks` basic blocks at `at`. It logs `bytes` as chunk number
 /// `chunk` (of 128 bytes) of the buffer.
-fn buffer(at: DiskAddr, blocks: u16, kind: BufferType, chunk: usize, bytes: &[u8]) -> LogItem<'_> {
+fn buffer(
+    at: DiskAddr,
+    blocks: u16,
+    kind: BufferType,
+    chunk: usize,
+    bytes: &[u8],
+) -> LoggedItem<'_> {
     let mut bitmap = vec![0; (usize::from(blocks) * 4).div_ceil(32)];
     bitmap[chunk / 32] |= 1 << (chunk % 32);
     let format = BufferFormat { regions: 2, flags: kind.flags(), at, blocks, bitmap };
     let pieces = vec![BufferRegion { offset_bytes: chunk * 128, bytes }];
-    LogItem::Buffer(BufferItem { format, pieces })
+    LoggedItem::Buffer(LoggedBuffer { format, pieces })
 }
 
-fn cancel(at: DiskAddr, blocks: u16) -> LogItem<'static> {
+fn cancel(at: DiskAddr, blocks: u16) -> LoggedItem<'static> {
     let flags = BufferFlags::CANCEL;
     let format = BufferFormat { regions: 1, flags, at, blocks, bitmap: vec![0] };
-    LogItem::Buffer(BufferItem { format, pieces: Vec::new() })
+    LoggedItem::Buffer(LoggedBuffer { format, pieces: Vec::new() })
 }
 
-fn intent(id: u64) -> LogItem<'static> {
+fn intent(id: u64) -> LoggedItem<'static> {
     let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
-    LogItem::ExtentFree(IntentExtents { id, extents })
+    LoggedItem::ExtentFree(IntentExtents { id, extents })
 }
 
-fn intent_done(id: u64) -> LogItem<'static> {
+fn intent_done(id: u64) -> LoggedItem<'static> {
     let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
-    LogItem::ExtentFreeDone(IntentExtents { id, extents })
+    LoggedItem::ExtentFreeDone(IntentExtents { id, extents })
 }
 
 #[test]
@@ -210,7 +216,7 @@ fn replay_past_damage_skips_destroyed_inodes_and_applies_the_rest() {
     let core = core_to_log(disk.as_bytes().try_into().unwrap(), ORDER);
     let format = bench.inode_format(other, LoggedFields::empty());
     let item = InodeItem { format, core: &core, data: None, attr: None };
-    bench.log.append_transaction(2, &[LogItem::Inode(item)]);
+    bench.log.append_transaction(2, &[LoggedItem::Inode(item)]);
 
     let geometry = &bench.superblock.geometry;
     let root = geometry.inode_location(bench.root()).unwrap();
@@ -306,9 +312,9 @@ fn inode_creation_is_replayed_before_inode_items() {
     let bytes = bench.inode(&*bench.data, root);
     let format = bench.inode_format(root, LoggedFields::DATA_LOCAL);
     let fork = &bytes[176..176 + 64];
-    let inode = LogItem::Inode(InodeItem { format, core: &core, data: Some(fork), attr: None });
+    let inode = LoggedItem::Inode(InodeItem { format, core: &core, data: Some(fork), attr: None });
     // The creation comes last in the log, and is still the first to be replayed.
-    bench.log.append_transaction(1, &[inode, LogItem::InodeCreate(create)]);
+    bench.log.append_transaction(1, &[inode, LoggedItem::InodeCreate(create)]);
     let replayed = bench.replay().unwrap();
     let core = bench.decode_inode(&*replayed.device(), root);
     assert_eq!(core.mode, 0o040_500);
@@ -332,7 +338,7 @@ fn only_unlinked_links_of_an_inode_buffer_are_replayed() {
     let blocks = (place.cluster_bytes / 512) as u16;
     let item = |chunk: &'static [u8; 128]| {
         let mut item = buffer(place.cluster, blocks, BufferType::Inodes, index, chunk);
-        if let LogItem::Buffer(item) = &mut item {
+        if let LoggedItem::Buffer(item) = &mut item {
             item.format.flags |= BufferFlags::INODES;
         }
         item
@@ -354,7 +360,7 @@ fn open_intents_are_refused_by_name() {
     bench.log.append_transaction(1, &[intent(7), intent(8)]);
     bench.log.append_transaction(2, &[intent_done(7)]);
     // A completion of another kind, or without an intent, completes nothing.
-    let other = LogItem::Done(IntentDone { kind: ItemKind::RmapDone, id: 8 });
+    let other = LoggedItem::Done(IntentDone { kind: ItemKind::RmapDone, id: 8 });
     bench.log.append_transaction(3, &[other, intent_done(9)]);
     let refusal = bench.refusal();
     assert!(matches!(
@@ -391,7 +397,7 @@ fn item_outside_the_volume_is_refused() {
     format.offset_bytes += 512;
     let core = bench.core(|_| ());
     let item = InodeItem { format, core: &core, data: None, attr: None };
-    bench.log.append_transaction(1, &[LogItem::Inode(item)]);
+    bench.log.append_transaction(1, &[LoggedItem::Inode(item)]);
     assert!(matches!(bench.item_check(), LogItemCheck::OutOfRange { field: "cluster", .. }));
 }
 
@@ -435,7 +441,7 @@ fn replayed_object_that_fails_its_verifier_is_refused() {
     let core = bench.core(|disk| disk.mode = 0o170_000.into());
     let format = bench.inode_format(bench.root(), LoggedFields::empty());
     let item = InodeItem { format, core: &core, data: None, attr: None };
-    bench.log.append_transaction(2, &[LogItem::Inode(item)]);
+    bench.log.append_transaction(2, &[LoggedItem::Inode(item)]);
     assert!(matches!(bench.check(), Check::Inode(_)));
 }
 
@@ -447,7 +453,7 @@ fn fork_that_overruns_the_inode_is_refused() {
         let format = bench.inode_format(bench.root(), fields);
         let data = vec![0xff; length];
         let item = InodeItem { format, core: &core, data: Some(&data), attr: None };
-        bench.log.append_transaction(1, &[LogItem::Inode(item)]);
+        bench.log.append_transaction(1, &[LoggedItem::Inode(item)]);
         assert!(matches!(
             bench.item_check(),
             LogItemCheck::Fork { bytes: 340, room: 336 }
@@ -458,7 +464,7 @@ fn fork_that_overruns_the_inode_is_refused() {
     let core = bench.core(|disk| disk.fork_offset = 255);
     let format = bench.inode_format(bench.root(), LoggedFields::empty());
     let item = InodeItem { format, core: &core, data: None, attr: None };
-    bench.log.append_transaction(1, &[LogItem::Inode(item)]);
+    bench.log.append_transaction(1, &[LoggedItem::Inode(item)]);
     assert!(matches!(bench.item_check(), LogItemCheck::Fork { .. }));
 }
 
@@ -476,7 +482,7 @@ fn creation_of_a_part_of_a_chunk_is_replayed() {
         length_blocks,
         generation: 5,
     };
-    bench.log.append_transaction(1, &[LogItem::InodeCreate(create)]);
+    bench.log.append_transaction(1, &[LoggedItem::InodeCreate(create)]);
     let replayed = bench.replay().unwrap();
     let first = 64 << geometry.inodes_per_block_log;
     for index in [0, create.count - 1] {
@@ -518,7 +524,7 @@ fn inode_creation_that_does_not_fit_the_volume_is_refused() {
     ];
     for lie in lies {
         let mut bench = Bench::new();
-        bench.log.append_transaction(1, &[LogItem::InodeCreate(lie)]);
+        bench.log.append_transaction(1, &[LoggedItem::InodeCreate(lie)]);
         assert!(matches!(bench.item_check(), LogItemCheck::OutOfRange { .. }), "{lie:?}");
     }
 }
@@ -588,7 +594,7 @@ fn completion_costs_no_search_through_other_intents() {
     const TOGETHER: u64 = 500;
     const TRANSACTIONS: u64 = 128;
     let mut bench = Bench::with_log(16 << 10);
-    let mut append = |make: fn(u64) -> LogItem<'static>, from: u64| {
+    let mut append = |make: fn(u64) -> LoggedItem<'static>, from: u64| {
         for number in 0..TRANSACTIONS {
             let first = from + number * TOGETHER;
             let items: Vec<_> = (first..first + TOGETHER).map(make).collect();

@@ -18,7 +18,7 @@ use xfs_buffer::{Error, Result};
 use xfs_format::Lsn;
 use xfs_format::log_record::{LogRecordCheck, LogRecordHeader};
 
-use super::{LogState, Record, is_unmount};
+use super::{FoundRecord, LogState, is_unmount};
 use crate::device::LogDevice;
 use crate::head::{corrupt, find_first_header};
 
@@ -44,10 +44,10 @@ pub(crate) struct ReadablePart {
 ///
 /// Returns [`Error::Io`] if the device fails.
 pub(crate) fn find(log: &LogDevice) -> Result<Option<ReadablePart>> {
-    let mut newest: Option<Record> = None;
+    let mut newest: Option<FoundRecord> = None;
     let is_whole = visit_records(log, 0, log.length_blocks(), |block, header| {
         if newest.is_none_or(|newest| header.lsn > newest.header.lsn) {
-            newest = Some(Record { block, header: *header });
+            newest = Some(FoundRecord { block, header: *header });
         }
     })?;
     // After a search that was given up, the record that it found need not be the newest one.
@@ -56,7 +56,7 @@ pub(crate) fn find(log: &LogDevice) -> Result<Option<ReadablePart>> {
         return Ok(None);
     }
     let (tail, limit) = (newest.header.tail, newest.header.lsn);
-    let mut last: Option<Record> = None;
+    let mut last: Option<FoundRecord> = None;
     let mut at = tail.block();
     while last.is_none_or(|last| last.header.lsn < limit) {
         let header = match log.read_record(at) {
@@ -68,7 +68,7 @@ pub(crate) fn find(log: &LogDevice) -> Result<Option<ReadablePart>> {
         if !follows || header.lsn > limit {
             break;
         }
-        last = Some(Record { block: at, header });
+        last = Some(FoundRecord { block: at, header });
         at = log.advance(at, header.total_blocks());
     }
     // A head at the tail would be an empty part.
@@ -99,7 +99,7 @@ pub(crate) fn runs_after(log: &LogDevice, head: Lsn, newest: Lsn) -> Result<Vec<
         if header.lsn < head {
             return;
         }
-        let record = Record { block, header: *header };
+        let record = FoundRecord { block, header: *header };
         let end = record.head_after(record.end(log));
         match runs.last_mut() {
             Some(run) if run.head == header.lsn => (run.head, run.last_record) = (end, block),

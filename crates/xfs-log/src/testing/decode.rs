@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use xfs_format::log_item::{HostOrder, LogItem, TransactionHeader};
+use xfs_format::log_item::{HostOrder, LoggedItem, TransactionHeader};
 use xfs_format::log_record::{LogOperation, LogRecordHeader, OperationFlags};
 use xfs_format::{Lsn, StructureAddress};
 
@@ -37,8 +37,8 @@ impl Transaction {
         while !rest.is_empty() {
             let regions: Vec<_> = rest.drain(..2).collect();
             let item =
-                LogItem::decode(&regions, HostOrder::NATIVE, StructureAddress::Log(0)).unwrap();
-            let LogItem::Buffer(buffer) = item else { panic!("{item:?}") };
+                LoggedItem::decode(&regions, HostOrder::NATIVE, StructureAddress::Log(0)).unwrap();
+            let LoggedItem::Buffer(buffer) = item else { panic!("{item:?}") };
             buffers.push((buffer.format.at.0, regions[1].to_vec()));
         }
         buffers

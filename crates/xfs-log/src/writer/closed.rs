@@ -13,7 +13,7 @@ use xfs_device::Durability;
 use xfs_format::{DiskAddr, Lsn, Uuid};
 use xfs_sync::MutexGuard;
 
-use super::record::Record;
+use super::record::OpenRecord;
 use super::{Writer, WriterState};
 use crate::ail::CommitRecord;
 use crate::mutant::mutate;
@@ -26,7 +26,7 @@ const FIRST_CYCLE: u32 = START.cycle();
 #[must_use = "a record that is never written stops all later ones"]
 pub(crate) struct ClosedRecord {
     number: u64,
-    pub(super) record: Record,
+    pub(super) record: OpenRecord,
     tail: Lsn,
     end: Lsn,
     previous_block: u32,
@@ -74,7 +74,7 @@ impl Writer {
     pub(super) fn close(
         &self,
         state: &mut WriterState,
-        mut record: Record,
+        mut record: OpenRecord,
         more: usize,
         has_commit: bool,
     ) -> ClosedRecord {

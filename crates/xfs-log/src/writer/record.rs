@@ -29,7 +29,7 @@ pub(super) const fn operation(transaction: u32, flags: OperationFlags) -> LogOpe
 }
 
 /// A record to which operations are appended.
-pub(super) struct Record {
+pub(super) struct OpenRecord {
     /// The LSN of the record.
     pub(super) lsn: Lsn,
     /// Room for the headers, and after it the payload appended so far.
@@ -43,7 +43,7 @@ pub(super) struct Record {
     length: usize,
 }
 
-impl Record {
+impl OpenRecord {
     /// Opens an empty record at `lsn`. Reuses the memory of `bytes`.
     pub(super) fn open(mut bytes: Vec<u8>, layout: &RecordLayout, lsn: Lsn) -> Self {
         let header_bytes = layout.header_bytes();

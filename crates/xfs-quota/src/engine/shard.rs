@@ -24,11 +24,11 @@ const SHARDS: usize = 64;
 const SHARD_DQUOTS: usize = 1024;
 
 /// All shards.
-pub(super) struct Shards(Vec<Mutex<Shard, Group>>);
+pub(super) struct DquotShards(Vec<Mutex<DquotShard, Group>>);
 
 /// A part of the dquots in memory.
 #[derive(Default)]
-pub(super) struct Shard {
+pub(super) struct DquotShard {
     /// The dquots, by type and ID in one number, which is quick to compare.
     dquots: BTreeMap<u64, Arc<Dquot>>,
     blocks: BTreeMap<(QuotaKind, FileBlock), Weak<DquotBlock>>,
@@ -36,13 +36,13 @@ pub(super) struct Shard {
     sweep_at: usize,
 }
 
-impl Shards {
+impl DquotShards {
     pub(super) fn new() -> Self {
-        Self((0..SHARDS).map(|_| Mutex::new(Shard::default())).collect())
+        Self((0..SHARDS).map(|_| Mutex::new(DquotShard::default())).collect())
     }
 
     /// Returns the shard of a block of a quota inode.
-    pub(super) fn of(&self, kind: QuotaKind, block: FileBlock) -> &Mutex<Shard, Group> {
+    pub(super) fn of(&self, kind: QuotaKind, block: FileBlock) -> &Mutex<DquotShard, Group> {
         let mixed = block.0.wrapping_mul(3).wrapping_add(kind.bits().into());
         let index = (mixed % SHARDS as u64) as usize;
         self.0.get(index).expect("the index is below the number of shards")
@@ -53,7 +53,7 @@ fn key(kind: QuotaKind, id: u32) -> u64 {
     u64::from(kind.bits()) << u32::BITS | u64::from(id)
 }
 
-impl Shard {
+impl DquotShard {
     /// Returns the dquot of an owner if it is in memory.
     pub(super) fn find(&self, kind: QuotaKind, id: u32) -> Option<Arc<Dquot>> {
         self.dquots.get(&key(kind, id)).map(Arc::clone)

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_evidence::Evidence;
-use xfs_format::log_item::{ExtentFree, IntentExtents, ItemKind, LogItem, LoggedFields};
+use xfs_format::log_item::{ExtentFree, IntentExtents, ItemKind, LoggedFields, LoggedItem};
 use xfs_format::{BlockKind, DiskAddr, Lsn};
 use xfs_log::LogDevice;
 use xfs_testkit::{
@@ -200,7 +200,7 @@ fn with_open_intent() -> Arc<CowDevice> {
     let inode = image.bytes(at, 512).unwrap();
     let extents = vec![ExtentFree { start, length_blocks: 1 }];
     let mut log = LogRecords::of(&mut image);
-    log.transaction(&[LogItem::ExtentFree(IntentExtents { id: 1, extents })]);
+    log.transaction(&[LoggedItem::ExtentFree(IntentExtents { id: 1, extents })]);
     for _ in 0..12 {
         log.inode(root, &inode, LoggedFields::CORE);
     }

@@ -12,7 +12,7 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{FileBlock, FsBlock, InodeNumber, acl};
 
 use super::names::Names;
-use super::pieces::{self, ForkPlace, Piece};
+use super::pieces::{self, ForkPlace, WrittenBlock};
 use crate::action::{Action, counted};
 use crate::build::attributes::{AttributeForm, AttributeOwner, NewAttribute, build};
 use crate::error::RepairError;
@@ -232,8 +232,8 @@ fn write(
             patient.set_fork(inode, ForkKind::Attr, ForkContents::Local(bytes))?;
         }
         Some(AttributeForm::Blocks(blocks)) => {
-            let tree = blocks.tree.into_iter().map(Piece::Block);
-            let all = tree.chain(blocks.values.into_iter().map(Piece::Value)).collect();
+            let tree = blocks.tree.into_iter().map(WrittenBlock::Block);
+            let all = tree.chain(blocks.values.into_iter().map(WrittenBlock::Value)).collect();
             pieces::write(patient, names.model, ForkPlace { inode, kind: ForkKind::Attr }, all)?;
         }
     }

@@ -12,7 +12,7 @@ use xfs_format::{BASIC_BLOCK_BYTES, FsBlock, InodeNumber};
 
 use super::facts::Name;
 use super::names::Names;
-use super::pieces::{self, ForkPlace, Piece};
+use super::pieces::{self, ForkPlace, WrittenBlock};
 use crate::action::{Action, counted};
 use crate::build::directory::{DirectoryForm, NewDirectory, NewEntry, build};
 use crate::error::RepairError;
@@ -35,7 +35,7 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         if names.tree.is_held && waits(names, directory) {
             continue;
         }
-        let wanted = Wanted::of(names, directory);
+        let wanted = DirectoryPlan::of(names, directory);
         if is_damaged(names, directory) || !wanted.is_there(names) {
             patient.attempt(|patient| write(patient, names, &wanted))?;
         }
@@ -52,7 +52,7 @@ fn waits(names: &Names<'_>, directory: InodeNumber) -> bool {
 }
 
 /// The contents that a directory must have after the repair.
-struct Wanted {
+struct DirectoryPlan {
     directory: InodeNumber,
     parent: InodeNumber,
     entries: Vec<NewEntry>,
@@ -61,7 +61,7 @@ struct Wanted {
     positions: Vec<Option<usize>>,
 }
 
-impl Wanted {
+impl DirectoryPlan {
     fn of(names: &Names<'_>, directory: InodeNumber) -> Self {
         let links = names.tree.links_of(directory);
         let entries = links.iter().map(|link| NewEntry {
@@ -134,7 +134,11 @@ fn is_about_blocks(code: Code) -> bool {
     code.area() == Area::Directory && !is_about_names
 }
 
-fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<(), RepairError> {
+fn write(
+    patient: &mut Patient,
+    names: &Names<'_>,
+    wanted: &DirectoryPlan,
+) -> Result<(), RepairError> {
     let geometry = patient.geometry().clone();
     let directory =
         NewDirectory { number: wanted.directory, parent: wanted.parent, entries: &wanted.entries };
@@ -149,7 +153,7 @@ fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<()
             size
         }
         DirectoryForm::Blocks { blocks, size } => {
-            let blocks = blocks.into_iter().map(Piece::Block).collect();
+            let blocks = blocks.into_iter().map(WrittenBlock::Block).collect();
             let fork = ForkPlace { inode, kind: ForkKind::Data };
             pieces::write(patient, names.model, fork, blocks)?;
             size
@@ -198,7 +202,7 @@ impl Lost {
     }
 }
 
-fn report(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted, lost: Lost) {
+fn report(patient: &mut Patient, names: &Names<'_>, wanted: &DirectoryPlan, lost: Lost) {
     let place = Place::of_inode(wanted.directory, patient.geometry());
     let restored = wanted.positions.iter().filter(|position| position.is_none()).count();
     let all = wanted.entries.len();

@@ -21,7 +21,7 @@ use crate::patient::Patient;
 /// A block of a fork that is written: a block of a directory or attribute btree, or a part of a
 /// remote value.
 #[derive(Clone, Debug)]
-pub(crate) enum Piece {
+pub(crate) enum WrittenBlock {
     /// A block of a directory or of the attribute btree, which contains its own address and
     /// checksum.
     Block(NewBlock),
@@ -29,7 +29,7 @@ pub(crate) enum Piece {
     Value(RemotePart),
 }
 
-impl Piece {
+impl WrittenBlock {
     fn first(&self) -> FileBlock {
         match self {
             Self::Block(block) => block.file_block,
@@ -76,7 +76,7 @@ pub(crate) fn write(
     patient: &mut Patient,
     model: &Model,
     fork: ForkPlace,
-    pieces: Vec<Piece>,
+    pieces: Vec<WrittenBlock>,
 ) -> Result<(), RepairError> {
     let old = fork.of_model(model).map_or(&[][..], |fork| fork.extents.as_slice());
     let places = places(patient, old, fork.inode, &pieces)?;
@@ -98,7 +98,7 @@ fn places(
     patient: &mut Patient,
     old: &[Extent],
     inode: InodeNumber,
-    pieces: &[Piece],
+    pieces: &[WrittenBlock],
 ) -> Result<BTreeMap<FileBlock, FsBlock>, RepairError> {
     let geometry = patient.geometry().clone();
     let mut places = BTreeMap::new();
@@ -156,7 +156,7 @@ fn write_piece(
     patient: &mut Patient,
     owner: InodeNumber,
     places: &BTreeMap<FileBlock, FsBlock>,
-    piece: Piece,
+    piece: WrittenBlock,
 ) -> Result<(), RepairError> {
     let geometry = patient.geometry().clone();
     let first = piece.first();
@@ -165,8 +165,8 @@ fn write_piece(
         geometry.block_disk_addr(*place).expect("the map of a fork lies inside the volume")
     };
     let bytes = match piece {
-        Piece::Block(block) => block.sealed(address(first), patient.lsn()),
-        Piece::Value(part) => {
+        WrittenBlock::Block(block) => block.sealed(address(first), patient.lsn()),
+        WrittenBlock::Value(part) => {
             let mut bytes = vec![0; geometry.block_size as usize];
             let identity = RemoteIdentity { owner, uuid: geometry.meta_uuid };
             remote::encode(&mut bytes, address(first), &identity, part.offset, &part.part);

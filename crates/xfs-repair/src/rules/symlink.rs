@@ -46,7 +46,7 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
         return Ok(());
     }
     let extents = model.inodes.get(&inode).map_or(&[][..], |known| &known.data.extents);
-    let target = Target::read(patient, core, extents);
+    let target = LinkTarget::read(patient, core, extents);
     // Sound blocks know the length of the target too. The size of the inode may be wrong.
     let has_length = target.bytes.len() as u64 == core.size || target.is_sound;
     let is_whole = has_length && !target.bytes.is_empty();
@@ -79,14 +79,14 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 }
 
 /// The part of a link's target that can still be read.
-struct Target {
+struct LinkTarget {
     bytes: Vec<u8>,
     /// Whether the target is in blocks outside of the inode, and all these blocks pass their
     /// checks.
     is_sound: bool,
 }
 
-impl Target {
+impl LinkTarget {
     fn read(patient: &Patient, core: &InodeCore, extents: &[Extent]) -> Self {
         let mut target = Self { bytes: Vec::new(), is_sound: !extents.is_empty() };
         if core.data_format == ForkFormat::Local {

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use super::{BATCH_BLOCKS, Counters, Counts};
+use super::{BATCH_BLOCKS, Counters, SpaceCounts};
 
 fn free(blocks: u64) -> Counters {
-    Counters::new(Counts { free_blocks: blocks, inodes: 64, free_inodes: 61 })
+    Counters::new(SpaceCounts { free_blocks: blocks, inodes: 64, free_inodes: 61 })
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn pool_is_used_last_and_filled_first() {
 
 #[test]
 fn blocks_taken_before_growth_are_returned_once() {
-    let counters = Counters::new(Counts { inodes: 0, free_inodes: 0, free_blocks: 1000 });
+    let counters = Counters::new(SpaceCounts { inodes: 0, free_inodes: 0, free_blocks: 1000 });
     counters.set_pool(50);
     counters.take(300).unwrap();
     counters.grow(400, 10);

@@ -1,5 +1,5 @@
 use xfs_format::log_item::{
-    AttrOperation, ExtentFree, HostOrder, LogItem, RefcountExtent, RmapExtent,
+    AttrOperation, ExtentFree, HostOrder, LoggedItem, RefcountExtent, RmapExtent,
 };
 use xfs_format::{FileBlock, FsBlock, InodeNumber, StructureAddress};
 
@@ -10,7 +10,8 @@ fn check_round_trip(payloads: &[IntentPayload]) {
         [(encode_intent(7, payloads), true), (encode_done(7, payloads), false)]
     {
         let regions: Vec<&[u8]> = regions.iter().map(Vec::as_slice).collect();
-        let item = LogItem::decode(&regions, HostOrder::NATIVE, StructureAddress::Log(0)).unwrap();
+        let item =
+            LoggedItem::decode(&regions, HostOrder::NATIVE, StructureAddress::Log(0)).unwrap();
         assert_eq!(item.intent_id(), Some(7));
         assert_eq!(item.kind().is_intent(), is_intent);
         let kind = payloads[0].kind();

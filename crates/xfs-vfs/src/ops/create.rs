@@ -19,7 +19,7 @@ use crate::inode_ref::InodeRef;
 use crate::kind::CachedInode;
 use crate::link_counts::check_gains_link;
 use crate::mode_bits;
-use crate::mount::{Mount, Reserves};
+use crate::mount::{Mount, OperationBlocks};
 use crate::name::check_name;
 use crate::op_context::OpContext;
 use crate::permission::{Access, Caller};
@@ -267,7 +267,7 @@ impl<'a> OpContext<'a> {
     /// kernel, also a file that needs no block is refused where its owner may have none.
     fn quota_blocks(&self, tx: &Transaction<'_>, new_inode: &NewInode<'_>) -> u64 {
         let NewInode { kind, is_named, .. } = new_inode;
-        let Reserves { parent, parent_quota, .. } = self.mount.reserves;
+        let OperationBlocks { parent, parent_quota, .. } = self.mount.reserves;
         let (parent, parent_quota) = if *is_named { (parent, parent_quota) } else { (0, 0) };
         let fixed = tx.blocks_left() - self.target_blocks(kind) - parent;
         fixed + self.target_quota_blocks(kind) + parent_quota

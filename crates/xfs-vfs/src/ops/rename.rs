@@ -20,7 +20,7 @@ use crate::inode_ref::{InodeRef, OperandRef};
 use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
 use crate::link_counts::{check_gains_link, check_loses_child, check_loses_name};
-use crate::mount::{Mount, Reserves};
+use crate::mount::{Mount, OperationBlocks};
 use crate::name::{EntryName, check_name};
 use crate::op_context::OpContext;
 use crate::permission::Access;
@@ -149,7 +149,7 @@ impl<'c> OpContext<'c> {
                 _ => {}
             }
         }
-        let Reserves { add, remove, parent, .. } = self.mount.reserves;
+        let OperationBlocks { add, remove, parent, .. } = self.mount.reserves;
         let blocks = add + remove + 4 * parent;
         let operate = |tx: &mut Transaction<'_>| {
             join_known(tx, rename);

@@ -191,7 +191,7 @@ pub(crate) fn check_ids(ids: impl IntoIterator<Item = Option<u32>>) -> Result<()
 }
 
 impl Mount {
-    fn hints(&self, core: &InodeCore, changes: &SetAttributes) -> Result<Hints> {
+    fn hints(&self, core: &InodeCore, changes: &SetAttributes) -> Result<ExtentSizeHints> {
         let geometry = self.geometry();
         let to_blocks = |bytes: u64| {
             if bytes & (u64::from(geometry.block_size) - 1) != 0 {
@@ -229,7 +229,7 @@ impl Mount {
         if changes_hint && has_type(&[FileType::Regular]) && core.extents > 0 {
             return Err(PosixError::InvalidArgument.into());
         }
-        let hints = Hints { extent, copy };
+        let hints = ExtentSizeHints { extent, copy };
         if changes.has_settings() && hints.misfit(core, changes, geometry) {
             return Err(PosixError::InvalidArgument.into());
         }
@@ -283,12 +283,12 @@ impl Mount {
 }
 
 /// Extent size hints to set, in blocks. `None` leaves a hint as it is.
-struct Hints {
+struct ExtentSizeHints {
     extent: Option<u32>,
     copy: Option<u32>,
 }
 
-impl Hints {
+impl ExtentSizeHints {
     /// Returns whether these changes would give a realtime file, or a directory whose new files are
     /// realtime files, an extent size hint that is not a multiple of the realtime extent size. A
     /// present hint that is not such a multiple is removed first, so it does not make the result

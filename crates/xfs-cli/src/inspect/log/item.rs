@@ -2,51 +2,51 @@
 
 use ferroxfs::contents::FsBlock;
 use ferroxfs::raw::format::log_item::{
-    AttrIntent, BufferItem, ExchangeIntent, InodeCreate, InodeItem, LogItem,
+    AttrIntent, ExchangeIntent, InodeCreate, InodeItem, LoggedBuffer, LoggedItem,
 };
 
 use crate::inspect::structures::{Fields, Value};
 
 /// Returns the fields of a log item, for output.
-pub(super) fn describe(item: &LogItem<'_>) -> Fields {
+pub(super) fn describe(item: &LoggedItem<'_>) -> Fields {
     match item {
-        LogItem::Inode(item) => inode(item),
-        LogItem::Buffer(item) => buffer(item),
-        LogItem::InodeCreate(create) => inode_create(create),
-        LogItem::Dquot(item) => vec![
+        LoggedItem::Inode(item) => inode(item),
+        LoggedItem::Buffer(item) => buffer(item),
+        LoggedItem::InodeCreate(create) => inode_create(create),
+        LoggedItem::Dquot(item) => vec![
             ("id", number(item.format.id)),
             ("at", Value::number(item.format.at.0)),
             ("offset_bytes", number(item.format.offset_bytes)),
         ],
-        LogItem::QuotaOff(end) => vec![("flags", Value::Bits(end.flags.into()))],
-        LogItem::ExtentFree(list)
-        | LogItem::ExtentFreeDone(list)
-        | LogItem::RealtimeFree(list)
-        | LogItem::RealtimeFreeDone(list) => {
+        LoggedItem::QuotaOff(end) => vec![("flags", Value::Bits(end.flags.into()))],
+        LoggedItem::ExtentFree(list)
+        | LoggedItem::ExtentFreeDone(list)
+        | LoggedItem::RealtimeFree(list)
+        | LoggedItem::RealtimeFreeDone(list) => {
             intent(list.id, list.extents.iter().map(|e| extent(e.start, e.length_blocks)).collect())
         }
-        LogItem::Refcount(list) | LogItem::RealtimeRefcount(list) => {
+        LoggedItem::Refcount(list) | LoggedItem::RealtimeRefcount(list) => {
             let entries = list.extents.iter();
             let entries = entries.map(|e| flagged(extent(e.start, e.length_blocks), e.flags));
             intent(list.id, entries.collect())
         }
-        LogItem::Rmap(list) | LogItem::RealtimeRmap(list) => {
+        LoggedItem::Rmap(list) | LoggedItem::RealtimeRmap(list) => {
             let entries = list.extents.iter().map(|e| {
                 let extent = extent(e.start, e.length_blocks);
                 mapped("owner", e.owner, e.offset.0, extent, e.flags)
             });
             intent(list.id, entries.collect())
         }
-        LogItem::Map(list) => {
+        LoggedItem::Map(list) => {
             let entries = list.extents.iter().map(|e| {
                 let extent = extent(e.start, e.length_blocks);
                 mapped("inode", e.inode.0, e.offset.0, extent, e.flags)
             });
             intent(list.id, entries.collect())
         }
-        LogItem::Attr(item) => attr(item),
-        LogItem::Exchange(item) => exchange(item),
-        LogItem::Done(done) => vec![("id", Value::Bits(done.id))],
+        LoggedItem::Attr(item) => attr(item),
+        LoggedItem::Exchange(item) => exchange(item),
+        LoggedItem::Done(done) => vec![("id", Value::Bits(done.id))],
     }
 }
 
@@ -68,7 +68,7 @@ fn inode(item: &InodeItem<'_>) -> Fields {
     fields
 }
 
-fn buffer(item: &BufferItem<'_>) -> Fields {
+fn buffer(item: &LoggedBuffer<'_>) -> Fields {
     let format = &item.format;
     let name = format.buffer_type().map_or("unknown", |kind| kind.name());
     let mut fields = vec![

@@ -15,7 +15,7 @@ use super::leaf::RawEntry;
 use super::{AttributeChange, AttributeKey, ValueBlocks, balance, leaf};
 use crate::fixture::collide;
 use crate::store::memory::{MemoryFork, geometry};
-use crate::store::{Contents, ForkStore};
+use crate::store::{ForkPlacement, ForkStore};
 
 type Model = BTreeMap<(Namespace, Vec<u8>), Vec<u8>>;
 
@@ -51,7 +51,7 @@ fn set(
     if change.change_short(old, Some(&entry)).unwrap() {
         return None;
     }
-    if !matches!(change.store.contents().unwrap(), Contents::Blocks) {
+    if !matches!(change.store.contents().unwrap(), ForkPlacement::Blocks) {
         change.short_to_leaf().unwrap();
     }
     let run = change.exchange(old, &entry).unwrap();
@@ -78,12 +78,12 @@ fn check(fork: &mut MemoryFork, model: &Model) {
         assert_eq!(before, None);
     };
     match fork.contents().unwrap() {
-        Contents::Absent | Contents::NoBlocks => assert!(model.is_empty()),
-        Contents::Inline(bytes) => {
+        ForkPlacement::Absent | ForkPlacement::NoBlocks => assert!(model.is_empty()),
+        ForkPlacement::Inline(bytes) => {
             let form = AttrShortForm::decode(&bytes, PLACE).unwrap();
             form.entries().for_each(|entry| keep(entry.unwrap()));
         }
-        Contents::Blocks => {
+        ForkPlacement::Blocks => {
             let blocks: BTreeMap<_, _> = fork.blocks_of(BlockKind::Attr).into_iter().collect();
             let mut leaves = Vec::new();
             walk(&blocks, FileBlock(0), None, &mut leaves);
@@ -173,7 +173,7 @@ fn check_random(seed: u64, block_log: u8, steps: usize, most: usize) {
         model.remove(&(namespace, name));
     }
     check(&mut fork, &model);
-    assert!(matches!(fork.contents().unwrap(), Contents::Absent));
+    assert!(matches!(fork.contents().unwrap(), ForkPlacement::Absent));
     assert!(forms.iter().all(|met| *met != 0), "{forms:?}");
     assert!(remote != 0 || block_log > 12);
 }
@@ -224,7 +224,7 @@ fn parent_pointers_of_one_name_differ_by_value() {
         remove(&mut fork, &pointer);
         assert_eq!(AttributeChange::new(&mut fork).find(&pointer).unwrap(), None);
     }
-    assert!(matches!(fork.contents().unwrap(), Contents::Absent));
+    assert!(matches!(fork.contents().unwrap(), ForkPlacement::Absent));
 }
 
 #[test]

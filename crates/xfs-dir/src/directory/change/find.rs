@@ -22,7 +22,7 @@ pub(crate) struct FoundEntry<B> {
 
 /// The result of a search in the node form: the entry, or `None` if it does not exist, and the path
 /// to the leaf of the index that contains the entry or in which the entry belongs.
-pub(super) type InTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
+pub(super) type EntryInTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
 
 /// The entries of a leaf with one hash: candidates for the name that is searched for.
 struct Candidates {
@@ -142,7 +142,11 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     /// index. If the entry does not exist, the path leads to the leaf in which it belongs.
     ///
     /// Entries whose names have the same hash may spread over several leaves.
-    pub(super) fn find_in_tree(&mut self, root: S::Block, name: &[u8]) -> Result<InTree<S::Block>> {
+    pub(super) fn find_in_tree(
+        &mut self,
+        root: S::Block,
+        name: &[u8],
+    ) -> Result<EntryInTree<S::Block>> {
         let hash = name_hash(name);
         let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, hash)?;
         let mut has_moved = false;

@@ -16,7 +16,7 @@ use crate::evict::{count_inodes, drop_idle, evict_all, evict_step};
 use crate::filter::{Tag, WalkFilter};
 use crate::inode_cache::{InodeCache, InodeIndex};
 use crate::inode_walk::InodeWalk;
-use crate::kind::Inode;
+use crate::kind::CacheableInode;
 use crate::store::BulkRequest;
 use crate::testing::{FakeInode, FakeKind, FakeStore, Mutant};
 use crate::walk_step::WalkStep;

@@ -10,7 +10,7 @@ use crate::evict::{count_inodes, drop_idle, evict_all};
 use crate::filter::WalkFilter;
 use crate::inode_cache::{InodeCache, InodeIndex};
 use crate::inode_walk::InodeWalk;
-use crate::kind::Inode;
+use crate::kind::CacheableInode;
 use crate::store::BulkRequest;
 use crate::testing::{FakeInode, FakeStore, Mutant};
 use xfs_format::InodeNumber;

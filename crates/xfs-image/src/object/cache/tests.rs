@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Block, BlockCache, Found};
+use super::{Block, BlockCache, CacheAnswer};
 use crate::object::read_ahead::BLOCK_BYTES;
 
 fn block(byte: u8) -> Block {
@@ -11,15 +11,17 @@ fn block(byte: u8) -> Block {
 #[track_caller]
 fn ready(cache: &BlockCache, number: u64) -> Block {
     match cache.find(number, 1) {
-        Found::Ready(block) => block,
-        Found::Absent(_) => panic!("block {number} is absent"),
+        CacheAnswer::Ready(block) => block,
+        CacheAnswer::Absent(_) => panic!("block {number} is absent"),
     }
 }
 
 /// Claims `wanted` blocks and fills them with their numbers. Returns how many were claimed.
 #[track_caller]
 fn fill(cache: &BlockCache, number: u64, wanted: u64) -> u64 {
-    let Found::Absent(claim) = cache.find(number, wanted) else { panic!("{number} is present") };
+    let CacheAnswer::Absent(claim) = cache.find(number, wanted) else {
+        panic!("{number} is present")
+    };
     let count = claim.count;
     let blocks: Vec<Block> =
         (claim.first..claim.first + claim.count).map(|number| block(number as u8)).collect();
@@ -36,7 +38,7 @@ fn least_recently_used_block_is_dropped() {
     assert_eq!(*ready(&cache, 10), [10; 8]);
     fill(&cache, 40, 1);
     assert_eq!(*ready(&cache, 10), [10; 8]);
-    assert!(matches!(cache.find(20, 1), Found::Absent(_)), "I3 of `xfs_image::object`");
+    assert!(matches!(cache.find(20, 1), CacheAnswer::Absent(_)), "I3 of `xfs_image::object`");
     ready(&cache, 30);
 }
 
@@ -54,10 +56,10 @@ fn waiting_thread_gets_the_block_or_fetches_it_after_a_failure() {
     for is_filled in [true, false] {
         let number = u64::from(is_filled) * 50;
         std::thread::scope(|scope| {
-            let Found::Absent(claim) = cache.find(number, 1) else { panic!("present") };
+            let CacheAnswer::Absent(claim) = cache.find(number, 1) else { panic!("present") };
             let waiter = scope.spawn(|| match cache.find(number, 1) {
-                Found::Ready(block) => Some(block),
-                Found::Absent(_) => None,
+                CacheAnswer::Ready(block) => Some(block),
+                CacheAnswer::Absent(_) => None,
             });
             match is_filled {
                 true => claim.fill(&[block(7)]),

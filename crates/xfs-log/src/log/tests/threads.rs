@@ -10,7 +10,7 @@ use xfs_device::MemoryDevice;
 use super::rig::{Rig, check_settled};
 use crate::item::LogItem;
 use crate::log::threads::{Threads, spawn};
-use crate::log::{Inner, Log, LogConfig};
+use crate::log::{Log, LogConfig, LogInner};
 use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 
@@ -18,7 +18,7 @@ use crate::testing::item::TestItem;
 /// threads.
 fn open_refused(rig: &Rig, config: &LogConfig, granted: usize) -> Log {
     let (log, state) = (rig.log_device(), rig.state());
-    let inner = Arc::new(Inner::new(log, None, &state, config, ActiveMutant::default()));
+    let inner = Arc::new(LogInner::new(log, None, &state, config, ActiveMutant::default()));
     let started = Cell::new(0);
     let threads = Threads::start(&inner, config.threads, &move |name, work| {
         if started.get() == granted {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use xfs_buffer::Error;
 use xfs_device::Durability;
 use xfs_format::inode;
-use xfs_format::log_item::{BufferType, InodeCreate, LogItem};
+use xfs_format::log_item::{BufferType, InodeCreate, LoggedItem};
 use xfs_format::{AgBlock, AgNumber, InodeNumber, Lsn};
 
 use super::{Bench, LOG_BLOCKS, buffer, cancel, read};
@@ -137,7 +137,7 @@ fn change_before_the_damage_skips_a_block_that_is_not_metadata() {
         length_blocks: bench.superblock.geometry.chunk_blocks(),
         generation: 5,
     };
-    bench.log.append_transaction(2, &[LogItem::InodeCreate(create)]);
+    bench.log.append_transaction(2, &[LoggedItem::InodeCreate(create)]);
     bench.append_damaged();
     bench.append_later();
     let created = bench.superblock.geometry.ag_block_disk_addr(create.group, first);
@@ -166,7 +166,7 @@ fn creation_before_the_damage_keeps_a_newer_inode() {
         length_blocks: geometry.chunk_blocks(),
         generation: 99,
     };
-    let lsn = bench.log.append_transaction(1, &[LogItem::InodeCreate(create)]);
+    let lsn = bench.log.append_transaction(1, &[LoggedItem::InodeCreate(create)]);
     bench.append_damaged();
     bench.append_later();
     let mut newer = bench.inode(&*bench.data, root);

@@ -5,8 +5,8 @@ use xfs_format::dquot::{
     DQUOT_BLOCK_BYTES, DQUOT_MAGIC, DquotCheck, DquotDisk, QuotaFlags, dquot_at, seal_block,
 };
 use xfs_format::log_item::{
-    BufferFormat, BufferItem, BufferRegion, BufferType, DquotFormat, DquotItem, LogItem,
-    LogItemCheck, QuotaOff,
+    BufferFormat, BufferRegion, BufferType, DquotFormat, DquotItem, LogItemCheck, LoggedBuffer,
+    LoggedItem, QuotaOff,
 };
 use xfs_format::superblock::{self, SuperblockDisk};
 use xfs_format::{Check, DiskAddr, FsBlock, Lsn};
@@ -83,7 +83,7 @@ impl QuotaBench {
     /// Appends to the log a transaction that logs `dquot`.
     fn append(&mut self, format: DquotFormat, dquot: &DquotDisk) -> Lsn {
         let dquot = dquot.as_bytes().first_chunk().unwrap();
-        let item = LogItem::Dquot(DquotItem { format, dquot });
+        let item = LoggedItem::Dquot(DquotItem { format, dquot });
         self.bench.log.append_transaction(1, &[item])
     }
 
@@ -138,7 +138,7 @@ fn end_of_accounting_skips_dquots_of_its_type_in_the_whole_log() {
     for (flags, expected) in [(1, 0), (8 | 0x40, 7)] {
         let mut quota = QuotaBench::new();
         quota.append_count(7);
-        quota.bench.log.append_transaction(1, &[LogItem::QuotaOff(QuotaOff { flags })]);
+        quota.bench.log.append_transaction(1, &[LoggedItem::QuotaOff(QuotaOff { flags })]);
         assert_eq!(quota.replay(), (expected, FLAGS), "{flags:#x}");
     }
 }
@@ -219,11 +219,11 @@ fn new_block_of_dquots_is_replayed_before_its_dquots() {
         }
         let flags = BufferType::UserDquot.flags();
         let format = BufferFormat { regions: 2, flags, at: quota.at, blocks, bitmap };
-        LogItem::Buffer(BufferItem { format, pieces })
+        LoggedItem::Buffer(LoggedBuffer { format, pieces })
     };
     let dquot = quota.dquot(INDEX, 7);
     let fields = dquot.as_bytes().first_chunk().unwrap();
-    let change = LogItem::Dquot(DquotItem { format: quota.format(INDEX), dquot: fields });
+    let change = LoggedItem::Dquot(DquotItem { format: quota.format(INDEX), dquot: fields });
     quota.bench.log.append_transaction(1, &[change, item(&block)]);
     assert_eq!(quota.replay(), (7, FLAGS));
     // A block of another type than its item says is not written.

@@ -5,7 +5,7 @@ use xfs_testkit::Prng;
 use super::{StreamCut, VectorStream};
 use crate::unit::RecordLayout;
 use crate::vector::RegionWriter;
-use crate::writer::record::{Record, operation};
+use crate::writer::record::{OpenRecord, operation};
 
 fn vector(lengths: &[usize]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -47,7 +47,7 @@ fn record_is_filled_exactly_up_to_its_cut() {
         let mut left: &[u8] = &[];
         let mut filled = 0;
         loop {
-            let mut record = Record::open(Vec::new(), &layout, Lsn::new(1, 0));
+            let mut record = OpenRecord::open(Vec::new(), &layout, Lsn::new(1, 0));
             if !left.is_empty() {
                 assert_eq!(record.append(operation(1, OperationFlags::empty()), left, true), None);
             }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use xfs_buffer::{Error, Result};
 use xfs_format::FsBlock;
-use xfs_format::log_item::{ExtentFree, ItemKind, LogItem, RefcountExtent};
+use xfs_format::log_item::{ExtentFree, ItemKind, LoggedItem, RefcountExtent};
 use xfs_log::{LogDevice, LogReader, find_head_and_tail};
 
 use super::{begin, root};
@@ -76,7 +76,7 @@ fn logged(journal: &Journal) -> Vec<Vec<(ItemKind, u64)>> {
     let mut found = Vec::new();
     while let Some(transaction) = reader.next_transaction().unwrap() {
         let items = transaction.items().unwrap().map(Result::unwrap);
-        let named = items.filter_map(|item: LogItem<'_>| Some((item.kind(), item.intent_id()?)));
+        let named = items.filter_map(|item: LoggedItem<'_>| Some((item.kind(), item.intent_id()?)));
         found.push(named.collect());
     }
     found

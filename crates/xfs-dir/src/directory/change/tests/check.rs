@@ -12,13 +12,13 @@ use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 use super::super::DirectoryChange;
 use super::Model;
 use crate::store::memory::MemoryFork;
-use crate::store::{Contents, ForkStore};
+use crate::store::{ForkPlacement, ForkStore};
 
 const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
 /// Returns the cookies of all names in a directory.
 pub(super) fn cookies(fork: &mut MemoryFork) -> BTreeMap<Vec<u8>, Cookie> {
-    if let Contents::Inline(bytes) = fork.contents().unwrap() {
+    if let ForkPlacement::Inline(bytes) = fork.contents().unwrap() {
         let form = ShortForm::decode(&bytes, PLACE, DirectoryForm::V5).unwrap();
         return form
             .entries()
@@ -54,7 +54,7 @@ pub(super) fn directory(fork: &mut MemoryFork, model: &Model, parent: InodeNumbe
     assert_eq!(DirectoryChange::new(fork).find(b"no such name").unwrap(), None);
     let found = DirectoryChange::new(fork).find(b"..").unwrap();
     assert_eq!(found.map(|(inode, _)| inode), Some(parent));
-    if let Contents::Inline(bytes) = fork.contents().unwrap() {
+    if let ForkPlacement::Inline(bytes) = fork.contents().unwrap() {
         let form = ShortForm::decode(&bytes, PLACE, DirectoryForm::V5).unwrap();
         form.verify(fork.geometry()).unwrap();
         assert_eq!(usize::from(form.count()), model.len());
