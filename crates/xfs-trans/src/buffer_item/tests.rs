@@ -5,7 +5,7 @@ use xfs_device::{MemoryDevice, SharedDevice};
 use xfs_format::btree::BtreeKind;
 use xfs_format::log_item::{BufferFlags, BufferType, HostOrder, LoggedItem as Decoded};
 use xfs_format::{BlockKind, DiskAddr, StructureAddress};
-use xfs_log::{CheckpointEnd, LoggedItem, regions_of};
+use xfs_log::{CheckpointEnd, LogItem, regions_of};
 
 use super::dirty::mark;
 use super::{BlockState, BufferItem, JoinOutcome};

@@ -14,7 +14,7 @@ use crate::log::first_number;
 use crate::recovery::{FreedInodes, Intent, IntentRecovery, Replayed, finish_intents, replay_all};
 use crate::testing::LogImage;
 use crate::{
-    CheckpointEnd, InPlace, ItemState, Log, LogConfig, LogDevice, LogGeometry, LoggedItem, Pushed,
+    CheckpointEnd, InPlace, ItemState, Log, LogConfig, LogDevice, LogGeometry, LogItem, Pushed,
     RegionWriter, find_head_and_tail,
 };
 
@@ -32,7 +32,7 @@ impl TestIntent {
     }
 }
 
-impl LoggedItem for TestIntent {
+impl LogItem for TestIntent {
     fn state(&self) -> &ItemState {
         &self.state
     }
@@ -41,17 +41,17 @@ impl LoggedItem for TestIntent {
         self.regions.iter().for_each(|region| regions.region(region));
     }
 
-    fn finishes(&self) -> Option<&dyn LoggedItem> {
-        self.intent.as_deref().map(|intent| intent as &dyn LoggedItem)
+    fn finishes(&self) -> Option<&dyn LogItem> {
+        self.intent.as_deref().map(|intent| intent as &dyn LogItem)
     }
 
     fn pin(&self) {}
 
     fn unpin(&self, _end: CheckpointEnd) {}
 
-    fn committed(&self, start: Lsn, leaving: &mut Vec<Arc<dyn LoggedItem>>) -> Option<Lsn> {
+    fn committed(&self, start: Lsn, leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         let Some(intent) = &self.intent else { return Some(start) };
-        leaving.push(Arc::clone(intent) as Arc<dyn LoggedItem>);
+        leaving.push(Arc::clone(intent) as Arc<dyn LogItem>);
         None
     }
 
@@ -126,7 +126,7 @@ impl<'a> Completer<'a> {
         Self { log, open, calls: Vec::new(), patience }
     }
 
-    fn commit(&self, item: Arc<dyn LoggedItem>) -> Result<()> {
+    fn commit(&self, item: Arc<dyn LogItem>) -> Result<()> {
         let mut ticket = self.log.reserve(4096, 1)?;
         let committed = self.log.commit(&mut ticket, &[item])?;
         self.log.release(ticket);
