@@ -228,7 +228,8 @@ impl VolumeShards {
         let make = || VolumeRef { inner: Arc::clone(&inner), identity: Arc::clone(&identity) };
         let refs = Slots::new(|| Arc::new(make()));
         let mut weak = refs.iter().map(Arc::downgrade).collect::<Vec<_>>().into_iter();
-        let weak = Slots::with_count(weak.len(), || weak.next().unwrap_or_default());
+        let weak =
+            Slots::with_count(weak.len(), || weak.next().expect("each slot has its reference"));
         assert!(identity.refs.set(weak).is_ok(), "the references of an identity are made once");
         Self { refs }
     }

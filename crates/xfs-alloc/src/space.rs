@@ -104,10 +104,11 @@ impl AllocatorState {
         self.groups.len()
     }
 
-    /// Returns an estimate of a group's free space. Does not wait for the group.
+    /// Returns an estimate of a group's free space. Does not wait for the group. A group by which
+    /// the volume is just growing appears full: the geometry has it before the allocator does.
     #[must_use]
     pub fn summary(&self, group: AgNumber) -> GroupSummary {
-        self.group(group).map(|state| state.summary()).unwrap_or_default()
+        self.group(group).map_or(GroupSummary::default(), |state| state.summary())
     }
 
     /// Adopts `fresh`, the state of a volume that has grown. `fresh` was counted while no

@@ -19,10 +19,11 @@ pub(crate) struct ClockHands(Slots<Mutex<ClockHand, Slot>>);
 
 impl ClockHands {
     /// Makes a hand for each processor slot. No two hands start in the same group if there are
-    /// enough groups.
+    /// enough groups. A filesystem without an index of groups has one group.
     pub(crate) fn new(groups: usize) -> Self {
         let mut starts = (0..groups).cycle();
-        let mut start = || ClockHand { group: starts.next().unwrap_or(0), round: None };
+        let mut start =
+            || ClockHand { group: starts.next().expect("a volume has a group"), round: None };
         Self(Slots::new(|| Mutex::new(start())))
     }
 

@@ -42,7 +42,7 @@ impl CacheCounts {
 pub fn count_inodes(filesystem: &impl InodeWalk) -> CacheCounts {
     let mut counts = CacheCounts::default();
     for part in 0..filesystem.parts() {
-        let _ = filesystem.iter_inodes_unsafe(part, Tag::Present, |Existing(entry)| {
+        let walked = filesystem.iter_inodes_unsafe(part, Tag::Present, |Existing(entry)| {
             *match entry.phase() {
                 Phase::New | Phase::Live => &mut counts.live,
                 Phase::Reclaimable => &mut counts.reclaimable,
@@ -51,6 +51,7 @@ pub fn count_inodes(filesystem: &impl InodeWalk) -> CacheCounts {
             } += 1;
             ControlFlow::Continue(())
         });
+        assert!(walked.is_continue(), "nothing stops a count");
     }
     counts
 }

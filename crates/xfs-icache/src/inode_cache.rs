@@ -432,7 +432,8 @@ impl<S: InodeStore> InodeWalk for InodeCache<S> {
         match &self.list {
             Some(list) => list.visit(cursor, visit),
             None => {
-                self.groups.get(part).map_or(WalkStep::End, |group| group.visit(cursor, tag, visit))
+                let group = self.groups.get(part).expect("a walk visits the groups of the cache");
+                group.visit(cursor, tag, visit)
             }
         }
     }

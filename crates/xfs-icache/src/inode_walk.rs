@@ -82,6 +82,19 @@ pub trait InodeWalk: Sync {
         (0..self.parts()).try_for_each(|part| iter_part(self, part, which, &mut f))
     }
 
+    /// Calls `f` with a reference to each inode, as [`iter_inodes`](Self::iter_inodes) does. Nothing
+    /// stops the walk.
+    fn for_each_inode(&self, which: WalkFilter, mut f: impl FnMut(&Arc<CachedInode<Self::Kind>>))
+    where
+        Self: Sized,
+    {
+        let walked = self.iter_inodes(which, |entry| {
+            f(entry);
+            ControlFlow::Continue(())
+        });
+        assert!(walked.is_continue(), "nothing stops this walk");
+    }
+
     /// Calls `f` with each inode in a part of the filesystem that has the tag, without taking
     /// references. `f` must not block, and may only rely on the existence of the inode.
     #[doc(alias = "super_iter_inodes_unsafe")]

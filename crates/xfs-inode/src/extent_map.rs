@@ -113,9 +113,13 @@ impl ExtentMap {
     /// Returns the extents that end after `block`, in file order.
     pub fn iter_from(&self, block: FileBlock) -> impl Iterator<Item = &Extent> + '_ {
         let MapPosition { chunk, index } = self.position(block);
-        let (first, rest) = self.chunks.get(chunk..).and_then(|rest| rest.split_first()).unzip();
-        let first = first.and_then(|first| first.get(index..)).unwrap_or_default();
-        first.iter().chain(rest.unwrap_or_default().iter().flatten())
+        let from = self.chunks.get(chunk..).expect(IN_MAP);
+        // The position after all extents lies in no chunk.
+        let (first, rest): (&[Extent], _) = match from.split_first() {
+            Some((first, rest)) => (first.get(index..).expect(IN_MAP), rest),
+            None => (&[], from),
+        };
+        first.iter().chain(rest.iter().flatten())
     }
 
     /// Returns the first file block after the last extent; 0 if the map has no extents.
@@ -237,7 +241,8 @@ impl ExtentMap {
         else {
             unreachable!("{IN_MAP}, and another chunk follows")
         };
-        let half = next.len().div_ceil(2).min(CHUNK_EXTENTS.saturating_sub(chunk.len()));
+        let room = CHUNK_EXTENTS.checked_sub(chunk.len()).expect("I1: a chunk has its limit");
+        let half = next.len().div_ceil(2).min(room);
         chunk.extend(next.drain(..half));
         if next.is_empty() {
             self.chunks.remove(at.chunk + 1);
@@ -250,14 +255,13 @@ impl ExtentMap {
         }
         // The position after all extents becomes the end of the last chunk.
         let at = match at.chunk == self.chunks.len() {
-            true if self.chunks.is_empty() => {
-                self.chunks.push(Vec::new());
-                MapPosition { chunk: 0, index: 0 }
-            }
-            true => {
-                let chunk = self.chunks.len() - 1;
-                MapPosition { chunk, index: self.chunks.last().map_or(0, Vec::len) }
-            }
+            true => match self.chunks.last() {
+                Some(last) => MapPosition { chunk: self.chunks.len() - 1, index: last.len() },
+                None => {
+                    self.chunks.push(Vec::new());
+                    MapPosition { chunk: 0, index: 0 }
+                }
+            },
             false => at,
         };
         let next = self.extent_at(at).or_else(|| self.chunks.get(at.chunk + 1)?.first());

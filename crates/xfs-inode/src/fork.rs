@@ -152,9 +152,10 @@ impl BtreeFork {
 /// fork their number is the size of the file. In an attribute fork the contents hold their own
 /// size.
 fn local_contents<'a>(fork: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
-    let size = usize::try_from(core.size).unwrap_or(usize::MAX);
     match kind {
-        ForkKind::Data => fork.get(..size).unwrap_or(fork),
+        ForkKind::Data => {
+            fork.get(..core.size as usize).expect("the verifier has compared size and fork")
+        }
         ForkKind::Attr => fork,
     }
 }

@@ -18,6 +18,9 @@ use xfs_trans::InodeImage;
 use crate::extent_map::{ExtentMap, Mapping};
 use crate::fork::Fork;
 
+/// The panic message for an inode whose place lies outside of its cluster.
+const IN_CLUSTER: &str = "an inode lies in its cluster";
+
 /// An inode in memory. It was verified, and is not free.
 #[doc(alias = "xfs_inode")]
 #[derive(Debug)]
@@ -42,7 +45,7 @@ impl Inode {
             (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
         let decode = |cluster: Buffer| {
             let bytes = cluster.bytes();
-            let inode = bytes.get(place.offset_bytes as usize..).unwrap_or_default();
+            let inode = bytes.get(place.offset_bytes as usize..).expect(IN_CLUSTER);
             Self::decode(inode, number, &cache.verify_context())
         };
         let mut outcome = decode(cache.read(at, length_bytes, kind)?);
@@ -68,7 +71,7 @@ impl Inode {
                 None => cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?,
             };
             let bytes = cluster.bytes();
-            let inode = bytes.get(place.offset_bytes as usize..).unwrap_or_default();
+            let inode = bytes.get(place.offset_bytes as usize..).expect(IN_CLUSTER);
             let outcome = Self::decode(inode, number, &cache.verify_context());
             drop(bytes);
             last = Some((place.cluster, cluster));
@@ -93,7 +96,8 @@ impl Inode {
         if core.is_free() {
             return Err(PosixError::NotFound.into());
         }
-        let bytes = bytes.get(..geometry.inode_size as usize).unwrap_or(bytes);
+        let bytes = bytes.get(..geometry.inode_size as usize);
+        let bytes = bytes.expect("the verifier has refused an inode that is cut short");
         let file_type = core.file_type().ok_or_else(|| {
             let check = InodeCheck::Mode { mode: core.mode };
             Corruption::new(Structure::Inode, StructureAddress::Inode(number), check)

@@ -208,7 +208,9 @@ impl Cil {
         }
     }
 
-    /// Returns the number of commits, and the contents of the open checkpoint.
+    /// Returns the number of commits, and the contents of the open checkpoint. The result is a
+    /// statistic: the slots are locked one after the other, so commits in between may be counted in
+    /// one slot and not in another. A difference that would be negative is then 0.
     pub(crate) fn contents(&self) -> CilContents {
         let (mut contents, mut not_written, mut unfolded) = (CilContents::default(), 0, 0);
         for slot in self.slots.iter() {

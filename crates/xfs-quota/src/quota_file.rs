@@ -7,10 +7,12 @@
 //! if its number can belong to an ID of 32 bits.
 
 use xfs_buffer::{Buffer, BufferCache, Result};
-use xfs_format::dquot::{DquotDisk, DquotPlace, QuotaKind, dquot_at, dquots_per_block};
+use xfs_format::dquot::{DquotCheck, DquotDisk, DquotPlace, QuotaKind, dquot_at, dquots_per_block};
 use xfs_format::extent::{Extent, ExtentCheck};
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Structure, StructureAddress};
+use xfs_format::{
+    BlockKind, Check, Corruption, FileBlock, InodeNumber, Structure, StructureAddress,
+};
 use xfs_inode::{BlockShape, Inode, Mapping};
 
 /// A quota inode, for reading.
@@ -69,11 +71,12 @@ pub(crate) fn read_block(
     block: FileBlock,
 ) -> Result<Buffer> {
     let buffer = inode.read_fork_block(cache, ForkKind::Data, block, DQUOT_BLOCK)?;
-    let first = first_id(block, cache).unwrap_or(u32::MAX);
-    let checked = {
+    let first = first_id(block, cache);
+    let checked = first.ok_or(Check::Dquot(DquotCheck::Block { block: block.0 }));
+    let checked = checked.and_then(|first| {
         let bytes = buffer.bytes();
         dquot_at(&bytes, 0).expect("a verified block has a dquot").verify_owner(kind, first)
-    };
+    });
     let place = StructureAddress::Data(inode.number(), block);
     checked.map_err(|check| Corruption::new(Structure::Dquot, place, check))?;
     Ok(buffer)

@@ -104,7 +104,8 @@ impl Counters {
         let sum = i128::from(*shared) + i128::from(free_blocks) + grown_pool - i128::from(own.debt);
         // A volume that was full when it was opened has a smaller pool than it would get now, and
         // no pool rather than a negative one.
-        own.size = own.size.saturating_add_signed(pool);
+        let size = i128::from(own.size) + i128::from(pool);
+        own.size = u64::try_from(size.max(0)).expect("a volume has fewer than 2^64 blocks");
         own.left = grown_pool.min(sum).clamp(0, i128::from(own.size)) as u64;
         let rest = sum - i128::from(own.left);
         *shared = u64::try_from(rest.max(0)).expect("a volume has fewer than 2^64 blocks");

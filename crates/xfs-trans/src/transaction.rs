@@ -417,6 +417,7 @@ impl Drop for Transaction<'_> {
         }
         let forgotten = self.is_dirty() && !self.journal.is_shut_down();
         if forgotten {
+            // An error could only come from a flush, and `Shutdown::Now` does not flush.
             let _ = self.journal.shut_down(Shutdown::Now);
         }
         self.abandon();

@@ -72,13 +72,16 @@ impl MountThreads {
         Arc::downgrade(&self.mount)
     }
 
+    /// Stops the threads and waits until all of them have ended. Panics if one of them has
+    /// panicked, unless the calling thread is panicking already: the work of that thread is
+    /// missing, so the volume must not be closed as a clean one.
     fn stop(&mut self) {
         self.mount.journal.stop_upkeep();
         self.mount.inode_cache.close();
         self.mount.flusher.close();
-        for worker in self.workers.drain(..) {
-            let _ = worker.join();
-        }
+        let ended = self.workers.drain(..).map(JoinHandle::join);
+        let panicked = ended.filter(Result::is_err).count();
+        assert!(panicked == 0 || thread::panicking(), "a thread of the mount has panicked");
     }
 
     /// Frees the inodes that wait to be freed, writes everything to its home location on disk, and

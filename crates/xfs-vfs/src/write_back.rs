@@ -1,6 +1,5 @@
 //! Writing buffered bytes of all files to the device: on request, and by passes of the flusher.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_buffer::Result;
@@ -28,11 +27,8 @@ impl Mount {
     }
 
     /// Calls `f` with each file that has buffered bytes or preallocated blocks.
-    pub(crate) fn for_unsettled(&self, mut f: impl FnMut(&Arc<CachedInode>)) {
-        let _ = self.inode_cache.iter_inodes(WalkFilter::NeedsFlush, |entry| {
-            f(entry);
-            ControlFlow::Continue(())
-        });
+    pub(crate) fn for_unsettled(&self, f: impl FnMut(&Arc<CachedInode>)) {
+        self.inode_cache.for_each_inode(WalkFilter::NeedsFlush, f);
     }
 
     /// Runs one pass of the flusher, and forces the log if the pass may have written bytes.

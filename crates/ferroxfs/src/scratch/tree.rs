@@ -1,6 +1,5 @@
 //! The tree of names of a scratch volume, and the operations on it.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError};
@@ -17,6 +16,9 @@ use crate::Result;
 
 /// About how many bytes of memory a name takes in addition to its own bytes.
 const NAME_BYTES: u64 = 64;
+
+/// The panic message for a name that is gone although `Tree::changing` was held since the lookup.
+const FOUND: &str = "the name was found under the lock";
 
 type Node = Arc<CachedInode<SmallKind>>;
 
@@ -130,38 +132,36 @@ impl Tree {
         if is_below(&child, to.directory) {
             return Err(PosixError::InvalidArgument.into());
         }
-        if let Some(target) = target {
-            if Arc::ptr_eq(&target, &child) {
+        if let Some(target) = &target {
+            if Arc::ptr_eq(target, &child) {
                 return Ok(());
             }
-            match [&child, &target].map(|node| node.file_type() == FileType::Directory) {
+            match [&child, target].map(|node| node.file_type() == FileType::Directory) {
                 [true, false] => return Err(PosixError::NotDirectory.into()),
                 [false, true] => return Err(PosixError::IsDirectory.into()),
-                _ => check_replaceable(&target)?,
+                _ => check_replaceable(target)?,
             }
         }
         // The new name takes the memory of the old one, and more if it is longer. After this
         // nothing can fail.
         let (old, new) = (room_of(from.name), room_of(to.name));
         self.inodes.room.take(new.saturating_sub(old))?;
-        self.take_out(to.directory, to.name)?;
-        let moved = names_of(from.directory)?.remove(from.name);
-        if let Some(moved) = moved {
-            names_of(to.directory)?.insert(to.name.into(), moved);
+        if target.is_some() {
+            self.take_out(to.directory, to.name)?;
         }
+        let moved = names_of(from.directory)?.remove(from.name).expect(FOUND);
+        names_of(to.directory)?.insert(to.name.into(), moved);
         self.inodes.room.give_back(old.saturating_sub(new));
         Ok(())
     }
 
-    /// Removes a name from a directory. Releases the memory of the name, and its reference to the
-    /// inode.
+    /// Removes a name that the caller has found. Releases the memory of the name, and its reference
+    /// to the inode.
     fn take_out(&self, directory: &Node, name: &[u8]) -> Result<()> {
-        let removed = names_of(directory)?.remove(name);
-        if let Some(removed) = removed {
-            self.inodes.room.give_back(room_of(name));
-            removed.inode().live().unlink();
-            drop(CacheRef::restore(&self.inodes, removed));
-        }
+        let removed = names_of(directory)?.remove(name).expect(FOUND);
+        self.inodes.room.give_back(room_of(name));
+        removed.inode().live().unlink();
+        drop(CacheRef::restore(&self.inodes, removed));
         Ok(())
     }
 
@@ -185,9 +185,8 @@ impl Tree {
 impl Drop for Tree {
     fn drop(&mut self) {
         let mut held: Vec<_> = self.root.take().into_iter().collect();
-        let _ = self.inodes.iter_inodes(WalkFilter::Cached, |entry| {
+        self.inodes.for_each_inode(WalkFilter::Cached, |entry| {
             held.extend(entry.live().take_names().into_values());
-            ControlFlow::Continue(())
         });
         self.inodes.deactivate();
         held.into_iter().for_each(|held| drop(CacheRef::restore(&self.inodes, held)));

@@ -117,6 +117,7 @@ pub fn allocate_inode(
 #[doc(alias = "xfs_dialloc_good_ag")]
 fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
     let geometry = tx.geometry();
+    // The volume is just growing by a group that has no state yet.
     let Some(state) = InodeGroups::of(tx.journal()).group(number) else { return false };
     let chunk_blocks = match (state.may_have_free(), geometry.sparse_alignment_blocks) {
         (true, _) => 0,

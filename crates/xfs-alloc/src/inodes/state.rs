@@ -115,7 +115,8 @@ impl InodeGroups {
     /// next group.
     pub(super) fn next_group(&self) -> AgNumber {
         let turn = self.rotors.mine().fetch_add(1, Ordering::Relaxed);
-        AgNumber(turn % u32::try_from(self.groups.len().max(1)).unwrap_or(u32::MAX))
+        let groups = u32::try_from(self.groups.len()).expect("a group has a number of 32 bits");
+        AgNumber(turn.checked_rem(groups).expect("a volume has a group"))
     }
 }
 

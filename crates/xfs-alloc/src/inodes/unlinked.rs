@@ -228,7 +228,7 @@ fn next_of(cache: &BufferCache, group: AgNumber, inode: AgInode) -> Result<Optio
     let place = geometry.inode_location(number).ok_or_else(bad)?;
     let buffer = cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
     let bytes = buffer.bytes();
-    let slot = bytes.get(place.offset_bytes as usize..).unwrap_or_default();
+    let slot = bytes.get(place.offset_bytes as usize..).ok_or_else(bad)?;
     let (disk, _) = InodeDisk::ref_from_prefix(slot).map_err(|_| bad())?;
     let next = AgInode(disk.next_unlinked.get());
     if next.is_null() {

@@ -253,7 +253,7 @@ impl ServeVolume {
             }
         };
         handle.close();
-        let _ = watcher.join();
+        watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let closed = closed(mount, close).map_err(|failure| about_image(failure, &device));
         for failure in [served, closed].into_iter().filter_map(Result::err) {
             if let Some(log) = &log {

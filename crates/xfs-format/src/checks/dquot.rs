@@ -15,6 +15,8 @@ pub enum DquotCheck {
     OtherKind { id: u32, kind: u8, expected: u8 },
     #[error("dquot has ID {id}, not {expected}")]
     Id { id: u32, expected: u32 },
+    #[error("block {block} of the quota file lies after the dquots of all IDs")]
+    Block { block: u64 },
     #[error("dquot of ID {id} is recorded at byte {offset} of its block, which is not its place")]
     Offset { id: u32, offset: u32 },
     #[error("dquot of ID {id} has bigtime timers, but the volume has no bigtime")]

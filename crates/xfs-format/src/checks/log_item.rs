@@ -44,6 +44,10 @@ pub enum LogItemCheck {
     OutOfRange { field: &'static str, value: u64 },
     #[error("lies at {at:#x} with {blocks} basic blocks, outside the volume")]
     OutsideVolume { at: u64, blocks: u64 },
+    #[error(
+        "cancels {blocks} basic blocks at {at:#x}, and did not when the log was read for the first time"
+    )]
+    NewCancellation { at: u64, blocks: u32 },
     #[error("fork of {bytes} bytes, but only {room} fit")]
     Fork { bytes: usize, room: usize },
     #[error(

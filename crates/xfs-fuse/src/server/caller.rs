@@ -243,7 +243,9 @@ impl Drop for ProcReader {
     fn drop(&mut self) {
         drop(self.questions.take());
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            let ended = thread.join();
+            let is_sound = ended.is_ok() || std::thread::panicking();
+            assert!(is_sound, "the thread that reads /proc has panicked");
         }
     }
 }

@@ -20,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -369,8 +369,8 @@ impl<H: Handler> Session<H> {
         }
         for worker in self.workers {
             if worker.is_finished() {
-                // A panic would have ended the process.
-                let _ = worker.join();
+                let ended = worker.join();
+                assert!(ended.is_ok() || thread::panicking(), "a worker of the mount has panicked");
             }
         }
         Arc::into_inner(self.handler)

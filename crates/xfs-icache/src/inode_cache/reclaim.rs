@@ -97,8 +97,8 @@ impl<S: InodeStore> InodeCache<S> {
             Some(list) => list.visit_at_hand(visit),
             None => {
                 // Each call gets a chunk of its own, and none after the end of the round.
-                let group = self.groups.get(hand.group);
-                group.map_or(WalkStep::End, |group| group.visit_at_hand(&mut hand.round, visit))
+                let group = self.groups.get(hand.group).expect("a hand stands in a group");
+                group.visit_at_hand(&mut hand.round, visit)
             }
         }
     }

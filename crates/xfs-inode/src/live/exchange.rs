@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
-use xfs_format::extent::Extent;
+use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::log_item::{ExchangeFlags, ExchangeIntent, LogItemCheck};
 use xfs_format::reservation::TransactionKind;
@@ -188,7 +188,8 @@ impl ExchangeWork {
         let mut mappings = [None; 2];
         for ((live, start), slot) in self.files.iter().zip(self.starts).zip(&mut mappings) {
             let mapping = live.find_joined(tx, self.fork, start)?;
-            length = length.min(mapping.end().0.saturating_sub(start.0));
+            let rest = mapping.end().0.checked_sub(start.0);
+            length = length.min(rest.expect("a mapping of a block ends after the block"));
             *slot = Some(mapping);
         }
         if length == 0 {
@@ -224,9 +225,10 @@ impl ExchangeWork {
 
     fn advance(&mut self, blocks: u64) {
         for start in &mut self.starts {
-            start.0 = start.0.saturating_add(blocks);
+            start.0 += blocks;
         }
-        self.left_blocks = self.left_blocks.saturating_sub(blocks);
+        let left = self.left_blocks.checked_sub(blocks);
+        self.left_blocks = left.expect("a pair is no longer than the rest of the range");
     }
 
     /// Whether exchanging this pair of mappings would change nothing.
@@ -289,7 +291,8 @@ impl Deferred for ExchangeWork {
 /// # Errors
 ///
 /// [`PosixError::Stale`] if an inode number belongs to another file by now; a corruption if a flag
-/// of the intent is unknown; the errors of loading the inodes.
+/// of the intent is unknown, or a range lies beyond the limit of file blocks; the errors of loading
+/// the inodes.
 pub(super) fn resume_exchange(
     journal: &Arc<Journal>,
     intent: &ExchangeIntent,
@@ -299,6 +302,14 @@ pub(super) fn resume_exchange(
         let check = LogItemCheck::ExchangeFlags { flags: intent.flags.bits() };
         let place = StructureAddress::Inode(left);
         return Err(Corruption::new(Structure::LogRecord, place, check).into());
+    }
+    for start in intent.starts {
+        let end = start.0.checked_add(intent.length_blocks);
+        if end.is_none_or(|end| end > FILE_BLOCK_LIMIT) {
+            let check = LogItemCheck::OutOfRange { field: "start of a range", value: start.0 };
+            let place = StructureAddress::Inode(left);
+            return Err(Corruption::new(Structure::LogRecord, place, check).into());
+        }
     }
     let left_file = Arc::new(LiveInode::load(journal, left)?);
     let right_file = if left == right {

@@ -104,10 +104,8 @@ impl Threads {
     /// Waits until all threads have ended. Panics if one of them has panicked, unless the calling
     /// thread is panicking already.
     pub(super) fn join(&mut self) {
-        for handle in self.0.drain(..) {
-            let ended = handle.join();
-            assert!(ended.is_ok() || thread::panicking(), "a thread of the log has panicked");
-        }
+        let panicked = self.0.drain(..).map(JoinHandle::join).filter(Result::is_err).count();
+        assert!(panicked == 0 || thread::panicking(), "a thread of the log has panicked");
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use xfs_format::DiskAddr;
-use xfs_format::log_item::LoggedBuffer;
+use xfs_format::log_item::{LoggedBuffer, LogItemCheck};
 
 /// For each buffer, the number of its cancellations that the second pass has not reached yet.
 #[doc(alias = "xlog_recover_cancel_table")]
@@ -24,7 +24,7 @@ impl CancelTable {
         if item.is_cancel() {
             let key = (item.format.at, item.format.blocks.into());
             let left = self.left.entry(key).or_default();
-            *left = left.saturating_add(1);
+            *left += 1;
         }
     }
 
@@ -34,13 +34,20 @@ impl CancelTable {
     }
 
     /// Removes a cancellation from the table, because the second pass has reached it.
-    pub(super) fn end(&mut self, item: &LoggedBuffer<'_>) {
-        let key = (item.format.at, item.format.blocks.into());
-        if let Some(left) = self.left.get_mut(&key) {
-            *left -= 1;
-            if *left == 0 {
-                self.left.remove(&key);
-            }
+    ///
+    /// # Errors
+    ///
+    /// Returns the failed check if the table has no such cancellation: the log on disk has changed
+    /// since the first pass, because another host writes to the volume.
+    pub(super) fn end(&mut self, item: &LoggedBuffer<'_>) -> Result<(), LogItemCheck> {
+        let (at, blocks) = (item.format.at, item.format.blocks.into());
+        let Some(left) = self.left.get_mut(&(at, blocks)) else {
+            return Err(LogItemCheck::NewCancellation { at: at.0, blocks });
+        };
+        *left -= 1;
+        if *left == 0 {
+            self.left.remove(&(at, blocks));
         }
+        Ok(())
     }
 }

@@ -93,7 +93,7 @@ impl SecondPass {
     ) -> Result<bool, RecoveryError> {
         match item {
             LoggedItem::Buffer(item) if item.is_cancel() => {
-                self.cancelled.end(item);
+                self.cancelled.end(item).map_err(|check| self.store.corrupt(check))?;
                 Ok(true)
             }
             LoggedItem::Buffer(item) => {

@@ -43,6 +43,10 @@ use super::store::{RecoveryStore, STAMP_BYTES};
 /// (`xfs_dir3_blk_hdr`).
 const OWNER_OFFSET: usize = 40;
 
+/// The panic message for a directory block in pieces without a piece. `BlockMaps` keeps blocks with
+/// at least two pieces only.
+const HAS_PIECE: &str = "a block in pieces has a first piece";
+
 /// The pieces of directory blocks that were replayed.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryPieces {
@@ -131,7 +135,7 @@ impl RecoveryStore {
     /// Returns whether the directory block whose pieces are in `map` names `owner` as its owner.
     /// Without this check, a block of another file would be stamped as a block of this directory.
     fn is_block_of(&self, owner: InodeNumber, map: &[(DiskAddr, usize)]) -> Result<bool> {
-        let Some((at, length)) = map.first() else { return Ok(false) };
+        let (at, length) = map.first().expect(HAS_PIECE);
         let bytes = self.read(*at, *length)?;
         Ok(owner_of(kind_of(&bytes), &bytes) == Some(owner.0))
     }
@@ -143,7 +147,7 @@ impl RecoveryStore {
         for (at, length) in map {
             bytes.extend(self.read(*at, *length)?);
         }
-        let Some((first, _)) = map.first() else { return Ok(()) };
+        let (first, _) = map.first().expect(HAS_PIECE);
         let written = kind::find_lsn(&bytes, self.geometry());
         let kind = kind_of(&bytes);
         kind.seal(&mut bytes, lsn.max(written.unwrap_or(lsn)));
@@ -269,11 +273,11 @@ impl<'a> BlockMaps<'a> {
             }
             let Some(at) = self.geometry.block_disk_addr(part.start) else { continue };
             let (_, covered, map) = &mut self.open;
-            *covered = covered.saturating_add(part.length_blocks.into());
+            *covered += u64::from(part.length_blocks);
             // Overlapping extents make no block, however many they are.
             if *covered <= blocks {
-                let length = usize::try_from(part.length_blocks).unwrap_or(usize::MAX);
-                map.push((at, length.saturating_mul(self.geometry.block_size as usize)));
+                // At most the length of a directory block.
+                map.push((at, (part.length_blocks << self.geometry.block_log) as usize));
             }
         }
     }

@@ -22,7 +22,8 @@ const ROOT_MAGIC: &[u8] = b"BMA3";
 /// The length in bytes of a key of a btree, and also of a pointer.
 const ENTRY_BYTES: usize = 8;
 
-/// Returns the used bytes of the data fork and of the attribute fork of the inode in `bytes`.
+/// Returns the used bytes of the data fork and of the attribute fork of the inode in `bytes`. The
+/// inode has passed its verifier.
 pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
     let used = |kind: ForkKind| {
         let room = inode::fork(bytes, core, kind);
@@ -30,17 +31,12 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
         let length = match format {
             None => 0,
             Some(ForkFormat::Local) if kind == ForkKind::Data => core.size as usize,
-            // Short-form attributes begin with their length.
-            Some(ForkFormat::Local) => {
-                room.first_chunk::<2>().map_or(0, |length| u16::from_be_bytes(*length).into())
-            }
-            Some(ForkFormat::Extents) => {
-                (core.fork_extents(kind) as usize).saturating_mul(EXTENT_BYTES)
-            }
+            Some(ForkFormat::Local) => local_attr_bytes(room),
+            Some(ForkFormat::Extents) => core.fork_extents(kind) as usize * EXTENT_BYTES,
             Some(ForkFormat::Btree) => room.len(),
             Some(ForkFormat::Device | ForkFormat::Uuid | ForkFormat::MetadataBtree) => 0,
         };
-        let used = room.get(..length).unwrap_or(room);
+        let used = room.get(..length).expect("a verified fork holds its contents");
         match format {
             Some(ForkFormat::Local) => ForkBytes::Shared(used.into()),
             _ => ForkBytes::Own(used.to_vec()),
@@ -50,6 +46,14 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
         return (ForkBytes::NONE, ForkBytes::NONE);
     }
     (used(ForkKind::Data), used(ForkKind::Attr))
+}
+
+/// Returns the number of bytes that short-form attributes use of their fork. They begin with this
+/// number. The verifier of an inode does not check it: each use of the attributes does. A damaged
+/// number keeps all bytes of the fork, exactly as they are on disk.
+fn local_attr_bytes(room: &[u8]) -> usize {
+    let stored = room.first_chunk::<2>().map(|length| u16::from_be_bytes(*length).into());
+    stored.filter(|stored| *stored <= room.len()).unwrap_or(room.len())
 }
 
 /// Writes core and forks into `slot`, the bytes of the inode in its cluster. The link of the

@@ -139,8 +139,20 @@ impl Charge {
 struct DquotDelta {
     kind: QuotaKind,
     id: u32,
-    blocks: i64,
+    /// The blocks of an inode on disk may be any number of 64 bits, so their sum needs more.
+    blocks: i128,
     inodes: i64,
+}
+
+impl DquotDelta {
+    /// Returns the usage that the owner gains, which its reservation pays. A decrease uses no
+    /// reservation, and none is larger than a count of 64 bits.
+    fn gained(&self) -> QuotaAmount {
+        QuotaAmount {
+            blocks: self.blocks.clamp(0, u64::MAX.into()) as u64,
+            inodes: self.inodes.max(0).cast_unsigned(),
+        }
+    }
 }
 
 /// Changes of usage, in the order of type and ID.
@@ -151,10 +163,9 @@ impl DquotDeltas {
     /// Adds a charge, or subtracts it if `sign` is -1.
     fn add(&mut self, ledger: &dyn QuotaLedger, charge: Charge, sign: i64) {
         let Charge::Inode(owners, blocks) = charge else { return };
-        let blocks = i64::try_from(blocks).unwrap_or(i64::MAX);
         for kind in QuotaKind::ALL.into_iter().filter(|kind| ledger.counts(*kind)) {
             let delta = self.of(kind, owners.id(kind));
-            delta.blocks += sign * blocks;
+            delta.blocks += i128::from(sign) * i128::from(blocks);
             delta.inodes += sign;
         }
     }
@@ -337,11 +348,7 @@ impl Transaction<'_> {
             };
             dquot.lock();
             latched.push(Arc::clone(&dquot));
-            let gained = QuotaAmount {
-                blocks: u64::try_from(delta.blocks).unwrap_or(0),
-                inodes: u64::try_from(delta.inodes).unwrap_or(0),
-            };
-            let used = reserved.use_up(&dquot, gained);
+            let used = reserved.use_up(&dquot, delta.gained());
             dquot.change(|fields| {
                 fields.reserved.blocks = minus(fields.reserved.blocks, used.blocks);
                 fields.reserved.inodes = minus(fields.reserved.inodes, used.inodes);
@@ -381,11 +388,12 @@ impl Transaction<'_> {
 /// Adds a change to the counts of a dquot. A count that would leave its range stays at the end of
 /// the range; then the result is `false`, because the dquot was damaged before.
 fn count(disk: &mut DquotDisk, delta: &DquotDelta) -> bool {
-    let blocks = disk.blocks.get().checked_add_signed(delta.blocks);
+    let blocks = i128::from(disk.blocks.get()) + delta.blocks;
+    let counted = blocks.clamp(0, u64::MAX.into());
     let inodes = disk.inodes.get().checked_add_signed(delta.inodes);
-    disk.blocks = disk.blocks.get().saturating_add_signed(delta.blocks).into();
+    disk.blocks = (counted as u64).into();
     disk.inodes = disk.inodes.get().saturating_add_signed(delta.inodes).into();
-    blocks.is_some() && inodes.is_some()
+    counted == blocks && inodes.is_some()
 }
 
 /// Space that is reserved for owners. Dropping it releases the space.
