@@ -12,6 +12,7 @@ pub mod contents;
 pub mod device;
 pub mod dir;
 pub mod error;
+pub mod layout;
 pub mod lock;
 #[cfg(feature = "raw")]
 pub mod raw;

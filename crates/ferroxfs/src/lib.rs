@@ -129,6 +129,7 @@
 //! | [`lock`] | locks and leases |
 //! | [`watch`] | events of inodes and trees |
 //! | [`admin`] | label, UUID, growing, freezing, inventories |
+//! | [`layout`] | addresses, features and sizes |
 //! | [`check`] | checking a volume for consistency: reports and findings |
 //! | [`quota`] | usage and limits of users, groups and projects |
 //! | [`stats`] | counters |
@@ -227,7 +228,7 @@ pub mod watch;
 pub use api::bench;
 #[cfg(feature = "raw")]
 pub use api::raw;
-pub use api::{admin, attr, contents, device, dir, error, lock};
+pub use api::{admin, attr, contents, device, dir, error, layout, lock};
 
 pub use directory::{DirEntry, ReadDir};
 pub use file::File;

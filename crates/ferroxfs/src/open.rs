@@ -210,7 +210,7 @@ impl OpenOptions {
     /// use ferroxfs::OpenOptions;
     /// use ferroxfs::quota::{QuotaMode, QuotaOptions, QuotaType};
     ///
-    /// let options = QuotaOptions { user: QuotaMode::Enforce, ..QuotaOptions::default() };
+    /// let options = QuotaOptions::new().user(QuotaMode::Enforce);
     /// let volume = OpenOptions::new().write(true).quota(options).open_device(device)?;
     /// volume.write("/note", b"kept")?;
     /// let root = volume.quota().get(QuotaType::User, 0)?.ok_or("no usage")?;

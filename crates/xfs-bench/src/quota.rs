@@ -159,8 +159,8 @@ fn prepare(volume: &Volume, mode: Mode) -> ferroxfs::Result<Node> {
     let project = SetAttributes::new().project_id(PROJECT).xflags(ExtendedFlags::PROJINHERIT);
     folder.set_attributes(&project)?;
     if mode != Mode::Off {
-        let limit = Limit { soft: Some(LIMIT), hard: Some(2 * LIMIT), timer: None };
-        let limits = Limits { blocks: limit, inodes: limit, ..Limits::default() };
+        let limit = Limit::new().soft(LIMIT).hard(2 * LIMIT);
+        let limits = Limits::new().blocks(limit).inodes(limit);
         let owners =
             [(QuotaType::User, UID), (QuotaType::Group, GID), (QuotaType::Project, PROJECT)];
         for (kind, id) in owners {

@@ -71,6 +71,7 @@ impl ReadBudget {
 mod tests {
     use super::ReadBudget;
 
+    /// Checks C5 of the crate.
     #[test]
     fn budget_ends_with_its_last_block_is_reported_once_and_can_be_refilled() {
         let budget = ReadBudget::with_blocks(5);

@@ -14,6 +14,7 @@ use crate::finding::Severity;
 /// user of the volume, and how it can be repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each area is the structure of that name")]
+#[non_exhaustive]
 pub enum Area {
     Superblock,
     Agf,

@@ -10,6 +10,7 @@ use crate::code::Code;
 
 /// How bad a finding is. The order is from harmless to fatal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Severity {
     /// The finding is worth knowing, but nothing is wrong.
     Note,
@@ -71,6 +72,7 @@ impl fmt::Display for Severity {
 
 /// The place of a finding. Every part that is known is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub struct Place {
     /// The allocation group.
     pub group: Option<AgNumber>,
@@ -190,6 +192,7 @@ impl fmt::Display for Place {
 
 /// The statement of one structure about a value on which two structures disagree.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Witness {
     /// The statement of the structure, in words.
     pub says: String,

@@ -19,6 +19,8 @@
 //! - **C1** No decision of the checker depends on code that writes volumes.
 //! - **C2** Nothing is written.
 //! - **C3** A structure that cannot be read is a finding, and the rest is still checked.
+//! - **C4** Memory depends on the number of groups and on the largest single object, not on the
+//!   number of inodes.
 //! - **C5** Every loop over pointers has a budget.
 
 mod attributes;

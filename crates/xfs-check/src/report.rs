@@ -6,6 +6,7 @@ use crate::finding::{Finding, Severity};
 
 /// A part of the volume that the check did not look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unchecked {
     /// The part that was not checked, in words.
     pub what: String,

@@ -173,6 +173,7 @@ impl Evidence<'_> {
         while let Some(child) = stack.pop() {
             let is_over =
                 visited.len() as u64 >= MOST_TREE_BLOCKS || found.extents.len() >= MOST_EXTENTS;
+            // E3: a budget that is used up is a damage.
             if is_over {
                 found.missing.push(child.range);
                 found.missing.extend(stack.iter().map(|child| child.range));

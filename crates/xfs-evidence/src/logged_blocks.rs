@@ -224,6 +224,7 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
             self.used_bytes -= known.bytes.len();
         }
         let read_budget_bytes = self.read_budget_bytes.checked_sub(length as u64);
+        // E4: memory grows only with blocks that were read, up to a limit.
         let Some(read_budget_bytes) =
             read_budget_bytes.filter(|_| self.used_bytes + length <= MOST_BYTES)
         else {

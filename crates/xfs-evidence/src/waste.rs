@@ -83,6 +83,7 @@ mod tests {
     use std::cell::Cell;
     use xfs_format::FsBlock;
 
+    /// Checks E3 of the crate.
     #[test]
     fn fork_ends_after_its_free_reads_when_the_budget_is_spent() {
         let budget = WasteBudget { left: Cell::new(3) };

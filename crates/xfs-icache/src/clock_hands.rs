@@ -19,7 +19,7 @@ pub(crate) struct ClockHands(Slots<Mutex<ClockHand, Slot>>);
 
 impl ClockHands {
     /// Makes a hand for each processor slot. No two hands start in the same group if there are
-    /// enough groups. A filesystem without an index of groups has one group.
+    /// enough groups.
     pub(crate) fn new(groups: usize) -> Self {
         let mut starts = (0..groups).cycle();
         let mut start =

@@ -68,6 +68,7 @@ impl Dump<'_> {
         while let Some(pointer) = stack.pop() {
             self.check_stopped()?;
             let Some(range) = self.tree_range(tree, pointer) else { continue };
+            // B1: a block that is in the image is not visited again.
             if self.sink.has(&range) {
                 self.note(
                     tree.spot(Some(range.start)),
@@ -79,6 +80,7 @@ impl Dump<'_> {
             let Some(mut bytes) = self.read(range.clone(), spot)? else { continue };
             let at = DiskAddr(range.start / 512);
             let block = BtreeBlock::decode(&bytes, tree.kind, at).ok();
+            // B1: a child has the level below its parent's.
             if let Some(block) = block.filter(|block| block.level() == pointer.level) {
                 if block.is_leaf() {
                     block.records().for_each(&mut *record);

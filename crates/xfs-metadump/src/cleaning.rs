@@ -63,6 +63,7 @@ impl Cleaning<'_> {
     /// Zeros bytes that could not be understood, if names are obfuscated, because they may hold
     /// names (M3 of the crate).
     pub(crate) fn unknown(self, bytes: &mut [u8]) -> Cleaned {
+        // M3: unknown bytes may hold names.
         if self.obfuscates() {
             bytes.fill(0);
         }

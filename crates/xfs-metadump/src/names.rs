@@ -52,6 +52,7 @@ impl<B: BuildHasher> Obfuscator<B> {
     /// Replaces a name in place by another one with the same length and hash (N1, N2, N3 of this
     /// module).
     pub fn replace(&self, name: &mut [u8]) {
+        // N3: a short name has too few other names of its hash.
         if name.len() < SHORTEST || name == PUBLIC_NAME {
             return;
         }
@@ -61,6 +62,7 @@ impl<B: BuildHasher> Obfuscator<B> {
             self.fill_pad(hash, attempt, &mut pad);
             let is_sound = |(byte, pad): (&u8, &u8)| !matches!(byte ^ pad, 0 | b'/');
             let changes = pad.iter().any(|byte| *byte != 0);
+            // N2: the replacement differs, and holds neither a slash nor a NUL.
             if changes && name.iter().zip(&pad).all(is_sound) {
                 name.iter_mut().zip(&pad).for_each(|(byte, pad)| *byte ^= pad);
                 return;

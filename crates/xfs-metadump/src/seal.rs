@@ -19,6 +19,7 @@ impl Seal {
     /// Makes the checksum right again if it was right before. A wrong checksum stays wrong (M4 of
     /// the crate).
     pub(crate) fn renew(self, bytes: &mut [u8]) {
+        // M4: a checksum that was wrong stays wrong.
         if self.was_right {
             crc::seal(bytes, self.field);
         }

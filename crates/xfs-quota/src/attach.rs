@@ -32,6 +32,7 @@ use crate::{quotacheck, superblock};
 
 /// Whether the usage of a type of owner is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum QuotaMode {
     /// The usage is not counted.
     #[default]
@@ -67,6 +68,7 @@ impl QuotaMode {
 
 /// The types of owners whose usage is counted. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QuotaOptions {
     /// Users.
     #[doc(alias = "uquota")]
@@ -80,6 +82,33 @@ pub struct QuotaOptions {
 }
 
 impl QuotaOptions {
+    /// Returns options that count nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::all(QuotaMode::Off)
+    }
+
+    /// Sets the mode of users.
+    #[must_use]
+    pub const fn user(mut self, mode: QuotaMode) -> Self {
+        self.user = mode;
+        self
+    }
+
+    /// Sets the mode of groups.
+    #[must_use]
+    pub const fn group(mut self, mode: QuotaMode) -> Self {
+        self.group = mode;
+        self
+    }
+
+    /// Sets the mode of projects.
+    #[must_use]
+    pub const fn project(mut self, mode: QuotaMode) -> Self {
+        self.project = mode;
+        self
+    }
+
     /// Returns options that count users, groups and projects in the same way.
     #[must_use]
     pub const fn all(mode: QuotaMode) -> Self {

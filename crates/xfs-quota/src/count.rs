@@ -14,6 +14,7 @@ use xfs_inode::Inode;
 
 /// The usage of an owner, as a count of inodes gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CountedUsage {
     /// Blocks of the data device.
     pub blocks: u64,

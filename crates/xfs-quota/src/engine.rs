@@ -236,6 +236,7 @@ impl QuotaLedger for QuotaEngine {
 
     fn ensure(&self, journal: &Arc<Journal>, kind: QuotaKind, id: u32) -> Result<()> {
         let place = DquotPlace::of(id, journal.geometry());
+        // Q4: the shard has the only dquot of the owner.
         if self.shards.of(kind, place.block).lock().find(kind, id).is_some() {
             return Ok(());
         }

@@ -4,8 +4,11 @@
 
 use xfs_format::dquot::{DquotDisk, QuotaKind};
 
+use crate::count::CountedUsage;
+
 /// The usage and the limits of a user, group or project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Quota {
     /// The ID of the user, group or project. The limits of ID 0 are the default limits of its type,
     /// and its timers are grace periods.
@@ -22,6 +25,7 @@ pub struct Quota {
 
 /// The usage and the limits of one resource. A limit of 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Usage {
     /// The amount in use. On a volume that counts, it includes space that is reserved for writes in
     /// progress.
@@ -37,6 +41,7 @@ pub struct Usage {
 
 /// A change of the limits of one resource. `None` leaves a value as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limit {
     /// The new soft limit.
     pub soft: Option<u64>,
@@ -49,6 +54,7 @@ pub struct Limit {
 
 /// A change of the limits of a user, group or project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// The limits of blocks of the data device.
     pub blocks: Limit,
@@ -58,7 +64,76 @@ pub struct Limits {
     pub rt_blocks: Limit,
 }
 
+impl Limit {
+    /// Returns a change that leaves all values as they are.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { soft: None, hard: None, timer: None }
+    }
+
+    /// Sets the soft limit. 0 removes it.
+    #[must_use]
+    pub const fn soft(mut self, limit: u64) -> Self {
+        self.soft = Some(limit);
+        self
+    }
+
+    /// Sets the hard limit. 0 removes it.
+    #[must_use]
+    pub const fn hard(mut self, limit: u64) -> Self {
+        self.hard = Some(limit);
+        self
+    }
+
+    /// Sets the end of the timer, in seconds since 1970. For ID 0, sets the grace period in
+    /// seconds.
+    #[must_use]
+    pub const fn timer(mut self, seconds: u64) -> Self {
+        self.timer = Some(seconds);
+        self
+    }
+}
+
+impl Limits {
+    /// Returns a change that leaves all limits as they are.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { blocks: Limit::new(), inodes: Limit::new(), rt_blocks: Limit::new() }
+    }
+
+    /// Sets the change of the limits of blocks of the data device.
+    #[must_use]
+    pub const fn blocks(mut self, limit: Limit) -> Self {
+        self.blocks = limit;
+        self
+    }
+
+    /// Sets the change of the limits of inodes.
+    #[must_use]
+    pub const fn inodes(mut self, limit: Limit) -> Self {
+        self.inodes = limit;
+        self
+    }
+
+    /// Sets the change of the limits of blocks of the realtime section.
+    #[must_use]
+    pub const fn rt_blocks(mut self, limit: Limit) -> Self {
+        self.rt_blocks = limit;
+        self
+    }
+}
+
 impl Quota {
+    /// Returns the usage alone, in the form in which a count of all inodes gives it.
+    #[must_use]
+    pub const fn used(&self) -> CountedUsage {
+        CountedUsage {
+            blocks: self.blocks.used,
+            inodes: self.inodes.used,
+            rt_blocks: self.rt_blocks.used,
+        }
+    }
+
     /// Returns the usage and the limits that a dquot on disk holds.
     #[must_use]
     pub fn of_disk(kind: QuotaKind, disk: &DquotDisk) -> Self {

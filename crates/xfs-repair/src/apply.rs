@@ -86,15 +86,18 @@ fn bring(
     let superblock = undo.run(0)?;
     let marked = with_needs_repair(&superblock.new)?;
     write(device, 0, &marked)?;
+    // A3: the flag is durable before the first run is written.
     device.flush().map_err(RepairError::Flush)?;
     let runs = undo.run_count();
     for index in 1..runs {
         let run = undo.run(index)?;
+        // A run of equal bytes is a witness (U4 of `xfs_repair::undo`).
         if run.old != run.new {
             write(device, run.offset, goal.bytes(&run))?;
         }
         progress.advance(index as u64, runs as u64);
     }
+    // A3: the flag goes only after all runs are durable.
     device.flush().map_err(RepairError::Flush)?;
     write(device, 0, goal.bytes(&superblock))?;
     device.flush().map_err(RepairError::Flush)
@@ -136,6 +139,7 @@ pub fn volume_state(undo: &UndoFile, device: &dyn BlockDevice) -> Result<VolumeS
             let is = |state: &[u8]| sector(state, at) == sector(&current, at);
             is(&run.old) || is(&run.new) || is(&marked)
         });
+        // A2: each sector holds its old or its new bytes.
         if !is_known {
             return Err(RepairError::Refused(format!(
                 "the {} bytes at byte {} are neither those before the repair nor those after it: \

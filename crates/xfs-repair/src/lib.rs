@@ -12,6 +12,17 @@
 //! ```
 //!
 //! The method and its proofs are in docs/internals/repair.md.
+//!
+//! # Invariants
+//!
+//! - **R1** Nothing is written to the volume before the whole result was checked in memory.
+//! - **R2** The same image and the same options give the same plan, byte for byte.
+//! - **R3** Every byte that changes is in an undo file, which is durable before the first write.
+//! - **R4** A rule that loses something runs only with `--allow-loss`, after a copy to the
+//!   quarantine.
+//! - **R5** A structure without a finding keeps its bytes, unless another change has to follow into
+//!   it.
+//! - **R6** A device with an unreadable sector is not written. The plan lists the sectors.
 
 mod action;
 mod apply;

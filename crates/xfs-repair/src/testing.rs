@@ -52,7 +52,8 @@ impl Decide for CopyGolden {
             sound.read_at(&mut there, at).unwrap();
             if here != there {
                 device.write_at(&there, at, Durability::Cached).unwrap();
-                let place = Place { disk_addr: Some(DiskAddr(sector as u64)), ..Place::default() };
+                let mut place = Place::default();
+                place.disk_addr = Some(DiskAddr(sector as u64));
                 actions.push(Action::new("test.copy", place, Vec::new(), "all"));
             }
         }

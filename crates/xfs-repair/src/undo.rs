@@ -112,6 +112,7 @@ impl UndoFile {
             writer.witness(overlay, &range)?;
         }
         writer.finish()?;
+        // U2: durable before the first write to the volume, and read back whole.
         file.sync_all().map_err(RepairError::UndoFile)?;
         Self::open(file)
     }
@@ -138,6 +139,7 @@ impl UndoFile {
             let length = run.old.len() as u64;
             let is_first = number == 0;
             let is_superblock = run.offset == 0 && length == u64::from(header.superblock_bytes());
+            // U1: the first run, and no other, is the sector of the superblock.
             if is_first != is_superblock || (!is_first && run.offset < end) {
                 return Err(refused("has its runs out of order"));
             }
@@ -195,6 +197,7 @@ impl UndoFile {
     pub(crate) fn run(&self, index: usize) -> Result<UndoRun> {
         let entry = self.runs.get(index).expect("the caller counts the runs");
         let (run, _) = self.read_at(entry.at)?;
+        // U3: verified again when it is read.
         if run.offset != entry.offset || run.old.len() as u64 != u64::from(entry.length) {
             return Err(refused("was changed while it was read"));
         }

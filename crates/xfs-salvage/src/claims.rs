@@ -135,6 +135,7 @@ mod tests {
         }
     }
 
+    /// Checks S4 of the crate.
     #[test]
     fn claims_past_the_budget_are_not_examined() {
         let geometry = golden().geometry();

@@ -143,3 +143,6 @@ fn take_alone<T>(mut shared: Arc<T>) -> T {
         yield_now();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,7 @@ const OVERLAY_BYTES: u64 = 64 << 10;
 
 /// The kinds of contents that the device may have at the byte where a damaged volume starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DamagedStart {
     /// Where the volume starts, the device may hold a volume, zeros, or contents of no known kind.
     Unrecognised,

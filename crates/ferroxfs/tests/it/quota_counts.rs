@@ -200,6 +200,7 @@ fn quotacheck_counts_a_volume_that_was_changed_without_quota() {
     check(&device, "after quotacheck");
 }
 
+/// Checks Q2 of `xfs_trans::transaction::quota`.
 #[test]
 fn counts_survive_power_cuts() {
     let device = make();
@@ -230,11 +231,10 @@ fn counts_survive_power_cuts() {
 fn limits_that_were_set_are_shown_and_survive() {
     let device = make();
     let volume = open(&device, QuotaMode::Enforce);
-    let limit = Limit { soft: Some(10), hard: Some(20), timer: None };
-    let limits = Limits { blocks: limit, inodes: limit, ..Limits::default() };
+    let limit = Limit::new().soft(10).hard(20);
+    let limits = Limits::new().blocks(limit).inodes(limit);
     volume.quota().set(QuotaType::Group, 500, &limits).unwrap();
-    let grace = Limit { timer: Some(3600), ..Limit::default() };
-    let limits = Limits { blocks: grace, ..Limits::default() };
+    let limits = Limits::new().blocks(Limit::new().timer(3600));
     volume.quota().set(QuotaType::Group, 0, &limits).unwrap();
     volume.close().unwrap();
     check(&device, "limits");
@@ -251,11 +251,10 @@ fn kept_modes_are_those_of_the_log_and_not_of_the_disk() {
     let keep = OpenOptions::new().write(true).quota(QuotaOptions::all(QuotaMode::Keep));
     keep.open_device(Arc::clone(&device)).unwrap().close().unwrap();
     let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
-    let options = QuotaOptions {
-        user: QuotaMode::NoEnforce,
-        group: QuotaMode::KeepOrEnforce,
-        project: QuotaMode::Keep,
-    };
+    let options = QuotaOptions::new()
+        .user(QuotaMode::NoEnforce)
+        .group(QuotaMode::KeepOrEnforce)
+        .project(QuotaMode::Keep);
     let options = OpenOptions::new().write(true).quota(options);
     let volume = options.open_device(Arc::clone(&recording) as SharedDevice).unwrap();
     volume.sync().unwrap();
@@ -296,7 +295,7 @@ fn clear_user_counts(device: &SharedDevice, id: usize) {
 }
 
 /// The counts of a user are too low on disk, and its file is removed. The counts cannot become
-/// negative, so the next open must count again.
+/// negative, so the next open must count again (Q1 of `xfs_trans::transaction::quota`).
 #[test]
 fn count_that_would_fall_below_0_makes_the_next_open_count_again() {
     let device = make();
@@ -337,6 +336,7 @@ fn damaged_dquots_are_written_again_by_quotacheck() {
     check(&device, "after quotacheck of damaged dquots");
 }
 
+/// Checks Q1 of `xfs_trans::transaction::quota`, and Q3 of `xfs_quota::engine`.
 #[test]
 fn missing_dquot_of_a_checked_volume_makes_the_next_open_count_again() {
     let device = make();
@@ -360,8 +360,7 @@ fn damaged_default_limits_of_a_checked_volume_are_counted_again_at_once() {
     let volume = open(&device, QuotaMode::Enforce);
     let options = CreateOptions::new(0o644).uid(3);
     volume.root().unwrap().create("file", &NewKind::Regular, &options).unwrap();
-    let hard = Limit { hard: Some(9), ..Limit::default() };
-    let limits = Limits { inodes: hard, ..Limits::default() };
+    let limits = Limits::new().inodes(Limit::new().hard(9));
     volume.quota().set(QuotaType::User, 0, &limits).unwrap();
     volume.close().unwrap();
     // ID 0, which holds the default limits, shares the damaged block.
@@ -380,7 +379,7 @@ fn damaged_default_limits_of_a_checked_volume_are_counted_again_at_once() {
 fn quota_inodes_of_types_that_are_not_counted_have_no_charge() {
     let device = make();
     open(&device, QuotaMode::Enforce).close().unwrap();
-    let users = QuotaOptions { user: QuotaMode::NoEnforce, ..QuotaOptions::default() };
+    let users = QuotaOptions::new().user(QuotaMode::NoEnforce);
     for name in ["/one", "/two"] {
         let options = OpenOptions::new().write(true).quota(users);
         let volume = options.open_device(Arc::clone(&device)).unwrap();

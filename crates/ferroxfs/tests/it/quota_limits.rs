@@ -28,8 +28,8 @@ fn volume() -> Volume {
 }
 
 fn set_hard(volume: &Volume, kind: QuotaType, id: u32, blocks: Option<u64>, inodes: Option<u64>) {
-    let hard = |hard| Limit { hard, ..Limit::default() };
-    let limits = Limits { blocks: hard(blocks), inodes: hard(inodes), ..Limits::default() };
+    let hard = |limit: Option<u64>| limit.map_or(Limit::new(), |limit| Limit::new().hard(limit));
+    let limits = Limits::new().blocks(hard(blocks)).inodes(hard(inodes));
     volume.quota().set(kind, id, &limits).unwrap();
 }
 
@@ -135,15 +135,15 @@ fn buffered_bytes_are_refused_by_the_write_and_not_by_the_sync() {
 #[test]
 fn soft_limit_is_refused_once_its_timer_has_ended() {
     let volume = volume();
-    let soft = Limit { soft: Some(1), ..Limit::default() };
-    let limits = Limits { inodes: soft, ..Limits::default() };
+    let soft = Limit::new().soft(1);
+    let limits = Limits::new().inodes(soft);
     volume.quota().set(QuotaType::User, USER, &limits).unwrap();
     create(&volume, "a").unwrap();
     assert_eq!(quota(&volume, QuotaType::User, USER).inodes.timer, 0);
     create(&volume, "b").unwrap();
     assert_ne!(quota(&volume, QuotaType::User, USER).inodes.timer, 0);
     create(&volume, "c").unwrap();
-    let ended = Limits { inodes: Limit { timer: Some(4), ..soft }, ..Limits::default() };
+    let ended = Limits::new().inodes(soft.timer(4));
     volume.quota().set(QuotaType::User, USER, &ended).unwrap();
     assert_eq!(errno(create(&volume, "d")), EDQUOT);
     volume.remove_file("/home/b").unwrap();

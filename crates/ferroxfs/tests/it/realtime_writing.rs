@@ -332,7 +332,7 @@ fn writing_without_the_device_or_with_quota_is_refused() {
     let options = OpenOptions::new().write(true);
     let error = options.with_devices(disks.data.clone(), None).open().err().unwrap();
     assert!(matches!(error, OpenError::RealtimeDeviceMissing), "{error}");
-    let quota = QuotaOptions { user: QuotaMode::NoEnforce, ..QuotaOptions::default() };
+    let quota = QuotaOptions::new().user(QuotaMode::NoEnforce);
     let error = disks.options(&options.quota(quota));
     let error = error.err().unwrap();
     assert!(

@@ -115,15 +115,46 @@ fn check_same(one: &[u8], other: &[u8]) {
     assert_eq!(differing, 0, "bytes differ");
 }
 
+/// Checks I1 in docs/internals/reproducible.md: the device decides nothing.
 #[test]
 fn same_operations_give_the_same_bytes_on_a_slow_device() {
     check_same(&bytes_after(&options(), None), &bytes_after(&options(), Some(1)));
 }
 
 /// With little memory, buffers and inodes are evicted and read again. A hash with a random key
-/// decides which of them are evicted. Checks that the bytes of the volume do not depend on it.
+/// decides which of them are evicted. Checks that the bytes of the volume do not depend on it:
+/// I2 in docs/internals/reproducible.md and I3 in docs/internals/reproducible.md.
 #[test]
 fn same_operations_give_the_same_bytes_with_little_memory() {
     let little = options().cache_bytes(64 << 10).cached_inodes(8);
     check_same(&bytes_after(&options(), None), &bytes_after(&little, None));
+}
+
+/// Makes 400 changes, each in a thread of its own if `spawns` is true. Returns all bytes of the
+/// volume.
+fn bytes_after_changes(spawns: bool) -> Vec<u8> {
+    let device = make_sized(VOLUME_BYTES, "-l size=9m");
+    let volume = options().open_device(Arc::clone(&device)).unwrap();
+    for number in 0..400 {
+        let path = format!("/file {}", number % 70);
+        let change = || match number % 7 {
+            6 => volume.remove_file(&path).unwrap(),
+            _ => volume.write(&path, vec![number as u8; 500 * number]).unwrap(),
+        };
+        match spawns {
+            true => thread::scope(|scope| scope.spawn(change).join().unwrap()),
+            false => change(),
+        }
+    }
+    volume.close().unwrap();
+    let mut bytes = vec![0; device.length_bytes() as usize];
+    device.read_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// Checks I5 in docs/internals/reproducible.md: the result shows the order of the changes, and not
+/// which thread made them.
+#[test]
+fn same_order_of_changes_gives_the_same_bytes_in_one_thread_and_in_many() {
+    check_same(&bytes_after_changes(false), &bytes_after_changes(true));
 }

@@ -36,6 +36,7 @@ fn members_of_a_round_fit_the_limit() {
     assert_eq!(rounds_of_links(u64::MAX).list.len(), 1);
 }
 
+/// Checks C4 of the crate: the differences of one round have a limit.
 #[test]
 fn bucket_over_the_limit_has_a_round_of_its_own_up_to_the_most_rounds() {
     for limit_bytes in [0, 1, LINK_BYTES] {

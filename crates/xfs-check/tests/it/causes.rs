@@ -40,6 +40,7 @@ fn damaged(clean: &Image, at: DiskAddr) -> Image {
     image
 }
 
+/// Checks C6 of `xfs_check::check` with one thread and with several.
 #[test]
 fn each_consequence_of_damage_has_its_cause_with_any_number_of_threads() {
     let clean = golden();
@@ -123,6 +124,7 @@ fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
     field.copy_from_slice(value);
 }
 
+/// Checks C3 of the crate: the part that was not read is named.
 #[test]
 fn directory_that_maps_the_same_blocks_many_times_is_left_unread() {
     let mut image = golden();

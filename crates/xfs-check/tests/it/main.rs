@@ -3,3 +3,4 @@
 mod causes;
 mod damage;
 mod golden;
+mod promises;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use ferroxfs::quota::{CountedUsage, Quota, QuotaState, QuotaType, UsageCounts};
+use ferroxfs::quota::{CountedUsage, QuotaState, QuotaType, UsageCounts};
 use serde_json::Value;
 
 use super::{OwnerNames, chosen};
@@ -161,7 +161,7 @@ fn compare(
     let mut owners = 0;
     let all = volume.inner().quota().iter(kind).map_err(|error| volume.whole_failure(error))?;
     for quota in all {
-        let Quota { id, blocks, inodes, rt_blocks, .. } = match quota {
+        let quota = match quota {
             Ok(quota) => quota,
             Err(error) => {
                 console.report(&volume.whole_failure(error));
@@ -169,8 +169,7 @@ fn compare(
             }
         };
         owners += 1;
-        let recorded =
-            CountedUsage { blocks: blocks.used, inodes: inodes.used, rt_blocks: rt_blocks.used };
+        let (id, recorded) = (quota.id, quota.used());
         let counted = counts.take(kind, id);
         if recorded != counted {
             show(&Difference { kind, id, recorded, counted }, console)?;
@@ -186,13 +185,13 @@ fn compare(
 }
 
 fn describe(usage: &CountedUsage) -> Value {
-    let CountedUsage { blocks, inodes, rt_blocks } = *usage;
+    let CountedUsage { blocks, inodes, rt_blocks, .. } = *usage;
     let pairs = [("blocks", blocks), ("inodes", inodes), ("realtime_blocks", rt_blocks)];
     Value::from(Object::from_iter(pairs.map(|(key, value)| (key.to_owned(), value.into()))))
 }
 
 fn text(usage: &CountedUsage) -> String {
-    let CountedUsage { blocks, inodes, rt_blocks } = *usage;
+    let CountedUsage { blocks, inodes, rt_blocks, .. } = *usage;
     let realtime = match rt_blocks {
         0 => String::new(),
         blocks => format!(", {}", counted(blocks, "realtime block")),

@@ -89,19 +89,13 @@ impl Set {
         let arguments = &self.arguments;
         let block_bytes = u64::from(volume.inner().geometry().block_size);
         let in_blocks = |bytes: Option<u64>| bytes.map(|bytes| bytes.div_ceil(block_bytes));
-        let limits = Limits {
-            blocks: Limit {
-                soft: in_blocks(arguments.block_soft),
-                hard: in_blocks(arguments.block_hard),
-                timer: arguments.block_grace.map(|seconds| self.timer(seconds)),
-            },
-            inodes: Limit {
-                soft: arguments.inode_soft,
-                hard: arguments.inode_hard,
-                timer: arguments.inode_grace.map(|seconds| self.timer(seconds)),
-            },
-            ..Limits::default()
-        };
+        let mut limits = Limits::new();
+        limits.blocks.soft = in_blocks(arguments.block_soft);
+        limits.blocks.hard = in_blocks(arguments.block_hard);
+        limits.blocks.timer = arguments.block_grace.map(|seconds| self.timer(seconds));
+        limits.inodes.soft = arguments.inode_soft;
+        limits.inodes.hard = arguments.inode_hard;
+        limits.inodes.timer = arguments.inode_grace.map(|seconds| self.timer(seconds));
         check_order("blocks", &blocks, &limits.blocks)
             .map_err(|error| volume.whole_failure(error))?;
         check_order("inodes", &inodes, &limits.inodes)

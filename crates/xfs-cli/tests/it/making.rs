@@ -97,6 +97,7 @@ fn invalid_archive_leaves_no_volume() {
     assert_eq!(run(&place, &["cat", "image:/zip"]).stdout, b"PK\x03\x04 and so on");
 }
 
+/// Checks I4 in docs/internals/reproducible.md: the UUID follows from the size and the label.
 #[test]
 fn two_runs_give_the_same_bytes() {
     let place = TempDir::new().unwrap();

@@ -42,15 +42,15 @@ impl BlockDevice for Unreadable<'_> {
     }
 
     fn write_at(&self, _: &[u8], _: u64, _: Durability) -> io::Result<()> {
-        unreachable!("evidence is never written")
+        unreachable!("E1 of `xfs_evidence`: evidence is never written")
     }
 
     fn flush(&self) -> io::Result<()> {
-        unreachable!("evidence is never flushed")
+        unreachable!("E1 of `xfs_evidence`: evidence is never flushed")
     }
 
     fn discard(&self, _: u64, _: u64) -> io::Result<()> {
-        unreachable!("evidence is never discarded")
+        unreachable!("E1 of `xfs_evidence`: evidence is never discarded")
     }
 
     fn splice_at(&self, _: u64, _: usize, _: BorrowedFd<'_>) -> io::Result<usize> {
@@ -114,6 +114,7 @@ fn directory_block_with_a_wrong_checksum_gives_doubtful_names() {
     }
 }
 
+/// Checks E2 of the crate: the rest of the map is read and returned.
 #[test]
 fn extent_btree_with_a_zeroed_leaf_names_the_missing_range() {
     let mut image = golden();
@@ -262,6 +263,7 @@ fn inode_with_a_wrong_checksum_is_doubtful() {
     assert!(found.names.len() > 10);
 }
 
+/// Checks E1 and E2 of the crate with a device that panics when it is written.
 #[test]
 fn range_that_cannot_be_read_is_named() {
     let image = golden();

@@ -206,6 +206,14 @@ fn walk_shows_each_inode_once() {
     });
 }
 
+/// A walk that skipped a group would leave its inodes unwritten.
+#[test]
+#[should_panic(expected = "a walk visits the groups of the cache")]
+fn walk_over_an_unknown_group_panics() {
+    let cache = InodeCache::new(store().0, MOST, InodeIndex::default());
+    let _ = cache.visit(1, 0, WalkFilter::Cached.tag(), &mut |_| ControlFlow::Continue(()));
+}
+
 #[test]
 fn walk_stopped_by_its_visitor_releases_what_it_took() {
     check(|cache, numbers| {

@@ -3,7 +3,7 @@
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 use xfs_format::{FileBlock, FsBlock};
 
-use super::{ExtentMap, Mapping};
+use super::{CHUNK_EXTENTS, ExtentMap, Mapping};
 
 const LIMIT: FileBlock = FileBlock(FILE_BLOCK_LIMIT);
 
@@ -43,6 +43,19 @@ fn empty_map_is_one_hole() {
     assert_eq!(ExtentMap::EMPTY.find(FileBlock(7)), hole(0, LIMIT));
     let all: Vec<_> = ExtentMap::EMPTY.mappings_from(FileBlock(7)).collect();
     assert_eq!(all, [hole(0, LIMIT)]);
+}
+
+/// Checks `iter_from` at all blocks of a map of two chunks, also after the last extent.
+#[test]
+fn iteration_begins_with_the_extent_that_ends_after_the_block() {
+    let count = CHUNK_EXTENTS as u64 + 1;
+    let extents: Vec<_> = (0..count).map(|index| extent(2 * index, 2 * index, 1)).collect();
+    let map = ExtentMap::from_verified(extents.clone());
+    for block in (0..=2 * count).map(FileBlock).chain([LIMIT, FileBlock(u64::MAX)]) {
+        let expected = extents.iter().filter(|extent| extent.end() > block);
+        assert!(map.iter_from(block).eq(expected), "{block}");
+    }
+    assert_eq!(ExtentMap::EMPTY.iter_from(FileBlock(0)).count(), 0);
 }
 
 #[test]

@@ -51,3 +51,6 @@ impl CancelTable {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use xfs_device::{
 };
 use xfs_format::inode::InodeCore;
 use xfs_format::{BlockKind, DiskAddr, InodeNumber, StructureAddress, Superblock};
-use xfs_testkit::{Image, golden};
+use xfs_testkit::{Image, NeverWritten, golden};
 
 use super::{DumpError, DumpOptions, DumpProgress, DumpReport, dump};
 use crate::restore::{RestoreError, RestoreTarget, restore};
@@ -74,8 +74,9 @@ impl RestoreTarget for Memory {
     }
 }
 
+/// Dumps an image from a device that panics when it is written (M1 of the crate).
 fn dumped(image: &Image, options: DumpOptions) -> (Vec<u8>, DumpReport) {
-    let device: SharedDevice = Arc::new(image.clone());
+    let device: SharedDevice = Arc::new(NeverWritten::new(image.clone()));
     let mut out = Vec::new();
     let report = dump(&device, options, &Silent, &mut out).unwrap();
     (out, report)

@@ -30,6 +30,7 @@ fn closing_bytes_bring_every_hash_to_zero_in_256_ways() {
     }
 }
 
+/// Checks N2 of `xfs_metadump::names`.
 #[test]
 fn replacement_has_length_and_hash_and_no_slash_or_nul() {
     for length in 5..=255_usize {
@@ -41,6 +42,7 @@ fn replacement_has_length_and_hash_and_no_slash_or_nul() {
     }
 }
 
+/// Checks N3 of `xfs_metadump::names`.
 #[test]
 fn short_and_public_names_stay() {
     for name in [&b"a"[..], b".", b"..", b"abcd", b"lost+found"] {
@@ -48,6 +50,7 @@ fn short_and_public_names_stay() {
     }
 }
 
+/// Checks N1 of `xfs_metadump::names`.
 #[test]
 fn names_with_one_hash_keep_apart() {
     let hash = name_hash(b"hello");
@@ -65,6 +68,7 @@ fn names_with_one_hash_keep_apart() {
     assert!(found.len() * 100 >= names.len() * 90, "{} of {}", found.len(), names.len());
 }
 
+/// Checks N1 of `xfs_metadump::names`: a link target uses the replacements of its names.
 #[test]
 fn target_keeps_slashes_and_uses_the_names_of_directories() {
     let mut target = b"/home/someone/../a/projects/".to_vec();

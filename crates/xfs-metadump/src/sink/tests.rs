@@ -2,6 +2,7 @@ use std::collections::HashSet;
 
 use super::RangeSet;
 
+/// Checks M2 of the crate: each unit is written once.
 #[test]
 fn range_set_returns_each_unit_once() {
     let mut state = 12345_u64;

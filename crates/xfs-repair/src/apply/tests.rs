@@ -55,6 +55,7 @@ fn is_equal(copy: &CowDevice, other: &dyn BlockDevice) -> bool {
     })
 }
 
+/// Checks R3 of the crate, and A1 of `xfs_repair::apply`: the undo file holds both states.
 #[test]
 fn apply_and_undo_are_equal_byte_for_byte() {
     let case = case();
@@ -66,6 +67,7 @@ fn apply_and_undo_are_equal_byte_for_byte() {
     assert!(bytes(&*case.device) == case.before);
 }
 
+/// Checks R3 of the crate, and A1 and A2 of `xfs_repair::apply`.
 #[test]
 fn power_cut_at_every_request_leaves_resume_and_undo() {
     let case = case();
@@ -90,6 +92,7 @@ fn power_cut_at_every_request_leaves_resume_and_undo() {
     }
 }
 
+/// Checks A3 of `xfs_repair::apply`.
 #[test]
 fn needs_repair_is_durable_while_runs_are_written() {
     let case = case();
@@ -175,6 +178,7 @@ fn volume_that_another_program_changed_is_refused() {
     check_refused(&case.undo, &changed);
 }
 
+/// Checks U4 of `xfs_repair::undo`.
 #[test]
 fn volume_whose_log_was_written_since_is_refused() {
     let case = case();
@@ -187,6 +191,7 @@ fn volume_whose_log_was_written_since_is_refused() {
     check_refused(&case.undo, &*shared);
 }
 
+/// Checks U4 of `xfs_repair::undo`.
 #[test]
 fn volume_whose_group_headers_changed_since_is_refused() {
     let case = case();

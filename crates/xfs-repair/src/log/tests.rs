@@ -53,6 +53,7 @@ fn impossible_lsn_of_a_header_leaves_the_log_as_it_is() {
     assert!(plan.leaves_clean() && !plan.is_lossy(), "{:?}", plan.left);
 }
 
+/// Checks R4 of the crate.
 #[test]
 fn damaged_log_needs_allow_loss() {
     let device = with_log_of(0x5a);
@@ -65,6 +66,7 @@ fn damaged_log_needs_allow_loss() {
     assert!(rehearsal.plan().leaves_clean() && rehearsal.plan().is_lossy());
 }
 
+/// Checks R4 of the crate.
 #[test]
 fn open_work_on_contents_needs_allow_loss() {
     for kind in [ItemKind::Map, ItemKind::Attr, ItemKind::Exchange] {

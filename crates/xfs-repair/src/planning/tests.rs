@@ -53,7 +53,7 @@ fn lone_copy_that_no_group_agrees_with_is_refused() {
 }
 
 /// Checks I1 of `patient` (every change goes to the overlay): planning the repair of a damaged
-/// volume does not change the volume.
+/// volume does not change the volume. Also checks R1 of the crate.
 #[test]
 fn plan_writes_nothing_to_the_volume() {
     let device = damaged();
@@ -95,6 +95,7 @@ impl BlockDevice for BadSector {
     }
 }
 
+/// Checks R6 of the crate.
 #[test]
 fn unreadable_sector_is_listed_and_nothing_is_changed() {
     let bad = (32768 + 1) * 512;

@@ -47,8 +47,8 @@ pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     for (at, block) in found {
         patient.write(at, &block.bytes)?;
         let codes = blocks.get(&at).expect("only these blocks are wanted");
-        let place = Place::of_address(at, patient.geometry());
-        let place = Place { inode: block.inode(), ..place };
+        let mut place = Place::of_address(at, patient.geometry());
+        place.inode = block.inode();
         let keeps = match block.proof {
             BlockProof::Checksum => "the whole block: its checksum fits what the log has of it",
             BlockProof::NewestInLog => "the whole block: the log has its newest state",

@@ -51,6 +51,7 @@ fn undo_file_says_whether_the_repair_leaves_damage() {
     }
 }
 
+/// Checks U3 of `xfs_repair::undo`.
 #[test]
 fn each_damaged_byte_is_refused() {
     let sound = undo_file();
@@ -62,6 +63,7 @@ fn each_damaged_byte_is_refused() {
     }
 }
 
+/// Checks U3 of `xfs_repair::undo`.
 #[test]
 fn each_truncation_is_refused() {
     let sound = undo_file();
@@ -73,6 +75,7 @@ fn each_truncation_is_refused() {
     check_refused(&longer, "one byte more");
 }
 
+/// Checks U1 and U3 of `xfs_repair::undo`.
 #[test]
 fn missing_run_is_refused() {
     let sound = undo_file();

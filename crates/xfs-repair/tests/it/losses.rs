@@ -195,6 +195,7 @@ fn check_seed(before: &Seen, seed: u64) -> Result<(), String> {
     Err(format!("{what}: {:?}: gone without a loss: {gone:?}, left: {left:?}", repaired.rules()))
 }
 
+/// Checks R4 and R5 of the crate: nothing is lost but the listed losses.
 #[test]
 fn damage_by_seed_loses_nothing_that_the_plan_does_not_list() {
     let number = |name: &str| std::env::var(name).ok().and_then(|words| words.parse::<u64>().ok());

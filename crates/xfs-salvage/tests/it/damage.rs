@@ -172,7 +172,7 @@ fn file_without_a_known_block_is_partial_if_the_reverse_map_is_damaged() {
 }
 
 /// The inode of the file is gone, and so is its entry. Only the reverse map knows the file, which
-/// is an orphan whether the inode btree lists it or not.
+/// is an orphan whether the inode btree lists it or not (S3 of the crate).
 #[test]
 fn file_of_which_only_blocks_are_left_is_an_orphan() {
     let sound = golden();
@@ -318,6 +318,7 @@ fn volume_without_any_superblock_loses_nothing() {
     assert_equal_but(&whole, &left, &[]);
 }
 
+/// Checks S2 of the crate.
 #[test]
 fn ranges_that_were_not_copied_are_holes_with_a_name() {
     let image = golden();

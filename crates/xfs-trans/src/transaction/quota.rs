@@ -11,8 +11,13 @@
 //! creating and freeing inodes, changes of maps, and changes of owner, also when recovery finishes
 //! intents.
 //!
-//! **Q2** A step's inodes and the dquots that count them are in one commit. After a crash the log
-//! has both or neither.
+//! # Invariants
+//!
+//! - **Q1** If a change is on disk that was not counted, no checked bit is set.
+//! - **Q2** A step's inodes and the dquots that count them are in one commit. After a crash the log
+//!   has both or neither.
+//!
+//! docs/internals/quota.md has the proofs.
 
 use std::sync::Arc;
 
@@ -332,6 +337,7 @@ impl Transaction<'_> {
             &mut self.quota;
         for (record, before) in self.inodes.charges() {
             let after = record.with_known_core(|core| core.map_or(before, Charge::of));
+            // Q2: this commit holds the inode and its dquots.
             if before != after && !ledger.is_exempt(record.number()) {
                 deltas.add(&**ledger, before, -1);
                 deltas.add(&**ledger, after, 1);
@@ -368,6 +374,7 @@ impl Transaction<'_> {
     /// clears the bits itself when it has finished all intents.
     pub(super) fn give_up_lost(&self) -> Result<()> {
         match self.journal.ledger.value() {
+            // Q1: a change that was not counted takes the checked bit.
             Some(ledger) if self.quota.has_lost && !self.quota.is_recovery => {
                 ledger.give_up_damaged(self.journal)
             }
@@ -530,3 +537,6 @@ impl QuotaReservation {
         QuotaAmount { blocks, inodes }
     }
 }
+
+#[cfg(test)]
+mod tests;

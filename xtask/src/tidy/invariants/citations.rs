@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::is_invariant;
+use super::{PAGES, is_invariant};
 use crate::tidy::File;
 use crate::tidy::source::{Masked, production_lines};
 
@@ -38,8 +38,8 @@ const CHECKS: [&str; 18] = [
 pub(super) struct Citation {
     /// The invariant: `I3`.
     pub(super) name: String,
-    /// The module that the citation names: `the crate`, or a path such as `xfs_log::writer`. `None`
-    /// if it names none.
+    /// The module that the citation names: `the crate`, a path such as `xfs_log::writer`, or the
+    /// path of a page. `None` if it names none.
     pub(super) module: Option<String>,
 }
 
@@ -127,9 +127,12 @@ fn citations(text: &str) -> Vec<Citation> {
     found
 }
 
-/// Returns the module in the text `after` the name of an invariant: `the crate`, or a path in
-/// backticks. Returns `None` if the text names no module.
+/// Returns the module in the text `after` the name of an invariant: `the crate`, a path in
+/// backticks, or the path of a page. Returns `None` if the text names no module.
 fn named_module(after: &str) -> Option<String> {
+    if let Some(page) = after.strip_prefix(" in ").filter(|page| page.starts_with(PAGES)) {
+        return page.split_inclusive(".md").next().map(str::to_owned);
+    }
     let module = after.strip_prefix(" of ")?;
     match module.strip_prefix('`') {
         Some(path) => path.split_once('`').map(|(path, _)| path.to_owned()),

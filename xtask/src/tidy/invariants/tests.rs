@@ -109,3 +109,79 @@ fn other_file_cites_with_the_name_of_the_module() {
     let elsewhere = file("crates/c/tests/it/main.rs", "/// Checks I1 of the crate.\n");
     assert_eq!(findings(&[root(), elsewhere]).len(), 1);
 }
+
+#[test]
+fn letters_other_than_i_name_invariants() {
+    let header = "//! Undo.\n//!\n//! - **U4** Kept.\n//!\n//! **Q12** Counted.\n";
+    let expected = |line, name| {
+        format!("a/src/undo.rs:{line}: {name} is cited by no assert, check or test of the module")
+    };
+    assert_eq!(findings(&[file("a/src/undo.rs", header)]), [expected(3, "U4"), expected(5, "Q12")]);
+    let cited = format!("{header}assert!(a, \"U4 and Q12\");\n");
+    assert_eq!(findings(&[file("a/src/undo.rs", &cited)]), [""; 0]);
+}
+
+#[test]
+fn words_of_the_form_of_a_name_define_nothing() {
+    for line in [
+        "- L1 entry: 8 bytes",
+        "L2 entry",
+        "- S3 buckets",
+        "**I4 of the log.** Waits.",
+        "- Q123: x",
+    ] {
+        assert_eq!(findings(&[file("a/src/undo.rs", &format!("//! {line}\n"))]), [""; 0], "{line}");
+    }
+}
+
+/// A server of objects is called S3. Only a module below the one that defines S3 cites it.
+#[test]
+fn word_that_no_module_above_defines_cites_nothing() {
+    let module = file("crates/a/src/salvage.rs", "//! Files.\n//!\n//! - **S3** Kept.\n");
+    let object = file("crates/a/src/object/tests.rs", "/// Reads from S3.\n");
+    assert_eq!(findings(&[module, object]).len(), 1);
+}
+
+#[test]
+fn letter_other_than_i_is_defined_once() {
+    let header =
+        |letter| format!("//! A.\n//!\n//! - **{letter}1** Kept.\n\n// {letter}1\nif a {{}}\n");
+    let both =
+        |letter| ["crates/a/src/a.rs", "crates/b/src/b.rs"].map(|path| file(path, &header(letter)));
+    let expected =
+        "crates/b/src/b.rs:3: U1 is defined in crates/a/src/a.rs too, and only I may repeat";
+    assert_eq!(findings(&both('U')), [expected]);
+    assert_eq!(findings(&both('I')), [""; 0]);
+}
+
+const PAGE: &str = "# Log\n\n- **I1** Pinned once.\n\n**Q2.** Counted.\n";
+
+#[test]
+fn invariant_of_a_page_is_cited_with_the_page() {
+    let page = || file("docs/internals/log.md", PAGE);
+    let expected = |line, name| {
+        format!(
+            "docs/internals/log.md:{line}: {name} is cited by no assert, check or test with this page"
+        )
+    };
+    assert_eq!(findings(&[page()]), [expected(3, "I1"), expected(5, "Q2")]);
+    let tests = |text: &str| file("crates/a/src/tests.rs", text);
+    let named = "/// I1 in docs/internals/log.md, and Q2 in docs/internals/log.md.\n";
+    assert_eq!(findings(&[page(), tests(named)]), [""; 0]);
+    assert_eq!(findings(&[page(), tests("/// I1 and Q2 in docs/internals/tail.md.\n")]).len(), 2);
+    assert_eq!(findings(&[page(), tests("/// I1 and Q2.\n")]).len(), 2);
+    assert_eq!(findings(&[file("docs/guide/log.md", PAGE)]), [""; 0]);
+}
+
+#[test]
+fn letter_other_than_i_is_one_invariant_of_page_and_module() {
+    let page = || file("docs/internals/quota.md", "# Quota\n\n**Q2.** Counted.\n");
+    let module = |code: &str| {
+        file("crates/a/src/quota.rs", &format!("//! Quota.\n//!\n//! - **Q2** Counted.\n{code}"))
+    };
+    assert_eq!(findings(&[page(), module("assert!(a, \"Q2\");\n")]), [""; 0]);
+    let expected = "crates/a/src/quota.rs:3: Q2 is cited by no assert, check or test of the module";
+    assert_eq!(findings(&[page(), module("")]), [expected]);
+    let tests = file("crates/b/tests/it/main.rs", "/// Q2 in docs/internals/quota.md.\n");
+    assert_eq!(findings(&[page(), module(""), tests]), [""; 0]);
+}

@@ -12,7 +12,11 @@ fn duration_is_in_days_or_in_hours_and_minutes() {
 
 #[test]
 fn usage_is_over_only_past_a_limit_that_is_set() {
-    let usage = |used, soft, hard| Usage { used, soft, hard, timer: 0 };
+    let usage = |used, soft, hard| {
+        let mut usage = Usage::default();
+        (usage.used, usage.soft, usage.hard) = (used, soft, hard);
+        usage
+    };
     assert!(!is_over(&usage(5, 0, 0)));
     assert!(!is_over(&usage(5, 5, 9)));
     assert!(is_over(&usage(6, 5, 9)));

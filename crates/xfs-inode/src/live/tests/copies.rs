@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError};
+use xfs_format::extent::FILE_BLOCK_LIMIT;
 use xfs_format::inode::ForkKind;
 use xfs_format::log_item::{ExchangeFlags, ExchangeIntent, MapExtent};
 use xfs_format::reservation::TransactionKind;
@@ -146,6 +147,35 @@ fn exchange_of_another_generation_is_not_resumed() {
     let (left, other) = (right[0].wrapping_add(1), right[1].wrapping_add(1));
     for wrong in [[left, right[1]], [right[0], other], [left, other]] {
         assert!(matches!(resumed(wrong), Err(Error::Posix(PosixError::Stale))));
+    }
+}
+
+/// An exchange intent in a damaged log may name any range. Checks that one past the limit of file
+/// blocks is refused.
+#[test]
+fn exchange_past_the_limit_of_file_blocks_is_not_resumed() {
+    let volume = Volume::new("-i exchange=1");
+    let files = [volume.file(), volume.file()];
+    volume.journal.force_all().unwrap();
+    let resumed = |starts: [u64; 2], length_blocks| {
+        let intent = ExchangeIntent {
+            id: 1,
+            inodes: files.each_ref().map(|live| live.number()),
+            generations: files.each_ref().map(|live| live.inode().core().generation),
+            starts: starts.map(FileBlock),
+            length_blocks,
+            flags: ExchangeFlags::empty(),
+            sizes: [0; 2],
+        };
+        resume(&volume.journal, &IntentPayload::Exchange(intent)).map(|work| work.is_some())
+    };
+    let last = FILE_BLOCK_LIMIT - 4;
+    assert!(resumed([0, last], 4).unwrap());
+    for (starts, length_blocks) in
+        [([0, last], 5), ([last + 1, 0], 4), ([u64::MAX, 0], 4), ([0, 0], u64::MAX)]
+    {
+        let refused = resumed(starts, length_blocks);
+        assert!(matches!(refused, Err(Error::Corrupt(_))), "{starts:?} {length_blocks}");
     }
 }
 

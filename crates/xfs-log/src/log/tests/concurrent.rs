@@ -13,6 +13,7 @@ use crate::testing::item::TestItem;
 
 const THREADS: usize = 4;
 
+/// Checks I3 in docs/internals/log.md with threads of the host.
 #[test]
 fn log_keeps_the_order_that_threads_observed() {
     for slots in [1, 8] {

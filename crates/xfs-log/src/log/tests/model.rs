@@ -168,6 +168,7 @@ fn commit_push_abort() {
     check(&rig.transactions()).unwrap();
 }
 
+/// Checks I3 in docs/internals/log.md.
 #[test]
 fn commits_pushes_and_relogs_keep_the_order() {
     explore(SCHEDULES, || commit_push_relog(ActiveMutant::default()));
@@ -178,6 +179,7 @@ fn commits_and_pushes_with_a_shutdown_keep_forced_commits() {
     explore(SCHEDULES, commit_push_abort);
 }
 
+/// Checks I2 in docs/internals/log.md.
 #[test]
 fn commits_through_several_slots_during_switches_keep_the_order() {
     explore(SCHEDULES, || share_through_switches(ActiveMutant::default()));

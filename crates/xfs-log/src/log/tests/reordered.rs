@@ -202,6 +202,7 @@ fn log_by_count_keeps_forced_commits_on_a_reordering_device() {
     seeds(4).for_each(|seed| check(seed, by_count));
 }
 
+/// Checks I5 in docs/internals/log.md: without the order of COMMITs the tests find a lost commit.
 #[test]
 fn commit_ordering_mutants_lose_forced_commits_on_a_reordering_device() {
     for mutant in [Mutant::NoPreflush, Mutant::CommitBeforeRecords] {

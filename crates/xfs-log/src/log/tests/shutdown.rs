@@ -143,7 +143,8 @@ fn last_number(rig: &Rig) -> u64 {
     rig.transactions().last().map_or(0, |last| last.numbers()[0].1)
 }
 
-/// Checks I4 of `xfs_log::writer`: nothing is written after a failed write.
+/// Checks I4 of `xfs_log::writer` and I7 in docs/internals/log.md: nothing is written after a
+/// failed write.
 #[test]
 fn failure_of_any_write_shuts_the_log_down() {
     check_failures(RequestKind::Write);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use ferroxfs::quota::{Limit, Limits, Quota, QuotaMode, QuotaOptions, Usage};
+use ferroxfs::quota::{Limits, Quota, QuotaMode, QuotaOptions, Usage};
 use ferroxfs::{Credentials, Error, OpenOptions, Timestamp, Volume};
 use rustix::io::Errno;
 use xfs_format::dquot::QuotaKind;
@@ -121,8 +121,8 @@ impl QuotaSubject for OpenVolume {
                 QuotaSetting::BlockHard(limit) => blocks.hard = Some(limit / BASIC_BLOCKS),
                 QuotaSetting::InodeSoft(limit) => inodes.soft = Some(limit),
                 QuotaSetting::InodeHard(limit) => inodes.hard = Some(limit),
-                QuotaSetting::BlockTimer(end) => *blocks = Limit { timer: Some(end), ..*blocks },
-                QuotaSetting::InodeTimer(end) => *inodes = Limit { timer: Some(end), ..*inodes },
+                QuotaSetting::BlockTimer(end) => *blocks = blocks.timer(end),
+                QuotaSetting::InodeTimer(end) => *inodes = inodes.timer(end),
             }
         }
         self.volume().quota().set(kind, id, &limits).map_err(number)

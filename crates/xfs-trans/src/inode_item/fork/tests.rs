@@ -137,3 +137,21 @@ fn device_number_is_logged_with_the_core() {
     let fields = logged(&self::image(&bytes), LoggedFields::DEVICE).fields;
     assert_eq!(fields, LoggedFields::CORE);
 }
+
+/// The verifier of an inode does not check the length at the start of short-form attributes. An
+/// image with fewer bytes than the disk has would lose the rest when the inode is written.
+#[test]
+fn damaged_length_of_attributes_keeps_the_whole_fork() {
+    let mut bytes = inode(ForkFormat::Extents, ForkFormat::Local, |_| {});
+    let start = CORE_BYTES + 160;
+    for (stored, used) in [(4_u16, 4), (176, 176), (177, 176), (u16::MAX, 176)] {
+        bytes[start..start + 2].copy_from_slice(&stored.to_be_bytes());
+        assert_eq!(&*image(&bytes).attr, &bytes[start..start + used], "{stored}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "a verified fork holds its contents")]
+fn local_contents_longer_than_the_fork_panic() {
+    image(&inode(ForkFormat::Local, ForkFormat::Extents, |core| core.size = 161));
+}

@@ -383,7 +383,8 @@ fn held_buffer_stays_latched_over_rolls() {
     assert_eq!(read_target(&recovered, 0)[..2], *b"!a");
 }
 
-/// Checks that each roll logs a held buffer again, so that the tail can move past the older entry.
+/// Checks I4 in docs/internals/log.md: each roll logs a held buffer again, so that the tail can
+/// move past the older entry.
 #[test]
 fn held_buffer_is_relogged_by_each_roll() {
     let device = testing::make();

@@ -1,0 +1,24 @@
+use xfs_format::log_item::{BufferFlags, BufferFormat};
+
+use super::*;
+
+fn cancel(at: u64) -> BufferItem<'static> {
+    let clean = BufferFormat::clean(DiskAddr(at), 4096);
+    BufferItem { format: BufferFormat { flags: BufferFlags::CANCEL, ..clean }, pieces: Vec::new() }
+}
+
+/// A host that writes to the volume may write a new cancellation between the two passes.
+#[test]
+fn cancellation_ends_as_often_as_it_was_noted() {
+    let mut table = CancelTable::default();
+    table.note(&cancel(8));
+    table.note(&cancel(8));
+    assert_eq!(table.end(&cancel(8)), Ok(()));
+    assert!(table.contains(DiskAddr(8), 8), "one cancellation is left");
+    assert_eq!(table.end(&cancel(8)), Ok(()));
+    assert!(!table.contains(DiskAddr(8), 8));
+    for at in [8, 16] {
+        let unknown = LogItemCheck::NewCancellation { at, blocks: 8 };
+        assert_eq!(table.end(&cancel(at)), Err(unknown));
+    }
+}
