@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use xfs_format::DiskAddr;
-use xfs_format::log_item::{LoggedBuffer, LogItemCheck};
+use xfs_format::log_item::{LogItemCheck, LoggedBuffer};
 
 /// For each buffer, the number of its cancellations that the second pass has not reached yet.
 #[doc(alias = "xlog_recover_cancel_table")]
