@@ -1,4 +1,4 @@
-//! Acts as a user: the permissions of the files decide what the user may do.
+//! Reads PATH as a user: the permissions of its directories and of the file decide.
 //!
 //! `cargo run -p ferroxfs --example user -- IMAGE UID PATH`
 

@@ -19,7 +19,7 @@ pub struct ForkRoot {
 }
 
 impl ForkRoot {
-    /// Decodes the root from all bytes of a fork.
+    /// Decodes the root from `fork`, which must be the whole fork.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl ForkRoot {
         Self { level: root.level(), children: root.iter().collect(), capacity }
     }
 
-    /// Writes the root to `fork`, all bytes of a fork.
+    /// Writes the root into `fork`, which must be the whole fork.
     ///
     /// # Panics
     ///

@@ -155,7 +155,7 @@ pub(crate) enum Gap {
     Parents,
     /// The members of an unlinked list of a group are not known.
     Unlinked(AgNumber),
-    /// The usage of owners is not known, or the dquots that state it.
+    /// The usage of owners is not known, or their dquots are not.
     Usage,
     /// The counts of the superblock are not known, because the first superblock is damaged.
     Superblock,

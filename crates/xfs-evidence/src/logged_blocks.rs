@@ -126,7 +126,7 @@ impl Evidence<'_> {
 
 /// The chunks of a damaged block that the log has.
 struct LoggedChunks {
-    /// The form of the buffer in the newest item.
+    /// The header of the newest buffer item that logged chunks of the block.
     format: BufferFormat,
     bytes: Vec<u8>,
     /// For each chunk, the LSN of the newest record that has it.

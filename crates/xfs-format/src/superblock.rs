@@ -170,11 +170,11 @@ pub struct Superblock {
     /// Percentage of the volume that inodes may use; 0 means no limit.
     #[doc(alias = "imax_pct")]
     pub inode_max_percent: u8,
-    /// Number of allocated inodes, including free ones. The number is exact only on a cleanly
-    /// unmounted volume.
+    /// Number of inodes in the allocated inode chunks, including free ones. The number is exact
+    /// only on a cleanly unmounted volume.
     #[doc(alias = "icount")]
     pub inode_count: u64,
-    /// Number of allocated inodes that are free.
+    /// Number of free inodes in the allocated inode chunks.
     #[doc(alias = "ifree")]
     pub free_inodes: u64,
     /// Number of free blocks.

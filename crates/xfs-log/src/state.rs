@@ -99,8 +99,8 @@ impl FoundRecord {
         log.advance(self.block, self.header.total_blocks())
     }
 
-    /// Returns the LSN of the block `head`, if this record is the last one before it. The cycle is
-    /// one higher if the end of the log lies between record and head.
+    /// Returns the LSN of the block `head`. This record must be the last one before `head`. The
+    /// cycle is one higher than the record's if the log wraps between the record and `head`.
     fn head_after(&self, head: u32) -> Lsn {
         Lsn::new(self.header.cycle.wrapping_add(u32::from(head <= self.block)), head)
     }

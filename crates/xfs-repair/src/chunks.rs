@@ -184,8 +184,8 @@ impl<'a> Search<'a> {
             || bytes.chunks_exact(geometry.inode_size as usize).any(|b| b.starts_with(&magic))
     }
 
-    /// Returns whether any inode in the block of `inode` passes its checks. A block belongs to a
-    /// chunk with all its inodes, so a garbled inode beside a sound one is part of the chunk.
+    /// Returns whether any inode in the block of `inode` passes its checks. All inodes of a block
+    /// belong to the same chunk, so a garbled inode beside a sound one is part of that chunk too.
     fn has_neighbour(&self, inode: AgInode) -> bool {
         let per_block = 1_u32 << self.group.geometry().inodes_per_block_log;
         let first = inode.0 - inode.0 % per_block;

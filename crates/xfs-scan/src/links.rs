@@ -31,8 +31,8 @@ pub(crate) struct LinkBuckets {
 }
 
 impl LinkBuckets {
-    /// Adds a directory entry that names the inode `child`. Returns `false` if no unit of work can
-    /// contain `child`.
+    /// Adds a directory entry that names the inode `child`. Returns `false`, and adds nothing, if
+    /// `child` lies in no range of inodes that `plan` lets a worker read.
     pub(crate) fn push(&mut self, plan: &Plan, child: InodeNumber, link: Link<'_>) -> bool {
         let Some(unit) = plan.unit_of(child.0) else { return false };
         if self.buckets.len() <= unit {

@@ -63,8 +63,9 @@ fn removal_and_recovery_of_a_large_realtime_file_free_all_of_its_extents() {
     close_empty(&crashed, recovered);
 }
 
-/// Writes one block of an extent that follows the longest possible record. A conversion of the
-/// block to unwritten adds it to that record, but not the rest of the extent.
+/// Frees an unwritten extent of which the first block was written, after an unwritten record of
+/// the greatest length. Freeing converts that block to unwritten again, which must not join the
+/// whole extent with a record that is full. Checks that all blocks become free.
 #[test]
 fn extent_next_to_the_longest_record_is_freed() {
     const RECORD_BYTES: u64 = 2_097_148 << 12;

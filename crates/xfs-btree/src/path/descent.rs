@@ -41,14 +41,14 @@ pub(crate) struct Child<K> {
     right: Sibling,
 }
 
-/// The sibling that a block must have on one side.
+/// The sibling that a block must have on its left or right, by the blocks above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sibling {
     /// No block: this is the edge of the btree.
     Edge,
-    /// The block that the parent names next to this block, on this side.
+    /// The block of the neighbouring child pointer in the same parent.
     Block(u64),
-    /// A block below another parent: below the parent's own sibling on this side.
+    /// A block below another parent: below the sibling of the parent on the same side.
     Beyond,
 }
 

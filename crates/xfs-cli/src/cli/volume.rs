@@ -101,7 +101,7 @@ pub(crate) struct RepairArguments {
     /// Make the plan again, compare it with this file, and apply it
     #[arg(long, value_name = "PLAN")]
     pub(crate) apply: Option<PathBuf>,
-    /// Take a repair back, whether it was finished or interrupted
+    /// Undo a finished or interrupted repair with this undo file
     #[arg(long, value_name = "FILE")]
     pub(crate) undo: Option<PathBuf>,
     /// Finish a repair that was interrupted

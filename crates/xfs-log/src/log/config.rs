@@ -51,10 +51,10 @@ pub struct LogConfig {
     /// Number of threads that write checkpoints. With 0, the threads that commit or wait write the
     /// checkpoints, and no thread of the log writes items to their home locations.
     pub threads: usize,
-    /// Whether all bytes that are written follow from the commits and their order alone, and not
-    /// from thread scheduling. At most one thread then writes checkpoints, whatever `threads` says,
-    /// and commits make all decisions (docs/internals/log.md, "By count"). The bytes follow from
-    /// the commits only if commits come one after another and the log has one slot.
+    /// Whether the written bytes depend only on the commits and their order, and not on thread
+    /// scheduling. That needs a log with one slot (`slots`), and commits that come one after
+    /// another. At most one thread then writes checkpoints, also if `threads` is greater. Commits,
+    /// and no timers, decide when a checkpoint is written (docs/internals/log.md, "By count").
     pub by_count: bool,
 }
 

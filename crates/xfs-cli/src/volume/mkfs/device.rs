@@ -1,9 +1,9 @@
 //! The device of a new volume: a block device, a file or an NBD export.
 //!
 //! Owns: the rule that a file holds either a whole volume or its old contents: the volume is made
-//! in a [staged file](crate::output::StagedFile). A block device is written in place, and so is a
-//! file that cannot be replaced, and an NBD export. A message about a failure says in which state
-//! it leaves the device.
+//! in a [staged file](crate::output::StagedFile). Block devices, NBD exports and files that cannot
+//! be replaced are written in place. The message about a failure says in which state the device is
+//! left.
 
 use std::fs::{File, Metadata};
 use std::io;
