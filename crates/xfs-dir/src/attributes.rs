@@ -295,8 +295,8 @@ fn find<'e>(
 /// for an attribute that the iteration skips.
 type AttributeFilter<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
 
-/// An iterator over attributes. A `AttributeFilter` function converts each attribute to an item or skips it.
-/// The iterator reads one block at a time.
+/// An iterator over attributes. An `AttributeFilter` function converts each attribute to an item or
+/// skips it. The iterator reads one block at a time.
 pub(crate) struct Batches<'a, T> {
     attributes: Attributes<'a>,
     keep: AttributeFilter<T>,

@@ -17,8 +17,8 @@
 //! # Invariants
 //!
 //! - **I1** Each reference that is counted in an inode is one value: a [`CacheRef`], a
-//!   [`StoredRef`], a [`MarkRef`], or a mark of the inode. Code outside of this crate cannot count a
-//!   reference without such a value.
+//!   [`StoredRef`], a [`MarkRef`], or a mark of the inode. Code outside of this crate cannot count
+//!   a reference without such a value.
 
 use std::fmt;
 use std::ops::Deref;
@@ -73,7 +73,7 @@ impl<K: InodeKind> StoredRef<K> {
 }
 
 impl<'a, W: InodeWalk> CacheRef<'a, W> {
-    /// Takes over a reference that the caller has counted in the inode.
+    /// Makes a reference from a count that the caller has taken in the inode.
     #[inline]
     pub(crate) fn new(cache: &'a W, entry: Arc<CachedInode<W::Kind>>) -> Self {
         Self { cache, entry: Some(entry) }
@@ -92,7 +92,7 @@ impl<'a, W: InodeWalk> CacheRef<'a, W> {
         Self::new(cache, Arc::clone(entry))
     }
 
-    /// Takes over a stored reference. `cache` is the cache of the inode.
+    /// Makes a reference from a stored one, which it then owns. `cache` is the cache of the inode.
     #[inline]
     pub fn restore(cache: &'a W, stored: StoredRef<W::Kind>) -> Self {
         Self::new(cache, stored.0)
@@ -180,7 +180,7 @@ impl<'a, W: InodeWalk> MarkRef<'a, W> {
         self.entry = None;
     }
 
-    /// Takes over the reference that was [left](Self::leave) with the locks of the inode. The locks
+    /// Owns the reference that was [left](Self::leave) with the locks of the inode. The locks
     /// have just reported that they no longer need it.
     pub fn resume(cache: &'a W, entry: &'a Arc<CachedInode<W::Kind>>) -> Self {
         Self { cache, entry: Some(entry) }

@@ -2,9 +2,9 @@
 //!
 //! Owns: that there is one copy of an inode at a time, its references, and how long it stays
 //! without a reference. Also owns inodes that wait to be freed, because they have neither a name
-//! nor a reference. Does **not** own the inode itself, reading and freeing it ([`InodeStore`]), or walks
-//! over all inodes ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of one
-//! inode in `cached_inode`.
+//! nor a reference. Does **not** own the inode itself, reading and freeing it ([`InodeStore`]), or
+//! walks over all inodes ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of
+//! one inode in `cached_inode`.
 //!
 //! # Invariants
 //!
@@ -170,8 +170,8 @@ impl<S: InodeStore> InodeCache<S> {
         }
     }
 
-    /// Reads an inode by [`InodeStore::load`]. The search starts where the thread's processor slot last
-    /// read an inode. The store holds the latch of the inode while `put` inserts it (I1).
+    /// Reads an inode by [`InodeStore::load`]. The search starts where the thread's processor slot
+    /// last read an inode. The store holds the latch of the inode while `put` inserts it (I1).
     fn load<R>(
         &self,
         number: InodeNumber,

@@ -1,10 +1,10 @@
 //! Locks and atomics that can be counted by scope: slot, object, allocation group, volume.
 //!
 //! Owns: the only raw locks and atomics of the workspace, and an array that is read under an epoch
-//! ([`EpochArray`]). The type of each lock and atomic states how widely it is shared ([`CountScope`]). A
-//! test can therefore assert that a path writes nothing that the whole volume shares. Does **not**
-//! own: lock order (stated by each user), or epochs themselves (`seize`, which the concurrent maps
-//! use too).
+//! ([`EpochArray`]). The type of each lock and atomic states how widely it is shared
+//! ([`CountScope`]). A test can therefore assert that a path writes nothing that the whole volume
+//! shares. Does **not** own: lock order (stated by each user), or epochs themselves (`seize`, which
+//! the concurrent maps use too).
 //!
 //! # The scopes, narrowest first
 //!

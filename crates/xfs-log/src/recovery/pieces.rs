@@ -15,8 +15,8 @@
 //! replayed. So a block that is newer than a change gets all later changes too, in order. That is
 //! also right if a crash has left only some of the pieces written.
 //!
-//! A replay that ends before the end of the log replays no piece at all (`RecoveryStore::is_cut`): it lacks
-//! later changes and cancellations.
+//! A replay that ends before the end of the log replays no piece at all (`RecoveryStore::is_cut`):
+//! it lacks later changes and cancellations.
 //!
 //! # Which directories
 //!

@@ -2,9 +2,12 @@ use xfs_format::log_item::{BufferFlags, BufferFormat};
 
 use super::*;
 
-fn cancel(at: u64) -> BufferItem<'static> {
+fn cancel(at: u64) -> LoggedBuffer<'static> {
     let clean = BufferFormat::clean(DiskAddr(at), 4096);
-    BufferItem { format: BufferFormat { flags: BufferFlags::CANCEL, ..clean }, pieces: Vec::new() }
+    LoggedBuffer {
+        format: BufferFormat { flags: BufferFlags::CANCEL, ..clean },
+        pieces: Vec::new(),
+    }
 }
 
 /// A host that writes to the volume may write a new cancellation between the two passes.

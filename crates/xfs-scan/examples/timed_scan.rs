@@ -1,4 +1,5 @@
-//! Scans an image and prints the time: `scan IMAGE FORMAT FILE [FIELD,...|-] [THREADS] [MEMORY]`.
+//! Scans an image and prints the time: `timed_scan IMAGE FORMAT FILE [FIELD,...|-] [THREADS]
+//! [MEMORY]`.
 //!
 //! With the format `summary` nothing is written and the summary is printed.
 
@@ -13,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let argument = |index: usize| arguments.get(index).map(String::as_str);
     let (Some(image), Some(format), Some(target)) = (argument(0), argument(1), argument(2)) else {
-        return Err("usage: scan IMAGE FORMAT FILE [FIELD,...|-] [THREADS] [MEMORY]".into());
+        return Err("usage: timed_scan IMAGE FORMAT FILE [FIELD,...|-] [THREADS] [MEMORY]".into());
     };
     let mut options = ScanOptions::default();
     if let Some(fields) = argument(3).filter(|fields| *fields != "-") {
