@@ -59,11 +59,15 @@ impl Evidence<'_> {
     ///
     /// Damaged records are passed over. Volumes of version 4 give no inodes. `log` is the device of
     /// the log, which is the data device of a volume with an internal log.
+    ///
+    /// Calls `poll` after each record and each transaction. If `poll` breaks, no inodes are
+    /// returned.
     #[must_use]
     pub fn logged_inodes(
         &self,
         log: SharedDevice,
         wanted: impl Fn(InodeNumber) -> bool,
+        mut poll: impl FnMut() -> ControlFlow<()>,
     ) -> BTreeMap<InodeNumber, LoggedInode> {
         // Inodes of version 4 have no checksum that would prove them.
         if self.geometry().version != FormatVersion::V5 {
@@ -71,12 +75,18 @@ impl Evidence<'_> {
         }
         let Ok(log) = LogDevice::new(log, self.superblock()) else { return BTreeMap::new() };
         let mut found = BTreeMap::new();
+        let mut is_stopped = false;
         let unbroken = read_runs(&log, |entry| {
             if let LogEntry::Transaction(transaction) = entry {
                 self.take_inodes(transaction, &wanted, &mut found);
             }
-            ControlFlow::Continue(())
+            let polled = poll();
+            is_stopped = polled.is_break();
+            polled
         });
+        if is_stopped {
+            return BTreeMap::new();
+        }
         let unbroken = unbroken.map(|unbroken| unbroken.start);
         let logged = found.into_iter().filter(|(_, replay)| !replay.bytes.is_empty());
         logged

@@ -1,9 +1,10 @@
 //! The target of a symbolic link on a damaged volume.
 
 use xfs_format::BlockKind;
+use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_format::symlink::{MAX_TARGET_BYTES, SymlinkBlock};
-use xfs_format::{Check, Corruption, Structure, StructureAddress};
+use xfs_format::{Check, Corruption, InodeNumber, Structure, StructureAddress};
 
 use crate::inode::InodeEvidence;
 use crate::volume::{Damage, Evidence};
@@ -37,32 +38,56 @@ impl Evidence<'_> {
         } else {
             let map = self.extents(inode, ForkKind::Data);
             found.damages.extend(map.damages);
-            for extent in map.extents {
-                let count = extent.length_blocks.min(MOST_BLOCKS);
-                let block_size = self.geometry().block_size;
-                let Some(at) = self.geometry().block_disk_addr(extent.start) else { break };
-                let mut bytes = vec![0; (count * block_size) as usize];
-                if let Err(damage) = self.read_metadata(at, &mut bytes) {
-                    found.damages.push(damage);
-                    break;
-                }
-                self.judge(BlockKind::Symlink, &bytes, at, &mut found.damages);
-                let Ok(block) = SymlinkBlock::decode(&bytes, at) else { break };
-                if block.owner != inode.number {
-                    let check =
-                        Check::ForeignOwner { found: block.owner.0, expected: inode.number.0 };
-                    let address = StructureAddress::Disk(at);
-                    found.damages.push(Corruption::new(Structure::Symlink, address, check).into());
-                    break;
-                }
-                if block.offset_bytes as usize != found.target.len() {
-                    break;
-                }
-                found.target.extend(block.target);
-            }
+            self.read_target(inode.number, &map.extents, &mut found);
         }
         let has_nul = found.target.contains(&0);
         found.is_whole = found.damages.is_empty() && found.target.len() == size && !has_nul;
         found
+    }
+
+    /// Reads the target of a symbolic link whose inode is gone, from the blocks that the reverse
+    /// map gives to it. The blocks state the length of the target.
+    #[must_use]
+    pub fn target_of_gone(&self, link: InodeNumber, extents: &[Extent]) -> LinkEvidence {
+        let mut found = LinkEvidence::default();
+        let parts = self.read_target(link, extents, &mut found);
+        let is_possible = !found.target.is_empty()
+            && found.target.len() <= MAX_TARGET_BYTES as usize
+            && !found.target.contains(&0);
+        found.is_whole = found.damages.is_empty() && parts == extents.len() && is_possible;
+        found
+    }
+
+    /// Adds the parts of a target in these extents, up to the first one that is missing or damaged.
+    /// Returns the number of parts.
+    fn read_target(
+        &self,
+        link: InodeNumber,
+        extents: &[Extent],
+        found: &mut LinkEvidence,
+    ) -> usize {
+        for (extent, parts) in extents.iter().zip(0..) {
+            let count = extent.length_blocks.min(MOST_BLOCKS);
+            let block_size = self.geometry().block_size;
+            let Some(at) = self.geometry().block_disk_addr(extent.start) else { return parts };
+            let mut bytes = vec![0; (count * block_size) as usize];
+            if let Err(damage) = self.read_metadata(at, &mut bytes) {
+                found.damages.push(damage);
+                return parts;
+            }
+            self.judge(BlockKind::Symlink, &bytes, at, &mut found.damages);
+            let Ok(block) = SymlinkBlock::decode(&bytes, at) else { return parts };
+            if block.owner != link {
+                let check = Check::ForeignOwner { found: block.owner.0, expected: link.0 };
+                let address = StructureAddress::Disk(at);
+                found.damages.push(Corruption::new(Structure::Symlink, address, check).into());
+                return parts;
+            }
+            if block.offset_bytes as usize != found.target.len() {
+                return parts;
+            }
+            found.target.extend(block.target);
+        }
+        extents.len()
     }
 }

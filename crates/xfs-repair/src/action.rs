@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use xfs_check::{Code, Place};
-use xfs_format::InodeNumber;
+use xfs_format::extent::Extent;
+use xfs_format::{BASIC_BLOCK_BYTES, Geometry, InodeNumber};
 
 /// Returns a count with its noun, such as `1 name` or `3 names`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
@@ -57,6 +58,22 @@ impl Action {
     pub fn losing_bytes(mut self, range: Range<u64>) -> Self {
         self.loses.last_mut().expect("a range belongs to a loss").ranges.push(range);
         self
+    }
+
+    /// Adds the blocks of extents to the loss that was added last. Extents outside of the volume
+    /// have no bytes, and are left out.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are extents, and the action has no loss yet.
+    #[must_use]
+    pub(crate) fn losing_extents(self, geometry: &Geometry, extents: &[Extent]) -> Self {
+        extents.iter().fold(self, |action, extent| {
+            let Some(at) = geometry.block_disk_addr(extent.start) else { return action };
+            let start = at.0 * u64::from(BASIC_BLOCK_BYTES);
+            let bytes = u64::from(extent.length_blocks) << geometry.block_log;
+            action.losing_bytes(start..start + bytes)
+        })
     }
 }
 

@@ -109,12 +109,12 @@ pub(crate) fn with_masks_of_inodes(
 
 /// The search for the inode chunks of a group whose inode btree is damaged.
 struct Search<'a> {
-    patient: &'a Patient,
+    patient: &'a Patient<'a>,
     group: Group<'a>,
 }
 
 impl<'a> Search<'a> {
-    fn new(patient: &'a Patient, number: AgNumber) -> Self {
+    fn new(patient: &'a Patient<'a>, number: AgNumber) -> Self {
         let group = Group::new(patient.geometry(), number).expect("a group of the volume");
         Self { patient, group }
     }
@@ -137,6 +137,9 @@ impl<'a> Search<'a> {
         }
         let mut chunks: Vec<InodeChunk> = Vec::new();
         for start in starts {
+            if self.patient.is_stopped() {
+                break;
+            }
             let is_covered =
                 chunks.last().is_some_and(|last| last.position(AgInode(start)).is_some());
             if is_covered {

@@ -37,7 +37,7 @@ const ROOT_ENTRY_BYTES: usize = 16;
 /// The offset of the attribute fork in an inode counts units of this many bytes.
 const OFFSET_UNIT: usize = 8;
 
-impl Patient {
+impl Patient<'_> {
     /// Returns the number of bytes that a fork has in its inode. For an attribute fork that does
     /// not exist yet, this is the length that [`set_fork`](Self::set_fork) gives it.
     ///
@@ -157,8 +157,10 @@ impl Patient {
     /// Marks groups for a rebuild of their space btrees: the groups of blocks that the fork loses,
     /// and those of blocks that it gets.
     fn mark_changes(&mut self, old: &ForkEvidence, extents: &[Extent], blocks: &[FsBlock]) {
-        let old_blocks = old.tree_blocks.iter().filter(|block| !blocks.contains(block));
-        let new_blocks = blocks.iter().filter(|block| !old.tree_blocks.contains(block));
+        let (old_set, new_set): (HashSet<&FsBlock>, HashSet<&FsBlock>) =
+            (old.tree_blocks.iter().collect(), blocks.iter().collect());
+        let old_blocks = old_set.difference(&new_set).copied();
+        let new_blocks = new_set.difference(&old_set).copied();
         let before: HashSet<&Extent> = old.extents.iter().collect();
         let after: HashSet<&Extent> = extents.iter().collect();
         let lost = old.extents.iter().filter(|extent| !after.contains(extent));

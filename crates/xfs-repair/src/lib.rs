@@ -33,6 +33,7 @@ mod damage;
 mod digest;
 mod error;
 mod fork;
+mod freed;
 mod log;
 mod mapped;
 mod model;

@@ -18,6 +18,7 @@ use xfs_format::{
     StructureAddress,
 };
 
+use crate::error::RepairError;
 use crate::patient::Patient;
 
 /// The state of an inode that belongs to a known chunk.
@@ -130,19 +131,27 @@ pub(crate) struct Model {
 
 impl Model {
     /// Reads all inodes of `chunks` with their forks, names and parent pointers.
-    pub(crate) fn read(patient: &Patient, chunks: BTreeMap<AgNumber, Vec<InodeChunk>>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::Stopped`] if the caller stops the repair.
+    pub(crate) fn read(
+        patient: &Patient,
+        chunks: BTreeMap<AgNumber, Vec<InodeChunk>>,
+    ) -> Result<Self, RepairError> {
         let evidence = patient.evidence();
         let mut model = Self::default();
         for (number, chunks) in &chunks {
             let group = Group::new(patient.geometry(), *number).expect("a group of the volume");
             for chunk in chunks {
+                patient.poll()?;
                 model.read_chunk(&evidence, &group, chunk);
             }
         }
         model.chunks = chunks;
         model.names.sort();
         model.parents.sort();
-        model
+        Ok(model)
     }
 
     fn read_chunk(&mut self, evidence: &Evidence<'_>, group: &Group<'_>, chunk: &InodeChunk) {

@@ -14,16 +14,17 @@ mod attempt;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 
+use xfs_check::Progress;
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_evidence::Evidence;
 use xfs_format::inode::{self, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::rmap::{ReverseMap, Rmap, RmapOwner};
 use xfs_format::{
-    AgBlock, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FsBlock, Geometry, InodeNumber, Lsn,
+    AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FsBlock, Geometry, InodeNumber, Lsn,
     RoCompatFeatures, Superblock, VerifyContext,
 };
 use zerocopy::IntoBytes;
@@ -40,8 +41,10 @@ use crate::trees::{self, GroupTree};
 use attempt::Journal;
 
 /// The volume under repair.
-pub(crate) struct Patient {
+pub(crate) struct Patient<'p> {
     overlay: SharedDevice,
+    /// The caller, which may stop the repair at any time.
+    progress: &'p dyn Progress,
     superblock: Superblock,
     log_head: Option<Lsn>,
     allows_loss: bool,
@@ -76,7 +79,7 @@ pub(crate) struct Patient {
     taken_blindly: BTreeSet<AgNumber>,
 }
 
-impl Patient {
+impl<'p> Patient<'p> {
     /// Creates the state of a volume under repair, over an overlay of the damaged device.
     /// `superblock` is the one that was found by evidence. It may not be on the device yet: rule
     /// `superblock` writes it.
@@ -84,9 +87,11 @@ impl Patient {
         overlay: SharedDevice,
         superblock: Superblock,
         options: &RehearsalOptions,
+        progress: &'p dyn Progress,
     ) -> Self {
         Self {
             overlay,
+            progress,
             superblock,
             log_head: options.log_head,
             allows_loss: options.allow_loss,
@@ -103,6 +108,26 @@ impl Patient {
             blind: BTreeSet::new(),
             taken_blindly: BTreeSet::new(),
         }
+    }
+
+    /// Returns whether the caller stops the repair. A search may then end early: its result is used
+    /// by no rule, because the next [`poll`](Self::poll) ends the repair.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.progress.is_stopped()
+    }
+
+    /// Ends the repair if the caller stops it. Called between rules, and in long searches.
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::Stopped`] if the caller stops the repair.
+    pub(crate) fn poll(&self) -> Result<(), RepairError> {
+        if self.is_stopped() { Err(RepairError::Stopped) } else { Ok(()) }
+    }
+
+    /// Tells a reader of the log whether the repair continues.
+    pub(crate) fn continues(&self) -> ControlFlow<()> {
+        if self.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Returns the superblock that the repair uses.
@@ -235,10 +260,36 @@ impl Patient {
         self.chunks(group).tree_blocks.iter().copied().collect()
     }
 
+    /// Returns the chunk that has this inode of a group. `None` if no known chunk has it.
+    pub(crate) fn chunk_of(&mut self, group: AgNumber, inode: AgInode) -> Option<InodeChunk> {
+        let chunks = &self.chunks(group).chunks;
+        let after = chunks.partition_point(|chunk| chunk.start <= inode);
+        let chunk = chunks.get(after.checked_sub(1)?)?;
+        chunk.position(inode).map(|_| *chunk)
+    }
+
+    /// Replaces the chunk that starts at the same inode as `chunk`, and marks the group for a
+    /// rebuild of its inode btrees.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no known chunk starts there: a mistake of the caller.
+    pub(crate) fn set_chunk(&mut self, group: AgNumber, chunk: InodeChunk) {
+        let found = self.chunks.entry(group).or_default();
+        let index = found.chunks.binary_search_by_key(&chunk.start, |chunk| chunk.start);
+        let index = index.expect("the chunk was found before");
+        *found.chunks.get_mut(index).expect("the index was found") = chunk;
+        self.note_chunks(group);
+    }
+
     /// Sets the inode chunks of a group, and marks the group for a rebuild of its inode btrees.
     pub(crate) fn set_chunks(&mut self, group: AgNumber, chunks: Vec<InodeChunk>) {
         let found = self.chunks.entry(group).or_default();
         found.chunks = chunks;
+        self.note_chunks(group);
+    }
+
+    fn note_chunks(&mut self, group: AgNumber) {
         self.model = None;
         // The blocks of the chunks may have been free until now.
         self.free = None;
@@ -255,18 +306,23 @@ impl Patient {
 
     /// Returns the model of the volume. The model is read when it is first needed, and again after
     /// a change.
-    pub(crate) fn model(&mut self) -> Rc<Model> {
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::Stopped`] if the caller stops the repair while the model is read.
+    pub(crate) fn model(&mut self) -> Result<Rc<Model>, RepairError> {
         if let Some(model) = &self.model {
-            return Rc::clone(model);
+            return Ok(Rc::clone(model));
         }
         let groups: Vec<AgNumber> = self.geometry().groups().collect();
         let mut chunks = BTreeMap::new();
         for group in groups {
             chunks.insert(group, self.chunks(group).chunks.clone());
+            self.poll()?;
         }
-        let model = Rc::new(Model::read(self, chunks));
+        let model = Rc::new(Model::read(self, chunks)?);
         self.model = Some(Rc::clone(&model));
-        model
+        Ok(model)
     }
 
     /// Takes `count` free blocks, from group `near` where possible, and marks their groups for a
@@ -283,7 +339,7 @@ impl Patient {
         // Free blocks come from the claims of owners, not from the records of free space (I2).
         let mut free = match self.free.take() {
             Some(free) => free,
-            None => self.find_free(),
+            None => self.find_free()?,
         };
         let all: u64 = free.values().flatten().map(|(start, end)| u64::from(end - start)).sum();
         if all < count.into() {
@@ -314,30 +370,50 @@ impl Patient {
         Ok(taken)
     }
 
-    /// Returns whether no owner claims any of these blocks of a group. The blocks may still be
-    /// reserved for an unreadable inode ([`is_reserved`](Self::is_reserved)).
-    pub(crate) fn is_unclaimed(&mut self, group: AgNumber, blocks: Range<u32>) -> bool {
-        let model = self.model();
+    /// Returns the blocks of some groups that no owner claims, as ranges in order: the first block,
+    /// and the block after the last one. They may still be reserved for an unreadable inode
+    /// ([`is_reserved`](Self::is_reserved)).
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::Stopped`] if the caller stops the repair.
+    pub(crate) fn unclaimed(
+        &mut self,
+        groups: &BTreeSet<AgNumber>,
+    ) -> Result<BTreeMap<AgNumber, Vec<(u32, u32)>>, RepairError> {
+        let model = self.model()?;
         let mut claims = claims::of_volume(self, &model);
-        let own = self.with_inodes(group, claims.remove(&group).expect("each group has claims"));
-        let gaps = claims::gaps(&own, self.geometry().ag_length(group));
-        gaps.into_iter().any(|(start, end)| start <= blocks.start && blocks.end <= end)
+        let mut unclaimed = BTreeMap::new();
+        for group in groups {
+            let own = claims.remove(group).expect("each group has claims");
+            let own = self.with_inodes(*group, own);
+            unclaimed.insert(*group, claims::gaps(&own, self.geometry().ag_length(*group)));
+        }
+        Ok(unclaimed)
     }
 
     /// Returns whether one of these blocks may belong to an inode that cannot be read.
-    pub(crate) fn is_reserved(&mut self, group: AgNumber, blocks: &Range<u32>) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::Stopped`] if the caller stops the repair.
+    pub(crate) fn is_reserved(
+        &mut self,
+        group: AgNumber,
+        blocks: &Range<u32>,
+    ) -> Result<bool, RepairError> {
         if self.free.is_none() {
-            self.free = Some(self.find_free());
+            self.free = Some(self.find_free()?);
         }
         let reserved = self.reserved.get(&group);
-        self.blind.contains(&group)
-            || reserved.is_some_and(|reserved| reserve::contains_any(reserved, blocks))
+        Ok(self.blind.contains(&group)
+            || reserved.is_some_and(|reserved| reserve::contains_any(reserved, blocks)))
     }
 
     /// Finds the free blocks of all groups: those that no owner claims, that no record of the
     /// reverse map gives to an inode, and that are not reserved (I2).
-    fn find_free(&mut self) -> BTreeMap<AgNumber, Vec<(u32, u32)>> {
-        let model = self.model();
+    fn find_free(&mut self) -> Result<BTreeMap<AgNumber, Vec<(u32, u32)>>, RepairError> {
+        let model = self.model()?;
         let mut claims = claims::of_volume(self, &model);
         let groups: Vec<AgNumber> = self.geometry().groups().collect();
         let mut free = BTreeMap::new();
@@ -360,7 +436,7 @@ impl Patient {
             }
             free.insert(group, claims::gaps(&own, length));
         }
-        free
+        Ok(free)
     }
 
     /// Clears the group's mark in `taken_blindly`, and returns whether it was set. The mark says
@@ -450,6 +526,14 @@ impl Patient {
     pub(crate) fn mark_group(&mut self, group: AgNumber) {
         if self.marked.insert(group) {
             self.note_mark(group, false);
+        }
+    }
+
+    /// Marks the group of a block for a rebuild of its space btrees and headers. A block outside of
+    /// the volume has no group.
+    pub(crate) fn mark_group_of(&mut self, block: FsBlock) {
+        if let Some((group, _)) = self.geometry().split_block(block) {
+            self.mark_group(group);
         }
     }
 

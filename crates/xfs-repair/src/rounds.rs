@@ -50,19 +50,20 @@ pub fn rehearse(
     run(overlay, superblock, options, &())
 }
 
-/// Works as [`rehearse`], and reports the progress of the checks. If `progress` requests a stop,
-/// the report says so, and the overlay must not be used.
+/// Works as [`rehearse`], and reports the progress of the checks. If `progress` requests a stop
+/// during a check, the report says so, and the overlay must not be used.
 ///
 /// # Errors
 ///
-/// The errors of [`rehearse`].
+/// The errors of [`rehearse`], and [`RepairError::Stopped`] if `progress` requests a stop while the
+/// rules run.
 pub(crate) fn run(
     overlay: &SharedDevice,
     superblock: &Superblock,
     options: &RehearsalOptions,
     progress: &dyn Progress,
 ) -> Result<Rehearsed, RepairError> {
-    let mut patient = Patient::new(overlay.clone(), superblock.clone(), options);
+    let mut patient = Patient::new(overlay.clone(), superblock.clone(), options, progress);
     rules::run_first(&mut patient)?;
     let mut report = checked(&patient, progress)?;
     let damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
@@ -71,7 +72,7 @@ pub(crate) fn run(
     let mut best_score = before.score(&report);
     let most = options.most_rounds.unwrap_or(MOST_ROUNDS);
     while rounds < most && !report.is_stopped {
-        let damage = rules::group_findings(&mut patient, &report);
+        let damage = rules::group_findings(&mut patient, &report)?;
         if damage.is_empty() || !rules::run(&mut patient, &damage)? {
             break;
         }

@@ -54,19 +54,34 @@ pub(crate) fn run_first(patient: &mut Patient) -> Result<(), RepairError> {
 /// Groups the findings of a report by the object to which they belong. A finding in a block of a
 /// fork's btree belongs to the inode whose fork points to the block. If no fork does, because the
 /// pointer is destroyed too, it belongs to the inode that the reverse map names.
-pub(crate) fn group_findings(patient: &mut Patient, report: &Report) -> Damage {
+///
+/// # Errors
+///
+/// [`RepairError::Stopped`] if the caller stops the repair.
+pub(crate) fn group_findings(
+    patient: &mut Patient,
+    report: &Report,
+) -> Result<Damage, RepairError> {
     let mut owners = None;
-    Damage::of(report, |at| {
-        let owners = owners.get_or_insert_with(|| owners_of_blocks(patient));
+    let mut stopped = Ok(());
+    let damage = Damage::of(report, |at| {
+        let owners = owners.get_or_insert_with(|| {
+            let found = owners_of_blocks(patient);
+            found.unwrap_or_else(|error| {
+                stopped = Err(error);
+                BTreeMap::new()
+            })
+        });
         let (group, block) = patient.geometry().split_disk_addr(at)?;
         let by_fork = owners.get(&patient.geometry().join_block(group, block)).copied();
         by_fork.or_else(|| owner_by_map(patient, group, block))
-    })
+    });
+    stopped.map(|()| damage)
 }
 
 /// Returns, for each btree block to which a fork of a sound inode points, that inode.
-fn owners_of_blocks(patient: &mut Patient) -> BTreeMap<FsBlock, InodeNumber> {
-    let model = patient.model();
+fn owners_of_blocks(patient: &mut Patient) -> Result<BTreeMap<FsBlock, InodeNumber>, RepairError> {
+    let model = patient.model()?;
     let mut owners = BTreeMap::new();
     let sound = model.inodes.iter().filter(|(_, inode)| inode.state == InodeState::Sound);
     for (number, inode) in sound {
@@ -76,7 +91,7 @@ fn owners_of_blocks(patient: &mut Patient) -> BTreeMap<FsBlock, InodeNumber> {
             }
         }
     }
-    owners
+    Ok(owners)
 }
 
 /// Returns the inode to whose fork this btree block belongs according to the reverse map, if any.
@@ -98,7 +113,7 @@ fn owner_by_map(patient: &Patient, group: AgNumber, block: AgBlock) -> Option<In
 ///
 /// # Errors
 ///
-/// The first error of a rule.
+/// The first error of a rule. [`RepairError::Stopped`] if the caller stops the repair.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, RepairError> {
     let before = patient.count_actions();
     logged_blocks::run(patient, damage)?;
@@ -106,20 +121,27 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
         quota::run(patient, damage, true)?;
         return Ok(true);
     }
+    patient.poll()?;
     superblock::run(patient, damage)?;
     inode::run(patient, damage)?;
+    patient.poll()?;
     let damaged = inode_chunks::run(patient, damage);
     lost_chunks::run(patient, damage, &damaged)?;
+    patient.poll()?;
     fork::run(patient, damage)?;
+    patient.poll()?;
     if patient.count_actions() == before {
         owners::run(patient, damage)?;
     }
+    patient.poll()?;
     if patient.count_actions() == before {
         names::run(patient, damage)?;
     }
+    patient.poll()?;
     if patient.count_actions() == before {
         symlink::run(patient, damage)?;
     }
+    patient.poll()?;
     space::run(patient, damage)?;
     counters::run(patient, damage)?;
     let is_changed = patient.count_actions() != before;

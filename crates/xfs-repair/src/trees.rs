@@ -122,14 +122,15 @@ pub(crate) fn walk<F: BtreeFormat>(
 
 /// Reads the btrees of one group as evidence.
 struct TreeReader<'a> {
+    patient: &'a Patient<'a>,
     evidence: Evidence<'a>,
     group: Group<'a>,
 }
 
 impl<'a> TreeReader<'a> {
-    fn new(patient: &'a Patient, group: Group<'a>) -> Self {
+    fn new(patient: &'a Patient<'a>, group: Group<'a>) -> Self {
         let evidence = patient.evidence().with_log_head(patient.log_head());
-        Self { evidence, group }
+        Self { patient, evidence, group }
     }
 
     /// Walks the btree from its root, in the order of keys.
@@ -155,6 +156,9 @@ impl<'a> TreeReader<'a> {
     fn search<F: BtreeFormat>(&self, mut tree: GroupTree<F::Record>) -> GroupTree<F::Record> {
         for number in self.group.geometry().header_blocks()..self.group.length_blocks() {
             let block = AgBlock(number);
+            if self.patient.is_stopped() {
+                break;
+            }
             if tree.blocks.contains(&block) {
                 continue;
             }

@@ -30,6 +30,8 @@ use crate::survey::{Salvage, Stopped, Survey, SweepStep};
 const MOST_FILES: usize = 1 << 24;
 /// The most blocks of directories whose old names are read.
 const MOST_BLOCKS: usize = 1 << 22;
+/// The number of inodes that are looked at before the next report of progress.
+const STEP_INODES: u64 = 1024;
 /// The length of the longest name on the host, in bytes.
 const MOST_NAME_BYTES: usize = 255;
 
@@ -89,7 +91,7 @@ impl Survey<'_, '_> {
             return Err(Stopped);
         }
         if let Some(log) = log {
-            self.add_logged(&mut deleted, log);
+            self.add_logged(&mut deleted, log)?;
         }
         deleted.files.sort_unstable();
         self.deleted_names(&mut deleted, &blocks)?;
@@ -98,11 +100,17 @@ impl Survey<'_, '_> {
 
     /// Adds the deleted files whose inodes are still in the log in their state before the deletion.
     /// If an inode is still unchanged on disk, the inode on disk is used instead.
-    fn add_logged(&self, deleted: &mut Deleted, log: SharedDevice) {
+    fn add_logged(&self, deleted: &mut Deleted, log: SharedDevice) -> Result<(), Stopped> {
         let (evidence, inventory) = (&self.evidence, &self.inventory);
         let wanted = |number| !inventory.has(number, Mark::Used);
         let found: BTreeSet<InodeNumber> = deleted.files.iter().copied().collect();
-        for (number, logged) in evidence.logged_inodes(log, wanted) {
+        let poll = || self.progress.step("reading the log", 0, 1);
+        let logged = evidence.logged_inodes(log, wanted, poll);
+        let all = logged.len() as u64;
+        for ((number, logged), done) in logged.into_iter().zip(0..) {
+            if done % STEP_INODES == 0 {
+                self.step("looking at deleted files", done, all)?;
+            }
             let on_disk = evidence.inode(number);
             if found.contains(&number) && on_disk.core().is_some() {
                 continue;
@@ -117,10 +125,16 @@ impl Survey<'_, '_> {
                 }
             }
         }
+        // A reader of the log that was stopped has returned no inodes.
+        self.step("looking at deleted files", all, all)
     }
 
     fn deleted_names(&self, deleted: &mut Deleted, blocks: &[DiskAddr]) -> Result<(), Stopped> {
-        for number in &deleted.files {
+        let all = deleted.files.len() as u64;
+        for (number, done) in deleted.files.iter().zip(0..) {
+            if done % STEP_INODES == 0 {
+                self.step("looking at deleted files", done, all)?;
+            }
             let inode = deleted.inode(&self.evidence, *number);
             let parents = match inode.core() {
                 Some(_) => self.evidence.attributes(&inode).parents,

@@ -80,7 +80,7 @@ impl Salvage<'_> {
             return Some(NodeKind::GoneDirectory);
         }
         let is_link = starts_with_any(&self.evidence, first, &[LINK_MAGIC]);
-        (!is_link).then_some(NodeKind::GoneFile)
+        Some(if is_link { NodeKind::GoneLink } else { NodeKind::GoneFile })
     }
 
     /// Returns the names of a directory whose inode is gone, from its blocks. The names of a block

@@ -37,6 +37,8 @@ pub(crate) const MOST_LEVELS: u32 = 2048;
 const UNKNOWN_MODE: u16 = 0o600;
 /// The mode of salvaged regular files whose inode cannot be read.
 const GONE_MODE: u16 = FileType::Regular.mode_bits() | UNKNOWN_MODE;
+/// The mode of salvaged symbolic links whose inode cannot be read.
+const GONE_LINK_MODE: u16 = FileType::Symlink.mode_bits() | 0o777;
 /// The set-user-ID and set-group-ID bits of a mode.
 const SET_ID: u16 = 0o6000;
 /// The permissions of salvaged directories without a readable inode, such as the made-up ones.
@@ -88,6 +90,10 @@ pub(crate) enum NodeKind {
     GoneDirectory,
     /// A regular file whose inode is gone. Its contents come from the reverse map.
     GoneFile,
+    /// A symbolic link whose inode is gone. Its target comes from the reverse map.
+    GoneLink,
+    /// A pipe or socket whose inode is gone. The mode of the node has its type.
+    GoneSpecial,
     /// The directory of the inodes that no name has led to.
     Orphans,
     /// The directory of the deleted files.
@@ -188,6 +194,16 @@ impl<'a> Salvage<'a> {
             remarks
                 .doubt("a block of its metadata is damaged: the newest state comes from the log");
         }
+        match kind {
+            NodeKind::GoneLink => remarks.doubt(
+                "the inode is gone: the target comes from the reverse map; owner and times are \
+                 not known",
+            ),
+            NodeKind::GoneSpecial => {
+                remarks.doubt("the inode is gone: owner, mode and times are not known");
+            }
+            _ => {}
+        }
         if position.is_unsure {
             remarks.doubt("found by reading the group: the file may have been deleted");
         }
@@ -274,11 +290,15 @@ impl Node<'_> {
             _ => None,
         };
         let Some(core) = core else {
-            let is_file = self.kind == NodeKind::GoneFile;
-            let directory = FileType::Directory.mode_bits() | MADE_MODE;
+            let mode = match self.kind {
+                NodeKind::GoneFile => GONE_MODE,
+                NodeKind::GoneLink => GONE_LINK_MODE,
+                NodeKind::GoneSpecial => self.mode,
+                _ => FileType::Directory.mode_bits() | MADE_MODE,
+            };
             return NodeFacts {
                 inode: self.made_number(),
-                mode: if is_file { GONE_MODE } else { directory },
+                mode,
                 links: 2,
                 uid: 0,
                 gid: 0,
@@ -406,7 +426,14 @@ impl Node<'_> {
     /// Returns the target of a symbolic link, as far as it can be read.
     #[must_use]
     pub fn target(&self) -> Vec<u8> {
-        let found = self.salvage.evidence.link_target(&self.inode);
+        let evidence = &self.salvage.evidence;
+        let found = match self.kind {
+            NodeKind::GoneLink => {
+                let map = self.salvage.map_of_gone(self.inode.number).unwrap_or_default();
+                evidence.target_of_gone(self.inode.number, &map.extents)
+            }
+            _ => evidence.link_target(&self.inode),
+        };
         if !found.is_whole {
             let damage = found.damages.first().map_or_else(String::new, ToString::to_string);
             self.remarks.borrow_mut().lack(format!("the target is not whole: {damage}"));

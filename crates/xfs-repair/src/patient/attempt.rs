@@ -32,7 +32,7 @@ struct OldBytes {
     bytes: Vec<u8>,
 }
 
-impl Patient {
+impl Patient<'_> {
     /// Calls `change` to make the changes of one object. If they need more blocks than are free,
     /// undoes all these changes and returns `false`. `change` must take all its blocks before it
     /// sets the chunks of a group.

@@ -17,6 +17,7 @@ use crate::action::{Action, counted};
 use crate::build::attributes::{AttributeForm, AttributeOwner, NewAttribute, build};
 use crate::error::RepairError;
 use crate::fork::ForkContents;
+use crate::freed::freed;
 use crate::patient::Patient;
 
 /// Writes again each attribute fork that is damaged, lacks a parent pointer, or has a pointer that
@@ -224,6 +225,7 @@ fn write(
             NewAttribute::parent(name, *directory, *generation)
         }),
     );
+    let old = names.model.inodes.get(&inode).map_or(&[][..], |known| &known.attr.extents);
     let room = patient.fork_room(inode, ForkKind::Attr);
     let owner = AttributeOwner { number: inode, room };
     match build(&attributes, owner, &geometry) {
@@ -241,8 +243,15 @@ fn write(
     let codes = names.damage.codes_of(inode);
     let keeps = [counted(count, "attribute"), counted(pointers, "parent pointer")].join(" and ");
     let mut action = Action::new("attributes", place, codes, keeps);
+    let is_loss = !lost.is_empty();
     for what in lost {
         action = action.losing(Some(inode), what);
+    }
+    if is_loss {
+        // A block of a value whose name is lost may be the only copy of that value.
+        let evidence = patient.evidence();
+        let new = evidence.extents(&evidence.inode(inode), ForkKind::Attr).extents;
+        action = action.losing_extents(&geometry, &freed(old, &new));
     }
     patient.act(action);
     Ok(())

@@ -37,6 +37,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     settle_disputes(patient, damage)?;
     let inodes: Vec<InodeNumber> = damage.inodes.keys().copied().collect();
     for inode in inodes {
+        patient.poll()?;
         let codes: Vec<Code> =
             damage.codes_of(inode).into_iter().filter(|code| is_of_fork(*code)).collect();
         if codes.is_empty() || !patient.evidence().inode(inode).is_sound() {
@@ -89,7 +90,7 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
     if !mapped.is_whole {
         return Ok(());
     }
-    let owned = Owned::of(patient);
+    let owned = Owned::of(patient)?;
     for inode in inodes {
         let found = patient.evidence().inode(inode);
         let Some(core) = found.core().filter(|_| found.is_sound()).cloned() else { continue };
@@ -155,8 +156,8 @@ struct Owned {
 }
 
 impl Owned {
-    fn of(patient: &mut Patient) -> Self {
-        let model = patient.model();
+    fn of(patient: &mut Patient) -> Result<Self, RepairError> {
+        let model = patient.model()?;
         let mut claims = claims::of_volume(patient, &model);
         for (group, claims) in &mut claims {
             let root = trees::agf(patient, *group).map(|agf| agf.header.free_space_by_block);
@@ -169,7 +170,7 @@ impl Owned {
             );
             claims.sort_by_key(|claim| claim.start);
         }
-        Self { geometry: patient.geometry().clone(), claims }
+        Ok(Self { geometry: patient.geometry().clone(), claims })
     }
 
     /// Returns whether one of the extents overlaps a block that is free or belongs to an owner
@@ -237,6 +238,7 @@ pub(super) fn rebuild(
     if format == Some(ForkFormat::Extents) && fork.is_whole() {
         return Ok(true);
     }
+    let mut impossible = Vec::new();
     let (extents, is_complete) = if fork.missing.is_empty() && fork.doubtful.is_empty() {
         (fork.extents, true)
     } else {
@@ -244,9 +246,10 @@ pub(super) fn rebuild(
         let rules = ExtentRules::of(core, kind, patient.geometry());
         let from_map = mapped.fork(inode, kind);
         let extents = filled(&fork, &from_map, may_be_unwritten(core, kind));
-        let extents: Vec<Extent> =
-            extents.into_iter().filter(|extent| extent.verify(&rules).is_ok()).collect();
-        (extents, mapped.is_whole)
+        let (extents, others): (Vec<Extent>, Vec<Extent>) =
+            extents.into_iter().partition(|extent| extent.verify(&rules).is_ok());
+        impossible = others;
+        (extents, mapped.is_whole && impossible.is_empty())
     };
     if (!is_complete && !patient.allows_loss()) || !fits_count(core, kind, extents.len()) {
         return Ok(false);
@@ -255,7 +258,8 @@ pub(super) fn rebuild(
         let place = Place::of_inode(inode, patient.geometry());
         let what = "the parts of the file whose map is lost and that the reverse map lacks";
         let action = Action::new(RULE, place, Vec::new(), "all extents that are known");
-        patient.act(action.losing(Some(inode), what));
+        let action = action.losing(Some(inode), what);
+        patient.act(action.losing_extents(patient.geometry(), &impossible));
     }
     patient.set_fork(inode, kind, ForkContents::Extents(extents))?;
     Ok(true)

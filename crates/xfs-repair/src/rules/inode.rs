@@ -17,25 +17,26 @@
 //!
 //! Only the last two lose something. An inode whose field cannot be set is left as it is.
 
+mod doubt;
 mod fields;
 mod logged;
+mod recreate;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_check::{Area, Code, Place};
 use xfs_evidence::{InodeEvidence, InodeState, LoggedInode};
 use xfs_format::directory::EntryType;
-use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::inode::ForkKind;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{AgInode, IncompatFeatures, InodeNumber};
+use xfs_format::{AgInode, InodeNumber};
 
 use super::fork;
 use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
-use crate::fork::ForkContents;
-use crate::model::{ModelName, holds_something};
+use crate::model::{InodeState as ModelState, Model, ModelName, holds_something};
 use crate::patient::Patient;
 
 /// The name of this rule in plans and messages.
@@ -56,8 +57,13 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
             .filter(|code| is_of_inode(*code) || (!is_sound && code.area() == Area::Inode))
             .collect();
         if !codes.is_empty() {
-            let known = known.get_or_insert_with(|| Known::of(patient, damage));
-            patient.attempt(|patient| repair(patient, known, number, codes))?;
+            patient.poll()?;
+            let evidence = match known.take() {
+                Some(evidence) => evidence,
+                None => Known::of(patient, damage)?,
+            };
+            let evidence = known.insert(evidence);
+            patient.attempt(|patient| repair(patient, evidence, number, codes))?;
         }
     }
     Ok(())
@@ -68,29 +74,58 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
 struct Known {
     /// The names that lead to each inode.
     names: BTreeMap<InodeNumber, Vec<ModelName>>,
-    /// The directories to which a parent pointer or `..` leads.
-    parents: BTreeSet<InodeNumber>,
+    /// The inodes that must be directories: the root, those that an entry states as a directory,
+    /// and those that hold the only name of a child. Rule `directory-inode` makes them again.
+    directories: BTreeSet<InodeNumber>,
+    /// Whether one of `directories` is destroyed, and the reverse map has blocks of it. Rule
+    /// `directory-inode` restores it, and names in these blocks are known only then.
+    has_lost_directory: bool,
+    /// The newest time in any sound inode.
+    newest: Timestamp,
     /// The copies in the log of damaged inodes, by inode number.
     logged: BTreeMap<InodeNumber, LoggedInode>,
 }
 
 impl Known {
-    fn of(patient: &mut Patient, damage: &Damage) -> Self {
+    fn of(patient: &mut Patient, damage: &Damage) -> Result<Self, RepairError> {
         let is_damaged = |number| damage.inodes.contains_key(&number);
-        let logged = patient.evidence().logged_inodes(patient.shared_device(), is_damaged);
-        let model = patient.model();
+        let poll = || patient.continues();
+        let logged = patient.evidence().logged_inodes(patient.shared_device(), is_damaged, poll);
+        patient.poll()?;
+        let model = patient.model()?;
         let mut names: BTreeMap<InodeNumber, Vec<ModelName>> = BTreeMap::new();
         for name in &model.names {
             names.entry(name.child).or_default().push(name.clone());
         }
-        let mut parents: BTreeSet<InodeNumber> = model.dotdots.values().copied().collect();
-        parents.extend(model.parents.iter().map(|parent| parent.directory));
-        Self { names, parents, logged }
+        let is_directory = |name: &&ModelName| name.entry_type == EntryType::Directory.to_disk();
+        let mut directories: BTreeSet<InodeNumber> =
+            model.names.iter().filter(is_directory).map(|name| name.child).collect();
+        directories.insert(patient.superblock().root_inode);
+        let nameless = model.parents.iter().filter(|parent| !names.contains_key(&parent.child));
+        directories.extend(nameless.map(|parent| parent.directory));
+        let is_gone = |number: &InodeNumber| {
+            model.inodes.get(number).is_some_and(|inode| inode.state == ModelState::Gone)
+        };
+        let mut gone = directories.iter().copied().filter(is_gone).peekable();
+        let has_lost_directory = gone.peek().is_some() && {
+            let mapped = patient.mapped();
+            gone.any(|number| !mapped.fork(number, ForkKind::Data).is_empty())
+        };
+        Ok(Self { names, directories, has_lost_directory, newest: newest_time(&model), logged })
     }
 
     fn names(&self, inode: InodeNumber) -> &[ModelName] {
         self.names.get(&inode).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Returns the newest time in any sound inode, or 1970 if there is no such inode.
+fn newest_time(model: &Model) -> Timestamp {
+    let sound = model.inodes.values().filter(|inode| inode.state == ModelState::Sound);
+    let times = sound
+        .filter_map(|inode| inode.core.as_ref())
+        .flat_map(|core| [core.access_time, core.modify_time, core.change_time, core.birth_time]);
+    times.max().unwrap_or_default()
 }
 
 const fn is_of_inode(code: Code) -> bool {
@@ -136,16 +171,15 @@ fn repair(
             patient.act(Action::new(RULE, place, codes, "all fields but the LSN"));
             return Ok(());
         }
-        InodeState::Sound(core)
-            if codes.contains(&Code::InodeFlags) || codes.contains(&Code::InodeFeature) =>
-        {
-            let core = fields::with_possible_flags(core, patient.superblock());
-            patient.write_inode(&core, &found.bytes)?;
-            let keeps = "all fields but the flags that this inode cannot have";
-            patient.act(Action::new(RULE, place, codes, keeps));
+        InodeState::Sound(core) => {
+            let possible = fields::with_possible_values(core, patient.superblock());
+            if possible != *core {
+                patient.write_inode(&possible, &found.bytes)?;
+                let keeps = "all fields but the values that this inode cannot have";
+                patient.act(Action::new(RULE, place, codes, keeps));
+            }
             return Ok(());
         }
-        InodeState::Sound(_) => return Ok(()),
         InodeState::Doubtful(..) | InodeState::Gone(_) => {}
     }
     if let Some(bytes) = fields::one_bit(patient, &found) {
@@ -162,7 +196,7 @@ fn repair(
         return Ok(());
     }
     if !fields::is_this_inode(patient, &found) {
-        return recreate(patient, known, &found, codes);
+        return recreate::recreate(patient, known, &found, codes);
     }
     if let Some(bytes) = fields::correct(patient, known.names(number), &found) {
         patient.write_raw_inode(number, &bytes)?;
@@ -170,7 +204,10 @@ fn repair(
             fork::rebuild(patient, number, kind)?;
         }
         fork::count_blocks(patient, number)?;
-        let keeps = "the fields that pass their checks; the others are set from forks and names";
+        let doubts = doubt::settle(patient, known, &found)?;
+        let keeps = format!(
+            "the fields that pass their checks; the others are set from forks and names{doubts}"
+        );
         patient.act(Action::new(RULE, place, codes, keeps));
     }
     Ok(())
@@ -217,11 +254,8 @@ fn lose(patient: &mut Patient, found: &InodeEvidence, codes: Vec<Code>) -> Resul
     let action = Action::new(RULE, place, codes, "nothing: no type fits the inode");
     let mut action = action.losing(Some(found.number), "the inode and its contents");
     for kind in [ForkKind::Data, ForkKind::Attr] {
-        for extent in patient.evidence().extents(found, kind).extents {
-            let Some(at) = patient.geometry().block_disk_addr(extent.start) else { continue };
-            let bytes = u64::from(extent.length_blocks) << patient.geometry().block_log;
-            action = action.losing_bytes(at.0 * 512..at.0 * 512 + bytes);
-        }
+        let extents = patient.evidence().extents(found, kind).extents;
+        action = action.losing_extents(patient.geometry(), &extents);
     }
     clear(patient, found.number)?;
     patient.act(action);
@@ -231,8 +265,8 @@ fn lose(patient: &mut Patient, found: &InodeEvidence, codes: Vec<Code>) -> Resul
 /// Returns whether an inode is free according to its record in the inode btree.
 fn is_free(patient: &mut Patient, number: InodeNumber) -> bool {
     let Some((group, inode)) = patient.geometry().split_inode(number) else { return false };
-    let chunks = &patient.chunks(group).chunks;
-    let position = chunks.iter().find_map(|chunk| Some((chunk, chunk.position(inode)?)));
+    let chunk = patient.chunk_of(group, inode);
+    let position = chunk.and_then(|chunk| Some((chunk, chunk.position(inode)?)));
     position.is_some_and(|(chunk, position)| chunk.free >> position & 1 != 0)
 }
 
@@ -251,11 +285,10 @@ fn make_free(
 fn clear(patient: &mut Patient, number: InodeNumber) -> Result<(), RepairError> {
     make_free(patient, number, 0)?;
     let Some((group, inode)) = patient.geometry().split_inode(number) else { return Ok(()) };
-    let mut chunks = patient.chunks(group).chunks.clone();
-    for chunk in &mut chunks {
-        free_position(chunk, inode);
+    if let Some(mut chunk) = patient.chunk_of(group, inode) {
+        free_position(&mut chunk, inode);
+        patient.set_chunk(group, chunk);
     }
-    patient.set_chunks(group, chunks);
     Ok(())
 }
 
@@ -266,103 +299,5 @@ fn free_position(chunk: &mut InodeChunk, inode: AgInode) {
             chunk.free |= bit;
             chunk.free_count += 1;
         }
-    }
-}
-
-/// Makes a new inode in place of a destroyed one, from the names that lead to it and from the
-/// reverse map. Clears the inode if neither of them knows a regular file of this number.
-/// Directories are left to rule `directory-inode`.
-fn recreate(
-    patient: &mut Patient,
-    known: &Known,
-    found: &InodeEvidence,
-    codes: Vec<Code>,
-) -> Result<(), RepairError> {
-    let number = found.number;
-    let names = known.names(number);
-    let has_type = |wanted: EntryType| names.iter().any(|name| name.entry_type == wanted.to_disk());
-    let is_parent = number == patient.superblock().root_inode || known.parents.contains(&number);
-    if is_parent || has_type(EntryType::Directory) || !patient.allows_loss() {
-        return Ok(());
-    }
-    let mapped = patient.mapped();
-    let data = mapped.fork(number, ForkKind::Data);
-    let attr = mapped.fork(number, ForkKind::Attr);
-    let is_file = has_type(EntryType::Regular) || (names.is_empty() && !data.is_empty());
-    let place = Place::of_inode(number, patient.geometry());
-    if !is_file {
-        clear(patient, number)?;
-        let action = Action::new(RULE, place, codes, "nothing: no bytes of the inode are left");
-        patient.act(action.losing(Some(number), "the inode and its contents"));
-        return Ok(());
-    }
-    let end = data.iter().filter(|e| !e.unwritten).map(|e| e.end().0).max().unwrap_or(0);
-    let links = u32::try_from(names.len().max(1)).unwrap_or(u32::MAX);
-    let block_size = u64::from(patient.geometry().block_size);
-    let size = end.saturating_mul(block_size).min(i64::MAX.cast_unsigned());
-    let core = new_file(patient, number, links, size);
-    let counts = [(ForkKind::Data, data.len()), (ForkKind::Attr, attr.len())];
-    if counts.into_iter().any(|(kind, count)| !fork::fits_count(&core, kind, count)) {
-        return Ok(());
-    }
-    patient.make_inode(&core)?;
-    patient.set_fork(number, ForkKind::Data, ForkContents::Extents(fork::in_order(data)))?;
-    if !attr.is_empty() {
-        let extents = fork::in_order(attr);
-        patient.set_fork(number, ForkKind::Attr, ForkContents::Extents(extents))?;
-    }
-    let keeps = "the contents by the reverse map, and all names of the file";
-    let what = match has_whole_maps(patient) {
-        true => "owner, permissions, times, attributes in the inode, and the exact size",
-        false => {
-            "owner, permissions, times, attributes in the inode, the exact size, and the contents \
-             that no reverse map has"
-        }
-    };
-    patient.act(Action::new(RULE, place, codes, keeps).losing(Some(number), what));
-    Ok(())
-}
-
-/// Returns whether the reverse maps of all groups are whole.
-fn has_whole_maps(patient: &Patient) -> bool {
-    patient.geometry().groups().all(|group| patient.reverse_map(group).is_whole)
-}
-
-/// Returns the core of a regular file of which only contents and names are known. Its owner is
-/// root, and no other user can read it.
-fn new_file(patient: &Patient, number: InodeNumber, links: u32, size: u64) -> InodeCore {
-    let mut flags2 = InodeFlags2::empty();
-    let has = |feature| patient.geometry().has_incompat(feature);
-    flags2.set(InodeFlags2::BIGTIME, has(IncompatFeatures::BIGTIME));
-    flags2.set(InodeFlags2::NREXT64, has(IncompatFeatures::NREXT64));
-    let epoch = Timestamp::default();
-    InodeCore {
-        number,
-        mode: FileType::Regular.mode_bits() | 0o600,
-        data_format: ForkFormat::Extents,
-        attr_format: ForkFormat::Extents,
-        fork_offset: 0,
-        metafile_type: 0,
-        uid: 0,
-        gid: 0,
-        nlink: links,
-        project_id: 0,
-        access_time: epoch,
-        modify_time: epoch,
-        change_time: epoch,
-        birth_time: epoch,
-        size,
-        blocks: 0,
-        extent_size_hint_blocks: 0,
-        cow_extent_size_hint_blocks: 0,
-        extents: 0,
-        attr_extents: 0,
-        flags: InodeFlags::empty(),
-        flags2,
-        generation: 1,
-        next_unlinked: AgInode::NULL,
-        change_count: 1,
-        lsn: patient.lsn(),
-        rdev: None,
     }
 }

@@ -9,7 +9,6 @@
 //! fork of another file. A volume without a reverse map does not have this safeguard.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 use xfs_check::{Code, Place};
 use xfs_evidence::{BlockProof, LoggedBlock};
@@ -37,9 +36,9 @@ pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     }
     let is_first = patient.count_actions() == 0;
     let wanted = |at: DiskAddr| blocks.contains_key(&at);
-    let found = patient
-        .evidence()
-        .logged_blocks(patient.shared_device(), wanted, || ControlFlow::Continue(()));
+    let found =
+        patient.evidence().logged_blocks(patient.shared_device(), wanted, || patient.continues());
+    patient.poll()?;
     let usable = |at: DiskAddr, block: &LoggedBlock| {
         (is_first || block.inode().is_some()) && !holds_file_data(patient, at, block)
     };

@@ -40,30 +40,59 @@ pub(crate) fn run(
     if damaged.is_empty() || patient.geometry().sparse_alignment_blocks == 0 {
         return Ok(());
     }
-    for (place, mentioned) in lost_chunks(patient, damaged) {
+    let lost = lost_chunks(patient, damaged)?;
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let mut recorded: BTreeMap<AgNumber, Vec<InodeChunk>> = BTreeMap::new();
+    // All decisions come first: each recorded chunk makes a new model of the volume necessary.
+    for (place, mentioned, is_reserved) in with_room(patient, damaged, lost)? {
+        if is_reserved && !patient.allows_loss() {
+            continue;
+        }
+        recorded.entry(place.group).or_default().push(record(patient, place, mentioned)?);
+        let shown = Place::of_inode(
+            patient.geometry().join_inode(place.group, place.start),
+            patient.geometry(),
+        );
+        let codes: Vec<Code> = damage.codes_of_group(place.group);
+        let keeps = format!("the place of {} inodes that are named", mentioned.count_ones());
+        let action = Action::new("lost-chunks", shown, codes, keeps);
+        patient.act(match is_reserved {
+            true => action.losing(None, OVERWRITTEN),
+            false => action,
+        });
+    }
+    for (group, new) in recorded {
+        let mut chunks = patient.chunks(group).chunks.clone();
+        chunks.extend(new);
+        chunks.sort_by_key(|chunk| chunk.start);
+        patient.set_chunks(group, chunks);
+    }
+    Ok(())
+}
+
+/// Returns the chunks whose blocks no owner claims, with their masks. The boolean says whether one
+/// of the blocks may belong to an inode that cannot be read.
+fn with_room(
+    patient: &mut Patient,
+    damaged: &BTreeSet<AgNumber>,
+    lost: BTreeMap<ChunkPlace, u64>,
+) -> Result<Vec<(ChunkPlace, u64, bool)>, RepairError> {
+    let unclaimed = patient.unclaimed(damaged)?;
+    let mut found = Vec::new();
+    for (place, mentioned) in lost {
         let geometry = patient.geometry();
         let first = geometry.ag_inode_block(place.start).0;
         let blocks = first..first.saturating_add(geometry.chunk_blocks());
-        if patient.is_unclaimed(place.group, blocks.clone()) {
-            let is_reserved = patient.is_reserved(place.group, &blocks);
-            if is_reserved && !patient.allows_loss() {
-                continue;
-            }
-            record(patient, place, mentioned)?;
-            let shown = Place::of_inode(
-                patient.geometry().join_inode(place.group, place.start),
-                patient.geometry(),
-            );
-            let codes: Vec<Code> = damage.codes_of_group(place.group);
-            let keeps = format!("the place of {} inodes that are named", mentioned.count_ones());
-            let action = Action::new("lost-chunks", shown, codes, keeps);
-            patient.act(match is_reserved {
-                true => action.losing(None, OVERWRITTEN),
-                false => action,
-            });
+        let gaps = unclaimed.get(&place.group).map_or(&[][..], Vec::as_slice);
+        let gap = gaps.get(gaps.partition_point(|(_, end)| *end < blocks.end));
+        if gap.is_some_and(|(start, _)| *start <= blocks.start) {
+            let is_reserved = patient.is_reserved(place.group, &blocks)?;
+            found.push((place, mentioned, is_reserved));
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// The group of a chunk, and its first inode.
@@ -75,8 +104,11 @@ struct ChunkPlace {
 
 /// Returns the chunks of damaged groups that are not known, although names, parent pointers or the
 /// superblock mention inodes in them. Each has a mask of the mentioned inodes.
-fn lost_chunks(patient: &mut Patient, damaged: &BTreeSet<AgNumber>) -> BTreeMap<ChunkPlace, u64> {
-    let model = patient.model();
+fn lost_chunks(
+    patient: &mut Patient,
+    damaged: &BTreeSet<AgNumber>,
+) -> Result<BTreeMap<ChunkPlace, u64>, RepairError> {
+    let model = patient.model()?;
     let of_names = model.names.iter().map(|name| name.child);
     let of_pointers = model.parents.iter().map(|parent| parent.directory);
     let superblock = patient.superblock();
@@ -97,12 +129,16 @@ fn lost_chunks(patient: &mut Patient, damaged: &BTreeSet<AgNumber>) -> BTreeMap<
         let place = ChunkPlace { group, start: AgInode(in_group.0 - position) };
         *chunks.entry(place).or_default() |= 1 << position;
     }
-    chunks
+    Ok(chunks)
 }
 
-/// Records a chunk, in which the inodes in the mask `mentioned` are in use and all others are free.
-/// Writes the free inodes; those in use are repaired later.
-fn record(patient: &mut Patient, place: ChunkPlace, mentioned: u64) -> Result<(), RepairError> {
+/// Returns the record of a chunk in which the inodes in the mask `mentioned` are in use and all
+/// others are free. Writes the free inodes; those in use are repaired later.
+fn record(
+    patient: &mut Patient,
+    place: ChunkPlace,
+    mentioned: u64,
+) -> Result<InodeChunk, RepairError> {
     let geometry = patient.geometry().clone();
     for position in (0..INODES_PER_CHUNK).filter(|position| mentioned >> position & 1 == 0) {
         let number = geometry.join_inode(place.group, AgInode(place.start.0 + position));
@@ -110,16 +146,12 @@ fn record(patient: &mut Patient, place: ChunkPlace, mentioned: u64) -> Result<()
         encode_free(number, 0, &geometry, &mut bytes);
         patient.write_raw_inode(number, &bytes)?;
     }
-    let mut chunks = patient.chunks(place.group).chunks.clone();
     let used = mentioned.count_ones();
-    chunks.push(InodeChunk {
+    Ok(InodeChunk {
         start: place.start,
         holes: 0,
         count: u8::try_from(INODES_PER_CHUNK).expect("a chunk has 64 inodes"),
         free_count: u8::try_from(INODES_PER_CHUNK - used).expect("a chunk has 64 inodes"),
         free: !mentioned,
-    });
-    chunks.sort_by_key(|chunk| chunk.start);
-    patient.set_chunks(place.group, chunks);
-    Ok(())
+    })
 }

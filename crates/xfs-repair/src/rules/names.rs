@@ -64,7 +64,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     if !concerns_names(damage) {
         return Ok(());
     }
-    let model = patient.model();
+    let model = patient.model()?;
     let allows_loss = patient.allows_loss();
     let facts = { Facts::collect(&patient.evidence(), &model, damage, allows_loss) };
     let tree = resolve(&facts);

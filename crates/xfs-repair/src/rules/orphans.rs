@@ -4,8 +4,8 @@
 
 use xfs_check::Place;
 use xfs_format::directory::index_start;
+use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2};
-use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgInode, IncompatFeatures, InodeNumber, Lsn};
 
@@ -34,7 +34,12 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         patient.make_inode(&core)?;
         mark_used(patient, *number);
         let kept = counted(names.tree.links_of(*number).len(), "name");
-        report_made(patient, names, &core, &kept);
+        let mapped = patient.mapped();
+        let freed = [ForkKind::Data, ForkKind::Attr].map(|kind| mapped.fork(*number, kind));
+        for extent in freed.iter().flatten() {
+            patient.mark_group_of(extent.start);
+        }
+        report_made(patient, names, &core, MadeFrom { kept: &kept, freed: &freed.concat() });
     }
     for number in &names.tree.rescued {
         let place = Place::of_inode(*number, patient.geometry());
@@ -79,8 +84,8 @@ pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<
             if !attr.is_empty() {
                 patient.set_fork(*number, ForkKind::Attr, ForkContents::Extents(attr))?;
             }
-            let keeps = "the blocks that the reverse map knows";
-            report_made(patient, names, &core, keeps);
+            let kept = "the blocks that the reverse map knows";
+            report_made(patient, names, &core, MadeFrom { kept, freed: &[] });
             Ok(())
         })?;
         // Without room for its map, the directory waits, and all names with it: an empty directory
@@ -90,24 +95,36 @@ pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<
     Ok(is_restored)
 }
 
-/// Adds the action for a directory whose inode was made. `kept` says in words which contents the
-/// directory keeps. The old fields of the inode are reported as lost, except for a new
-/// `lost+found`, which had none.
-fn report_made(patient: &mut Patient, names: &Names<'_>, core: &InodeCore, kept: &str) {
+/// The contents that a directory whose inode was made has, and those that it has not.
+#[derive(Clone, Copy)]
+struct MadeFrom<'a> {
+    /// The contents that the directory keeps, in words.
+    kept: &'a str,
+    /// The blocks that the reverse map gives to the old directory, and that the new one does not
+    /// have.
+    freed: &'a [Extent],
+}
+
+/// Adds the action for a directory whose inode was made. The old fields of the inode are reported
+/// as lost, except for a new `lost+found`, which had none.
+fn report_made(patient: &mut Patient, names: &Names<'_>, core: &InodeCore, from: MadeFrom<'_>) {
     let number = core.number;
     let place = Place::of_inode(number, patient.geometry());
     let mode = core.mode & 0o7777;
     let keeps = format!(
-        "{kept}; its mode is 0{mode:o}, its owner root, and its times are those of its parent"
+        "{}; its mode is 0{mode:o}, its owner root, and its times are those of its parent",
+        from.kept
     );
     let action = Action::new("directory-inode", place, names.damage.codes_of(number), keeps);
     patient.act(match names.facts.is_spare(number) {
         true => action,
-        false => action.losing(
-            Some(number),
-            "owner, permissions, times and attributes of the directory, and the names that only \
-             its blocks state",
-        ),
+        false => action
+            .losing(
+                Some(number),
+                "owner, permissions, times and attributes of the directory, and the names that \
+                 only its blocks state",
+            )
+            .losing_extents(patient.geometry(), from.freed),
     });
 }
 
@@ -147,14 +164,13 @@ pub(crate) fn make_reserved(patient: &mut Patient, names: &Names<'_>) -> Result<
 /// Marks the inode as used in its chunk.
 fn mark_used(patient: &mut Patient, number: InodeNumber) {
     let (group, in_group) = patient.geometry().split_inode(number).expect("the slot was found");
-    let mut chunks = patient.chunks(group).chunks.clone();
-    let bit_of = |chunk: &InodeChunk| chunk.position(in_group).map(|position| 1_u64 << position);
-    let holding = chunks.iter_mut().find_map(|chunk| bit_of(chunk).map(|bit| (chunk, bit)));
-    let (chunk, bit) = holding.expect("a chunk holds the slot");
+    let mut chunk = patient.chunk_of(group, in_group).expect("a chunk holds the slot");
+    let position = chunk.position(in_group).expect("the chunk holds the slot");
+    let bit = 1_u64 << position;
     if chunk.free & bit != 0 {
         chunk.free &= !bit;
         chunk.free_count -= 1;
-        patient.set_chunks(group, chunks);
+        patient.set_chunk(group, chunk);
     }
 }
 

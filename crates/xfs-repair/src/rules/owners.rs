@@ -52,7 +52,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     if groups.is_empty() {
         return Ok(());
     }
-    let model = patient.model();
+    let model = patient.model()?;
     let all = claims::of_volume(patient, &model);
     let mut shared: BTreeMap<Loser, Vec<(u64, u64)>> = BTreeMap::new();
     for group in groups {

@@ -106,9 +106,9 @@ fn places(
     for piece in pieces {
         let first = piece.first().0;
         for block in (first..first + piece.count(&geometry)).map(FileBlock) {
-            let holding =
-                old.iter().find(|extent| extent.file_block <= block && block < extent.end());
-            match holding {
+            let after = old.partition_point(|extent| extent.file_block <= block);
+            let before = after.checked_sub(1).and_then(|index| old.get(index));
+            match before.filter(|extent| block < extent.end()) {
                 Some(extent) => {
                     let at = FsBlock(extent.start.0 + (block.0 - extent.file_block.0));
                     places.insert(block, at);

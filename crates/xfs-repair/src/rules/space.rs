@@ -11,7 +11,9 @@
 mod records;
 mod unlinked;
 
-use xfs_check::Place;
+use std::collections::BTreeMap;
+
+use xfs_check::{Code, Place};
 use xfs_format::agf::{Agf, BtreeRoot, FreeListRange};
 use xfs_format::agfl;
 use xfs_format::agi::Agi;
@@ -53,6 +55,7 @@ const MOST_ATTEMPTS: u32 = 64;
 /// blocks for its btrees is left as it is.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let groups: Vec<AgNumber> = patient.geometry().groups().collect();
+    let mut relinked = BTreeMap::new();
     for group in &groups {
         if damage.has_space_damage(*group) {
             patient.mark_group(*group);
@@ -63,18 +66,18 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         }
         let codes = damage.codes_of_unlinked(*group, patient.geometry());
         if is_lost || !codes.is_empty() {
-            unlinked::relink(patient, *group)?;
-            let keeps = "the inodes without links; the lists are built from them";
-            patient.act(Action::new("unlinked", Place::of_group(*group), codes, keeps));
+            relinked.insert(*group, codes);
         }
     }
+    relink(patient, relinked)?;
     let marks = patient.take_marks();
     if marks.is_empty() {
         return Ok(());
     }
-    let model = patient.model();
+    let model = patient.model()?;
     let all_claims = claims::of_volume(patient, &model);
     for (number, has_inodes) in marks {
+        patient.poll()?;
         let own = all_claims.get(&number).cloned().expect("each group has claims");
         let reserve = reserve::of_group(patient, &model, number, &own);
         let is_blind = matches!(reserve, Reserve::Unknown);
@@ -113,6 +116,22 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         }
         patient.act(action);
         patient.forget_chunks(number);
+    }
+    Ok(())
+}
+
+/// Builds the unlinked lists of groups. `groups` has the codes of the findings of each of them.
+fn relink(patient: &mut Patient, groups: BTreeMap<AgNumber, Vec<Code>>) -> Result<(), RepairError> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    // The model is read once: a list of one group has no inode of another.
+    let model = patient.model()?;
+    let inodes = unlinked::find(&model, patient.geometry(), &groups.keys().copied().collect());
+    for (group, codes) in groups {
+        unlinked::relink(patient, group, inodes.get(&group).map_or(&[], Vec::as_slice))?;
+        let keeps = "the inodes without links; the lists are built from them";
+        patient.act(Action::new("unlinked", Place::of_group(group), codes, keeps));
     }
     Ok(())
 }

@@ -7,7 +7,9 @@
 use xfs_check::{Area, Code, Place};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore};
-use xfs_format::symlink::{SYMLINK_HEADER_BYTES, SymlinkBlock, SymlinkDisk, encode_header};
+use xfs_format::symlink::{
+    MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, SymlinkBlock, SymlinkDisk, encode_header,
+};
 use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
 use zerocopy::FromBytes;
 
@@ -15,6 +17,7 @@ use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
+use crate::model::Model;
 use crate::patient::Patient;
 
 /// The target that a symbolic link gets if no byte of its target is left.
@@ -30,17 +33,28 @@ const MOST_PART_BYTES: u64 = 64 << 10;
 ///
 /// The error of the overlay, in which a repair collects its writes.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    let mut model = None;
     for inode in damage.inodes.keys() {
         let codes: Vec<Code> = damage.codes_of(*inode);
         if codes.iter().any(|code| code.area() == Area::Symlink) {
-            patient.attempt(|patient| repair(patient, *inode, codes))?;
+            // No link depends on another one, so one model does for all.
+            let known = match model.take() {
+                Some(known) => known,
+                None => patient.model()?,
+            };
+            let model = model.insert(known).clone();
+            patient.attempt(|patient| repair(patient, &model, *inode, codes))?;
         }
     }
     Ok(())
 }
 
-fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result<(), RepairError> {
-    let model = patient.model();
+fn repair(
+    patient: &mut Patient,
+    model: &Model,
+    inode: InodeNumber,
+    codes: Vec<Code>,
+) -> Result<(), RepairError> {
     let Some(core) = model.core(inode) else { return Ok(()) };
     if core.file_type() != Some(FileType::Symlink) {
         return Ok(());
@@ -53,33 +67,57 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
     if !is_whole && !patient.allows_loss() {
         return Ok(());
     }
-    let room = patient.fork_room(inode, ForkKind::Data);
-    let bytes = match target.bytes.is_empty() {
-        true => NOTHING_LEFT.to_vec(),
-        false => target.bytes.clone(),
-    };
-    let size = bytes.len() as u64;
-    if core.data_format != ForkFormat::Local && size > room as u64 {
-        write_blocks(patient, inode, extents, &bytes)?;
-    } else if bytes.len() <= room {
-        patient.set_fork(inode, ForkKind::Data, ForkContents::Local(bytes))?;
-    } else {
+    let size = target.length();
+    if core.data_format == ForkFormat::Local
+        && size > patient.fork_room(inode, ForkKind::Data) as u64
+    {
         return Ok(());
     }
+    let freed = match put_target(patient, inode, extents, &target)? {
+        true => &[][..],
+        false => extents,
+    };
     patient.set_inode(inode, |core| core.size = size)?;
     let place = Place::of_inode(inode, patient.geometry());
-    let doubt = if target.is_sound { "" } else { "; their block is damaged, so they may be wrong" };
-    let keeps = format!("{} bytes of the target{doubt}", target.bytes.len());
-    let action = Action::new("symlink", place, codes, keeps);
+    let action = Action::new("symlink", place, codes, target.describe());
     patient.act(match is_whole {
         true => action,
-        false => action.losing(Some(inode), "the rest of the target of the link"),
+        false => action
+            .losing(Some(inode), "the rest of the target of the link")
+            .losing_extents(patient.geometry(), freed),
     });
     Ok(())
 }
 
+/// Writes a target into an inode, whose size the caller sets. It goes into the fork if it fits, and
+/// otherwise into the blocks `extents`. Returns whether the inode has these blocks then.
+///
+/// # Errors
+///
+/// [`RepairError::NoSpace`] if the map of the blocks needs a block and none is free.
+pub(super) fn put_target(
+    patient: &mut Patient,
+    inode: InodeNumber,
+    extents: &[Extent],
+    target: &LinkTarget,
+) -> Result<bool, RepairError> {
+    let bytes = target.bytes_or_mark();
+    if bytes.len() <= patient.fork_room(inode, ForkKind::Data) {
+        let contents = ForkContents::Local(bytes.to_vec());
+        patient.set_fork(inode, ForkKind::Data, contents)?;
+        return Ok(false);
+    }
+    let found = patient.evidence().inode(inode);
+    if patient.evidence().extents(&found, ForkKind::Data).extents != extents {
+        let contents = ForkContents::Extents(extents.to_vec());
+        patient.set_fork(inode, ForkKind::Data, contents)?;
+    }
+    write_blocks(patient, inode, extents, bytes)?;
+    Ok(true)
+}
+
 /// The part of a link's target that can still be read.
-struct LinkTarget {
+pub(super) struct LinkTarget {
     bytes: Vec<u8>,
     /// Whether the target is in blocks outside of the inode, and all these blocks pass their
     /// checks.
@@ -94,17 +132,64 @@ impl LinkTarget {
             let size = usize::try_from(core.size).unwrap_or(usize::MAX);
             target.bytes = found.fork(ForkKind::Data).iter().copied().take(size).collect();
         }
+        target.read_blocks(patient, core.number, extents, core.size);
+        target
+    }
+
+    /// Reads the target of a link whose inode is destroyed, from the blocks that the reverse map
+    /// knows. The blocks state the length.
+    pub(super) fn of_lost_inode(
+        patient: &Patient,
+        number: InodeNumber,
+        extents: &[Extent],
+    ) -> Self {
+        let mut target = Self { bytes: Vec::new(), is_sound: !extents.is_empty() };
+        target.read_blocks(patient, number, extents, MAX_TARGET_BYTES.into());
+        target
+    }
+
+    /// Reads the parts of the target in `extents`. `size` is the length of the whole target, or the
+    /// greatest possible one.
+    fn read_blocks(
+        &mut self,
+        patient: &Patient,
+        owner: InodeNumber,
+        extents: &[Extent],
+        size: u64,
+    ) {
         for extent in extents {
-            let rest = core.size.saturating_sub(target.bytes.len() as u64);
-            let Some(part) = target.part(patient, core.number, extent, rest) else {
-                target.is_sound = false;
+            let rest = size.saturating_sub(self.bytes.len() as u64);
+            let Some(part) = self.part(patient, owner, extent, rest) else {
+                self.is_sound = false;
                 break;
             };
-            target.bytes.extend(part);
+            self.bytes.extend(part);
         }
-        let end = target.bytes.iter().position(|byte| *byte == 0);
-        target.bytes.truncate(end.unwrap_or(target.bytes.len()));
-        target
+        let end = self.bytes.iter().position(|byte| *byte == 0);
+        self.bytes.truncate(end.unwrap_or(self.bytes.len()).min(MAX_TARGET_BYTES as usize));
+    }
+
+    /// Returns the bytes that the link gets: those that are left of its target, or a mark that
+    /// nothing is left.
+    fn bytes_or_mark(&self) -> &[u8] {
+        if self.bytes.is_empty() { NOTHING_LEFT } else { &self.bytes }
+    }
+
+    /// Returns the size that the inode of the link gets.
+    pub(super) fn length(&self) -> u64 {
+        self.bytes_or_mark().len() as u64
+    }
+
+    /// Returns whether all blocks of the target are sound. Then they have the whole target.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.is_sound && !self.bytes.is_empty()
+    }
+
+    /// Returns the part of the target that is kept, in words.
+    pub(super) fn describe(&self) -> String {
+        let is_doubtful = !self.is_sound && !self.bytes.is_empty();
+        let doubt = if is_doubtful { "; their block is damaged, so they may be wrong" } else { "" };
+        format!("{} bytes of the target{doubt}", self.bytes.len())
     }
 
     /// Returns the next bytes of the target, those in the block at the start of `extent`. `rest` is
@@ -141,7 +226,7 @@ fn buffer_bytes(geometry: &Geometry, extent: &Extent) -> Option<usize> {
 
 /// Returns whether at least three of magic number, UUID, owner and address are those of a block of
 /// the link.
-fn belongs(bytes: &[u8], owner: InodeNumber, at: DiskAddr, geometry: &Geometry) -> bool {
+pub(super) fn belongs(bytes: &[u8], owner: InodeNumber, at: DiskAddr, geometry: &Geometry) -> bool {
     let Ok((disk, _)) = SymlinkDisk::ref_from_prefix(bytes) else { return false };
     let right = [
         disk.magic.get() == xfs_format::symlink::SYMLINK_MAGIC,

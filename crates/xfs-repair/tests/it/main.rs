@@ -15,6 +15,7 @@ mod physical;
 mod quota;
 mod reserved;
 mod seeded;
+mod special;
 mod stale;
 mod trial;
 mod volume;

@@ -267,7 +267,10 @@ impl<'a> NodeEntries<'a> {
         if kind == NodeKind::Inode && !is_used {
             remarks.doubt("the inode btree has the inode as free");
         }
-        node.mode = mode_of(&node.inode, candidate.entry_type);
+        node.mode = match (kind, candidate.entry_type.file_type()) {
+            (NodeKind::GoneSpecial, Some(file_type)) => file_type.mode_bits() | UNKNOWN_MODE,
+            _ => mode_of(&node.inode, candidate.entry_type),
+        };
         Some(node)
     }
 
@@ -289,10 +292,18 @@ impl<'a> NodeEntries<'a> {
                 Some(NodeKind::GoneDirectory)
             }
             EntryType::Regular if map.is_some() => Some(NodeKind::GoneFile),
+            EntryType::Symlink if salvage.kind_of_gone(number) == Some(NodeKind::GoneLink) => {
+                Some(NodeKind::GoneLink)
+            }
             _ if has_names => Some(NodeKind::GoneDirectory),
             // A sound entry proves the file too. Without a map the file has no known contents.
             EntryType::Regular if !candidate.is_doubtful && is_destroyed => {
                 Some(NodeKind::GoneFile)
+            }
+            // The name and the type are all of a pipe that a user sees. A device without its number
+            // would be another device.
+            EntryType::Fifo | EntryType::Socket if !candidate.is_doubtful && is_destroyed => {
+                Some(NodeKind::GoneSpecial)
             }
             _ => None,
         }

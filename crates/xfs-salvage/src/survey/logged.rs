@@ -99,7 +99,9 @@ impl Survey<'_, '_> {
             return Ok(());
         }
         self.step("reading the log", 0, 1)?;
-        let logged = self.evidence.logged_inodes(log, |number| self.may_be_damaged(number));
+        let poll = || self.progress.step("reading the log", 0, 1);
+        let logged = self.evidence.logged_inodes(log, |number| self.may_be_damaged(number), poll);
+        self.step("reading the log", 1, 1)?;
         let maps = self.forks_of(&logged)?;
         let geometry = self.evidence.geometry();
         for (number, logged) in logged {

@@ -198,6 +198,23 @@ fn file_of_which_only_blocks_are_left_is_an_orphan() {
 
 /// An entry that leads to a free inode is older than the inode, and delivers nothing.
 #[test]
+fn link_and_pipe_whose_inodes_are_zeroed_are_delivered() {
+    let mut image = golden();
+    let whole = run(&image);
+    for path in ["links-remote", "fifo"] {
+        zero_inode(&mut image, number_of(&whole, path));
+    }
+    let left = run(&image);
+    for path in ["links-remote", "fifo"] {
+        let copied = &left.files[path];
+        assert_eq!(copied.mode >> 12, whole.files[path].mode >> 12, "{path}");
+        assert_eq!(copied.hash, whole.files[path].hash, "{path}");
+        let report = &left.reports[path];
+        assert_eq!(report.status, Status::Doubtful, "{path}: {:?}", report.reasons);
+    }
+}
+
+#[test]
 fn entry_of_a_free_inode_is_lost() {
     let mut image = golden();
     let whole = run(&image);

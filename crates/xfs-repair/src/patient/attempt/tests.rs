@@ -15,12 +15,12 @@ use crate::testing::{bytes, superblock_of};
 const GROUP: AgNumber = AgNumber(0);
 
 /// Returns a patient and its device. Only the blocks 10 to 14 of the first group are free.
-fn patient() -> (Patient, SharedDevice) {
+fn patient() -> (Patient<'static>, SharedDevice) {
     let device: SharedDevice = Arc::new(CowDevice::new(Arc::new(golden())));
     let mut sector = [0; 512];
     device.read_at(&mut sector, 0).unwrap();
     let options = RehearsalOptions::default();
-    let mut patient = Patient::new(device.clone(), superblock_of(&sector), &options);
+    let mut patient = Patient::new(device.clone(), superblock_of(&sector), &options, &());
     patient.free = Some(BTreeMap::from([(GROUP, vec![(10, 15)])]));
     (patient, device)
 }

@@ -71,9 +71,10 @@ pub(super) fn is_this_inode(patient: &Patient, found: &InodeEvidence) -> bool {
     right.into_iter().filter(|is_right| *is_right).count() >= 3
 }
 
-/// Returns a core without the flags that do not exist, or that the type of the file cannot have.
-/// A hint without its flag is cleared.
-pub(super) fn with_possible_flags(core: &InodeCore, superblock: &Superblock) -> InodeCore {
+/// Returns a core without the values that the checker finds impossible, although the verifier lets
+/// them pass: flags that do not exist, or that the type of the file cannot have; a hint without its
+/// flag; a size of a file without contents; the format of a fork that does not exist.
+pub(super) fn with_possible_values(core: &InodeCore, superblock: &Superblock) -> InodeCore {
     let of_directories = InodeFlags::RTINHERIT
         | InodeFlags::PROJINHERIT
         | InodeFlags::NOSYMLINKS
@@ -111,6 +112,12 @@ pub(super) fn with_possible_flags(core: &InodeCore, superblock: &Superblock) -> 
     }
     if !core.flags.intersects(InodeFlags::EXTSIZE | InodeFlags::EXTSZINHERIT) {
         core.extent_size_hint_blocks = 0;
+    }
+    if !is_directory && !is_file && core.file_type() != Some(FileType::Symlink) {
+        core.size = 0;
+    }
+    if !core.has_attr_fork() && core.attr_format == ForkFormat::Device {
+        core.attr_format = ForkFormat::Extents;
     }
     core
 }
@@ -181,7 +188,7 @@ fn entry_type(patient: &Patient, names: &[ModelName], number: InodeNumber) -> Op
 
 /// The inode that is corrected: its volume, its number, and its file type according to names.
 struct Work<'a> {
-    patient: &'a Patient,
+    patient: &'a Patient<'a>,
     number: InodeNumber,
     entry_type: Option<FileType>,
 }
