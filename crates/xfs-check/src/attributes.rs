@@ -96,21 +96,48 @@ fn attribute<T: Facts>(
             return;
         }
     }
-    let is_list = entry.namespace == Namespace::Trusted
-        && (entry.name == acl::ACCESS_NAME || entry.name == acl::DEFAULT_NAME);
-    if let (true, AttrValue::Local(value)) = (is_list, entry.value)
+    if let (true, AttrValue::Local(value)) = (is_list(entry), entry.value)
         && let Err(corruption) = acl::decode(value, inode.number())
     {
         pass.findings.corrupt(&corruption, geometry);
     }
 }
 
+/// Returns whether an attribute holds an access control list.
+fn is_list(entry: &AttrEntry<'_>) -> bool {
+    entry.namespace == Namespace::Trusted
+        && (entry.name == acl::ACCESS_NAME || entry.name == acl::DEFAULT_NAME)
+}
+
 fn blocks<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &ForkMap) {
     let fork = DaFork { inode, map, kind: ForkKind::Attr, blocks_log: 0 };
-    let mut leaves = AttrLeaves { fork, last: Vec::new(), last_hash: None };
+    let mut leaves =
+        AttrLeaves { fork, last: Vec::new(), last_hash: None, value_blocks: 0, knows_values: true };
     let walked = dabtree::walk(pass, fork, FileBlock(0), &mut leaves);
     if !walked.is_whole || !map.is_whole {
         pass.facts.gap(Gap::Parents);
+        return;
+    }
+    let reached = walked.blocks + leaves.value_blocks;
+    let mapped: u64 = map.extents.iter().map(|extent| u64::from(extent.length_blocks)).sum();
+    if leaves.knows_values && mapped > reached {
+        let found = format!("{mapped} blocks of the attribute fork are mapped");
+        let finding = Finding::new(Code::AttrUnreached, inode.place(pass.geometry()), found);
+        pass.findings.push(finding.expected(format!("{reached} that attributes use")));
+    }
+}
+
+/// A value outside of the leaves.
+struct RemoteValue<'e, 'v> {
+    length_bytes: u32,
+    entry: &'e AttrEntry<'e>,
+    /// The bytes that were read, if the value itself is checked too.
+    kept: &'v mut Option<Vec<u8>>,
+}
+
+fn keep(kept: &mut Option<Vec<u8>>, part: &[u8]) {
+    if let Some(kept) = kept {
+        kept.extend_from_slice(part);
     }
 }
 
@@ -121,6 +148,11 @@ struct AttrLeaves<'a> {
     /// found among them.
     last: Vec<(Namespace, Vec<u8>)>,
     last_hash: Option<u32>,
+    /// The number of blocks that hold remote values.
+    value_blocks: u64,
+    /// Whether `value_blocks` has the blocks of all values. An attribute that was not finished
+    /// before a crash does not state its blocks.
+    knows_values: bool,
 }
 
 impl<T: Facts> LeafVisitor<T> for AttrLeaves<'_> {
@@ -138,6 +170,7 @@ impl<T: Facts> LeafVisitor<T> for AttrLeaves<'_> {
             let found = format!("{incomplete} attributes that were not finished");
             let place = self.fork.place(pass, leaf.block);
             pass.findings.push(Finding::new(Code::AttrIncomplete, place, found));
+            self.knows_values = false;
         }
         let live = block
             .table()
@@ -148,13 +181,14 @@ impl<T: Facts> LeafVisitor<T> for AttrLeaves<'_> {
             let Ok(entry) = entry else {
                 // The verifier has reported it.
                 pass.facts.gap(Gap::Parents);
+                self.knows_values = false;
                 continue;
             };
             attribute(pass, inode, &entry, address);
             self.check_hash(pass, hash, &entry, address);
             self.check_twice(pass, hash, &entry);
             if let AttrValue::Remote { first_block, length_bytes } = entry.value {
-                self.remote(pass, first_block, length_bytes, &entry);
+                self.value(pass, first_block, length_bytes, &entry);
             }
         }
         block.hash_range()
@@ -217,14 +251,37 @@ impl AttrLeaves<'_> {
         self.last.push((entry.namespace, entry.name.to_vec()));
     }
 
-    /// Reads the blocks of a remote value.
-    fn remote<T: Facts>(
-        &self,
+    /// Checks a remote value. If it is an access control list, also checks the list.
+    fn value<T: Facts>(
+        &mut self,
         pass: &mut Pass<'_, T>,
         first: FileBlock,
         length_bytes: u32,
         entry: &AttrEntry<'_>,
     ) {
+        let mut value = is_list(entry).then(Vec::new);
+        let Some(blocks) =
+            self.remote(pass, first, RemoteValue { length_bytes, entry, kept: &mut value })
+        else {
+            self.knows_values = false;
+            return;
+        };
+        self.value_blocks += blocks;
+        let number = self.fork.inode.number();
+        if let Some(Err(corruption)) = value.map(|value| acl::decode(&value, number)) {
+            pass.findings.corrupt(&corruption, pass.volume.geometry());
+        }
+    }
+
+    /// Reads the blocks of a remote value. Returns their number, or `None` if the value is not
+    /// whole.
+    fn remote<T: Facts>(
+        &self,
+        pass: &mut Pass<'_, T>,
+        first: FileBlock,
+        value: RemoteValue<'_, '_>,
+    ) -> Option<u64> {
+        let RemoteValue { length_bytes, entry, kept } = value;
         let inode = self.fork.inode;
         let problem = |pass: &mut Pass<'_, T>, block: FileBlock, found: String| {
             let place = self.fork.place(pass, block);
@@ -241,16 +298,18 @@ impl AttrLeaves<'_> {
                 if self.fork.map.find(block).is_none() {
                     problem(pass, block, format!("block {} is not mapped", block.0));
                 }
-                return;
+                return None;
             };
             // On a v4 volume the blocks of a value have no header to check.
             if pass.geometry().version == FormatVersion::V4 {
-                offset += RemoteBlock::capacity(pass.geometry()).min(length_bytes - offset);
+                let length = RemoteBlock::capacity(pass.geometry()).min(length_bytes - offset);
+                keep(kept, bytes.get(..length as usize).unwrap_or(&bytes));
+                offset += length;
                 block = FileBlock(block.0 + 1);
                 continue;
             }
             let address = StructureAddress::Attr(inode.number(), block);
-            let Ok(part) = RemoteBlock::decode(&bytes, address) else { return };
+            let Ok(part) = RemoteBlock::decode(&bytes, address) else { return None };
             if part.owner() != inode.number() {
                 let place = self.fork.place(pass, block);
                 let finding = Finding::new(Code::AttrOwner, place, part.owner().to_string());
@@ -261,10 +320,12 @@ impl AttrLeaves<'_> {
             if part.offset() != offset || length != capacity.min(length_bytes - offset) {
                 let found = format!("{length} bytes from offset {}", part.offset());
                 problem(pass, block, format!("{found}, expected offset {offset}"));
-                return;
+                return None;
             }
+            keep(kept, part.part());
             offset += length;
             block = FileBlock(block.0 + 1);
         }
+        Some(block.0 - first.0)
     }
 }

@@ -360,7 +360,13 @@ impl<'a> Run<'a> {
         groups: &'p [GroupSummary],
         share: &'p mut ThreadResult<T>,
     ) -> Pass<'p, T> {
-        Pass { volume: self.volume, groups, facts: &mut share.facts, findings: &mut share.findings }
+        Pass {
+            volume: self.volume,
+            groups,
+            facts: &mut share.facts,
+            findings: &mut share.findings,
+            has_shared: false,
+        }
     }
 
     /// Passes to the receiver of facts a link to each inode that the superblock names and no

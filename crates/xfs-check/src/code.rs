@@ -262,6 +262,7 @@ codes! {
     InodeLinks = "inode.nlink", Inode, Counter, "the link count is wrong";
     InodeUnlinked = "inode.unlinked", Inode, Unsafe, "an inode without links is on no unlinked list, or a linked one is";
     InodeReflink = "inode.reflink", Inode, Unsafe, "a file with shared blocks is not marked as sharing";
+    InodeReflinkUnused = "inode.reflink-unused", Inode, Preen, "a file is marked as sharing, and shares no block";
     DirUnreadable = "dir.unreadable", Directory, Loss, "the device cannot read it";
     DirMagic = "dir.magic", Directory, Loss, "the magic number is wrong";
     DirChecksum = "dir.checksum", Directory, Loss, "the checksum does not match";
@@ -302,6 +303,7 @@ codes! {
     AttrRemote = "attr.remote", Attributes, Loss, "a remote value is not whole";
     AttrTwice = "attr.twice", Attributes, Loss, "an attribute stands twice";
     AttrAcl = "attr.acl", Attributes, Unsafe, "an access control list is impossible";
+    AttrUnreached = "attr.unreached", Attributes, Preen, "blocks of the attribute fork hold no attribute";
     AttrIncomplete = "attr.incomplete", Attributes, Preen, "an attribute was not finished before a crash";
     LinkUnreadable = "link.unreadable", Symlink, Loss, "the device cannot read it";
     LinkMagic = "link.magic", Symlink, Loss, "the magic number is wrong";

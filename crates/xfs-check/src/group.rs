@@ -32,6 +32,8 @@ pub(crate) struct GroupSummary {
     pub(crate) leaves: Vec<AgBlock>,
     /// Extents that are recorded as shared, in order: first block and the block after the last.
     pub(crate) shared: Vec<(u32, u32)>,
+    /// Whether `shared` has all shared extents of the group.
+    pub(crate) knows_shared: bool,
     /// The first inodes of the unlinked lists, each with the index of its list.
     pub(crate) unlinked: Vec<(usize, AgInode)>,
     /// Number of inodes of the group.
@@ -333,6 +335,7 @@ impl<T: Facts> GroupCheck<'_, T> {
         for block in joinable {
             self.joinable("reference counts", block);
         }
+        self.summary.knows_shared = tree.is_some() && shared.len() < MOST_SHARED;
         self.summary.shared = shared;
         if tree.is_none() {
             self.facts.gap(Gap::Refcounts(number));

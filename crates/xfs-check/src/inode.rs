@@ -26,6 +26,8 @@ pub(crate) struct Pass<'a, T> {
     pub(crate) groups: &'a [GroupSummary],
     pub(crate) facts: &'a mut T,
     pub(crate) findings: &'a mut Findings,
+    /// Whether the inode that is being checked claims blocks that are recorded as shared.
+    pub(crate) has_shared: bool,
 }
 
 /// An inode in use.
@@ -138,7 +140,9 @@ impl<T: Facts> Pass<'_, T> {
             links: core.nlink,
         });
         quota::count(self, inode);
+        self.has_shared = false;
         let data = self.fork(inode, ForkKind::Data);
+        self.needless_flag(inode, data.as_ref());
         let attr = self.fork(inode, ForkKind::Attr);
         if let (Some(data), Some(attr)) = (&data, &attr) {
             let blocks = data.blocks + attr.blocks;
@@ -150,6 +154,19 @@ impl<T: Facts> Pass<'_, T> {
         }
         self.contents(inode, data.as_ref());
         attributes::check(self, inode, attr.as_ref());
+    }
+
+    /// Reports the flag of shared blocks on an inode without such blocks. The flag stays when the
+    /// other owners give the blocks up, so it does no harm. The inode may share a block if the
+    /// shared blocks of a group are not all known.
+    fn needless_flag(&mut self, inode: &Inode<'_>, data: Option<&ForkMap>) {
+        let is_known = data.is_some_and(|data| data.is_whole)
+            && self.groups.iter().all(|group| group.knows_shared);
+        if inode.core.flags2.contains(InodeFlags2::REFLINK) && is_known && !self.has_shared {
+            let place = inode.place(self.geometry());
+            let found = "the inode has the flag of shared blocks, and no block of it is shared";
+            self.findings.push(Finding::new(Code::InodeReflinkUnused, place, found));
+        }
     }
 
     /// Checks fields of the core that the verifier does not know or that depend on each other.
@@ -209,6 +226,7 @@ impl<T: Facts> Pass<'_, T> {
         if group.shared.is_empty() || !overlaps(&group.shared, claim) {
             return;
         }
+        self.has_shared = true;
         let is_data = inode.file_type == FileType::Regular
             && !claim.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE);
         let place = inode.place(self.geometry());
