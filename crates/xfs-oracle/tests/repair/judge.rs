@@ -25,6 +25,8 @@ use crate::tree::{Kept, Names};
 const MOST_SECONDS: &str = "240";
 /// The exit code of xfs_repair for a dirty log.
 const DIRTY_LOG: i32 = 2;
+/// The class of damages that put an older state in the place of a block.
+const STALE: &str = "stale";
 /// The greatest number of lines that are kept of a list of findings or differences.
 const MOST_LINES: usize = 6;
 
@@ -61,6 +63,8 @@ pub(crate) struct Outcome {
     /// The names that are not in their place, although the inodes on their path are undamaged and
     /// have their parent pointers.
     pub(crate) displaced: Vec<String>,
+    /// The names that are gone or have another type, although their entry is undamaged.
+    unnamed: Vec<String>,
 }
 
 impl Outcome {
@@ -93,6 +97,11 @@ pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
         let (count, first) = (ours.displaced.len(), ours.displaced.iter().take(MOST_LINES));
         let first: Vec<&str> = first.map(String::as_str).collect();
         failures.push(format!("{count} names are not in their place: {}", first.join("; ")));
+    }
+    if !ours.unnamed.is_empty() {
+        let (count, first) = (ours.unnamed.len(), ours.unnamed.iter().take(MOST_LINES));
+        let first: Vec<&str> = first.map(String::as_str).collect();
+        failures.push(format!("{count} undamaged entries are gone: {}", first.join("; ")));
     }
     if !ours.findings.is_empty() {
         failures.push(format!("not clean by check: {}", ours.findings.join("; ")));
@@ -168,6 +177,10 @@ impl<'a> Judge<'a> {
             return Ok(Some(TrialOutcomes { repairs: None, salvage }));
         }
         let mut ours = Outcome { failure, losses, ..self.look_at(&self.ours, &patches)? };
+        // An older inode with a right checksum contradicts the entry, and one of them must go.
+        if case.class == STALE {
+            ours.unnamed.clear();
+        }
         if kernel::is_asked(case.number) && ours.is_clean() {
             ours.kernel = kernel::complaints(&self.ours, &ours.names)?;
         }
@@ -180,7 +193,13 @@ impl<'a> Judge<'a> {
     /// Salvages the damaged copy, and compares the result with the names that our repair has left
     /// on the other copy.
     fn salvage(&self, repaired: &Names, damage: &DamageFacts<'_>) -> SalvageOutcome {
-        match guarded(|| salvage::judge(&self.theirs, &self.names, repaired, damage)) {
+        let is_overwritten = |inode| match self.base.superblock() {
+            Ok(superblock) => Self::is_overwritten(&superblock.geometry, damage.patches, inode),
+            Err(_) => true,
+        };
+        let judged =
+            || salvage::judge(&self.theirs, &self.names, repaired, damage, &is_overwritten);
+        match guarded(judged) {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => failed_salvage(format!("the salvage fails: {error:?}")),
             Err(panic) => failed_salvage(format!("the salvage panics: {panic}")),
@@ -223,6 +242,9 @@ impl<'a> Judge<'a> {
             displaced: self
                 .names
                 .displaced(&found, |inode| Self::is_overwritten(&geometry, patches, inode)),
+            unnamed: self
+                .names
+                .unnamed(&found, patches, |inode| Self::is_overwritten(&geometry, patches, inode)),
             names: found,
         })
     }

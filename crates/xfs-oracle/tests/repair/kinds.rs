@@ -33,7 +33,12 @@ pub(crate) struct Kinds<'a> {
 
 /// Number of damages at fixed places that every volume has, such as the root inode. They are the
 /// first damages of a run.
-const KNOWN: u64 = 4;
+const KNOWN: u64 = 5;
+
+/// The class of the damage by which the first 8 MiB become random bytes.
+pub(crate) const NOISE: &str = "noise-8m";
+/// The seed of these bytes.
+const NOISE_SEED: u64 = 0x5eed;
 
 impl<'a> Kinds<'a> {
     pub(crate) fn new(base: &'a Base, structures: &'a [DiskStructure], seed: u64) -> Self {
@@ -62,7 +67,8 @@ impl<'a> Kinds<'a> {
         Case { number, class: damage.class().to_owned(), damage }
     }
 
-    /// Returns the damage of fixed place number `number`: the place is overwritten with zeros.
+    /// Returns the damage of fixed place number `number`: the place is overwritten with zeros, or in
+    /// one case with random bytes.
     fn known(&self, number: u64) -> Case {
         let base = self.bytes.base;
         let superblock = base.superblock().expect("the undamaged superblock decodes");
@@ -72,9 +78,14 @@ impl<'a> Kinds<'a> {
             0 => ("root", self.root_offset(), u64::from(geometry.inode_size)),
             1 => ("first-mib", 0, 1 << 20),
             2 => ("group-headers", group_bytes, 64 << 10),
-            _ => ("group-start", 2 * group_bytes, 8 << 20),
+            3 => ("group-start", 2 * group_bytes, 8 << 20),
+            _ => (NOISE, 0, 8 << 20),
         };
-        let bytes = vec![0; length as usize];
+        let mut random = Random::new(NOISE_SEED);
+        let bytes: Vec<u8> = match class {
+            NOISE => (0..length / 8).flat_map(|_| random.next().to_be_bytes()).collect(),
+            _ => vec![0; length as usize],
+        };
         let patch = Patch { offset, bytes };
         let damage = Damage::Bytes { kind: "zeroed", what: class.to_owned(), patch };
         Case { number, class: class.to_owned(), damage }

@@ -22,6 +22,7 @@ use xfs_oracle::harness::TrialError;
 use xfs_salvage::{FileReport, Node, NodeEntries, Salvage, SalvageOptions, Status};
 
 use crate::contents::Patch;
+use crate::kinds::NOISE;
 use crate::text;
 use crate::tree::{MOST_BYTES, Names};
 
@@ -43,6 +44,8 @@ pub(crate) struct SalvageOutcome {
     /// The files that the salvage reports as complete, although their contents differ from those of
     /// the undamaged volume.
     pub(crate) untrue: Vec<String>,
+    /// The files that were delivered under no name, although their inode and contents survive.
+    pub(crate) undelivered: Vec<String>,
     /// The reason why the salvage failed. `None` if it succeeded.
     pub(crate) failure: Option<String>,
 }
@@ -57,7 +60,8 @@ impl SalvageOutcome {
         };
         let fewer = list("the salvage lacks what the repair leaves", &self.fewer);
         let untrue = list("reported as complete, with other contents", &self.untrue);
-        self.failure.iter().cloned().chain(fewer).chain(untrue).collect()
+        let undelivered = list("survives and is not delivered", &self.undelivered);
+        self.failure.iter().cloned().chain(fewer).chain(untrue).chain(undelivered).collect()
     }
 }
 
@@ -80,9 +84,13 @@ pub(crate) fn judge(
     before: &Names,
     repaired: &Names,
     damage: &DamageFacts<'_>,
+    is_overwritten: &dyn Fn(u64) -> bool,
 ) -> Result<SalvageOutcome, TrialError> {
     let (files, reports) = deliver(image)?;
     let mut outcome = SalvageOutcome::default();
+    if damage.class == NOISE {
+        outcome.undelivered = undelivered(&files, before, damage, is_overwritten);
+    }
     // A stale directory looks sound. Files that it lacks are delivered as orphans.
     let orphans: BTreeSet<(u64, u32)> = files
         .iter()
@@ -126,6 +134,26 @@ pub(crate) fn judge(
         }
     }
     Ok(outcome)
+}
+
+/// Returns the files whose inode and contents survive the damage, and that were delivered under no
+/// name with these contents.
+fn undelivered(
+    files: &BTreeMap<PathBuf, DeliveredFile>,
+    before: &Names,
+    damage: &DamageFacts<'_>,
+    is_overwritten: &dyn Fn(u64) -> bool,
+) -> Vec<String> {
+    let hit: BTreeSet<u64> = before.files_in(damage.patches).collect();
+    let delivered: BTreeSet<(u64, u32)> =
+        files.values().map(|file| (file.number, file.contents)).collect();
+    let survives = |number: u64| !hit.contains(&number) && !is_overwritten(number);
+    before
+        .files()
+        .filter(|(_, file)| survives(file.number()))
+        .filter(|(_, file)| !delivered.contains(&(file.number(), file.contents())))
+        .map(|(path, file)| format!("{} of inode {}", path.display(), file.number()))
+        .collect()
 }
 
 type Reports = Vec<(PathBuf, Status, Vec<String>)>;

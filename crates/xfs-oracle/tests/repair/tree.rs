@@ -1,6 +1,7 @@
 //! The names of a volume, and a count of the names that a repair has kept.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io::Read;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -35,6 +36,9 @@ pub(crate) struct Names {
     /// The byte ranges of the device that hold contents of files, each with the file's inode
     /// number.
     contents: Vec<(Range<u64>, u64)>,
+    /// The byte ranges of the device that hold entries of directories, each with the directory's
+    /// inode number.
+    entries: Vec<(Range<u64>, u64)>,
     /// The parts that could not be read.
     pub(crate) unreadable: Vec<String>,
 }
@@ -83,7 +87,7 @@ impl Names {
         let metadata = node.metadata();
         let contents = match node.file_type() {
             FileType::Regular => {
-                self.add_places(node);
+                self.contents.extend(places(node));
                 let mut bytes = Vec::new();
                 let file = node.open_read_only();
                 let read = file.map_err(|error| error.to_string()).and_then(|file| {
@@ -95,6 +99,10 @@ impl Names {
                     return None;
                 }
                 crc32c::crc32c(&bytes)
+            }
+            FileType::Directory => {
+                self.entries.extend(places(node));
+                0
             }
             FileType::Symlink => match node.read_link() {
                 Ok(target) => crc32c::crc32c(target.as_bytes()),
@@ -115,23 +123,42 @@ impl Names {
         Some(FileFacts { number, mode: metadata.mode, links: metadata.nlink, contents, attributes })
     }
 
-    /// Adds to `contents` the byte ranges of the device that hold the contents of the file `node`.
-    fn add_places(&mut self, node: &Node) {
-        for extent in node.extents(ForkKind::Data).flatten() {
-            let start = extent.device_offset_bytes;
-            self.contents.push((start..start + extent.length_bytes, node.number().0));
-        }
-    }
-
     /// Returns the inode numbers of the files whose contents lie in the ranges of these patches.
     pub(crate) fn files_in(&self, patches: &[Patch]) -> impl Iterator<Item = u64> {
-        let is_hit = |range: &Range<u64>| {
-            patches.iter().any(|patch| {
-                let end = patch.offset + patch.bytes.len() as u64;
-                patch.offset < range.end && range.start < end
-            })
-        };
+        let is_hit = move |range: &Range<u64>| is_hit(range, patches);
         self.contents.iter().filter(move |(range, _)| is_hit(range)).map(|(_, number)| *number)
+    }
+
+    /// Returns the names that are gone in the volume `other`, or that lead to a file of another
+    /// type, although their entry is undamaged. An entry counts as undamaged if no byte of the
+    /// directory is overwritten. The directory itself may have another path.
+    pub(crate) fn unnamed(
+        &self,
+        other: &Self,
+        patches: &[Patch],
+        is_overwritten: impl Fn(u64) -> bool,
+    ) -> Vec<String> {
+        let hit: BTreeSet<u64> = self
+            .entries
+            .iter()
+            .filter(|(range, _)| is_hit(range, patches))
+            .map(|(_, number)| *number)
+            .collect();
+        let left: BTreeMap<(u64, &OsStr), u16> = other.links().collect();
+        self.links()
+            .filter(|((directory, _), _)| !hit.contains(directory) && !is_overwritten(*directory))
+            .filter(|(link, file_type)| left.get(link) != Some(file_type))
+            .map(|((directory, name), _)| format!("{} in inode {directory}", name.display()))
+            .collect()
+    }
+
+    /// Returns each name as the inode number of its directory and the name, with the type of its
+    /// file.
+    fn links(&self) -> impl Iterator<Item = ((u64, &OsStr), u16)> {
+        self.files.iter().filter_map(|(path, file)| {
+            let directory = self.files.get(path.parent()?)?;
+            Some(((directory.number, path.file_name()?), file.mode & TYPE_BITS))
+        })
     }
 
     /// Returns all names with their files.
@@ -211,6 +238,24 @@ impl Names {
     pub(crate) fn count(&self) -> usize {
         self.files.len()
     }
+}
+
+/// The bits of a mode that have the type of the file.
+const TYPE_BITS: u16 = 0o170_000;
+
+fn is_hit(range: &Range<u64>, patches: &[Patch]) -> bool {
+    patches.iter().any(|patch| {
+        let end = patch.offset + patch.bytes.len() as u64;
+        patch.offset < range.end && range.start < end
+    })
+}
+
+/// Returns the byte ranges of the device that hold the data fork of a file or directory, each with
+/// the inode number.
+fn places(node: &Node) -> Vec<(Range<u64>, u64)> {
+    let range = |start: u64, length: u64| (start..start + length, node.number().0);
+    let extents = node.extents(ForkKind::Data).flatten();
+    extents.map(|extent| range(extent.device_offset_bytes, extent.length_bytes)).collect()
 }
 
 impl FileFacts {
