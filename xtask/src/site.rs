@@ -41,6 +41,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
             "docs/command-line.md",
             "docs/exit-codes.md",
             "docs/scan-schema.md",
+            "docs/check-schema.md",
             "docs/limits.md",
             "docs/matrix.md",
             "docs/mount-differences.md",

@@ -45,6 +45,7 @@ mod reproducible;
 mod salvage;
 mod sandbox;
 mod scanning;
+mod schema;
 mod streams;
 mod terminals;
 mod torn_logs;
