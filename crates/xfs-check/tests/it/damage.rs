@@ -3,8 +3,11 @@
 
 use xfs_check::{CheckOptions, Code, Report, check};
 use xfs_device::BlockDevice;
+use xfs_format::acl;
 use xfs_format::agf::Agf;
 use xfs_format::agi::Agi;
+use xfs_format::attr::leaf::LEAF_MAGIC;
+use xfs_format::directory::name_hash;
 use xfs_format::{
     AgBlock, AgInode, AgNumber, BlockKind, DiskAddr, Geometry, StructureAddress, Superblock,
     btree::BtreeKind,
@@ -240,6 +243,95 @@ fn linked_inode_with_a_next_inode_of_an_unlinked_list_is_found() {
 #[test]
 fn wrong_count_of_blocks_is_found_beside_attributes_in_the_inode() {
     check_changed_file(|inode| inode[68] += 1, Code::InodeBlocks);
+}
+
+#[test]
+fn flag_of_shared_blocks_in_a_file_without_them_is_found() {
+    check_changed_file(|inode| inode[127] |= 2, Code::InodeReflinkUnused);
+}
+
+/// The bytes before the table of entries in an attribute leaf.
+const LEAF_HEADER_BYTES: usize = 80;
+
+/// An entry in the table of an attribute leaf: its hash, the offset of its name, and its flags.
+type LeafEntry = (u32, u16, u8);
+
+/// Returns the table of entries of an attribute leaf.
+fn leaf_entries(leaf: &[u8]) -> Vec<LeafEntry> {
+    let count = usize::from(u16::from_be_bytes([leaf[56], leaf[57]]));
+    let table = leaf[LEAF_HEADER_BYTES..].chunks_exact(8).take(count);
+    let entry = |raw: &[u8]| {
+        let hash = u32::from_be_bytes(raw[..4].try_into().expect("a word"));
+        (hash, u16::from_be_bytes([raw[4], raw[5]]), raw[6])
+    };
+    table.map(entry).collect()
+}
+
+/// Returns the index of the first entry of a leaf that has a remote value of a finished attribute.
+fn remote_entry(entries: &[LeafEntry]) -> Option<usize> {
+    let (local, incomplete) = (1, 0x80);
+    entries.iter().position(|(_, _, flags)| flags & (local | incomplete) == 0)
+}
+
+/// Returns the address of an attribute leaf that has a remote value.
+fn remote_leaf(image: &Image) -> DiskAddr {
+    let geometry = image.geometry();
+    let blocks = geometry.groups().flat_map(|group| {
+        let all = 0..geometry.ag_length(group);
+        all.map(move |block| (group, AgBlock(block)))
+    });
+    let mut leaves = blocks.map(|(group, block)| geometry.ag_block_disk_addr(group, block));
+    let is_remote_leaf = |at: &DiskAddr| {
+        let bytes = image.bytes(*at, BLOCK_BYTES).expect("a block");
+        bytes[8..10] == LEAF_MAGIC.to_be_bytes() && remote_entry(&leaf_entries(&bytes)).is_some()
+    };
+    leaves.find(is_remote_leaf).expect("the image has a remote value")
+}
+
+#[test]
+fn impossible_access_control_list_in_a_remote_value_is_found() {
+    let mut image = golden();
+    let at = remote_leaf(&image);
+    image.edit(at, BLOCK_BYTES, BlockKind::Attr, |leaf| {
+        let mut entries = leaf_entries(leaf);
+        let index = remote_entry(&entries).expect("the leaf has a remote value");
+        let number = |leaf: &[u8], at: usize| u16::from_be_bytes([leaf[at], leaf[at + 1]]);
+        let old = usize::from(entries[index].1);
+        // The old name has 6 bytes and its entry 16. The new name has 12, and its entry 24.
+        let start = number(leaf, 60) - 24;
+        let head: Vec<u8> = leaf[old..old + 8].to_vec();
+        put(leaf, usize::from(start), &head);
+        put(leaf, usize::from(start) + 8, &[12]);
+        put(leaf, usize::from(start) + 9, acl::ACCESS_NAME);
+        for (at, value) in [(58, number(leaf, 58) + 8), (60, start), (66, number(leaf, 66) - 24)] {
+            put(leaf, at, &value.to_be_bytes());
+        }
+        leaf[62] = 1;
+        // The flag of the namespace "trusted" is 2.
+        entries[index] = (name_hash(acl::ACCESS_NAME), start, 2);
+        entries.sort_unstable();
+        for (place, (hash, name, flags)) in entries.into_iter().enumerate() {
+            let place = LEAF_HEADER_BYTES + place * 8;
+            put(leaf, place, &hash.to_be_bytes());
+            put(leaf, place + 4, &name.to_be_bytes());
+            put(leaf, place + 6, &[flags]);
+        }
+    });
+    assert_eq!(codes(&image), [Code::AttrAcl]);
+}
+
+#[test]
+fn blocks_of_an_attribute_fork_without_an_attribute_are_found() {
+    let mut image = golden();
+    let at = remote_leaf(&image);
+    image.edit(at, BLOCK_BYTES, BlockKind::Attr, |leaf| {
+        let entries = leaf_entries(leaf);
+        let index = remote_entry(&entries).expect("the leaf has a remote value");
+        // The value now ends with its first block, which has 56 bytes of header.
+        let length = u32::try_from(BLOCK_BYTES - 56).expect("a short value");
+        put(leaf, usize::from(entries[index].1) + 4, &length.to_be_bytes());
+    });
+    assert_eq!(codes(&image), [Code::AttrUnreached]);
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn garbled_inode_gives_no_rights_and_cuts_off_nothing() {
     let mut bytes = vec![0; bytes.len()];
     repaired.device.read_at(&mut bytes, at.0 * 512).expect("the inode can be read");
     let core = InodeCore::decode(&bytes, file.number, &volume.geometry).expect("an inode");
-    assert_eq!(core.mode, 0o100_777, "the set-user-ID bits are gone");
+    assert_eq!(core.mode, 0o101_777, "the set-user-ID bits are gone");
     assert!(core.access_time.seconds() < 4_000_000_000, "{:?}", core.access_time);
     assert!(core.size >= file.size, "{} {}", core.size, file.size);
     let actions = &repaired.rehearsed.actions;

@@ -5,8 +5,9 @@
 //!
 //! | left of the inode | the new inode |
 //! |---|---|
+//! | a first block of a target or of entries, with this owner | a symbolic link or a directory |
 //! | an entry | the type of the entry |
-//! | blocks in the reverse map | the type of the first block: link, directory or file |
+//! | other blocks in the reverse map | a regular file |
 //! | blocks of attributes only | a regular file; a parent pointer may name it |
 //! | nothing | the inode is freed |
 
@@ -93,18 +94,21 @@ impl Remains {
         let by_contents = data.first().map(|first| type_of_block(patient, number, first));
         // A name proves the inode, and so do attributes. Among them may be a parent pointer.
         let is_there = !names.is_empty() || !attr.is_empty();
-        let file_type = stated.or(by_contents).or(is_there.then_some(FileType::Regular));
+        let file_type = match (by_contents, stated) {
+            // The first block has a header that names this inode.
+            (Some(proven @ (FileType::Symlink | FileType::Directory)), _) => Some(proven),
+            (_, Some(stated @ (FileType::Regular | FileType::Symlink))) => Some(stated),
+            // Pipes, sockets and devices have no blocks, so the entry is damaged.
+            (Some(found), _) => Some(found),
+            (None, stated) => stated.or(is_there.then_some(FileType::Regular)),
+        };
         let links = u32::try_from(names.len().max(1)).unwrap_or(u32::MAX);
         Self { number, links, data, attr, file_type }
     }
 
     /// Writes the new inode. Returns `None`, and changes nothing, if the inode's counters cannot
     /// hold the number of its extents.
-    fn make(
-        mut self,
-        patient: &mut Patient,
-        file_type: FileType,
-    ) -> Result<Option<Made>, RepairError> {
+    fn make(self, patient: &mut Patient, file_type: FileType) -> Result<Option<Made>, RepairError> {
         let mut core = new_core(patient, self.number, self.links, file_type);
         let counts = [(ForkKind::Data, self.data.len()), (ForkKind::Attr, self.attr.len())];
         if counts.into_iter().any(|(kind, count)| !fork::fits_count(&core, kind, count)) {
@@ -129,14 +133,13 @@ impl Remains {
                 self.write(patient, &core)?;
                 Made::with_map(patient, "directory")
             }
-            FileType::Symlink => return self.make_link(patient, core).map(Some),
+            FileType::Symlink => self.make_link(patient, core)?,
             FileType::Fifo | FileType::Socket | FileType::CharDevice | FileType::BlockDevice => {
-                let freed = std::mem::take(&mut self.data);
                 self.write(patient, &core)?;
                 let is_device = matches!(file_type, FileType::CharDevice | FileType::BlockDevice);
                 let number = if is_device { ", and the device number, which is 0 now" } else { "" };
                 let keeps = "all names; the type is the one that they state".to_owned();
-                Made { keeps, loses: format!("{LOST_FIELDS}{number}"), freed }
+                Made { keeps, loses: format!("{LOST_FIELDS}{number}"), freed: Vec::new() }
             }
         };
         for extent in &made.freed {
@@ -148,7 +151,7 @@ impl Remains {
     /// Writes the new inode, with its extents as its forks.
     fn write(self, patient: &mut Patient, core: &InodeCore) -> Result<(), RepairError> {
         patient.make_inode(core)?;
-        for (kind, extents) in [(ForkKind::Attr, self.attr), (ForkKind::Data, self.data)] {
+        for (kind, extents) in [(ForkKind::Data, self.data), (ForkKind::Attr, self.attr)] {
             if !extents.is_empty() {
                 patient.set_fork(self.number, kind, ForkContents::Extents(extents))?;
             }
