@@ -297,13 +297,13 @@ fn impossible_access_control_list_in_a_remote_value_is_found() {
         let index = remote_entry(&entries).expect("the leaf has a remote value");
         let number = |leaf: &[u8], at: usize| u16::from_be_bytes([leaf[at], leaf[at + 1]]);
         let old = usize::from(entries[index].1);
-        // The old name has 6 bytes and its entry 16. The new name has 12, and its entry 24.
+        // The old name has 6 bytes, and 20 with its head. The new one has 12, and 24 with its head.
         let start = number(leaf, 60) - 24;
         let head: Vec<u8> = leaf[old..old + 8].to_vec();
         put(leaf, usize::from(start), &head);
         put(leaf, usize::from(start) + 8, &[12]);
         put(leaf, usize::from(start) + 9, acl::ACCESS_NAME);
-        for (at, value) in [(58, number(leaf, 58) + 8), (60, start), (66, number(leaf, 66) - 24)] {
+        for (at, value) in [(58, number(leaf, 58) + 4), (60, start), (66, number(leaf, 66) - 24)] {
             put(leaf, at, &value.to_be_bytes());
         }
         leaf[62] = 1;

@@ -155,3 +155,6 @@ fn record(
         free: !mentioned,
     })
 }
+
+#[cfg(test)]
+mod tests;
