@@ -256,15 +256,22 @@ const LEAF_HEADER_BYTES: usize = 80;
 /// An entry in the table of an attribute leaf: its hash, the offset of its name, and its flags.
 type LeafEntry = (u32, u16, u8);
 
+/// Returns the two bytes at `at` of a block as a number.
+fn half_word(bytes: &[u8], at: usize) -> u16 {
+    let field = bytes.get(at..at + 2).expect("the field lies in the block");
+    u16::from_be_bytes(field.try_into().expect("two bytes"))
+}
+
 /// Returns the table of entries of an attribute leaf.
 fn leaf_entries(leaf: &[u8]) -> Vec<LeafEntry> {
-    let count = usize::from(u16::from_be_bytes([leaf[56], leaf[57]]));
-    let table = leaf[LEAF_HEADER_BYTES..].chunks_exact(8).take(count);
-    let entry = |raw: &[u8]| {
-        let hash = u32::from_be_bytes(raw[..4].try_into().expect("a word"));
-        (hash, u16::from_be_bytes([raw[4], raw[5]]), raw[6])
+    let entry = |index: usize| {
+        let at = LEAF_HEADER_BYTES + index * 8;
+        let hash = leaf.get(at..at + 4).expect("the table lies in the block");
+        let hash = u32::from_be_bytes(hash.try_into().expect("four bytes"));
+        let flags = half_word(leaf, at + 6).to_be_bytes();
+        (hash, half_word(leaf, at + 4), flags.first().copied().expect("two bytes"))
     };
-    table.map(entry).collect()
+    (0..half_word(leaf, 56).into()).map(entry).collect()
 }
 
 /// Returns the index of the first entry of a leaf that has a remote value of a finished attribute.
@@ -283,7 +290,7 @@ fn remote_leaf(image: &Image) -> DiskAddr {
     let mut leaves = blocks.map(|(group, block)| geometry.ag_block_disk_addr(group, block));
     let is_remote_leaf = |at: &DiskAddr| {
         let bytes = image.bytes(*at, BLOCK_BYTES).expect("a block");
-        bytes[8..10] == LEAF_MAGIC.to_be_bytes() && remote_entry(&leaf_entries(&bytes)).is_some()
+        half_word(&bytes, 8) == LEAF_MAGIC && remote_entry(&leaf_entries(&bytes)).is_some()
     };
     leaves.find(is_remote_leaf).expect("the image has a remote value")
 }
@@ -295,15 +302,16 @@ fn impossible_access_control_list_in_a_remote_value_is_found() {
     image.edit(at, BLOCK_BYTES, BlockKind::Attr, |leaf| {
         let mut entries = leaf_entries(leaf);
         let index = remote_entry(&entries).expect("the leaf has a remote value");
-        let number = |leaf: &[u8], at: usize| u16::from_be_bytes([leaf[at], leaf[at + 1]]);
         let old = usize::from(entries[index].1);
         // The old name has 6 bytes, and 20 with its head. The new one has 12, and 24 with its head.
-        let start = number(leaf, 60) - 24;
+        let start = half_word(leaf, 60) - 24;
         let head: Vec<u8> = leaf[old..old + 8].to_vec();
         put(leaf, usize::from(start), &head);
         put(leaf, usize::from(start) + 8, &[12]);
         put(leaf, usize::from(start) + 9, acl::ACCESS_NAME);
-        for (at, value) in [(58, number(leaf, 58) + 4), (60, start), (66, number(leaf, 66) - 24)] {
+        for (at, value) in
+            [(58, half_word(leaf, 58) + 4), (60, start), (66, half_word(leaf, 66) - 24)]
+        {
             put(leaf, at, &value.to_be_bytes());
         }
         leaf[62] = 1;
