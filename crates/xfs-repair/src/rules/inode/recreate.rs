@@ -24,7 +24,7 @@ use crate::action::Action;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
-use crate::rules::symlink::{self, Target};
+use crate::rules::symlink::{self, LinkTarget};
 
 /// The fields of which no other structure has a copy.
 const LOST_FIELDS: &str = "owner, permissions, times and attributes in the inode";
