@@ -27,6 +27,7 @@ use crate::addr::{BASIC_BLOCK_BYTES, Lsn};
 pub use crate::checks::log_record::LogRecordCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
+use crate::features::FormatVersion;
 
 pub(crate) mod byte_order;
 mod encode;
@@ -211,6 +212,27 @@ impl LogVersion {
     }
 }
 
+/// Whether the records of a log must have checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecordChecksums {
+    /// Every record with items has a checksum. Volumes of version 5 have such logs. The unmount
+    /// record that mkfs.xfs and xfs_repair write has none, and holds no items.
+    Required,
+    /// A record may have no checksum: its field is 0. Volumes of version 4 have such logs.
+    Optional,
+}
+
+impl RecordChecksums {
+    /// Returns the rule for the log of a volume of this version.
+    #[must_use]
+    pub const fn of(version: FormatVersion) -> Self {
+        match version {
+            FormatVersion::V4 => Self::Optional,
+            FormatVersion::V5 => Self::Required,
+        }
+    }
+}
+
 /// The header of a record. Decoding has checked its sizes: the record has at most
 /// [`MAX_RECORD_BYTES`] of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,18 +371,20 @@ impl LogRecordHeader {
         self.header_blocks() + self.payload_blocks()
     }
 
-    /// Checks the checksum of a whole record as it is on disk. A record without a checksum passes.
+    /// Checks the checksum of a whole record as it is on disk. A record without a checksum passes
+    /// if checksums are optional, or if it is an unmount record.
     ///
     /// # Errors
     ///
-    /// Returns [`Check::Checksum`] if the checksum is wrong, or [`Check::Truncated`] if there are
-    /// too few bytes.
+    /// Returns [`Check::Checksum`] if the checksum is wrong, [`LogRecordCheck::NoChecksum`] if a
+    /// required one is absent, or [`Check::Truncated`] if there are too few bytes.
     pub fn verify_checksum(
         &self,
         record: &[u8],
         place: StructureAddress,
+        checksums: RecordChecksums,
     ) -> Result<(), Corruption> {
-        if self.crc == 0 {
+        if self.crc == 0 && (checksums == RecordChecksums::Optional || self.is_unmount(record)) {
             return Ok(());
         }
         let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
@@ -376,7 +400,21 @@ impl LogRecordHeader {
             // The usual length comes first. The message contains the checksum for that length.
             computed = if computed == 0 { crc } else { computed };
         }
+        if self.crc == 0 {
+            return Err(corrupt(LogRecordCheck::NoChecksum.into()));
+        }
         Err(corrupt(Check::Checksum { stored: self.crc, computed }))
+    }
+
+    /// Returns whether the only operation of this record says that the volume was unmounted.
+    fn is_unmount(&self, record: &[u8]) -> bool {
+        let payload = record.get(self.header_blocks() as usize * BLOCK..).unwrap_or_default();
+        let operation = LogOperation::decode(payload, StructureAddress::Log(self.lsn.block()));
+        self.operations == 1
+            && operation.is_ok_and(|operation| {
+                let LogOperation { client, flags, .. } = operation;
+                client == CLIENT_LOG && flags.contains(OperationFlags::UNMOUNT)
+            })
     }
 
     fn compute_checksum(&self, record: &[u8], header_length: usize) -> Option<u32> {

@@ -29,7 +29,7 @@ use xfs_format::directory::{
 };
 use xfs_format::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
-use xfs_format::log_record::{LogOperation, LogRecordHeader};
+use xfs_format::log_record::{LogOperation, LogRecordHeader, RecordChecksums};
 use xfs_format::parent::Parent;
 use xfs_format::refcount::Refcounts;
 use xfs_format::rmap::ReverseMap;
@@ -400,7 +400,9 @@ pub fn log_record(input: &[u8]) {
     let place = StructureAddress::Log(1);
     let Ok(header) = LogRecordHeader::decode(input, place) else { return };
     drop(black_box(header.verify_place(header.lsn.block(), 10_000, header.uuid)));
-    drop(black_box(header.verify_checksum(input, place)));
+    for checksums in [RecordChecksums::Required, RecordChecksums::Optional] {
+        drop(black_box(header.verify_checksum(input, place, checksums)));
+    }
     black_box(header.total_blocks());
     let mut rest = input.get(512..).unwrap_or_default();
     while let Ok(operation) = LogOperation::decode(rest, place) {

@@ -3,7 +3,9 @@
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{Durability, SharedDevice};
 use xfs_format::features::VersionFlags;
-use xfs_format::log_record::{LogRecordCheck, LogRecordHeader, LogVersion, block_cycle};
+use xfs_format::log_record::{
+    LogRecordCheck, LogRecordHeader, LogVersion, RecordChecksums, block_cycle,
+};
 use xfs_format::{
     BASIC_BLOCK_BYTES, Corruption, DiskAddr, Structure, StructureAddress, Superblock, Uuid,
 };
@@ -24,6 +26,8 @@ pub struct LogGeometry {
     pub uuid: Uuid,
     /// The version of the log.
     pub version: LogVersion,
+    /// Whether each record with items must have a checksum.
+    pub checksums: RecordChecksums,
 }
 
 impl LogGeometry {
@@ -48,6 +52,7 @@ impl LogGeometry {
             } else {
                 LogVersion::V1
             },
+            checksums: RecordChecksums::of(geometry.version),
         }
     }
 
@@ -228,7 +233,7 @@ impl LogDevice {
         let header = LogRecordHeader::decode(&self.read_blocks(block, 1)?, place)?;
         let record = self.read_blocks(block, header.total_blocks())?;
         if header.total_blocks() <= self.length_blocks() {
-            header.verify_checksum(&record, place)?;
+            header.verify_checksum(&record, place, self.geometry.checksums)?;
         }
         header.verify_place(block, self.length_blocks(), self.geometry.uuid)?;
         Ok((header, record))

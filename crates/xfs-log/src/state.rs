@@ -33,6 +33,7 @@
 //! | checksum fails | torn | torn |
 //! | no header where the previous record ends | damage | torn: new blocks lie over the header |
 //! | header with impossible version, length or size | damage | damage |
+//! | no checksum on version 5, not an unmount record | damage | damage |
 //! | checksum holds; wrong LSN, tail or UUID | damage | damage |
 //!
 //! Whole records may follow a torn record. They are damage if they [prove](beyond) that the record

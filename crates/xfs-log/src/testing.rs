@@ -8,7 +8,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 use xfs_device::MemoryDevice;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, LoggedItem, TransactionHeader};
-use xfs_format::log_record::{CLIENT_TRANSACTION, LOG_RECORD_MAGIC, LogVersion, OperationFlags};
+use xfs_format::log_record::{
+    CLIENT_TRANSACTION, LOG_RECORD_MAGIC, LogVersion, OperationFlags, RecordChecksums,
+};
 use xfs_format::{DiskAddr, Lsn, crc};
 
 use crate::device::{LogDevice, LogGeometry};
@@ -48,7 +50,12 @@ impl LogImage {
         (self.bytes.len() / BLOCK) as u32
     }
 
+    /// Returns the log of a version 5 volume.
     pub(crate) fn device(&self) -> LogDevice {
+        self.device_with(RecordChecksums::Required)
+    }
+
+    pub(crate) fn device_with(&self, checksums: RecordChecksums) -> LogDevice {
         let device = MemoryDevice::from_bytes(&self.bytes).unwrap();
         let geometry = LogGeometry {
             start: DiskAddr(0),
@@ -57,6 +64,7 @@ impl LogImage {
             stripe_unit_bytes: 1,
             uuid: UUID,
             version: LogVersion::V2,
+            checksums,
         };
         LogDevice::with_geometry(Arc::new(device), geometry).unwrap()
     }

@@ -16,7 +16,7 @@ use ferroxfs::admin::Uuid;
 use ferroxfs::device::{BlockDevice, Durability};
 use ferroxfs::error::DiskAddr;
 use ferroxfs::raw::format::Lsn;
-use ferroxfs::raw::format::log_record::LogVersion;
+use ferroxfs::raw::format::log_record::{LogVersion, RecordChecksums};
 use ferroxfs::raw::log::{self, Log, LogConfig, LogDevice, LogGeometry, LogItem, LogState};
 use xfs_device::MemoryDevice;
 use xfs_sync::{Object as OfObject, RwLock};
@@ -132,6 +132,7 @@ fn open(log_bytes: u64, slots: usize) -> Result<Log, WorkloadError> {
         stripe_unit_bytes: 1,
         uuid: Uuid::nil(),
         version: LogVersion::V2,
+        checksums: RecordChecksums::Required,
     };
     let device = Arc::new(MemoryDevice::new(u64::from(length_blocks) * BLOCK_BYTES));
     touch(&device, u64::from(length_blocks) * BLOCK_BYTES)?;

@@ -43,6 +43,8 @@ pub enum LogRecordCheck {
     TooShort { recorded: u32, present: u32 },
     #[error("cannot be read, but the record at {later} proves that it was durable")]
     Lost { later: Lsn },
+    #[error("has no checksum, which every record with changes of a version 5 volume has")]
+    NoChecksum,
     #[error("the log is empty between the tail at {tail} and the head at {head}")]
     Order { head: Lsn, tail: Lsn },
 }

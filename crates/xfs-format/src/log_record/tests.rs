@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     BLOCK, CRC_OFFSET, LOG_RECORD_MAGIC, LogOperation, LogRecordCheck, LogRecordHeader,
-    MAX_RECORD_BYTES, OperationFlags, block_cycle,
+    MAX_RECORD_BYTES, OperationFlags, RecordChecksums, block_cycle, unmount_operation,
 };
 use crate::addr::Lsn;
 use crate::corruption::{Check, Corruption, StructureAddress};
@@ -72,30 +72,53 @@ fn checksum_of_either_header_length_is_accepted() {
         let mut record = record();
         put(&mut record, 324, 0x1234_5678);
         seal(&mut record, header_bytes);
-        decode(&record).unwrap().verify_checksum(&record, PLACE).unwrap();
+        decode(&record)
+            .unwrap()
+            .verify_checksum(&record, PLACE, RecordChecksums::Required)
+            .unwrap();
         for byte in [40, BLOCK + 259, 2 * BLOCK, 72 * BLOCK - 1] {
             let mut damaged = record.clone();
             damaged[byte] ^= 1;
             let header = decode(&damaged).unwrap();
-            let error = header.verify_checksum(&damaged, PLACE).unwrap_err();
+            let error =
+                header.verify_checksum(&damaged, PLACE, RecordChecksums::Optional).unwrap_err();
             assert!(matches!(error.check(), Check::Checksum { .. }));
         }
     }
 }
 
 #[test]
-fn record_without_checksum_passes_and_short_record_fails() {
+fn optional_checksum_may_be_absent_and_short_record_fails() {
     let mut bytes = record();
     let header = decode(&bytes).unwrap();
-    header.verify_checksum(&[], PLACE).unwrap();
+    header.verify_checksum(&[], PLACE, RecordChecksums::Optional).unwrap();
     seal(&mut bytes, 328);
     let header = decode(&bytes).unwrap();
     for length in [0, 327, 600, 71 * BLOCK] {
-        let error = header.verify_checksum(&bytes[..length], PLACE).unwrap_err();
+        let error =
+            header.verify_checksum(&bytes[..length], PLACE, RecordChecksums::Optional).unwrap_err();
         assert!(matches!(error.check(), Check::Truncated { .. }));
         let mut short = bytes[..length].to_vec();
         assert!(header.unpack(&mut short, PLACE).is_err());
     }
+}
+
+#[test]
+fn required_checksum_may_be_absent_in_an_unmount_record_only() {
+    let verify = |bytes: &[u8]| {
+        decode(bytes).unwrap().verify_checksum(bytes, PLACE, RecordChecksums::Required)
+    };
+    let no_checksum = Check::from(LogRecordCheck::NoChecksum);
+    let mut bytes = record();
+    assert_eq!(*verify(&bytes).unwrap_err().check(), no_checksum);
+    let (unmount, _) = unmount_operation();
+    bytes[2 * BLOCK..2 * BLOCK + 12].copy_from_slice(&unmount.encode());
+    // An unmount operation among others does not make an unmount record.
+    assert_eq!(*verify(&bytes).unwrap_err().check(), no_checksum);
+    put(&mut bytes, 40, 1);
+    verify(&bytes).unwrap();
+    bytes[2 * BLOCK + 9] = 0;
+    assert_eq!(*verify(&bytes).unwrap_err().check(), no_checksum);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tests of reading around the end of the log, and of logs that do not fit their device.
 
 use std::sync::Arc;
-use xfs_format::log_record::LogVersion;
+use xfs_format::log_record::{LogVersion, RecordChecksums};
 
 use xfs_buffer::Error;
 use xfs_device::MemoryDevice;
@@ -19,6 +19,7 @@ fn geometry(start: u64, length_blocks: u32) -> LogGeometry {
         stripe_unit_bytes: 1,
         uuid: UUID,
         version: LogVersion::V2,
+        checksums: RecordChecksums::Required,
     }
 }
 

@@ -177,20 +177,18 @@ fn invalid_operations_are_refused() {
     let mut long = log();
     let block = long.append_operations(&[(1, START, &[])]);
     long.block_mut(block + 1)[4..8].copy_from_slice(&501_u32.to_be_bytes());
-    long.block_mut(block)[32..36].fill(0);
+    long.edit_header(block, |_| {});
     assert_eq!(check(&long), LogItemCheck::OperationLength { bytes: 501, left: 500 });
 
     // The header announces an operation more than the payload holds.
     let mut missing = log();
     let block = missing.append_operations(&[(1, START, &[]), (1, NONE, &[0; 488])]);
-    missing.block_mut(block)[40..44].copy_from_slice(&3_u32.to_be_bytes());
-    missing.block_mut(block)[32..36].fill(0);
+    missing.edit_header(block, |header| header[40..44].copy_from_slice(&3_u32.to_be_bytes()));
     assert_eq!(check(&missing), LogItemCheck::OperationLength { bytes: 12, left: 0 });
 
     let mut order = log();
     let block = order.append_transaction(1, &[create(8)]).block();
-    order.block_mut(block)[303] = 3;
-    order.block_mut(block)[32..36].fill(0);
+    order.edit_header(block, |header| header[303] = 3);
     assert!(matches!(check(&order), LogItemCheck::ByteOrder { .. }));
 }
 

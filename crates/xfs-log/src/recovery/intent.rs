@@ -124,33 +124,41 @@ pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) ->
 /// Intents whose completion has not been read yet.
 #[derive(Debug, Default)]
 pub(super) struct OpenIntents {
-    /// The intents, by the kind and ID that their completion must have. A log can hold as many
-    /// completions without an intent as it holds intents. So such a completion must not cost a
-    /// search through all intents. Each intent has its index in the order of the log.
-    open: BTreeMap<(ItemKind, u64), (u64, Intent)>,
+    /// The intents, by the kind and ID that their completion must have, and by their index in the
+    /// order of the log. A log can hold as many completions without an intent as it holds intents.
+    /// So such a completion must not cost a search through all intents.
+    open: BTreeMap<(ItemKind, u64, u64), Intent>,
     count: u64,
 }
 
 impl OpenIntents {
-    /// Adds an intent, or removes the intent that a completion names. A completion whose intent
-    /// lies before the tail changes nothing.
+    /// Adds an intent, or removes the oldest open intent that a completion names. A completion
+    /// whose intent lies before the tail changes nothing.
+    ///
+    /// Two open intents can have the same ID. The kernel takes IDs from addresses in memory. A
+    /// recovery that logs new intents can so reuse the ID of an older one that it has yet to
+    /// finish, and then crash. Both are kept, and a completion ends the oldest one only: recovery
+    /// finishes the intents that it found before those that it logs.
     pub(super) fn note(&mut self, item: &LoggedItem<'_>, transaction: &LoggedTransaction) {
         let (kind, Some(id)) = (item.kind(), item.intent_id()) else { return };
         if let Some(completion) = kind.completion() {
             let (lsn, order) = (transaction.lsn(), transaction.order());
             let intent = Intent { kind, id, lsn, order, regions: item.encode(order) };
-            self.open.insert((completion, id), (self.count, intent));
+            self.open.insert((completion, id, self.count), intent);
             self.count += 1;
         } else {
-            self.open.remove(&(kind, id));
+            let named = (kind, id, 0)..=(kind, id, u64::MAX);
+            if let Some(oldest) = self.open.range(named).next().map(|(key, _)| *key) {
+                self.open.remove(&oldest);
+            }
         }
     }
 
     /// Returns the intents without a completion, in the order in which they were logged. Returns an
     /// error if one of them does not lie between tail and head.
     pub(super) fn into_intents(self, state: &LogState) -> Result<Vec<Intent>> {
-        let mut intents: Vec<_> = self.open.into_values().collect();
-        intents.sort_by_key(|(number, _)| *number);
+        let mut intents: Vec<_> = self.open.into_iter().collect();
+        intents.sort_by_key(|((_, _, index), _)| *index);
         let intents: Vec<_> = intents.into_iter().map(|(_, intent)| intent).collect();
         let outside = |intent: &&Intent| !(state.tail..state.head).contains(&intent.lsn);
         match intents.iter().find(outside) {

@@ -7,12 +7,11 @@
 //! "shutdown -f"`). The expected values are those of `xfs_logprint -t`.
 
 use std::sync::Arc;
-use xfs_format::log_record::LogVersion;
 
 use uuid::Uuid;
 use xfs_buffer::Error;
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
-use xfs_format::log_record::LogRecordCheck;
+use xfs_format::log_record::{LogRecordCheck, LogVersion, RecordChecksums};
 use xfs_format::{Check, DiskAddr, Lsn};
 
 use super::{LogState, count_records_after_head, find_head_and_tail};
@@ -69,10 +68,15 @@ fn state_of_real_logs_agrees_with_xfs_logprint() {
         let start = DiskAddr(100);
         let device = MemoryDevice::new((100 + u64::from(length_blocks)) * 512);
         device.write_at(bytes, 100 * 512, Durability::Cached).unwrap();
-        let (sector_bytes, stripe_unit_bytes) = (512, 1);
-        let version = LogVersion::V2;
-        let geometry =
-            LogGeometry { start, length_blocks, sector_bytes, stripe_unit_bytes, uuid, version };
+        let geometry = LogGeometry {
+            start,
+            length_blocks,
+            sector_bytes: 512,
+            stripe_unit_bytes: 1,
+            uuid,
+            version: LogVersion::V2,
+            checksums: RecordChecksums::Required,
+        };
         let log = LogDevice::with_geometry(Arc::new(device), geometry).unwrap();
         let found = find_head_and_tail(&log).unwrap();
         assert_eq!((found.tail, found.head), (Lsn::new(1, tail), Lsn::new(1, head)));
@@ -341,6 +345,34 @@ fn torn_unmount_record_after_a_whole_one_leaves_the_log_clean() {
     assert_eq!((found.head, found.torn), (clean, Some(log.head.block())));
 }
 
+/// Checks a dirty log in which one record has the checksum 0, and otherwise holds what its writer
+/// wrote.
+#[test]
+fn record_without_checksum_is_refused_on_version_5_and_accepted_on_version_4() {
+    for record in [11, 9, 2, 0] {
+        let (mut log, records) = dirty(BLOCKS, 12);
+        let sound = state(&log);
+        log.block_mut(records[record])[32..36].fill(0);
+        assert_eq!(check(&log), LogRecordCheck::NoChecksum.into(), "record {record}");
+        let version_4 = log.device_with(RecordChecksums::Optional);
+        assert_eq!(find_head_and_tail(&version_4).unwrap(), sound, "record {record}");
+    }
+}
+
+#[test]
+fn unmount_record_without_checksum_leaves_the_log_clean() {
+    let mut log = LogImage::fresh(BLOCKS);
+    let clean = state(&log);
+    log.block_mut(0)[32..36].fill(0);
+    assert!(clean.clean);
+    assert_eq!(state(&log), clean);
+    // The first record of a session follows it, as after mkfs.xfs and a crash.
+    log.tail = log.head;
+    log.append(20);
+    let found = state(&log);
+    assert_eq!((found.tail, found.head, found.torn), (log.tail, log.head, None));
+}
+
 #[test]
 fn damage_further_back_than_a_crash_can_tear_is_refused() {
     let (mut log, records) = dirty(BLOCKS, 12);
@@ -514,7 +546,7 @@ fn hostile_headers_never_panic() {
                 let header = log.block_mut(records[record]);
                 header[field..field + 4].copy_from_slice(&word.to_be_bytes());
                 header[32..36].fill(0);
-                let _ = find_head_and_tail(&log.device());
+                let _ = find_head_and_tail(&log.device_with(RecordChecksums::Optional));
             }
         }
     }

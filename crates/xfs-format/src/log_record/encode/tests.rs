@@ -8,8 +8,8 @@ use super::next_cycle;
 use crate::addr::Lsn;
 use crate::corruption::StructureAddress;
 use crate::log_record::{
-    BLOCK, ByteOrder, LOG_RECORD_MAGIC, LogOperation, LogRecordHeader, LogVersion, block_cycle,
-    unmount_operation,
+    BLOCK, ByteOrder, LOG_RECORD_MAGIC, LogOperation, LogRecordHeader, LogVersion, RecordChecksums,
+    block_cycle, unmount_operation,
 };
 
 const LOG_BLOCKS: u32 = 1000;
@@ -43,7 +43,7 @@ fn check_round_trip(start: u32, payload_blocks: u32) {
     let decoded = LogRecordHeader::decode(&record, place).unwrap();
     assert_eq!(decoded, LogRecordHeader { crc, ..header });
     decoded.verify_place(start, LOG_BLOCKS, header.uuid).unwrap();
-    decoded.verify_checksum(&record, place).unwrap();
+    decoded.verify_checksum(&record, place, RecordChecksums::Required).unwrap();
     decoded.unpack(&mut record, place).unwrap();
     assert!(record[2 * BLOCK..] == payload);
 }

@@ -2,7 +2,7 @@ use super::{LogConfig, MIN_BUFFER_BYTES};
 use crate::device::LogGeometry;
 use crate::testing::UUID;
 use xfs_format::DiskAddr;
-use xfs_format::log_record::LogVersion;
+use xfs_format::log_record::{LogVersion, RecordChecksums};
 
 const MIB: u64 = 1 << 20;
 
@@ -45,6 +45,7 @@ fn configuration_by_count_is_the_same_on_any_machine() {
         stripe_unit_bytes: 1,
         uuid: UUID,
         version: LogVersion::V2,
+        checksums: RecordChecksums::Required,
     };
     let (usual, config) = (LogConfig::new(&geometry), LogConfig::by_count(&geometry));
     assert_eq!((config.slots, config.threads, config.by_count), (1, 1, true));

@@ -1,7 +1,7 @@
 //! A log in memory for tests, and functions that commit to it.
 
 use std::sync::Arc;
-use xfs_format::log_record::LogVersion;
+use xfs_format::log_record::{LogVersion, RecordChecksums};
 
 use xfs_buffer::Result;
 use xfs_device::{BlockDevice, Durability, MemoryDevice, SharedDevice};
@@ -47,6 +47,7 @@ impl Rig {
             stripe_unit_bytes,
             uuid: UUID,
             version: LogVersion::V2,
+            checksums: RecordChecksums::Required,
         };
         Self { device, geometry }
     }

@@ -225,6 +225,44 @@ fn recovery_interrupted_at_any_intent_can_be_repeated() {
 }
 
 #[test]
+fn open_intents_with_the_same_id_are_each_ended_by_one_completion() {
+    let mut bench = Bench::new();
+    let places = |bench: &Bench| {
+        let volume = TestVolume::new(Bench { log: bench.log.clone(), ..Bench::new() });
+        volume.replay().intents().iter().map(|intent| (intent.id(), intent.lsn())).collect()
+    };
+    let first = bench.log.append_transaction(1, &[intent(7)]);
+    let other = bench.log.append_transaction(2, &[intent(5)]);
+    let second = bench.log.append_transaction(3, &[intent(7)]);
+    let found: Vec<_> = places(&bench);
+    assert_eq!(found, [(7, first), (5, other), (7, second)]);
+    bench.log.append_transaction(4, &[intent_done(7)]);
+    let found: Vec<_> = places(&bench);
+    assert_eq!(found, [(5, other), (7, second)]);
+    bench.log.append_transaction(5, &[intent_done(7), intent_done(5)]);
+    let found: Vec<_> = places(&bench);
+    assert_eq!(found, []);
+}
+
+/// Checks that a recovery finishes two intents with the same ID, and that it can be interrupted
+/// after the first of them.
+#[test]
+fn recovery_of_two_intents_with_the_same_id_can_be_repeated() {
+    let mut bench = Bench::new();
+    bench.log.append_transaction(1, &[intent(7)]);
+    bench.log.append_transaction(2, &[intent(7)]);
+    let disk = TestVolume::new(bench);
+    for left in [1, 0] {
+        let replayed = disk.replay();
+        replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
+        let log = disk.open(&disk.device, &replayed);
+        let _ = finish_intents(&replayed, &mut Completer::new(&log, &replayed, 1));
+        drop(log);
+        assert_eq!(disk.open_ids().len(), left);
+    }
+}
+
+#[test]
 fn log_without_open_work_releases_its_tail() {
     let mut bench = Bench::new();
     bench.append_mode(0o700);
