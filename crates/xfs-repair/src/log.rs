@@ -43,9 +43,14 @@ use watched::WatchedDevice;
 const HEADERS: [(u32, BlockKind); 3] =
     [(0, BlockKind::Superblock), (1, BlockKind::Agf), (2, BlockKind::Agi)];
 
-/// The highest possible cycle number of a log. The kernel and xfs_repair compare cycle numbers as
-/// signed numbers.
-const MAX_CYCLE: u32 = i32::MAX.cast_unsigned();
+/// The highest cycle number that a sound log may have. The kernel and xfs_repair compare cycle
+/// numbers as signed numbers, and a log that is made empty gets a cycle that is higher by
+/// [`CYCLE_STEP`].
+const MAX_CYCLE: u32 = i32::MAX.cast_unsigned() - CYCLE_STEP;
+
+/// The difference between the newest cycle that was found and the cycle of a log that is made
+/// empty. Structures that were not looked at may be one cycle newer.
+const CYCLE_STEP: u32 = 2;
 
 /// The step of a repair that makes the log of the volume clean.
 pub(crate) struct SettleLog<'a> {
@@ -170,7 +175,7 @@ impl SettleLog<'_> {
             let names = names_of(&kinds);
             what = format!("{what}, and {} open intents ({names})", kinds.len());
         }
-        let cycle = newest.max(cut.newest).cycle().saturating_add(2);
+        let cycle = newest.max(cut.newest).cycle().saturating_add(CYCLE_STEP);
         let written = cut.replayed.write_back_and_format(&log, cycle);
         written.map_err(failed)?;
         let action = Action::new(BEFORE_DAMAGE_RULE, Place::default(), codes(), keeps);
@@ -180,8 +185,7 @@ impl SettleLog<'_> {
     /// Makes the log empty. Its new cycle is later than `newest`, the newest LSN found on the
     /// volume. Returns the outcome, and `action` for the plan.
     fn format(&self, newest: Lsn, action: Action) -> Result<(LogOutcome, Option<Action>)> {
-        // Other structures may be a little newer than the headers of the groups.
-        let cycle = newest.cycle().saturating_add(2);
+        let cycle = newest.cycle().saturating_add(CYCLE_STEP);
         xfs_log::format_log(&self.log()?, cycle).map_err(failed)?;
         Ok((LogOutcome::Formatted, Some(action)))
     }

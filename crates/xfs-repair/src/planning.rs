@@ -207,15 +207,18 @@ pub(crate) fn plan_with(
     let PlanOptions { allow_loss, log, memory_bytes, spill } = options;
     let overlay = Arc::new(RepairOverlay::new(device, memory_bytes, spill));
     let pass = Pass { overlay: &overlay, log, allow_loss, progress };
-    match pass.run(decide, None)? {
+    let back = match pass.run(decide, None)? {
+        Passed::Done(rehearsal) => return Ok(*rehearsal),
+        // The same steps give the same volume, so the best round comes again.
+        Passed::TakeBack(back) => back,
+        // The changes of the rules before the failed one must not show in the report.
+        Passed::Unreadable => TakeBack { best: 0, withdrawn: 0 },
+    };
+    overlay.reset();
+    match pass.run(decide, Some(back))? {
         Passed::Done(rehearsal) => Ok(*rehearsal),
-        Passed::TakeBack(back) => {
-            // The same steps give the same volume, so the best round comes again.
-            overlay.reset();
-            match pass.run(decide, Some(back))? {
-                Passed::Done(rehearsal) => Ok(*rehearsal),
-                Passed::TakeBack(_) => unreachable!("the second pass ends with the best round"),
-            }
+        Passed::TakeBack(_) | Passed::Unreadable => {
+            unreachable!("the second pass ends with the best round")
         }
     }
 }
@@ -239,6 +242,8 @@ enum Passed {
     Done(Box<Rehearsal>),
     /// The last rounds made the volume worse or no better, so a second pass must leave them out.
     TakeBack(TakeBack),
+    /// A rule has met a sector that cannot be read. A second pass must only check.
+    Unreadable,
 }
 
 /// The rounds of checking and repairing that a second pass of planning makes, if the last rounds of
@@ -254,7 +259,7 @@ struct TakeBack {
 
 impl Pass<'_> {
     fn run(&self, decide: &dyn Decide, back: Option<TakeBack>) -> Result<Passed> {
-        let Self { overlay, log, allow_loss, progress } = *self;
+        let Self { overlay, allow_loss, progress, .. } = *self;
         let overlay = Arc::clone(overlay);
         let shared: SharedDevice = overlay.clone();
         let (superblock, actions) = decide.superblock(&shared)?;
@@ -269,13 +274,34 @@ impl Pass<'_> {
             return Err(RepairError::Refused(why));
         }
         let mut actions = actions;
-        let settling =
-            SettleLog { device: &shared, superblock: &superblock, replay: log, allow_loss };
-        let (log, action) = settling.run()?;
+        let (log, action) = self.settle_log(&shared, &superblock)?;
         actions.extend(action);
         let superblock_bytes = sector_bytes(&superblock);
         let rehearsing = Rehearsing { overlay, shared, superblock_bytes, allow_loss, progress };
         rehearsing.finish(superblock, Start { log, actions, back }, decide)
+    }
+
+    /// Makes the log clean, in the overlay. The mark NEEDSREPAIR forbids a replay. So it is lifted
+    /// in the overlay meanwhile: the log of a marked volume can hold changes like any other.
+    fn settle_log(
+        &self,
+        device: &SharedDevice,
+        superblock: &Superblock,
+    ) -> Result<(LogOutcome, Option<Action>)> {
+        let is_marked = superblock.has_incompat(IncompatFeatures::NEEDSREPAIR);
+        let mut unmarked = superblock.clone();
+        unmarked.incompat.remove(IncompatFeatures::NEEDSREPAIR);
+        unmarked.geometry.incompat.remove(IncompatFeatures::NEEDSREPAIR);
+        let superblock_bytes = sector_bytes(superblock);
+        if is_marked {
+            write_mark(device, superblock_bytes, false)?;
+        }
+        let (replay, allow_loss) = (self.log, self.allow_loss);
+        let settled = SettleLog { device, superblock: &unmarked, replay, allow_loss }.run()?;
+        if is_marked {
+            write_mark(device, superblock_bytes, true)?;
+        }
+        Ok(settled)
     }
 }
 
@@ -327,6 +353,9 @@ impl Rehearsing<'_> {
         let mut done = match decide.rounds(&self.shared, &superblock, &options, self.progress) {
             // Nothing is written to a device with unreadable sectors, so no rule has to succeed.
             Err(RepairError::Io { .. }) if !self.overlay.unreadable().is_empty() => {
+                if start.back.is_none() {
+                    return Ok(Passed::Unreadable);
+                }
                 self.check_only(&superblock, &options)?
             }
             done => done?,
@@ -343,7 +372,7 @@ impl Rehearsing<'_> {
             done.report.findings.retain(|finding| finding.code != Code::SbNeedsRepair);
         } else if was_marked && !done.report.is_clean() {
             // A rule may have cleared the mark before the rest turned out not to be repaired.
-            self.write_mark(true)?;
+            write_mark(&self.shared, self.superblock_bytes, true)?;
         }
         let superblock = self.superblock(superblock)?;
         let log_start = log.geometry().start.byte_offset();
@@ -364,19 +393,10 @@ impl Rehearsing<'_> {
 
     /// Clears NEEDSREPAIR in the superblock of a volume that has no other damage.
     fn clear_needs_repair(&self) -> Result<Action> {
-        self.write_mark(false)?;
+        write_mark(&self.shared, self.superblock_bytes, false)?;
         let keeps = "everything; the mark NEEDSREPAIR goes, because nothing is left to repair";
         let codes = vec![Code::SbNeedsRepair];
         Ok(Action::new("superblock.needs-repair", Place::default(), codes, keeps))
-    }
-
-    /// Sets or clears NEEDSREPAIR in the first superblock.
-    fn write_mark(&self, is_set: bool) -> Result<()> {
-        let mut sector = vec![0; self.superblock_bytes];
-        read_device(&*self.shared, 0, &mut sector)?;
-        set_needs_repair(&mut sector, is_set)?;
-        let written = self.shared.write_at(&sector, 0, Durability::Cached);
-        written.map_err(|error| RepairError::Io { offset: 0, error })
     }
 
     /// Makes the plan from the changes in the overlay and from the result of the rounds.
@@ -413,6 +433,15 @@ impl Rehearsing<'_> {
             unreadable,
         })
     }
+}
+
+/// Sets or clears NEEDSREPAIR in the first superblock, which has `superblock_bytes` bytes.
+fn write_mark(device: &SharedDevice, superblock_bytes: usize, is_set: bool) -> Result<()> {
+    let mut sector = vec![0; superblock_bytes];
+    read_device(&**device, 0, &mut sector)?;
+    set_needs_repair(&mut sector, is_set)?;
+    let written = device.write_at(&sector, 0, Durability::Cached);
+    written.map_err(|error| RepairError::Io { offset: 0, error })
 }
 
 /// Returns whether the mark NEEDSREPAIR in the superblock is the only damage of the volume.

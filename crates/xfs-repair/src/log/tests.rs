@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_evidence::Evidence;
 use xfs_format::log_item::{ExtentFree, IntentExtents, ItemKind, LoggedFields, LoggedItem};
-use xfs_format::{BlockKind, DiskAddr, Lsn};
+use xfs_format::{BlockKind, DiskAddr, IncompatFeatures, Lsn};
 use xfs_log::LogDevice;
 use xfs_testkit::{
     CowDevice, FailingDevice, Fault, LogRecords, Persistence, RequestKind, delegate_device, golden,
 };
 
 use super::{BEFORE_DAMAGE_RULE, SettleLog, dropped};
+use crate::apply::set_needs_repair;
 use crate::error::RepairError;
 use crate::plan::LogOutcome;
 use crate::planning::{LogReplay, PlanOptions, plan_repair};
@@ -40,17 +41,20 @@ fn zeroed_log_is_made_empty_in_a_later_cycle() {
 
 #[test]
 fn impossible_lsn_of_a_header_leaves_the_log_as_it_is() {
-    let device = CowDevice::new(Arc::new(golden()));
-    let mut sector = [0; 512];
-    device.read_at(&mut sector, 0).unwrap();
-    let at = u64::from(superblock_of(&sector).geometry.sector_size) * 2;
-    device.read_at(&mut sector, at).unwrap();
-    BlockKind::Agi.seal(&mut sector, Lsn::new(0x8000_0003, 17));
-    device.write_at(&sector, at, Durability::Cached).unwrap();
-    let rehearsal = plan_repair(Arc::new(device), PlanOptions::new(&CleanLog), &()).unwrap();
-    let plan = rehearsal.plan();
-    assert_eq!(plan.log, LogOutcome::Clean);
-    assert!(plan.leaves_clean() && !plan.is_lossy(), "{:?}", plan.left);
+    // The last cycle is one with which an empty log would begin in a cycle of more than 31 bits.
+    for cycle in [0x8000_0003, 0x7fff_ffff, 0x7fff_fffe] {
+        let device = CowDevice::new(Arc::new(golden()));
+        let mut sector = [0; 512];
+        device.read_at(&mut sector, 0).unwrap();
+        let at = u64::from(superblock_of(&sector).geometry.sector_size) * 2;
+        device.read_at(&mut sector, at).unwrap();
+        BlockKind::Agi.seal(&mut sector, Lsn::new(cycle, 17));
+        device.write_at(&sector, at, Durability::Cached).unwrap();
+        let rehearsal = plan_repair(Arc::new(device), PlanOptions::new(&CleanLog), &()).unwrap();
+        let plan = rehearsal.plan();
+        assert_eq!(plan.log, LogOutcome::Clean, "cycle {cycle:#x}");
+        assert!(plan.leaves_clean() && !plan.is_lossy(), "{:?}", plan.left);
+    }
 }
 
 /// Checks R4 of the crate.
@@ -227,6 +231,42 @@ impl LogReplay for FullRecovery {
         };
         recovered().map(|()| LogOutcome::Replayed)
     }
+}
+
+/// Plans the repair of a volume with a whole dirty log whose superblock is marked NEEDSREPAIR, as
+/// after an interrupted repair. Checks that the log is replayed.
+#[test]
+fn dirty_log_of_a_marked_volume_is_replayed() {
+    let mut image = golden();
+    let mut sector = image.bytes(DiskAddr(0), 512).unwrap();
+    let root = superblock_of(&sector).root_inode;
+    let location = image.geometry().inode_location(root).unwrap();
+    let at = DiskAddr(location.cluster.0 + u64::from(location.offset_bytes) / 512);
+    let mut inode = image.bytes(at, 512).unwrap();
+    inode[2..4].copy_from_slice(&0o040_750_u16.to_be_bytes());
+    let mut log = LogRecords::of(&mut image);
+    for _ in 0..13 {
+        log.inode(root, &inode, LoggedFields::CORE);
+    }
+    set_needs_repair(&mut sector, true).unwrap();
+    image.replace(DiskAddr(0), &sector);
+    let device = Arc::new(CowDevice::new(Arc::new(image)));
+    let rehearsal = plan_repair(device.clone(), PlanOptions::new(&FullRecovery), &()).unwrap();
+    let plan = rehearsal.plan();
+    assert_eq!(plan.log, LogOutcome::Replayed);
+    assert!(plan.leaves_clean() && !plan.is_lossy(), "{:?}", plan.left);
+    assert!(
+        plan.actions.iter().all(|action| !action.rule.starts_with("log")),
+        "{:?}",
+        plan.actions
+    );
+    let undo = rehearsal.write_undo(tempfile::tempfile().unwrap()).unwrap();
+    crate::resume(&undo, &*device, &()).unwrap();
+    device.read_at(&mut sector, 0).unwrap();
+    let superblock = superblock_of(&sector);
+    assert!(!superblock.has_incompat(IncompatFeatures::NEEDSREPAIR));
+    let root = Evidence::new(&*device, &superblock).inode(root);
+    assert_eq!(root.core().unwrap().mode, 0o040_750);
 }
 
 /// Settles a sound dirty log with an open intent while the n-th read fails once, for each n. Checks

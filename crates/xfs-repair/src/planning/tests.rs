@@ -109,6 +109,46 @@ fn unreadable_sector_is_listed_and_nothing_is_changed() {
     assert!(plan.text().contains("medium error"));
 }
 
+/// An implementation of `Decide` for a test: its only round zeroes the AGI of the first group, and
+/// then meets the sector that the device cannot read.
+struct FailsHalfWay {
+    bad: u64,
+}
+
+impl Decide for FailsHalfWay {
+    fn superblock(&self, device: &SharedDevice) -> Result<(Superblock, Vec<Action>)> {
+        rules::find_superblock(device)
+    }
+
+    fn rounds(
+        &self,
+        device: &SharedDevice,
+        superblock: &Superblock,
+        options: &RehearsalOptions,
+        progress: &dyn Progress,
+    ) -> Result<Rehearsed> {
+        if options.most_rounds == Some(0) {
+            return rounds::run(device, superblock, options, progress);
+        }
+        device.write_at(&[0; 512], 2 * 512, Durability::Cached).unwrap();
+        let read = device.read_at(&mut [0; 512], self.bad);
+        read.map_err(|error| RepairError::Io { offset: self.bad, error })?;
+        unreachable!("the sector cannot be read")
+    }
+}
+
+#[test]
+fn rule_that_meets_an_unreadable_sector_leaves_no_change_in_the_report() {
+    let inner: SharedDevice = Arc::new(CowDevice::new(Arc::new(golden())));
+    let bad = inner.length_bytes() - 512;
+    let device = Arc::new(BadSector { inner, bad });
+    let plan = plan_with(device, PlanOptions::new(&CleanLog), &(), &FailsHalfWay { bad }).unwrap();
+    let plan = plan.plan();
+    assert!(plan.is_empty() && plan.actions.is_empty());
+    assert_eq!(plan.left.len(), 0, "{:?}", plan.left);
+    assert!(!plan.unreadable.is_empty());
+}
+
 /// An implementation of `Decide` for a test. The damage of the volume is a zeroed AGF, and the
 /// single round makes the volume worse: it zeroes the AGI of the first group.
 struct MakesWorse;
