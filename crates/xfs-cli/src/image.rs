@@ -244,11 +244,15 @@ impl Image {
             let failure = open_failure(&self.path, &error);
             match error {
                 _ if has_foreign_log(&error) => failure,
-                OpenError::DirtyLog(_) | OpenError::Recovery(_) | OpenError::Log(_) => failure
-                    .hint(
-                        "check needs the log: ferroxfs repair --plan --allow-loss shows a repair \
+                // A repair replays what the log has, past what is destroyed.
+                OpenError::Recovery(_) => failure.hint(
+                    "check needs the log replayed: ferroxfs repair --plan shows a repair that \
+                     replays the rest of it, and ferroxfs salvage copies the files",
+                ),
+                OpenError::DirtyLog(_) | OpenError::Log(_) => failure.hint(
+                    "check needs the log: ferroxfs repair --plan --allow-loss shows a repair \
                          that gives it up, and ferroxfs salvage copies the files",
-                    ),
+                ),
                 OpenError::Volume(ferroxfs::Error::Unsupported(Unsupported::NeedsRepair)) => {
                     failure.hint("ferroxfs repair --plan shows the repair")
                 }

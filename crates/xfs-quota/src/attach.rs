@@ -179,7 +179,9 @@ impl Attachment {
     ///
     /// # Errors
     ///
-    /// The device's error; the check of a quota inode that failed; the error that stopped the log.
+    /// The device's error, also if the default limits of a type cannot be read; the check of a
+    /// quota inode that failed; the error that stopped the log. After an error before the first
+    /// transaction, the volume is as it was.
     ///
     /// # Panics
     ///
@@ -248,6 +250,11 @@ impl Attachment {
 
 /// Loads the default limits of a type. Returns `false` if the block that holds them is damaged.
 /// Then the counts of this type are not right either, and are counted again.
+///
+/// # Errors
+///
+/// The device's error. It may pass, and counting again would write the block without its limits.
+/// So it is not treated as damage.
 fn load_defaults(engine: &QuotaEngine, journal: &Journal, kind: QuotaKind) -> Result<bool> {
     match engine.load_defaults(journal, kind) {
         Ok(()) => Ok(true),
@@ -255,7 +262,10 @@ fn load_defaults(engine: &QuotaEngine, journal: &Journal, kind: QuotaKind) -> Re
             tracing::warn!(kind = kind.name(), %damage, "quota: the default limits are damaged");
             Ok(false)
         }
-        Err(error) => Err(error),
+        Err(error) => {
+            tracing::warn!(kind = kind.name(), %error, "quota: the default limits cannot be read");
+            Err(error)
+        }
     }
 }
 

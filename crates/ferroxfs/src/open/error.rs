@@ -31,6 +31,9 @@ pub enum OpenError {
     /// The log is dirty, and replaying it failed.
     #[error("the log cannot be replayed: {0}")]
     Recovery(#[source] Error),
+    /// Quota was asked for, and cannot be started. The volume opens without quota.
+    #[error("quota cannot be started: {0}")]
+    Quota(#[source] Error),
     /// The log cannot be read, so that it is unknown whether it is clean.
     #[error("the state of the log is not known: {0}")]
     Log(#[source] Error),
@@ -71,6 +74,7 @@ impl OpenError {
                 "copy the files with ferroxfs salvage, give up the log with ferroxfs repair \
                  --allow-loss, or read what there is, as it stands, with --no-recovery",
             ),
+            Self::Quota(_) => Some("open the volume without quota, or repair it first"),
             Self::LogDeviceMissing => Some("name it with --log-device"),
             Self::RealtimeDevice(_) => Some("leave out --rt-device"),
             Self::RealtimeDeviceMissing => Some("name it with --rt-device"),
@@ -99,9 +103,10 @@ impl From<OpenError> for io::Error {
         let kind = match &error {
             OpenError::Device(source) => kind_of_failure(source.failure()),
             OpenError::Find(FindError::Io(source)) | OpenError::Threads(source) => source.kind(),
-            OpenError::Volume(source) | OpenError::Recovery(source) | OpenError::Log(source) => {
-                kind_of(source)
-            }
+            OpenError::Volume(source)
+            | OpenError::Recovery(source)
+            | OpenError::Quota(source)
+            | OpenError::Log(source) => kind_of(source),
             OpenError::DirtyLog(_) => io::ErrorKind::Unsupported,
             OpenError::LogDeviceMissing
             | OpenError::RealtimeDevice(_)

@@ -28,7 +28,8 @@ impl Devices {
     /// crash left open is finished.
     pub(super) fn open_to_write(&self) -> Result<Volume, OpenError> {
         let (superblock, journal, opened) = self.open_journal(VolumeAccess::Write)?;
-        let quota = opened.quota.map(|quota| quota.finish(&journal)).transpose()?;
+        let quota = opened.quota.map(|quota| quota.finish(&journal)).transpose();
+        let quota = quota.map_err(OpenError::Quota)?;
         let cache = Arc::clone(journal.cache());
         let options = &self.options;
         if let Some(upkeep) = options.options.chosen_upkeep() {
@@ -145,7 +146,7 @@ impl Devices {
             _ => QuotaOptions::default(),
         };
         let start = QuotaStart { options, clock: self.options.options.clock };
-        let opened = finish(&journal, &replayed, access, start).map_err(OpenError::Recovery)?;
+        let opened = finish(&journal, &replayed, access, start)?;
         Ok((superblock, journal, opened))
     }
 }
@@ -167,29 +168,33 @@ pub(super) struct QuotaStart {
 /// Finishes the intents that a crash left open in the log. Before that, starts quota as `start`
 /// says. If `access` changes files and `start` counts nothing, clears the flags that say that the
 /// counts were checked.
+///
+/// # Errors
+///
+/// [`OpenError::Quota`] if quota cannot be started, else [`OpenError::Recovery`].
 pub(super) fn finish(
     journal: &Arc<Journal>,
     replayed: &Replayed,
     access: VolumeAccess,
     start: QuotaStart,
-) -> BufferResult<OpenedJournal> {
+) -> Result<OpenedJournal, OpenError> {
     // The open intents hold the tail of the log from here on. A transaction before this line could
     // move the tail past them.
-    let open = journal.adopt(replayed)?.into();
-    realtime::open_space(journal, replayed, access)?;
-    let options = resolve_modes(start.options, journal.cache())?;
+    let open = journal.adopt(replayed).map_err(OpenError::Recovery)?.into();
+    realtime::open_space(journal, replayed, access).map_err(OpenError::Recovery)?;
+    let options = resolve_modes(start.options, journal.cache()).map_err(OpenError::Quota)?;
     let quota = match options.is_on() {
         true => {
             let now = Box::new(move || start.clock.now());
-            Some(Attachment::begin(journal, options, now)?)
+            Some(Attachment::begin(journal, options, now).map_err(OpenError::Quota)?)
         }
         false => {
-            quota::stop_counting(journal, replayed, access)?;
+            quota::stop_counting(journal, replayed, access).map_err(OpenError::Recovery)?;
             None
         }
     };
     let mut finisher = Finisher { journal, open, captured: Vec::new() };
-    let summary = finish_intents(replayed, &mut finisher)?;
+    let summary = finish_intents(replayed, &mut finisher).map_err(OpenError::Recovery)?;
     Ok(OpenedJournal { summary, quota })
 }
 

@@ -8,13 +8,15 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use ferroxfs::contents::{AllocateMode, RangeMode};
-use ferroxfs::device::{Durability, SharedDevice};
+use ferroxfs::device::{BlockDevice, Durability, SharedDevice};
 use ferroxfs::quota::{Limit, Limits, QuotaMode, QuotaOptions, QuotaType};
-use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume};
+use ferroxfs::{
+    CreateOptions, Error, NewKind, Node, OpenError, OpenOptions, SetAttributes, Volume,
+};
 use xfs_format::dquot::{DQUOT_BLOCK_BYTES, DquotDisk, seal_block};
 use xfs_format::inode::ForkKind;
 use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume};
-use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
+use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice, delegate_device};
 use xfs_trans::testing::{make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 64 << 20;
@@ -373,6 +375,55 @@ fn damaged_default_limits_of_a_checked_volume_are_counted_again_at_once() {
     assert_eq!(volume.quota().get(QuotaType::User, 0).unwrap().unwrap().inodes.hard, 9);
     volume.close().unwrap();
     check(&device, "after a count of a volume with damaged default limits");
+}
+
+/// A device that cannot read one of its sectors.
+struct BadSector {
+    inner: SharedDevice,
+    bad: u64,
+}
+
+impl BlockDevice for BadSector {
+    delegate_device!(inner: length_bytes, sector_size, is_read_only, write_at, flush, discard);
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+        if offset < self.bad + 512 && self.bad < offset + buffer.len() as u64 {
+            return Err(std::io::Error::other("medium error"));
+        }
+        self.inner.read_at(buffer, offset)
+    }
+}
+
+/// Opens a volume whose default limits are in a sector that the device cannot read. Checks that the
+/// error names quota, that nothing is changed, and that the limits are still there once the sector
+/// can be read.
+#[test]
+fn default_limits_that_cannot_be_read_fail_the_open_by_name_and_change_nothing() {
+    let device = make();
+    let volume = open(&device, QuotaMode::Enforce);
+    let hard = Limit { hard: Some(9), ..Limit::default() };
+    let limits = Limits { inodes: hard, ..Limits::default() };
+    volume.quota().set(QuotaType::User, 0, &limits).unwrap();
+    volume.close().unwrap();
+    let bytes = |device: &SharedDevice| {
+        let mut bytes = vec![0; device.length_bytes() as usize];
+        device.read_at(&mut bytes, 0).unwrap();
+        bytes
+    };
+    let before = bytes(&device);
+    let bad = user_dquots_offset(&device);
+    let unreadable: SharedDevice = Arc::new(BadSector { inner: Arc::clone(&device), bad });
+    let options = OpenOptions::new().write(true);
+    let counted = options.clone().quota(QuotaOptions::all(QuotaMode::Enforce));
+    let error = counted.open_device(Arc::clone(&unreadable)).err().unwrap();
+    assert!(matches!(error, OpenError::Quota(Error::Io(_))), "{error:?}");
+    assert!(error.to_string().contains("quota") && error.hint().is_some(), "{error}");
+    assert!(bytes(&device) == before, "the failed open changed the volume");
+
+    let volume = open(&device, QuotaMode::Enforce);
+    assert_eq!(volume.quota().get(QuotaType::User, 0).unwrap().unwrap().inodes.hard, 9);
+    volume.close().unwrap();
+    options.open_device(unreadable).unwrap().close().unwrap();
 }
 
 #[test]

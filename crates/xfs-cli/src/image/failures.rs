@@ -77,7 +77,10 @@ pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
     let (exit, message) = match error {
         OpenError::Device(error) => (exit_of_device(error.failure()), error.reason()),
         OpenError::Find(find) => (exit_of_find(find), find.to_string()),
-        OpenError::Volume(inner) | OpenError::Log(inner) | OpenError::Recovery(inner) => {
+        OpenError::Volume(inner)
+        | OpenError::Log(inner)
+        | OpenError::Quota(inner)
+        | OpenError::Recovery(inner) => {
             if is_host_full(inner) {
                 return about_image(Failure::new(exit_of(inner), inner.to_string()), path)
                     .hint(HOST_FULL);
