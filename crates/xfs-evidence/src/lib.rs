@@ -27,6 +27,8 @@ mod inode;
 mod log_runs;
 mod logged;
 mod logged_blocks;
+mod quota;
+mod read_around;
 mod records;
 mod restored;
 mod superblock;

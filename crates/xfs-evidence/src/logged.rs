@@ -75,10 +75,15 @@ impl Evidence<'_> {
         }
         let Ok(log) = LogDevice::new(log, self.superblock()) else { return BTreeMap::new() };
         let mut found = BTreeMap::new();
+        // The LSN of the newest transaction with an item that cannot be read. It may hold a newer
+        // state of any inode.
+        let mut damaged: Option<Lsn> = None;
         let mut is_stopped = false;
         let unbroken = read_runs(&log, |entry| {
-            if let LogEntry::Transaction(transaction) = entry {
-                self.take_inodes(transaction, &wanted, &mut found);
+            if let LogEntry::Transaction(transaction) = entry
+                && !self.take_inodes(transaction, &wanted, &mut found)
+            {
+                damaged = damaged.max(Some(transaction.lsn()));
             }
             let polled = poll();
             is_stopped = polled.is_break();
@@ -91,7 +96,8 @@ impl Evidence<'_> {
         let logged = found.into_iter().filter(|(_, replay)| !replay.bytes.is_empty());
         logged
             .map(|(number, mut replay)| {
-                let is_unbroken = unbroken.is_some_and(|start| replay.named >= start);
+                let is_unbroken = unbroken.is_some_and(|start| replay.named >= start)
+                    && damaged.is_none_or(|damaged| damaged < replay.named);
                 seal(&mut replay.bytes, replay.named);
                 let inode = LoggedInode {
                     is_newest: is_unbroken && replay.named == replay.newest,
@@ -105,15 +111,17 @@ impl Evidence<'_> {
     }
 
     /// Applies the inode items of one transaction to the states in `found`. Ignores an item if
-    /// `wanted` returns `false` for its inode number.
+    /// `wanted` returns `false` for its inode number. Returns `false` if an item cannot be read: it
+    /// and those after it are passed over.
     fn take_inodes(
         &self,
         transaction: &LoggedTransaction,
         wanted: &impl Fn(InodeNumber) -> bool,
         found: &mut BTreeMap<InodeNumber, Replay>,
-    ) {
-        let Ok(items) = transaction.items() else { return };
-        for item in items.map_while(Result::ok) {
+    ) -> bool {
+        let Ok(items) = transaction.items() else { return false };
+        for item in items {
+            let Ok(item) = item else { return false };
             let LoggedItem::Inode(item) = item else { continue };
             let number = item.format.inode;
             let is_known = found.contains_key(&number);
@@ -123,6 +131,7 @@ impl Evidence<'_> {
                 replay.apply(self, transaction, &item);
             }
         }
+        true
     }
 }
 

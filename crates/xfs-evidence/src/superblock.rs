@@ -19,11 +19,20 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use xfs_device::BlockDevice;
+use xfs_format::dquot::{QuotaFlags, QuotaKind};
 use xfs_format::features::{IncompatFeatures, VersionFlags};
+use xfs_format::inode::FileType;
+use xfs_format::inode_chunk::InodeChunks;
 use xfs_format::superblock::{SUPERBLOCK_MAGIC, SuperblockError, Unsupported, seal};
-use xfs_format::{DiskAddr, FormatVersion, StructureAddress, Superblock, SuperblockDisk};
+use xfs_format::{
+    AgInode, AgNumber, DiskAddr, FormatVersion, InodeNumber, StructureAddress, Superblock,
+    SuperblockDisk,
+};
+use zerocopy::big_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::inode::InodeState;
+use crate::volume::Evidence;
 use witnesses::Witnesses;
 
 /// The longest sector, in bytes.
@@ -180,7 +189,10 @@ fn by_copies(device: &dyn BlockDevice, primary: Option<Copy>) -> Option<Superblo
     }
     let found = u32::try_from(copies.len()).expect("at most MOST_COPIES are read");
     let mut best = copy.clone();
-    let root = root_of(&copies, primary.as_ref());
+    let root = match root_of(&copies, primary.as_ref()) {
+        u64::MAX => find_root(device, &best.superblock).map_or(u64::MAX, |root| root.0),
+        root => root,
+    };
     best.disk.root_inode = root.into();
     place_realtime_inodes(&mut best.disk, root);
     let Witnesses { agreeing: groups, of, .. } = witnesses;
@@ -318,6 +330,21 @@ fn root_of(copies: &[Copy], primary: Option<&Copy>) -> u64 {
     roots.iter().copied().max_by_key(|root| votes(*root)).unwrap_or(u64::MAX)
 }
 
+/// Returns the root directory of a volume whose superblocks do not state it: the first inode of the
+/// first chunk, if it is a sound directory that is its own parent. mkfs.xfs makes it first.
+fn find_root(device: &dyn BlockDevice, superblock: &Superblock) -> Option<InodeNumber> {
+    let evidence = Evidence::new(device, superblock);
+    let mut first: Option<AgInode> = None;
+    evidence.group_records::<InodeChunks>(AgNumber(0), |chunk, _| {
+        first = Some(first.map_or(chunk.start, |first| first.min(chunk.start)));
+    });
+    let root = superblock.geometry.join_inode(AgNumber(0), first?);
+    let found = evidence.inode(root);
+    let is_directory = found.core()?.file_type() == Some(FileType::Directory);
+    let is_own_parent = is_directory && evidence.entries(&found).parent == Some(root);
+    is_own_parent.then_some(root)
+}
+
 /// Sets the inodes of the realtime bitmap and summary where no copy states them. mkfs.xfs makes
 /// them directly after the root, also on a volume without a realtime device.
 fn place_realtime_inodes(disk: &mut SuperblockDisk, root: u64) {
@@ -351,6 +378,7 @@ fn build(
             disk.free_inodes = raw.free_inodes;
             disk.free_blocks = raw.free_blocks;
             disk.lsn = raw.lsn;
+            take_quota(device, copy, &raw, &mut disk);
         }
     }
     finish(disk, source).or_else(|| {
@@ -360,6 +388,49 @@ fn build(
             SuperblockDisk { inode_count: zero, free_inodes: zero, free_blocks: zero, ..disk };
         finish(plain, source)
     })
+}
+
+/// Takes the quota inodes and the state of quota from the damaged first sector `raw`: no copy has
+/// them. A number is left out if its inode can be read and is not a quota inode of its type. No
+/// counts are taken as checked.
+fn take_quota(
+    device: &dyn BlockDevice,
+    copy: &Copy,
+    raw: &SuperblockDisk,
+    disk: &mut SuperblockDisk,
+) {
+    let evidence = Evidence::new(device, &copy.superblock);
+    let usable = |number: U64, kind: QuotaKind| {
+        let inode = InodeNumber(number.get());
+        let is_set = inode.0 != 0 && !inode.is_null();
+        if !is_set || copy.superblock.geometry.split_inode(inode).is_none() {
+            return None;
+        }
+        let found = evidence.inode(inode);
+        let is_right = match found.state {
+            InodeState::Sound(_) => evidence.quota_kind(&found) == Some(kind),
+            InodeState::Free(_) => false,
+            InodeState::Doubtful(..) | InodeState::Gone(_) => true,
+        };
+        is_right.then_some(number)
+    };
+    let user = usable(raw.user_quota_inode, QuotaKind::User);
+    let group = usable(raw.group_quota_inode, QuotaKind::Group);
+    let project = usable(raw.project_quota_inode, QuotaKind::Project);
+    let mut known = QuotaFlags::empty();
+    for (kind, number) in QuotaKind::ALL.into_iter().zip([user, group, project]) {
+        if number.is_some() {
+            known |= kind.accounted_flag() | kind.enforced_flag();
+        }
+    }
+    if known.is_empty() {
+        return;
+    }
+    disk.user_quota_inode = user.unwrap_or(disk.user_quota_inode);
+    disk.group_quota_inode = group.unwrap_or(disk.group_quota_inode);
+    disk.project_quota_inode = project.unwrap_or(disk.project_quota_inode);
+    disk.quota_flags = (raw.quota_flags.get() & known.bits()).into();
+    disk.version = (disk.version.get() | VersionFlags::QUOTA.bits()).into();
 }
 
 fn finish(disk: SuperblockDisk, source: SuperblockSource) -> Option<SuperblockEvidence> {

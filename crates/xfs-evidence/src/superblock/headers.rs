@@ -23,6 +23,8 @@ use xfs_format::inode::{INODE_MAGIC, InodeDisk};
 use xfs_format::superblock::SUPERBLOCK_MAGIC;
 use zerocopy::{FromBytes, FromZeros};
 
+use crate::read_around::read_around;
+
 /// Length of one read of the search, in bytes.
 const SEARCH_BYTES: usize = 1 << 20;
 /// The smallest sector, in bytes. Headers start at multiples of it.
@@ -89,11 +91,10 @@ fn search(device: &dyn BlockDevice) -> Vec<Headers> {
         let left = device.length_bytes() - at;
         let count = usize::try_from(left).map_or(SEARCH_BYTES, |left| left.min(SEARCH_BYTES));
         let piece = buffer.get_mut(..count).expect("a piece is no longer than the buffer");
-        if device.read_at(piece, at).is_ok() {
-            let sectors = piece.chunks_exact(STEP).zip((at..).step_by(STEP));
-            let agfs = sectors.filter(|(bytes, _)| bytes.starts_with(&AGF_MAGIC.to_be_bytes()));
-            found.extend(agfs.filter_map(|(_, at)| headers_at(device, at)));
-        }
+        read_around(device, at, piece);
+        let sectors = piece.chunks_exact(STEP).zip((at..).step_by(STEP));
+        let agfs = sectors.filter(|(bytes, _)| bytes.starts_with(&AGF_MAGIC.to_be_bytes()));
+        found.extend(agfs.filter_map(|(_, at)| headers_at(device, at)));
         at += count as u64;
     }
     found
@@ -174,9 +175,8 @@ fn inode_bytes(device: &dyn BlockDevice, group: &Headers) -> Option<u32> {
     while at < end {
         let count = usize::try_from(end - at).map_or(SEARCH_BYTES, |left| left.min(SEARCH_BYTES));
         let piece = buffer.get_mut(..count).expect("a piece is no longer than the buffer");
-        if device.read_at(piece, at).is_ok()
-            && let Some(found) = inode_distance(piece, group)
-        {
+        read_around(device, at, piece);
+        if let Some(found) = inode_distance(piece, group) {
             return Some(found);
         }
         at += count as u64;

@@ -15,6 +15,7 @@ use xfs_format::superblock::SUPERBLOCK_MAGIC;
 
 use super::witnesses::Witnesses;
 use super::{Copy, key, read_copy};
+use crate::read_around::read_around;
 
 use zerocopy::IntoBytes;
 
@@ -113,13 +114,12 @@ fn search_device(device: &dyn BlockDevice, candidates: &mut Candidates) -> bool 
         let left = device.length_bytes() - at;
         let count = usize::try_from(left).map_or(SEARCH_BYTES, |left| left.min(SEARCH_BYTES));
         let piece = buffer.get_mut(..count).expect("a piece is no longer than the buffer");
-        if device.read_at(piece, at).is_ok() {
-            let places = piece.chunks(SEARCH_STEP).zip((at..).step_by(SEARCH_STEP));
-            let is_one = |bytes: &[u8]| bytes.starts_with(&SUPERBLOCK_MAGIC.to_be_bytes());
-            let mut found = places.filter(|(bytes, _)| is_one(bytes));
-            if found.any(|(_, at)| candidates.take(device, at)) {
-                return true;
-            }
+        read_around(device, at, piece);
+        let places = piece.chunks(SEARCH_STEP).zip((at..).step_by(SEARCH_STEP));
+        let is_one = |bytes: &[u8]| bytes.starts_with(&SUPERBLOCK_MAGIC.to_be_bytes());
+        let mut found = places.filter(|(bytes, _)| is_one(bytes));
+        if found.any(|(_, at)| candidates.take(device, at)) {
+            return true;
         }
         at += count as u64;
     }

@@ -16,9 +16,9 @@ use crate::support::{lookup, names, superblock};
 const BLOCK: usize = 1024;
 
 /// A device that refuses to read one range.
-struct Unreadable<'a> {
-    image: &'a Image,
-    range: ByteRange,
+pub(crate) struct Unreadable<'a> {
+    pub(crate) image: &'a Image,
+    pub(crate) range: ByteRange,
 }
 
 impl BlockDevice for Unreadable<'_> {

@@ -9,6 +9,7 @@ mod aliased;
 mod damage;
 mod deleted;
 mod logged_blocks;
+mod logged_inodes;
 mod sound;
 mod superblock;
 mod support;

@@ -1,9 +1,10 @@
 //! Tests that the superblock is found although the first sector is damaged.
 
-use xfs_evidence::{SuperblockDoubt, SuperblockSource, find_superblock};
+use xfs_evidence::{ByteRange, SuperblockDoubt, SuperblockSource, find_superblock};
 use xfs_format::{AgNumber, BlockKind, DiskAddr, Lsn};
 use xfs_testkit::{Image, golden};
 
+use crate::damage::Unreadable;
 use crate::support::superblock;
 
 #[test]
@@ -144,4 +145,37 @@ fn sound_primary_with_stale_copies_wins_by_the_headers_of_groups() {
     let found = find_superblock(&image).unwrap().unwrap();
     assert_eq!(found.source, SuperblockSource::Primary);
     assert_eq!(found.superblock.geometry, whole.geometry);
+}
+
+#[test]
+fn unreadable_sector_does_not_hide_the_headers_of_its_group() {
+    let mut image = golden();
+    let geometry = image.geometry();
+    for group in geometry.groups() {
+        image.replace(geometry.header_disk_addr(group, 0), &[0; 512]);
+    }
+    for bad in [0, 5, 9, 40] {
+        let device = Unreadable {
+            image: &image,
+            range: ByteRange { start: bad * 512, end: bad * 512 + 512 },
+        };
+        let found = find_superblock(&device).unwrap().unwrap();
+        assert_eq!(found.source, SuperblockSource::GroupHeaders, "sector {bad}");
+        assert_eq!(found.superblock.geometry.ag_count, geometry.ag_count, "sector {bad}");
+    }
+}
+
+#[test]
+fn root_that_no_copy_states_is_found_by_its_own_entry() {
+    let mut image = golden();
+    let whole = superblock(&image);
+    image.replace(DiskAddr(0), &[0; 512]);
+    for group in whole.geometry.groups().filter(|group| group.0 > 0) {
+        let at = whole.geometry.header_disk_addr(group, 0);
+        image.edit(at, 512, BlockKind::Superblock, |bytes| bytes[56..80].fill(0xff));
+    }
+    let found = find_superblock(&image).unwrap().unwrap();
+    assert_eq!(found.superblock.root_inode, whole.root_inode);
+    assert_eq!(found.superblock.realtime_bitmap_inode, whole.realtime_bitmap_inode);
+    assert_eq!(found.superblock.realtime_summary_inode, whole.realtime_summary_inode);
 }

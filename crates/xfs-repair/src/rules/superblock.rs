@@ -5,6 +5,8 @@
 
 use xfs_check::{Code, Place};
 use xfs_evidence::InodeState;
+use xfs_format::dquot::QuotaKind;
+use xfs_format::features::VersionFlags;
 use xfs_format::inode::FileType;
 use xfs_format::{
     AgNumber, BlockKind, IncompatFeatures, InodeNumber, LogIncompatFeatures, StructureAddress,
@@ -33,6 +35,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         superblock.geometry.incompat.remove(IncompatFeatures::NEEDSREPAIR);
     }
     let mut superblock = with_realtime_inodes(patient, superblock);
+    let quota_codes = add_quota_inodes(patient, damage, &mut superblock);
     patient.set_superblock(superblock.clone());
     let is_first = |code: &Code| matches!(code, Code::SbUnused | Code::SbField | Code::SbLsn);
     let first: Vec<Code> =
@@ -40,6 +43,11 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     if !first.is_empty() {
         clear_unused(&mut superblock);
         patient.set_superblock(superblock.clone());
+    }
+    if !quota_codes.is_empty() {
+        write(patient, AgNumber(0), &superblock)?;
+        let keeps = "the quota inodes, by their dquots; the next mount with quota counts again";
+        patient.act(Action::new(RULE, Place::of_group(AgNumber(0)), quota_codes, keeps));
     }
     if is_marked || !first.is_empty() || !holds(patient, AgNumber(0)) {
         write(patient, AgNumber(0), &superblock)?;
@@ -104,6 +112,29 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
         superblock.realtime_summary_inode = summary;
     }
     superblock
+}
+
+/// Adds the quota inodes that the superblock has lost: copies do not have their numbers. A quota
+/// inode is one without a name that holds dquots of a type for which the superblock has no inode.
+/// Its type is accounted then, and not checked. Returns the codes of the findings about the inodes
+/// that were added.
+fn add_quota_inodes(patient: &Patient, damage: &Damage, superblock: &mut Superblock) -> Vec<Code> {
+    let evidence = patient.evidence();
+    let mut codes = Vec::new();
+    for (number, findings) in &damage.inodes {
+        if !findings.iter().any(|finding| finding.code == Code::InodeLinks) {
+            continue;
+        }
+        let Some(kind) = evidence.quota_kind(&evidence.inode(*number)) else { continue };
+        let places = QuotaKind::ALL.into_iter().zip(&mut superblock.quota_inodes);
+        for (_, place) in places.filter(|(of, place)| *of == kind && place.is_none()) {
+            *place = Some(*number);
+            superblock.quota_flags |= kind.accounted_flag().bits();
+            superblock.version_flags |= VersionFlags::QUOTA;
+            codes.push(Code::InodeLinks);
+        }
+    }
+    codes
 }
 
 /// Returns whether the first sector of a group holds a superblock that passes its checks and equals

@@ -9,6 +9,7 @@ use xfs_format::inode::{FileType, ForkFormat, InodeCore, InodeFlags2};
 use xfs_format::{AgBlock, AgNumber, FsBlock};
 use zerocopy::IntoBytes;
 
+use crate::trial::Shape;
 use crate::volume::{SECTOR_BYTES, TestVolume, report};
 
 /// Returns the file of the golden image with a two-level extent btree.
@@ -380,4 +381,98 @@ fn inode_without_mode_and_with_a_damaged_map_keeps_its_links() {
         volume.zero(at, volume.geometry.block_size as usize);
     }
     assert_kept(&volume, &file, &sound);
+}
+
+/// Gives each kind of file without contents a size, and the inodes without an attribute fork the
+/// format of one that cannot be. Both have a good checksum.
+#[test]
+fn fields_that_nothing_uses_are_set_again() {
+    let has_no_contents = |core: &InodeCore| {
+        let with = [FileType::Regular, FileType::Directory, FileType::Symlink];
+        core.file_type().is_some_and(|found| !with.contains(&found))
+    };
+    let mut kinds = BTreeSet::new();
+    for inode in TestVolume::inodes(has_no_contents) {
+        if !kinds.insert(inode.mode >> 12) {
+            continue;
+        }
+        let volume = TestVolume::golden();
+        volume.edit_inode(&inode, |bytes| bytes[63] = 5);
+        let report = report(&*volume.device);
+        assert!(report.findings.iter().any(|finding| finding.code == Code::InodeSize));
+        volume.repair(false).assert_clean();
+    }
+    assert!(!kinds.is_empty());
+    let file = TestVolume::inodes(|core| !core.has_attr_fork() && core.nlink > 0);
+    for inode in file.iter().take(1) {
+        let volume = TestVolume::golden();
+        volume.edit_inode(inode, |bytes| bytes[83] = 0);
+        let report = report(&*volume.device);
+        assert!(report.findings.iter().any(|finding| finding.code == Code::InodeFormat));
+        volume.repair(false).assert_clean();
+    }
+}
+
+/// Garbles several bytes of an inode, the mode among them, without a new checksum. Checks that the
+/// repair grants no rights of the owner to others, and says that the fields may be wrong.
+#[test]
+fn garbled_mode_does_not_make_a_program_with_rights_of_its_owner() {
+    let mut told = 0;
+    for file in TestVolume::inodes(|core| core.file_type() == Some(FileType::Regular)) {
+        let volume = TestVolume::golden();
+        let at = volume.inode_at(file.number);
+        let mut bytes = volume.bytes(at, volume.geometry.inode_size as usize);
+        bytes[2..4].copy_from_slice(&0o106_777_u16.to_be_bytes());
+        bytes[93..96].copy_from_slice(&[0x5a; 3]);
+        volume.put(at, &bytes);
+        let repaired = volume.repair(false);
+        let actions = repaired.rehearsed.actions.iter();
+        let is_told = actions.filter(|action| action.keeps.contains("checksum was wrong")).count();
+        if is_told == 0 {
+            // The log has the newest state of this inode.
+            continue;
+        }
+        repaired.assert_clean();
+        let mut bytes = [0; 4];
+        repaired.device.read_at(&mut bytes, at.0 * 512).expect("the inode can be read");
+        assert_eq!(u16::from_be_bytes([bytes[2], bytes[3]]), 0o100_777);
+        told += 1;
+        if told == 2 {
+            return;
+        }
+    }
+    assert!(told > 0, "no inode was corrected");
+}
+
+/// Destroys one inode of each type other than directories. Checks that all names stay, that the
+/// file has the type that its names state, and that a link whose blocks are left keeps its target.
+#[test]
+fn destroyed_inode_of_any_type_keeps_its_names_and_its_type() {
+    let before = Shape::of(&*TestVolume::golden().device);
+    let mut kinds = BTreeSet::new();
+    let is_named =
+        |core: &InodeCore| before.links().iter().any(|(.., child)| *child == core.number.0);
+    for inode in TestVolume::inodes(|core| core.file_type() != Some(FileType::Directory)) {
+        let kind = (inode.mode >> 12, inode.data_format == ForkFormat::Local);
+        if kinds.contains(&kind) || !is_named(&inode) {
+            continue;
+        }
+        kinds.insert(kind);
+        let volume = TestVolume::golden();
+        let target = volume.extents_of(&*volume.device, inode.number);
+        volume.zero(volume.inode_at(inode.number), volume.geometry.inode_size as usize);
+        let repaired = volume.repair(true);
+        let left = report(&*repaired.device);
+        let findings: Vec<String> = left.findings.iter().map(ToString::to_string).collect();
+        assert!(left.is_clean(), "{kind:?}: {findings:#?} {:?}", repaired.rules());
+        let after = Shape::of(&*repaired.device);
+        assert_eq!(after.links(), before.links(), "{kind:?}");
+        let mode = after.inodes.get(&inode.number.0).expect("the inode is in use").mode;
+        assert_eq!(mode >> 12, inode.mode >> 12);
+        if inode.data_format == ForkFormat::Extents {
+            assert_eq!(volume.extents_of(&*repaired.device, inode.number), target, "{kind:?}");
+        }
+        assert!(repaired.inodes_with_losses().contains(&inode.number), "{kind:?}");
+    }
+    assert!(kinds.len() >= 4, "{kinds:?}");
 }

@@ -132,3 +132,30 @@ fn any_repair_marks_quota_counts_as_unchecked() {
     assert!(report(&device).is_clean());
     assert!(!flags(&device).intersects(QuotaFlags::CHECKED));
 }
+
+/// Destroys the first sector, which alone has the numbers of the quota inodes: once its checksum,
+/// and once all of it. Checks that the repair finds the quota inodes again, and gives none of them a
+/// name in `lost+found`.
+#[test]
+fn quota_inodes_are_found_again_after_the_superblock_is_lost() {
+    let sound = recovered();
+    let mut sector = [0; 512];
+    sound.read_at(&mut sector, 0).unwrap();
+    let expected = superblock(&sound);
+    assert!(expected.quota_inodes.iter().flatten().count() > 0);
+    let mut garbled = sector;
+    garbled[100] ^= 0xff;
+    garbled[230] ^= 0xff;
+    for first in [garbled, [0; 512]] {
+        let device = recovered();
+        device.write_at(&first, 0, Durability::Cached).unwrap();
+        let rules = repair(&device);
+        assert!(!rules.contains(&"lost-and-found"), "{rules:?}");
+        assert_eq!(superblock(&device).quota_inodes, expected.quota_inodes, "{rules:?}");
+        let flags = flags(&device);
+        assert!(flags.contains(QuotaFlags::USER_ACCOUNTED), "{flags:?}");
+        assert!(!flags.intersects(QuotaFlags::CHECKED), "{flags:?}");
+        let report = report(&device);
+        assert!(report.is_clean(), "{:?}", report.findings);
+    }
+}

@@ -1,0 +1,27 @@
+//! Reading past sectors that the device cannot read.
+
+use xfs_device::BlockDevice;
+
+/// The length of the parts, in bytes, that are tried first after a failed read.
+const PART_BYTES: usize = 4096;
+
+/// The length of the smallest part, in bytes.
+const SECTOR_BYTES: usize = 512;
+
+/// Fills `piece` with the bytes of the device from byte `at` on. Sectors that cannot be read become
+/// zeros, in which no structure is recognised. One such sector must not hide its neighbours.
+pub(crate) fn read_around(device: &dyn BlockDevice, at: u64, piece: &mut [u8]) {
+    if device.read_at(piece, at).is_ok() {
+        return;
+    }
+    for (part, at) in piece.chunks_mut(PART_BYTES).zip((at..).step_by(PART_BYTES)) {
+        if device.read_at(part, at).is_ok() {
+            continue;
+        }
+        for (sector, at) in part.chunks_mut(SECTOR_BYTES).zip((at..).step_by(SECTOR_BYTES)) {
+            if device.read_at(sector, at).is_err() {
+                sector.fill(0);
+            }
+        }
+    }
+}
