@@ -4,7 +4,8 @@
 //! Owns: the device, the superblock that stands for the damaged one, and the replay of the log in
 //! memory. Does **not** own: the search for a superblock (`xfs-evidence`).
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -233,10 +234,13 @@ fn io_error(source: std::io::Error) -> ferroxfs::IoError {
 /// Reads a map of ddrescue, which lists the bytes that ddrescue could not copy.
 fn read_map(path: &Path) -> Result<RescueMap, Failure> {
     let failed = |error| Failure::host(path.as_os_str(), &error);
-    if fs::metadata(path).map_err(failed)?.len() > MAP_BYTES {
+    // The length of a pipe is not known before it is read.
+    let file = File::open(path).map_err(failed)?;
+    let mut text = String::new();
+    file.take(MAP_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAP_BYTES {
         let shown = names::in_message(path.as_os_str().as_encoded_bytes());
         return Err(Failure::new(Exit::Failed, format!("{shown}: is too long for a map")));
     }
-    let text = fs::read_to_string(path).map_err(failed)?;
     RescueMap::parse(&text).map_err(|error| about_image(Failure::usage(error.to_string()), path))
 }

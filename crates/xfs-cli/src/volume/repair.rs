@@ -13,7 +13,7 @@ mod report;
 mod undo_place;
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -120,11 +120,14 @@ fn mode(arguments: RepairArguments, image: &Path) -> Result<Mode, Failure> {
 /// Reads the text of a plan.
 fn read_plan(path: &Path) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
-    let length = std::fs::metadata(path).map_err(failed)?.len();
-    if length > MOST_PLAN_BYTES {
+    // The length of a pipe is not known before it is read.
+    let file = File::open(path).map_err(failed)?;
+    let mut text = String::new();
+    file.take(MOST_PLAN_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MOST_PLAN_BYTES {
         return Err(failed(io::Error::other("is too long for a plan")));
     }
-    std::fs::read_to_string(path).map_err(failed)
+    Ok(text)
 }
 
 impl Run for Repair {

@@ -7,6 +7,8 @@
 //! needs too many blocks keeps its bytes and its findings, and the rules continue with the next
 //! one.
 
+use std::collections::BTreeSet;
+
 use xfs_format::{AgNumber, DiskAddr};
 
 use super::Patient;
@@ -24,6 +26,9 @@ pub(super) struct Journal {
     marks: Vec<(AgNumber, bool)>,
     /// The number of actions in the plan at the start of the attempt.
     actions: usize,
+    /// The groups from which blocks had been taken blindly at the start of the attempt. The plan
+    /// must not name a loss that was taken back.
+    taken_blindly: BTreeSet<AgNumber>,
 }
 
 #[derive(Debug)]
@@ -49,7 +54,8 @@ impl Patient<'_> {
         change: impl FnOnce(&mut Self) -> Result<(), RepairError>,
     ) -> Result<bool, RepairError> {
         assert!(self.journal.is_none(), "attempts are not nested");
-        self.journal = Some(Journal { actions: self.actions.len(), ..Journal::default() });
+        let (actions, taken_blindly) = (self.actions.len(), self.taken_blindly.clone());
+        self.journal = Some(Journal { actions, taken_blindly, ..Journal::default() });
         let changed = change(self);
         let journal = self.journal.take().expect("the attempt has started it");
         match changed {
@@ -70,6 +76,7 @@ impl Patient<'_> {
             };
         }
         self.actions.truncate(journal.actions);
+        self.taken_blindly = journal.taken_blindly;
         let Some(free) = &mut self.free else { return Ok(()) };
         for (group, block) in journal.taken {
             free.entry(group).or_default().push((block, block + 1));

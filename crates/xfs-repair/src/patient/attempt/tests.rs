@@ -22,6 +22,7 @@ fn patient() -> (Patient<'static>, SharedDevice) {
     let options = RehearsalOptions::default();
     let mut patient = Patient::new(device.clone(), superblock_of(&sector), &options, &());
     patient.free = Some(BTreeMap::from([(GROUP, vec![(10, 15)])]));
+    patient.blind.insert(GROUP);
     (patient, device)
 }
 
@@ -43,7 +44,7 @@ fn attempt_without_room_leaves_nothing() {
     assert!(!patient.attempt(|patient| change(patient, 4)).unwrap());
     assert!(bytes(&*device) == before, "bytes differ");
     assert_eq!(patient.count_actions(), 0);
-    assert!(patient.marked.is_empty());
+    assert!(patient.marked.is_empty() && patient.taken_blindly.is_empty());
     assert_eq!(patient.free, Some(BTreeMap::from([(GROUP, vec![(10, 15)])])));
 }
 
@@ -54,4 +55,5 @@ fn attempt_with_room_keeps_its_changes() {
     assert!(patient.attempt(|patient| change(patient, 3)).unwrap());
     assert!(bytes(&*device) != before);
     assert_eq!((patient.count_actions(), patient.marked.len()), (1, 1));
+    assert!(patient.taken_blindly.contains(&GROUP));
 }
