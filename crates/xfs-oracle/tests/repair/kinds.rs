@@ -67,8 +67,8 @@ impl<'a> Kinds<'a> {
         Case { number, class: damage.class().to_owned(), damage }
     }
 
-    /// Returns the damage of fixed place number `number`: the place is overwritten with zeros, or in
-    /// one case with random bytes.
+    /// Returns the damage of fixed place number `number`: the place is overwritten with zeros, or
+    /// in one case with random bytes.
     fn known(&self, number: u64) -> Case {
         let base = self.bytes.base;
         let superblock = base.superblock().expect("the undamaged superblock decodes");

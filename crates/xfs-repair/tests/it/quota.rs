@@ -134,8 +134,8 @@ fn any_repair_marks_quota_counts_as_unchecked() {
 }
 
 /// Destroys the first sector, which alone has the numbers of the quota inodes: once its checksum,
-/// and once all of it. Checks that the repair finds the quota inodes again, and gives none of them a
-/// name in `lost+found`.
+/// and once all of it. Checks that the repair finds the quota inodes again, and gives none of them
+/// a name in `lost+found`.
 #[test]
 fn quota_inodes_are_found_again_after_the_superblock_is_lost() {
     let sound = recovered();

@@ -72,8 +72,9 @@ pub(super) fn is_this_inode(patient: &Patient, found: &InodeEvidence) -> bool {
 }
 
 /// Returns a core without the values that the checker finds impossible, although the verifier lets
-/// them pass: flags that do not exist, or that the type of the file cannot have; a hint without its
-/// flag; a size of a file without contents; the format of a fork that does not exist.
+/// them pass. These are flags that do not exist, or that the type of the file cannot have, and a
+/// hint without its flag. They are also a size of a file without contents, and the format of a fork
+/// that does not exist.
 pub(super) fn with_possible_values(core: &InodeCore, superblock: &Superblock) -> InodeCore {
     let of_directories = InodeFlags::RTINHERIT
         | InodeFlags::PROJINHERIT

@@ -28,8 +28,8 @@ impl BlockDevice for Counting {
     }
 }
 
-/// Forgets `count` chunks of the group with the most chunks, and records them again. Returns the number of reads of the
-/// device, and the number of chunks that were recorded.
+/// Forgets `count` chunks of the group with the most chunks, and records them again. Returns the
+/// number of reads of the device, and the number of chunks that were recorded.
 fn recorded(count: usize) -> (u64, usize) {
     let inner = CowDevice::new(Arc::new(golden()));
     let device = Arc::new(Counting { inner, reads: AtomicU64::new(0) });

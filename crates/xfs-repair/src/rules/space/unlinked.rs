@@ -46,8 +46,9 @@ pub(super) fn find(
     found
 }
 
-/// Builds the unlinked lists of a group from its inodes that `find` has returned. If no AGI can be read, writes one that holds only these
-/// lists, from which rule `space` then rebuilds the whole AGI.
+/// Builds the unlinked lists of a group from its inodes that `find` has returned. If no AGI can be
+/// read, writes one that holds only these lists, from which rule `space` then rebuilds the whole
+/// AGI.
 ///
 /// # Errors
 ///
