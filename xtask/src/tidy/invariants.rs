@@ -41,11 +41,13 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let mut findings = defined_twice(&modules);
     let pages = files.iter().filter(|file| file.is_markdown() && file.path.starts_with(PAGES));
     let pages = pages.map(|file| Module { file, invariants: defined_in_page(&file.text) });
-    let pages: Vec<_> = pages.map(|page| without_modules(page, &modules)).collect();
-    modules.extend(pages);
+    let pages: Vec<_> = pages.collect();
+    let alone: Vec<_> = pages.iter().map(|page| without_modules(page, &modules)).collect();
+    modules.extend(alone);
     let mut cited: HashSet<(&str, String)> = HashSet::new();
     for file in rust {
-        for citation in citations::of(file) {
+        let citations = citations::of(file).into_iter();
+        for citation in citations.filter(|citation| names_no_other_page(&pages, citation)) {
             if let Some(module) = cited_module(&modules, file, &citation) {
                 cited.insert((module.file.path.as_str(), citation.name));
             }
@@ -71,11 +73,22 @@ fn defined_twice(modules: &[Module<'_>]) -> Vec<Finding> {
     findings
 }
 
-/// Removes the invariants of a page that a module defines.
-fn without_modules<'a>(mut page: Module<'a>, modules: &[Module<'_>]) -> Module<'a> {
+/// Returns a page without the invariants that a module defines.
+fn without_modules<'a>(page: &Module<'a>, modules: &[Module<'_>]) -> Module<'a> {
     let of_modules = |name: &str| modules.iter().any(|module| module.defines(name));
-    page.invariants.retain(|(_, name)| !is_unique(name) || !of_modules(name));
-    page
+    let is_alone = |(_, name): &&(usize, String)| !is_unique(name) || !of_modules(name);
+    Module {
+        file: page.file,
+        invariants: page.invariants.iter().filter(is_alone).cloned().collect(),
+    }
+}
+
+/// Returns whether a citation names no page, or one that defines the invariant.
+fn names_no_other_page(pages: &[Module<'_>], citation: &Citation) -> bool {
+    let page = citation.module.as_deref().filter(|module| module.starts_with(PAGES));
+    let defines =
+        |page| pages.iter().any(|known| known.file.path == page && known.defines(&citation.name));
+    page.is_none_or(defines)
 }
 
 impl Module<'_> {
