@@ -12,6 +12,7 @@
 //! ```
 
 mod headers;
+mod root;
 mod search;
 mod witnesses;
 
@@ -21,12 +22,9 @@ use std::fmt;
 use xfs_device::BlockDevice;
 use xfs_format::dquot::{QuotaFlags, QuotaKind};
 use xfs_format::features::{IncompatFeatures, VersionFlags};
-use xfs_format::inode::FileType;
-use xfs_format::inode_chunk::InodeChunks;
 use xfs_format::superblock::{SUPERBLOCK_MAGIC, SuperblockError, Unsupported, seal};
 use xfs_format::{
-    AgInode, AgNumber, DiskAddr, FormatVersion, InodeNumber, StructureAddress, Superblock,
-    SuperblockDisk,
+    DiskAddr, FormatVersion, InodeNumber, StructureAddress, Superblock, SuperblockDisk,
 };
 use zerocopy::big_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
@@ -97,6 +95,9 @@ pub enum SuperblockSource {
         /// Number of copies that were found.
         found: u32,
     },
+    /// The first sector, but for the number of the root inode. The stated inode is not the root
+    /// directory, and another one is.
+    PrimaryWithoutRoot,
     /// The headers of groups and inodes, because no superblock is left. The superblock that is made
     /// from them has no root inode. It states an external log, because the place of the log is not
     /// known.
@@ -154,7 +155,14 @@ pub fn find_superblock(
         let agrees = |copy: &Copy| key(&copy.disk).as_bytes() == own.as_bytes();
         let is_alone = copies.is_empty() && is_only_one(device, &primary.superblock);
         if is_alone || copies.iter().any(agrees) {
-            return Ok(build(device, primary, SuperblockSource::Primary));
+            let mut right = primary.clone();
+            right.disk.root_inode = root::find(device, primary, &copies).into();
+            let source = if right.disk.root_inode == primary.disk.root_inode {
+                SuperblockSource::Primary
+            } else {
+                SuperblockSource::PrimaryWithoutRoot
+            };
+            return Ok(build(device, &right, source));
         }
     }
     Ok(by_copies(device, primary))
@@ -189,10 +197,8 @@ fn by_copies(device: &dyn BlockDevice, primary: Option<Copy>) -> Option<Superblo
     }
     let found = u32::try_from(copies.len()).expect("at most MOST_COPIES are read");
     let mut best = copy.clone();
-    let root = match root_of(&copies, primary.as_ref()) {
-        u64::MAX => find_root(device, &best.superblock).map_or(u64::MAX, |root| root.0),
-        root => root,
-    };
+    let stated = primary.as_ref().unwrap_or(copy);
+    let root = root::find(device, &Copy { disk: stated.disk, ..best.clone() }, &copies);
     best.disk.root_inode = root.into();
     place_realtime_inodes(&mut best.disk, root);
     let Witnesses { agreeing: groups, of, .. } = witnesses;
@@ -315,34 +321,6 @@ fn vote<'a>(device: &dyn BlockDevice, copies: &'a [Copy]) -> Option<Elected<'a>>
     versions.into_iter().rev().max_by(|one, other| {
         one.witnesses.compare(&other.witnesses).then(one.agreeing.cmp(&other.agreeing))
     })
-}
-
-/// Returns the root inode number that most superblocks state, not counting those that state all
-/// ones. mkfs.xfs writes the true number into few copies, and all ones into the others.
-fn root_of(copies: &[Copy], primary: Option<&Copy>) -> u64 {
-    let roots: Vec<u64> = copies
-        .iter()
-        .chain(primary)
-        .map(|copy| copy.disk.root_inode.get())
-        .filter(|root| *root != u64::MAX)
-        .collect();
-    let votes = |root: u64| roots.iter().filter(|other| **other == root).count();
-    roots.iter().copied().max_by_key(|root| votes(*root)).unwrap_or(u64::MAX)
-}
-
-/// Returns the root directory of a volume whose superblocks do not state it: the first inode of the
-/// first chunk, if it is a sound directory that is its own parent. mkfs.xfs makes it first.
-fn find_root(device: &dyn BlockDevice, superblock: &Superblock) -> Option<InodeNumber> {
-    let evidence = Evidence::new(device, superblock);
-    let mut first: Option<AgInode> = None;
-    evidence.group_records::<InodeChunks>(AgNumber(0), |chunk, _| {
-        first = Some(first.map_or(chunk.start, |first| first.min(chunk.start)));
-    });
-    let root = superblock.geometry.join_inode(AgNumber(0), first?);
-    let found = evidence.inode(root);
-    let is_directory = found.core()?.file_type() == Some(FileType::Directory);
-    let is_own_parent = is_directory && evidence.entries(&found).parent == Some(root);
-    is_own_parent.then_some(root)
 }
 
 /// Sets the inodes of the realtime bitmap and summary where no copy states them. mkfs.xfs makes

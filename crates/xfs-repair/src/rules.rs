@@ -27,7 +27,7 @@ mod symlink;
 
 use std::collections::BTreeMap;
 
-use xfs_check::{Place, Report, Unsupported};
+use xfs_check::{Code, Place, Report, Unsupported};
 use xfs_device::{Durability, SharedDevice};
 use xfs_evidence::SuperblockSource;
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
@@ -174,6 +174,14 @@ pub(crate) fn find_superblock(
     let mut actions = Vec::new();
     match found.source {
         SuperblockSource::Primary => {}
+        SuperblockSource::PrimaryWithoutRoot => {
+            let written = device.write_at(&found.sector, 0, Durability::Cached);
+            written.map_err(|error| RepairError::Io { offset: 0, error })?;
+            let root = found.superblock.root_inode;
+            let keeps = format!("all fields but the root inode, which is {root}");
+            let place = Place::of_group(AgNumber(0));
+            actions.push(Action::new("superblock.root", place, vec![Code::SbRoot], keeps));
+        }
         SuperblockSource::GroupHeaders => return Err(RepairError::OnlyGroupHeaders),
         SuperblockSource::Copies { agreeing, found: copies } => {
             let mut sector = vec![0; found.sector.len()];

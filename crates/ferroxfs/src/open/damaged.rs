@@ -176,6 +176,9 @@ fn finding_of(damage: &Error, copy: &SuperblockEvidence) -> Finding {
     let doubt = copy.doubt.map_or_else(String::new, with_doubt);
     match copy.source {
         SuperblockSource::Primary => finding,
+        SuperblockSource::PrimaryWithoutRoot => {
+            finding.expected("the same fields, with another root inode".to_owned())
+        }
         SuperblockSource::Copies { agreeing, found } => {
             finding.expected(format!("the fields of {agreeing} of {found} copies{doubt}"))
         }

@@ -112,6 +112,10 @@ impl DamagedImage {
             })?;
         match found.source {
             SuperblockSource::Primary => {}
+            SuperblockSource::PrimaryWithoutRoot => note(format!(
+                "the superblock names another inode as the root; the root directory is inode {}",
+                found.superblock.root_inode
+            )),
             SuperblockSource::Copies { agreeing, found } => note(format!(
                 "the superblock is damaged; {agreeing} of {found} copies agree on the sizes"
             )),

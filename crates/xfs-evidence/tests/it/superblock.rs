@@ -1,7 +1,8 @@
 //! Tests that the superblock is found although the first sector is damaged.
 
-use xfs_evidence::{ByteRange, SuperblockDoubt, SuperblockSource, find_superblock};
-use xfs_format::{AgNumber, BlockKind, DiskAddr, Lsn};
+use xfs_evidence::{ByteRange, Evidence, SuperblockDoubt, SuperblockSource, find_superblock};
+use xfs_format::inode::FileType;
+use xfs_format::{AgNumber, BlockKind, DiskAddr, InodeNumber, Lsn};
 use xfs_testkit::{Image, golden};
 
 use crate::damage::Unreadable;
@@ -39,6 +40,39 @@ fn superblock_with_a_wrong_byte_keeps_its_label_and_counters() {
     assert_eq!(found.superblock.geometry, whole.geometry);
     assert_eq!(found.superblock.label, whole.label);
     assert_eq!(found.superblock.free_blocks, whole.free_blocks);
+}
+
+/// Makes the superblock name a file, a free inode, an inode outside of all chunks, and no inode as
+/// the root, each with a right checksum.
+#[test]
+fn root_inode_that_is_not_the_root_directory_is_corrected() {
+    let sound = golden();
+    let root = superblock(&sound).root_inode;
+    let whole = superblock(&sound);
+    let file = Evidence::new(&sound, &whole).inode(InodeNumber(root.0 + 6));
+    assert!(file.core().is_some_and(|core| core.file_type() == Some(FileType::Regular)));
+    for wrong in [root.0 + 6, root.0 + 63, 0x2000, u64::MAX] {
+        let mut image = golden();
+        image.edit(DiskAddr(0), 512, BlockKind::Superblock, |bytes| {
+            bytes[56..64].copy_from_slice(&wrong.to_be_bytes());
+        });
+        let found = find_superblock(&image).unwrap().unwrap();
+        assert_eq!(found.source, SuperblockSource::PrimaryWithoutRoot, "{wrong:#x}");
+        assert_eq!(found.superblock.root_inode, root, "{wrong:#x}");
+    }
+}
+
+/// Destroys the root directory's inode. Checks that its number stays.
+#[test]
+fn root_inode_that_is_destroyed_keeps_its_number() {
+    let mut image = golden();
+    let whole = superblock(&image);
+    let root = whole.geometry.inode_location(whole.root_inode).expect("the root is on the volume");
+    let at = DiskAddr(root.cluster.0 + u64::from(root.offset_bytes / 512));
+    image.replace(at, &[0; 512]);
+    let found = find_superblock(&image).unwrap().unwrap();
+    assert_eq!(found.source, SuperblockSource::Primary);
+    assert_eq!(found.superblock.root_inode, whole.root_inode);
 }
 
 #[test]

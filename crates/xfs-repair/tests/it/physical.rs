@@ -2,8 +2,10 @@
 
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::BtreeKind;
+use xfs_format::inode::FileType;
 use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr};
 
+use crate::trial::Shape;
 use crate::volume::{SECTOR_BYTES, TestVolume, report};
 
 const GROUPS: [AgNumber; 2] = [AgNumber(0), AgNumber(1)];
@@ -103,6 +105,23 @@ fn check_zeroed_headers(sectors: &[u32]) {
 #[test]
 fn superblock_zeroed_is_taken_from_its_copies() {
     check_zeroed_headers(&[0]);
+}
+
+/// Makes the superblock name a file, an inode outside of all chunks, and no inode as the root, each
+/// with a right checksum. Checks that all names stay in their place.
+#[test]
+fn superblock_with_another_root_inode_names_the_root_directory_again() {
+    let before = Shape::of(&*TestVolume::golden().device);
+    let file = TestVolume::inodes(|core| core.file_type() == Some(FileType::Regular));
+    for wrong in [file[0].number.0, 0x2000, u64::MAX] {
+        let volume = TestVolume::golden();
+        volume.edit(DiskAddr(0), BlockKind::Superblock, |bytes| {
+            bytes[56..64].copy_from_slice(&wrong.to_be_bytes());
+        });
+        let repaired = volume.repair(false);
+        repaired.assert_clean();
+        assert_eq!(Shape::of(&*repaired.device).links(), before.links(), "{wrong:#x}");
+    }
 }
 
 #[test]

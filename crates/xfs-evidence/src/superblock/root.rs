@@ -1,0 +1,80 @@
+//! The number of the root inode, which few copies of the superblock state.
+//!
+//! Owns: the choice between the numbers that are stated, and the place where mkfs makes the root
+//! directory. Does **not** own: the other fields of a superblock.
+
+use xfs_device::BlockDevice;
+use xfs_format::inode::FileType;
+use xfs_format::inode_chunk::InodeChunks;
+use xfs_format::{AgInode, AgNumber, InodeNumber, Superblock};
+
+use super::Copy;
+use crate::inode::InodeState;
+use crate::volume::Evidence;
+
+/// How likely an inode is the root directory, in ascending order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// The inode is something else, is free, or does not exist.
+    Other,
+    /// The inode is destroyed.
+    Destroyed,
+    /// The inode is a directory whose parent is not itself, or it is damaged.
+    Doubtful,
+    /// The inode is a sound directory that is its own parent.
+    Root,
+}
+
+/// Returns the number of the root inode: the one that `stated` has, or else the one that most
+/// copies have, or else the directory that mkfs made first. A number whose inode is more likely the
+/// root directory wins. All ones if nothing states it and mkfs's directory is not there.
+pub(super) fn find(device: &dyn BlockDevice, stated: &Copy, copies: &[Copy]) -> u64 {
+    let evidence = Evidence::new(device, &stated.superblock);
+    let own = stated.disk.root_inode.get();
+    if rank(&evidence, InodeNumber(own)) == Rank::Root {
+        return own;
+    }
+    let first = first_directory(device, &stated.superblock).map_or(u64::MAX, |root| root.0);
+    let candidates = [own, of_copies(copies), first];
+    // `max_by_key` returns the last of equal elements.
+    let best = candidates.into_iter().rev().filter(|root| *root != u64::MAX);
+    best.max_by_key(|root| rank(&evidence, InodeNumber(*root))).unwrap_or(u64::MAX)
+}
+
+fn rank(evidence: &Evidence<'_>, number: InodeNumber) -> Rank {
+    if number.is_null() || evidence.geometry().split_inode(number).is_none() {
+        return Rank::Other;
+    }
+    let found = evidence.inode(number);
+    match &found.state {
+        InodeState::Sound(core) if core.file_type() != Some(FileType::Directory) => Rank::Other,
+        InodeState::Sound(_) if evidence.entries(&found).parent == Some(number) => Rank::Root,
+        InodeState::Sound(_) | InodeState::Doubtful(..) => Rank::Doubtful,
+        InodeState::Gone(_) => Rank::Destroyed,
+        InodeState::Free(_) => Rank::Other,
+    }
+}
+
+/// Returns the root inode number that most copies state, not counting those that state all
+/// ones. mkfs.xfs writes the true number into few copies, and all ones into the others.
+fn of_copies(copies: &[Copy]) -> u64 {
+    let roots: Vec<u64> = copies
+        .iter()
+        .map(|copy| copy.disk.root_inode.get())
+        .filter(|root| *root != u64::MAX)
+        .collect();
+    let votes = |root: u64| roots.iter().filter(|other| **other == root).count();
+    roots.iter().copied().max_by_key(|root| votes(*root)).unwrap_or(u64::MAX)
+}
+
+/// Returns the root directory of a volume whose superblocks do not state it: the first inode of the
+/// first chunk, if it is a sound directory that is its own parent. mkfs.xfs makes it first.
+fn first_directory(device: &dyn BlockDevice, superblock: &Superblock) -> Option<InodeNumber> {
+    let evidence = Evidence::new(device, superblock);
+    let mut first: Option<AgInode> = None;
+    evidence.group_records::<InodeChunks>(AgNumber(0), |chunk, _| {
+        first = Some(first.map_or(chunk.start, |first| first.min(chunk.start)));
+    });
+    let root = superblock.geometry.join_inode(AgNumber(0), first?);
+    (rank(&evidence, root) == Rank::Root).then_some(root)
+}
