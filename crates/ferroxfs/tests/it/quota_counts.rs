@@ -401,8 +401,7 @@ impl BlockDevice for BadSector {
 fn default_limits_that_cannot_be_read_fail_the_open_by_name_and_change_nothing() {
     let device = make();
     let volume = open(&device, QuotaMode::Enforce);
-    let hard = Limit { hard: Some(9), ..Limit::default() };
-    let limits = Limits { inodes: hard, ..Limits::default() };
+    let limits = Limits::new().inodes(Limit::new().hard(9));
     volume.quota().set(QuotaType::User, 0, &limits).unwrap();
     volume.close().unwrap();
     let bytes = |device: &SharedDevice| {
