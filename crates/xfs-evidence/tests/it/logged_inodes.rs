@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xfs_device::{MemoryDevice, SharedDevice};
 use xfs_evidence::Evidence;
 use xfs_format::DiskAddr;
-use xfs_format::log_item::{BufferFormat, BufferItem, LogItem, LoggedFields};
+use xfs_format::log_item::{BufferFormat, LoggedBuffer, LoggedFields, LoggedItem};
 use xfs_testkit::{LogRecords, golden};
 
 use crate::support::superblock;
@@ -15,7 +15,7 @@ use crate::support::superblock;
 fn append_unreadable(log: &mut LogRecords<'_>) {
     let mut format = BufferFormat::clean(DiskAddr(64), 512);
     format.regions = 9;
-    log.transaction(&[LogItem::Buffer(BufferItem { format, pieces: Vec::new() })]);
+    log.transaction(&[LoggedItem::Buffer(LoggedBuffer { format, pieces: Vec::new() })]);
 }
 
 /// A record that a test appends to the log.
