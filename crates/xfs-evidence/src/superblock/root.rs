@@ -3,6 +3,8 @@
 //! Owns: the choice between the numbers that are stated, and the place where mkfs makes the root
 //! directory. Does **not** own: the other fields of a superblock.
 
+use std::collections::BTreeSet;
+
 use xfs_device::BlockDevice;
 use xfs_format::inode::FileType;
 use xfs_format::inode_chunk::InodeChunks;
@@ -67,14 +69,16 @@ fn of_copies(copies: &[Copy]) -> u64 {
     roots.iter().copied().max_by_key(|root| votes(*root)).unwrap_or(u64::MAX)
 }
 
-/// Returns the root directory of a volume whose superblocks do not state it: the first inode of the
-/// first chunk, if it is a sound directory that is its own parent. mkfs.xfs makes it first.
+/// Returns the root directory of a volume whose superblocks do not state it: the first inode of a
+/// chunk of the first group, if it is a sound directory that is its own parent. No other directory
+/// is. mkfs.xfs makes the root first, but chunks with lower numbers can follow.
 fn first_directory(device: &dyn BlockDevice, superblock: &Superblock) -> Option<InodeNumber> {
     let evidence = Evidence::new(device, superblock);
-    let mut first: Option<AgInode> = None;
+    let mut starts: BTreeSet<AgInode> = BTreeSet::new();
     evidence.group_records::<InodeChunks>(AgNumber(0), |chunk, _| {
-        first = Some(first.map_or(chunk.start, |first| first.min(chunk.start)));
+        starts.insert(chunk.start);
     });
-    let root = superblock.geometry.join_inode(AgNumber(0), first?);
-    (rank(&evidence, root) == Rank::Root).then_some(root)
+    let numbers = starts.iter().map(|start| superblock.geometry.join_inode(AgNumber(0), *start));
+    let mut roots = numbers.filter(|number| rank(&evidence, *number) == Rank::Root);
+    roots.next()
 }
