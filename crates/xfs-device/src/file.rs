@@ -400,8 +400,8 @@ impl Stack {
         Self { levels, twins }
     }
 
-    /// Returns how the kernel uses the same bytes, also through another device: for example, it has
-    /// mounted them. Returns `None` if it does not use them.
+    /// Returns how the kernel uses the same bytes, for example through a mount of another device.
+    /// Returns `None` if the kernel does not use them.
     fn usage(&self) -> Option<KernelUse> {
         usage::find_in_stack(&self.levels, &self.twins)
     }
@@ -445,8 +445,9 @@ impl Stack {
         Ok(claims)
     }
 
-    /// Returns an error if another device made of the same file has a writer. Checks only the
-    /// devices for which this process cannot open and lock that file.
+    /// Returns an error if another device made of the same file (a twin) has a writer. Checks only
+    /// the twins whose common file this process cannot open: there the lock on the twin stands for
+    /// the lock on the file.
     fn look_at_twins(&self, options: OpenOptions) -> Result<(), DeviceFailure> {
         for twin in self.twins.iter().filter(|twin| twin.is_meeting_place) {
             let Ok(file) = File::open(&twin.node) else { continue };

@@ -16,7 +16,7 @@ use xfs_sync::{RwLock, Volume};
 
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
 
-/// The number of bytes after which a write of `OverlayDevice::write_back` ends, at the next
+/// A write of [`OverlayDevice::write_back`] that has reached this number of bytes ends at the next
 /// multiple of `PIECE_BYTES`.
 const RUN_BYTES: usize = 1 << 20;
 

@@ -157,7 +157,7 @@ impl Finder<'_> {
 
     /// Adds to `groups` the physical volumes in the partitions of the disk, and those on the other
     /// devices in `members`. Fails if a device in `members` is neither a physical volume nor a RAID
-    /// member, and has none in its partitions.
+    /// member, and none of its partitions is one.
     fn add_all(&self, groups: &mut VolumeGroups) -> Result<(), FindError> {
         self.add_partitions(groups, &self.disk)?;
         for (index, member) in self.members.iter().enumerate() {

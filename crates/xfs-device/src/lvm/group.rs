@@ -20,8 +20,8 @@ pub(crate) struct VolumeGroup {
     pub(crate) name: String,
     /// The UUID of the group. Names of groups are not unique.
     pub(crate) id: String,
-    /// The number of changes to the metadata. A physical volume with a lower number than another
-    /// was absent while the group changed.
+    /// The number of changes to the metadata since the group was created. A physical volume with a
+    /// lower number than another was absent while the group changed.
     pub(crate) sequence: u64,
     pub(crate) extent_bytes: u64,
     pub(crate) members: Vec<GroupMember>,

@@ -31,8 +31,8 @@ struct StoredRange {
 }
 
 impl ExtentIndex {
-    /// Adds a range that starts at byte `start` of the volume. Where it covers parts of earlier
-    /// ranges, it replaces them, as a restore would do.
+    /// Adds a range that starts at byte `start` of the volume. The new range replaces the parts of
+    /// earlier ranges that it covers, as a restore would do.
     fn insert(&mut self, start: u64, range: StoredRange) {
         let end = start + range.length_bytes;
         while let Some((at, old)) =

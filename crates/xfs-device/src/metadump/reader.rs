@@ -63,10 +63,9 @@ pub struct MetadumpReader<S> {
     header: MetadumpHeader,
     /// The number of bytes of the image that have been read or skipped so far.
     place: u64,
-    /// The bytes of the current extent that were not read yet.
+    /// The number of bytes of the current extent that have not been read yet.
     left: u64,
-    /// The addresses, from the current index of version 1, of the blocks that were not returned
-    /// yet.
+    /// The addresses from the current index of version 1 whose blocks have not been returned yet.
     addresses: Vec<u64>,
     is_last_index: bool,
 }

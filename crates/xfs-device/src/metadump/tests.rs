@@ -19,7 +19,7 @@ fn superblock() -> Vec<u8> {
 }
 
 /// Returns the contents of the block at this address: the superblock for address 0; otherwise 512
-/// bytes that are all the low byte of the address.
+/// copies of the low byte of the address.
 fn block(address: u64) -> Vec<u8> {
     if address == 0 { superblock() } else { vec![address as u8; 512] }
 }

@@ -72,6 +72,7 @@ pub(crate) fn read(device: &dyn BlockDevice) -> io::Result<Option<MemberSuperblo
 }
 
 /// Reads the superblock at the end of a member, whose data comes before it: version 1.0 or 0.90.
+/// Returns `None` if there is none, or if the member does not hold all data of its array.
 pub(crate) fn read_at_end(device: &dyn BlockDevice) -> io::Result<Option<MemberSuperblock>> {
     let sectors = device.length_bytes() / SECTOR;
     if let Some(at) = sectors.checked_sub(16).map(|sector| sector & !7)
@@ -116,7 +117,8 @@ impl Raw<'_> {
     }
 }
 
-/// Decodes a superblock of version 1.`minor` that was found at `sector` of the device.
+/// Decodes a superblock of version 1.`minor` that was found at `sector` of the device. Returns
+/// `None` if the superblock is invalid, or if the member does not hold all data of its array.
 fn version_1(
     bytes: &[u8],
     device: &dyn BlockDevice,
@@ -158,7 +160,8 @@ fn version_1(
     })
 }
 
-/// Decodes a superblock of version 0.90 that was found at byte `at` of the device.
+/// Decodes a superblock of version 0.90 that was found at byte `at` of the device. Returns `None`
+/// if the superblock is invalid, or if the member does not hold all data of its array.
 fn version_0(bytes: &[u8], at: u64) -> Option<MemberSuperblock> {
     let order = [Order::Little, Order::Big]
         .into_iter()

@@ -1,6 +1,6 @@
 //! Loop devices: the files that they are made of.
 //!
-//! sysfs shows the present path of the backing file in this mount namespace. The path ends in `
+//! sysfs shows the current path of the backing file in this mount namespace. The path ends in `
 //! (deleted)` if the file has no name any more. In another mount namespace the same path may lead
 //! to another file. The kernel reports the inode of the backing file to a process that may open the
 //! loop device.
