@@ -193,9 +193,9 @@ impl<H: Handler> Mount<H> {
         }
     }
 
-    /// Ends the service and returns the handler, or `None` if another reference to it still exists.
-    /// If the connection was cut and the mount is still in the directory tree, another process
-    /// removes the mount, possibly after this process has ended.
+    /// Ends the service and returns the handler, or `None` if another reference to the handler
+    /// still exists. If the connection was cut and the mount is still in the directory tree,
+    /// another process removes the mount, possibly after this process has ended.
     pub fn finish(self) -> Option<H> {
         let Self { session, point } = self;
         let handler = session.finish();

@@ -19,8 +19,8 @@ use crate::transport::MountFacts;
 use crate::{ChannelKind, Service};
 use names::{IGNORED, is_comment, unknown, values};
 
-/// The smallest default number of threads: one can serve requests while the other waits for the
-/// volume's device.
+/// The smallest default number of threads: one thread can serve requests while the other waits for
+/// the volume's device.
 const FEWEST_THREADS: usize = 2;
 const MOST_THREADS: usize = 64;
 /// The smallest cache in bytes. With less, every operation would read its metadata again.

@@ -84,12 +84,12 @@ pub struct Settings {
 /// Which changes are durable before the server answers their requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Before the server answers, only those changes are durable for which a program calls fsync,
-    /// uses O_SYNC or similar. Other changes become durable within seconds.
+    /// Only the changes that a program syncs itself, by fsync, O_SYNC or similar, are durable
+    /// before the server answers. Other changes become durable within seconds.
     #[default]
     Asked,
-    /// Before the server answers, changes of names and inodes are durable, and other changes for
-    /// which a program requires it.
+    /// Changes of names and inodes are durable before the server answers, and so are other changes
+    /// that a program syncs itself, by fsync, O_SYNC or similar.
     #[doc(alias = "wsync")]
     Names,
     /// All changes are durable before the server answers their requests.

@@ -52,11 +52,12 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    /// Creates the checker.
+    /// Creates a checker. `by` says whether the workers or a helper thread look up the rights of
+    /// callers in /proc.
     ///
     /// # Errors
     ///
-    /// The error that prevents this process from looking up callers.
+    /// The error of opening /proc or of starting the helper thread.
     pub(super) fn new(by: ProcAccess) -> io::Result<Self> {
         let users = Slots::new(|| Mutex::new(Vec::new()));
         Ok(Self { callers: Callers::new(by)?, users })
@@ -110,7 +111,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Returns whether the caller has all of these capabilities. `None` if only the kernel knows.
+    /// Returns whether the caller has all of these capabilities. `None` if the kernel checks
+    /// permissions, because then only the kernel knows.
     pub(super) fn has(&self, capability: Capabilities) -> Option<bool> {
         self.caller.as_ref().map(|caller| caller.capabilities.contains(capability))
     }

@@ -80,8 +80,8 @@ pub trait Handler: Send + Sync + 'static {
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno>;
 }
 
-/// The reference by which one worker has the handler. It is locked while the worker handles a
-/// request, and `None` after the end of the session.
+/// One worker's reference to the handler. The worker holds the lock while it handles a request. The
+/// reference is `None` after the end of the session.
 pub(super) type HandlerSlot<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 
 /// An event that a worker or another thread sends to the thread that waits in [`Session::wait`].
@@ -362,7 +362,7 @@ impl<H: Handler> Session<H> {
     }
 
     /// Waits until no request is being handled, prevents further requests, and returns the handler.
-    /// `None` if another reference to it still exists.
+    /// Returns `None` if another reference to the handler still exists.
     pub fn finish(self) -> Option<H> {
         for slot in self.slots.iter() {
             slot.lock().take();
