@@ -28,7 +28,7 @@ use crate::target::Performed;
 use object::LoggedObject;
 
 /// Number of bytes of log space that a transaction reserves: about as many as a change of an
-/// inode's attributes.
+/// inode's attributes reserves.
 const RESERVED_BYTES: u64 = 64 << 10;
 
 /// One in this many commits of a thread logs a shared object.
@@ -51,7 +51,7 @@ pub struct CommitLoad {
     pub slots: usize,
     /// Number of commits of all threads together.
     pub commits: u64,
-    /// Number of inodes of all threads together. There are as many buffers.
+    /// Number of inodes that all threads together log. They log the same number of buffers.
     pub objects: u64,
     /// Size of the log in bytes.
     pub log_bytes: u64,
@@ -191,8 +191,8 @@ fn commit(
     Ok(committed.sequence)
 }
 
-/// Commits `commits` transactions and measures how long a force of the log then takes. Does so
-/// `times` times. Returns the shortest of these times.
+/// Commits `commits` transactions and then measures how long a force of the log takes. Repeats this
+/// `times` times, and returns the shortest duration of a force.
 ///
 /// # Errors
 ///

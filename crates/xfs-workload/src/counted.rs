@@ -114,7 +114,8 @@ impl Counted {
 #[cfg(feature = "count")]
 #[must_use]
 pub fn shared_writes() -> Option<SharedWrites> {
-    /// Number of times that the counters are read until the sums of both kinds agree.
+    /// The largest number of times that the counters are read. One reading is used as soon as the
+    /// counters by scope and those by place have the same sum.
     const MOST_READS: usize = 100;
     let mut read = read_counters();
     for _ in 1..MOST_READS {

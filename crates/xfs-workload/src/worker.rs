@@ -63,8 +63,8 @@ struct WorkerRequest {
 #[derive(Debug, Serialize, Deserialize)]
 enum WorkerReply {
     Ready,
-    /// The lookups are done. First the time until the last thread had finished, then the time until
-    /// no deferred work was left.
+    /// The lookups are done. The first value is the time until the last thread had finished. The
+    /// second value is the time until no deferred work was left.
     Done(Duration, Duration),
     Failed(String),
 }

@@ -124,9 +124,9 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// Returns the options for opening the volume of ferroxfs. They make the background force of the
-/// log so rare that it does not empty the list while it fills (I1). In the kernel, this force comes
-/// every thirty seconds.
+/// Returns the options for opening the volume of ferroxfs. With these options the background force
+/// of the log is so rare that it does not empty the list of commits while the measurement fills the
+/// list (I1). In the kernel, this force comes every thirty seconds.
 fn options(variant: Variant) -> OpenOptions {
     variant.options().upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use xfs_workload::{Plan, Report, Variant, Watcher, Workload, WorkloadError, run, text};
 
-/// A watcher that ends the run when the given number of parts have begun.
+/// A watcher that ends the run when this number of parts have begun.
 struct Until(usize);
 
 impl Watcher for Until {
