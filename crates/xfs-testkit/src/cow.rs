@@ -56,8 +56,8 @@ impl CowDevice {
         chunks.iter().map(with_start).collect()
     }
 
-    /// Changes `length` bytes from `offset` on, chunk by chunk. For each chunk, `change` gets the
-    /// bytes to change, and their offset from the byte `offset`.
+    /// Changes `length` bytes from `offset` on, chunk by chunk. For each chunk, `change` gets two
+    /// arguments: the distance in bytes from `offset` to the bytes to change, and these bytes.
     fn change(
         &self,
         offset: u64,

@@ -17,9 +17,11 @@ use crate::image::Image;
 
 const BLOCK: usize = 512;
 const CRC_OFFSET: usize = 32;
-/// The bytes of a record header that its checksum covers, as on a 64-bit kernel.
+/// The number of bytes of a record header that the checksum of the record covers, as on a 64-bit
+/// kernel.
 const COVERED: usize = 328;
-/// The size of an in-core log buffer that each header states, in bytes. It allows one header block.
+/// The size of an in-core log buffer that each header states, in bytes. A record of this size has
+/// one header block.
 const BUFFER_BYTES: u32 = 32 << 10;
 const UNMOUNT_OPERATION: [u8; 12] = [0xb0, 0xc0, 0xd0, 0xd0, 0, 0, 0, 8, 0xaa, 0x20, 0, 0];
 

@@ -1,4 +1,4 @@
-//! A device that nothing may write.
+//! A device that panics when a program writes to it.
 
 use std::io;
 
@@ -6,14 +6,15 @@ use xfs_device::{BlockDevice, Durability};
 
 use crate::delegate_device;
 
-/// A device that reads from another one, and panics when it is written, flushed or discarded. It
-/// says that it can be written, so that a program that would write does.
+/// A device that reads from another one, and panics when it is written, flushed or discarded.
+/// `is_read_only` returns `false`, so a program that would write to a writable device does write,
+/// and the test fails.
 pub struct NeverWritten<D> {
     inner: D,
 }
 
 impl<D> NeverWritten<D> {
-    /// Makes the device over `inner`.
+    /// Creates a device that reads from `inner`.
     #[must_use]
     pub const fn new(inner: D) -> Self {
         Self { inner }

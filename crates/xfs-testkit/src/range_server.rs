@@ -30,14 +30,14 @@ pub struct WebRequest {
 /// An answer to a request.
 #[derive(Clone, Debug)]
 pub enum WebAnswer {
-    /// The range that was asked for, if the condition of the request holds.
+    /// The requested range of the object, if the condition `If-Match` of the request holds.
     Range,
-    /// The range, with these headers in place of those with the same names. A header with an empty
-    /// value is left out.
+    /// The requested range, with these headers in place of those with the same names. A header with
+    /// an empty value is left out.
     RangeWith(Vec<(&'static str, String)>),
-    /// The head of the answer for the range, and only half of its bytes.
+    /// The head of the answer for the requested range, and only half of the bytes of the range.
     Half,
-    /// Exactly these bytes.
+    /// Exactly these bytes, which include the head of the answer.
     Bytes(Vec<u8>),
     /// No answer, until the client closes the connection.
     Silence,
@@ -58,21 +58,23 @@ struct Served {
 }
 
 impl WebRequest {
-    /// Returns the value of a header.
+    /// Returns the value of the header `name`, or `None` if the request has no such header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(header, _)| header == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Returns the first and the last byte that the request asks for.
+    /// Returns the first and the last byte that the request asks for, or `None` if it asks for no
+    /// range.
     #[must_use]
     pub fn range(&self) -> Option<(u64, u64)> {
         let (first, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
         Some((first.parse().ok()?, last.parse().ok()?))
     }
 
-    /// Returns the number of bytes that the request asks for, 0 without a range.
+    /// Returns the number of bytes in the range that the request asks for. Returns 0 if it asks for
+    /// no range.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.range().map_or(0, |(first, last)| last + 1 - first)
@@ -173,7 +175,8 @@ impl Served {
         Ok(Some(request))
     }
 
-    /// Sends the range that was asked for, divided by `parts`.
+    /// Sends the head of the answer for the requested range, and then the first `1 / parts` of the
+    /// bytes of the range. `other` are headers to send in place of those with the same names.
     fn send(
         &self,
         mut stream: &TcpStream,
