@@ -82,8 +82,9 @@ impl<M: BlockMap> ImageDevice<M> {
         Self { map, is_writable }
     }
 
-    /// Returns the location of the range that starts at `offset` of the disk. The range is extended
-    /// over the ranges that continue it in the same file, up to `wanted` bytes.
+    /// Returns the location of the range that starts at `offset` of the disk. If the bytes after
+    /// this range continue it in the same file, they belong to the returned range too, up to
+    /// `wanted` bytes in all.
     fn joined(&self, offset: u64, wanted: u64) -> io::Result<Run<'_>> {
         let mut run = self.map.find(offset)?;
         run.length_bytes = run.length_bytes.max(1);

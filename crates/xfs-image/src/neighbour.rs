@@ -103,7 +103,7 @@ impl Surroundings {
         self.options
     }
 
-    /// Returns the options for a file that is only read.
+    /// Returns the options for opening a file that is only read.
     pub(crate) const fn reading(&self) -> OpenOptions {
         let options = OpenOptions::read_only();
         if self.options.is_live() { options.live() } else { options }

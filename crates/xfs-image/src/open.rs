@@ -31,7 +31,7 @@ pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, De
     open_with(path, options, |address| open_object(address, options))
 }
 
-/// Works as [`open_device`], with these options for an object.
+/// Opens a path or an address as [`open_device`] does, but an object with these options.
 ///
 /// # Errors
 ///
@@ -45,12 +45,12 @@ pub fn open_device_with(
     open_with(path, options, |address| open_object_with(address, options, objects))
 }
 
-/// Opens the remote disk at an address, without a look at its contents: an image in it is not
-/// opened as the virtual disk inside it. For a program that replaces the contents.
+/// Opens the remote disk at an address for a program that replaces its contents. The contents are
+/// not looked at: if they are an image, the virtual disk inside the image is not opened.
 ///
 /// # Errors
 ///
-/// As [`open_device`], also if `path` is not an address.
+/// As [`open_device`]. Also an error if `path` is not an address.
 pub fn open_remote(path: &Path, options: OpenOptions) -> Result<SharedDevice, DeviceError> {
     let remote = match Remote::of(path) {
         Some(Remote::Object) => open_object(path, options),
@@ -118,7 +118,8 @@ fn open_object(_path: &Path, _options: OpenOptions) -> Result<SharedDevice, Devi
     Err(DeviceFailure::Source(Box::new(crate::remote::NoObjects)))
 }
 
-/// Opens the virtual disk in a remote disk if it holds an image. Otherwise returns the remote disk.
+/// If the remote disk holds a disk image, opens the virtual disk inside the image. Otherwise
+/// returns the remote disk.
 fn open_inside(remote: SharedDevice, options: OpenOptions) -> Result<OpenedDevice, DeviceFailure> {
     let contents = detect(&*remote, 0).map_err(DeviceFailure::Open)?;
     if !is_read_here(contents) {

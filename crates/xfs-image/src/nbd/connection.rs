@@ -86,7 +86,8 @@ struct State {
     pending: HashMap<u64, Pending>,
     /// Whether a caller is receiving a reply now. Only one caller does so at a time.
     is_receiving: bool,
-    /// The failure of the connection, which every request gets from then on (I1).
+    /// The failure of the connection, which every request gets from then on (I1). `None` while the
+    /// connection works.
     failure: Option<Failure>,
 }
 

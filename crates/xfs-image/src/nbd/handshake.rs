@@ -47,7 +47,7 @@ const DEFAULT_PAYLOAD: u64 = 32 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Export {
     pub(super) size_bytes: u64,
-    /// The transmission flags: what the server offers.
+    /// The transmission flags, which say what the server offers.
     pub(super) flags: u64,
     /// The unit of offsets and lengths in bytes: a power of two.
     pub(super) block_bytes: u64,

@@ -34,7 +34,7 @@ pub(super) enum Authentication {
     S3(S3Credentials),
 }
 
-/// Does not show the credentials.
+/// Formats the value without the credentials.
 impl std::fmt::Debug for Authentication {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -120,8 +120,8 @@ impl ObjectAddress {
         Ok(Self { uri, shown, authentication })
     }
 
-    /// Returns the host, with its port unless it is that of the scheme, as the header `Host` has
-    /// it.
+    /// Returns the value of the header `Host`: the host, and its port unless that is the default
+    /// port of the scheme.
     pub(super) fn host(&self) -> String {
         let default = if self.uri.scheme_str() == Some("https") { 443 } else { 80 };
         let host = self.uri.host().unwrap_or_default();
@@ -132,9 +132,10 @@ impl ObjectAddress {
     }
 }
 
-/// Returns the address of the bucket, without a slash at its end. At a server that the environment
-/// names, and for a bucket with a dot, which no certificate of AWS covers, the bucket is the first
-/// part of the path.
+/// Returns the address of the bucket, without a slash at its end. The bucket is a part of the host
+/// name, except in two cases: the environment names a server, or the bucket has a dot, so that no
+/// certificate of AWS covers the host name. In these cases the bucket is the first part of the
+/// path.
 fn s3_base(bucket: &str, region: &str, options: &ObjectOptions) -> Result<String, ObjectError> {
     let names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
     let named = names.into_iter().find_map(|name| Some((name, options.variable(name)?)));

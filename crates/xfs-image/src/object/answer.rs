@@ -17,7 +17,7 @@ const MAX_CODE_BYTES: usize = 64;
 pub(super) enum Version {
     /// A strong ETag.
     Tag(String),
-    /// The time of the last change, in whole seconds.
+    /// The time of the last change (`Last-Modified`), which has a resolution of a second.
     Modified(String),
 }
 
@@ -30,8 +30,8 @@ pub(super) struct ContentRange {
 }
 
 impl Version {
-    /// Returns the version that a response states. A weak ETag is none: it says only that two
-    /// versions mean the same.
+    /// Returns the version that a response states, or `None` if it states none. A weak ETag is not
+    /// used, because it says only that two versions mean the same.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let text = |name| {
             let text = headers.get(name)?.to_str().ok()?.trim();
@@ -91,7 +91,8 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), RequestFailure> 
 }
 
 /// Returns the details of an error: the code in the document of S3, or the region of the bucket in
-/// the headers. Returns only words, so that a server cannot write to the terminal.
+/// the headers. Returns `None` if the response has neither. The details are only words, so that a
+/// server cannot send control characters to the terminal.
 pub(super) fn error_detail(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     let is_word = |text: &str| {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);

@@ -48,8 +48,8 @@ pub(super) enum CacheAnswer<'a> {
     Absent(Claim<'a>),
 }
 
-/// A run of blocks that the holder fetches. Other threads wait for them. If the claim is dropped
-/// before it is filled, they fetch the blocks themselves.
+/// A run of blocks that the holder fetches. Other threads wait for these blocks. If the claim is
+/// dropped before it is filled, the waiting threads fetch the blocks themselves.
 pub(super) struct Claim<'a> {
     cache: &'a BlockCache,
     pub(super) first: u64,
@@ -96,7 +96,8 @@ impl BlockCache {
         CacheAnswer::Absent(Claim { cache: self, first: number, count })
     }
 
-    /// Stores a block that was fetched without a claim: the first one.
+    /// Stores a block that was fetched without a claim. Only the first block of the object is
+    /// fetched in this way, when the object is opened.
     pub(super) fn put(&self, number: u64, block: Block) {
         self.state.lock().store(number, block, self.capacity);
     }
@@ -126,7 +127,7 @@ impl Drop for Claim<'_> {
 }
 
 impl State {
-    /// Returns a ready block, and notes that it is used now.
+    /// Returns the block and notes that it is used now. Returns `None` if the block is not ready.
     fn touch(&mut self, number: u64) -> Option<Block> {
         self.clock += 1;
         let Some(Slot::Ready { block, used }) = self.slots.get_mut(&number) else { return None };

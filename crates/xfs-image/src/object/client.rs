@@ -80,7 +80,7 @@ pub(super) struct Opened {
     pub(super) first: Vec<u8>,
 }
 
-/// The part of an attempt that has happened, for the observer.
+/// The progress of an attempt so far, for the observer.
 #[derive(Default)]
 struct Progress {
     status: Option<u16>,
@@ -115,9 +115,9 @@ impl RangeClient {
         Ok(Self { agent, address, options, permits, returned: Condvar::new() })
     }
 
-    /// Sends the first request, for the first `length` bytes, which finds out the version and the
-    /// length of the object. Presigned addresses do not allow HEAD, and these bytes are needed
-    /// next. Redirections are followed here only.
+    /// Sends the first request, which asks for the first `length` bytes. Its response states the
+    /// version and the length of the object. A HEAD request is not used: presigned addresses do not
+    /// allow it, and the first bytes are needed next. Only this request follows redirections.
     pub(super) fn open(&mut self, length: u64) -> Result<Opened, ObjectError> {
         let range = ByteRange { start: 0, length };
         let (opened, moved_to) = self.with_retries(range, |progress| {
@@ -162,8 +162,8 @@ impl RangeClient {
         })
     }
 
-    /// Runs attempts until one succeeds, one fails for good, or none is left. Reports each to the
-    /// observer.
+    /// Runs attempts until one succeeds, one fails for good, or none is left. Reports each attempt
+    /// to the observer.
     fn with_retries<T>(
         &self,
         range: ByteRange,

@@ -20,7 +20,7 @@ pub enum ObjectError {
         /// The problem with its value.
         problem: String,
     },
-    /// An object is only read.
+    /// The object was opened for writing, but objects can only be read.
     #[error("is an object on a web or S3 server, which ferroxfs does not write")]
     ReadOnly,
     /// A request failed.
@@ -56,7 +56,7 @@ pub enum RequestFailure {
         /// The error code of S3, or the region of the bucket, if the server sent one.
         detail: Option<String>,
     },
-    /// The server sends the whole object in place of a range of it.
+    /// The server sends the whole object in place of the requested range.
     NoRanges,
     /// The object was replaced after it had been opened.
     Changed,
@@ -64,7 +64,7 @@ pub enum RequestFailure {
     NoVersion,
     /// The user name, the password or the key has a character that no HTTP header can hold.
     BadCredentials,
-    /// The server sent something else than the range that was asked for.
+    /// The server sent something other than the requested range.
     WrongAnswer(&'static str),
 }
 

@@ -26,7 +26,7 @@ pub struct ObjectOptions {
     environment: Environment,
 }
 
-/// The variables that the credentials come from.
+/// The source of the environment variables from which credentials and settings are read.
 #[derive(Clone)]
 enum Environment {
     Process,
@@ -155,7 +155,7 @@ impl ObjectOptions {
     }
 }
 
-/// Shows no value: a value can be a key.
+/// Formats the value without the contents of variables, because these can be keys.
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

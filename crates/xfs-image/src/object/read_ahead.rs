@@ -10,7 +10,8 @@ pub(super) const MAX_WINDOW_BYTES: u64 = 8 << 20;
 /// The most sequential readers that are followed at the same time.
 const STREAMS: usize = 8;
 
-/// The sequential readers of an object.
+/// The state that recognises the sequential readers of an object. It determines how much is read
+/// ahead for each of them.
 pub(super) struct ReadAhead {
     streams: Vec<Stream>,
     /// The largest window, in blocks.
@@ -22,14 +23,15 @@ pub(super) struct ReadAhead {
 struct Stream {
     /// The first block after those that were fetched for this reader.
     next: u64,
-    /// The number of blocks that were fetched last.
+    /// The number of blocks that the last fetch for this reader had.
     window: u64,
     used: u64,
 }
 
 impl ReadAhead {
-    /// Creates the state for a cache of this many blocks. All readers together must not replace
-    /// blocks that were fetched ahead and not yet read, so each gets a part of the cache.
+    /// Creates the state for a cache of this many blocks. Blocks that were fetched ahead must stay
+    /// in the cache until they are read, for all readers together. So the window of a reader is at
+    /// most a part of the cache.
     pub(super) fn new(cache_blocks: u64) -> Self {
         let limit = (cache_blocks / STREAMS as u64).clamp(1, MAX_WINDOW_BYTES / BLOCK_BYTES);
         Self { streams: Vec::new(), limit, clock: 0 }

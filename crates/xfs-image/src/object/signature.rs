@@ -17,9 +17,9 @@ use ring::{digest, hmac};
 use super::error::ObjectError;
 use super::options::ObjectOptions;
 
-/// SHA-256 of nothing: a GET has no body.
+/// SHA-256 of an empty body: a GET has no body.
 const EMPTY_HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-/// The bytes of a key that are not escaped.
+/// The bytes of a key, in addition to letters and digits, that are not escaped.
 const UNRESERVED: &[u8] = b"-_.~/";
 
 /// The credentials of a user of S3, and the region of the bucket.
@@ -42,8 +42,8 @@ pub(super) struct Signable<'a> {
 }
 
 impl S3Credentials {
-    /// Reads the credentials from the environment. Returns `None` if it has none: then requests are
-    /// not signed, and only public objects can be read.
+    /// Reads the credentials from the environment. Returns `None` if the environment has no
+    /// credentials: then requests are not signed, and only public objects can be read.
     pub(super) fn of(options: &ObjectOptions, region: &str) -> Result<Option<Self>, ObjectError> {
         let (access, secret) = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
         let missing = |name, other: &str| ObjectError::Environment {

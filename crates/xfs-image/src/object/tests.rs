@@ -14,10 +14,10 @@ use super::read_ahead::BLOCK_BYTES;
 use super::{ObjectDevice, ObjectError, ObjectObserver, ObjectOptions, ObjectRequest};
 use super::{RequestFailure, client::MAX_REQUESTS};
 
-/// The length of the object: not a multiple of the block.
+/// The length of the object in bytes: not a multiple of the block size.
 const LENGTH: u64 = (12 << 20) + 777;
 
-/// Returns the byte at each offset of the object.
+/// Returns the byte of the object at `offset`.
 const fn byte_at(offset: u64) -> u8 {
     (offset / 509 % 251) as u8
 }
@@ -37,7 +37,7 @@ fn serve(
     RangeServer::start(file, answer).unwrap()
 }
 
-/// Options that do not depend on the environment of the test.
+/// Returns options that do not depend on the environment of the test.
 fn options() -> ObjectOptions {
     ObjectOptions::new()
         .environment::<String, String>([])
@@ -159,7 +159,8 @@ fn threads_that_read_the_same_block_share_its_request() {
     assert_eq!(asked.len(), count, "a block was asked for twice");
 }
 
-/// Replaces the object between two reads, in each way in which a server can show it.
+/// Replaces the object between two reads, for each way in which the server can show the
+/// replacement. Checks that the second read reports a changed object.
 #[test]
 fn changed_object_is_an_error_by_name() {
     let tag = |tag: &str| WebAnswer::RangeWith(vec![("ETag", tag.to_owned())]);
@@ -248,7 +249,8 @@ fn failures_that_stay_are_reported_with_their_reason() {
     }
 }
 
-/// A server states lengths that it does not keep. The client must not allocate them.
+/// Starts servers that state wrong lengths. Checks that the client allocates no memory according to
+/// these lengths.
 #[test]
 fn lengths_of_the_server_are_not_trusted() {
     let huge = "bytes 0-65535/18446744073709551615".to_owned();

@@ -99,8 +99,9 @@ impl Log {
         is_whole.then_some(Entry { bytes, sequence, tail })
     }
 
-    /// Returns the entries to replay, oldest first. Each sector of the log is looked at once as the
-    /// start of an entry, so the checksums of overlapping entries are the only repeated work.
+    /// Returns the entries to replay, oldest first. Returns `None` if the log has no valid sequence
+    /// of entries. Each sector of the log is tried only once as the start of an entry, so the
+    /// checksums of overlapping entries are the only repeated work.
     fn active(&self) -> Option<Vec<Entry>> {
         let mut valid = BTreeMap::new();
         let mut budget = 4 * self.bytes.len() as u64 + MAX_LOG_BYTES;

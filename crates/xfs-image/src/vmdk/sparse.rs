@@ -103,7 +103,8 @@ impl SparseExtent {
         self.length_bytes
     }
 
-    /// Returns the text that describes the disk. `None`: this file is a part of a split disk.
+    /// Returns the text that describes the disk. Returns `None` if the file has no such text,
+    /// because the file is a part of a split disk.
     pub(super) fn descriptor(&self) -> Result<Option<Vec<u8>>, ImageError> {
         if self.descriptor_at == 0 || self.descriptor_bytes == 0 {
             return Ok(None);

@@ -5,7 +5,8 @@ fn with(variables: &[(&str, &str)]) -> ObjectOptions {
     ObjectOptions::new().environment(variables.iter().copied())
 }
 
-/// Parses an address with these variables, and compares the URI of the object on its server.
+/// Parses an address with these environment variables. Compares the URI of the object on its server
+/// with `expected`.
 #[track_caller]
 fn check_uri(address: &str, variables: &[(&str, &str)], expected: &str) {
     let parsed = ObjectAddress::parse(address, &with(variables)).unwrap();

@@ -18,7 +18,8 @@ fn authorization(credentials: &S3Credentials, request: &Signable<'_>) -> String 
     headers.into_iter().find(|(name, _)| *name == "authorization").unwrap().1
 }
 
-/// The example "GET object" in the documentation of AWS Signature Version 4 for S3.
+/// Checks the signature of the example "GET object" in the documentation of AWS Signature Version 4
+/// for S3.
 #[test]
 fn signature_of_the_example_of_aws_is_made() {
     let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
@@ -36,7 +37,7 @@ fn signature_of_the_example_of_aws_is_made() {
     );
 }
 
-/// Compares with signatures that botocore 1.43 (`S3SigV4Auth`) made of the same requests.
+/// Compares signatures with those that botocore 1.43 (`S3SigV4Auth`) made of the same requests.
 #[test]
 fn signatures_of_botocore_are_made() {
     let secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";

@@ -39,7 +39,8 @@ fn terminate_tls(to: SocketAddr) -> u16 {
     port
 }
 
-/// Passes requests of a client on, and the answers back.
+/// Passes the requests of a client on to the web server at `to`, and passes the answers back to the
+/// client.
 fn pass_on(
     client: StreamOwned<ServerConnection, TcpStream>,
     to: SocketAddr,
