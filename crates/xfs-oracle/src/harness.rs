@@ -106,9 +106,9 @@ fn parse_seeds(words: &str) -> Option<Range<u64>> {
     }
 }
 
-/// Retries an action that may fail for a moment, for some seconds. There are two reasons for such
-/// failures. A parallel test that starts a program duplicates all open files, and with them their
-/// locks. The kernel also releases devices with a delay.
+/// Retries an action for some seconds, because it may fail temporarily. There are two reasons for
+/// such failures. A parallel test that starts a program duplicates all open files, and with them
+/// their locks. The kernel also releases devices with a delay.
 ///
 /// # Errors
 ///

@@ -19,8 +19,8 @@ pub struct KernelQuota {
     device: CString,
 }
 
-/// The usage, the limits and the timer of one resource of an owner, or new limits and a new timer.
-/// The resource is blocks or inodes. Space is in basic blocks of 512 bytes.
+/// The usage, the limits and the timer of an owner for one resource: blocks or inodes. A setting
+/// has new limits and a new timer in the same form. Space is in basic blocks of 512 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QuotaUsage {
     /// The usage, which includes open reservations.
@@ -105,7 +105,7 @@ impl KernelQuota {
     ///
     /// # Panics
     ///
-    /// If the path has a zero byte: a mistake of the caller.
+    /// Panics if the path has a zero byte, which is a mistake of the caller.
     #[must_use]
     pub fn of(device: &Path) -> Self {
         let device = device.as_os_str().as_bytes();

@@ -8,7 +8,8 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::{Context, OracleError};
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-/// The lock file of this setting. A process locks it while it holds the setting at its own value.
+/// The lock file of this setting. A process holds the lock while the setting has the value that
+/// this process needs.
 const LOCK: &str = "ferroxfs-fuse-rings.lock";
 
 /// A guard that holds the setting at a value and restores the old value on drop. A mount reads the

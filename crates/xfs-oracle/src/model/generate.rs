@@ -125,7 +125,7 @@ impl Generator {
         generator
     }
 
-    /// Returns the next operation of the history. `model` has the state before it.
+    /// Returns the next operation of the history. `model` has the state before this operation.
     pub fn next(&mut self, model: &Model) -> Operation {
         loop {
             let mut left = self.random.below(self.weights.iter().sum());

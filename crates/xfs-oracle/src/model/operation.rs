@@ -333,7 +333,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Returns the realtime extent size that mkfs gives volumes without a realtime device.
+    /// Returns the realtime extent size in bytes that mkfs gives volumes without a realtime device.
     pub(crate) fn realtime_extent_bytes(&self) -> u64 {
         self.block_bytes.max(4096)
     }

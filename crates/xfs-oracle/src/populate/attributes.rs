@@ -39,8 +39,8 @@ fn name(index: u32) -> String {
     format!("user.attribute {index}")
 }
 
-/// Adds `count` attributes to a file. The names of all attributes of a file must not exceed 64 KiB,
-/// because more could be set but not listed.
+/// Adds `count` attributes to a file. The names of all attributes of a file must not exceed 64 KiB:
+/// the kernel would set more names, but it could not list them.
 fn add(path: &Path, count: u32, value_bytes: usize) -> Result<(), OracleError> {
     for index in 0..count {
         let value = vec![index.to_be_bytes()[3]; value_bytes];

@@ -11,8 +11,9 @@ use crate::error::{Context, OracleError};
 /// leaves. Larger blocks need more entries for each format.
 const SIZES: [u32; 9] = [0, 1, 3, 12, 60, 200, 700, 2500, 9000];
 
-/// Number of entries with names of 250 bytes that need a second free-space block if directory
-/// blocks have 1 KiB. If other files allocate in between, the directory also needs an extent btree.
+/// With this number of entries with names of 250 bytes, a directory with directory blocks of 1 KiB
+/// needs a second free-space block. If other files allocate in between, the directory also needs an
+/// extent btree.
 const LONG_NAMES: u32 = 3000;
 
 pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {

@@ -136,7 +136,8 @@ impl ScriptAttempt {
     }
 }
 
-/// Performs operations until one of them fails because of the device. Records them in `states`.
+/// Performs operations until one of them fails because of the device. Records the operations in
+/// `states`.
 fn perform(
     library: &mut Library,
     mut model: Model,

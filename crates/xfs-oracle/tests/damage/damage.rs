@@ -51,7 +51,7 @@ impl Damage {
     }
 
     /// Makes this damage on an image that has the contents of `base`. Returns the changed bytes
-    /// with their offsets; nothing for a truncation.
+    /// with their offsets. The result is empty for a truncation.
     pub(crate) fn apply(&self, base: &Base, path: &Path) -> Result<Vec<Patch>, TrialError> {
         let file = File::options().read(true).write(true).open(path).map_err(text)?;
         match self {

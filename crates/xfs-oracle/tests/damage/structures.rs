@@ -170,7 +170,7 @@ fn fields(said: &str) -> Vec<String> {
     sampled(names)
 }
 
-/// Keeps four fields of those whose names differ only in numbers: the first two, one in the middle,
+/// Of the fields whose names differ only in numbers, keeps four: the first two, one in the middle,
 /// and the last one.
 fn sampled(names: Vec<String>) -> Vec<String> {
     let mut by_shape: BTreeMap<String, Vec<String>> = BTreeMap::new();

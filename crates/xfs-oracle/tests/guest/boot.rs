@@ -14,7 +14,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Boots a guest that makes, mounts and writes a volume and ends with status 7. Checks that status,
+/// Boots a guest that makes, mounts and writes a volume and ends with status 7. Checks this status,
 /// and reads the written data from the image with xfs_db, so that no second boot is needed.
 fn check_write(kernel: GuestKernel) -> Result<(), TrialError> {
     let guest = Guest::new(kernel)?;

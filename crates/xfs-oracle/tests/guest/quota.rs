@@ -5,7 +5,8 @@
 //! be equal, apart from checksum and LSN of a dquot. xfs_repair, which counts again, must find
 //! nothing. A third copy is also written to without quota. The guest must count that copy again,
 //! and a copy whose counts are complete must not be counted again. A fourth copy is written to with
-//! quota. The guest must not count that copy again. If it is made to, it must find the same counts.
+//! quota. The guest must not count that copy again. If the guest is made to count it again, it must
+//! find the same counts.
 //!
 //! All volumes of a batch share two boots.
 
@@ -58,9 +59,9 @@ struct Case {
     ours: PathBuf,
     /// A copy of the dirty volume that the guest recovers.
     theirs: PathBuf,
-    /// A copy of the volume after ferroxfs's recovery, to which ferroxfs then writes.
+    /// A copy of the volume after ferroxfs's recovery, to which ferroxfs then writes without quota.
     written: PathBuf,
-    /// Another such copy, to which ferroxfs writes with quota.
+    /// A copy of the volume after ferroxfs's recovery, to which ferroxfs then writes with quota.
     counted: PathBuf,
 }
 
@@ -166,7 +167,8 @@ fn make(path: &Path, seed: u64) -> Result<(), TrialError> {
 
 /// Shell functions that the scripts call. `up LETTER OPTIONS` mounts the drive `/dev/vdLETTER` with
 /// all types of quota. OPTIONS are further mount options, each followed by a comma. `again LETTER`
-/// says whether the kernel has counted the drive up to now, and makes the kernel count it.
+/// prints whether the kernel has counted the quota of the drive up to now, and makes the kernel
+/// count it.
 const START: &str = "up() { mount -o $2usrquota,grpquota,prjquota /dev/vd$1 /mnt && return
   echo cannot mount $1; dmesg | tail -20; exit 1; }
 again() { dmesg | grep -q \"vd$1): Quotacheck needed\" || echo $1 was not counted

@@ -53,7 +53,7 @@ const OPTION: &str = "--quota-script";
 const MOUNT_OPTIONS: &str = "uquota,gquota,pquota";
 /// The time after which the guest is ended. The script needs less than a minute on an idle machine.
 const LIMIT: Duration = Duration::from_secs(600);
-/// Number of seconds that the clock of a slow guest may run on during a call.
+/// The most seconds by which the clock of a slow guest may advance during a call.
 const SLOWNESS: u64 = 40;
 /// Time at the beginning of the script, in seconds since 1970.
 const START: u64 = 2_000_000_000;

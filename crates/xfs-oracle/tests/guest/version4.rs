@@ -167,7 +167,7 @@ fn add_attributes(volume: &Volume, path: &str, lines: &mut BTreeSet<String>) -> 
     Ok(())
 }
 
-/// Computes the checksum of busybox's crc32.
+/// Computes a checksum as the program crc32 of busybox does.
 fn crc32(bytes: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0xedb8_8320;
     let step = |sum: u32, byte: &u8| {

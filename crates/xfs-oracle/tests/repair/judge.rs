@@ -1,5 +1,5 @@
 //! Repairs damaged volumes with our repair and with xfs_repair, and records the names that each one
-//! keeps. Also salvages each of them.
+//! keeps. Also salvages each damaged volume.
 
 use std::fs;
 use std::path::{Path, PathBuf};

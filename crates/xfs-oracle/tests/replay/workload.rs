@@ -79,8 +79,8 @@ fn location(volume: &Volume, prng: &mut Prng) -> Result<EntryLocation, Error> {
     Ok(EntryLocation { directory, name: format!("{number:0length$}") })
 }
 
-/// Performs one random operation. It may be refused, for example because a name exists. Returns an
-/// error only if the device fails or the volume is corrupt.
+/// Performs one random operation. The operation may be refused, for example because a name exists.
+/// Returns an error only if the device fails or the volume is corrupt.
 pub(crate) fn step(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
     let outcome = match prng.within(0..16) {
         0..=3 => create(volume, prng, number),

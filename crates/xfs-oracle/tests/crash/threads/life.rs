@@ -89,8 +89,8 @@ impl ThreadLife {
     }
 
     /// Records an fsync of `file` that has just returned, when the device had recorded `position`
-    /// requests. It makes the last step that changed the file's names durable, with all earlier
-    /// steps.
+    /// requests. The fsync makes durable the last step that changed the file's names, and all
+    /// earlier steps.
     pub(super) fn promise(&mut self, file: FileIdentity, position: usize) {
         let changes = |step: &ThreadStep| step.changes.iter().any(|(changed, _)| *changed == file);
         let steps = self.steps.iter().rposition(changes).map_or(0, |last| last + 1);

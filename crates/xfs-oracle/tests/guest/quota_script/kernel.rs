@@ -116,7 +116,7 @@ fn become_root() -> Result<(), Errno> {
     rustix::thread::set_thread_groups(&[])
 }
 
-/// Runs a program. Its failure becomes EIO, after its messages were printed.
+/// Runs a program. If the program fails, prints its messages and returns EIO.
 fn run(command: &mut Command) -> Result<(), Errno> {
     let output = command.output().map_err(|_| Errno::NOEXEC)?;
     if output.status.success() {

@@ -19,9 +19,9 @@ pub(super) struct OpenVolume {
     image: PathBuf,
     clock: u64,
     quota: QuotaOptions,
-    /// The volume, unless it is between two opens.
+    /// The open volume. `None` after it was closed and before it is opened again.
     volume: Option<Volume>,
-    /// The volume on behalf of each user.
+    /// For each user, the volume with the permissions of that user.
     users: HashMap<Actor, Library>,
     /// The user that has a file open.
     holder: Option<Actor>,

@@ -237,7 +237,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// Returns a file: a path, or the open file of the name `@`.
+    /// Returns a file: a path, or the open file, which the script calls `@`.
     fn file(&mut self) -> FileTarget {
         match self.path().as_str() {
             "@" => FileTarget::Slot(0),

@@ -63,9 +63,9 @@ pub(super) fn listing(folder: &Path) -> Filled<BTreeMap<u64, String>> {
     Ok(tree.lines())
 }
 
-/// Leaves out what cannot be compared of realtime files. ferroxfs does not show which realtime
-/// blocks are shared. Linux 7.2 shows blocks of attributes, which lie on the data device, as if
-/// they lay in the realtime section.
+/// Removes from the tree the facts about realtime files that cannot be compared. ferroxfs does not
+/// show which realtime blocks are shared. Linux 7.2 shows blocks of attributes, which lie on the
+/// data device, as if they lay in the realtime section.
 pub(super) fn leave_out(tree: &mut Tree) {
     let opened = tree.nodes.values_mut().filter_map(|node| node.opened.as_mut());
     for opened in opened.filter(|opened| opened.flags.contains(FileFlags::REALTIME)) {
@@ -285,7 +285,8 @@ fn logged(root: &Path, random: &mut Random) -> Filled {
     symlink("after the sync", folder.join("link"))
 }
 
-/// Returns the length of the attribute of a file: some fit into the inode, some do not.
+/// Returns the length in bytes of the attribute of the file with this index. Some of these lengths
+/// fit into the inode, and some do not.
 fn random_length(index: usize) -> usize {
     if index.is_multiple_of(2) { 40 } else { 900 }
 }

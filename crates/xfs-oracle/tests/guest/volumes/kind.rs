@@ -132,7 +132,7 @@ pub(super) enum VolumeEnd {
 
 impl VolumeEnd {
     /// Returns the end of the volume of a seed. Logs of version 4 with open intents are not
-    /// replayed onto the disk, so that half of the dirty volumes of each kind have none.
+    /// replayed onto the disk. So half of the dirty volumes of each kind have no open intents.
     pub(super) const fn of(kind: VolumeKind, seed: u64) -> Self {
         match (seed % 2, (seed / 2) % 2, kind.is_version_4()) {
             (0, ..) => Self::Unmounted,
