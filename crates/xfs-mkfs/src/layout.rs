@@ -286,7 +286,8 @@ impl GroupLayout {
         })
     }
 
-    /// Places a chunk of inodes, and then their files, each as near to its inode as possible.
+    /// Places a chunk of inodes, and then the files among them, each file as near to its inode as
+    /// possible. Returns `None` if the group has no room for them.
     fn place_inodes(
         &mut self,
         first: &FirstInodes,
@@ -308,7 +309,8 @@ impl GroupLayout {
         Some(())
     }
 
-    /// Finds free blocks with the smallest distance to `target`.
+    /// Returns the first of `count` contiguous free blocks with the smallest distance to `target`.
+    /// Returns `None` if no free extent has that many blocks.
     fn find_near(&self, count: u32, target: AgBlock) -> Option<AgBlock> {
         let fitting = self.free.iter().filter(|extent| extent.count >= count);
         let starts = fitting.map(|extent| {

@@ -62,7 +62,7 @@ impl GroupsDirectory {
     /// # Errors
     ///
     /// [`GeometryError::RealtimeGroups`] if the files of the groups need more than one chunk of
-    /// inodes. It is returned before any name is made: the options can ask for 2^32 groups.
+    /// inodes. The error is returned before any name is made: the options can ask for 2^32 groups.
     pub(crate) fn new(
         geometry: &Geometry,
         realtime: &RealtimePlan,
@@ -100,8 +100,9 @@ impl GroupsDirectory {
         })
     }
 
-    /// Returns the files that get blocks, in the order of their allocation: the files of each group
-    /// after its inodes, and the directory when its entries leave the inode.
+    /// Returns the files that get blocks, in the order of their allocation. The files of a realtime
+    /// group follow the inodes of that group. The directory gets a block when its entries no longer
+    /// fit into the inode.
     fn blocks(&self, geometry: &Geometry, realtime: &RealtimePlan) -> Vec<FileBlocks> {
         let first = self.short_form_limit.and_then(|index| self.files.get(index));
         let limit_group = first.map(|file| file.group);

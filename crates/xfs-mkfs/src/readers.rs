@@ -107,9 +107,10 @@ pub enum ReaderError {
     Forbidden { reader: String, feature: String, needs: String },
 }
 
-/// The first kernel whose features the table has completely.
+/// The first kernel for which the table of features is complete.
 const FIRST_KERNEL: ReaderVersion = ReaderVersion::new(4, 19);
-/// The first kernel for which the options do not set the limit for background checkers.
+/// The first kernel for which [`Options::restrict_to`] sets no limit for background checkers. For
+/// older kernels it forbids them everything.
 const AUTOFSCK_KERNEL: ReaderVersion = ReaderVersion::new(6, 18);
 
 impl ReaderVersion {
@@ -151,8 +152,9 @@ impl Reader {
         Verdict { access, missing }
     }
 
-    /// Returns the best access to a volume with this feature. `None` if the reader knows the
-    /// feature, or need not know it.
+    /// Returns the most access that the reader has to a volume with this feature. Returns `None` if
+    /// the feature does not limit the access, because the reader knows the feature or need not know
+    /// it.
     fn limit(&self, feature: &Present) -> Option<Access> {
         let is_known = match self.software {
             Software::Kernel { version, .. } => {
@@ -184,8 +186,8 @@ impl Reader {
         }
     }
 
-    /// Returns whether new volumes for this reader have the feature: the reader knows it, and, for
-    /// a kernel, the mkfs.xfs of its time made it by default.
+    /// Returns whether new volumes for this reader have the feature: the reader knows the feature,
+    /// and, for a kernel, the mkfs.xfs of its time turned the feature on by default.
     fn wants(&self, feature: &Feature) -> bool {
         let Some(default) = feature.default else { return false };
         match self.software {

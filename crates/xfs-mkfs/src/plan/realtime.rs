@@ -26,11 +26,13 @@ pub(crate) struct RealtimePlan {
     pub(crate) summary_blocks: u32,
 }
 
-/// Size in bytes of a group of a section that does not exist yet.
+/// Size in bytes of a realtime group on a volume that has a metadata directory but no realtime
+/// section yet.
 const ABSENT_GROUP_BYTES: u64 = 1 << 40;
 /// A section of at least this many bytes has several groups by default.
 const MIN_DIVIDED_BYTES: u64 = 128 << 20;
-/// Number of groups of such a section, before the group size is rounded to a power of two.
+/// Number of groups of a section of at least `MIN_DIVIDED_BYTES` bytes, before the group size is
+/// rounded to a power of two.
 const DEFAULT_GROUPS: u64 = 4;
 /// The largest number of blocks of a group. The disk form of extents has 32 bits for it.
 const MAX_GROUP_BLOCKS: u64 = (1 << 31) - 1;
@@ -101,8 +103,8 @@ impl RealtimePlan {
         Ok(Self { bitmap_blocks: fit(bitmap_blocks)?, summary_blocks, ..self })
     }
 
-    /// Returns the number of free extents: all, but the first of a section with groups, which has
-    /// the realtime superblock.
+    /// Returns the number of free extents. All extents are free, except the first extent of a
+    /// section with groups, which holds the realtime superblock.
     pub(crate) fn free_extents(&self) -> u64 {
         self.extents - u64::from(self.group_count != 0)
     }
@@ -182,9 +184,11 @@ fn group_extents(options: &Options, sizes: &Sizes, blocks: u64) -> Result<u64, G
     Ok(group_blocks / extent_blocks)
 }
 
-/// Returns the default number of blocks of a group: a quarter of the section, rounded down to a
-/// power of two. Where that would divide the section into equal groups, the group is the largest
-/// power of two below the section, or twice the section. Small sections start from one group.
+/// Returns the default number of blocks of a group: a quarter of the section, or all of a section
+/// with fewer than `MIN_DIVIDED_BYTES` bytes, rounded down to a power of two. If the section would
+/// consist of equal groups of this size, another size is used. It is twice the section if the
+/// length of the section is a power of two, and otherwise the largest power of two below the length
+/// of the section.
 fn default_group_blocks(blocks: u64, block: u64) -> u64 {
     let groups = if blocks * block >= MIN_DIVIDED_BYTES { DEFAULT_GROUPS } else { 1 };
     let below = |number: u64| 1_u64 << number.max(1).ilog2();

@@ -156,7 +156,8 @@ fn hostile_realtime_sizes_are_refused() {
     }
 }
 
-/// Asks for four billion realtime groups, whose names alone would take more than 100 GiB of memory.
+/// Requests four billion realtime groups, whose names alone would take more than 100 GiB of memory.
+/// Checks that the request is refused.
 #[test]
 fn groups_beyond_one_chunk_of_inodes_are_refused_before_they_are_named() {
     let count = u64::from(u32::MAX);

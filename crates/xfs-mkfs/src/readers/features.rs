@@ -57,9 +57,10 @@ pub(super) enum FeatureBit {
 /// Size in bytes of a memory page on most processors. Kernels with larger pages mount volumes with
 /// larger blocks from earlier versions on.
 pub(super) const PAGE_BYTES: u32 = 4096;
-/// The first number of GRUB's versions. No listed kernel has it.
+/// The number before the dot in all versions of GRUB. No listed kernel has this number.
 pub(super) const GRUB_MAJOR: u16 = 2;
-/// The first kernel that the table can name: the first with the current numbers of versions.
+/// The first kernel with version 4 of the format, as far as the table goes. Older kernels have it
+/// too, but the numbers of their versions have another form.
 pub(super) const FIRST_VERSION_4: ReaderVersion = version(3, 0);
 /// The first kernel with version 5 of the format.
 pub(super) const FIRST_VERSION_5: ReaderVersion = version(3, 10);

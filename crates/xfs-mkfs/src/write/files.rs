@@ -164,7 +164,8 @@ impl RealtimeFileForm {
         }
     }
 
-    /// Returns the bits of the extents from `number` times 32 on.
+    /// Returns the word of the bitmap with this number: the bits of the 32 extents from `number`
+    /// times 32 on.
     fn bitmap_word(&self, number: u64) -> u32 {
         let (first, end) = self.free;
         let base = number * WORD_BITS;

@@ -24,7 +24,7 @@ use crate::metadata::{
 };
 use crate::plan::Plan;
 
-/// The number of the metadata file's kind in its inode.
+/// The number in a metadata inode which says that the inode is a directory.
 #[doc(alias = "xfs_metafile_type")]
 const DIRECTORY_KIND: u16 = 1;
 /// The index of the generation of the first file in the directory of realtime groups. The root
@@ -114,8 +114,9 @@ impl<'a> Chunk<'a> {
         self.group.files.iter().find(|file| file.slot == slot)
     }
 
-    /// Makes the file's blocks the only extent of its data fork, in place of the first bytes there.
-    /// Changes nothing if the file has no blocks.
+    /// Writes an extent record for the file's blocks over the first bytes of its data fork. This
+    /// extent is the only one of the fork. Changes nothing if the file has no blocks. Returns
+    /// `None` if the extent cannot be encoded.
     fn map_blocks(&self, slot: u32, inode: &mut NewInode) -> Option<()> {
         let Some(file) = self.placed(slot) else { return Some(()) };
         let geometry = self.geometry();
@@ -230,8 +231,8 @@ impl<'a> Chunk<'a> {
         Some(inode)
     }
 
-    /// Returns the records of a btree: that of the realtime superblock in the reverse map of the
-    /// first group.
+    /// Returns the records of the btree in a file. Only the reverse map of the first realtime group
+    /// has a record: that of the realtime superblock.
     fn records(&self, file: &RealtimeFile) -> Vec<Rmap> {
         if file.group != 0 || file.kind != RealtimeFileKind::ReverseMap {
             return Vec::new();
@@ -247,7 +248,7 @@ impl<'a> Chunk<'a> {
 }
 
 impl RealtimeFileKind {
-    /// Returns the number of the kind in the inode.
+    /// Returns the number by which an inode states this kind of file.
     const fn number(self) -> u16 {
         match self {
             Self::Bitmap => 5,
