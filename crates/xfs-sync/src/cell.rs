@@ -52,8 +52,8 @@ impl<T, S: CountScope> SetOnce<T, S> {
         self.raw.set(value)
     }
 
-    /// Returns the value. If the cell has no value, calls `make` and sets its result; other threads
-    /// that call this function meanwhile wait.
+    /// Returns the value. If the cell has no value, calls `make` and stores its result. Other
+    /// threads that call this function meanwhile wait for the result.
     #[inline]
     pub fn value_or_init(&self, make: impl FnOnce() -> T) -> &T {
         self.raw.get_or_init(|| {
