@@ -86,8 +86,8 @@ fn deadlock_is_reported_to_one_process_at_most() {
     });
 }
 
-/// Cancels a wait at the same time as it is woken. Checks that the wait neither keeps the lock nor
-/// stays in the list of waiters.
+/// Cancels a wait while another thread wakes it. Checks that the cancelled wait neither keeps the
+/// lock nor stays in the list of waiters.
 #[test]
 fn cancelled_wait_ends_without_a_trace() {
     explore(|| {
