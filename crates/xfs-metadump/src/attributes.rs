@@ -155,7 +155,7 @@ pub(crate) fn clean_short_form(fork: &mut [u8], cleaning: Cleaning<'_>) -> Clean
 }
 
 /// Cleans the attributes in `used`, the used bytes of a fork in short form, from offset `at` on.
-/// Returns `None` at the first damaged attribute; `at` is then its offset.
+/// Returns `None` at the first damaged attribute; `at` is then the offset of that attribute.
 fn clean_short_entries(used: &mut [u8], at: &mut usize, cleaning: Cleaning<'_>) -> Option<()> {
     for _ in 0..*used.get(2)? {
         let name_length = usize::from(*used.get(*at)?);

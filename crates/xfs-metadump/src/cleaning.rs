@@ -5,7 +5,7 @@ use xfs_format::inode::InodeCore;
 
 use crate::names::Obfuscator;
 
-/// The choice which bytes of a block are replaced or zeroed.
+/// The choice of the bytes in a block that are replaced or zeroed.
 #[derive(Clone, Copy)]
 pub(crate) struct Cleaning<'a> {
     /// The obfuscator that replaces names. `None` if names stay as they are.
@@ -39,8 +39,8 @@ impl Cleaning<'_> {
         self.names.is_some()
     }
 
-    /// Returns the options for the entries of a directory. If it belongs to the metadata directory,
-    /// its names are not replaced, because they are not the user's.
+    /// Returns the options for the entries of a directory. If the directory belongs to the metadata
+    /// directory, the names in it are not replaced, because they are not the user's.
     pub(crate) fn of_directory(self, core: &InodeCore) -> Self {
         let is_metadata = self.has_metadata_directory && core.metafile_type != 0;
         Self { names: self.names.filter(|_| !is_metadata), ..self }

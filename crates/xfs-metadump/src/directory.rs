@@ -157,7 +157,7 @@ pub(crate) fn clean_short_form(fork: &mut [u8], size: u64, cleaning: Cleaning<'_
 }
 
 /// Cleans the entries in `used`, the used bytes of a directory in short form, from offset `at` on.
-/// Returns `None` at the first damaged entry; `at` is then its offset.
+/// Returns `None` at the first damaged entry; `at` is then the offset of that entry.
 fn clean_short_entries(used: &mut [u8], at: &mut usize, cleaning: Cleaning<'_>) -> Option<()> {
     let (count, wide) = (*used.first()?, *used.get(1)?);
     let inode_bytes = if wide == 0 { 4 } else { 8 };

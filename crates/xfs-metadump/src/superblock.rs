@@ -85,8 +85,9 @@ fn decode(sector: &[u8], at: u64) -> Result<Superblock, SuperblockError> {
     Superblock::decode(sector, StructureAddress::Disk(DiskAddr(at / UNIT as u64)))
 }
 
-/// Returns `at` and the superblock at that byte of the device, if a volume that starts at byte 0
-/// has a group whose superblock copy lies there.
+/// Reads the superblock copy at byte `at` of the device. Returns `at` and the superblock if a
+/// volume with this superblock that starts at byte 0 has a group whose copy lies at `at`. Otherwise
+/// returns `None`.
 fn copy_at(device: &dyn BlockDevice, at: u64) -> Option<(u64, Superblock)> {
     let superblock = decode(&read(device, at), at).ok()?;
     let geometry = &superblock.geometry;

@@ -67,7 +67,7 @@ fn block_without_cleaning_stays() {
     assert_eq!((result, after), (Cleaned::Whole, before));
 }
 
-/// Checks M4 of the crate.
+/// Checks M4 of the crate: a checksum that was wrong stays wrong.
 #[test]
 fn wrong_checksum_stays_wrong() {
     let mut before = data_block();
@@ -90,7 +90,8 @@ fn damaged_record_hides_the_rest_of_the_block() {
     }
 }
 
-/// Checks M3 of the crate.
+/// Checks M3 of the crate: with obfuscation, a block that is not recognised is replaced by zeros.
+/// Without obfuscation, it is kept.
 #[test]
 fn unknown_block_becomes_zeros_only_with_obfuscation() {
     let before = vec![0x41; 1024];

@@ -30,7 +30,8 @@ fn closing_bytes_bring_every_hash_to_zero_in_256_ways() {
     }
 }
 
-/// Checks N2 of `xfs_metadump::names`.
+/// Checks N2 of `xfs_metadump::names`: a replacement has neither a slash nor a NUL, and differs
+/// from the name.
 #[test]
 fn replacement_has_length_and_hash_and_no_slash_or_nul() {
     for length in 5..=255_usize {
@@ -42,7 +43,7 @@ fn replacement_has_length_and_hash_and_no_slash_or_nul() {
     }
 }
 
-/// Checks N3 of `xfs_metadump::names`.
+/// Checks N3 of `xfs_metadump::names`: a name that is too short is not replaced.
 #[test]
 fn short_and_public_names_stay() {
     for name in [&b"a"[..], b".", b"..", b"abcd", b"lost+found"] {
@@ -50,7 +51,8 @@ fn short_and_public_names_stay() {
     }
 }
 
-/// Checks N1 of `xfs_metadump::names`.
+/// Checks N1 of `xfs_metadump::names`: two names with the same length and hash have different
+/// replacements.
 #[test]
 fn names_with_one_hash_keep_apart() {
     let hash = name_hash(b"hello");
