@@ -38,7 +38,7 @@ fn count(bytes: &[u8]) -> usize {
 
 const INDEX: u32 = 32 << 20;
 
-/// Changes the first name in a directory inside an inode to the one byte `name`.
+/// Changes the first name in a directory inside an inode to a name of the single byte `name`.
 fn rename_short(forge: &mut Forge, name: u8) {
     forge.data_fork("/short", ENTRY_NAME, &[name]);
 }

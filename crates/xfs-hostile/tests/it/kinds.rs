@@ -1,5 +1,5 @@
-//! Hostile volumes with realtime sections, metadata directories and zones, and of version 4: hand-
-//! made attacks, and smoke runs of the fuzz target.
+//! Hostile volumes with realtime sections, metadata directories and zones, and of version 4:
+//! hand-made attacks, and smoke runs of the fuzz target.
 
 use std::time::{Duration, Instant};
 

@@ -17,8 +17,8 @@ use xfs_testkit::{Limits, run_limited};
 const LIMITS: Limits = Limits { memory_bytes: 256 << 20, cpu_seconds: 120 };
 
 /// Runs `problem_with` on each hand-made attack of a group, in a process with limits. Fails with
-/// the problems that it returns. `test` is the name of the calling test, which runs again in that
-/// process.
+/// the problems that `problem_with` returns. `test` is the name of the calling test, which runs
+/// again in that process.
 fn check_attacks(test: &str, group: &str, problem_with: impl Fn(&Attack) -> Option<String>) {
     run_limited(test, LIMITS, || {
         let groups = all();
