@@ -1,6 +1,7 @@
 //! Measures how long the checkers of XFS take on a whole volume, and how much memory.
 //!
-//! The volume has parent pointers and no damage. A row fails if its checker finds any.
+//! The volume has parent pointers and no damage. A row of the table fails if its checker finds
+//! damage.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 //! compared with the kernel's XFS.
 //!
 //! The path has two components. Each open is visible to unlinks and leases. Several files are
-//! measured one after the other, because the figure may depend on the address of the inode: it may
-//! be near memory that other threads write. ferroxfs and the kernel take turns. N threads are
-//! confined to N processors.
+//! measured one after the other, because the figure may depend on the address of the inode: the
+//! inode may be near memory that other threads write. ferroxfs and the kernel take turns. N threads
+//! are confined to N processors.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -49,11 +49,11 @@ pub(crate) struct RunArguments {
 /// How the volume treats usage.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// Nothing is counted.
+    /// No usage is counted.
     Off,
-    /// Three types are counted.
+    /// The usage of users, groups and projects is counted. Limits are not enforced.
     Count,
-    /// Three types are counted, and their limits are enforced.
+    /// The usage of users, groups and projects is counted, and their limits are enforced.
     Enforce,
 }
 
