@@ -67,7 +67,7 @@ pub(crate) fn run_unannounced(command: &mut Command) -> Result<(), Error> {
 }
 
 /// Runs a command, prints its standard output, and passes each printed line to `line`. Returns the
-/// exit status; one other than 0 is no error.
+/// exit status. A status other than 0 is no error.
 pub(crate) fn run_lines(
     command: &mut Command,
     mut line: impl FnMut(&str),

@@ -44,7 +44,7 @@ pub(crate) struct Options {
     program: Option<PathBuf>,
 }
 
-/// A kind of runs.
+/// A kind of run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// pjdfstest on a mount; needs root
@@ -57,11 +57,11 @@ pub(crate) enum Kind {
     Crash,
     /// The same operations by ferroxfs, the kernel and a model; needs root
     Agreement,
-    /// Our log, replayed by the kernel; needs root
+    /// The log of ferroxfs, replayed by the kernel; needs root
     Replay,
-    /// The kernel's log, replayed by us; needs root
+    /// The kernel's log, replayed by ferroxfs; needs root
     Recovery,
-    /// Volumes of all geometries, read by the kernel and by us; needs root
+    /// Volumes of all geometries, read by the kernel and by ferroxfs; needs root
     Matrix,
     /// Volumes of every kind, filled and recovered by other kernels in a virtual machine
     Guest,

@@ -168,8 +168,8 @@ impl Demo {
         }
     }
 
-    /// Prints a command line for the reader. After it, the reader is in the folder of the demo and
-    /// can call the program by its name.
+    /// Prints the commands that prepare the reader's shell: they enter the folder of the demo, and
+    /// make the program callable by its name.
     fn set_out(&mut self, root: &Path, program: &Path) {
         let programs = program.parent().unwrap_or(program);
         let shown = |path: &Path| match path.strip_prefix(root) {

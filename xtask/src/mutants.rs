@@ -27,8 +27,8 @@ const BUILD: &str = "target/mutants-build";
 const CRATES: [&str; 3] = ["xfs-alloc", "xfs-btree", "xfs-inode"];
 /// The longest time of one run, in seconds.
 const MOST_SECONDS: &str = "180";
-/// The source of a module that is added to each crate with mistakes. Its function `is` returns
-/// whether the mistake with this number is selected at run time.
+/// The source of a module that is added to each crate with mistakes. Its function `is(n)` returns
+/// whether mistake `n` is selected at run time.
 const SWITCH: &str = "
 pub(crate) mod mutant {
     pub(crate) fn is(number: u32) -> bool {

@@ -45,7 +45,8 @@ pub(crate) enum Part {
 pub(crate) const BESIDE_TESTS: [Part; 5] =
     [Part::Style, Part::Program, Part::Package, Part::Counted, Part::Models];
 
-/// The start of a part's last line of output, which is followed by its report as JSON.
+/// The start of the last line of a part's output. The report of the part follows on the same line,
+/// as JSON.
 const REPORT: &str = "report: ";
 
 /// How much lower the priority of the parts beside the tests is, for nice(1).

@@ -73,7 +73,7 @@ fn defined_twice(modules: &[Module<'_>]) -> Vec<Finding> {
     findings
 }
 
-/// Returns a page without the invariants that a module defines.
+/// Returns the page without the invariants that a module defines too.
 fn without_modules<'a>(page: &Module<'a>, modules: &[Module<'_>]) -> Module<'a> {
     let of_modules = |name: &str| modules.iter().any(|module| module.defines(name));
     let is_alone = |(_, name): &&(usize, String)| !is_unique(name) || !of_modules(name);

@@ -70,8 +70,8 @@ fn long_mean(file: &File) -> Option<Finding> {
     Some(Finding::new(file, 0, rule))
 }
 
-/// Returns the mean length of a document's sentences, in words. Returns `None` for other files than
-/// documents, and for a document of less than ten sentences.
+/// Returns the mean length of a document's sentences, in words. Returns `None` for a file that is
+/// not a document, and for a document of fewer than ten sentences.
 pub(super) fn mean_sentence(file: &File) -> Option<f64> {
     if !file.is_markdown() {
         return None;

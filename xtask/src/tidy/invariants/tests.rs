@@ -134,7 +134,8 @@ fn words_of_the_form_of_a_name_define_nothing() {
     }
 }
 
-/// A server of objects is called S3. Only a module below the one that defines S3 cites it.
+/// Checks that S3, which is also the name of a service, is a citation only in modules below the one
+/// that defines an invariant S3.
 #[test]
 fn word_that_no_module_above_defines_cites_nothing() {
     let module = file("crates/a/src/salvage.rs", "//! Files.\n//!\n//! - **S3** Kept.\n");
