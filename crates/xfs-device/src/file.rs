@@ -167,7 +167,8 @@ impl FileDevice {
     }
 
     /// Returns how the kernel uses the device (a mount or a loop device), if the device was opened
-    /// although it is in use. The bytes read may then be stale.
+    /// although it is in use. The bytes read may then be stale. Returns `None` if the kernel did
+    /// not use it.
     #[must_use]
     pub fn usage(&self) -> Option<&KernelUse> {
         self.usage.as_ref()

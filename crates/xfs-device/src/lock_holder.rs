@@ -33,9 +33,9 @@ impl LockHolder {
     /// Finds the process that holds a lock (flock(2)) on the file at `path`. Returns `None` if no
     /// such process is visible: it may be in another PID namespace.
     ///
-    /// A lock outlives the process that took it if another process has inherited the open file. In
-    /// this case, and for OFD locks, for which the kernel names no process, returns a process that
-    /// has the file open.
+    /// In two cases, returns a process that has the file open instead. A lock outlives the process
+    /// that took it if another process has inherited the open file. For OFD locks, the kernel names
+    /// no process.
     #[must_use]
     pub fn find(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;

@@ -35,7 +35,7 @@ pub(crate) use group::VolumeGroup;
 
 const SECTOR: u64 = 512;
 const LABEL_SECTORS: u64 = 4;
-/// The number of bytes of the header that are read. They contain its lists of areas.
+/// The number of bytes that are read of the header. They contain the lists of areas.
 const HEADER_BYTES: usize = 480;
 const AREA_MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
 /// Offset in bytes of the ring of text in a metadata area.

@@ -61,8 +61,8 @@ impl MemoryDevice {
     }
 }
 
-/// Splits a range at the boundaries of chunks. Returns for each part the index of its chunk, its
-/// first byte in the chunk, and its number of bytes.
+/// Splits a range at the boundaries of chunks. For each part, returns the index of the chunk, the
+/// offset of the part in the chunk, and the length of the part in bytes.
 fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)> {
     let mut at = offset;
     let end = offset + length;

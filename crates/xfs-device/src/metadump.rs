@@ -53,8 +53,8 @@ pub enum MetadumpVersion {
 pub struct MetadumpHeader {
     /// The version of the format.
     pub version: MetadumpVersion,
-    /// Whether the image says how it was made. Old images of version 1 do not: their other flags
-    /// are all `false`.
+    /// Whether the image says how it was made. Old images of version 1 do not say it, and all their
+    /// other flags are `false`.
     pub is_described: bool,
     /// Whether names and attribute values are obfuscated.
     pub is_obfuscated: bool,

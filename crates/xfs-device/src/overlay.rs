@@ -93,8 +93,8 @@ impl OverlayDevice {
         run.map_or(Ok(()), |(start, bytes)| self.device.write_at(&bytes, start, Durability::Cached))
     }
 
-    /// Splits a range at the boundaries of sectors. Returns for each part its sector number, its
-    /// first byte in the sector, and its number of bytes.
+    /// Splits a range at the boundaries of sectors. For each part, returns the sector number, the
+    /// offset of the part in the sector, and the length of the part in bytes.
     fn pieces(&self, offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize)> {
         let sector_bytes = self.sector_bytes;
         let (mut at, end) = (offset, offset + length as u64);

@@ -61,8 +61,8 @@ pub enum VolumeNote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RaidError {
-    /// The array was opened for writing. That is refused, because a write to one member would make
-    /// the mirrors differ.
+    /// The array was opened for writing. Writing is refused, because a write to one member would
+    /// make the mirrors differ.
     #[error("is one mirror of a software RAID: writing to it alone would make the mirrors differ")]
     Write,
     /// None of the given members is usable: each is a spare or has failed.

@@ -34,7 +34,8 @@ pub enum KernelUse {
 
 impl KernelUse {
     /// Returns whether the use conflicts with this access. A loop device that is not mounted does
-    /// not conflict with a reader. It conflicts with a writer, whose changes it would not see.
+    /// not conflict with a reader. The loop device conflicts with a writer, because it would not
+    /// see the writer's changes.
     #[must_use]
     pub fn conflicts(&self, access: DeviceAccess) -> bool {
         match self {

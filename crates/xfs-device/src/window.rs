@@ -16,8 +16,8 @@ pub struct WindowDevice {
 }
 
 impl WindowDevice {
-    /// Creates a window of `length_bytes` bytes from byte `start` on. It is cut off at the end of
-    /// the device, so that the present part of a truncated image can be read.
+    /// Creates a window of `length_bytes` bytes from byte `start` on. The window is cut off at the
+    /// end of the device, so that the present part of a truncated image can be read.
     #[must_use]
     pub fn new(device: SharedDevice, start: u64, length_bytes: u64) -> Self {
         let whole = device.length_bytes();

@@ -45,6 +45,8 @@ impl Finder<'_> {
     }
 
     /// Finds the only XFS volume in the first partition that is a mirror or a physical volume.
+    /// Returns `None` if there is no such partition, or if it is a container without a volume that
+    /// can be opened.
     fn in_partition(
         &self,
         device: &SharedDevice,
@@ -99,9 +101,9 @@ impl Finder<'_> {
         Ok(LocatedVolume { device: data.device, start, notes: data.notes, ..found })
     }
 
-    /// Looks for logical volumes with XFS in all volume groups at hand: that of `found`, which is a
-    /// physical volume, and those of the other physical volumes. Returns the one that it finds;
-    /// none or several are an error.
+    /// Looks for logical volumes with XFS in all volume groups at hand: the group of the physical
+    /// volume `found`, and the groups of the other physical volumes. Returns the only such logical
+    /// volume. It is an error if there is none, or if there are several.
     fn enter_group(&self, found: LocatedVolume) -> Result<LocatedVolume, FindError> {
         let mut groups = VolumeGroups::default();
         groups.add(Arc::clone(&found.device))?;

@@ -12,8 +12,8 @@ const SECOND: Span = Span { start: 2 << 20, end: 3 << 20 };
 const ACROSS: Span = Span { start: (2 << 20) - 1, end: (2 << 20) + 1 };
 
 /// Checks whether a second user may announce its span of bytes while the first user has announced
-/// its own. `expected` is the right answer. After the first user has withdrawn, the second one
-/// always may.
+/// its own. `expected` is the right answer. After the first user has withdrawn, the second user may
+/// always announce its span.
 fn check_beside(first: (Span, DeviceAccess), second: (Span, DeviceAccess), expected: bool) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || File::open(file.path()).unwrap();

@@ -53,7 +53,8 @@ pub(crate) struct LogicalVolume {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SnapshotRole {
     None,
-    /// The volume has snapshots. A write to it must first copy the old bytes to them.
+    /// The volume has snapshots. A write to the volume must first copy the old bytes to the
+    /// snapshots.
     Origin,
     /// The volume holds the old bytes of a snapshot, in a form of its own.
     Store,
@@ -146,7 +147,7 @@ impl GroupMember {
 
 impl LogicalVolume {
     /// Reads the logical volume `name` from its section of the metadata. Returns `None` for a
-    /// hidden one.
+    /// hidden logical volume.
     fn read(name: &str, volume: &Section, snapshots: &Snapshots) -> Option<Self> {
         let status = find(volume, "status")?.list()?;
         let has = |flag| status.iter().any(|value| value.text() == Some(flag));

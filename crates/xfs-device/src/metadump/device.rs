@@ -62,7 +62,7 @@ impl ExtentIndex {
     }
 
     /// Returns the start and the place of the last stored range that starts before byte `end` of
-    /// the volume.
+    /// the volume. Returns `None` if there is no such range.
     fn last_before(&self, end: u64) -> Option<(u64, StoredRange)> {
         self.0.range(..end).next_back().map(|(at, range)| (*at, *range))
     }
