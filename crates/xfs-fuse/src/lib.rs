@@ -170,8 +170,8 @@ impl<H: Handler> Mount<H> {
         Ok(Unmounted { root })
     }
 
-    /// Makes the kernel send the server the data that it has acknowledged to programs. These
-    /// programs still use the mount, although the mount has left the directory tree.
+    /// Makes the kernel send the server the data that the kernel has acknowledged to programs.
+    /// These programs still use the mount, although the mount has left the directory tree.
     pub fn settle_rest(&self, unmounted: &Unmounted) {
         if self.kernel_holds_writes() {
             self.settle(unmounted.root.as_ref());

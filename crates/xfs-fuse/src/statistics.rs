@@ -81,8 +81,8 @@ impl Statistics {
         self.bytes.add(direction as usize, count as u64);
     }
 
-    /// Runs `work`, which answers a request, and counts it with its duration. ENOSYS does not count
-    /// as a failure: it asks the kernel to send no such requests.
+    /// Runs `work`, which answers a request. Counts the request and its duration. ENOSYS does not
+    /// count as a failure: it asks the kernel to send no such requests.
     pub(crate) fn measure(
         &self,
         opcode: Opcode,

@@ -20,8 +20,8 @@ fn mount_is_nosuid_and_nodev_by_default() {
 }
 
 /// Checks that `allow_suid` and `allow_dev` permit set-ID bits and devices, unless a later option
-/// forbids them. Only ferroxfs has these two options, so mount(8) passes them on to it. It does not
-/// pass on `suid` and `dev`.
+/// forbids them. Only ferroxfs has these two options, so mount(8) passes them on to ferroxfs.
+/// mount(8) does not pass on `suid` and `dev`.
 #[test]
 fn allow_suid_and_allow_dev_survive_mount() {
     for (list, expected) in [

@@ -125,10 +125,10 @@ fn maps_all(map: &str) -> bool {
 #[derive(Debug)]
 struct Proc {
     root: OwnedFd,
-    /// The identity of this process's user namespace, as its link in /proc shows it.
+    /// The identity of this process's user namespace, as a link in /proc shows it.
     namespace: CString,
     /// The overflow group: the ID that stands for all groups without an ID in the user namespace.
-    /// It grants nothing. `None` if the user namespace maps all groups.
+    /// This ID grants nothing. `None` if the user namespace maps all groups.
     nobodys: Option<u32>,
 }
 
@@ -208,7 +208,7 @@ struct RightsRequest {
 /// IDs to the helper, no paths.
 #[derive(Debug)]
 struct ProcReader {
-    /// The sender of requests to the helper. It is `Some` until this reader is dropped.
+    /// The sender of requests to the helper. `None` only while this reader is being dropped.
     questions: Option<Sender<RightsRequest>>,
     thread: Option<JoinHandle<()>>,
 }

@@ -81,8 +81,8 @@ impl Checker {
     }
 }
 
-/// The server, as one request may use it: with the permissions of the request's caller if the
-/// server checks permissions.
+/// The server as one request may use it. If the server checks permissions, the request acts with
+/// the permissions of its caller.
 pub(super) struct RequestContext<'a> {
     server: &'a Server,
     /// The caller whose permissions are checked. `None` if the kernel has checked them.
@@ -137,8 +137,8 @@ impl Server {
         self.checker.is_some()
     }
 
-    /// Returns the context in which a request is served: its caller's permissions, if the server
-    /// checks them.
+    /// Returns the context in which a request is served. If the server checks permissions, the
+    /// context has the permissions of the request's caller.
     pub(super) fn context(&self, request: &Request<'_>) -> RequestContext<'_> {
         let caller = self.checker.as_ref().map(|checker| {
             let rights = checker.callers.rights(request);
@@ -211,8 +211,8 @@ impl Server {
     }
 
     /// Serves ACCESS, which stands for access(2) or for chdir(2). The request does not say for
-    /// which of the two. It does not have the real IDs that access(2) uses, so the check uses the
-    /// effective IDs.
+    /// which of the two. The request does not have the real IDs that access(2) uses, so the check
+    /// uses the effective IDs.
     pub(super) fn access(&self, request: &Request<'_>) -> Result<(), Errno> {
         if !self.is_checking() {
             return Err(Errno::NOSYS);

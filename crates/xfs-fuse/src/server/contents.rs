@@ -299,10 +299,11 @@ struct FilePosition<'a> {
     offset: u64,
 }
 
-/// Copies a range by sharing its blocks. If that is not possible, copies the first part of it as
-/// bytes. Returns the number of bytes copied. The kernel then drops its cached pages of this number
-/// of bytes of the target. Sharing that fails half way may have changed more bytes; the function
-/// then calls `note_part`, which must have the other pages dropped.
+/// Copies a range by sharing its blocks. If that is not possible, copies the first part of the
+/// range as bytes. Returns the number of bytes copied; the kernel then drops its cached pages for
+/// this many bytes of the target. Sharing that fails half way may have changed more bytes of the
+/// target than this number. The function then calls `note_part`, which must make the kernel drop
+/// its other cached pages of the target.
 fn copy(
     from: FilePosition<'_>,
     to: FilePosition<'_>,
@@ -329,11 +330,12 @@ fn is_refused(error: &Error) -> bool {
     }
 }
 
-/// Copies a range by sharing its blocks. If that is not possible, copies the first part of the
-/// range as bytes. Returns the number of bytes copied; the kernel then drops its cached pages for
-/// this many bytes of the target. Sharing that fails half way may have changed more bytes of the
-/// target than this number. The function then calls `note_part`, which must make the kernel drop
-/// its other cached pages of the target.
+/// Answers a READ through a pipe with data of the image, without a copy in this process. Returns
+/// the length of the data in bytes. Returns `None` if nothing was sent: the caller must then answer
+/// with copied data.
+///
+/// The blocks are on loan until the kernel has its own copy: until then they are neither reused nor
+/// overwritten. So no later write, to this file or to another one, can change the answer.
 fn send_from_image(
     file: &File,
     offset: u64,

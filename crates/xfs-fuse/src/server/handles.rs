@@ -18,8 +18,8 @@ pub(super) struct Handles(Shards<Shard>);
 #[derive(Default)]
 struct Shard {
     files: HashMap<u64, Arc<File>>,
-    /// Number of files that were opened in this shard since the mount began. It determines the next
-    /// handle.
+    /// Number of files that were opened in this shard since the mount began. This number determines
+    /// the next handle.
     count: u64,
 }
 

@@ -201,7 +201,8 @@ fn serve_ring<H: Handler>(
 /// The notifications that must be sent with an answer.
 struct Invalidations {
     before: Option<StaleInode>,
-    /// The node whose cached contents the kernel must drop after it has got the answer.
+    /// The node whose cached contents the kernel must drop after it has got the answer. `None` if
+    /// it need not drop any.
     stale_contents: Option<u64>,
 }
 

@@ -80,8 +80,8 @@ impl Device {
         self.0.try_clone().map(Self)
     }
 
-    /// Waits for a request and reads it into `buffer`. Returns its length in bytes, or `None` when
-    /// the connection has ended.
+    /// Waits for a request and reads it into `buffer`. Returns the length of the request in bytes,
+    /// or `None` when the connection has ended.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             let error = match (&self.0).read(buffer) {

@@ -138,7 +138,7 @@ impl<'a> Reply<'a> {
 
     /// Returns the notification that makes the kernel drop a node's cached attributes, or `None` if
     /// none must be dropped. The notification is sent before the answer. The kernel takes it
-    /// without waiting, because it does not concern contents.
+    /// without waiting, because the notification does not concern contents.
     pub(crate) fn notice(&self) -> Option<StaleInode> {
         Some(stale_inode(self.stale_attributes?, -1))
     }
@@ -150,7 +150,7 @@ impl<'a> Reply<'a> {
         self.stale_contents = Some(node);
     }
 
-    /// Returns the node whose cached contents the kernel must drop, if any.
+    /// Returns the node whose cached contents the kernel must drop, or `None` if there is none.
     pub(crate) fn stale_contents(&self) -> Option<u64> {
         self.stale_contents
     }

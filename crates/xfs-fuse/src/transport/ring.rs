@@ -41,8 +41,8 @@ use super::pages::Pages;
 use super::session::{MAX_WRITE_BYTES, PAGE_BYTES};
 use super::wire::{OutHeader, RingCommand, RingHeader, ring};
 
-/// Path of the file that lists the processors that the kernel may ever have. For each of them FUSE
-/// has one queue of requests.
+/// Path of the file that lists the processors that the kernel may ever have. For each of these
+/// processors, FUSE has one queue of requests.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 /// Pause before a retry when the kernel has no memory for a call that enters the ring.
 const PAUSE: Duration = Duration::from_millis(1);
