@@ -138,7 +138,8 @@ pub struct Plan {
     pub log_bytes: u64,
     /// The folder for the volumes. `None` puts them in memory.
     pub folder: Option<PathBuf>,
-    /// A directory on a mounted XFS volume, in which the kernel does the same work.
+    /// A directory on a mounted XFS volume, in which the kernel does the same work. `None` if the
+    /// kernel takes no part.
     pub kernel: Option<PathBuf>,
 }
 
@@ -177,8 +178,8 @@ impl Plan {
         self.workloads.iter().any(|workload| workload.has(step))
     }
 
-    /// Returns the variants to run: ferroxfs, those of `others` that the plan permits, and the
-    /// kernel if the plan includes it.
+    /// Returns the variants to run: ferroxfs, the variants among `others` that the plan permits,
+    /// and the kernel if the plan includes it.
     pub(crate) fn variants(&self, others: &[Variant]) -> Vec<Variant> {
         let mut variants = vec![Variant::Ours];
         variants.extend(others.iter().filter(|other| self.before || !other.is_before()));

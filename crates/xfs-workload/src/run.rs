@@ -43,8 +43,8 @@ pub trait Watcher {
     }
 }
 
-/// Runs the plan. During the run, the calling thread is confined to some processors. After it, the
-/// thread may use all again.
+/// Runs the plan. During the run, the calling thread is confined to some processors. After the run,
+/// the thread may use all processors again.
 ///
 /// # Errors
 ///

@@ -19,7 +19,7 @@ pub enum Variant {
     Intents,
     /// The library on a volume without parent pointers.
     NoParents,
-    /// The library with one more read at each open and close: that of the pointer to the file's
+    /// The library with one more read at each open and close: it reads the pointer to the file's
     /// locks.
     LockPointer,
     /// The library with a separate volume per thread.

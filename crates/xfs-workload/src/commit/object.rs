@@ -6,10 +6,10 @@ use std::sync::Arc;
 use ferroxfs::raw::log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{AtomicU64, ExclusiveLatch, Latch, Object as OfObject, Ordering};
 
-/// Lengths of the logged parts of an inode in bytes: its format and its core.
+/// Lengths in bytes of the logged parts of an inode: the log format and the inode core.
 const INODE: [usize; 2] = [56, 176];
 
-/// Lengths of the logged parts of a buffer in bytes: its format and one dirty chunk.
+/// Lengths in bytes of the logged parts of a buffer: the log format and one dirty chunk.
 const BUFFER: [usize; 2] = [24, 128];
 
 /// An object that transactions log, in place of an inode or a buffer.

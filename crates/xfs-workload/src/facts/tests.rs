@@ -2,7 +2,7 @@ use super::facts;
 use crate::report::VolumeShape;
 use crate::samples::report;
 
-/// Returns the value of the fact with this name.
+/// Returns the value of the fact with this name. Returns `None` if there is no such fact.
 fn fact(kernel_volume: Option<VolumeShape>, name: &str) -> Option<String> {
     let mut report = report();
     report.plan.kernel = Some("/mnt".into());

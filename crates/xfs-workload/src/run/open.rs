@@ -123,8 +123,8 @@ fn by_library(
     library.close()
 }
 
-/// Returns one file for each measured address. An element is `None` if no inode has its address.
-/// The inode keeps the address as long as the returned node exists (I1).
+/// Returns one file for each measured address. An element is `None` if no created inode has that
+/// address. The inode keeps the address as long as the returned node exists (I1).
 fn files_at_places(
     volume: &Volume,
     work: &Work,
