@@ -51,8 +51,8 @@ pub fn run_limited(test: &str, limits: Limits, body: impl FnOnce()) {
     run_again(test, &[], &format!("{limits:?}"));
 }
 
-/// Runs `body` in a new process and gives it a `ThreadLimit`, with which it sets how many threads
-/// the process can start. The calling test fails if the process fails.
+/// Runs `body` in a new process and gives it a `ThreadLimit`, with which `body` sets how many
+/// threads the process can start. The calling test fails if the process fails.
 ///
 /// # Panics
 ///

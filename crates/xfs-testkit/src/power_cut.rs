@@ -247,8 +247,8 @@ impl UnflushedWindow<'_> {
         }
     }
 
-    /// Returns one list for each request. It has one value for each unit of the request: whether
-    /// the unit survives.
+    /// For each request, returns a list with one value for each unit of the request: whether the
+    /// unit survives.
     fn survivors(&self, choice: u32, prng: &mut Prng) -> Vec<Vec<bool>> {
         let sample = Sample::new(choice, self.uncertain().count(), prng);
         let by_unit = matches!(self.subset_basis(), SubsetBasis::Units(_));
@@ -299,7 +299,8 @@ struct Sample {
 
 impl Sample {
     /// Creates the random sample whose number is `choice` less [`SAMPLED`]. Returns `None` if
-    /// `choice` is less than that: it then names one exact subset of surviving writes or units.
+    /// `choice` is less than [`SAMPLED`]: then `choice` names one exact subset of surviving writes
+    /// or units.
     fn new(choice: u32, writes: usize, prng: &mut Prng) -> Option<Self> {
         let pattern = match choice.checked_sub(SAMPLED)? {
             0 => SurvivalPattern::Nothing,
