@@ -74,7 +74,8 @@ pub(super) enum Stream {
 
 /// The state of a request.
 enum Pending {
-    /// The reply has not arrived. If it reports no error, it has a payload of this length in bytes.
+    /// The reply has not arrived. If the reply reports no error, it has a payload of this length in
+    /// bytes.
     Sent {
         payload: usize,
     },

@@ -159,8 +159,9 @@ fn threads_that_read_the_same_block_share_its_request() {
     assert_eq!(asked.len(), count, "a block was asked for twice");
 }
 
-/// Replaces the object between two reads, for each way in which the server can show the
-/// replacement. Checks that the second read reports a changed object.
+/// Replaces an open object, for each way in which the server can show the replacement. Checks that
+/// the next request reports a changed object, and that blocks read before are still those of the
+/// first version.
 #[test]
 fn changed_object_is_an_error_by_name() {
     let tag = |tag: &str| WebAnswer::RangeWith(vec![("ETag", tag.to_owned())]);
@@ -249,8 +250,8 @@ fn failures_that_stay_are_reported_with_their_reason() {
     }
 }
 
-/// Starts servers that state wrong lengths. Checks that the client allocates no memory according to
-/// these lengths.
+/// Starts a server that states an object length of 2^64 - 1 bytes. Checks that reads past the real
+/// end give errors, and that the client allocates no memory according to the stated length.
 #[test]
 fn lengths_of_the_server_are_not_trusted() {
     let huge = "bytes 0-65535/18446744073709551615".to_owned();

@@ -119,8 +119,8 @@ fn check_features(features: u64, method: u8) -> Result<Compression, ImageError> 
     Err(refused(refusal))
 }
 
-/// Returns the backing file that the header names, if it names one. The extensions of the header
-/// start at byte `extensions`.
+/// Returns the backing file that the header names, or `None` if it names none. The extensions of
+/// the header start at byte `extensions`.
 fn backing(
     file: &dyn BlockDevice,
     header: &[u8],
@@ -141,7 +141,7 @@ fn backing(
 }
 
 /// Returns the format of the backing file from the header extensions, which lie between the bytes
-/// `start` and `end` of the file.
+/// `start` and `end` of the file. Returns `None` if no extension states the format.
 fn backing_format(
     file: &dyn BlockDevice,
     start: u64,

@@ -82,7 +82,7 @@ impl Log {
         [before, part(&self.bytes, 0, (length - first) as usize)].concat()
     }
 
-    /// Returns the entry at byte `at` of the ring, if it is valid.
+    /// Returns the entry at byte `at` of the ring, or `None` if no valid entry is there.
     fn entry(&self, at: u64) -> Option<Entry> {
         let head = self.read(at, FIRST_DESCRIPTOR as u64);
         let length = little(&head, 8, 4);
