@@ -9,9 +9,9 @@ use crate::ioctl::{ExtentFlags, FileExtent};
 use crate::view::{InodeView, OpenAttributes, Time, Tree};
 
 /// The inodes with an attribute change that was pending in the log at the crash. Each recovery
-/// completes this change by itself. The kernel's recovery sets the inode's time to that of the
-/// recovery, and ferroxfs's sets it to that of the operation. Each recovery also chooses the
-/// location of a new attribute block.
+/// completes this change by itself. The kernel's recovery sets the inode's change time to the time
+/// of the recovery. ferroxfs's recovery sets it to the time of the operation. Each recovery also
+/// chooses the location of a new attribute block.
 #[derive(Debug, Default)]
 pub struct Resumed {
     /// The numbers of the inodes whose attribute change was pending.
@@ -109,7 +109,7 @@ impl Differences {
 
     /// Compares two views of one inode. `place` names the inode in reports. `since` is the time at
     /// which the kernel's recovery began, for an inode that this recovery may have changed (see
-    /// [`Resumed`]): then a later change time may differ. It is `None` for other inodes.
+    /// [`Resumed`]): then a later change time may differ. `since` is `None` for other inodes.
     fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);

@@ -212,7 +212,7 @@ impl Guest {
         read_output(folder.path(), ended)
     }
 
-    /// Runs qemu to its end. Returns whether it ended before the limit.
+    /// Runs qemu to its end. Returns whether qemu ended before the limit.
     fn boot(&self, folder: &TempDir) -> Result<bool, OracleError> {
         let messages = folder.path().join("qemu");
         let output = fs::File::create(&messages).context(|| "messages of qemu".to_owned())?;

@@ -253,7 +253,8 @@ impl Model {
         Ok(node)
     }
 
-    /// Returns the node for a change of its contents. Its modification time becomes `Stamp::Clock`.
+    /// Returns the node for a change of its contents. The modification time of the node becomes
+    /// `Stamp::Clock`.
     fn modify(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
         let node = self.change(id)?;
         node.modified = Stamp::Clock;

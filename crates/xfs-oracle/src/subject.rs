@@ -15,7 +15,7 @@ pub trait Subject {
     ///
     /// # Errors
     ///
-    /// The errno of the operation. It must be the one that the kernel's XFS returns.
+    /// The errno of the operation. It must be the errno that the kernel's XFS returns.
     fn perform(&mut self, operation: &Operation) -> Result<Outcome, Errno>;
 }
 

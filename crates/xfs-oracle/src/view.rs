@@ -89,8 +89,8 @@ pub struct Contents {
     pub ranges: Vec<(u64, u64)>,
     /// Digest of the bytes in all of `ranges`, in the order of the ranges.
     pub digest: Digest,
-    /// A digest of the sectors that are not zero. It does not depend on whether zeros are written
-    /// or a hole.
+    /// A digest of the sectors that are not zero. The digest is the same whether zeros were written
+    /// or the range is a hole.
     pub sparse: SparseDigest,
 }
 

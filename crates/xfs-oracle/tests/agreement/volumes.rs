@@ -14,7 +14,7 @@ const SMALLEST_PAGE_BYTES: u64 = 4096;
 /// Geometries that a test uses with every seed. A seed therefore selects one of the others.
 const WITH_EVERY_SEED: [&str; 2] = ["default", "parent-exchange"];
 
-/// Returns the geometry with this name, if there is one.
+/// Returns the geometry with this name, or `None` if there is none.
 pub(crate) fn named(name: &str) -> Option<Geometry> {
     let mut all = Geometry::ALL.into_iter().chain(Geometry::FRAGMENTED);
     all.find(|geometry| geometry.name == name)

@@ -33,7 +33,7 @@ pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
     })
 }
 
-/// The data device of a volume, and its log device if it is separate.
+/// The data device of a volume, and its log device if the log has a device of its own.
 pub(crate) type VolumeDisks = (SharedDevice, Option<SharedDevice>);
 
 /// Returns the offset in bytes at which the log starts on a device that holds data and log one

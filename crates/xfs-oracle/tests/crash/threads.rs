@@ -43,13 +43,11 @@ const LOG_SLOTS: usize = 8;
 const OPERATIONS: u64 = 600;
 /// One in this many operations of a thread changes the thread's own files.
 const OWN_SHARE: usize = 3;
+/// Number of operations of one thread between two syncs.
+const SYNC_EVERY: u64 = 150;
 /// Number of files of a thread that the thread uses only to change their modes. Before each
 /// operation, the thread changes the modes of the next `TOUCHED_AT_ONCE` of these files. Closing a
 /// checkpoint with many of these files takes a while, during which other threads continue.
-const SYNC_EVERY: u64 = 150;
-/// Number of files per thread that it uses only to change their modes. Before each operation the
-/// thread changes the modes of the next `TOUCHED_AT_ONCE` of them. Closing a checkpoint with many
-/// of these files takes a while, during which other threads continue.
 const TOUCHED_FILES: usize = 500;
 const TOUCHED_AT_ONCE: usize = 8;
 /// Number of histories of a short run.

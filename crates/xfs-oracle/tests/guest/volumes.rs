@@ -168,8 +168,9 @@ fn parse(text: &str) -> Result<Listing, String> {
     Ok(listing)
 }
 
-/// Returns the guest with these volumes as drives. The text for each volume ends the list of its
-/// mount options, and names its device.
+/// Returns the guest with the images of these volumes as drives. For each volume, also returns the
+/// end of its mount command: the option for the realtime device, if there is one, and the path of
+/// the data device.
 fn with_drives(guest: &Guest, volumes: &[GuestVolume]) -> Result<(Guest, Vec<String>), TrialError> {
     let mut guest = guest.clone();
     let mut names = ('a'..='z').map(|letter| format!("/dev/vd{letter}"));
@@ -272,7 +273,7 @@ fn compare(when: &str, volume: &GuestVolume, expected: &Listing) -> Result<(), T
     Err(format!("{when}: {count} differences\n{}", differences.join("\n")).into())
 }
 
-/// Compares a scan of the volume with its tree, which is equal to that of the guest.
+/// Compares a scan of the volume with the volume's `tree`, which equals the guest's tree.
 fn check_scan(volume: &GuestVolume, opened: &Volume, tree: &Tree) -> Result<(), TrialError> {
     // A storm leaves inodes without a name, which a scan shows and a tree does not.
     if volume.end == VolumeEnd::Storm {

@@ -18,7 +18,7 @@ use crate::{is_long, text};
 const OPTIONS: &str = "-i exchange=1 -n parent=1 -m rmapbt=1 -d agcount=4 -l size=16m";
 const BLOCK_BYTES: u64 = 4096;
 
-/// The size of the test volume: its bytes, and the numbers of its directories and files.
+/// The size of the test volume: its length in bytes, and the numbers of its directories and files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BaseKind {
     size_bytes: u64,

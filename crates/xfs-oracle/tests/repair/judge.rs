@@ -77,9 +77,9 @@ impl Outcome {
     }
 }
 
-/// Returns the reasons why a trial fails, in words. It fails if our repair fails, keeps less than
-/// xfs_repair, displaces a name whose inodes and parent pointers are undamaged, or leaves a volume
-/// that is not clean.
+/// Returns the reasons why a trial fails, in words. A trial fails if our repair fails, keeps less
+/// than xfs_repair, displaces a name whose inodes and parent pointers are undamaged, or leaves a
+/// volume that is not clean.
 pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
     let mut failures = Vec::new();
     if let Some(failure) = &ours.failure {

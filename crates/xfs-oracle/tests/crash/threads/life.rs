@@ -69,8 +69,8 @@ pub(super) struct VolumeSync {
     pub(super) position: usize,
 }
 
-/// Returns the length in bytes that a file must have if its contents were made durable. It follows
-/// from the file's identity.
+/// Returns the length in bytes that a file must have if its contents were made durable. The length
+/// follows from the file's identity.
 pub(super) fn length_bytes(file: FileIdentity) -> u64 {
     const MOST: u64 = 9000;
     u64::from(file) * 977 % MOST + 1

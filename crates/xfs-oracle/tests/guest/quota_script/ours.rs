@@ -23,7 +23,7 @@ pub(super) struct OpenVolume {
     volume: Option<Volume>,
     /// For each user, the volume with the permissions of that user.
     users: HashMap<Actor, Library>,
-    /// The user that has a file open.
+    /// The user that has a file open. `None` if no file is open.
     holder: Option<Actor>,
 }
 

@@ -22,7 +22,7 @@ pub(super) const BASIC_BLOCKS: u64 = 8;
 pub(super) struct Actor {
     /// The user and its group, 0 for root.
     pub(super) id: u32,
-    /// A further group of the user.
+    /// A further group of the user. `None` if the user has none.
     pub(super) group: Option<u32>,
 }
 
