@@ -26,7 +26,7 @@ pub(crate) const GROUPS_DIRECTORY: &str = "rtgroups";
 /// The number of inodes of a chunk. All first inodes of a group lie in one chunk.
 const CHUNK_INODES: u64 = 64;
 
-/// A kind of file that describes a realtime group. The order is that of the inodes.
+/// A kind of file that describes a realtime group. The variants are in the order of the inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RealtimeFileKind {
     Bitmap,
@@ -137,8 +137,8 @@ impl RealtimeFileKind {
     }
 }
 
-/// Number of bytes of a short form entry without its name and inode number: those of the length of
-/// the name, an offset and the type.
+/// Number of bytes of a short form entry apart from its name and inode number: the bytes of the
+/// name's length, of an offset and of the type.
 const ENTRY_BYTES: usize = 4;
 /// Start of the attribute fork of an inode that is made with an attribute, in units of 8 bytes.
 #[doc(alias = "xfs_default_attroffset")]

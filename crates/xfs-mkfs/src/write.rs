@@ -108,7 +108,8 @@ fn write_inodes(plan: &Plan, device: &dyn BlockDevice) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the realtime device, if the plan has a realtime section.
+/// Returns the realtime device, if the plan has a realtime section. Returns `None` if the plan has
+/// no such section.
 fn realtime_device<'a>(
     plan: &Plan,
     devices: Devices<'a>,

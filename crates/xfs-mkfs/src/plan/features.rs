@@ -65,8 +65,8 @@ impl Features {
     }
 }
 
-/// Returns whether the volume has a metadata directory. By default it has one if another option
-/// needs it.
+/// Returns whether the volume has a metadata directory. By default, it has one if another option
+/// needs a metadata directory.
 fn metadir(options: &Options) -> Result<bool, GeometryError> {
     let features = &options.features;
     let quota = &options.quota;

@@ -86,7 +86,8 @@ impl<'a> Chunk<'a> {
         Some((geometry.ag_block_disk_addr(self.first.group, self.start), bytes))
     }
 
-    /// Returns the inodes in use, in the order of their slots.
+    /// Returns the inodes in use, in the order of their slots. Returns `None` if an inode cannot be
+    /// encoded.
     fn used_inodes(&self) -> Option<Vec<NewInode>> {
         let mut inodes = Vec::new();
         let directory = self.plan.groups_directory.as_ref();
@@ -137,7 +138,8 @@ impl<'a> Chunk<'a> {
     }
 
     /// Creates the bitmap or summary inode of a volume without a metadata directory: a file without
-    /// a name, which is empty if there is no realtime section.
+    /// a name, which is empty if there is no realtime section. Returns `None` if the inode cannot
+    /// be encoded.
     fn realtime(&self, slot: u32, flags: InodeFlags) -> Option<NewInode> {
         // The access time of a new bitmap is a counter of the allocator, not a time.
         let is_bitmap = flags.contains(InodeFlags::NEWRTBM);
@@ -159,7 +161,7 @@ impl<'a> Chunk<'a> {
         Some(inode)
     }
 
-    /// Creates the directory `rtgroups`.
+    /// Creates the directory `rtgroups`. Returns `None` if the directory cannot be encoded.
     fn groups_directory(&self, directory: &GroupsDirectory) -> Option<NewInode> {
         let parent = metadata_root_number(self.plan);
         let entries = self.entries(directory);
@@ -194,7 +196,7 @@ impl<'a> Chunk<'a> {
         entries
     }
 
-    /// Creates a file of the directory `rtgroups`.
+    /// Creates a file of the directory `rtgroups`. Returns `None` if the file cannot be encoded.
     fn realtime_file(
         &self,
         directory: &GroupsDirectory,
@@ -363,7 +365,8 @@ fn metadata_root_number(plan: &Plan) -> InodeNumber {
     InodeNumber(plan.superblock.root_inode.0 + 1)
 }
 
-/// Creates the root of the metadata directory, with its only entry.
+/// Creates the root of the metadata directory, with its only entry. Returns `None` if the root
+/// cannot be encoded.
 fn metadata_root(plan: &Plan, directory: &GroupsDirectory) -> Option<NewInode> {
     let number = metadata_root_number(plan);
     let group = plan.group(directory.group)?;

@@ -1,5 +1,5 @@
-//! The table of readers against Linux 6.1: it mounts the volumes that `info --mountable-by` says it
-//! mounts, and refuses the others.
+//! Compares the table of readers with Linux 6.1. The kernel must mount the volumes of which `info
+//! --mountable-by` says so, and refuse the others.
 //!
 //! One guest tries to mount all volumes: read-write, and read-only if that fails.
 
@@ -63,7 +63,8 @@ fn check_mounts() -> Result<(), TrialError> {
     if found == expected { Ok(()) } else { Err(format!("{found:?}, not {expected:?}").into()) }
 }
 
-/// Returns the access that a line of the script's output reports.
+/// Returns the access that a line of the script's output reports. Returns `None` if the line
+/// reports none.
 fn access_of(line: &str) -> Option<Access> {
     match line.strip_prefix("access ")? {
         "rw" => Some(Access::ReadWrite),
