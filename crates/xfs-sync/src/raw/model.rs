@@ -18,7 +18,8 @@ pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
 /// Number of times that a waiter retries before it sleeps: none. Retries would only add points at
-/// which the explorer can switch tasks. It tries the same orders of steps without these points.
+/// which the explorer can switch tasks. Without these points, the explorer tries the same orders of
+/// steps.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 0;
 
 /// Returns the number of the running task of the explorer, in place of a thread's number. All tasks
