@@ -21,8 +21,8 @@ const CHUNK_BLOCKS: u32 = 2048;
 /// contents.
 pub(crate) struct LogCopy {
     log: Option<LogDevice>,
-    /// The contents that the image gets in place of those of a clean log. `None` if the log is
-    /// dirty or cannot be read.
+    /// The contents that the image gets in place of the contents of a clean log. `None` if the log
+    /// is dirty or cannot be read.
     clean: Option<CleanLog>,
     /// The reason why the state of the log is not known, or `None` if it is known.
     unknown: Option<String>,
@@ -54,8 +54,8 @@ impl LogCopy {
         self.log.is_some() && self.clean.is_none()
     }
 
-    /// Returns an error if the log is or may be dirty: it is copied as it is, so names in it stay
-    /// readable.
+    /// Returns an error if the log is or may be dirty: the log is copied as it is, so names in it
+    /// stay readable.
     pub(crate) fn check_obfuscated(&self) -> Result<(), DumpError> {
         match &self.unknown {
             _ if !self.is_dirty() => Ok(()),

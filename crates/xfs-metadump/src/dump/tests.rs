@@ -208,8 +208,8 @@ fn damaged_volumes_keep_their_findings_and_hide_their_names() {
     });
 }
 
-/// Damages the golden volume by each seed. Compares the findings in the volume with those in its
-/// restored dump, and looks for names in a dump that hides them.
+/// Damages the golden volume with each seed. Compares the findings in the damaged volume with those
+/// in its restored dump. Also checks that an obfuscated dump contains none of the names.
 fn check_damaged_volumes(seeds: Range<u64>) {
     let whole = DumpOptions { whole_blocks: true, ..with_version(MetadumpVersion::One, false) };
     let metadata = restored(&dumped(&golden(), whole).0);
