@@ -51,6 +51,7 @@ fn changed(input: &[u8]) -> Image {
 }
 
 /// Returns the superblock of an image, or another group's copy of it if the first one is damaged.
+/// Returns `None` if no superblock can be read.
 fn superblock(image: &Image) -> Option<Superblock> {
     find_superblock(image).ok().flatten().map(|found| found.superblock)
 }

@@ -59,6 +59,7 @@ fn replay_input(input: &[u8]) -> Option<Result<Replayed, RecoveryError>> {
 }
 
 /// Returns the superblock of the golden image, changed so that the log is on a device of its own.
+/// Returns `None` if the superblock does not decode.
 fn superblock() -> Option<Superblock> {
     let sector = golden().bytes(DiskAddr(0), BLOCK)?;
     let place = xfs_format::StructureAddress::Disk(DiskAddr(0));
@@ -68,7 +69,8 @@ fn superblock() -> Option<Superblock> {
 }
 
 /// Creates a log with an unmount record, followed by a record with the payload `payload`. The
-/// header of that record counts `operations` operations.
+/// header of that record counts `operations` operations. Returns `None` if the payload does not fit
+/// into the log.
 fn log(operations: u32, payload: &[u8], superblock: &Superblock) -> Option<LogDevice> {
     let mut geometry = LogGeometry::new(superblock);
     geometry.length_blocks = LOG_BLOCKS;

@@ -1,5 +1,6 @@
-//! Runs the checker on each hand-made attack. It must end within limits of time and memory, and
-//! have a finding, or refuse the volume by a reason that names the superblock's field or feature.
+//! Runs the checker on each hand-made attack. The checker must end within limits of time and
+//! memory, and have a finding, or refuse the volume by a reason that names the superblock's field
+//! or feature.
 
 use std::time::{Duration, Instant};
 
