@@ -29,7 +29,8 @@ pub(crate) fn check_first_run(root: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the number in the second line of what df prints: the first line is a heading.
+/// Returns the number in the second line of what df prints: the first line is a heading. Returns
+/// `None` if there is no such number.
 fn free_bytes(printed: &str) -> Option<u64> {
     printed.lines().nth(1)?.trim().parse().ok()
 }

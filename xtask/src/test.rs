@@ -179,8 +179,8 @@ fn tests(root: &Path, report: &mut Report, which: &[&str], cases: Cases) {
 }
 
 /// Runs the model tests, which try many schedules of the threads of production code. In these
-/// tests, every lock is replaced by one of the schedule explorer, so they need a build of their own
-/// of our crates.
+/// tests, a lock of the schedule explorer replaces every lock, so our crates are built separately
+/// for them.
 fn models(root: &Path, report: &mut Report) {
     let mut cargo = command::cargo();
     cargo.arg("test").args(MODELS);

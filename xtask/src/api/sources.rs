@@ -297,6 +297,7 @@ impl Sources {
 }
 
 /// Returns the name of a package's library as Rust paths write it, and the library's folder.
+/// Returns `None` if the package has no library.
 fn library(package: &Value, root: &str) -> Option<(String, Crate)> {
     let targets = package["targets"].as_array()?;
     let is_library = |target: &&Value| {
@@ -383,7 +384,7 @@ pub(super) fn defines(item: &Item, name: &str) -> bool {
     }
 }
 
-/// Returns the name of an item.
+/// Returns the name of an item. Returns `None` for an item without a name, such as an `impl`.
 pub(super) fn ident(item: &Item) -> Option<&Ident> {
     Some(match item {
         Item::Const(item) => &item.ident,

@@ -88,7 +88,7 @@ struct SalvageSums {
 impl SalvageSums {
     /// Returns the counts in the line that the test prints about all salvages. An example is
     /// `salvage: all: 16 trials: 900 names delivered, 3 names fewer than the repair leaves, 0
-    /// untrue reports`.
+    /// untrue reports`. Returns `None` for any other line.
     fn of(line: &str) -> Option<Self> {
         let (trials, counts) = line.strip_prefix("salvage: all: ")?.split_once(" trials: ")?;
         let number = |name: &str| counts.split(", ").find_map(|part| part.strip_suffix(name));
@@ -132,7 +132,7 @@ struct RepairSums {
 impl RepairSums {
     /// Returns the counts in the line that the test prints about all trials of a tool. An example
     /// is `repairs: all: ferroxfs: 16 trials: 9 whole, 16 clean after one run, 3 names gone, 4
-    /// names in lost+found`.
+    /// names in lost+found`. Returns `None` for any other line.
     fn of(line: &str, tool: &str) -> Option<Self> {
         let rest = line.strip_prefix("repairs: all: ")?.strip_prefix(tool)?.strip_prefix(": ")?;
         let (trials, counts) = rest.split_once(" trials: ")?;
@@ -199,8 +199,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Returns the counts in a line that the test prints, such as
-    /// `damages: block-1k field: 9 cases: both 5, only check 2, only xfs_repair 0, none 2`.
+    /// Returns the counts in a line that the test prints, such as `damages: block-1k field: 9
+    /// cases: both 5, only check 2, only xfs_repair 0, none 2`. Returns `None` for any other line.
     fn of(line: &str) -> Option<Self> {
         let (_, counts) = line.strip_prefix("damages: ")?.split_once(" cases: ")?;
         let number = |name: &str| counts.split(", ").find_map(|part| part.strip_prefix(name));
@@ -224,7 +224,7 @@ impl Tally {
 }
 
 /// Returns the number of clean states in a line that the test prints, such as `crash states: 120 of
-/// default with seed 3 are clean`.
+/// default with seed 3 are clean`. Returns `None` for any other line.
 fn states_of(line: &str) -> Option<u64> {
     line.strip_prefix("crash states: ")?.split_once(' ')?.0.parse().ok()
 }

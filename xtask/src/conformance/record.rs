@@ -91,7 +91,8 @@ impl Machine {
     }
 }
 
-/// Returns the memory in GiB, rounded, from the text of /proc/meminfo.
+/// Returns the memory in GiB, rounded, from the text of /proc/meminfo. Returns `None` if the text
+/// does not state it.
 fn memory_gib(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;

@@ -104,7 +104,8 @@ impl Crate {
         found
     }
 
-    /// Returns the longest beginning of `path` that is the module of a file.
+    /// Returns the longest beginning of `path` that is the module of a file. Returns `None` if no
+    /// beginning is.
     fn nearest_file(&self, mut path: Vec<String>) -> Option<Vec<String>> {
         while !self.modules.contains(&path) {
             path.pop()?;

@@ -163,7 +163,7 @@ fn defined_in_page(text: &str) -> Vec<(usize, String)> {
 }
 
 /// Returns the name of the invariant that a line of a header defines: `I3` for `//! - **I3** …`,
-/// `//! **I3** …` or `//! - I3: …`.
+/// `//! **I3** …` or `//! - I3: …`. Returns `None` if the line defines none.
 fn definition(line: &str) -> Option<String> {
     let text = line.strip_prefix("//!")?.trim_start();
     let plain = || {
@@ -174,6 +174,7 @@ fn definition(line: &str) -> Option<String> {
 }
 
 /// Returns the name in bold type with which a line begins: `I3` for `- **I3** …` or `**I3.** …`.
+/// Returns `None` if the line begins with no such name.
 fn bold_name(text: &str) -> Option<String> {
     let (name, _) = text.strip_prefix("- ").unwrap_or(text).strip_prefix("**")?.split_once("**")?;
     let name = name.strip_suffix('.').unwrap_or(name);

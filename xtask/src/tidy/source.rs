@@ -67,7 +67,7 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
 }
 
 /// Returns a warning for a file that is longer than `LINES_WISHED`, but not longer than
-/// `LINES_MAX`.
+/// `LINES_MAX`. Returns `None` for any other file.
 pub(super) fn size_warning(file: &File) -> Option<Finding> {
     let lines = production_lines(file);
     let rule = || format!("{lines} lines of production code, {LINES_WISHED} wished");

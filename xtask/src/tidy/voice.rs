@@ -61,7 +61,8 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for a document whose average sentence is too long.
+/// Returns a finding for a document whose average sentence is too long. Returns `None` for any
+/// other file.
 fn long_mean(file: &File) -> Option<Finding> {
     let is_guide = file.path == "README.md" || file.path.starts_with("docs/guide/");
     let most = if is_guide { MEAN_MAX_OF_GUIDE } else { MEAN_MAX };
