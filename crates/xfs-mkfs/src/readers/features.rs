@@ -27,8 +27,8 @@ pub(super) struct Feature {
     pub(super) bit: FeatureBit,
     /// The first kernel that mounts a volume with the feature. `None` if no kernel does.
     pub(super) kernel: Option<ReaderVersion>,
-    /// The first kernel that is usually built without the feature. `None` if all later kernels have
-    /// it.
+    /// The first kernel that is usually built without the feature. `None` if there is no such
+    /// kernel.
     pub(super) kernel_end: Option<ReaderVersion>,
     /// The first kernel for which mkfs.xfs turns the feature on. `None` if it never does.
     pub(super) default: Option<ReaderVersion>,

@@ -290,8 +290,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Copies the copy-on-write hint of the file `from` to the file `to`, if the `length` bytes of
-    /// the clone make `to` a copy of all of `from`, and if `to` has no such hint.
+    /// Copies the copy-on-write hint of the file `from` to the file `to`. Does so only if `to` has
+    /// no such hint, and if the clone of `length` bytes makes `to` a copy of all of `from`.
     fn hand_on_hint(
         &mut self,
         from: NodeId,

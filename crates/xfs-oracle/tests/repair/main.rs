@@ -155,8 +155,9 @@ struct ClassSums {
 }
 
 /// Damages a volume in many ways, one at a time, and repairs it with our repair and with
-/// xfs_repair. Returns an error if our repair keeps less, or leaves a volume that is not clean, or
-/// if a salvage delivers less than our repair or reports what is not true.
+/// xfs_repair. Returns an error if our repair keeps less than xfs_repair, or leaves a volume that
+/// is not clean. Also returns an error if a salvage delivers less than our repair, or has a wrong
+/// report.
 fn check_repairs(seed: u64) -> Result<(), TrialError> {
     ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;

@@ -207,9 +207,9 @@ impl Names {
     }
 
     /// Returns the names that are not in their place in the volume `other`, although undamaged
-    /// inodes testify to them. That is so if the inode of the name, and those of all directories
-    /// above it except the root, hold their parent pointers, and no byte of these inodes is
-    /// overwritten.
+    /// inodes testify to them. Undamaged inodes testify to a name if two conditions hold for the
+    /// inode of the name and for those of all directories above it except the root. The inode holds
+    /// its own parent pointers, and no byte of the inode is overwritten.
     pub(crate) fn displaced(
         &self,
         other: &Self,

@@ -24,8 +24,9 @@ fn read_of_a_truncated_image_is_an_error() {
     assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
 }
 
-/// Makes a chain of three images over the file `raw`, changes a part of the disk in each, and
-/// compares the topmost one with what qemu-img reads from it.
+/// Makes a chain of three images over the file `raw`, and changes a part of the disk in each.
+/// Compares the disk that ferroxfs reads through the topmost image with the disk that qemu-img
+/// reads.
 #[test]
 fn chain_of_backing_files_is_read_as_qemu_img_reads_it() {
     let images = Images::new();
