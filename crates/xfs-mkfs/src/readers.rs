@@ -247,8 +247,8 @@ impl FirstKernels {
 
 impl Options {
     /// Turns off features that were not requested, so that all `readers` have full access to the
-    /// volume. The remaining features are those that mkfs.xfs made by default when the oldest of
-    /// the kernels was released. Without readers, changes nothing.
+    /// volume. The remaining features are those that mkfs.xfs turned on by default when the oldest
+    /// of the kernels was released. Changes nothing if `readers` is empty.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest time for which the removal of a group waits until the group has no processes, after
+/// How long the removal of a group is repeated while the kernel reports the group as busy, after
 /// the last process in it has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 

@@ -267,7 +267,8 @@ pub(super) struct Callers {
 }
 
 impl Callers {
-    /// Opens /proc, and starts the helper thread if `by` requests one.
+    /// Opens /proc. If `by` is [`ProcAccess::Helper`], also starts the helper thread that reads
+    /// /proc.
     ///
     /// # Errors
     ///

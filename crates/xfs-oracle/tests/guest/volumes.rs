@@ -226,8 +226,8 @@ fn check(volume: &GuestVolume, copy: &GuestVolume, expected: &Listing) -> Result
     }
 }
 
-/// Returns whether ferroxfs may refuse to recover the volume onto the disk. It leaves the open
-/// intents in a log of version 4 to a kernel.
+/// Returns whether ferroxfs may refuse to recover the volume onto the disk, because ferroxfs leaves
+/// the open intents in a log of version 4 to a kernel.
 fn may_refuse(volume: &GuestVolume) -> bool {
     volume.kind.is_version_4() && volume.end == VolumeEnd::Storm
 }

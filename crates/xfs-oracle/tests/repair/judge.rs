@@ -144,7 +144,7 @@ pub(crate) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Reads the undamaged volume.
+    /// Creates a judge, and reads the names of the undamaged volume.
     pub(crate) fn new(base: &'a Base, folder: &Path) -> Result<Self, TrialError> {
         let names = Names::read(&base.image.data)?;
         println!("repairs: the volume has {} names", names.count());
