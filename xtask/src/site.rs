@@ -42,6 +42,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
             "docs/exit-codes.md",
             "docs/scan-schema.md",
             "docs/check-schema.md",
+            "docs/diff-schema.md",
             "docs/limits.md",
             "docs/matrix.md",
             "docs/mount-differences.md",

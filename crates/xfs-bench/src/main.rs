@@ -12,6 +12,7 @@ mod check;
 mod commit;
 mod contender;
 mod data;
+mod diff;
 mod error;
 mod files;
 mod inodes;
@@ -47,6 +48,8 @@ struct Arguments {
 enum Benchmark {
     /// List all inodes of a volume of empty files and of one of small files
     Scan(scan::Arguments),
+    /// Compare two volumes, beside rsync -n and diff -rq on the kernel's mounts
+    Diff(diff::Arguments),
     /// Check whole volumes, compared with xfs_repair -n and the crate rust-fs-xfs
     Check(check::Arguments),
     /// Commit small transactions to a log in memory
@@ -83,6 +86,7 @@ enum Benchmark {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().benchmark {
         Benchmark::Scan(arguments) => scan::run(&arguments),
+        Benchmark::Diff(arguments) => diff::run(&arguments),
         Benchmark::Check(arguments) => check::run(&arguments),
         Benchmark::Commit(arguments) => commit::run(&arguments),
         Benchmark::Files(arguments) => files::run(&arguments),

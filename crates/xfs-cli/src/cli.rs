@@ -6,6 +6,7 @@
 
 #[cfg(feature = "bench")]
 mod bench;
+mod diff;
 mod edit;
 mod export;
 mod import;
@@ -28,6 +29,7 @@ use clap::{Parser, Subcommand};
 
 #[cfg(feature = "bench")]
 pub(crate) use bench::BenchArguments;
+pub(crate) use diff::{DiffArguments, DiffFormatName};
 pub(crate) use edit::{
     ChmodArguments, ChownArguments, EditArguments, FallocateArguments, LnArguments, MkdirArguments,
     MvArguments, RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments,
@@ -87,7 +89,7 @@ impl Cli {
 const EXIT_CODES: &str = "\
 Exit codes: 0 fine; 1 failed; 2 usage; 3 refused by name; 4 log dirty; 5 corrupt;
 129, 130, 143 stopped by a signal; 141 output pipe closed. check and repair have the
-codes of fsck(8).";
+codes of fsck(8); diff has those of diff(1): 1 different, 2 failed or usage.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -140,6 +142,7 @@ pub(crate) enum Command {
     Mounts(MountsArguments),
     Stats(StatsArguments),
     Scan(Box<ScanArguments>),
+    Diff(Box<DiffArguments>),
     #[cfg(feature = "bench")]
     Bench(Box<BenchArguments>),
     Completions(CompletionsArguments),

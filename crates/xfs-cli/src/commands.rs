@@ -52,6 +52,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Completions(arguments) => Ok(shell::completions::open(&arguments)),
         Command::Man(arguments) => shell::man::open(&arguments),
         Command::Dump(arguments) => inspect::dump::open(&arguments, options),
+        Command::Diff(arguments) => inspect::diff::open(&arguments, options),
         Command::Scan(arguments) => inspect::scan::open(&arguments, options),
         Command::Check(arguments) => inspect::check::open(arguments, options),
         Command::Quota(arguments) => quota::open(arguments, options),

@@ -24,6 +24,8 @@ pub(crate) enum Exit {
     /// A repair has changed the volume, and no damage is left. `main` converts the code to the 1 of
     /// fsck(8).
     Repaired = 6,
+    /// `diff` has found a difference. `main` converts the code to the 1 of diff(1).
+    Different = 7,
     /// SIGHUP stopped the run. The code for each signal is the one that a shell shows for a process
     /// killed by that signal.
     HungUp = 129,
@@ -53,6 +55,7 @@ impl Exit {
             Self::LogDirty,
             Self::Corrupt,
             Self::Repaired,
+            Self::Different,
             Self::HungUp,
             Self::Interrupted,
             Self::Unread,

@@ -1,6 +1,7 @@
 //! The commands that show the contents and the structures of a volume, one module each.
 
 pub(crate) mod check;
+pub(crate) mod diff;
 pub(crate) mod du;
 pub(crate) mod dump;
 pub(crate) mod extents;

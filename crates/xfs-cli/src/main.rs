@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! inspect/   check info ls tree stat readlink getfacl getfattr find du extents parents dump log
-//!            scan
+//!            scan diff
 //!            predicate: the expressions of find; structures: printing of disk structures
 //! export/    cat get cp tar salvage
 //!            host: writing files to the host; tar/writer: writing an archive
@@ -70,10 +70,10 @@ mod volume;
 
 use std::process::ExitCode;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 use crate::image::requests::Requests;
-use crate::inspect::fsck;
+use crate::inspect::{diff, fsck};
 use crate::terminal::console::{self, Console};
 
 fn main() -> ExitCode {
@@ -87,6 +87,7 @@ fn main() -> ExitCode {
         Err(answer) => return console::answer(answer).into(),
     };
     cli.global.requests = Requests::new(&cli.global);
+    let is_diff = matches!(cli.command, Command::Diff(_));
     let has_fsck_codes = fsck::has_codes_of_fsck(&cli.command);
     let mut console = Console::open(cli.global.color).with_verbosity(cli.verbosity());
     if let Err(failure) = run(cli, &mut console) {
@@ -97,6 +98,9 @@ fn main() -> ExitCode {
         return fsck::code_of(exit).into();
     }
     interrupt::end(exit);
+    if is_diff {
+        return diff::code_of(exit).into();
+    }
     exit.into()
 }
 

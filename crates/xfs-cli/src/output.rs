@@ -109,6 +109,11 @@ impl Output {
         }
     }
 
+    /// Returns whether the name of the output has this ending.
+    pub(crate) fn has_ending(&self, ending: &str) -> bool {
+        self.path.extension().is_some_and(|found| found == ending)
+    }
+
     /// Returns whether a process that may change at most one directory can give both outputs their
     /// new contents.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {

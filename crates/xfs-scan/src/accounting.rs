@@ -48,6 +48,17 @@ pub struct Account {
     pub paths: ByteList,
 }
 
+impl Account {
+    /// Returns whether the account is shown if directories are shown up to `depth`. An account of a
+    /// directory without a path is always shown, because no other account includes it.
+    pub(crate) fn is_within(&self, depth: Option<usize>) -> bool {
+        let (AccountBy::Directory, Some(depth)) = (self.by, depth) else { return true };
+        let slashes = |path: &[u8]| path.iter().filter(|byte| **byte == b'/').count();
+        let path = self.paths.iter().next().filter(|path| *path != b"/");
+        path.is_none_or(|path| slashes(path) <= depth)
+    }
+}
+
 /// The sums of one account, without the owner, project or directory that is its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct AccountSums {

@@ -11,7 +11,7 @@ use crate::batch::{Batch, Link, RowItem};
 use crate::memory::{Memory, SpillRange};
 use crate::output::{Encoding, Fact, OutputPiece, RowEncoder, Rows};
 use crate::paths::{DirectoryTable, NoPath, PathWriter};
-use crate::row::{ByteList, Row, RowView};
+use crate::row::{ByteList, ParentDirectory, Row, RowView};
 use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
@@ -65,6 +65,8 @@ pub(crate) struct Emitter<'a> {
     context: &'a EmitContext<'a>,
     writer: Option<PathWriter<'a>>,
     paths: ByteList,
+    /// The directory of each path.
+    parents: Vec<ParentDirectory>,
     xattrs: ByteList,
     block_units_log: u8,
 }
@@ -75,6 +77,7 @@ impl<'a> Emitter<'a> {
             context,
             writer: context.directories.map(PathWriter::new),
             paths: ByteList::default(),
+            parents: Vec::new(),
             xattrs: ByteList::default(),
             block_units_log: context.source.geometry().block_log - 9,
         }
@@ -100,10 +103,12 @@ impl<'a> Emitter<'a> {
                     ag: group.0,
                     block_units_log: self.block_units_log,
                     paths: &self.paths,
+                    parents: &self.parents,
                     is_orphan: self.writer.is_some() && self.paths.is_empty(),
                     symlink: find_symlink(&batch, row),
                     xattrs: &self.xattrs,
                     realtime_fs_blocks: find_realtime_blocks(&batch, row),
+                    names: context.source.names.as_deref(),
                 };
                 pieces.encode(|encoder| encoder.inode(&view))?;
                 let items = batch.items(row);
@@ -131,6 +136,7 @@ impl<'a> Emitter<'a> {
     #[inline]
     fn collect_names(&mut self, row: &Row, batch: &Batch, findings: &mut Vec<Finding>) {
         self.paths.clear();
+        self.parents.clear();
         self.xattrs.clear();
         let is_root = row.ino == self.context.source.root.0;
         let Some(writer) = &mut self.writer else {
@@ -143,6 +149,7 @@ impl<'a> Emitter<'a> {
         };
         if is_root {
             self.paths.push(b"/");
+            self.parents.push(ParentDirectory { ino: row.ino, generation: row.generation });
         }
         let mut link_count = 0_u64;
         for item in batch.items(row) {
@@ -153,8 +160,11 @@ impl<'a> Emitter<'a> {
                         note_too_many(row, findings);
                         break;
                     }
-                    if let Err(reason) = writer.push_path(&link, &mut self.paths) {
-                        note_no_path(row, &link, reason, findings);
+                    match writer.push_path(&link, &mut self.paths) {
+                        Ok(generation) => {
+                            self.parents.push(ParentDirectory { ino: link.parent, generation });
+                        }
+                        Err(reason) => note_no_path(row, &link, reason, findings),
                     }
                 }
                 RowItem::Xattr(name) => self.xattrs.push(name),

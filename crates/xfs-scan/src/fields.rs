@@ -51,6 +51,18 @@ pub enum Field {
     Xflags,
     /// Device number in the form of `st_rdev`.
     Rdev,
+    /// Number of changes of the inode and of the contents, as the inode counts them.
+    ChangeCount,
+    /// Log sequence number of the last logged change of the inode that was written in place.
+    Lsn,
+    /// The flag word `di_flags` of the inode on disk.
+    Flags,
+    /// The flag word `di_flags2` of the inode on disk.
+    Flags2,
+    /// Name of the user, from the table that the caller gives. Left out unless there is a table.
+    Owner,
+    /// Name of the group, from the table that the caller gives. Left out unless there is a table.
+    Group,
     /// Target of a symbolic link. Left out unless it is requested by name.
     Symlink,
     /// Names of extended attributes, with their namespaces. Left out unless they are requested by
@@ -58,11 +70,15 @@ pub enum Field {
     Xattrs,
     /// Every path of the inode, from the root of the volume.
     Paths,
+    /// For each path, the inode number of its directory. Left out unless it is requested by name.
+    Parents,
+    /// For each path, the generation of its directory. Left out unless it is requested by name.
+    ParentGenerations,
 }
 
 impl Field {
     /// All columns, in the order of the output.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 33] = [
         Self::VolumeUuid,
         Self::VolumeLabel,
         Self::Ino,
@@ -85,9 +101,17 @@ impl Field {
         Self::AttrExtents,
         Self::Xflags,
         Self::Rdev,
+        Self::ChangeCount,
+        Self::Lsn,
+        Self::Flags,
+        Self::Flags2,
+        Self::Owner,
+        Self::Group,
         Self::Symlink,
         Self::Xattrs,
         Self::Paths,
+        Self::Parents,
+        Self::ParentGenerations,
     ];
 
     /// Returns the name of the column in every output format and in `--fields`.
@@ -116,9 +140,17 @@ impl Field {
             Self::AttrExtents => "attr_extents",
             Self::Xflags => "xflags",
             Self::Rdev => "rdev",
+            Self::ChangeCount => "change_count",
+            Self::Lsn => "lsn",
+            Self::Flags => "flags",
+            Self::Flags2 => "flags2",
+            Self::Owner => "owner",
+            Self::Group => "group",
             Self::Symlink => "symlink",
             Self::Xattrs => "xattrs",
             Self::Paths => "paths",
+            Self::Parents => "parents",
+            Self::ParentGenerations => "parent_generations",
         }
     }
 }
@@ -146,7 +178,7 @@ impl FromStr for Field {
 
 /// A set of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fields(u32);
+pub struct Fields(u64);
 
 impl Fields {
     /// No columns.
@@ -167,6 +199,21 @@ impl Fields {
             Field::Paths,
         ];
         shown.into_iter().collect()
+    }
+
+    /// Returns the default columns of a Parquet file: those of the other formats, and the directories
+    /// of all paths, which the comparison of two scans needs.
+    #[must_use]
+    pub fn for_comparing() -> Self {
+        Self::default().with(Field::Parents).with(Field::ParentGenerations)
+    }
+
+    /// Returns whether a column of the set needs the paths of the inodes.
+    #[must_use]
+    pub const fn needs_paths(self) -> bool {
+        self.contains(Field::Paths)
+            || self.contains(Field::Parents)
+            || self.contains(Field::ParentGenerations)
     }
 
     /// Returns the set with `field` added.
@@ -193,12 +240,23 @@ impl Fields {
     }
 }
 
-/// Selects all columns except symlink targets, attribute names and the space in the realtime
-/// section, which must be requested by name.
+/// The columns that must be requested by name.
+const ON_REQUEST: [Field; 7] = [
+    Field::Symlink,
+    Field::Xattrs,
+    Field::RealtimeBlocks,
+    Field::Owner,
+    Field::Group,
+    Field::Parents,
+    Field::ParentGenerations,
+];
+
+/// Selects all columns except those that must be requested by name: symlink targets, attribute
+/// names, the space in the realtime section, the names of owners, and the directories of paths.
 impl Default for Fields {
     fn default() -> Self {
         let all: Self = Field::ALL.into_iter().collect();
-        all.without(Field::Symlink).without(Field::Xattrs).without(Field::RealtimeBlocks)
+        ON_REQUEST.into_iter().fold(all, Self::without)
     }
 }
 

@@ -42,6 +42,31 @@ pub enum FindingCode {
 }
 
 impl FindingCode {
+    /// All kinds of findings.
+    pub const ALL: [Self; 15] = [
+        Self::Io,
+        Self::Checksum,
+        Self::Magic,
+        Self::Misplaced,
+        Self::Corrupt,
+        Self::Unsupported,
+        Self::Allocation,
+        Self::ParentMissing,
+        Self::ParentNotDirectory,
+        Self::ParentStale,
+        Self::ParentCycle,
+        Self::BadName,
+        Self::PathTooLong,
+        Self::TooManyPaths,
+        Self::DanglingEntry,
+    ];
+
+    /// Returns the kind with this word in the output.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| code.name() == name)
+    }
+
     /// Returns whether the finding says that the volume is damaged. Other findings are about the
     /// device, or about limits of the scan.
     #[must_use]

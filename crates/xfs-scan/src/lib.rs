@@ -10,6 +10,7 @@
 
 mod accounting;
 mod batch;
+mod diff;
 mod emit;
 mod error;
 mod fields;
@@ -30,12 +31,19 @@ mod source;
 mod summary;
 
 pub use accounting::Account;
+pub use diff::{
+    Aspect, Aspects, Change, ChangeKind, ContentsAnswer, ContentsReader, DIFF_SCHEMA_VERSION,
+    DiffError, DiffFinding, DiffFormat, DiffInput, DiffOptions, DiffReport, DiffWriter, EntryView,
+    State, diff,
+};
+#[cfg(feature = "parquet")]
+pub use diff::{ScanFile, ScanFileError};
 pub use error::ScanError;
 pub use fields::{Field, Fields};
 pub use finding::{Finding, FindingCode};
 pub use options::{AccountBy, DEFAULT_MEMORY_BYTES, Format, Progress, ScanOptions, Spill};
 pub use output::{FactsFormat, Header, Output, SCHEMA_VERSION, Trailer};
-pub use row::{ByteList, Moment, Row, RowView, VolumeLabel};
+pub use row::{ByteList, Moment, OwnerNames, ParentDirectory, Row, RowView, VolumeLabel};
 pub use rows::{RowPiece, RowWriter};
 pub use scan::{ScanReport, scan};
 pub use source::ScanSource;

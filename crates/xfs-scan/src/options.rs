@@ -100,6 +100,9 @@ pub struct ScanOptions {
     pub spill: Spill,
     /// The kinds of accounts whose rows follow those of the inodes.
     pub accounts: Vec<AccountBy>,
+    /// The greatest depth of directories whose accounts are shown; `None` shows all. The root
+    /// directory has depth 0. An account also includes everything below that depth.
+    pub account_depth: Option<usize>,
     /// Whether to create [`ScanReport::summary`](crate::ScanReport).
     pub summary: bool,
     /// The function that every worker calls before each unit of work. After it has returned `true`,
@@ -117,6 +120,7 @@ impl Default for ScanOptions {
             memory_bytes: DEFAULT_MEMORY_BYTES,
             spill: Spill::In(std::env::temp_dir()),
             accounts: Vec::new(),
+            account_depth: None,
             summary: false,
             cancel: None,
             progress: None,

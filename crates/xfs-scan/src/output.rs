@@ -8,14 +8,15 @@
 
 mod csv;
 mod facts;
-mod json;
+pub(crate) mod json;
 mod ndjson;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod table;
+pub(crate) mod table;
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use xfs_sync::{Mutex, Volume};
 
@@ -23,6 +24,7 @@ pub use facts::FactsFormat;
 pub(crate) use facts::{Fact, Facts};
 
 use crate::accounting::Account;
+use crate::diff::{EntryBatch, EntryEncoder};
 use crate::row::{RowView, VolumeLabel};
 use crate::{Fields, Finding, Format, ScanError};
 
@@ -64,6 +66,8 @@ pub(crate) enum Rows {
     /// A row group of a Parquet file.
     #[cfg(feature = "parquet")]
     RowGroup(self::parquet::RowGroup),
+    /// Rows in memory, for a comparison.
+    Entries(Box<EntryBatch>),
 }
 
 /// Encodes rows, findings and accounts into one piece.
@@ -89,6 +93,8 @@ pub(crate) enum Encoding {
     },
     #[cfg(feature = "parquet")]
     Parquet(self::parquet::ParquetEncoding),
+    /// The rows stay in memory, for a comparison.
+    Entries,
 }
 
 /// Empty buffers for lines, kept for reuse: fresh memory from the operating system takes longer to
@@ -125,6 +131,7 @@ impl Encoding {
             Self::Lines { format, fields, buffers } => (*format, *fields, buffers.take()),
             #[cfg(feature = "parquet")]
             Self::Parquet(encoding) => return Ok(Box::new(encoding.encoder(volume)?)),
+            Self::Entries => return Ok(Box::new(EntryEncoder::new())),
         };
         Ok(match format {
             LineFormat::Table => Box::new(table::TableEncoder::new(fields, out)),
@@ -137,7 +144,7 @@ impl Encoding {
     /// row groups, than for lines of text, which are kept small to save memory.
     pub(crate) const fn units_per_piece(&self) -> usize {
         match self {
-            Self::Lines { .. } => 1,
+            Self::Lines { .. } | Self::Entries => 1,
             #[cfg(feature = "parquet")]
             Self::Parquet(_) => 4,
         }
@@ -165,6 +172,8 @@ pub(crate) enum RowAppender<'w> {
     },
     #[cfg(feature = "parquet")]
     Parquet(self::parquet::ParquetAppender<'w>),
+    /// The receiver compares the rows.
+    Entries(SyncSender<Box<EntryBatch>>),
 }
 
 impl<'w> Output<'w> {
@@ -195,6 +204,13 @@ impl<'w> Output<'w> {
         Ok(Self { encoding, appender: Appender { rows, facts: Facts::new(header, false) } })
     }
 
+    /// Starts an output whose batches of rows, with their findings, go to `sender`.
+    pub(crate) fn of_entries(header: Header, sender: SyncSender<Box<EntryBatch>>) -> Self {
+        let facts = Facts::new(header, false);
+        let appender = Appender { rows: RowAppender::Entries(sender), facts };
+        Self { encoding: Encoding::Entries, appender }
+    }
+
     /// Makes `writer` the destination of the facts if the rows of the format are inodes only
     /// ([`Format::has_facts_apart`]). NDJSON and the table contain their facts, and write nothing
     /// to `writer`.
@@ -222,6 +238,7 @@ impl Appender<'_> {
             RowAppender::Lines { format, .. } => *format == LineFormat::Csv,
             #[cfg(feature = "parquet")]
             RowAppender::Parquet(_) => true,
+            RowAppender::Entries(_) => true,
         }
     }
 
@@ -248,9 +265,11 @@ impl Appender<'_> {
             }
             #[cfg(feature = "parquet")]
             (RowAppender::Parquet(appender), Some(Rows::RowGroup(group))) => appender.append(group),
-            #[cfg(feature = "parquet")]
-            (RowAppender::Lines { .. }, Some(Rows::RowGroup(_)))
-            | (RowAppender::Parquet(_), Some(Rows::Lines(_))) => {
+            // A receiver that is gone has ended the comparison.
+            (RowAppender::Entries(sender), Some(Rows::Entries(batch))) => {
+                sender.send(batch).map_err(|_| ScanError::Cancelled)
+            }
+            (_, Some(_)) => {
                 unreachable!("the encoder of an output makes pieces of the same format")
             }
         }
@@ -271,6 +290,7 @@ impl Appender<'_> {
             RowAppender::Parquet(appender) => {
                 appender.finish(trailer, metadata.unwrap_or_default())
             }
+            RowAppender::Entries(_) => Ok(()),
         }
     }
 }

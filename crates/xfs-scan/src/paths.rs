@@ -309,13 +309,13 @@ impl<'a> PathWriter<'a> {
     }
 
     /// Appends to `paths` the path of the link: that of its parent directory, and its name. Returns
-    /// the reason if the link has no path.
+    /// the generation of the parent directory, or the reason why the link has no path.
     #[inline]
     pub(crate) fn push_path(
         &mut self,
         link: &Link<'_>,
         paths: &mut ByteList,
-    ) -> Result<(), NoPath> {
+    ) -> Result<u32, NoPath> {
         // Inode numbers of directories are often multiples of 32 or 64, so mix the bits.
         let mixed = link.parent.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
         let Some(slot) = self.cached.get_mut(mixed as usize) else {
@@ -332,7 +332,7 @@ impl<'a> PathWriter<'a> {
             bytes.extend_from_slice(&slot.prefix);
             bytes.extend_from_slice(link.name);
         });
-        Ok(())
+        Ok(slot.generation)
     }
 }
 

@@ -269,7 +269,7 @@ impl<'a> UnitReader<'a> {
             is_out_of_line = true;
         }
         out.batch.place_items(&mut row, start);
-        if self.selection.sharing && row.is_reflink != 0 {
+        if self.selection.sharing && row.is_reflink() {
             is_out_of_line = true;
         }
         if self.selection.realtime && core.is_realtime() {

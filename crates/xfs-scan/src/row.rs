@@ -6,9 +6,10 @@
 //! - **I1** A [`Row`] has no padding and no pointer, so a batch of rows can be spilled as it is.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use uuid::Uuid;
-use xfs_format::inode::{DeviceNumber, FileType, InodeCore};
+use xfs_format::inode::{DeviceNumber, FileType, InodeCore, InodeFlags2};
 use xfs_format::timestamp::Timestamp;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -29,6 +30,18 @@ impl Moment {
     pub fn new(stamp: Timestamp) -> Self {
         Self(stamp.encode_bigtime().unwrap_or_default())
     }
+
+    /// Converts nanoseconds since 1970. `None` before the first time that a volume can hold.
+    #[must_use]
+    pub const fn from_nanoseconds(nanoseconds: i64) -> Option<Self> {
+        match EPOCH_NANOSECONDS.checked_add_signed(nanoseconds) {
+            Some(time) => Some(Self(time)),
+            None => None,
+        }
+    }
+
+    /// The latest time. It stands for a time that Arrow cannot hold.
+    pub(crate) const MAX: Self = Self(u64::MAX);
 
     /// Returns the nanoseconds since 1970 as a sign (`true` if negative) and a magnitude.
     #[must_use]
@@ -73,6 +86,13 @@ pub struct Row {
     pub btime: Moment,
     /// Number of extent records of the data fork.
     pub extents: u64,
+    /// Number of changes of the inode and of the contents; 0 on a volume of version 4.
+    pub change_count: u64,
+    /// Log sequence number of the inode's last change in place; 0 on a volume of version 4.
+    pub lsn: u64,
+    /// The flag word `di_flags2`, which also has the flag of shared blocks; 0 on a volume of
+    /// version 4.
+    pub flags2: u64,
     /// Number of extent records of the attribute fork.
     pub attr_extents: u32,
     /// Generation of the inode number.
@@ -96,8 +116,8 @@ pub struct Row {
     pub(crate) items_start: u32,
     /// Length of this row's items (links, symlink target, attribute names) in bytes.
     pub(crate) items_length: u32,
-    /// 1 if data blocks of the inode may be shared with another file; else 0.
-    pub(crate) is_reflink: u32,
+    /// The flag word `di_flags`.
+    pub flags: u32,
 }
 
 impl Row {
@@ -113,6 +133,9 @@ impl Row {
             ctime: Moment::new(core.change_time),
             btime: Moment::new(core.birth_time),
             extents: core.extents,
+            change_count: core.change_count,
+            lsn: core.lsn.0,
+            flags2: core.flags2.bits(),
             attr_extents: core.attr_extents,
             generation: core.generation,
             mode: core.mode.into(),
@@ -124,8 +147,14 @@ impl Row {
             packed_rdev: core.rdev.and_then(DeviceNumber::encode).unwrap_or_default(),
             items_start: 0,
             items_length: 0,
-            is_reflink: core.flags2.contains(xfs_format::inode::InodeFlags2::REFLINK).into(),
+            flags: core.flags.bits().into(),
         }
+    }
+
+    /// Returns whether data blocks of the inode may be shared with another file.
+    #[must_use]
+    pub const fn is_reflink(&self) -> bool {
+        self.flags2 & InodeFlags2::REFLINK.bits() != 0
     }
 
     /// Returns the file type, or `None` if the mode has no valid type.
@@ -220,11 +249,39 @@ impl ByteList {
         self.ends.is_empty()
     }
 
+    /// Returns the string with this index; `None` if there are fewer strings.
+    #[must_use]
+    pub fn item(&self, index: usize) -> Option<&[u8]> {
+        let start = match index.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        self.bytes.get(start..*self.ends.get(index)?)
+    }
+
     /// Returns the strings, in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, &end)| self.bytes.get(start..end))
     }
+}
+
+/// The directory of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ParentDirectory {
+    /// Inode number of the directory.
+    pub ino: u64,
+    /// Generation of the directory; 0 if it is not known.
+    pub generation: u32,
+}
+
+/// The names of users and groups by their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnerNames {
+    /// The names of users by uid.
+    pub users: HashMap<u32, String>,
+    /// The names of groups by gid.
+    pub groups: HashMap<u32, String>,
 }
 
 /// One inode with all data that an output or summary needs.
@@ -238,6 +295,8 @@ pub struct RowView<'a> {
     pub block_units_log: u8,
     /// All paths of the inode. Empty for an orphan, and if paths were not requested.
     pub paths: &'a ByteList,
+    /// The directory of each path, in the order of `paths`. Empty if the directories are not known.
+    pub parents: &'a [ParentDirectory],
     /// Whether no path leads to the inode. `false` if paths were not requested.
     pub is_orphan: bool,
     /// The target of the symbolic link. `None` if the target was not requested, or the inode is of
@@ -247,9 +306,35 @@ pub struct RowView<'a> {
     pub xattrs: &'a ByteList,
     /// Number of filesystem blocks in the realtime section; 0 if the number was not requested.
     pub realtime_fs_blocks: u64,
+    /// The names of users and groups; `None` if they were not requested.
+    pub names: Option<&'a OwnerNames>,
 }
 
-impl RowView<'_> {
+impl<'a> RowView<'a> {
+    /// Returns the name of the user that owns the inode; `None` if the table does not have it.
+    #[must_use]
+    pub fn owner(&self) -> Option<&'a str> {
+        self.names?.users.get(&self.row.uid).map(String::as_str)
+    }
+
+    /// Returns the name of the inode's group; `None` if the table does not have it.
+    #[must_use]
+    pub fn group(&self) -> Option<&'a str> {
+        self.names?.groups.get(&self.row.gid).map(String::as_str)
+    }
+
+    /// Returns the directories of the paths in the order of the output: first those of the paths
+    /// that are UTF-8, then those of the others, because the output has them in two columns.
+    pub fn parents_in_columns(&self) -> impl Iterator<Item = ParentDirectory> {
+        let of = |is_text: bool| {
+            let paths = self.paths.iter().zip(self.parents);
+            let wanted =
+                paths.filter(move |(path, _)| std::str::from_utf8(path).is_ok() == is_text);
+            wanted.map(|(_, parent)| *parent)
+        };
+        of(true).chain(of(false))
+    }
+
     /// Returns the allocated space in units of 512 bytes. The product cannot overflow, because the
     /// inode's verifier bounds the number of blocks by the size of the volume.
     #[must_use]

@@ -28,7 +28,7 @@ use crate::plan::Plan;
 use crate::reader::{ReadSelection, UnitReader, UnitRows};
 use crate::source::ScanSource;
 use crate::summary::Summary;
-use crate::{Field, Finding, ScanError};
+use crate::{Finding, ScanError};
 
 /// Number of bytes of memory set aside per thread, for read buffers and pieces on their way to the
 /// output.
@@ -137,7 +137,7 @@ struct ScanRun<'a, 'w> {
 
 impl ScanRun<'_, '_> {
     fn needs_paths(&self) -> bool {
-        self.options.fields.contains(Field::Paths)
+        self.options.fields.needs_paths()
             || self.options.summary
             || !self.options.accounts.is_empty()
     }
@@ -234,10 +234,13 @@ impl ScanRun<'_, '_> {
                 Ok(())
             },
         )?;
+        let mut accounts = accounts.rows(&options.accounts, &table);
+        accounts.retain(|account| account.is_within(options.account_depth));
         if let Some(summary) = &mut report.summary {
             summary.finish_volume(|ino| table.path(ino));
+            summary.add_accounts(&accounts);
         }
-        self.emit_accounts(scope.source, accounts.rows(&self.options.accounts, &table))
+        self.emit_accounts(scope.source, accounts)
     }
 
     fn emit_accounts(

@@ -6,7 +6,7 @@ use xfs_buffer::BufferCache;
 use xfs_format::features::IncompatFeatures;
 use xfs_format::{Geometry, InodeNumber, Superblock};
 
-use crate::row::VolumeLabel;
+use crate::row::{OwnerNames, VolumeLabel};
 
 /// A volume to scan: its device and geometry, and the inode numbers in its superblock.
 #[derive(Clone)]
@@ -17,6 +17,8 @@ pub struct ScanSource {
     /// Inode numbers of the filesystem's own inodes. No directory names them, and they have no
     /// rows.
     pub(crate) internal: Vec<u64>,
+    /// The names of users and groups, for the columns `owner` and `group`.
+    pub(crate) names: Option<Arc<OwnerNames>>,
 }
 
 impl ScanSource {
@@ -34,7 +36,15 @@ impl ScanSource {
             },
             root: superblock.root_inode,
             internal: internal.filter(|inode| !inode.is_null()).map(|inode| inode.0).collect(),
+            names: None,
         }
+    }
+
+    /// Sets the names of users and groups, for the columns `owner` and `group`.
+    #[must_use]
+    pub fn with_names(mut self, names: Arc<OwnerNames>) -> Self {
+        self.names = Some(names);
+        self
     }
 
     /// Returns the geometry of the volume.

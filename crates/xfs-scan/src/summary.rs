@@ -5,7 +5,7 @@
 //!
 //! # Memory
 //!
-//! Constant, except for one sum per owner, and 12 bytes per directory during the scan of a volume.
+//! Constant, except for one sum per owner and account, and 12 bytes per directory during the scan of a volume.
 
 mod describe;
 mod report;
@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use xfs_format::inode::FileType;
 
+use crate::accounting::Account;
 use crate::row::{ByteList, RowView};
 
 /// Number of inodes in each list of the largest inodes.
@@ -123,6 +124,8 @@ pub struct Summary {
     biggest_files: TopInodes,
     most_extents: TopInodes,
     biggest_directories: TopInodes,
+    /// The accounts that were asked for, volume after volume.
+    accounts: Vec<Account>,
     /// Number of entries of each directory, by inode number. The numbers are complete at the end of
     /// the volume.
     entries: HashMap<u64, u32>,
@@ -148,6 +151,7 @@ impl Summary {
             biggest_files: TopInodes::default(),
             most_extents: TopInodes::default(),
             biggest_directories: TopInodes::default(),
+            accounts: Vec::new(),
             entries: HashMap::new(),
         }
     }
@@ -230,6 +234,17 @@ impl Summary {
             }
             self.biggest_directories.add(count.into(), ino, || path(ino));
         }
+    }
+
+    /// Adds the accounts of a volume.
+    pub(crate) fn add_accounts(&mut self, accounts: &[Account]) {
+        self.accounts.extend_from_slice(accounts);
+    }
+
+    /// Returns the accounts, volume after volume, sorted by kind and key.
+    #[must_use]
+    pub fn accounts(&self) -> &[Account] {
+        &self.accounts
     }
 
     /// Returns the totals over all inodes.

@@ -62,11 +62,23 @@ const REPAIR_EXIT_CODES: [(&str, &str); 6] = [
     ("32", "a signal stopped the repair before anything was written"),
 ];
 
+/// Exit codes of `diff`, those of diff(1) as far as it has them.
+const DIFF_EXIT_CODES: [(&str, &str); 7] = [
+    ("0", "the states are the same"),
+    ("1", "the states differ"),
+    ("2", "the command line is invalid, or something failed: no such file, a read error"),
+    ("3", "an image or a scan that is refused by name, or two different volumes"),
+    ("4", "the log of an image holds changes that are not replayed"),
+    ("5", "a structure of an image is corrupt, so that changes may be missing or wrong"),
+    ("130", "stopped by SIGINT; other signals and a closed pipe as for other commands"),
+];
+
 /// Returns the exit codes of a command and their meanings.
 fn exit_codes(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
         "check" => &CHECK_EXIT_CODES,
         "repair" => &REPAIR_EXIT_CODES,
+        "diff" => &DIFF_EXIT_CODES,
         _ => &EXIT_CODES,
     }
 }

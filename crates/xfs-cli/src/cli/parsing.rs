@@ -83,6 +83,8 @@ const COMMANDS: &[SharedOptions] = &[
     },
     SharedOptions { commands: &["quota"], hidden: &[], json: Json::Own },
     SharedOptions { commands: &["scan"], hidden: &["image"], json: Json::Result },
+    // Its output has formats of its own.
+    SharedOptions { commands: &["diff"], hidden: &["image"], json: Json::Own },
     SharedOptions {
         commands: &["mkfs"],
         hidden: &[

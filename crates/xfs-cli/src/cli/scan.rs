@@ -28,9 +28,20 @@ pub(crate) struct ScanArguments {
     #[arg(long, value_name = "BYTES", value_parser = crate::text::size::parse)]
     pub(crate) memory: Option<u64>,
     /// Only these fields, separated by commas. By default a table shows the fields that fit the
-    /// terminal, and the other formats all fields except symlink and xattrs
+    /// terminal, and the other formats all fields except symlink, xattrs, rt_blocks, owner and
+    /// group; Parquet also has the fields parents and parent_generations, which diff needs
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
+    /// Add the column `owner`: the names of users from this file, such as /etc/passwd
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passwd: Option<PathBuf>,
+    /// Add the column `group`: the names of groups from this file, such as /etc/group
+    #[arg(long, value_name = "FILE")]
+    pub(crate) group: Option<PathBuf>,
+    /// Add the columns `owner` and `group`, with the names of /etc/passwd and /etc/group in the
+    /// image
+    #[arg(long, conflicts_with_all = ["passwd", "group"])]
+    pub(crate) passwd_from_image: bool,
     /// Add accounting rows, with shared blocks counted once
     #[arg(long, value_name = "KEY", value_enum)]
     pub(crate) by: Option<ScanKey>,
@@ -40,10 +51,16 @@ pub(crate) struct ScanArguments {
     pub(crate) facts: Option<PathBuf>,
     /// Scan damaged volumes as far as they can be read, as salvage does; all names are kept in
     /// memory, with one thread
-    #[arg(long, conflicts_with_all = ["by", "summary", "threads", "memory"])]
+    #[arg(long, conflicts_with_all = ["by", "summary", "threads", "memory", "passwd", "group"])]
+    #[arg(conflicts_with = "passwd_from_image")]
     pub(crate) damaged: bool,
-    /// Print a report instead of rows
-    #[arg(long, conflicts_with_all = ["output", "format", "fields", "by", "facts"])]
+    /// With --by dir, show only directories up to this depth, each with everything below it; the
+    /// root directory has depth 0
+    #[arg(long, value_name = "N", requires = "by")]
+    pub(crate) depth: Option<usize>,
+    /// Print a report instead of rows, also with the sums of --by; as JSON with --json, or if the
+    /// output file has the ending json
+    #[arg(long, conflicts_with_all = ["format", "fields", "facts"])]
     pub(crate) summary: bool,
 }
 

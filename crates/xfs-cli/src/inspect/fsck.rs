@@ -49,7 +49,7 @@ pub(crate) fn code_of(exit: Exit) -> u8 {
         Exit::Fine => 0,
         Exit::Repaired => 1,
         Exit::Corrupt => 4,
-        Exit::Failed | Exit::Refused | Exit::LogDirty => 8,
+        Exit::Failed | Exit::Different | Exit::Refused | Exit::LogDirty => 8,
         Exit::Usage => 16,
         Exit::HungUp | Exit::Interrupted | Exit::Unread | Exit::Terminated => 32,
     }

@@ -1,6 +1,7 @@
 //! `scan`: writes the inventory of volumes, row by row.
 
 mod damaged;
+mod owners;
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use xfs_scan::{
     AccountBy, FactsFormat, Field, Fields, Format, Header, ScanError, ScanOptions, ScanReport,
-    ScanSource, Spill, scan,
+    ScanSource, Spill, Summary, scan,
 };
 
 use crate::cli::{GlobalOptions, ScanArguments, ScanFormat, ScanKey};
@@ -29,6 +30,7 @@ use crate::terminal::plural;
 use crate::terminal::progress::ProgressStderr;
 use crate::terminal::tally::{SummaryWhen, Tally, Work};
 use crate::text::time::Clock;
+use owners::OwnerTables;
 
 struct Scan {
     images: Images,
@@ -38,6 +40,7 @@ struct Scan {
     options: ScanOptions,
     /// The time at which the command began, in nanoseconds since 1970.
     began: i64,
+    owners: OwnerTables,
 }
 
 /// The open images, and how they are read: as sound volumes or as damaged ones.
@@ -75,9 +78,15 @@ pub(crate) fn open(
             None => Format::Ndjson,
         },
     };
-    if format == Format::Table && arguments.fields.is_empty() {
-        scan_options.fields = Fields::for_table();
+    if arguments.fields.is_empty() {
+        scan_options.fields = match format {
+            Format::Table => Fields::for_table(),
+            Format::Parquet => Fields::for_comparing(),
+            Format::Ndjson | Format::Csv => Fields::default(),
+        };
     }
+    let owners = OwnerTables::open(arguments)?;
+    scan_options.fields = owners.select(scan_options.fields)?;
     if format == Format::Parquet && output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::usage("scan: Parquet cannot be written to a terminal")
             .hint("name a file with -o FILE"));
@@ -115,7 +124,7 @@ pub(crate) fn open(
     }
     let began = i64::try_from(Clock::open().now().total_nanoseconds()).unwrap_or_default();
     let options = scan_options;
-    Ok(Box::new(Scan { images, output, facts, format, options, began }))
+    Ok(Box::new(Scan { images, output, facts, format, options, began, owners }))
 }
 
 fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
@@ -137,6 +146,11 @@ fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
         });
         options.fields = fields.collect::<Result<Fields, _>>()?;
     }
+    if arguments.depth.is_some() && arguments.by != Some(ScanKey::Dir) {
+        return Err(Failure::usage("scan: --depth is for --by dir")
+            .hint("owners and projects have no depth"));
+    }
+    options.account_depth = arguments.depth;
     options.accounts.extend(arguments.by.map(|key| match key {
         ScanKey::Owner => AccountBy::Owner,
         ScanKey::Project => AccountBy::Project,
@@ -172,7 +186,7 @@ impl Run for Scan {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { images, output, facts, format, mut options, began } = *self;
+        let Self { images, output, facts, format, mut options, began, owners } = *self;
         if console.is_json() && output.is_none() && !options.summary {
             return Err(Failure::usage("scan: --json needs -o or --summary")
                 .hint("--format ndjson prints rows as JSON"));
@@ -180,9 +194,14 @@ impl Run for Scan {
         options.cancel = Some(interrupt::cancel());
         let outputs = Outputs { rows: output.as_ref(), facts: facts.as_ref() };
         let row_format = RowFormat { format, began };
+        let is_json_file = output.as_ref().is_some_and(|output| output.has_ending("json"));
+        let report_form = match console.is_json() || is_json_file {
+            true => ReportForm::Json,
+            false => ReportForm::Text,
+        };
         let report = match images {
             Images::Sound(images) => {
-                let sources = sources(&images, console)?;
+                let sources = sources(&images, &owners, console)?;
                 let tally = begin(&options, output.is_some(), console);
                 let counted = Arc::clone(&tally);
                 options.progress = Some(Arc::new(move |progress: xfs_scan::Progress| {
@@ -198,10 +217,14 @@ impl Run for Scan {
                 damaged::scan(images, options.fields, begun, &failed, console)?
             }
         };
+        if let (Some(output), Some(summary)) = (&output, &report.summary) {
+            write_report(output, &report, summary, report_form)?;
+        }
+        let has_file = output.is_some();
         for output in output.into_iter().chain(facts) {
             output.commit()?;
         }
-        conclude(&report, console)?;
+        conclude(&report, has_file, console)?;
         if report.findings > 0 {
             let message = format!(
                 "{}: unreadable data is missing from the rows",
@@ -215,12 +238,19 @@ impl Run for Scan {
 }
 
 /// Opens the volume of each image, and returns the volumes as sources of the scan.
-fn sources(images: &[Image], console: &mut Console) -> Result<Vec<ScanSource>, Failure> {
+fn sources(
+    images: &[Image],
+    owners: &OwnerTables,
+    console: &mut Console,
+) -> Result<Vec<ScanSource>, Failure> {
     let mut sources = Vec::new();
     for image in images {
         let volume = image.volume(console)?;
-        let volume = volume.inner();
-        sources.push(ScanSource::new(Arc::clone(volume.cache()), volume.superblock()));
+        let source = ScanSource::from(volume.inner());
+        sources.push(match owners.names(&volume)? {
+            Some(names) => source.with_names(names),
+            None => source,
+        });
     }
     Ok(sources)
 }
@@ -308,12 +338,48 @@ fn begin(options: &ScanOptions, has_file: bool, console: &mut Console) -> Arc<Ta
     }
 }
 
-/// Prints the summary of the volumes, if it was asked for, and the result of the work.
-fn conclude(report: &ScanReport, console: &mut Console) -> io::Result<()> {
+/// The form of the report of `--summary` in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReportForm {
+    Text,
+    Json,
+}
+
+/// Writes the summary of the volumes to a file.
+fn write_report(
+    output: &Output,
+    report: &ScanReport,
+    summary: &Summary,
+    form: ReportForm,
+) -> Result<(), Failure> {
+    let mut writer = output.buffered()?;
+    let written = match form {
+        ReportForm::Text => write!(writer, "{summary}"),
+        ReportForm::Json => {
+            let mut document = Object::new();
+            document.insert("schema_version".to_owned(), crate::json::SCHEMA_VERSION.into());
+            document.extend(result(report));
+            document.insert("summary".to_owned(), summary.to_json());
+            serde_json::to_writer_pretty(&mut writer, &document)
+                .map_err(io::Error::from)
+                .and_then(|()| writer.write_all(b"\n"))
+        }
+    };
+    written.and_then(|()| writer.flush()).map_err(|error| output.failure(&error))
+}
+
+/// Returns the keys of the result in a JSON document.
+fn result(report: &ScanReport) -> Object {
     let mut object = Object::new();
     object.insert("errors".to_owned(), report.findings.into());
     object.insert("missing_inodes".to_owned(), report.missing_inodes.into());
-    if let Some(summary) = &report.summary {
+    object
+}
+
+/// Prints the summary of the volumes, unless it is in a file, and the result of the work.
+fn conclude(report: &ScanReport, has_file: bool, console: &mut Console) -> io::Result<()> {
+    let mut object = result(report);
+    if let Some(summary) = report.summary.as_ref().filter(|_| !has_file) {
         match console.is_json() {
             true => _ = object.insert("summary".to_owned(), summary.to_json()),
             false => {

@@ -64,6 +64,12 @@ impl NameTable {
         self.names.get(&id).map(Vec::as_slice)
     }
 
+    /// Returns all names by their ids. Bytes that are not UTF-8 are replaced.
+    pub(crate) fn into_texts(self) -> HashMap<u32, String> {
+        let texts = self.names.into_iter();
+        texts.map(|(id, name)| (id, String::from_utf8_lossy(&name).into_owned())).collect()
+    }
+
     /// Returns the id of a name.
     pub(crate) fn find_id(&self, name: &[u8]) -> Option<u32> {
         self.names.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)

@@ -92,6 +92,9 @@ fn prepare(folder: impl AsRef<Path>, program: &Path, line: &str) {
         run(folder, program, script);
     } else if line.contains("--apply plan") {
         run(folder, program, "ferroxfs repair --plan -o plan disk.img");
+    } else if line.contains("yesterday") {
+        let script = "ferroxfs scan -q -o yesterday.parquet disk.img; cp disk.img yesterday.img";
+        run(folder, program, script);
     } else if line.contains("--undo disk.img.undo") {
         let damage = "dd if=/dev/zero of=disk.img bs=512 seek=1 count=1 conv=notrunc status=none";
         run(folder, program, &format!("{damage}; ferroxfs repair --yes disk.img || [ $? = 1 ]"));

@@ -146,6 +146,12 @@ fn push_cell(out: &mut Vec<u8>, field: Field, view: &RowView<'_>) {
         Field::AttrExtents => push_number(out, row.attr_extents),
         Field::Xflags => push_number(out, row.xflags),
         Field::Rdev => push_number(out, row.rdev()),
+        Field::ChangeCount => push_number(out, row.change_count),
+        Field::Lsn => push_number(out, row.lsn),
+        Field::Flags => push_number(out, row.flags),
+        Field::Flags2 => push_number(out, row.flags2),
+        Field::Owner => push_text(out, view.owner().unwrap_or_default().as_bytes()),
+        Field::Group => push_text(out, view.group().unwrap_or_default().as_bytes()),
         Field::Symlink => push_symlink(out, view.symlink.unwrap_or_default()),
         Field::Xattrs => {
             push_array(out, texts(view.xattrs), json::push_string);
@@ -153,6 +159,12 @@ fn push_cell(out: &mut Vec<u8>, field: Field, view: &RowView<'_>) {
             push_others(out, view.xattrs);
         }
         Field::Paths => push_paths(out, view),
+        Field::Parents => push_array(out, view.parents_in_columns(), |out, parent| {
+            push_number(out, parent.ino);
+        }),
+        Field::ParentGenerations => push_array(out, view.parents_in_columns(), |out, parent| {
+            push_number(out, parent.generation);
+        }),
     }
 }
 

@@ -7,13 +7,30 @@ use crate::row::{ByteList, Moment};
 
 /// Appends a number.
 #[inline]
-pub(super) fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
+pub(crate) fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Appends a key, which is written with its comma, quotes and colon, and an array of numbers.
+pub(crate) fn push_numbers<N: itoa::Integer>(
+    out: &mut Vec<u8>,
+    key: &[u8],
+    numbers: impl Iterator<Item = N>,
+) {
+    out.extend_from_slice(key);
+    out.push(b'[');
+    for (index, number) in numbers.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        push_number(out, number);
+    }
+    out.push(b']');
 }
 
 /// Appends a time as nanoseconds since 1970.
 #[inline]
-pub(super) fn push_moment(out: &mut Vec<u8>, moment: Moment) {
+pub(crate) fn push_moment(out: &mut Vec<u8>, moment: Moment) {
     let (is_negative, magnitude) = moment.sign_and_nanoseconds();
     if is_negative {
         out.push(b'-');
@@ -22,7 +39,7 @@ pub(super) fn push_moment(out: &mut Vec<u8>, moment: Moment) {
 }
 
 /// Appends a quoted string.
-pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     // Names seldom have characters that JSON must escape, so check once for all.
     let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
     if is_plain {
@@ -36,7 +53,7 @@ pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends bytes in base64, quoted.
-pub(super) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
     out.push(b'"');
@@ -44,7 +61,7 @@ pub(super) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends `,"name":["…"]` with the strings that are UTF-8. If there are other strings, also
 /// appends `,"name_bytes":["…"]` with these strings in base64.
-pub(super) fn push_list(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
+pub(crate) fn push_list(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
     out.extend_from_slice(keys.text);
     let mut others = false;
     let mut separator = b'[';
@@ -77,15 +94,15 @@ fn push_others(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
 
 /// The two JSON keys of a list of byte strings: one for those in UTF-8, one for all others. Each is
 /// written with its comma, quotes and colon.
-pub(super) struct ListKeys {
+pub(crate) struct ListKeys {
     /// The key of the array of strings that are UTF-8.
-    pub(super) text: &'static [u8],
+    pub(crate) text: &'static [u8],
     /// The key of the array of the strings that are not UTF-8, which are in base64.
-    pub(super) bytes: &'static [u8],
+    pub(crate) bytes: &'static [u8],
 }
 
 /// The JSON keys of the list of paths.
-pub(super) const PATHS: ListKeys = ListKeys { text: b",\"paths\":", bytes: b",\"paths_bytes\":" };
+pub(crate) const PATHS: ListKeys = ListKeys { text: b",\"paths\":", bytes: b",\"paths_bytes\":" };
 /// The JSON keys of the list of extended attribute names.
-pub(super) const XATTRS: ListKeys =
+pub(crate) const XATTRS: ListKeys =
     ListKeys { text: b",\"xattrs\":", bytes: b",\"xattrs_bytes\":" };

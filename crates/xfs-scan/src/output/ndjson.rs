@@ -102,6 +102,30 @@ impl NdjsonEncoder {
         }
     }
 
+    fn owners(&mut self, view: &RowView<'_>) {
+        let owners = [
+            (Field::Owner, &b",\"owner\":"[..], view.owner()),
+            (Field::Group, b",\"group\":", view.group()),
+        ];
+        for (field, key, name) in owners {
+            if let Some(name) = name.filter(|_| self.fields.contains(field)) {
+                self.out.extend_from_slice(key);
+                push_string(&mut self.out, name);
+            }
+        }
+    }
+
+    fn parents(&mut self, view: &RowView<'_>) {
+        if self.fields.contains(Field::Parents) {
+            let parents = view.parents_in_columns().map(|parent| parent.ino);
+            json::push_numbers(&mut self.out, b",\"parents\":", parents);
+        }
+        if self.fields.contains(Field::ParentGenerations) {
+            let generations = view.parents_in_columns().map(|parent| parent.generation);
+            json::push_numbers(&mut self.out, b",\"parent_generations\":", generations);
+        }
+    }
+
     fn names(&mut self, view: &RowView<'_>) {
         if self.fields.contains(Field::Symlink)
             && let Some(target) = view.symlink
@@ -135,7 +159,13 @@ impl RowEncoder for NdjsonEncoder {
         self.number(Field::AttrExtents, b",\"attr_extents\":", view.row.attr_extents);
         self.number(Field::Xflags, b",\"xflags\":", view.row.xflags);
         self.number(Field::Rdev, b",\"rdev\":", view.row.rdev());
+        self.number(Field::ChangeCount, b",\"change_count\":", view.row.change_count);
+        self.number(Field::Lsn, b",\"lsn\":", view.row.lsn);
+        self.number(Field::Flags, b",\"flags\":", view.row.flags);
+        self.number(Field::Flags2, b",\"flags2\":", view.row.flags2);
+        self.owners(view);
         self.names(view);
+        self.parents(view);
         self.out.extend_from_slice(b"}\n");
         Ok(())
     }

@@ -9,7 +9,9 @@ mod columns;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::builder::{ArrayBuilder as _, BinaryBuilder, ListBuilder, StringBuilder};
+use arrow_array::builder::{
+    ArrayBuilder as _, BinaryBuilder, ListBuilder, StringBuilder, UInt32Builder, UInt64Builder,
+};
 use arrow_array::types::{Int64Type, TimestampNanosecondType, UInt32Type, UInt64Type};
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray, new_null_array,
@@ -137,6 +139,9 @@ impl ParquetEncoding {
             paths: Lists::default(),
             xattrs: Lists::default(),
             symlinks: Symlinks::default(),
+            owners: StringBuilder::new(),
+            groups: StringBuilder::new(),
+            parents: Parents::default(),
             facts: Vec::new(),
             has_rows: false,
             name_bytes: 0,
@@ -155,6 +160,9 @@ pub(super) struct ParquetEncoder<'a> {
     paths: Lists,
     xattrs: Lists,
     symlinks: Symlinks,
+    owners: StringBuilder,
+    groups: StringBuilder,
+    parents: Parents,
     facts: Vec<Fact>,
     has_rows: bool,
     /// Number of bytes of names in the rows that wait to be encoded.
@@ -248,6 +256,28 @@ impl Symlinks {
     }
 }
 
+/// Two list columns: the number and the generation of the directory of each path.
+#[derive(Default)]
+struct Parents {
+    numbers: ListBuilder<UInt64Builder>,
+    generations: ListBuilder<UInt32Builder>,
+}
+
+impl Parents {
+    fn push(&mut self, fields: Fields, view: &RowView<'_>) {
+        if fields.contains(Field::Parents) {
+            let numbers = view.parents_in_columns().map(|parent| parent.ino);
+            numbers.for_each(|number| self.numbers.values().append_value(number));
+            self.numbers.append(true);
+        }
+        if fields.contains(Field::ParentGenerations) {
+            let generations = view.parents_in_columns().map(|parent| parent.generation);
+            generations.for_each(|it| self.generations.values().append_value(it));
+            self.generations.append(true);
+        }
+    }
+}
+
 fn numbers<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::from_iter_values(values))
 }
@@ -293,11 +323,19 @@ impl InodeRows {
             Field::AttrExtents => narrow(|row| row.attr_extents),
             Field::Xflags => narrow(|row| row.xflags),
             Field::Rdev => wide(Row::rdev),
+            Field::ChangeCount => wide(|row| row.change_count),
+            Field::Lsn => wide(|row| row.lsn),
+            Field::Flags => narrow(|row| row.flags),
+            Field::Flags2 => wide(|row| row.flags2),
             Field::VolumeUuid
             | Field::VolumeLabel
+            | Field::Owner
+            | Field::Group
             | Field::Symlink
             | Field::Xattrs
-            | Field::Paths => new_null_array(&DataType::Null, rows.len()),
+            | Field::Paths
+            | Field::Parents
+            | Field::ParentGenerations => new_null_array(&DataType::Null, rows.len()),
         }
     }
 }
@@ -341,6 +379,12 @@ impl ParquetEncoder<'_> {
             ParquetColumn::Inode(Field::Symlink) => Arc::new(this.symlinks.text.finish()),
             ParquetColumn::SymlinkBytes => Arc::new(this.symlinks.bytes.finish()),
             ParquetColumn::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
+            ParquetColumn::Inode(Field::Owner) => Arc::new(this.owners.finish()),
+            ParquetColumn::Inode(Field::Group) => Arc::new(this.groups.finish()),
+            ParquetColumn::Inode(Field::Parents) => Arc::new(this.parents.numbers.finish()),
+            ParquetColumn::Inode(Field::ParentGenerations) => {
+                Arc::new(this.parents.generations.finish())
+            }
             ParquetColumn::Inode(field) => inodes.column(field),
         })?;
         let InodeRows { mut rows, mut ags, mut blocks, mut realtime_blocks, mut orphans } = inodes;
@@ -371,6 +415,13 @@ impl RowEncoder for ParquetEncoder<'_> {
         if fields.contains(Field::Symlink) {
             self.symlinks.push(view.symlink);
         }
+        if fields.contains(Field::Owner) {
+            self.owners.append_option(view.owner());
+        }
+        if fields.contains(Field::Group) {
+            self.groups.append_option(view.group());
+        }
+        self.parents.push(fields, view);
         self.name_bytes += view.paths.byte_length() + view.xattrs.byte_length();
         let is_full = self.inodes.rows.len() == ROWS_PER_STEP;
         if is_full || self.name_bytes > NAME_BYTES_PER_STEP { self.flush_inodes() } else { Ok(()) }

@@ -28,6 +28,10 @@ fn columns(fields: Fields) -> impl Iterator<Item = TableColumn> {
             Field::Mode => (7, true),
             Field::Nlink | Field::Extents | Field::AttrExtents => (7, true),
             Field::Uid | Field::Gid | Field::ProjectId | Field::Xflags | Field::Rdev => (8, true),
+            Field::Flags | Field::Flags2 => (8, true),
+            Field::Owner | Field::Group => (12, false),
+            Field::Lsn => (16, false),
+            Field::Parents | Field::ParentGenerations => (12, false),
             Field::Atime | Field::Mtime | Field::Ctime | Field::Btime => (20, false),
             _ => (12, true),
         };
@@ -68,7 +72,7 @@ fn end_line(out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
+pub(crate) fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
     for chunk in text.utf8_chunks() {
         for character in chunk.valid().chars() {
             let is_plain = !character.is_control() && character != '\\';
@@ -109,6 +113,16 @@ fn moment_text(moment: Moment) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+fn escaped(name: Option<&str>) -> String {
+    let mut out = Vec::new();
+    push_escaped(&mut out, name.unwrap_or_default().as_bytes());
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn joined(numbers: impl Iterator<Item = u64>) -> String {
+    numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
+}
+
 fn cell_text(field: Field, view: &RowView<'_>) -> String {
     let row = view.row;
     match field {
@@ -132,6 +146,16 @@ fn cell_text(field: Field, view: &RowView<'_>) -> String {
         Field::AttrExtents => row.attr_extents.to_string(),
         Field::Xflags => format!("{:#x}", row.xflags),
         Field::Rdev => row.rdev().to_string(),
+        Field::ChangeCount => row.change_count.to_string(),
+        Field::Lsn => format!("{}/{}", row.lsn >> 32, row.lsn & 0xffff_ffff),
+        Field::Flags => format!("{:#x}", row.flags),
+        Field::Flags2 => format!("{:#x}", row.flags2),
+        Field::Owner => escaped(view.owner()),
+        Field::Group => escaped(view.group()),
+        Field::Parents => joined(view.parents_in_columns().map(|parent| parent.ino)),
+        Field::ParentGenerations => {
+            joined(view.parents_in_columns().map(|parent| u64::from(parent.generation)))
+        }
         Field::VolumeUuid | Field::VolumeLabel | Field::Symlink | Field::Xattrs | Field::Paths => {
             String::new()
         }

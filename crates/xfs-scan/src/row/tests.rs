@@ -1,6 +1,6 @@
 use xfs_format::timestamp::Timestamp;
 
-use super::{ByteList, Moment, Row};
+use super::{ByteList, Moment, ParentDirectory, Row, RowView};
 
 #[track_caller]
 fn check_moment(seconds: i64, nanoseconds: u32, expected: Option<i64>) {
@@ -39,4 +39,25 @@ fn byte_list_round_trips() {
     list.clear();
     assert!(list.is_empty());
     assert_eq!(list.iter().count(), 0);
+}
+
+#[test]
+fn parents_are_in_the_order_of_the_columns_of_paths() {
+    let mut paths = ByteList::default();
+    [&b"/\xff"[..], b"/a", b"/\xfe", b"/b"].iter().for_each(|path| paths.push(path));
+    let parents = [1, 2, 3, 4].map(|ino| ParentDirectory { ino, generation: 0 });
+    let view = RowView {
+        row: &Row::default(),
+        ag: 0,
+        block_units_log: 3,
+        paths: &paths,
+        parents: &parents,
+        is_orphan: false,
+        symlink: None,
+        xattrs: &ByteList::default(),
+        realtime_fs_blocks: 0,
+        names: None,
+    };
+    let order: Vec<u64> = view.parents_in_columns().map(|parent| parent.ino).collect();
+    assert_eq!(order, [2, 4, 1, 3]);
 }

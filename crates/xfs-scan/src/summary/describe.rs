@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{AGES, InodeTotals, RankedInode, Summary};
+use crate::accounting::Account;
 
 fn share(share: InodeTotals) -> Value {
     let InodeTotals { inodes, size, allocated } = share;
@@ -35,6 +36,22 @@ fn biggest(all: &[&RankedInode], measure: &str) -> Value {
     all.collect()
 }
 
+fn account(account: &Account) -> Value {
+    let Account { by, key, inodes, size, blocks, shared_blocks, paths } = account;
+    let mut object = json!({
+        "by": by.name(),
+        "key": key,
+        "inodes": inodes,
+        "size": size,
+        "allocated": blocks << 9,
+        "shared": shared_blocks << 9,
+    });
+    if let (Some(path), Some(object)) = (paths.iter().next(), object.as_object_mut()) {
+        object.insert("path".to_owned(), String::from_utf8_lossy(path).into());
+    }
+    object
+}
+
 impl Summary {
     /// Returns all figures as JSON. Paths that are not UTF-8 have replacement characters, so use
     /// `ino` to identify files.
@@ -65,6 +82,7 @@ impl Summary {
             "biggest_files": biggest(&self.biggest_files(), "size"),
             "most_extents": biggest(&self.most_extents.sorted(), "extents"),
             "biggest_directories": biggest(&self.biggest_directories(), "entries"),
+            "accounts": self.accounts.iter().map(account).collect::<Value>(),
         })
     }
 }

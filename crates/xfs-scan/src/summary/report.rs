@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{AGES, InodeTotals, RankedInode, Summary};
+use super::{AGES, InodeTotals, Summary};
+use crate::AccountBy;
 
 /// Number of owners that are listed. All other owners are summed in one line.
 const OWNERS: usize = 10;
@@ -44,11 +45,11 @@ fn heading(f: &mut Formatter<'_>, title: &str) -> fmt::Result {
     writeln!(f, "\n{title:<16} {:>12} {:>12} {:>12}", "inodes", "size", "allocated")
 }
 
-fn write_path(f: &mut Formatter<'_>, big: &RankedInode) -> fmt::Result {
-    if big.path.is_empty() {
-        return writeln!(f, "(orphan, inode {})", big.ino);
+fn write_path(f: &mut Formatter<'_>, ino: u64, path: &[u8]) -> fmt::Result {
+    if path.is_empty() {
+        return writeln!(f, "(orphan, inode {ino})");
     }
-    for chunk in big.path.utf8_chunks() {
+    for chunk in path.utf8_chunks() {
         for character in chunk.valid().chars() {
             if character.is_control() || character == '\\' {
                 write!(f, "{}", character.escape_default())?;
@@ -115,6 +116,29 @@ impl Summary {
         Ok(())
     }
 
+    /// Writes the accounts that were asked for, with shared blocks and hard links counted once.
+    fn write_accounts(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut last = None;
+        for account in &self.accounts {
+            if last != Some(account.by) {
+                let by = account.by.name();
+                writeln!(f, "\n{:>14} {:>12} {:>12}  by {by}", "inodes", "size", "allocated")?;
+                last = Some(account.by);
+            }
+            let (size, allocated) = (Bytes(account.size), Bytes(account.blocks << 9));
+            write!(f, "{:>14} {size:>12} {allocated:>12}  ", account.inodes)?;
+            match account.by {
+                AccountBy::Owner => writeln!(f, "uid {}", account.key)?,
+                AccountBy::Project => writeln!(f, "project {}", account.key)?,
+                AccountBy::Directory => {
+                    let path = account.paths.iter().next().unwrap_or_default();
+                    write_path(f, account.key, path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn write_fan_out(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nEntries of a directory   directories")?;
         for (class, count) in self.by_fan_out.iter().enumerate().filter(|(_, count)| **count != 0) {
@@ -130,7 +154,7 @@ impl Summary {
         }
         for big in self.biggest_files() {
             write!(f, "  {:>12}  ", Bytes(big.measure))?;
-            write_path(f, big)?;
+            write_path(f, big.ino, &big.path)?;
         }
         let lists = [
             ("Most extents", self.most_extents.sorted()),
@@ -140,7 +164,7 @@ impl Summary {
             writeln!(f, "\n{title}")?;
             for big in list {
                 write!(f, "  {:>12}  ", big.measure)?;
-                write_path(f, big)?;
+                write_path(f, big.ino, &big.path)?;
             }
         }
         Ok(())
@@ -170,6 +194,7 @@ impl Display for Summary {
         self.write_classes(f, "Files by extents", &self.by_extents, |count| count.to_string())?;
         self.write_ages(f)?;
         self.write_fan_out(f)?;
-        self.write_biggest(f)
+        self.write_biggest(f)?;
+        self.write_accounts(f)
     }
 }

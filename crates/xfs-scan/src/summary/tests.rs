@@ -20,6 +20,8 @@ fn add(summary: &mut Summary, row: Row, path: &str) {
         symlink: None,
         xattrs: &ByteList::default(),
         realtime_fs_blocks: 0,
+        parents: &[],
+        names: None,
     };
     summary.add(&view, std::iter::once(128).filter(|_| !path.is_empty()));
 }

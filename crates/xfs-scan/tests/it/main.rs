@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod diff;
+#[cfg(test)]
 mod paths;
 #[cfg(test)]
 mod support;

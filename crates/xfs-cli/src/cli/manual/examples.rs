@@ -483,7 +483,19 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
             ("ferroxfs scan -o inodes.parquet disk.img", "write a row for each inode"),
             ("ferroxfs scan --summary disk.img", "print totals"),
         ],
-        &["ferroxfs-find(1)", "ferroxfs-du(1)"],
+        &["ferroxfs-find(1)", "ferroxfs-du(1)", "ferroxfs-diff(1)"],
+    ),
+    entry(
+        "diff",
+        &[
+            ("ferroxfs diff yesterday.img disk.img", "show what changed since a copy was made"),
+            ("ferroxfs diff yesterday.parquet disk.img", "the same, since a scan"),
+            (
+                "ferroxfs diff --contents --format ndjson yesterday.img disk.img",
+                "compare the bytes of files that may have changed, for a script",
+            ),
+        ],
+        &["ferroxfs-scan(1)", "diff(1)"],
     ),
     #[cfg(feature = "bench")]
     entry(

@@ -141,6 +141,8 @@ impl Rows<'_> {
                 symlink: symlink.as_deref(),
                 xattrs: &xattrs,
                 realtime_fs_blocks: 0,
+                parents: &[],
+                names: None,
             })?;
         }
         Ok(())

@@ -56,14 +56,22 @@ impl ParquetColumn {
                 | Field::Blocks
                 | Field::RealtimeBlocks
                 | Field::Extents
-                | Field::Rdev => DataType::UInt64,
+                | Field::Rdev
+                | Field::ChangeCount
+                | Field::Lsn
+                | Field::Flags2 => DataType::UInt64,
                 Field::Atime | Field::Mtime | Field::Ctime | Field::Btime => {
                     DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
                 }
-                Field::VolumeUuid | Field::VolumeLabel | Field::Type | Field::Symlink => {
-                    DataType::Utf8
-                }
+                Field::VolumeUuid
+                | Field::VolumeLabel
+                | Field::Type
+                | Field::Owner
+                | Field::Group
+                | Field::Symlink => DataType::Utf8,
                 Field::Paths | Field::Xattrs => list(DataType::Utf8),
+                Field::Parents => list(DataType::UInt64),
+                Field::ParentGenerations => list(DataType::UInt32),
                 _ => DataType::UInt32,
             },
             Self::PathsBytes | Self::XattrsBytes => list(DataType::Binary),
@@ -77,7 +85,7 @@ impl ParquetColumn {
     pub(super) fn is_nullable(self) -> bool {
         match self {
             Self::Inode(Field::Atime | Field::Mtime | Field::Ctime | Field::Btime)
-            | Self::Inode(Field::Symlink)
+            | Self::Inode(Field::Symlink | Field::Owner | Field::Group)
             | Self::PathsBytes
             | Self::XattrsBytes
             | Self::SymlinkBytes => true,
@@ -101,6 +109,18 @@ pub(super) fn properties(columns: &[ParquetColumn], header: Header) -> WriterPro
     for &column in columns {
         let path = ColumnPath::from(column.name());
         builder = match column.data_type() {
+            // A directory has many entries, so its number and generation repeat.
+            _ if matches!(
+                column,
+                ParquetColumn::Inode(Field::Parents | Field::ParentGenerations)
+            ) =>
+            {
+                let parts = [column.name(), "list", "item"].map(str::to_owned).to_vec();
+                let path = ColumnPath::new(parts);
+                builder
+                    .set_column_dictionary_enabled(path.clone(), true)
+                    .set_column_statistics_enabled(path, EnabledStatistics::None)
+            }
             // Minimum and maximum of repeated words cost more than everything else, and are
             // useless.
             DataType::Utf8 => builder

@@ -1,0 +1,413 @@
+//! The Parquet file of a scan as a state.
+//!
+//! Owns: the check that the file can be compared, and reading its rows batch by batch. Does **not**
+//! own: the columns of a scan ([`output`](crate::Output)).
+
+use std::fs::File;
+use std::io;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, TimestampNanosecondType, UInt32Type, UInt64Type};
+use arrow_array::{Array, ListArray, PrimitiveArray, RecordBatch};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::entries::EntryBatch;
+use super::{DiffError, DiffFinding, State};
+use crate::FindingCode;
+use crate::output::SCHEMA_VERSION;
+use crate::row::{Moment, ParentDirectory, Row};
+
+/// Number of rows in a batch.
+const BATCH_ROWS: usize = 4096;
+
+/// The columns without which a scan cannot be compared.
+const NEEDED: [&str; 17] = [
+    "ino",
+    "generation",
+    "mode",
+    "nlink",
+    "uid",
+    "gid",
+    "project_id",
+    "size",
+    "mtime",
+    "ctime",
+    "xflags",
+    "rdev",
+    "change_count",
+    "paths",
+    "paths_bytes",
+    "parents",
+    "parent_generations",
+];
+/// Columns that are compared if both states have them.
+const USED: [&str; 2] = ["xattrs", "xattrs_bytes"];
+
+/// The reason why the file of a scan is no state.
+#[derive(Debug)]
+pub enum ScanFileError {
+    /// The file cannot be read.
+    Io(io::Error),
+    /// The file is no scan that can be compared, for this reason.
+    Refused(String),
+}
+
+impl ScanFileError {
+    /// Says which state the file is.
+    #[must_use]
+    pub fn of_state(self, state: State) -> DiffError {
+        match self {
+            Self::Io(error) => DiffError::Read { state, error },
+            Self::Refused(reason) => DiffError::NotComparable { state, reason },
+        }
+    }
+}
+
+impl From<ParquetError> for ScanFileError {
+    fn from(error: ParquetError) -> Self {
+        match error {
+            ParquetError::External(source) => match source.downcast::<io::Error>() {
+                Ok(error) => Self::Io(*error),
+                Err(source) => Self::Refused(format!("the Parquet file cannot be read: {source}")),
+            },
+            error => Self::Refused(format!("the Parquet file cannot be read: {error}")),
+        }
+    }
+}
+
+/// An open Parquet file with the rows of a scan of one volume.
+pub struct ScanFile {
+    reader: ParquetRecordBatchReaderBuilder<File>,
+    uuid: Uuid,
+    scan_time: i64,
+    inodes: u64,
+    findings: Vec<DiffFinding>,
+    has_xattrs: bool,
+}
+
+impl ScanFile {
+    /// Returns whether the first bytes of a file are those of a Parquet file.
+    #[must_use]
+    pub fn is_parquet(first: &[u8]) -> bool {
+        first.starts_with(b"PAR1")
+    }
+
+    /// Opens a scan, and checks that it can be compared.
+    ///
+    /// # Errors
+    ///
+    /// An error of reading, or the reason why the file is no state.
+    pub fn open(file: File) -> Result<Self, ScanFileError> {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file)?;
+        let pairs = reader.metadata().file_metadata().key_value_metadata();
+        let value = |key: &str| {
+            let pair = pairs.into_iter().flatten().find(|pair| pair.key == key);
+            pair.and_then(|pair| pair.value.as_deref())
+        };
+        let refused = |reason: String| Err(ScanFileError::Refused(reason));
+        match value("ferroxfs.schema_version") {
+            None => return refused("it is not the Parquet file of a scan".to_owned()),
+            Some(version) if version != SCHEMA_VERSION.to_string() => {
+                return refused(format!(
+                    "the scan has schema version {version}, and {SCHEMA_VERSION} is supported"
+                ));
+            }
+            Some(_) => {}
+        }
+        let columns = reader.schema();
+        if let Some(missing) = NEEDED.iter().find(|name| columns.index_of(name).is_err()) {
+            return refused(format!(
+                "the scan has no column {missing}; scan again without --fields"
+            ));
+        }
+        let has_xattrs = USED.iter().all(|name| columns.index_of(name).is_ok());
+        let volumes: Vec<Value> = json_lines(value("ferroxfs.volumes").unwrap_or_default());
+        let [volume] = volumes.as_slice() else {
+            return refused(format!(
+                "the scan has the rows of {} volumes, and one is compared at a time",
+                volumes.len()
+            ));
+        };
+        let uuid = volume.get("volume_uuid").and_then(Value::as_str).unwrap_or_default();
+        let Ok(uuid) = Uuid::parse_str(uuid) else {
+            return refused("the scan does not say which volume it is of".to_owned());
+        };
+        let number = |key: &str| value(key).and_then(|text| text.parse::<u64>().ok());
+        let Some(inodes) = number("ferroxfs.inodes") else {
+            return refused("the scan does not say how many inodes it has".to_owned());
+        };
+        let scan_time = value("ferroxfs.scan_time").and_then(|text| text.parse().ok());
+        let findings = findings_of(
+            value("ferroxfs.facts").unwrap_or_default(),
+            number("ferroxfs.errors").unwrap_or_default(),
+        );
+        let scan_time = scan_time.unwrap_or_default();
+        Ok(Self { reader, uuid, scan_time, inodes, findings, has_xattrs })
+    }
+
+    /// Returns the UUID of the scanned volume.
+    #[must_use]
+    pub const fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// Returns the time of the scan in nanoseconds since 1970.
+    #[must_use]
+    pub const fn scan_time(&self) -> i64 {
+        self.scan_time
+    }
+
+    pub(super) fn rows(self) -> Result<ScanRows, ScanFileError> {
+        let Self { reader, inodes, findings, has_xattrs, .. } = self;
+        let columns = NEEDED.iter().chain(&USED).copied();
+        let mask = ProjectionMask::columns(reader.parquet_schema(), columns);
+        let reader = reader.with_projection(mask).with_batch_size(BATCH_ROWS).build()?;
+        Ok(ScanRows { state: State::A, reader, inodes, read: 0, findings, has_xattrs })
+    }
+}
+
+fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Returns the findings of a scan, of which its metadata has the first.
+fn findings_of(facts: &str, count: u64) -> Vec<DiffFinding> {
+    let mut findings: Vec<DiffFinding> = json_lines(facts)
+        .into_iter()
+        .filter(|fact| fact.get("row").and_then(Value::as_str) == Some("error"))
+        .map(|fact| {
+            let number = |key: &str| fact.get(key).and_then(Value::as_u64);
+            let text = |key: &str| fact.get(key).and_then(Value::as_str).unwrap_or_default();
+            DiffFinding {
+                code: FindingCode::from_name(text("code")).unwrap_or(FindingCode::Corrupt),
+                ino: number("ino"),
+                inode_count: number("inode_count")
+                    .and_then(|it| u32::try_from(it).ok())
+                    .unwrap_or(0),
+                message: text("message").to_owned(),
+            }
+        })
+        .collect();
+    let omitted = count.saturating_sub(findings.len() as u64);
+    if omitted > 0 {
+        findings.push(DiffFinding {
+            code: FindingCode::Corrupt,
+            ino: None,
+            inode_count: 0,
+            message: format!("the scan had {omitted} more errors, which its metadata leaves out"),
+        });
+    }
+    findings
+}
+
+/// The rows of a scan that are being read.
+pub(super) struct ScanRows {
+    state: State,
+    reader: ParquetRecordBatchReader,
+    /// Number of rows of the file, according to its metadata.
+    inodes: u64,
+    read: u64,
+    findings: Vec<DiffFinding>,
+    has_xattrs: bool,
+}
+
+impl ScanRows {
+    pub(super) const fn of_state(mut self, state: State) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// Returns the next rows; `None` at the end. The findings of the scan come with the first rows.
+    pub(super) fn next_batch(&mut self) -> Result<Option<EntryBatch>, DiffError> {
+        let state = self.state;
+        self.next().map_err(|error| error.of_state(state))
+    }
+
+    fn next(&mut self) -> Result<Option<EntryBatch>, ScanFileError> {
+        let findings = std::mem::take(&mut self.findings);
+        let Some(batch) = self.reader.next() else {
+            if self.read != self.inodes {
+                return Err(ScanFileError::Refused(format!(
+                    "the scan has {} rows, and its metadata says {}",
+                    self.read, self.inodes
+                )));
+            }
+            let mut rest = EntryBatch::new(self.has_xattrs);
+            rest.findings = findings;
+            return Ok((!rest.findings.is_empty()).then_some(rest));
+        };
+        let batch = batch.map_err(|error| {
+            ScanFileError::Refused(format!("the Parquet file cannot be read: {error}"))
+        })?;
+        self.read += batch.num_rows() as u64;
+        let mut entries = Columns::of(&batch, self.has_xattrs)?.entries(batch.num_rows())?;
+        entries.findings = findings;
+        Ok(Some(entries))
+    }
+}
+
+/// The columns of a batch.
+struct Columns<'a> {
+    wide: [&'a [u64]; 4],
+    narrow: [&'a [u32]; 7],
+    mtime: &'a PrimitiveArray<TimestampNanosecondType>,
+    ctime: &'a PrimitiveArray<TimestampNanosecondType>,
+    lists: [&'a ListArray; 4],
+    xattrs: Option<[&'a ListArray; 2]>,
+}
+
+fn wrong_type(name: &str) -> ScanFileError {
+    ScanFileError::Refused(format!("the column {name} of the scan has another type or nulls"))
+}
+
+fn numbers<'a, T: ArrowPrimitiveType>(
+    batch: &'a RecordBatch,
+    name: &str,
+) -> Result<&'a [T::Native], ScanFileError> {
+    let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<T>());
+    let column = column.filter(|column| column.null_count() == 0);
+    Ok(column.ok_or_else(|| wrong_type(name))?.values())
+}
+
+fn list<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ListArray, ScanFileError> {
+    let column = batch.column_by_name(name).and_then(|column| column.as_list_opt::<i32>());
+    column.ok_or_else(|| wrong_type(name))
+}
+
+impl<'a> Columns<'a> {
+    fn of(batch: &'a RecordBatch, has_xattrs: bool) -> Result<Self, ScanFileError> {
+        let wide = |name| numbers::<UInt64Type>(batch, name);
+        let narrow = |name| numbers::<UInt32Type>(batch, name);
+        let time = |name: &str| {
+            let column = batch.column_by_name(name);
+            let column = column.and_then(|it| it.as_primitive_opt::<TimestampNanosecondType>());
+            column.ok_or_else(|| wrong_type(name))
+        };
+        Ok(Self {
+            wide: [wide("ino")?, wide("size")?, wide("rdev")?, wide("change_count")?],
+            narrow: [
+                narrow("generation")?,
+                narrow("mode")?,
+                narrow("nlink")?,
+                narrow("uid")?,
+                narrow("gid")?,
+                narrow("project_id")?,
+                narrow("xflags")?,
+            ],
+            mtime: time("mtime")?,
+            ctime: time("ctime")?,
+            lists: [
+                list(batch, "paths")?,
+                list(batch, "paths_bytes")?,
+                list(batch, "parents")?,
+                list(batch, "parent_generations")?,
+            ],
+            xattrs: match has_xattrs {
+                true => Some([list(batch, "xattrs")?, list(batch, "xattrs_bytes")?]),
+                false => None,
+            },
+        })
+    }
+
+    fn row(&self, at: usize) -> Option<Row> {
+        let [ino, size, rdev, change_count] = self.wide.map(|column| column.get(at).copied());
+        let [generation, mode, nlink, uid, gid, project_id, xflags] =
+            self.narrow.map(|column| column.get(at).copied());
+        let moment = |column: &PrimitiveArray<TimestampNanosecondType>| match column.is_null(at) {
+            true => Some(Moment::MAX),
+            false => Moment::from_nanoseconds(column.value(at)),
+        };
+        Some(Row {
+            ino: ino?,
+            size: size?,
+            generation: generation?,
+            mode: mode?,
+            nlink: nlink?,
+            uid: uid?,
+            gid: gid?,
+            project_id: project_id?,
+            xflags: xflags?,
+            packed_rdev: pack_device(rdev?),
+            change_count: change_count?,
+            mtime: moment(self.mtime)?,
+            ctime: moment(self.ctime)?,
+            ..Row::default()
+        })
+    }
+
+    fn entries(&self, count: usize) -> Result<EntryBatch, ScanFileError> {
+        let [paths, paths_bytes, parents, generations] = self.lists;
+        let mut entries = EntryBatch::new(self.xattrs.is_some());
+        for at in 0..count {
+            let row = self.row(at).ok_or_else(|| {
+                ScanFileError::Refused(format!("row {at} of a batch of the scan is invalid"))
+            })?;
+            let texts = strings(paths, paths_bytes, at)?;
+            let numbers = values::<UInt64Type>(parents, at, "parents")?;
+            let generations = values::<UInt32Type>(generations, at, "parent_generations")?;
+            if texts.len() != numbers.len() || texts.len() != generations.len() {
+                return Err(ScanFileError::Refused(format!(
+                    "inode {} has paths without parents; a scan with --damaged cannot be compared",
+                    row.ino
+                )));
+            }
+            let parents: Vec<_> = numbers
+                .iter()
+                .zip(&generations)
+                .map(|(&ino, &generation)| ParentDirectory { ino, generation })
+                .collect();
+            let xattrs = match self.xattrs {
+                Some([xattrs, xattrs_bytes]) => strings(xattrs, xattrs_bytes, at)?,
+                None => Vec::new(),
+            };
+            let xattrs = xattrs.iter().map(Vec::as_slice);
+            entries.push(row, texts.iter().map(Vec::as_slice), &parents, xattrs);
+        }
+        Ok(entries)
+    }
+}
+
+/// Returns the strings of a row: first those of the column of texts, then those of the column of
+/// other bytes.
+fn strings(
+    texts: &ListArray,
+    others: &ListArray,
+    at: usize,
+) -> Result<Vec<Vec<u8>>, ScanFileError> {
+    let mut all = Vec::new();
+    if !texts.is_null(at) {
+        let list = texts.value(at);
+        let list = list.as_string_opt::<i32>().ok_or_else(|| wrong_type("paths or xattrs"))?;
+        all.extend(list.iter().flatten().map(|text| text.as_bytes().to_vec()));
+    }
+    if !others.is_null(at) {
+        let list = others.value(at);
+        let list = list.as_binary_opt::<i32>().ok_or_else(|| wrong_type("paths_bytes"))?;
+        all.extend(list.iter().flatten().map(<[u8]>::to_vec));
+    }
+    Ok(all)
+}
+
+fn values<T: ArrowPrimitiveType>(
+    lists: &ListArray,
+    at: usize,
+    name: &str,
+) -> Result<Vec<T::Native>, ScanFileError> {
+    if lists.is_null(at) {
+        return Ok(Vec::new());
+    }
+    let list = lists.value(at);
+    let list = list.as_primitive_opt::<T>().ok_or_else(|| wrong_type(name))?;
+    Ok(list.values().to_vec())
+}
+
+/// Converts a device number in the form of `st_rdev` to that of XFS.
+fn pack_device(rdev: u64) -> u32 {
+    let major = ((rdev >> 8) & 0xfff) | ((rdev >> 32) & !0xfff);
+    let minor = (rdev & 0xff) | ((rdev >> 12) & !0xff);
+    ((major << 18) | (minor & 0x3_ffff)) as u32
+}

@@ -1,0 +1,198 @@
+//! The rows of a state with their paths, and the cursor of the merge over them.
+//!
+//! Owns: the batch that a scan or a reader fills, and the check of the order of rows. Does **not**
+//! own: the meaning of differences.
+
+use std::collections::VecDeque;
+
+use super::live::LiveScan;
+use super::{DiffError, DiffFinding, State};
+use crate::accounting::Account;
+use crate::output::{OutputPiece, RowEncoder, Rows};
+use crate::row::{ByteList, ParentDirectory, Row, RowView};
+use crate::{Finding, ScanError};
+
+/// The rows of some inodes with their paths and attribute names, and the findings among them.
+#[derive(Debug, Default)]
+pub(crate) struct EntryBatch {
+    rows: Vec<Row>,
+    parents: Vec<ParentDirectory>,
+    /// One path for each item of `parents`.
+    paths: ByteList,
+    /// Number of items of `parents` up to the end of each row.
+    path_ends: Vec<usize>,
+    xattrs: ByteList,
+    /// Number of items of `xattrs` up to the end of each row.
+    xattr_ends: Vec<usize>,
+    /// Whether the rows have the names of their attributes.
+    has_xattrs: bool,
+    pub(super) findings: Vec<DiffFinding>,
+}
+
+impl EntryBatch {
+    pub(super) fn new(has_xattrs: bool) -> Self {
+        Self { has_xattrs, ..Self::default() }
+    }
+
+    /// Adds an inode. `paths` and `parents` have one item for each path.
+    pub(super) fn push<'p>(
+        &mut self,
+        row: Row,
+        paths: impl Iterator<Item = &'p [u8]>,
+        parents: &[ParentDirectory],
+        xattrs: impl Iterator<Item = &'p [u8]>,
+    ) {
+        self.rows.push(row);
+        paths.for_each(|path| self.paths.push(path));
+        self.parents.extend_from_slice(parents);
+        self.path_ends.push(self.parents.len());
+        xattrs.for_each(|name| self.xattrs.push(name));
+        self.xattr_ends.push(self.xattrs.len());
+    }
+
+    fn size_bytes(&self) -> usize {
+        let row = size_of::<Row>() + 2 * size_of::<usize>();
+        let path = size_of::<ParentDirectory>() + size_of::<usize>();
+        self.rows.len() * row
+            + self.parents.len() * path
+            + self.paths.byte_length()
+            + self.xattrs.byte_length()
+    }
+}
+
+/// One inode of a state.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryView<'a> {
+    batch: &'a EntryBatch,
+    index: usize,
+    row: &'a Row,
+}
+
+impl<'a> EntryView<'a> {
+    fn new(batch: &'a EntryBatch, index: usize) -> Option<Self> {
+        Some(Self { batch, index, row: batch.rows.get(index)? })
+    }
+
+    /// Returns the stored attributes of the inode.
+    #[must_use]
+    pub const fn row(self) -> &'a Row {
+        self.row
+    }
+
+    fn range(ends: &[usize], index: usize) -> std::ops::Range<usize> {
+        let start = index.checked_sub(1).and_then(|before| ends.get(before)).copied();
+        start.unwrap_or(0)..ends.get(index).copied().unwrap_or_default()
+    }
+
+    /// Returns all paths of the inode.
+    pub fn paths(self) -> impl Iterator<Item = &'a [u8]> + Clone {
+        let range = Self::range(&self.batch.path_ends, self.index);
+        range.filter_map(|at| self.batch.paths.item(at))
+    }
+
+    /// Returns the directories of the paths, in the order of the paths.
+    #[must_use]
+    pub fn parents(self) -> &'a [ParentDirectory] {
+        let range = Self::range(&self.batch.path_ends, self.index);
+        self.batch.parents.get(range).unwrap_or_default()
+    }
+
+    /// Returns the names of the extended attributes, in no order; `None` if the state does not have
+    /// them.
+    pub(super) fn xattrs(self) -> Option<impl Iterator<Item = &'a [u8]> + Clone> {
+        let range = Self::range(&self.batch.xattr_ends, self.index);
+        self.batch.has_xattrs.then(|| range.filter_map(|at| self.batch.xattrs.item(at)))
+    }
+}
+
+/// Collects the rows of a scan into batches.
+#[derive(Default)]
+pub(crate) struct EntryEncoder(EntryBatch);
+
+impl EntryEncoder {
+    pub(crate) fn new() -> Self {
+        Self(EntryBatch::new(true))
+    }
+}
+
+impl RowEncoder for EntryEncoder {
+    fn inode(&mut self, view: &RowView<'_>) -> Result<(), ScanError> {
+        self.0.push(view.row.clone(), view.paths.iter(), view.parents, view.xattrs.iter());
+        Ok(())
+    }
+
+    fn finding(&mut self, finding: &Finding) -> Result<(), ScanError> {
+        self.0.findings.push(finding.clone().into());
+        Ok(())
+    }
+
+    fn account(&mut self, _: &Account) -> Result<(), ScanError> {
+        unreachable!("a comparison asks for no accounts")
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes()
+    }
+
+    fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError> {
+        Ok(OutputPiece { rows: Some(Rows::Entries(Box::new(self.0))), facts: Vec::new() })
+    }
+}
+
+/// The position of the merge in the rows of one state.
+pub(super) struct Cursor<'a> {
+    state: State,
+    scan: LiveScan<'a>,
+    batch: EntryBatch,
+    next: usize,
+    last: Option<u64>,
+    findings: VecDeque<DiffFinding>,
+    is_at_end: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(state: State, scan: LiveScan<'a>) -> Self {
+        let findings = VecDeque::new();
+        let batch = EntryBatch::default();
+        Self { state, scan, batch, next: 0, last: None, findings, is_at_end: false }
+    }
+
+    pub(super) const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Loads the next batch if all rows of the current one were taken. Checks the order of the
+    /// current row (I1 of `xfs_scan::diff`).
+    pub(super) fn load(&mut self) -> Result<(), DiffError> {
+        while self.next == self.batch.rows.len() && !self.is_at_end {
+            match self.scan.next_batch()? {
+                Some(mut batch) => {
+                    self.findings.extend(batch.findings.drain(..));
+                    (self.batch, self.next) = (batch, 0);
+                }
+                None => self.is_at_end = true,
+            }
+        }
+        if let (Some(row), Some(previous)) = (self.batch.rows.get(self.next), self.last)
+            && row.ino <= previous
+        {
+            return Err(DiffError::Unordered { state: self.state, ino: row.ino, previous });
+        }
+        Ok(())
+    }
+
+    /// Returns the current row; `None` at the end.
+    pub(super) fn entry(&self) -> Option<EntryView<'_>> {
+        EntryView::new(&self.batch, self.next)
+    }
+
+    /// Goes to the next row.
+    pub(super) fn step(&mut self) {
+        self.last = self.entry().map(|entry| entry.row().ino);
+        self.next += 1;
+    }
+
+    pub(super) fn take_findings(&mut self) -> VecDeque<DiffFinding> {
+        std::mem::take(&mut self.findings)
+    }
+}
