@@ -43,7 +43,7 @@ impl VolumeDir {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).stdin(Stdio::null()).output().expect("the program runs")
     }
 

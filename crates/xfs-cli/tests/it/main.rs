@@ -16,6 +16,7 @@ mod checking;
 mod completion;
 mod containers;
 mod damaged;
+mod differences;
 mod documents;
 mod editing;
 mod errors;
