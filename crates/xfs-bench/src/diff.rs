@@ -148,10 +148,9 @@ fn measure(files: &Files, arguments: &Arguments) -> Result<(), BenchError> {
         return Ok(());
     }
     let old = Mount::new(before, None, &["ro"])?;
-    let new = Mount::new(after, None, &["ro,nouuid"])?;
+    let new = Mount::new(after, None, &["ro", "nouuid"])?;
     let slash = |mount: &Mount| mount.path().join("");
     let (a, b) = (slash(&old), slash(&new));
-    let words = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<&OsStr>>();
     let rsync = [words(&["rsync", "-naiH", "--delete"]), vec![b.as_os_str(), a.as_os_str()]];
     let compare = [words(&["diff", "-rq", "--no-dereference"]), vec![a.as_os_str(), b.as_os_str()]];
     let peers = [
@@ -164,6 +163,10 @@ fn measure(files: &Files, arguments: &Arguments) -> Result<(), BenchError> {
     old.unmount()?;
     new.unmount()?;
     Ok(())
+}
+
+fn words<'a>(words: &[&'a str]) -> Vec<&'a OsStr> {
+    words.iter().map(|word| OsStr::new(*word)).collect()
 }
 
 /// Returns the contender with this command line, whose exit code may be 1: it found differences.
