@@ -1,5 +1,6 @@
 //! `diff`: two images, an image and a scan, formats, and the exit codes of diff(1).
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
@@ -139,13 +140,13 @@ fn summary_goes_to_a_file_and_shows_directories_up_to_a_depth() {
     let document = fs::read(place.path("report.json")).unwrap();
     let document: Value = serde_json::from_slice(&document).unwrap();
     let accounts = document["summary"]["accounts"].as_array().unwrap();
-    let paths: Vec<&str> = accounts.iter().map(|it| it["path"].as_str().unwrap()).collect();
-    assert_eq!(paths, ["/", "/fresh", "/moved"]);
+    let paths: BTreeSet<&str> = accounts.iter().map(|it| it["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["/", "/fresh", "/moved"].into());
     // A file with two names counts once.
     assert_eq!(accounts[0]["inodes"], document["summary"]["total"]["inodes"]);
     place.check(&[&words[..], &["report.txt", "disk.img"]].concat());
     let text = fs::read_to_string(place.path("report.txt")).unwrap();
-    assert!(text.contains("  by dir\n") && text.ends_with("/moved\n"), "{text}");
+    assert!(text.contains("  by dir\n") && text.contains("  /moved\n"), "{text}");
     let output = place.run(&["scan", "--by", "owner", "--depth", "1", "disk.img"]);
     assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
 }

@@ -7,9 +7,9 @@ use crate::cli::{Cli, with_shared_options};
 /// The page of the manual whose table lists the commands.
 const PAGE: &str = include_str!("../../../../../docs/command-line.md");
 
-/// Commands without the flag `--json`. In `bench` the option takes a file name; the output of the
-/// other commands is contents, paths, scripts or pages.
-const WITHOUT: [&str; 5] = ["bench", "cat", "complete", "completions", "man"];
+/// Commands without the flag `--json`. In `bench` the option takes a file name, and `diff` has
+/// `--format json`; the output of the other commands is contents, paths, scripts or pages.
+const WITHOUT: [&str; 6] = ["bench", "cat", "complete", "completions", "diff", "man"];
 
 /// Returns the name of each command, and whether the command has the flag `--json`.
 fn commands() -> BTreeMap<String, bool> {
