@@ -1,5 +1,5 @@
-//! Measures how fast ferroxfs finds the differences of two volumes, beside `rsync -n` and `diff -rq`
-//! on the kernel's mounts.
+//! Measures how fast ferroxfs finds the differences of two volumes, beside `rsync -n` and `diff
+//! -rq` on the kernel's mounts.
 //!
 //! The second volume is a copy of the first, which the kernel has changed: a fourth of the changes
 //! each appends to a file, changes its mode, renames it, or removes it.

@@ -19,6 +19,7 @@
 //! - **I3** An inode number with another generation is another inode: it was removed and created.
 
 mod changes;
+mod cursor;
 #[cfg(feature = "parquet")]
 mod dataset;
 mod entries;
@@ -42,7 +43,7 @@ use crate::options::Spill;
 use crate::source::ScanSource;
 use crate::{FindingCode, ScanError};
 use changes::compare;
-use entries::Cursor;
+use cursor::Cursor;
 use live::LiveScan;
 
 /// One of the two compared states.
@@ -222,7 +223,8 @@ pub enum DiffError {
 /// An error that keeps the output from being complete. Damage of a volume is no error: it becomes
 /// findings of the output and is counted in the report.
 pub fn diff<'c>(
-    (a, b): (DiffInput, DiffInput),
+    a: DiffInput,
+    b: DiffInput,
     options: &DiffOptions,
     contents: Option<&'c mut ContentsReader<'c>>,
     mut writer: DiffWriter<'_>,

@@ -201,8 +201,8 @@ impl Fields {
         shown.into_iter().collect()
     }
 
-    /// Returns the default columns of a Parquet file: those of the other formats, and the directories
-    /// of all paths, which the comparison of two scans needs.
+    /// Returns the default columns of a Parquet file: those of the other formats, and the
+    /// directories of all paths, which the comparison of two scans needs.
     #[must_use]
     pub fn for_comparing() -> Self {
         Self::default().with(Field::Parents).with(Field::ParentGenerations)

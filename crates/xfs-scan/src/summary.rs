@@ -5,7 +5,8 @@
 //!
 //! # Memory
 //!
-//! Constant, except for one sum per owner and account, and 12 bytes per directory during the scan of a volume.
+//! Constant, except for one sum per owner and account, and 12 bytes per directory during the scan
+//! of a volume.
 
 mod describe;
 mod report;

@@ -8,8 +8,9 @@ use clap::{Args, ValueEnum};
 ///
 /// A state is an image or device, or the Parquet file that `ferroxfs scan` wrote. Inodes are
 /// compared by number and generation, which distinguishes a renamed file from a new one, and a new
-/// name of a file from a rename. Contents count as changed if the size or the modification time differs;
-/// --contents compares the bytes. Exit codes are those of diff(1): 0 same, 1 different, 2 trouble.
+/// name of a file from a rename. Contents count as changed if the size or the modification time
+/// differs; --contents compares the bytes. Exit codes are those of diff(1): 0 same, 1 different, 2
+/// trouble.
 #[derive(Args, Debug)]
 pub(crate) struct DiffArguments {
     /// The first state: an image, a device, or a Parquet file of `scan`

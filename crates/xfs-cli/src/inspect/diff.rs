@@ -175,7 +175,7 @@ impl Run for Diff {
         let [a, b] = <[DiffInput; 2]>::try_from(inputs)
             .unwrap_or_else(|_| unreachable!("the two states give two inputs"));
         let step = output.is_some().then(|| console.step("comparing")).flatten();
-        let report = diff((a, b), &options, contents, writer).map_err(failed)?;
+        let report = diff(a, b, &options, contents, writer).map_err(failed)?;
         drop(step);
         if let Some(output) = output {
             output.commit()?;

@@ -1,16 +1,16 @@
-//! The rows of a state with their paths, and the cursor of the merge over them.
+//! The rows of a state with their paths.
 //!
-//! Owns: the batch that a scan or a reader fills, and the check of the order of rows. Does **not**
-//! own: the meaning of differences.
+//! Owns: the batch that a scan or a reader fills. Does **not** own: the order of rows (`cursor`), or
+//! the meaning of differences.
 
-use std::collections::VecDeque;
-
-use super::live::LiveScan;
-use super::{DiffError, DiffFinding, State};
+use super::DiffFinding;
 use crate::accounting::Account;
 use crate::output::{OutputPiece, RowEncoder, Rows};
 use crate::row::{ByteList, ParentDirectory, Row, RowView};
 use crate::{Finding, ScanError};
+
+/// The message of a panic if a batch lacks the lists of one of its rows.
+const HAS_ROW: &str = "each row of a batch has its lists";
 
 /// The rows of some inodes with their paths and attribute names, and the findings among them.
 #[derive(Debug, Default)]
@@ -50,6 +50,11 @@ impl EntryBatch {
         self.xattr_ends.push(self.xattrs.len());
     }
 
+    /// Returns the rows, in the order of the state.
+    pub(super) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
     fn size_bytes(&self) -> usize {
         let row = size_of::<Row>() + 2 * size_of::<usize>();
         let path = size_of::<ParentDirectory>() + size_of::<usize>();
@@ -69,7 +74,7 @@ pub struct EntryView<'a> {
 }
 
 impl<'a> EntryView<'a> {
-    fn new(batch: &'a EntryBatch, index: usize) -> Option<Self> {
+    pub(super) fn new(batch: &'a EntryBatch, index: usize) -> Option<Self> {
         Some(Self { batch, index, row: batch.rows.get(index)? })
     }
 
@@ -81,7 +86,7 @@ impl<'a> EntryView<'a> {
 
     fn range(ends: &[usize], index: usize) -> std::ops::Range<usize> {
         let start = index.checked_sub(1).and_then(|before| ends.get(before)).copied();
-        start.unwrap_or(0)..ends.get(index).copied().unwrap_or_default()
+        start.unwrap_or(0)..ends.get(index).copied().expect(HAS_ROW)
     }
 
     /// Returns all paths of the inode.
@@ -94,7 +99,7 @@ impl<'a> EntryView<'a> {
     #[must_use]
     pub fn parents(self) -> &'a [ParentDirectory] {
         let range = Self::range(&self.batch.path_ends, self.index);
-        self.batch.parents.get(range).unwrap_or_default()
+        self.batch.parents.get(range).expect(HAS_ROW)
     }
 
     /// Returns the names of the extended attributes, in no order; `None` if the state does not have
@@ -136,63 +141,5 @@ impl RowEncoder for EntryEncoder {
 
     fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError> {
         Ok(OutputPiece { rows: Some(Rows::Entries(Box::new(self.0))), facts: Vec::new() })
-    }
-}
-
-/// The position of the merge in the rows of one state.
-pub(super) struct Cursor<'a> {
-    state: State,
-    scan: LiveScan<'a>,
-    batch: EntryBatch,
-    next: usize,
-    last: Option<u64>,
-    findings: VecDeque<DiffFinding>,
-    is_at_end: bool,
-}
-
-impl<'a> Cursor<'a> {
-    pub(super) fn new(state: State, scan: LiveScan<'a>) -> Self {
-        let findings = VecDeque::new();
-        let batch = EntryBatch::default();
-        Self { state, scan, batch, next: 0, last: None, findings, is_at_end: false }
-    }
-
-    pub(super) const fn state(&self) -> State {
-        self.state
-    }
-
-    /// Loads the next batch if all rows of the current one were taken. Checks the order of the
-    /// current row (I1 of `xfs_scan::diff`).
-    pub(super) fn load(&mut self) -> Result<(), DiffError> {
-        while self.next == self.batch.rows.len() && !self.is_at_end {
-            match self.scan.next_batch()? {
-                Some(mut batch) => {
-                    self.findings.extend(batch.findings.drain(..));
-                    (self.batch, self.next) = (batch, 0);
-                }
-                None => self.is_at_end = true,
-            }
-        }
-        if let (Some(row), Some(previous)) = (self.batch.rows.get(self.next), self.last)
-            && row.ino <= previous
-        {
-            return Err(DiffError::Unordered { state: self.state, ino: row.ino, previous });
-        }
-        Ok(())
-    }
-
-    /// Returns the current row; `None` at the end.
-    pub(super) fn entry(&self) -> Option<EntryView<'_>> {
-        EntryView::new(&self.batch, self.next)
-    }
-
-    /// Goes to the next row.
-    pub(super) fn step(&mut self) {
-        self.last = self.entry().map(|entry| entry.row().ino);
-        self.next += 1;
-    }
-
-    pub(super) fn take_findings(&mut self) -> VecDeque<DiffFinding> {
-        std::mem::take(&mut self.findings)
     }
 }

@@ -15,6 +15,7 @@ use crate::{Field, Fields, ScanError, scan};
 
 /// Number of batches that wait for the merge. A batch has the rows of a unit of work.
 const WAITING_BATCHES: usize = 2;
+const _: () = assert!(WAITING_BATCHES <= 8, "I2 of `xfs_scan::diff`: few batches wait");
 
 /// The batches of a state.
 pub(super) enum LiveScan<'a> {

@@ -48,8 +48,9 @@ enum Inner<'w> {
 }
 
 impl<'w> DiffWriter<'w> {
-    /// Starts the output. Text and Parquet have no rows for findings: with Parquet, the findings are
-    /// in the metadata of the file, up to a limit, and in the report; with text, each is a line.
+    /// Starts the output. Text and Parquet have no rows for findings: with Parquet, the findings
+    /// are in the metadata of the file, up to a limit, and in the report; with text, each is a
+    /// line.
     ///
     /// # Errors
     ///

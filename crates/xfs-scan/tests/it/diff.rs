@@ -236,7 +236,8 @@ fn run<'c>(
 ) -> Result<(DiffReport, Vec<Value>), DiffError> {
     let mut bytes = Vec::new();
     let writer = DiffWriter::begin(DiffFormat::Ndjson, Box::new(&mut bytes)).unwrap();
-    let report = diff(inputs, options, contents, writer)?;
+    let (a, b) = inputs;
+    let report = diff(a, b, options, contents, writer)?;
     let text = String::from_utf8(bytes).unwrap();
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.first().unwrap()["row"], "diff");
@@ -466,7 +467,7 @@ fn formats_have_the_same_changes() {
     let write = |format| {
         let mut bytes = Vec::new();
         let writer = DiffWriter::begin(format, Box::new(&mut bytes)).unwrap();
-        let report = diff((states.image(0), states.image(1)), &options(), None, writer).unwrap();
+        let report = diff(states.image(0), states.image(1), &options(), None, writer).unwrap();
         (report.total() as usize, bytes)
     };
     let (count, text) = write(DiffFormat::Text);
@@ -533,6 +534,7 @@ fn states_that_cannot_be_compared_are_refused_by_name() {
     let without = Fields::for_comparing().without(Field::Parents);
     let error = open(scan_to_file(&[states.source(0)], without)).err().unwrap();
     assert!(error.to_string().contains("no column parents"), "{error}");
+    // I1 of `xfs_scan::diff`
     let error = run((image(), unordered(&states)), &any, None).unwrap_err().to_string();
     assert_eq!(error, "the rows are not in the order of inodes: inode 140 follows inode 150");
     let both = [states.source(0), crate::support::source(&golden())];

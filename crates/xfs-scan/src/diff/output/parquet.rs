@@ -52,7 +52,7 @@ struct Columns {
     generation: UInt32Builder,
     kind: StringBuilder,
     aspects: ListBuilder<StringBuilder>,
-    lists: [(ListBuilder<StringBuilder>, ListBuilder<BinaryBuilder>); LISTS.len()],
+    lists: [PathLists; LISTS.len()],
     /// The values of the first state, then those of the second.
     values: [[UInt64Builder; VALUES.len()]; 2],
     times: [[TimestampNanosecondBuilder; 2]; 2],
@@ -153,6 +153,13 @@ impl<'w> ParquetChanges<'w> {
     }
 }
 
+/// The two columns of a list of paths: those that are UTF-8, and the others.
+#[derive(Default)]
+struct PathLists {
+    texts: ListBuilder<StringBuilder>,
+    others: ListBuilder<BinaryBuilder>,
+}
+
 impl Columns {
     fn push(&mut self, change: &Change<'_>) {
         let row = change.latest().row();
@@ -166,10 +173,10 @@ impl Columns {
         }
         self.aspects.append(true);
         let [old, new, removed, added] = &mut self.lists;
-        self.path_bytes += push_list(old, all_paths(change.old));
-        self.path_bytes += push_list(new, all_paths(change.new));
-        self.path_bytes += push_list(removed, change.removed_paths.iter().copied());
-        self.path_bytes += push_list(added, change.added_paths.iter().copied());
+        self.path_bytes += old.push(all_paths(change.old));
+        self.path_bytes += new.push(all_paths(change.new));
+        self.path_bytes += removed.push(change.removed_paths.iter().copied());
+        self.path_bytes += added.push(change.added_paths.iter().copied());
         let states = [change.old, change.new].map(|entry| entry.map(EntryView::row));
         for ((row, values), times) in states.iter().zip(&mut self.values).zip(&mut self.times) {
             for ((_, value), column) in VALUES.iter().zip(values) {
@@ -193,9 +200,9 @@ impl Columns {
             Arc::new(kind.finish()),
             Arc::new(aspects.finish()),
         ];
-        for (texts, others) in &mut lists {
-            arrays.push(Arc::new(texts.finish()));
-            arrays.push(Arc::new(others.finish()));
+        for list in &mut lists {
+            arrays.push(Arc::new(list.texts.finish()));
+            arrays.push(Arc::new(list.others.finish()));
         }
         for (values, times) in values.into_iter().zip(times) {
             arrays.extend(values.into_iter().map(|mut it| Arc::new(it.finish()) as ArrayRef));
@@ -210,20 +217,19 @@ fn all_paths<'a>(entry: Option<EntryView<'a>>) -> impl Iterator<Item = &'a [u8]>
     entry.into_iter().flat_map(EntryView::paths)
 }
 
-/// Appends a list of paths to its two columns. Returns the number of bytes.
-fn push_list<'a>(
-    (texts, others): &mut (ListBuilder<StringBuilder>, ListBuilder<BinaryBuilder>),
-    paths: impl Iterator<Item = &'a [u8]>,
-) -> usize {
-    let mut bytes = 0;
-    for path in paths {
-        bytes += path.len();
-        match std::str::from_utf8(path) {
-            Ok(text) => texts.values().append_value(text),
-            Err(_) => others.values().append_value(path),
+impl PathLists {
+    /// Appends a list of paths. Returns the number of their bytes.
+    fn push<'a>(&mut self, paths: impl Iterator<Item = &'a [u8]>) -> usize {
+        let mut bytes = 0;
+        for path in paths {
+            bytes += path.len();
+            match std::str::from_utf8(path) {
+                Ok(text) => self.texts.values().append_value(text),
+                Err(_) => self.others.values().append_value(path),
+            }
         }
+        self.texts.append(true);
+        self.others.append(true);
+        bytes
     }
-    texts.append(true);
-    others.append(true);
-    bytes
 }
