@@ -1,7 +1,7 @@
 //! The rows of a state with their paths.
 //!
-//! Owns: the batch that a scan or a reader fills. Does **not** own: the order of rows (`cursor`), or
-//! the meaning of differences.
+//! Owns: the batch that a scan or a reader fills. Does **not** own: the order of rows (`cursor`),
+//! or the meaning of differences.
 
 use super::DiffFinding;
 use crate::accounting::Account;
