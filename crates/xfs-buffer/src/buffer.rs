@@ -320,7 +320,7 @@ impl DerefMut for BufferBytesMut<'_> {
 
 /// All block kinds. A buffer stores its kind as an index into this table, so readers need no lock
 /// to read the kind.
-const KINDS: [BlockKind; 21] = [
+const KINDS: [BlockKind; 25] = [
     BlockKind::Superblock,
     BlockKind::Agf,
     BlockKind::Agi,
@@ -332,6 +332,8 @@ const KINDS: [BlockKind; 21] = [
     BlockKind::Btree(BtreeKind::ReverseMap),
     BlockKind::Btree(BtreeKind::Refcount),
     BlockKind::Btree(BtreeKind::Extent),
+    BlockKind::Btree(BtreeKind::RealtimeReverseMap),
+    BlockKind::Btree(BtreeKind::RealtimeRefcount),
     BlockKind::InodeCluster,
     BlockKind::DirectoryData,
     BlockKind::DirectoryIndex,
@@ -342,6 +344,8 @@ const KINDS: [BlockKind; 21] = [
     BlockKind::Dquots,
     BlockKind::RealtimeBitmap,
     BlockKind::RealtimeSummary,
+    BlockKind::RealtimeGroupBitmap,
+    BlockKind::RealtimeGroupSummary,
 ];
 
 /// The kind of a buffer, as an atomic index into `KINDS`.

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use xfs_device::SharedDevice;
-use xfs_format::btree::BtreeKind;
+use xfs_format::btree::PointerForm;
 use xfs_format::inode::{self, INODE_MAGIC};
 use xfs_format::log_item::{BufferFormat, CHUNK_BYTES, LoggedBuffer, LoggedItem};
 use xfs_format::{
@@ -71,7 +71,7 @@ impl LoggedBlock {
     #[must_use]
     pub fn inode(&self) -> Option<InodeNumber> {
         let is_of_group = match self.kind {
-            BlockKind::Btree(kind) => kind != BtreeKind::Extent,
+            BlockKind::Btree(kind) => kind.layout().form == PointerForm::Short,
             BlockKind::Agf | BlockKind::Agi | BlockKind::Agfl => true,
             _ => false,
         };

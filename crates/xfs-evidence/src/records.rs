@@ -111,7 +111,9 @@ impl Evidence<'_> {
             BtreeKind::FreeInode => {
                 self.agi(group).map(|agi| agi.free_inode_btree.map(|root| root.block))
             }
-            BtreeKind::Extent => Ok(None),
+            BtreeKind::Extent | BtreeKind::RealtimeReverseMap | BtreeKind::RealtimeRefcount => {
+                Ok(None)
+            }
         }
     }
 

@@ -38,4 +38,8 @@ pub enum BlockKind {
     /// A block of the summary of a classic realtime section. It has neither header nor checksum.
     #[doc(alias = "rtsummary")]
     RealtimeSummary,
+    /// A block of the bitmap of a realtime group, with a header.
+    RealtimeGroupBitmap,
+    /// A block of the summary of a realtime group, with a header.
+    RealtimeGroupSummary,
 }

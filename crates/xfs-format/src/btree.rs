@@ -16,8 +16,8 @@
 //! ```
 //!
 //! Btrees of an allocation group are short: pointers are block numbers inside the group, and the
-//! owner is the group. The extents of a fork are long: pointers are blocks of the volume, and the
-//! owner is the inode.
+//! owner is the group. The extents of a fork and the btrees of a realtime group are long: pointers
+//! are blocks of the volume, and the owner is the inode with the root.
 
 mod block;
 mod encode;
@@ -30,7 +30,7 @@ pub use block::{BtreeBlock, LongHeaderDisk, ShortHeaderDisk};
 pub use encode::{BtreeHeader, BtreeIdentity, encode_leaf};
 pub use extents::Extents;
 pub use layout::{BtreeKind, BtreeLayout, PointerForm};
-pub(crate) use verify::{envelope_of, verify};
+pub(crate) use verify::{envelope_of, verify, verify_root};
 
 use core::fmt::Debug;
 

@@ -16,6 +16,7 @@ use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::Envelope;
 use crate::features::FormatVersion;
 use crate::geometry::Geometry;
+use crate::realtime::RealtimeBlockKind;
 use crate::{agf, agfl, agi, attr, crc, dabtree, directory, dquot, superblock, symlink};
 
 impl BlockKind {
@@ -35,7 +36,10 @@ impl BlockKind {
             Self::Attr | Self::AttrRemote => Structure::Attr,
             Self::Symlink => Structure::Symlink,
             Self::Dquots => Structure::Dquot,
-            Self::RealtimeBitmap | Self::RealtimeSummary => Structure::RealtimeMetadata,
+            Self::RealtimeBitmap
+            | Self::RealtimeSummary
+            | Self::RealtimeGroupBitmap
+            | Self::RealtimeGroupSummary => Structure::RealtimeMetadata,
         }
     }
 
@@ -56,6 +60,12 @@ impl BlockKind {
             Self::InodeCluster => return Ok(()),
             // Nothing in these blocks says what they are.
             Self::RealtimeBitmap | Self::RealtimeSummary => return Ok(()),
+            Self::RealtimeGroupBitmap => {
+                return RealtimeBlockKind::Bitmap.verify_whole(bytes, at, context);
+            }
+            Self::RealtimeGroupSummary => {
+                return RealtimeBlockKind::Summary.verify_whole(bytes, at, context);
+            }
             // Links and remote values of a v4 volume have no header.
             Self::Symlink | Self::AttrRemote if context.geometry.version == FormatVersion::V4 => {
                 return Ok(());
@@ -126,6 +136,9 @@ impl BlockKind {
             Self::DirectoryData | Self::DirectoryFree => Some(&directory::data::ENVELOPE),
             Self::DirectoryIndex | Self::Attr => Some(&dabtree::ENVELOPE),
             Self::Symlink => Some(&symlink::ENVELOPE),
+            Self::RealtimeGroupBitmap | Self::RealtimeGroupSummary => {
+                Some(RealtimeBlockKind::Bitmap.envelope())
+            }
         }
     }
 }

@@ -8,10 +8,14 @@
 //! 0 magic  4 CRC  8 pad  12 label  24 UUID  40 meta UUID  56 zeros to the end of the block
 //! ```
 
+mod btrees;
 mod metadata;
 
 pub use crate::checks::realtime::RealtimeSpaceCheck;
-pub use metadata::RealtimeBlockKind;
+pub use btrees::{
+    BITMAP_METATYPE, MetadataRootLayout, RealtimeRefcounts, RealtimeReverseMap, SUMMARY_METATYPE,
+};
+pub use metadata::{RealtimeBlockKind, SPACE_HEADER_BYTES, SPACE_OWNER_BYTES};
 
 use core::mem::offset_of;
 
@@ -120,6 +124,18 @@ impl Superblock {
             && !self.geometry.realtime.is_internal()
             && !self.has_incompat(IncompatFeatures::METADIR)
             && !self.ro_compat.intersects(RoCompatFeatures::RMAPBT.union(RoCompatFeatures::REFLINK))
+    }
+
+    /// Returns whether the volume has a realtime section with groups that is not zoned.
+    #[must_use]
+    pub const fn has_realtime_groups(&self) -> bool {
+        self.has_realtime_superblock() && !self.geometry.realtime.is_internal()
+    }
+
+    /// Returns whether the volume has a realtime section that can be written.
+    #[must_use]
+    pub fn has_writable_realtime(&self) -> bool {
+        self.has_classic_realtime() || self.has_realtime_groups()
     }
 
     /// Returns whether the realtime device of the volume begins with a superblock of its own: its

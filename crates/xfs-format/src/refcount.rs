@@ -69,11 +69,19 @@ impl Refcount {
     ///
     /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
+        Self::decode_with(bytes, |start, count| group.contains_extent(start, count))
+    }
+
+    /// Decodes a record and checks it. `exists` checks that the blocks exist.
+    pub(crate) fn decode_with(
+        bytes: &[u8],
+        exists: impl FnOnce(AgBlock, u32) -> bool,
+    ) -> Result<Self, Check> {
         let disk = RefcountDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<RefcountDisk>()))?;
         let (domain, block) = split_start(disk.start.get());
         let (start, count, references) = (block.0, disk.count.get(), disk.references.get());
-        if !group.contains_extent(block, count) {
+        if !exists(block, count) {
             return Err(RefcountCheck::Range { start, count }.into());
         }
         match domain {

@@ -172,6 +172,16 @@ impl Rmap {
     ///
     /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
+        Self::decode_with(bytes, group, |rmap| rmap.is_in_range(group))
+    }
+
+    /// Decodes a record and checks it. `is_in_range` checks that the blocks exist, and that a file
+    /// may have them.
+    pub(crate) fn decode_with(
+        bytes: &[u8],
+        group: &Group<'_>,
+        is_in_range: impl FnOnce(&Self) -> bool,
+    ) -> Result<Self, Check> {
         let disk = RmapDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<RmapDisk>()))?;
         let (start, count) = (disk.start.get(), disk.count.get());
@@ -187,7 +197,7 @@ impl Rmap {
             offset: FileBlock(offset & OFFSET_MASK),
             flags: RmapFlags::from_bits_truncate(offset),
         };
-        if !rmap.is_in_range(group) {
+        if !is_in_range(&rmap) {
             return Err(RmapCheck::Range { start, count }.into());
         }
         if rmap.offset_word() != offset || !rmap.offset_is_valid() {

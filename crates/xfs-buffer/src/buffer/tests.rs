@@ -32,6 +32,8 @@ fn is_listed(kind: BlockKind) -> bool {
         | BlockKind::Dquots
         | BlockKind::RealtimeBitmap
         | BlockKind::RealtimeSummary
+        | BlockKind::RealtimeGroupBitmap
+        | BlockKind::RealtimeGroupSummary
         | BlockKind::Btree(
             BtreeKind::FreeSpaceByBlock
             | BtreeKind::FreeSpaceBySize
@@ -39,7 +41,9 @@ fn is_listed(kind: BlockKind) -> bool {
             | BtreeKind::FreeInode
             | BtreeKind::ReverseMap
             | BtreeKind::Refcount
-            | BtreeKind::Extent,
+            | BtreeKind::Extent
+            | BtreeKind::RealtimeReverseMap
+            | BtreeKind::RealtimeRefcount,
         ) => KINDS.contains(&kind),
     }
 }

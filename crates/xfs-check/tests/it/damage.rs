@@ -66,7 +66,9 @@ impl Group {
             BtreeKind::Refcount => self.agf.refcount.expect("reference counts"),
             BtreeKind::Inode => self.agi.inode_btree,
             BtreeKind::FreeInode => self.agi.free_inode_btree.expect("a free-inode btree"),
-            BtreeKind::Extent => unreachable!("no btree of a group"),
+            BtreeKind::Extent | BtreeKind::RealtimeReverseMap | BtreeKind::RealtimeRefcount => {
+                unreachable!("no btree of a group")
+            }
         };
         self.address(root.block)
     }

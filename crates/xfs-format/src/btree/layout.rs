@@ -29,6 +29,14 @@ pub enum BtreeKind {
     /// The btree of the extents of a fork.
     #[doc(alias = "bmbt")]
     Extent,
+    /// Owners of the blocks of a realtime group. The root lies in an inode of the metadata
+    /// directory.
+    #[doc(alias = "rtrmapbt")]
+    RealtimeReverseMap,
+    /// Reference counts of the blocks of a realtime group. The root lies in an inode of the
+    /// metadata directory.
+    #[doc(alias = "rtrefcountbt")]
+    RealtimeRefcount,
 }
 
 /// The width and unit of pointers and siblings.
@@ -59,7 +67,7 @@ pub struct BtreeLayout {
 
 impl BtreeKind {
     /// All kinds of btrees.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::FreeSpaceByBlock,
         Self::FreeSpaceBySize,
         Self::Inode,
@@ -67,6 +75,8 @@ impl BtreeKind {
         Self::ReverseMap,
         Self::Refcount,
         Self::Extent,
+        Self::RealtimeReverseMap,
+        Self::RealtimeRefcount,
     ];
 
     /// Returns the kind of btree whose blocks start with this magic number on a v5 volume, or
@@ -109,6 +119,8 @@ impl BtreeKind {
             Self::ReverseMap => const { &row(b"RMB3", Short, 24, RMAP_KEY_BYTES) },
             Self::Refcount => const { &row(b"R3FC", Short, 12, 4) },
             Self::Extent => const { &row(b"BMA3", Long, 16, 8) },
+            Self::RealtimeReverseMap => const { &row(b"MAPR", Long, 24, RMAP_KEY_BYTES) },
+            Self::RealtimeRefcount => const { &row(b"RCNT", Long, 12, 4) },
         }
     }
 
@@ -142,6 +154,8 @@ impl BtreeKind {
             Self::ReverseMap => "reverse map",
             Self::Refcount => "reference counts",
             Self::Extent => "extents",
+            Self::RealtimeReverseMap => "realtime reverse map",
+            Self::RealtimeRefcount => "realtime reference counts",
         }
     }
 

@@ -5,13 +5,15 @@ use core::mem::offset_of;
 use super::{
     BtreeBlock, BtreeFormat, BtreeKind, Extents, LongHeaderDisk, PointerForm, ShortHeaderDisk,
 };
-use crate::addr::{AgBlock, DiskAddr, FsBlock};
+use crate::addr::{AgBlock, AgNumber, DiskAddr, FsBlock};
 use crate::checks::btree::BtreeCheck;
 use crate::corruption::Check;
 use crate::envelope::{self, Envelope};
 use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
+use crate::geometry::Geometry;
 use crate::group::Group;
 use crate::inode_chunk::{FreeInodeChunks, InodeChunks};
+use crate::realtime::{RealtimeRefcounts, RealtimeReverseMap};
 use crate::refcount::Refcounts;
 use crate::rmap::ReverseMap;
 use crate::verify_context::VerifyContext;
@@ -64,6 +66,8 @@ pub(crate) fn verify(
         BtreeKind::ReverseMap => verify_entries::<ReverseMap>(&block, &group),
         BtreeKind::Refcount => verify_entries::<Refcounts>(&block, &group),
         BtreeKind::Extent => verify_entries::<Extents>(&block, &group),
+        BtreeKind::RealtimeReverseMap => verify_entries::<RealtimeReverseMap>(&block, &group),
+        BtreeKind::RealtimeRefcount => verify_entries::<RealtimeRefcounts>(&block, &group),
     }
 }
 
@@ -112,6 +116,19 @@ fn verify_pointers(block: &BtreeBlock<'_>, group: &Group<'_>) -> Result<(), Btre
         }
     }
     Ok(())
+}
+
+/// Checks the entries of the root of a btree of a realtime group, which lies in an inode. `root` has
+/// the form of a whole block.
+pub(crate) fn verify_root<F: BtreeFormat>(root: &[u8], geometry: &Geometry) -> Result<(), Check> {
+    let block = BtreeBlock::view(root, F::KIND)?;
+    let max = F::KIND.max_levels(geometry);
+    if block.level() >= max {
+        return Err(BtreeCheck::Level { level: block.level(), max: max - 1 }.into());
+    }
+    let group = Group::new(geometry, AgNumber(0)).ok_or(BtreeCheck::Outside)?;
+    verify_pointers(&block, &group)?;
+    verify_entries::<F>(&block, &group)
 }
 
 /// Checks every record of a leaf, or every key of a node, and their order.

@@ -7,6 +7,8 @@ use thiserror::Error;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum DirectoryCheck {
+    #[error("the directory lacks a file of a realtime group, or the directory of these files")]
+    NoMetadataFile,
     #[error("the directory is its own ancestor")]
     Cycle,
     #[error("the directory has no parent pointer, or more than one")]

@@ -139,8 +139,8 @@ impl BufferType {
             BlockKind::Attr => Self::AttrLeaf,
             BlockKind::AttrRemote => Self::AttrRemote,
             BlockKind::Symlink => Self::Symlink,
-            BlockKind::RealtimeBitmap => Self::RealtimeBitmap,
-            BlockKind::RealtimeSummary => Self::RealtimeSummary,
+            BlockKind::RealtimeBitmap | BlockKind::RealtimeGroupBitmap => Self::RealtimeBitmap,
+            BlockKind::RealtimeSummary | BlockKind::RealtimeGroupSummary => Self::RealtimeSummary,
             BlockKind::Dquots => match dquot_at(bytes, 0).and_then(DquotDisk::quota_kind) {
                 Some(QuotaKind::Group) => Self::GroupDquot,
                 Some(QuotaKind::Project) => Self::ProjectDquot,

@@ -11,7 +11,7 @@
 use crate::addr::{DiskAddr, Lsn};
 use crate::btree::{PointerForm, envelope_of};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
-use crate::envelope::Envelope;
+use crate::envelope::{self, Envelope};
 use crate::verify_context::VerifyContext;
 
 /// A kind of metadata block of a realtime group.
@@ -31,6 +31,11 @@ pub enum RealtimeBlockKind {
     #[doc(alias = "rtrefcountbt")]
     Refcount,
 }
+
+/// Length in bytes of the header of a block of the bitmap or the summary of a realtime group.
+pub const SPACE_HEADER_BYTES: usize = 48;
+/// The bytes of this header that hold the inode number of the file.
+pub const SPACE_OWNER_BYTES: core::ops::Range<usize> = 8..16;
 
 const FILE_ENVELOPE: Envelope = Envelope { crc: 4, block: Some(16), lsn: 24, uuid: 32 };
 
@@ -56,7 +61,7 @@ impl RealtimeBlockKind {
         Self::ALL.into_iter().find(|kind| kind.magic() == magic)
     }
 
-    const fn envelope(self) -> &'static Envelope {
+    pub(crate) const fn envelope(self) -> &'static Envelope {
         match self {
             Self::Bitmap | Self::Summary => &FILE_ENVELOPE,
             Self::ReverseMap | Self::Refcount => envelope_of(PointerForm::Long),
@@ -78,6 +83,20 @@ impl RealtimeBlockKind {
     /// Panics if `bytes` is shorter than the header.
     pub fn seal(self, bytes: &mut [u8], lsn: Lsn) {
         self.envelope().seal(bytes, lsn);
+    }
+
+    /// Checks the magic number and the common fields.
+    pub(crate) fn verify_whole(
+        self,
+        bytes: &[u8],
+        at: DiskAddr,
+        context: &VerifyContext<'_>,
+    ) -> Result<(), Corruption> {
+        let found = bytes.first_chunk().map_or(0, |magic| u32::from_be_bytes(*magic));
+        envelope::verify_magic(found, self.magic()).map_err(|check| {
+            Corruption::new(Structure::RealtimeMetadata, StructureAddress::Disk(at), check)
+        })?;
+        self.verify(bytes, at, context)
     }
 
     /// Checks the fields that all metadata blocks have: checksum, UUID, address and LSN.

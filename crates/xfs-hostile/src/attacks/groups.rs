@@ -31,7 +31,7 @@ fn blocks(kind: BtreeKind, level: u32) -> Vec<DiskAddr> {
         BtreeKind::Refcount => agf.refcount,
         BtreeKind::Inode => Some(agi.inode_btree),
         BtreeKind::FreeInode => agi.free_inode_btree,
-        BtreeKind::Extent => None,
+        BtreeKind::Extent | BtreeKind::RealtimeReverseMap | BtreeKind::RealtimeRefcount => None,
     };
     let mut at = address(root.expect("the golden image has this btree").block);
     loop {

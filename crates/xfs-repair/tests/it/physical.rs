@@ -20,7 +20,9 @@ fn root(volume: &TestVolume, group: AgNumber, kind: BtreeKind) -> DiskAddr {
         BtreeKind::Refcount => agf.refcount.expect("the volume has reference counts"),
         BtreeKind::Inode => agi.inode_btree,
         BtreeKind::FreeInode => agi.free_inode_btree.expect("the volume has this btree"),
-        BtreeKind::Extent => unreachable!("a fork has its root in the inode"),
+        BtreeKind::Extent | BtreeKind::RealtimeReverseMap | BtreeKind::RealtimeRefcount => {
+            unreachable!("the root is in an inode")
+        }
     };
     volume.geometry.ag_block_disk_addr(group, AgBlock(root.block.0))
 }

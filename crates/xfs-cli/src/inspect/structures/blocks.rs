@@ -224,8 +224,8 @@ fn record_value(kind: BtreeKind, bytes: &[u8]) -> Option<Value> {
             fields::of::<FreeSpaceDisk>(bytes)
         }
         BtreeKind::Inode | BtreeKind::FreeInode => fields::of::<InodeChunkDisk>(bytes),
-        BtreeKind::ReverseMap => fields::of::<RmapDisk>(bytes),
-        BtreeKind::Refcount => fields::of::<RefcountDisk>(bytes),
+        BtreeKind::ReverseMap | BtreeKind::RealtimeReverseMap => fields::of::<RmapDisk>(bytes),
+        BtreeKind::Refcount | BtreeKind::RealtimeRefcount => fields::of::<RefcountDisk>(bytes),
         BtreeKind::Extent => {
             let (disk, _) = ExtentDisk::ref_from_prefix(bytes).ok()?;
             return Some(extent_value(&Extent::decode(disk)));
