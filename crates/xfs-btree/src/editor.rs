@@ -25,18 +25,19 @@
 //! The store makes all changes of an edit one transaction; no crash leaves a part of an edit.
 
 mod entries;
+mod everywhere;
 mod grow;
 mod keys;
 mod shrink;
 
 use xfs_buffer::Result;
 use xfs_format::agf::BtreeRoot;
-use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, Extents};
+use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, Extents, PointerForm};
 use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
 use crate::cursor::Seek;
 use crate::path::{Direction, Path, PathBlock, corrupt};
-use crate::root::{ForkRoot, Root, TopRoot};
+use crate::root::{ForkRoot, Root, TopRoot, TreeRoot};
 use crate::saved_path::SavedPath;
 use crate::source::TreeBlock;
 use crate::store::BtreeStore;
@@ -93,6 +94,17 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// continue from it. The editor must not have returned an error.
     pub fn leave(self) -> (S, SavedPath<F, S::Block>) {
         (self.store, SavedPath(self.path))
+    }
+
+    /// Creates an editor of a btree of a realtime group, which the inode `owner` owns. It stands on
+    /// no record yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the root's level is impossible.
+    pub fn in_tree(store: S, owner: InodeNumber, root: TreeRoot) -> Result<Self> {
+        let path = Path::in_tree(store.geometry(), owner, root)?;
+        Ok(Self { store, path, root_changed: false })
     }
 
     /// Returns the record that the editor stands on; `None` if there is no record.
@@ -361,6 +373,10 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
         }
         self.root_changed = false;
         match &self.path.top.root {
+            TopRoot::Header(block) if F::KIND.layout().form == PointerForm::Long => {
+                let levels = u32::try_from(self.path.levels).expect("the levels of a btree fit");
+                self.store.set_root(Root::Tree(TreeRoot { block: *block, levels }))
+            }
             TopRoot::Header(block) => {
                 let block = u32::try_from(*block).expect("a block of a group has 32 bits");
                 let levels = u32::try_from(self.path.levels).expect("the levels of a btree fit");

@@ -36,7 +36,7 @@ pub use anchored::{Anchor, Anchored};
 pub use cursor::{Cursor, Seek};
 pub use editor::Editor;
 pub use records::{Leaves, Records};
-pub use root::{ForkRoot, Root};
+pub use root::{ForkRoot, INODE_ROOT, Root, TreeRoot};
 pub use saved_path::SavedPath;
 pub use source::{Source, TreeBlock};
 pub use store::BtreeStore;

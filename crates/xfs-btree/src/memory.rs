@@ -268,6 +268,7 @@ impl BtreeStore for MemoryStore {
         match root {
             Root::Block(root) => self.root = root,
             Root::Fork(root) => self.fork = Some(root.clone()),
+            Root::Tree(_) => unreachable!("these tests edit no btree of a realtime group"),
         }
         Ok(())
     }

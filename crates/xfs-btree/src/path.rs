@@ -15,7 +15,7 @@ use xfs_format::{
 };
 
 use crate::cursor::Seek;
-use crate::root::{ForkRoot, Top, TopRoot};
+use crate::root::{ForkRoot, INODE_ROOT, Top, TopRoot, TreeRoot};
 use crate::source::{Source, TreeBlock};
 use descent::not_above_near;
 pub(crate) use descent::{Direction, Towards};
@@ -81,6 +81,25 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     pub(crate) fn in_inode(inode: InodeNumber, root: ForkRoot) -> Self {
         let levels = root.level.into();
         Self::start(AgNumber(0), inode.0, levels, Top::new(TopRoot::Inode(root)))
+    }
+
+    /// Creates a path in a btree of a realtime group, which `owner` owns. It has no blocks yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the root's level is impossible.
+    pub(crate) fn in_tree(
+        geometry: &Geometry,
+        owner: InodeNumber,
+        root: TreeRoot,
+    ) -> Result<Self, Corruption> {
+        let max = F::KIND.max_levels(geometry);
+        if root.levels == 0 || root.levels > max {
+            let check = BtreeCheck::Level { level: root.levels, max };
+            return Err(Corruption::new(Structure::Btree, StructureAddress::Inode(owner), check));
+        }
+        let top = Top::new(TopRoot::Header(root.block));
+        Ok(Self::start(AgNumber(0), owner.0, root.levels as usize, top))
     }
 
     fn start(group: AgNumber, owner: u64, levels: usize, top: Top) -> Self {
@@ -278,6 +297,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
                 let is_inside = self.group(geometry).contains_block(block);
                 is_inside.then(|| geometry.ag_block_disk_addr(self.group, block))
             }
+            PointerForm::Long if block == INODE_ROOT => Some(DiskAddr::NULL),
             PointerForm::Long => geometry.block_disk_addr(FsBlock(block)),
         }
     }

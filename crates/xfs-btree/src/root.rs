@@ -50,6 +50,21 @@ pub enum Root<'a> {
     Block(BtreeRoot),
     /// The root node of a fork's btree, which lies in an inode.
     Fork(&'a ForkRoot),
+    /// The root block of a btree of a realtime group.
+    Tree(TreeRoot),
+}
+
+/// The block number of a root that lies in an inode, in the form of a whole block. No block of a
+/// volume has this number.
+pub const INODE_ROOT: u64 = u64::MAX - 1;
+
+/// The root of a btree of a realtime group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeRoot {
+    /// The block of the volume that holds the root; [`INODE_ROOT`] if the root is in the inode.
+    pub block: u64,
+    /// Number of levels, including that of the root.
+    pub levels: u32,
 }
 
 /// The root that a path starts at, and the index of the child that the path continues to.

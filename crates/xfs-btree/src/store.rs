@@ -34,6 +34,16 @@ pub trait BtreeStore: Source {
     /// Errors of the store. The caller of the editor has made sure that there is space.
     fn allocate(&mut self, near: u64) -> Result<u64>;
 
+    /// Allocates a block for a new root above the present one, which is block `near`. The store of a
+    /// root that lies in an inode returns [`INODE_ROOT`](crate::INODE_ROOT).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`allocate`](Self::allocate).
+    fn allocate_root(&mut self, near: u64) -> Result<u64> {
+        self.allocate(near)
+    }
+
     /// Returns a block of zeros at `at`, which has just been allocated.
     ///
     /// # Errors
@@ -68,6 +78,10 @@ impl<S: BtreeStore> BtreeStore for &mut S {
 
     fn allocate(&mut self, near: u64) -> Result<u64> {
         (**self).allocate(near)
+    }
+
+    fn allocate_root(&mut self, near: u64) -> Result<u64> {
+        (**self).allocate_root(near)
     }
 
     fn claim(&mut self, at: DiskAddr, kind: BtreeKind) -> Result<S::Block> {

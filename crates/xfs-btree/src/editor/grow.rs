@@ -233,6 +233,11 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// Allocates a new block near block `near`. The block gets the header `header` and no entries.
     fn claim(&mut self, near: u64, header: &Header) -> Result<NewBlock<S::Block>> {
         let number = self.store.allocate(near)?;
+        self.claim_at(number, header)
+    }
+
+    /// Returns the newly allocated block `number`, with the header `header` and no entries.
+    fn claim_at(&mut self, number: u64, header: &Header) -> Result<NewBlock<S::Block>> {
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
         let at = self.path.disk_addr(self.store.geometry(), number).ok_or_else(outside)?;
         let identity = BtreeIdentity { kind: F::KIND, owner: self.path.owner, address: at };
@@ -250,7 +255,8 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
         if level >= max {
             return Err(corrupt(old.at, BtreeCheck::Level { level, max: max - 1 }).into());
         }
-        let new = self.claim(old.block, &Header { level, left: None, right: None })?;
+        let number = self.store.allocate_root(old.block)?;
+        let new = self.claim_at(number, &Header { level, left: None, right: None })?;
         let entry = BlockEntry::of_child(self.node_key(&old)?, old.block, F::KIND.layout());
         self.shape(level).open_entry(&mut self.store, &new.buffer, EntrySlot::after(0), &entry)?;
         let (at, block) = (new.at, new.number);
