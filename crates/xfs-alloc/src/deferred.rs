@@ -34,8 +34,13 @@ use xfs_format::{
 };
 use xfs_trans::{Deferred, Finish, IntentPayload, Transaction};
 
-use crate::group::{CountChange, GroupSpace, OwnedExtent};
-use crate::owner::{BlockPurpose, ExtentOwner};
+use crate::group::GroupSpace;
+use crate::mappings::OwnedExtent;
+use crate::owner::{BlockPurpose, ExtentOwner, Section};
+use crate::realtime::{
+    RealtimeCountWork, RealtimeFreeWork, RealtimeRmapWork, RealtimeSpace, resume_realtime,
+};
+use crate::reference_counts::CountChange;
 
 /// A range of blocks of the volume, inside one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +56,8 @@ pub struct BlockExtent {
 pub struct FileMapping {
     /// The inode number of the file.
     pub inode: InodeNumber,
+    /// The section that has the blocks.
+    pub section: Section,
     /// Whether the blocks belong to the attribute fork.
     pub is_attr: bool,
     /// Whether the file may share blocks with other files.
@@ -200,17 +207,8 @@ struct CountWork {
 impl Deferred for CountWork {
     fn intent_payload(&self) -> Option<IntentPayload> {
         let BlockExtent { start, length_blocks } = self.extent;
-        let action = match self.change {
-            CountChange::Increase => RefcountAction::Increase,
-            CountChange::Decrease => RefcountAction::Decrease,
-            CountChange::Stage => RefcountAction::Stage,
-            CountChange::Unstage => RefcountAction::Unstage,
-        };
-        Some(IntentPayload::Refcount(RefcountExtent {
-            start,
-            length_blocks,
-            flags: action.encode(),
-        }))
+        let flags = encode_count(self.change).encode();
+        Some(IntentPayload::Refcount(RefcountExtent { start, length_blocks, flags }))
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
@@ -251,6 +249,12 @@ pub fn defer_free(
     tx.defer(FreeWork { extent, owner: FreedOwner::Of(owner), purpose }.boxed());
 }
 
+/// Frees blocks of a file in a realtime group in a later transaction step. The blocks must be
+/// unmapped already.
+pub fn defer_free_realtime(tx: &mut Transaction<'_>, extent: BlockExtent) {
+    tx.defer(Box::new(RealtimeFreeWork { extent }));
+}
+
 /// Adds the mapping of a file's blocks to the reverse map in a later transaction step, if the
 /// volume has a reverse map.
 #[doc(alias = "xfs_rmap_map_extent")]
@@ -284,49 +288,75 @@ fn defer_mapping(tx: &mut Transaction<'_>, mapping: &FileMapping, actions: [Rmap
     let FileMapping { inode, offset, start, length_blocks, .. } = *mapping;
     let owner = ExtentOwner { owner: RmapOwner::Inode(inode), offset, flags };
     let extent = BlockExtent { start, length_blocks };
-    defer_map_work(tx, RmapWork { action, owner, extent });
+    defer_map_work(tx, mapping.section, RmapWork { action, owner, extent });
 }
 
-fn defer_map_work(tx: &mut Transaction<'_>, work: RmapWork) {
-    if tx.geometry().has_ro_compat(RoCompatFeatures::RMAPBT) {
-        tx.defer(Box::new(work));
+fn defer_map_work(tx: &mut Transaction<'_>, section: Section, work: RmapWork) {
+    if !tx.geometry().has_ro_compat(RoCompatFeatures::RMAPBT) {
+        return;
     }
+    match section {
+        Section::Data => tx.defer(Box::new(work)),
+        Section::Realtime if has_realtime_groups(tx) => {
+            let RmapWork { action, owner, extent } = work;
+            tx.defer(Box::new(RealtimeRmapWork { action, owner, extent }));
+        }
+        Section::Realtime => {}
+    }
+}
+
+/// Whether the structures of realtime groups are kept. A recovery in memory does not keep them: no
+/// reader needs them.
+fn has_realtime_groups(tx: &Transaction<'_>) -> bool {
+    RealtimeSpace::of(tx.journal()).is_some_and(|space| space.has_groups())
 }
 
 /// Adds one reference to these blocks in a later transaction step: one more file contains them.
 #[doc(alias = "xfs_refcount_increase_extent")]
-pub fn defer_share(tx: &mut Transaction<'_>, extent: BlockExtent) {
-    defer_count(tx, CountChange::Increase, extent);
+pub fn defer_share(tx: &mut Transaction<'_>, section: Section, extent: BlockExtent) {
+    defer_count(tx, section, CountChange::Increase, extent);
 }
 
 /// Removes one reference from these blocks in a later transaction step. Blocks without any
 /// reference left are freed.
 #[doc(alias = "xfs_refcount_decrease_extent")]
-pub fn defer_unshare(tx: &mut Transaction<'_>, extent: BlockExtent) {
-    defer_count(tx, CountChange::Decrease, extent);
+pub fn defer_unshare(tx: &mut Transaction<'_>, section: Section, extent: BlockExtent) {
+    defer_count(tx, section, CountChange::Decrease, extent);
 }
 
 /// Marks newly allocated blocks as staged for copy-on-write in a later transaction step. If a crash
 /// comes before they are unstaged, recovery frees them.
 #[doc(alias = "xfs_refcount_alloc_cow_extent")]
-pub fn defer_stage(tx: &mut Transaction<'_>, extent: BlockExtent) {
-    defer_count(tx, CountChange::Stage, extent);
+pub fn defer_stage(tx: &mut Transaction<'_>, section: Section, extent: BlockExtent) {
+    defer_count(tx, section, CountChange::Stage, extent);
     let owner = ExtentOwner::STAGING;
-    defer_map_work(tx, RmapWork { action: RmapAction::Allocate, owner, extent });
+    defer_map_work(tx, section, RmapWork { action: RmapAction::Allocate, owner, extent });
 }
 
 /// Removes the staging mark from blocks in a later transaction step. The caller must map the blocks
 /// into a file next, or free them.
 #[doc(alias = "xfs_refcount_free_cow_extent")]
-pub fn defer_unstage(tx: &mut Transaction<'_>, extent: BlockExtent) {
+pub fn defer_unstage(tx: &mut Transaction<'_>, section: Section, extent: BlockExtent) {
     let owner = ExtentOwner::STAGING;
-    defer_map_work(tx, RmapWork { action: RmapAction::Free, owner, extent });
-    defer_count(tx, CountChange::Unstage, extent);
+    defer_map_work(tx, section, RmapWork { action: RmapAction::Free, owner, extent });
+    defer_count(tx, section, CountChange::Unstage, extent);
 }
 
-fn defer_count(tx: &mut Transaction<'_>, change: CountChange, extent: BlockExtent) {
-    if tx.geometry().has_ro_compat(RoCompatFeatures::REFLINK) {
-        tx.defer(Box::new(CountWork { change, extent }));
+fn defer_count(
+    tx: &mut Transaction<'_>,
+    section: Section,
+    change: CountChange,
+    extent: BlockExtent,
+) {
+    if !tx.geometry().has_ro_compat(RoCompatFeatures::REFLINK) {
+        return;
+    }
+    match section {
+        Section::Data => tx.defer(Box::new(CountWork { change, extent })),
+        Section::Realtime if has_realtime_groups(tx) => {
+            tx.defer(Box::new(RealtimeCountWork { change, extent }));
+        }
+        Section::Realtime => {}
     }
 }
 
@@ -341,9 +371,7 @@ pub fn resume(geometry: &Geometry, promise: &IntentPayload) -> Result<Option<Box
         IntentPayload::ExtentFree(free) => Box::new(resume_free(geometry, free)?),
         IntentPayload::Rmap(change) => Box::new(resume_map(geometry, change)?),
         IntentPayload::Refcount(change) => Box::new(resume_count(geometry, change)?),
-        IntentPayload::Map(_) | IntentPayload::Attr(_) | IntentPayload::Exchange(_) => {
-            return Ok(None);
-        }
+        _ => return resume_realtime(geometry, promise),
     };
     Ok(Some(work))
 }
@@ -385,11 +413,24 @@ fn resume_count(geometry: &Geometry, change: &RefcountExtent) -> Result<CountWor
     if !geometry.has_ro_compat(RoCompatFeatures::REFLINK) {
         return Err(wrong(LogItemCheck::Action { flags }).into());
     }
-    let change = match RefcountAction::decode(flags).map_err(wrong)? {
+    let change = decode_count(RefcountAction::decode(flags).map_err(wrong)?);
+    Ok(CountWork { change, extent })
+}
+
+pub(crate) const fn encode_count(change: CountChange) -> RefcountAction {
+    match change {
+        CountChange::Increase => RefcountAction::Increase,
+        CountChange::Decrease => RefcountAction::Decrease,
+        CountChange::Stage => RefcountAction::Stage,
+        CountChange::Unstage => RefcountAction::Unstage,
+    }
+}
+
+pub(crate) const fn decode_count(action: RefcountAction) -> CountChange {
+    match action {
         RefcountAction::Increase => CountChange::Increase,
         RefcountAction::Decrease => CountChange::Decrease,
         RefcountAction::Stage => CountChange::Stage,
         RefcountAction::Unstage => CountChange::Unstage,
-    };
-    Ok(CountWork { change, extent })
+    }
 }

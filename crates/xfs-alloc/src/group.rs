@@ -43,11 +43,10 @@ use xfs_format::{
 };
 use xfs_trans::{GroupHeader, Transaction};
 
-pub(crate) use refcounts::CountChange;
-pub(crate) use reverse_map::OwnedExtent;
 pub(crate) use search::{GroupRequest, Near, SearchResult};
 
 use crate::deferred::BlockExtent;
+use crate::mappings::OwnedExtent;
 use crate::owner::{BlockPurpose, ExtentOwner};
 use crate::space::reservation::Account;
 use crate::space::{AllocatorState, GroupState};

@@ -14,7 +14,8 @@ use xfs_trans::Journal;
 
 use crate::deferred::{BlockExtent, defer_free, defer_unstage};
 use crate::headers::read_agf;
-use crate::owner::BlockPurpose;
+use crate::owner::{BlockPurpose, Section};
+use crate::realtime::recover_realtime_leftovers;
 
 /// Frees all blocks that are staged for copy-on-write, and returns the number of freed blocks.
 ///
@@ -23,13 +24,13 @@ use crate::owner::BlockPurpose;
 /// Errors of reading the btrees, or the error that stopped the log.
 #[doc(alias = "xfs_refcount_recover_cow_leftovers")]
 pub fn recover_leftovers(journal: &Arc<Journal>) -> Result<u64> {
-    let mut freed = 0;
+    let mut freed = recover_realtime_leftovers(journal)?;
     for group in journal.geometry().groups() {
         while let Some(record) = first_staged(journal, group)? {
             let start = journal.geometry().join_block(group, record.start);
             let extent = BlockExtent { start, length_blocks: record.count };
             let mut tx = journal.begin(TransactionKind::Write, 0)?;
-            defer_unstage(&mut tx, extent);
+            defer_unstage(&mut tx, Section::Data, extent);
             defer_free(&mut tx, extent, None, BlockPurpose::File);
             tx.commit()?;
             freed += u64::from(record.count);

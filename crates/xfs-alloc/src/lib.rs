@@ -30,17 +30,19 @@ mod headers;
 mod inode_chunks;
 mod inodes;
 mod leftovers;
+mod mappings;
 mod open;
 mod owner;
 mod realtime;
+mod reference_counts;
 mod sharing;
 mod space;
 
 pub use allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 pub use counters::VolumeCounters;
 pub use deferred::{
-    BlockExtent, FileMapping, defer_convert, defer_free, defer_map, defer_share, defer_stage,
-    defer_unmap, defer_unshare, defer_unstage, resume,
+    BlockExtent, FileMapping, defer_convert, defer_free, defer_free_realtime, defer_map,
+    defer_share, defer_stage, defer_unmap, defer_unshare, defer_unstage, resume,
 };
 pub use discard::{discard_free_space, discard_remaining, enable_discard};
 pub use grow::grow;
@@ -53,10 +55,10 @@ pub use inodes::{
 };
 pub use leftovers::recover_leftovers;
 pub use open::{available_blocks, open_journal};
-pub use owner::{BlockPurpose, ExtentOwner};
+pub use owner::{BlockPurpose, ExtentOwner, Section};
 pub use realtime::{
-    FreeExtentCount, RealtimeFileSizes, RealtimeFiles, RealtimeSpace, allocate_realtime,
-    free_realtime, lock_realtime,
+    FreeExtentCount, RealtimeFileSizes, RealtimeFiles, RealtimeGroupFiles, RealtimeSpace,
+    allocate_realtime, free_realtime, lock_realtime, realtime_sharing_run,
 };
 pub use sharing::{SharingRun, overwritable_run, sharing_run};
 pub use space::{AllocatorState, GroupSummary};

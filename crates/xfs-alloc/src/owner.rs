@@ -44,6 +44,15 @@ impl ExtentOwner {
     }
 }
 
+/// The section of the volume that has the blocks of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Section {
+    /// The allocation groups of the data device.
+    Data,
+    /// The realtime section.
+    Realtime,
+}
+
 /// The account that blocks are taken from, and that freed blocks are given back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockPurpose {

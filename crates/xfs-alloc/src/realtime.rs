@@ -1,24 +1,34 @@
-//! Free space of a classic realtime section: one bitmap and one summary for all of it.
+//! Free space of a realtime section: one bitmap and one summary for a classic section, and one of
+//! each for each group of a section with groups. Groups also have a reverse map and reference
+//! counts.
 //!
-//! Owns: allocating and freeing realtime extents in a transaction, the lock over both files, and
-//! the count of free extents. Does **not** own: the maps of the two files (the caller reads them),
-//! the maps of realtime files, or their contents. Realtime groups have other structures.
+//! Owns: allocating and freeing realtime extents in a transaction, the locks of the groups, and the
+//! count of free extents. Does **not** own: the maps of the files (the caller reads them), the maps
+//! of realtime files, or their contents.
 //!
-//! A change of a realtime file's map and the change of the bitmap are in one step of a transaction.
-//! There are no intents. docs/internals/realtime.md has the crash argument and the lock order.
+//! In a classic section, a change of a realtime file's map and the change of the bitmap are in one
+//! step of a transaction, without intents. With groups, the change of the reverse map and freeing
+//! are deferred work ([`work`]). docs/internals/realtime.md has the crash argument and the lock
+//! order.
 //!
 //! # Invariants
 //!
-//! - **I1** Bitmap, summary and count are changed only by a step that has joined the record of the
-//!   bitmap's inode. It joins this record before any header of a group, and releases it when the
-//!   step ends. No step changes that inode.
+//! - **I1** Bitmap, summary and count of a group are changed only by a step that has joined the
+//!   record of the bitmap's inode. It joins this record before any header of an allocation group,
+//!   and releases it when the step ends. No step changes that inode. The same holds for each btree
+//!   and the inode with its root. A step works on one realtime group.
 //! - **I2** A step changes the bits of at most `8 · block size` extents for each allocation and
 //!   each extent that is freed, so that the log reservation of a write or a truncation holds them.
 //! - **I3** An extent is used again only after the step that freed it is durable. Otherwise a crash
 //!   could give it back to its old file, with bytes of the new one.
 
+mod group;
+mod reserve;
 mod runs;
+mod sharing;
+mod tree;
 mod words;
+mod work;
 
 use core::mem::offset_of;
 use std::ops::Range;
@@ -26,28 +36,49 @@ use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, Error, Result};
 use xfs_format::extent::{Extent, MAX_EXTENT_BLOCKS};
-use xfs_format::realtime::{RealtimeSpaceCheck, SPACE_WORD_BYTES};
+use xfs_format::realtime::{RealtimeSpaceCheck, SPACE_HEADER_BYTES, SPACE_WORD_BYTES};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::superblock::{Superblock, SuperblockDisk, Unsupported};
-use xfs_format::{BlockKind, DiskAddr, FsBlock, Geometry};
-use xfs_sync::{AtomicU64, Mutex, Ordering, Volume};
+use xfs_format::{BlockKind, DiskAddr, FsBlock, Geometry, InodeNumber};
+use xfs_sync::{AtomicU64, Ordering, Volume};
 use xfs_trans::{InodeRecord, Journal, Transaction};
 
 use crate::deferred::BlockExtent;
-use runs::{FreeRuns, SpaceSizes, corrupt};
-use words::{CachedWords, JoinedWords};
+use group::{GroupTrees, RealtimeGroup};
+use reserve::BtreeReserve;
+use runs::{SpaceSizes, corrupt};
+use words::SpaceFiles;
+
+pub use sharing::realtime_sharing_run;
+pub(crate) use sharing::recover_realtime_leftovers;
+pub(crate) use work::{RealtimeCountWork, RealtimeFreeWork, RealtimeRmapWork, resume_realtime};
 
 const BITS_PER_BYTE: u64 = 8;
 
-/// The two files that hold the free space of a realtime section.
+/// The two files that hold the free space of a realtime section or of a realtime group.
 #[derive(Debug)]
 pub struct RealtimeFiles {
     /// The log record of the inode of the bitmap. Its latch protects both files.
     pub bitmap_record: Arc<InodeRecord>,
+    /// The inode number of the summary.
+    pub summary_inode: InodeNumber,
     /// The extents of the bitmap, in the order of their file offsets, without holes.
     pub bitmap: Vec<Extent>,
     /// The extents of the summary, in the order of their file offsets, without holes.
     pub summary: Vec<Extent>,
+}
+
+/// The files of a realtime group.
+#[derive(Debug)]
+pub struct RealtimeGroupFiles {
+    /// The files with the free space.
+    pub space: RealtimeFiles,
+    /// The log record of the inode with the root of the reverse map; `None` if the volume has no
+    /// reverse map.
+    pub reverse_map: Option<Arc<InodeRecord>>,
+    /// The log record of the inode with the root of the reference counts; `None` if the volume has
+    /// no reference counts.
+    pub refcounts: Option<Arc<InodeRecord>>,
 }
 
 /// Whether the count of free realtime extents in the superblock is up to date.
@@ -62,25 +93,17 @@ pub enum FreeExtentCount {
 /// The free space of the realtime section of a volume that is open for writing.
 #[derive(Debug)]
 pub struct RealtimeSpace {
-    files: RealtimeFiles,
-    sizes: SpaceSizes,
+    /// The groups; a classic section counts as one group.
+    groups: Vec<RealtimeGroup>,
+    has_groups: bool,
     extent_blocks: u64,
-    /// Number of free realtime extents.
-    free: AtomicU64<Volume>,
     /// Number of files that got their first extent since the volume was opened.
     sequence: AtomicU64<Volume>,
-    busy: Mutex<Vec<BusyRun>, Volume>,
+    /// Blocks for the btrees of the groups.
+    reserve: BtreeReserve,
 }
 
-/// Extents that were freed by a step that may not be durable yet.
-#[derive(Debug)]
-struct BusyRun {
-    extents: Range<u64>,
-    /// The checkpoint with the step that freed the extents. `None`: the step is not committed yet.
-    sequence: Option<u64>,
-}
-
-/// Numbers of blocks that the two files of a classic realtime section must have.
+/// Numbers of blocks that the bitmap and the summary of a section or of a group must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealtimeFileSizes {
     /// Number of blocks of the bitmap.
@@ -90,27 +113,44 @@ pub struct RealtimeFileSizes {
 }
 
 impl RealtimeFileSizes {
-    /// Returns the sizes of the two files of a classic realtime section.
+    /// Returns the sizes of the two files of a classic realtime section, or of each group of a
+    /// section with groups.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Self {
-        let sizes = sizes(superblock);
+        let sizes = sizes(superblock, 0);
         let counters = u64::from(sizes.levels()) * sizes.bitmap_blocks;
-        let per_block = u64::from(superblock.geometry.block_size) / SPACE_WORD_BYTES as u64;
+        let per_block = block_bytes(superblock) / SPACE_WORD_BYTES as u64;
         let summary_blocks = counters.div_ceil(per_block);
         Self { bitmap_blocks: sizes.bitmap_blocks, summary_blocks }
     }
 }
 
-fn sizes(superblock: &Superblock) -> SpaceSizes {
+/// Returns the number of bytes for words in each block of the bitmap and of the summary.
+fn block_bytes(superblock: &Superblock) -> u64 {
+    let header = if superblock.has_realtime_groups() { SPACE_HEADER_BYTES as u64 } else { 0 };
+    u64::from(superblock.geometry.block_size) - header
+}
+
+/// Returns the sizes of the bitmap of a group. A classic section is group 0.
+fn sizes(superblock: &Superblock, group: u32) -> SpaceSizes {
+    let geometry = &superblock.geometry;
+    let extents = match superblock.has_realtime_groups() {
+        true => {
+            let unit = u64::from(geometry.realtime_extent_blocks).max(1);
+            geometry.realtime.group_length(group) / unit
+        }
+        false => superblock.realtime_extents,
+    };
     SpaceSizes {
-        extents: superblock.realtime_extents,
+        extents,
         bitmap_blocks: superblock.realtime_bitmap_blocks.into(),
-        block_extents: u64::from(superblock.geometry.block_size) * BITS_PER_BYTE,
+        block_extents: block_bytes(superblock) * BITS_PER_BYTE,
     }
 }
 
 impl RealtimeSpace {
-    /// Makes the realtime section of a volume writable. The journal keeps the space from now on.
+    /// Makes the classic realtime section of a volume writable. The journal keeps the space from
+    /// now on.
     ///
     /// # Errors
     ///
@@ -123,24 +163,13 @@ impl RealtimeSpace {
         files: RealtimeFiles,
         count: FreeExtentCount,
     ) -> Result<()> {
-        let needed = RealtimeFileSizes::of(superblock);
-        for (extents, blocks) in
-            [(&files.bitmap, needed.bitmap_blocks), (&files.summary, needed.summary_blocks)]
-        {
-            check_file(journal.geometry(), extents, blocks)?;
-        }
+        let files = RealtimeGroupFiles { space: files, reverse_map: None, refcounts: None };
+        let space = Self::of_files(journal, superblock, vec![files])?;
         let stored = superblock.free_realtime_extents;
-        let space = Self {
-            files,
-            sizes: sizes(superblock),
-            extent_blocks: superblock.geometry.realtime_extent_blocks.into(),
-            free: AtomicU64::new(stored),
-            sequence: AtomicU64::new(0),
-            busy: Mutex::default(),
-        };
+        space.group(0).set_free_extents(stored);
         if count == FreeExtentCount::Recounted {
             let found = space.recount(journal.cache())?;
-            space.free.store(found, Ordering::Relaxed);
+            space.group(0).set_free_extents(found);
             if found != stored {
                 let tx = journal.begin(TransactionKind::Superblock, 0)?;
                 tx.commit_or_cancel(|tx| log_free_extents(tx, found))?;
@@ -150,6 +179,69 @@ impl RealtimeSpace {
         Ok(())
     }
 
+    /// Makes the realtime groups of a volume writable. `files` has the files of each group, in the
+    /// order of the groups. The journal keeps the space from now on. The superblock's count of free
+    /// extents is not used: the bitmaps are counted, which have to be read in any case.
+    ///
+    /// # Errors
+    ///
+    /// The device's error; a corruption if a file is too short.
+    pub fn open_groups(
+        journal: &Arc<Journal>,
+        superblock: &Superblock,
+        files: Vec<RealtimeGroupFiles>,
+    ) -> Result<()> {
+        let space = Self::of_files(journal, superblock, files)?;
+        let geometry = journal.geometry();
+        let mut wanted = 0;
+        for (number, group) in (0..).zip(&space.groups) {
+            group.set_free_extents(group.recount(journal.cache())?);
+            let blocks = geometry.realtime.group_length(number);
+            let used = |record: &Arc<InodeRecord>| record.with_core(|core| core.blocks);
+            if let Some(record) = &group.reverse_map {
+                let all = reserve::reverse_map_blocks(geometry, blocks);
+                wanted += all.saturating_sub(used(record)?);
+            }
+            if let Some(record) = &group.refcounts {
+                wanted += reserve::refcount_blocks(geometry, blocks).saturating_sub(used(record)?);
+            }
+        }
+        space.reserve.fill(journal, wanted);
+        let space = Arc::clone(journal.extension(|| space));
+        journal.set_realtime_count(Box::new(move || space.free_extents()));
+        Ok(())
+    }
+
+    fn of_files(
+        journal: &Journal,
+        superblock: &Superblock,
+        files: Vec<RealtimeGroupFiles>,
+    ) -> Result<Self> {
+        let (needed, has_groups) =
+            (RealtimeFileSizes::of(superblock), superblock.has_realtime_groups());
+        let mut groups = Vec::with_capacity(files.len());
+        for (number, RealtimeGroupFiles { space, reverse_map, refcounts }) in (0..).zip(files) {
+            for (extents, blocks) in
+                [(&space.bitmap, needed.bitmap_blocks), (&space.summary, needed.summary_blocks)]
+            {
+                check_file(journal.geometry(), extents, blocks)?;
+            }
+            let RealtimeFiles { bitmap_record, summary_inode, bitmap, summary } = space;
+            let owners = has_groups.then(|| [bitmap_record.number(), summary_inode]);
+            let files = SpaceFiles { bitmap, summary, owners };
+            let trees = GroupTrees { reverse_map, refcounts };
+            let sizes = sizes(superblock, number);
+            groups.push(RealtimeGroup::new(bitmap_record, files, sizes, trees));
+        }
+        Ok(Self {
+            groups,
+            has_groups,
+            extent_blocks: superblock.geometry.realtime_extent_blocks.into(),
+            sequence: AtomicU64::new(0),
+            reserve: BtreeReserve::default(),
+        })
+    }
+
     /// Returns the realtime space of a volume; `None` if the volume has no realtime section that
     /// can be written.
     #[must_use]
@@ -157,10 +249,16 @@ impl RealtimeSpace {
         if journal.geometry().realtime.is_present() { journal.find_extension() } else { None }
     }
 
+    /// Returns whether the section is divided into groups.
+    #[must_use]
+    pub const fn has_groups(&self) -> bool {
+        self.has_groups
+    }
+
     /// Returns the number of free realtime extents.
     #[must_use]
     pub fn free_extents(&self) -> u64 {
-        self.free.load(Ordering::Relaxed)
+        self.groups.iter().map(RealtimeGroup::free_extents).sum()
     }
 
     /// Returns the number of blocks of a realtime extent.
@@ -173,73 +271,102 @@ impl RealtimeSpace {
     /// [`free_realtime`] takes (I2): a multiple of the realtime extent size.
     #[must_use]
     pub fn step_blocks(&self) -> u64 {
-        let most = self.sizes.block_extents.saturating_mul(self.extent_blocks);
+        let block_extents = self.group(0).sizes.block_extents;
+        let most = block_extents.saturating_mul(self.extent_blocks);
         let most = most.min(u64::from(MAX_EXTENT_BLOCKS));
         most - most % self.extent_blocks
     }
 
-    /// Counts the free extents in the bitmap.
+    /// Counts the free extents in all bitmaps.
     ///
     /// # Errors
     ///
     /// The device's error.
     pub fn recount(&self, cache: &BufferCache) -> Result<u64> {
-        FreeRuns::new(&mut CachedWords::new(cache, &self.files), self.sizes).count()
+        self.groups.iter().map(|group| group.recount(cache)).sum()
     }
 
-    /// Returns the extent near which a file without extents gets its first one. The extents of
-    /// successive files lie at 0, 1/2, 1/4, 3/4, 1/8 … of the section, so that files can grow.
+    fn group(&self, number: usize) -> &RealtimeGroup {
+        self.groups
+            .get(number)
+            .expect("a realtime section has a group of each number below its count")
+    }
+
+    /// Returns the extent of a classic section near which a file without extents gets its first
+    /// one. The extents of successive files lie at 0, 1/2, 1/4, 3/4, 1/8 … of the section, so that
+    /// files can grow.
     #[doc(alias = "xfs_rtpick_extent")]
     fn pick(&self) -> u64 {
         let number = self.sequence.fetch_add(1, Ordering::Relaxed);
         let Some(log) = number.checked_ilog2() else { return 0 };
         let odd = u128::from(number - (1 << log)) * 2 + 1;
-        ((u128::from(self.sizes.extents) * odd) >> (log + 1)) as u64
+        ((u128::from(self.group(0).sizes.extents) * odd) >> (log + 1)) as u64
     }
 
-    /// Returns the realtime extents that these blocks cover.
-    fn extents_of(&self, blocks: BlockExtent) -> Result<Range<u64>> {
-        let (start, end) = (blocks.start.0, blocks.start.0 + u64::from(blocks.length_blocks));
-        if !start.is_multiple_of(self.extent_blocks) || !end.is_multiple_of(self.extent_blocks) {
-            return Err(corrupt(RealtimeSpaceCheck::Unaligned { start, end }));
-        }
-        Ok(start / self.extent_blocks..end / self.extent_blocks)
-    }
-
-    /// Notes extents that this step frees, until the step is durable (I3).
-    fn note_busy(self: &Arc<Self>, tx: &mut Transaction<'_>, extents: Range<u64>) {
-        let durable = tx.journal().durable_sequence();
-        let mut busy = self.busy.lock();
-        busy.retain(|run| run.sequence.is_none_or(|sequence| sequence > durable));
-        busy.push(BusyRun { extents, sequence: None });
-        drop(busy);
-        let space = Arc::clone(self);
-        tx.on_commit(move |committed| {
-            // The lock of the section excludes uncommitted steps of other threads (I1).
-            for run in &mut *space.busy.lock() {
-                run.sequence = run.sequence.or(Some(committed.sequence));
+    /// Returns the group and the extent in it near which a request is served.
+    fn target(&self, geometry: &Geometry, near: Option<FsBlock>) -> (usize, u64) {
+        let split = near.and_then(|near| geometry.realtime.split_block(near));
+        match split {
+            Some(split) => (split.group as usize, split.block / self.extent_blocks),
+            // The file before may end at the end of the section, or of a group.
+            None if near.is_some() => (0, 0),
+            None if self.has_groups => {
+                let number = self.sequence.fetch_add(1, Ordering::Relaxed);
+                ((number % self.groups.len() as u64) as usize, 0)
             }
+            None => (0, self.pick()),
+        }
+    }
+
+    /// Returns the group and the realtime extents that these blocks cover.
+    fn extents_of(&self, geometry: &Geometry, blocks: BlockExtent) -> Result<(u32, Range<u64>)> {
+        let length = u64::from(blocks.length_blocks);
+        let (start, end) = (blocks.start.0, blocks.start.0.saturating_add(length));
+        let unaligned = || corrupt(RealtimeSpaceCheck::Unaligned { start, end });
+        let split = geometry.realtime.split_block(blocks.start).ok_or_else(unaligned)?;
+        let end = split.block + length;
+        let unit = self.extent_blocks;
+        let is_whole = split.block.is_multiple_of(unit) && end.is_multiple_of(unit);
+        if !is_whole || !geometry.realtime.contains_extent(blocks.start, length) {
+            return Err(unaligned());
+        }
+        Ok((split.group, split.block / unit..end / unit))
+    }
+
+    /// Returns the blocks of a run of extents of a group.
+    fn blocks_of(&self, geometry: &Geometry, number: usize, run: &Range<u64>) -> BlockExtent {
+        let first = run.start * self.extent_blocks;
+        let start = FsBlock((number as u64) << geometry.realtime.group_blocks_log | first);
+        let length_blocks = u32::try_from((run.end - run.start) * self.extent_blocks);
+        let length_blocks = length_blocks.expect("a step allocates at most the longest extent");
+        BlockExtent { start, length_blocks }
+    }
+
+    /// Frees realtime extents of a group that the step has locked.
+    fn release(
+        self: &Arc<Self>,
+        tx: &mut Transaction<'_>,
+        number: u32,
+        extents: Range<u64>,
+    ) -> Result<()> {
+        self.group(number as usize).release(tx, &extents)?;
+        self.note_busy(tx, number, extents);
+        self.log_count(tx)
+    }
+
+    /// Notes extents of a group that no file may overwrite or get before this step is durable.
+    fn note_busy(self: &Arc<Self>, tx: &mut Transaction<'_>, number: u32, extents: Range<u64>) {
+        let (space, group) = (Arc::clone(self), number as usize);
+        let ticket = self.group(group).note_busy(tx, extents);
+        tx.on_commit(move |committed| {
+            space.group(group).settle_busy(ticket, committed.sequence);
         });
     }
 
-    /// Waits until the extents of a run may be used again (I3).
-    fn wait_until_free(&self, journal: &Journal, extents: &Range<u64>) -> Result<()> {
-        let meets =
-            |run: &BusyRun| run.extents.start < extents.end && extents.start < run.extents.end;
-        let newest = {
-            let busy = self.busy.lock();
-            busy.iter().filter(|run| meets(run)).filter_map(|run| run.sequence).max()
-        };
-        match newest {
-            Some(sequence) if sequence > journal.durable_sequence() => journal.force(sequence),
-            _ => Ok(()),
-        }
-    }
-
-    fn change_free(&self, tx: &mut Transaction<'_>, free: u64) -> Result<()> {
-        log_free_extents(tx, free)?;
-        self.free.store(free, Ordering::Relaxed);
-        Ok(())
+    /// Logs the number of free extents of a classic section. The superblock gets that of a section
+    /// with groups when the log is covered or unmounted.
+    fn log_count(&self, tx: &mut Transaction<'_>) -> Result<()> {
+        if self.has_groups { Ok(()) } else { log_free_extents(tx, self.free_extents()) }
     }
 }
 
@@ -259,8 +386,8 @@ fn check_file(geometry: &Geometry, extents: &[Extent], blocks: u64) -> Result<()
     Ok(())
 }
 
-/// Latches the free space of the realtime section until the end of the current step (I1). A step
-/// that changes the map of a realtime file and may change headers of groups calls this first.
+/// Latches the free space of a classic realtime section until the end of the current step (I1). A
+/// step that changes the map of a realtime file and may change headers of groups calls this first.
 ///
 /// The latch does not outlast the step: a roll may wait for log space. Another thread that waits
 /// for the latch may hold the inode whose old log entry occupies that space.
@@ -270,14 +397,16 @@ fn check_file(geometry: &Geometry, extents: &[Extent], blocks: u64) -> Result<()
 /// [`Unsupported::RealtimeData`] if the realtime section cannot be written.
 #[doc(alias = "xfs_rtbitmap_lock")]
 pub fn lock_realtime(tx: &mut Transaction<'_>) -> Result<Arc<RealtimeSpace>> {
-    let space = RealtimeSpace::of(tx.journal()).ok_or(Unsupported::RealtimeData)?;
-    tx.join(&space.files.bitmap_record);
-    tx.leave(&space.files.bitmap_record);
-    Ok(Arc::clone(space))
+    let space = Arc::clone(RealtimeSpace::of(tx.journal()).ok_or(Unsupported::RealtimeData)?);
+    if !space.has_groups {
+        space.group(0).lock(tx);
+    }
+    Ok(space)
 }
 
 /// Allocates whole realtime extents: up to `wanted_blocks` blocks, at block `near` if that is free.
-/// `None` for `near` is the first allocation of a file. Returns `None` if no extent is free.
+/// `None` for `near` is the first allocation of a file. Returns `None` if no extent is free. The
+/// extents lie in one group.
 ///
 /// # Errors
 ///
@@ -289,27 +418,32 @@ pub fn allocate_realtime(
     wanted_blocks: u64,
 ) -> Result<Option<BlockExtent>> {
     let space = lock_realtime(tx)?;
-    let unit = space.extent_blocks;
-    let wanted = wanted_blocks.min(space.step_blocks()).div_ceil(unit).max(1);
-    let near = near.map_or_else(|| space.pick(), |block| block.0 / unit);
-    let mut words = CachedWords::new(tx.cache(), &space.files);
-    let found = FreeRuns::new(&mut words, space.sizes).find(near, wanted)?;
-    let Some(run) = found else { return Ok(None) };
-    let taken = run.end - run.start;
-    let (counted, found) = (space.free_extents(), taken);
-    let Some(free) = counted.checked_sub(taken) else {
-        return Err(corrupt(RealtimeSpaceCheck::FreeCount { counted, found }));
-    };
-    // I3: a crash must not undo the freeing of extents that are in use again.
-    space.wait_until_free(tx.journal(), &run)?;
-    FreeRuns::new(&mut JoinedWords::new(tx, &space.files), space.sizes).take(&run)?;
-    space.change_free(tx, free)?;
-    let length_blocks = u32::try_from(taken * unit);
-    let length_blocks = length_blocks.expect("a step allocates at most the longest extent");
-    Ok(Some(BlockExtent { start: FsBlock(run.start * unit), length_blocks }))
+    let geometry = tx.geometry();
+    let wanted = wanted_blocks.min(space.step_blocks()).div_ceil(space.extent_blocks).max(1);
+    let (first, near) = space.target(geometry, near);
+    let count = space.groups.len();
+    // Groups that have the wanted number of free extents come first.
+    for is_picky in [true, false] {
+        for number in (first..count).chain(0..first) {
+            let group = space.group(number);
+            if group.free_extents() < if is_picky { wanted } else { 1 } {
+                continue;
+            }
+            group.lock(tx);
+            let near = if number == first { near } else { 0 };
+            if let Some(run) = group.take(tx, near, wanted)? {
+                space.log_count(tx)?;
+                return Ok(Some(space.blocks_of(geometry, number, &run)));
+            }
+            // I1: the step works on one group.
+            tx.unjoin(&group.bitmap_record);
+        }
+    }
+    Ok(None)
 }
 
-/// Frees whole realtime extents: at most [`RealtimeSpace::step_blocks`] blocks.
+/// Frees whole realtime extents of a classic section: at most [`RealtimeSpace::step_blocks`]
+/// blocks.
 ///
 /// # Panics
 ///
@@ -327,11 +461,8 @@ pub fn free_realtime(tx: &mut Transaction<'_>, blocks: BlockExtent) -> Result<()
         u64::from(blocks.length_blocks) <= space.step_blocks(),
         "a step frees no more realtime extents than its reservation holds (I2)"
     );
-    let extents = space.extents_of(blocks)?;
-    let free = space.free_extents() + (extents.end - extents.start);
-    FreeRuns::new(&mut JoinedWords::new(tx, &space.files), space.sizes).release(&extents)?;
-    space.note_busy(tx, extents);
-    space.change_free(tx, free)
+    let (number, extents) = space.extents_of(tx.geometry(), blocks)?;
+    space.release(tx, number, extents)
 }
 
 /// Logs the number of free realtime extents in the superblock. A classic section has no lazy

@@ -17,6 +17,7 @@
 use xfs_format::FileBlock;
 use xfs_format::FsBlock;
 use xfs_format::extent::{Extent, MAX_EXTENT_BLOCKS};
+use xfs_format::geometry::RealtimeGeometry;
 
 use crate::extent_map::ExtentMap;
 
@@ -131,9 +132,45 @@ pub(crate) enum RecordEdit {
     Insert(Extent),
 }
 
+/// The numbers of the blocks at which realtime groups start. An extent does not cross such a block,
+/// although the numbers of the blocks on both sides may be adjacent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupStarts {
+    /// The bits of a block number that are the block in its group. `None`: extents may meet
+    /// anywhere.
+    block_mask: Option<u64>,
+}
+
+impl GroupStarts {
+    /// The blocks of the data device. Its groups start with headers, which no file has.
+    pub(crate) const NONE: Self = Self { block_mask: None };
+
+    /// Returns the starts of the groups of the realtime section.
+    pub(crate) const fn of_realtime(geometry: &RealtimeGeometry) -> Self {
+        match geometry.group_count {
+            0 => Self::NONE,
+            _ => Self { block_mask: Some((1 << geometry.group_blocks_log) - 1) },
+        }
+    }
+
+    const fn has(self, block: FsBlock) -> bool {
+        match self.block_mask {
+            Some(mask) => block.0 & mask == 0,
+            None => false,
+        }
+    }
+}
+
 /// Plans the change that gives `range` the mapping `target`. If a neighbouring extent is contiguous
-/// with the range after the change, the two become one extent.
-pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: NewMapping) -> MapChange {
+/// with the range after the change, the two become one extent, unless it would cross one of
+/// `starts`.
+pub(crate) fn plan(
+    map: &ExtentMap,
+    range: BlockRange,
+    target: NewMapping,
+    starts: GroupStarts,
+) -> MapChange {
+    let push = |extents: &mut Vec<Extent>, extent| push(extents, extent, starts);
     let (start, end) = (range.start, range.end());
     // One more block on each side, for the neighbours.
     let from = FileBlock(start.0.saturating_sub(1));
@@ -146,7 +183,7 @@ pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: NewMapping) -> Ma
     match target {
         NewMapping::Hole => {}
         NewMapping::Blocks { start: blocks, unwritten } => {
-            push_run(&mut new, range, blocks, unwritten);
+            runs(range, blocks, unwritten).for_each(|run| push(&mut new, run));
         }
         NewMapping::Converted { unwritten } => {
             let inside = old.iter().filter_map(|extent| range.cut(extent));
@@ -159,31 +196,25 @@ pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: NewMapping) -> Ma
     MapChange { old, new }.trimmed()
 }
 
-/// Appends a run of contiguous blocks, split if it is longer than the longest extent.
-fn push_run(extents: &mut Vec<Extent>, range: BlockRange, start: FsBlock, unwritten: bool) {
-    let mut done = 0;
-    while done < range.length_blocks {
-        let length_blocks = (range.length_blocks - done).min(MAX_EXTENT_BLOCKS.into());
-        push(
-            extents,
-            Extent {
-                file_block: FileBlock(range.start.0 + done),
-                start: FsBlock(start.0 + done),
-                length_blocks: length_blocks as u32,
-                unwritten,
-            },
-        );
-        done += length_blocks;
-    }
+/// Returns the extents of a run of contiguous blocks, split if it is longer than the longest extent.
+fn runs(range: BlockRange, start: FsBlock, unwritten: bool) -> impl Iterator<Item = Extent> {
+    let most = u64::from(MAX_EXTENT_BLOCKS);
+    (0..range.length_blocks).step_by(MAX_EXTENT_BLOCKS as usize).map(move |done| Extent {
+        file_block: FileBlock(range.start.0 + done),
+        start: FsBlock(start.0 + done),
+        length_blocks: (range.length_blocks - done).min(most) as u32,
+        unwritten,
+    })
 }
 
 /// Appends an extent, or extends the last one if the two are contiguous.
-fn push(extents: &mut Vec<Extent>, extent: Extent) {
+fn push(extents: &mut Vec<Extent>, extent: Extent, starts: GroupStarts) {
     if let Some(last) = extents.last_mut() {
         let length_blocks = u64::from(last.length_blocks) + u64::from(extent.length_blocks);
         let goes_on = last.end() == extent.file_block
             && last.start.0 + u64::from(last.length_blocks) == extent.start.0
             && last.unwritten == extent.unwritten
+            && !starts.has(extent.start)
             && length_blocks <= MAX_EXTENT_BLOCKS.into();
         if goes_on {
             last.length_blocks = length_blocks as u32;

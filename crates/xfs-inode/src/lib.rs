@@ -43,7 +43,8 @@ pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
-    ExchangedRange, InitialInode, InodeGuard, KeepSize, LiveInode, MapRequest, SharedRange,
-    WriteOptions, map_blocks, map_blocks_at_worst, new_attribute_room, realtime_files, resume,
+    ExchangedRange, InitialInode, InodeGuard, KeepSize, LiveInode, MapRequest, RealtimeGroupInodes,
+    SharedRange, WriteOptions, map_blocks, map_blocks_at_worst, new_attribute_room, realtime_files,
+    realtime_group_files, resume,
 };
 pub use map_counts::{MapCounts, MapUse};

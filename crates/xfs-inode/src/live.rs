@@ -51,7 +51,7 @@ mod write;
 pub use exchange::ExchangedRange;
 pub use map::{MapRequest, map_blocks, map_blocks_at_worst};
 pub use range::KeepSize;
-pub use realtime::realtime_files;
+pub use realtime::{RealtimeGroupInodes, realtime_files, realtime_group_files};
 pub use resume::resume;
 pub use share::SharedRange;
 pub use write::WriteOptions;

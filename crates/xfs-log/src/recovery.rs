@@ -195,6 +195,12 @@ impl Replayed {
         &self.summary
     }
 
+    /// Drops the intents about realtime groups. A recovery in memory does not keep the structures of
+    /// realtime groups, because no reader needs them.
+    pub fn forget_realtime_intents(&mut self) {
+        self.intents.retain(|intent| !intent.kind().is_of_realtime_space());
+    }
+
     /// Returns the intents whose completion is not in the log, in the order of the log. The slice
     /// is empty after [`replay`].
     #[must_use]
@@ -451,11 +457,12 @@ fn run(
     }
     let open = replay_items(&mut replayed, log, job, cancelled)?;
     replayed.intents = open.into_intents(&state)?;
-    // Only volumes with realtime groups have such intents. They are replayed in memory only, and
-    // reading needs none of the structures that the intents would change. On another volume such an
-    // intent is not known, and is refused.
-    if replayed.superblock.has_incompat(IncompatFeatures::METADIR) {
-        replayed.intents.retain(|intent| !intent.kind().is_of_realtime_space());
+    // A reader needs none of the structures that intents about realtime groups would change, and
+    // only a volume with groups that are not zoned is written. On a volume without a metadata
+    // directory such an intent is not known, and is refused.
+    let is_writer = leftovers != Leftovers::Refused && replayed.superblock.has_realtime_groups();
+    if !is_writer && replayed.superblock.has_incompat(IncompatFeatures::METADIR) {
+        replayed.forget_realtime_intents();
     }
     if leftovers == Leftovers::Refused {
         finish::refuse(&replayed)?;

@@ -294,7 +294,7 @@ impl InodeRecord {
         let result = change(&mut contents.image);
         let InodeImage { core, .. } = &contents.image;
         // The image holds no bytes of such a fork, so the write in place would fill it with zeros.
-        let is_lost = matches!(core.data_format, ForkFormat::Uuid | ForkFormat::MetadataBtree);
+        let is_lost = core.data_format == ForkFormat::Uuid;
         assert!(core.is_free() || !is_lost, "no inode with a fork that is not read is changed");
         self.mark(fields);
         result

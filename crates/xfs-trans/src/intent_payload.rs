@@ -25,6 +25,15 @@ pub enum IntentPayload {
     /// The work changes the reference counts of an extent.
     #[doc(alias = "CUI")]
     Refcount(RefcountExtent),
+    /// The work frees an extent of the realtime section.
+    #[doc(alias = "EFI_RT")]
+    RealtimeFree(ExtentFree),
+    /// The work changes the reverse map of a realtime group.
+    #[doc(alias = "RUI_RT")]
+    RealtimeRmap(RmapExtent),
+    /// The work changes the reference counts of a realtime group.
+    #[doc(alias = "CUI_RT")]
+    RealtimeRefcount(RefcountExtent),
     /// The work changes the extent map of a file.
     #[doc(alias = "BUI")]
     Map(MapExtent),
@@ -65,17 +74,27 @@ impl IntentPayload {
             Self::ExtentFree(_) => ItemKind::ExtentFree,
             Self::Rmap(_) => ItemKind::Rmap,
             Self::Refcount(_) => ItemKind::Refcount,
+            Self::RealtimeFree(_) => ItemKind::RealtimeFree,
+            Self::RealtimeRmap(_) => ItemKind::RealtimeRmap,
+            Self::RealtimeRefcount(_) => ItemKind::RealtimeRefcount,
             Self::Map(_) => ItemKind::Map,
             Self::Attr(_) => ItemKind::Attr,
             Self::Exchange(_) => ItemKind::Exchange,
         }
     }
 
-    /// Returns the greatest number of payloads of this kind in one intent.
+    /// Returns the greatest number of payloads of this kind in one intent. A step that works on a
+    /// realtime group latches the inodes of the group before headers of allocation groups, so it
+    /// works on one extent only.
     pub(crate) const fn max_per_intent(&self) -> usize {
         match self {
             Self::ExtentFree(_) | Self::Rmap(_) | Self::Refcount(_) => MAX_EXTENTS,
-            Self::Map(_) | Self::Attr(_) | Self::Exchange(_) => 1,
+            Self::RealtimeFree(_)
+            | Self::RealtimeRmap(_)
+            | Self::RealtimeRefcount(_)
+            | Self::Map(_)
+            | Self::Attr(_)
+            | Self::Exchange(_) => 1,
         }
     }
 
@@ -86,7 +105,12 @@ impl IntentPayload {
             Self::ExtentFree(extent) => Some(extent.start),
             Self::Rmap(extent) => Some(extent.start),
             Self::Refcount(extent) => Some(extent.start),
-            Self::Map(_) | Self::Attr(_) | Self::Exchange(_) => None,
+            Self::RealtimeFree(_)
+            | Self::RealtimeRmap(_)
+            | Self::RealtimeRefcount(_)
+            | Self::Map(_)
+            | Self::Attr(_)
+            | Self::Exchange(_) => None,
         }
     }
 }
@@ -99,8 +123,15 @@ pub(crate) fn decode_intent(item: LoggedItem<'_>) -> Option<Vec<IntentPayload>> 
             list.extents.into_iter().map(IntentPayload::ExtentFree).collect()
         }
         LoggedItem::Rmap(list) => list.extents.into_iter().map(IntentPayload::Rmap).collect(),
-        LoggedItem::Refcount(list) => {
-            list.extents.into_iter().map(IntentPayload::Refcount).collect()
+        LoggedItem::Refcount(list) => list.extents.into_iter().map(IntentPayload::Refcount).collect(),
+        LoggedItem::RealtimeFree(list) => {
+            list.extents.into_iter().map(IntentPayload::RealtimeFree).collect()
+        }
+        LoggedItem::RealtimeRmap(list) => {
+            list.extents.into_iter().map(IntentPayload::RealtimeRmap).collect()
+        }
+        LoggedItem::RealtimeRefcount(list) => {
+            list.extents.into_iter().map(IntentPayload::RealtimeRefcount).collect()
         }
         LoggedItem::Map(list) => list.extents.into_iter().map(IntentPayload::Map).collect(),
         LoggedItem::Exchange(exchange) => vec![IntentPayload::Exchange(exchange)],
@@ -127,19 +158,18 @@ pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>>
         Some(IntentPayload::ExtentFree(_)) => {
             LoggedItem::ExtentFree(free_list(id, payloads)).encode(order)
         }
-        Some(IntentPayload::Rmap(_)) => {
-            LoggedItem::Rmap(list(id, payloads, |payload| match payload {
-                IntentPayload::Rmap(extent) => Some(*extent),
-                _ => None,
-            }))
-            .encode(order)
-        }
+        Some(IntentPayload::Rmap(_)) => LoggedItem::Rmap(rmap_list(id, payloads)).encode(order),
         Some(IntentPayload::Refcount(_)) => {
-            LoggedItem::Refcount(list(id, payloads, |payload| match payload {
-                IntentPayload::Refcount(extent) => Some(*extent),
-                _ => None,
-            }))
-            .encode(order)
+            LoggedItem::Refcount(refcount_list(id, payloads)).encode(order)
+        }
+        Some(IntentPayload::RealtimeFree(_)) => {
+            LoggedItem::RealtimeFree(free_list(id, payloads)).encode(order)
+        }
+        Some(IntentPayload::RealtimeRmap(_)) => {
+            LoggedItem::RealtimeRmap(rmap_list(id, payloads)).encode(order)
+        }
+        Some(IntentPayload::RealtimeRefcount(_)) => {
+            LoggedItem::RealtimeRefcount(refcount_list(id, payloads)).encode(order)
         }
         Some(IntentPayload::Map(_)) => {
             LoggedItem::Map(list(id, payloads, |payload| match payload {
@@ -165,6 +195,9 @@ pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
         Some(ItemKind::ExtentFreeDone) => {
             LoggedItem::ExtentFreeDone(free_list(id, payloads)).encode(order)
         }
+        Some(ItemKind::RealtimeFreeDone) => {
+            LoggedItem::RealtimeFreeDone(free_list(id, payloads)).encode(order)
+        }
         Some(kind) => LoggedItem::Done(IntentDone { kind, id }).encode(order),
         None => unreachable!("every intent has a completion"),
     }
@@ -172,7 +205,21 @@ pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
 
 fn free_list(id: u64, payloads: &[IntentPayload]) -> IntentExtents<ExtentFree> {
     list(id, payloads, |payload| match payload {
-        IntentPayload::ExtentFree(extent) => Some(*extent),
+        IntentPayload::ExtentFree(extent) | IntentPayload::RealtimeFree(extent) => Some(*extent),
+        _ => None,
+    })
+}
+
+fn rmap_list(id: u64, payloads: &[IntentPayload]) -> IntentExtents<RmapExtent> {
+    list(id, payloads, |payload| match payload {
+        IntentPayload::Rmap(extent) | IntentPayload::RealtimeRmap(extent) => Some(*extent),
+        _ => None,
+    })
+}
+
+fn refcount_list(id: u64, payloads: &[IntentPayload]) -> IntentExtents<RefcountExtent> {
+    list(id, payloads, |payload| match payload {
+        IntentPayload::Refcount(extent) | IntentPayload::RealtimeRefcount(extent) => Some(*extent),
         _ => None,
     })
 }

@@ -46,6 +46,8 @@ pub(crate) const EMPTY: usize = 1;
 
 /// The type of the function that returns the counts to write to the superblock.
 type DiskCounts = Box<dyn Fn(&Journal) -> Result<SpaceCounts> + Send + Sync>;
+/// The type of the function that returns the number of free realtime extents.
+type RealtimeCount = Box<dyn Fn() -> u64 + Send + Sync>;
 
 struct Extension {
     kind: TypeId,
@@ -79,6 +81,8 @@ pub struct Journal {
     pub(crate) transactions: SlotCounters<2>,
     extensions: [SetOnce<Extension, Volume>; EXTENSIONS],
     disk_counts: SetOnce<DiskCounts, Volume>,
+    /// The number of free realtime extents. Set only if no transaction logs that number.
+    pub(crate) realtime_count: SetOnce<RealtimeCount, Volume>,
     intent_ids: Slots<Mutex<std::ops::Range<u64>, Slot>>,
     next_intent_id: Mutex<u64, Volume>,
     upkeep_thread: Mutex<Option<UpkeepThread>, Volume>,
@@ -112,6 +116,7 @@ impl Journal {
             transactions: SlotCounters::new(),
             extensions: Default::default(),
             disk_counts: SetOnce::new(),
+            realtime_count: SetOnce::new(),
             intent_ids: Slots::new(|| Mutex::new(0..0)),
             next_intent_id: Mutex::new(1),
             upkeep_thread: Mutex::new(None),
@@ -445,6 +450,13 @@ impl Journal {
     pub fn set_disk_counts(&self, hook: DiskCounts) {
         let set = self.disk_counts.set(hook);
         assert!(set.is_ok(), "the source of the superblock's counts is set once");
+    }
+
+    /// Sets the function that returns the number of free realtime extents for the superblock. Panics
+    /// if the function is set already.
+    pub fn set_realtime_count(&self, hook: RealtimeCount) {
+        let set = self.realtime_count.set(hook);
+        assert!(set.is_ok(), "the source of the count of realtime extents is set once");
     }
 
     pub(crate) fn counts_for_disk(&self) -> Result<SpaceCounts> {

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use xfs_buffer::Result;
 use xfs_format::reservation::TransactionKind;
-use xfs_format::superblock::{Label, SuperblockDisk};
+use xfs_format::superblock::{Label, SuperblockDisk, Unsupported};
 use xfs_format::{AgNumber, BlockKind};
 use zerocopy::FromBytes;
 
@@ -15,6 +15,7 @@ impl Mount {
     /// from any of the copies. Each sector is changed in a transaction of its own. The label is
     /// durable on return.
     pub fn set_label(&self, label: &Label) -> Result<()> {
+        self.check_identity()?;
         let mut groups = self.geometry().groups();
         groups.next().map_or(Ok(()), |first| self.set_label_in(first, label))?;
         let mut copies = Ok(());
@@ -23,6 +24,15 @@ impl Mount {
         }
         self.journal.force_all()?;
         copies
+    }
+
+    /// Returns an error if the realtime device has a copy of the label and of the UUID, which would
+    /// have to change with them.
+    pub(crate) fn check_identity(&self) -> Result<()> {
+        match self.journal.superblock().has_realtime_superblock() {
+            true => Err(Unsupported::RealtimeIdentity.into()),
+            false => Ok(()),
+        }
     }
 
     fn set_label_in(&self, group: AgNumber, label: &Label) -> Result<()> {

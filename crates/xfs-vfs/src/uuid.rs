@@ -35,6 +35,7 @@ impl Mount {
     /// Changes the UUID while the volume is frozen, and returns the new one. `open/identity.rs` of
     /// `ferroxfs` says where a UUID is stored, and what a crash leaves.
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid> {
+        self.check_identity()?;
         let uuid = change.new_uuid(self.geometry());
         let mut copies = Ok(());
         self.at_rest(FreezePhase::Renaming, |journal| {

@@ -20,7 +20,7 @@
 //! (`log/change_uuid.rs` of `xfs-log`).
 
 use xfs_buffer::Result as BufferResult;
-use xfs_format::superblock::{Superblock, VolumeAccess};
+use xfs_format::superblock::{Superblock, Unsupported, VolumeAccess};
 use xfs_format::{AgNumber, StructureAddress, Uuid};
 use xfs_vfs::{UuidChange, put_uuid, superblock_io_error, write_sector};
 
@@ -42,6 +42,9 @@ impl Devices {
         let superblock = read_superblock(&self.data)?;
         if let Some(reason) = superblock.refusal(VolumeAccess::Write) {
             return Err(OpenError::Volume(reason.into()));
+        }
+        if superblock.has_realtime_superblock() {
+            return Err(OpenError::Volume(Unsupported::RealtimeIdentity.into()));
         }
         self.recover()?;
         let superblock = read_superblock(&self.data)?;

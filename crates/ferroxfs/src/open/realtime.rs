@@ -9,11 +9,15 @@ use std::io;
 use std::sync::Arc;
 
 use xfs_alloc::{FreeExtentCount, RealtimeSpace};
-use xfs_buffer::{IoError, Result as BufferResult};
+use xfs_buffer::{Error as BufferError, IoError, PosixError, Result as BufferResult};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_format::directory::DirectoryCheck;
 use xfs_format::realtime::RealtimeSuperblock;
 use xfs_format::superblock::{SuperblockCheck, Unsupported, VolumeAccess};
-use xfs_format::{Corruption, DiskAddr, Structure, StructureAddress, Superblock};
+use xfs_format::{
+    Corruption, DiskAddr, InodeNumber, RoCompatFeatures, Structure, StructureAddress, Superblock,
+};
+use xfs_inode::RealtimeGroupInodes;
 use xfs_log::Replayed;
 use xfs_trans::Journal;
 
@@ -81,7 +85,7 @@ impl Devices {
         if let Some(damage) = self.realtime_damage(superblock)? {
             return Err(OpenError::Volume(damage));
         }
-        if access != VolumeAccess::Write || !superblock.has_classic_realtime() {
+        if access != VolumeAccess::Write || !superblock.has_writable_realtime() {
             return Ok(());
         }
         if self.realtime.is_none() {
@@ -97,7 +101,7 @@ impl Devices {
     /// addition to the device of the log. `None`: the log is on the only device of the volume.
     pub(super) fn flushed_device(&self, superblock: &Superblock) -> Option<SharedDevice> {
         let data = self.data.clone();
-        let realtime = self.realtime.clone().filter(|_| superblock.has_classic_realtime());
+        let realtime = self.realtime.clone().filter(|_| superblock.has_writable_realtime());
         match (realtime, superblock.has_external_log()) {
             (Some(realtime), true) => Some(Arc::new(FlushedTogether { data, realtime })),
             // A flush of the log's device flushes the data device.
@@ -107,16 +111,19 @@ impl Devices {
     }
 }
 
-/// Opens the free space of a classic realtime section, if `access` changes files. After a crash the
-/// free extents are counted, as the kernel does.
+/// Opens the free space of the realtime section, if `access` changes files. After a crash the free
+/// extents are counted, as the kernel does.
 pub(super) fn open_space(
     journal: &Arc<Journal>,
     replayed: &Replayed,
     access: VolumeAccess,
 ) -> BufferResult<()> {
     let superblock = replayed.superblock();
-    if access == VolumeAccess::Replay || !superblock.has_classic_realtime() {
+    if access == VolumeAccess::Replay || !superblock.has_writable_realtime() {
         return Ok(());
+    }
+    if superblock.has_realtime_groups() {
+        return open_groups(journal, superblock);
     }
     let files = xfs_inode::realtime_files(journal, superblock)?;
     let count = match replayed.log_state().clean {
@@ -124,6 +131,53 @@ pub(super) fn open_space(
         false => FreeExtentCount::Recounted,
     };
     RealtimeSpace::open(journal, superblock, files, count)
+}
+
+/// Opens the free space of all realtime groups. The directory `rtgroups` of the metadata directory
+/// names the files of each group.
+#[doc(alias = "xfs_rtginode_load")]
+fn open_groups(journal: &Arc<Journal>, superblock: &Superblock) -> BufferResult<()> {
+    let directory = {
+        let root = superblock.metadata_directory_inode;
+        let root = root.expect("a verified volume with METADIR has a metadata directory");
+        metadata_entry(journal, root, b"rtgroups")?
+    };
+    let mut files = Vec::new();
+    for group in 0..superblock.geometry.realtime.group_count {
+        let find =
+            |name: &str| metadata_entry(journal, directory, format!("{group}.{name}").as_bytes());
+        let find_of = |feature, name| match superblock.ro_compat.contains(feature) {
+            true => find(name).map(Some),
+            false => Ok(None),
+        };
+        let inodes = RealtimeGroupInodes {
+            bitmap: find("bitmap")?,
+            summary: find("summary")?,
+            reverse_map: find_of(RoCompatFeatures::RMAPBT, "rmap")?,
+            refcounts: find_of(RoCompatFeatures::REFLINK, "refcount")?,
+        };
+        files.push(xfs_inode::realtime_group_files(journal, superblock, group, inodes)?);
+    }
+    RealtimeSpace::open_groups(journal, superblock, files)
+}
+
+/// Returns the inode of an entry of a directory in the metadata directory. A missing entry is
+/// damage: every such volume has it.
+fn metadata_entry(
+    journal: &Journal,
+    directory: InodeNumber,
+    name: &[u8],
+) -> BufferResult<InodeNumber> {
+    let missing = || {
+        let check = DirectoryCheck::NoMetadataFile;
+        Corruption::new(Structure::Directory, StructureAddress::Inode(directory), check)
+    };
+    let inode = xfs_inode::Inode::read(journal.cache(), directory)?;
+    let found = xfs_dir::Directory::new(journal.cache(), &inode)?.lookup(name);
+    match found {
+        Err(BufferError::Posix(PosixError::NotFound)) => Err(missing().into()),
+        found => found.map(|(number, _)| number),
+    }
 }
 
 /// The data device, whose flush also flushes the realtime device. A record of the log may map

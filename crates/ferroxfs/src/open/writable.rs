@@ -122,10 +122,13 @@ impl Devices {
         self.check_realtime(&superblock, access)?;
         let log = open_log()?;
         let replayed = xfs_log::replay_all(self.data.clone(), &log, &superblock);
-        let replayed = replayed.map_err(|error| match error {
+        let mut replayed = replayed.map_err(|error| match error {
             RecoveryError::Refused(refusal) => OpenError::DirtyLog(refusal),
             RecoveryError::Failed(source) => OpenError::Recovery(source),
         })?;
+        if access == VolumeAccess::Replay {
+            replayed.forget_realtime_intents();
+        }
         check_age(&superblock, replayed.log_state())?;
         replayed.write_in_place(&log).map_err(OpenError::Recovery)?;
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());

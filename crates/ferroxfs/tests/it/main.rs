@@ -36,6 +36,7 @@ mod quota;
 mod quota_counts;
 mod quota_limits;
 mod realtime;
+mod realtime_groups;
 mod realtime_space;
 mod realtime_writing;
 mod reproducible;

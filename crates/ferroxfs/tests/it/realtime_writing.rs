@@ -19,9 +19,9 @@ use xfs_oracle::Xfsprogs;
 use xfs_testkit::{Atomicity, JoinedDevice, PowerCuts, Prng, RealtimeSection, RecordingDevice};
 use xfs_trans::testing::superblock;
 
-const DATA_BYTES: u64 = 64 << 20;
+pub(crate) const DATA_BYTES: u64 = 64 << 20;
 const REALTIME_BYTES: u64 = 6 << 20;
-const PLAIN: CreateOptions = CreateOptions::new(0o644);
+pub(crate) const PLAIN: CreateOptions = CreateOptions::new(0o644);
 /// The bytes of the realtime device before the first write. No file may ever show one of them.
 const STALE: u8 = 0xee;
 
@@ -45,10 +45,23 @@ impl Disks {
     /// Makes an empty volume with the smallest log, and with realtime extents of `extent_kib` KiB.
     /// Directories of the volume pass the realtime flag on, from the root on.
     pub(crate) fn make_sized(extent_kib: u64, realtime_bytes: u64) -> Self {
+        Self::make_with(extent_kib, realtime_bytes, &[])
+    }
+
+    /// Makes a volume as [`make_sized`](Self::make_sized) does, with further options of mkfs.xfs:
+    /// the letter of each option, and its values.
+    pub(crate) fn make_with(
+        extent_kib: u64,
+        realtime_bytes: u64,
+        further: &[(char, &str)],
+    ) -> Self {
         let mut options = Options::default();
         options.allow_small = true;
         options.parse('r', &format!("extsize={extent_kib}k")).unwrap();
         options.parse('d', "rtinherit=1").unwrap();
+        for (letter, values) in further {
+            options.parse(*letter, values).unwrap();
+        }
         options.realtime.device = Some("/realtime".into());
         let target = TargetDevice {
             data_bytes: DATA_BYTES,
@@ -96,7 +109,7 @@ impl Disks {
         self.repair();
     }
 
-    fn repair(&self) {
+    pub(crate) fn repair(&self) {
         let Ok(programs) = Xfsprogs::newer() else { return };
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, device: &SharedDevice| {
@@ -129,7 +142,7 @@ fn is_realtime(node: &Node) -> bool {
     node.metadata().xflags.contains(ExtendedFlags::REALTIME)
 }
 
-fn contents(file: &File) -> Vec<u8> {
+pub(crate) fn contents(file: &File) -> Vec<u8> {
     let mut bytes = vec![0; file.metadata().size as usize];
     assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
     bytes
@@ -138,7 +151,7 @@ fn contents(file: &File) -> Vec<u8> {
 /// Does one random change of a file and of the bytes that it must have. The section has room for
 /// all changes of a test, so none may be refused. `unit` is the length in bytes of a realtime
 /// extent.
-fn change(file: &File, model: &mut Vec<u8>, unit: usize, random: &mut Prng) {
+pub(crate) fn change(file: &File, model: &mut Vec<u8>, unit: usize, random: &mut Prng) {
     let start = random.within(0..300_000);
     let length = random.within(1..120_000);
     let range = start as u64..(start + length) as u64;
@@ -343,13 +356,13 @@ fn writing_without_the_device_or_with_quota_is_refused() {
 }
 
 /// The bytes of file number `number`.
-fn pattern(number: usize) -> u8 {
+pub(crate) fn pattern(number: usize) -> u8 {
     number as u8 + 1
 }
 
 /// Returns what a file may have after a power cut: its own bytes, or zeros where nothing was
 /// written, and never bytes that were on the device before.
-fn check_after_cut(volume: &Volume, synced: &Range<usize>, cut: &str) {
+pub(crate) fn check_after_cut(volume: &Volume, synced: &Range<usize>, cut: &str) {
     for number in 0..12 {
         let Ok(file) = volume.open_file(format!("/g{number}")) else {
             assert!(!synced.contains(&number), "{cut}: synced file {number} is lost");

@@ -20,9 +20,9 @@ use xfs_format::{BlockKind, Structure};
 use xfs_trans::Transaction;
 
 use super::GroupSpace;
-use super::reverse_map::OwnedExtent;
 use super::search::Search;
 use crate::deferred::FreeWork;
+use crate::mappings::OwnedExtent;
 use crate::owner::ExtentOwner;
 
 /// Returns the number of blocks that the free list must hold before a change of the group's free

@@ -1,255 +1,72 @@
-//! The reverse map of a group: adding, removing and converting mappings between written and
-//! unwritten.
+//! The reverse map of an allocation group, whose root is in the AGF.
 //!
-//! Owns: finding the record that a mapping belongs to, joining a new mapping with the record that
-//! it continues and with the record that continues it, and cutting a mapping out of a longer
-//! record. Does **not** own the time of the change: mappings of metadata change with the
-//! allocation, and mappings of files in a later transaction step, for which the log has an intent.
-//!
-//! # Invariants
-//!
-//! - **I1** Two records of one owner with the same state, where the second continues the first on
-//!   disk and in the file, are stored as one record.
-//! - **I2** A mapping that is removed lies completely inside one record with the same state. If it
-//!   does not, the volume is damaged, or the change has been made already.
-//!
-//! # Where blocks are shared
-//!
-//! Records of several owners may cover one block, so the record that covers it need not be the last
-//! one that starts at or before it. The search tries the key first, which almost always succeeds,
-//! and then all records that overlap the block ([`overlap`]).
-
-mod overlap;
+//! Owns: the access to the btree. Does **not** own the changes of its records
+//! ([`mappings`](crate::mappings)).
 
 use std::ops::Range;
 
-use xfs_btree::Seek;
-use xfs_buffer::{Error, Result};
-use xfs_format::btree::BtreeFormat;
-use xfs_format::rmap::{ReverseMap, Rmap, RmapCheck, RmapFlags, RmapKey, RmapOwner};
-use xfs_format::{AgBlock, AgNumber, Corruption, FileBlock, Structure, StructureAddress};
+use xfs_btree::Anchored;
+use xfs_buffer::Result;
+use xfs_format::StructureAddress;
+use xfs_format::rmap::ReverseMap;
 use xfs_trans::Transaction;
 
 use super::GroupSpace;
-use super::btrees::GroupEditor;
-use crate::owner::ExtentOwner;
+use super::btrees::InGroup;
+use crate::mappings::{MappingEditor, OwnedExtent};
 
-/// A range of blocks of the group, with its owner: one mapping of the reverse map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnedExtent(Rmap);
-
-impl OwnedExtent {
-    /// Creates the mapping of `range` to `owner`.
-    pub(crate) fn new(owner: ExtentOwner, range: Range<u32>) -> Self {
-        let ExtentOwner { owner, offset, flags } = owner;
-        let (start, count) = (AgBlock(range.start), range.end - range.start);
-        Self(Rmap { start, count, owner, offset, flags })
-    }
-}
-
-/// Whether the mapping has an offset in a fork. Only blocks with contents of a file have one.
-fn has_offset(record: &Rmap) -> bool {
-    matches!(record.owner, RmapOwner::Inode(_)) && !record.flags.contains(RmapFlags::FORK_BTREE)
-}
-
-/// The flags that distinguish two uses of blocks by one owner. The flag for unwritten blocks is a
-/// state, not a use.
-const USE: RmapFlags = RmapFlags::ATTR.union(RmapFlags::FORK_BTREE);
-
-fn same_use(one: &Rmap, other: &Rmap) -> bool {
-    one.owner == other.owner && one.flags.intersection(USE) == other.flags.intersection(USE)
-}
-
-/// Returns the part of a record that lies in `range`; `None` if the range is empty.
-fn part(record: &Rmap, range: Range<u32>) -> Option<Rmap> {
-    let skipped = u64::from(range.start - record.start.0);
-    let offset = if has_offset(record) { record.offset.0 + skipped } else { 0 };
-    (!range.is_empty()).then(|| Rmap {
-        start: AgBlock(range.start),
-        count: range.end - range.start,
-        offset: FileBlock(offset),
-        ..*record
-    })
-}
-
-/// Whether `record` covers the blocks of `wanted`, for the same owner and use, and with matching
-/// offsets.
-fn covers(record: &Rmap, wanted: &Rmap) -> bool {
-    let is_around = record.start <= wanted.start && record.end() >= wanted.end();
-    is_around
-        && same_use(record, wanted)
-        && (!has_offset(record)
-            || wanted.offset.0 == record.offset.0 + u64::from(wanted.start.0 - record.start.0))
-}
-
-/// Whether `right` continues `left` on disk and in the file, with the same owner and state. I1
-/// forbids two records of which this is true.
-fn continues(left: &Rmap, right: &Rmap) -> bool {
-    left.end() == right.start
-        && left.owner == right.owner
-        && left.flags == right.flags
-        && (!has_offset(left) || left.offset.0 + u64::from(left.count) == right.offset.0)
-}
+/// The store of the reverse map's btree.
+type GroupStore<'e, 'journal> = Anchored<'e, 'journal, InGroup<'e, ReverseMap>>;
 
 impl GroupSpace {
     /// Adds the mapping `new` to the reverse map. Does nothing on volumes without a reverse map.
-    #[doc(alias = "xfs_rmap_map")]
     pub(crate) fn add_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
         new: &OwnedExtent,
     ) -> Result<()> {
-        if !self.has::<ReverseMap>() {
-            return Ok(());
-        }
-        let new = new.0;
-        let left = self.find_before(tx, &new)?;
-        let mut editor = self.edit::<ReverseMap>(tx)?;
-        let after =
-            RmapKey { start: new.end(), owner: new.owner.to_raw(), offset: part_behind(&new) };
-        let right = editor.find(after)?.filter(|right| continues(&new, right));
-        let joined = Rmap { count: new.count + right.map_or(0, |right| right.count), ..new };
-        if right.is_some() {
-            editor.remove()?;
-        }
-        match left {
-            Some(left) => {
-                find(&mut editor, &left)?;
-                editor.update(Rmap { count: left.count + joined.count, ..left })
-            }
-            None => editor.insert(joined),
-        }
+        self.edit_mappings(tx, |mut map| map.add(new))
     }
 
     /// Removes a mapping from the reverse map. Does nothing on volumes without a reverse map.
-    #[doc(alias = "xfs_rmap_unmap")]
     pub(crate) fn remove_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
         old: &OwnedExtent,
     ) -> Result<()> {
-        if !self.has::<ReverseMap>() {
-            return Ok(());
-        }
-        let old = old.0;
-        let record = self.find_covering(tx, &old)?;
-        let record = record.filter(|record| record.flags == old.flags);
-        // I2: no such mapping is an error.
-        let record = record.ok_or_else(|| missing(self.number, &old))?;
-        self.cut_mapping(tx, &record, old.start.0..old.end().0)
+        self.edit_mappings(tx, |mut map| map.remove(old))
     }
 
-    /// Removes the mapping of whichever owner covers these blocks, if there is one. Recovery uses
-    /// this for an intent to free the blocks. Recovery knows neither the owner, nor whether the
-    /// mapping was removed before the crash.
+    /// Removes the mapping of any owner as [`MappingEditor::remove_any`] does. Does nothing on
+    /// volumes without a reverse map.
     pub(crate) fn remove_any_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
         range: Range<u32>,
     ) -> Result<()> {
-        if !self.has::<ReverseMap>() {
-            return Ok(());
-        }
-        let mut editor = self.edit::<ReverseMap>(tx)?;
-        let key = RmapKey { start: AgBlock(range.start), owner: u64::MAX, offset: u64::MAX };
-        let found = editor.seek(Seek::AtOrBefore(key))?;
-        drop(editor);
-        match found.filter(|record| record.end().0 > range.start) {
-            Some(record) if record.end().0 >= range.end => self.cut_mapping(tx, &record, range),
-            Some(record) => Err(missing(self.number, &record)),
-            None => Ok(()),
-        }
+        self.edit_mappings(tx, |mut map| map.remove_any(range))
     }
 
     /// Converts a mapping from written to unwritten, or back. `new` is the mapping after the
-    /// conversion.
-    #[doc(alias = "xfs_rmap_convert")]
+    /// conversion. Does nothing on volumes without a reverse map.
     pub(crate) fn convert_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
         new: &OwnedExtent,
     ) -> Result<()> {
-        let old = OwnedExtent(Rmap {
-            flags: new.0.flags.symmetric_difference(RmapFlags::UNWRITTEN),
-            ..new.0
-        });
-        self.remove_mapping(tx, &old)?;
-        self.add_mapping(tx, new)
+        self.edit_mappings(tx, |mut map| map.convert(new))
     }
 
-    /// Removes `range` from a record that covers it. The parts of the record before and after the
-    /// range stay.
-    fn cut_mapping(
+    fn edit_mappings(
         &mut self,
         tx: &mut Transaction<'_>,
-        record: &Rmap,
-        range: Range<u32>,
+        edit: impl FnOnce(MappingEditor<'_, ReverseMap, GroupStore<'_, '_>>) -> Result<()>,
     ) -> Result<()> {
+        if !self.has::<ReverseMap>() {
+            return Ok(());
+        }
+        let (overlaps, place) = (self.agf.refcount.is_some(), StructureAddress::Group(self.number));
         let mut editor = self.edit::<ReverseMap>(tx)?;
-        find(&mut editor, record)?;
-        let head = part(record, record.start.0..range.start);
-        let tail = part(record, range.end..record.end().0);
-        match head {
-            Some(head) => editor.update(head)?,
-            None => {
-                editor.remove()?;
-            }
-        }
-        // Where blocks are shared, records of other owners may lie between the old key and the
-        // tail's.
-        tail.map_or(Ok(()), |tail| editor.insert(tail))
+        edit(MappingEditor { editor: &mut editor, overlaps, place })
     }
-
-    /// Returns the record that the mapping `new` continues; `None` if there is no such record.
-    fn find_before(&mut self, tx: &mut Transaction<'_>, new: &Rmap) -> Result<Option<Rmap>> {
-        let Some(start) = new.start.0.checked_sub(1) else { return Ok(None) };
-        let offset = if has_offset(new) {
-            let Some(offset) = new.offset.0.checked_sub(1) else { return Ok(None) };
-            offset
-        } else {
-            0
-        };
-        let last = Rmap { start: AgBlock(start), count: 1, offset: FileBlock(offset), ..*new };
-        // I1: a record that `new` continues is extended, not followed by a second one.
-        let found = self.find_covering(tx, &last)?;
-        Ok(found.filter(|left| continues(left, new)))
-    }
-
-    /// Returns the record that covers the mapping `wanted`, whether written or unwritten; `None` if
-    /// there is no such record.
-    fn find_covering(&mut self, tx: &mut Transaction<'_>, wanted: &Rmap) -> Result<Option<Rmap>> {
-        let mut editor = self.edit::<ReverseMap>(tx)?;
-        let found = editor.seek(Seek::AtOrBefore(ReverseMap::key(wanted)))?;
-        drop(editor);
-        if let Some(found) = found.filter(|record| covers(record, wanted)) {
-            return Ok(Some(found));
-        }
-        // Without sharing, only the last record that starts at or before the block can cover it.
-        if self.agf.refcount.is_none() || !has_offset(wanted) {
-            return Ok(None);
-        }
-        let Some(root) = self.agf.reverse_map else { return Ok(None) };
-        overlap::find(tx.cache(), self.number, root, wanted.start, |record| covers(record, wanted))
-    }
-}
-
-/// Returns the second half of a reverse-map key (file offset with its flags) for the block that
-/// follows the mapping `new`.
-fn part_behind(new: &Rmap) -> u64 {
-    let blocks = if has_offset(new) { u64::from(new.count) } else { 0 };
-    ReverseMap::key(new).offset + blocks
-}
-
-/// Moves the editor to `record`, which must exist: it was read under the same latch of the AGF.
-fn find(editor: &mut GroupEditor<'_, '_, ReverseMap>, record: &Rmap) -> Result<()> {
-    let found = editor.find(ReverseMap::key(record))?;
-    assert!(found.is_some(), "the reverse map changes only under this latch");
-    Ok(())
-}
-
-#[cold]
-fn missing(group: AgNumber, record: &Rmap) -> Error {
-    let (start, count, owner) = (record.start.0, record.count, record.owner.to_raw());
-    let check = RmapCheck::Missing { start, count, owner };
-    Corruption::new(Structure::Btree, StructureAddress::Group(group), check).into()
 }

@@ -5,20 +5,38 @@
 
 use xfs_buffer::{Buffer, BufferCache, Result};
 use xfs_format::extent::Extent;
-use xfs_format::realtime::{SPACE_WORD_BYTES, decode_space_word, encode_space_word};
-use xfs_format::{BlockKind, DiskAddr, Geometry};
+use xfs_format::realtime::{
+    SPACE_HEADER_BYTES, SPACE_OWNER_BYTES, SPACE_WORD_BYTES, decode_space_word, encode_space_word,
+};
+use xfs_format::{
+    BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Structure, StructureAddress,
+};
 use xfs_trans::Transaction;
 
+use super::outside;
 use super::runs::{ReadWords, SpaceWords};
-use super::{RealtimeFiles, outside};
 
 /// The block that was read last: the number of the block in its file, and its buffer.
 type LastBlock = Option<(u64, Buffer)>;
+
+/// The files with the bitmap and the summary of a section or of a group.
+#[derive(Debug)]
+pub(super) struct SpaceFiles {
+    /// The extents of the bitmap, in the order of their file offsets, without holes.
+    pub(super) bitmap: Vec<Extent>,
+    /// The extents of the summary, in the order of their file offsets, without holes.
+    pub(super) summary: Vec<Extent>,
+    /// The inodes of bitmap and summary, if their blocks have headers: those of realtime groups.
+    pub(super) owners: Option<[InodeNumber; 2]>,
+}
 
 /// One of the two files, with the block of it that was read last.
 struct WordFile<'a> {
     extents: &'a [Extent],
     kind: BlockKind,
+    /// The inode of the file. `None`: the blocks have no headers, and words in the byte order of
+    /// the machine.
+    owner: Option<InodeNumber>,
     last: LastBlock,
 }
 
@@ -29,17 +47,50 @@ struct WordPlace {
     offset_bytes: usize,
 }
 
-impl WordPlace {
-    fn of(geometry: &Geometry, index: u64) -> Self {
-        let per_block = u64::from(geometry.block_size) / SPACE_WORD_BYTES as u64;
-        let offset_bytes = (index % per_block) as usize * SPACE_WORD_BYTES;
-        Self { block: index / per_block, offset_bytes }
-    }
-}
-
 impl<'a> WordFile<'a> {
-    const fn new(extents: &'a [Extent], kind: BlockKind) -> Self {
-        Self { extents, kind, last: None }
+    fn bitmap(files: &'a SpaceFiles) -> Self {
+        let owner = files.owners.map(|[bitmap, _]| bitmap);
+        let kind = match owner {
+            Some(_) => BlockKind::RealtimeGroupBitmap,
+            None => BlockKind::RealtimeBitmap,
+        };
+        Self { extents: &files.bitmap, kind, owner, last: None }
+    }
+
+    fn summary(files: &'a SpaceFiles) -> Self {
+        let owner = files.owners.map(|[_, summary]| summary);
+        let kind = match owner {
+            Some(_) => BlockKind::RealtimeGroupSummary,
+            None => BlockKind::RealtimeSummary,
+        };
+        Self { extents: &files.summary, kind, owner, last: None }
+    }
+
+    fn place(&self, geometry: &Geometry, index: u64) -> WordPlace {
+        let header = if self.owner.is_some() { SPACE_HEADER_BYTES } else { 0 };
+        let room = geometry.block_size as usize - header;
+        let per_block = (room / SPACE_WORD_BYTES) as u64;
+        let offset_bytes = header + (index % per_block) as usize * SPACE_WORD_BYTES;
+        WordPlace { block: index / per_block, offset_bytes }
+    }
+
+    /// Reads a block of the file, and checks its owner.
+    fn read(&self, cache: &BufferCache, block: u64) -> Result<Buffer> {
+        let geometry = cache.geometry();
+        let at = self.address(geometry, block)?;
+        let buffer = cache.read(at, geometry.block_size, self.kind)?;
+        let Some(expected) = self.owner else { return Ok(buffer) };
+        let found = {
+            let bytes = buffer.bytes();
+            let owner = bytes.get(SPACE_OWNER_BYTES).and_then(<[u8]>::first_chunk);
+            u64::from_be_bytes(*owner.expect("a block holds its header"))
+        };
+        if found != expected.0 {
+            let check = Check::ForeignOwner { found, expected: expected.0 };
+            let place = StructureAddress::Disk(at);
+            return Err(Corruption::new(Structure::RealtimeMetadata, place, check).into());
+        }
+        Ok(buffer)
     }
 
     /// Returns the address of a block of the file.
@@ -55,30 +106,34 @@ impl<'a> WordFile<'a> {
     }
 
     fn word(&mut self, cache: &BufferCache, index: u64) -> Result<u32> {
-        let geometry = cache.geometry();
-        let place = WordPlace::of(geometry, index);
+        let place = self.place(cache.geometry(), index);
         let buffer = match self.last.take().filter(|(block, _)| *block == place.block) {
             Some((_, buffer)) => buffer,
-            None => {
-                let at = self.address(geometry, place.block)?;
-                cache.read(at, geometry.block_size, self.kind)?
-            }
+            None => self.read(cache, place.block)?,
         };
         let word = {
             let bytes = buffer.bytes();
             let word = bytes.get(place.offset_bytes..).and_then(|rest| rest.first_chunk());
-            decode_space_word(*word.expect("a word lies inside its block"))
+            let word = *word.expect("a word lies inside its block");
+            match self.owner {
+                Some(_) => u32::from_be_bytes(word),
+                None => decode_space_word(word),
+            }
         };
         self.last = Some((place.block, buffer));
         Ok(word)
     }
 
     fn set_word(&self, tx: &mut Transaction<'_>, index: u64, word: u32) -> Result<()> {
-        let place = WordPlace::of(tx.geometry(), index);
+        let place = self.place(tx.geometry(), index);
         let at = self.address(tx.geometry(), place.block)?;
         let buffer = tx.read(at, tx.geometry().block_size, self.kind)?;
         let range = place.offset_bytes..place.offset_bytes + SPACE_WORD_BYTES;
-        tx.change(&buffer, range, |bytes| bytes.copy_from_slice(&encode_space_word(word)));
+        let word = match self.owner {
+            Some(_) => word.to_be_bytes(),
+            None => encode_space_word(word),
+        };
+        tx.change(&buffer, range, |bytes| bytes.copy_from_slice(&word));
         Ok(())
     }
 }
@@ -91,12 +146,8 @@ pub(super) struct CachedWords<'a> {
 }
 
 impl<'a> CachedWords<'a> {
-    pub(super) fn new(cache: &'a BufferCache, files: &'a RealtimeFiles) -> Self {
-        Self {
-            cache,
-            bitmap: WordFile::new(&files.bitmap, BlockKind::RealtimeBitmap),
-            summary: WordFile::new(&files.summary, BlockKind::RealtimeSummary),
-        }
+    pub(super) fn new(cache: &'a BufferCache, files: &'a SpaceFiles) -> Self {
+        Self { cache, bitmap: WordFile::bitmap(files), summary: WordFile::summary(files) }
     }
 }
 
@@ -119,9 +170,8 @@ pub(super) struct JoinedWords<'a, 'journal> {
 }
 
 impl<'a, 'journal> JoinedWords<'a, 'journal> {
-    pub(super) fn new(tx: &'a mut Transaction<'journal>, files: &'a RealtimeFiles) -> Self {
-        let bitmap = WordFile::new(&files.bitmap, BlockKind::RealtimeBitmap);
-        let summary = WordFile::new(&files.summary, BlockKind::RealtimeSummary);
+    pub(super) fn new(tx: &'a mut Transaction<'journal>, files: &'a SpaceFiles) -> Self {
+        let (bitmap, summary) = (WordFile::bitmap(files), WordFile::summary(files));
         Self { tx, bitmap, summary }
     }
 }

@@ -10,8 +10,8 @@ use xfs_trans::testing::make_sized;
 use super::space::MIB;
 use crate::testing::open;
 use crate::{
-    AllocationTarget, BlockExtent, BlockPurpose, FileMapping, SpaceRequest, allocate_extent,
-    defer_free, defer_map, defer_unmap,
+    AllocationTarget, BlockExtent, BlockPurpose, FileMapping, Section, SpaceRequest,
+    allocate_extent, defer_free, defer_map, defer_unmap,
 };
 
 /// The free extents within a run of used blocks. For each, its offset from the start of the run and
@@ -28,6 +28,7 @@ struct Holes {
 fn mapping(inode: InodeNumber, start: FsBlock, length_blocks: u32) -> FileMapping {
     FileMapping {
         inode,
+        section: Section::Data,
         is_attr: false,
         shares: false,
         offset: FileBlock(start.0),

@@ -12,7 +12,7 @@ use xfs_trans::testing::crashed;
 use super::space::{MIB, TestVolume, finish};
 use crate::testing::recover;
 use crate::{
-    AllocationTarget, FileMapping, SpaceRequest, allocate_extent, defer_convert, defer_map,
+    AllocationTarget, FileMapping, Section, SpaceRequest, allocate_extent, defer_convert, defer_map,
 };
 
 const BLOCKS: u32 = 9;
@@ -33,6 +33,7 @@ fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
     let mut volume = TestVolume::new(0, 64 * MIB, options);
     let mut whole = FileMapping {
         inode: InodeNumber(volume.journal.superblock().root_inode.0 + 3),
+        section: Section::Data,
         is_attr: false,
         shares: options.contains("reflink=1"),
         offset: FileBlock(70),

@@ -14,7 +14,7 @@ use xfs_trans::{Journal, OpenIntent, Transaction};
 use super::model::Model;
 use crate::testing::{open, recover};
 use crate::{
-    AllocationTarget, BlockExtent, BlockPurpose, ExtentOwner, FileMapping, SpaceRequest,
+    AllocationTarget, BlockExtent, BlockPurpose, ExtentOwner, FileMapping, Section, SpaceRequest,
     allocate_extent, defer_convert, defer_free, defer_map, defer_share, defer_stage, defer_unmap,
     defer_unshare, defer_unstage, recover_leftovers, resume,
 };
@@ -94,6 +94,7 @@ impl TestVolume {
         let inode = self.file();
         let mut mapping = FileMapping {
             inode,
+            section: Section::Data,
             is_attr: self.below(5) == 0,
             shares: self.shares,
             offset: self.offset(inode),
@@ -141,7 +142,7 @@ impl TestVolume {
         defer_unmap(&mut tx, &part);
         let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
         match part.shares && !part.is_attr {
-            true => defer_unshare(&mut tx, extent),
+            true => defer_unshare(&mut tx, Section::Data, extent),
             false => defer_free(&mut tx, extent, None, BlockPurpose::File),
         }
         tx.commit().unwrap();
@@ -156,7 +157,11 @@ impl TestVolume {
         let inode = self.file();
         let copy = FileMapping { inode, offset: self.offset(inode), ..part };
         let Some(mut tx) = self.begin(0) else { return };
-        defer_share(&mut tx, BlockExtent { start: part.start, length_blocks: part.length_blocks });
+        defer_share(
+            &mut tx,
+            Section::Data,
+            BlockExtent { start: part.start, length_blocks: part.length_blocks },
+        );
         defer_map(&mut tx, &copy);
         tx.commit().unwrap();
         self.model.mappings.push(copy);
@@ -186,7 +191,7 @@ impl TestVolume {
             let (start, length_blocks) = self.model.staged.swap_remove(index);
             let extent = BlockExtent { start, length_blocks };
             let mut tx = self.journal.begin(TransactionKind::Write, 0).unwrap();
-            defer_unstage(&mut tx, extent);
+            defer_unstage(&mut tx, Section::Data, extent);
             defer_free(&mut tx, extent, None, BlockPurpose::File);
             tx.commit().unwrap();
             return;
@@ -195,7 +200,7 @@ impl TestVolume {
         let Some(mut tx) = self.begin(40) else { return };
         let found = allocate_extent(&mut tx, &request).unwrap();
         if let Some(extent) = found {
-            defer_stage(&mut tx, extent);
+            defer_stage(&mut tx, Section::Data, extent);
         }
         tx.commit().unwrap();
         self.model.staged.extend(found.map(|extent| (extent.start, extent.length_blocks)));
@@ -303,6 +308,7 @@ fn small_extents_make_every_btree_grow_and_shrink() {
     let extent = allocate_extent(&mut tx, &request).unwrap().unwrap();
     let whole = FileMapping {
         inode,
+        section: Section::Data,
         is_attr: false,
         shares: true,
         offset: FileBlock(0),
@@ -324,8 +330,8 @@ fn small_extents_make_every_btree_grow_and_shrink() {
         let (old, copy) =
             (block(index), FileMapping { inode: InodeNumber(inode.0 + 1), ..block(index - 1) });
         defer_unmap(&mut tx, &old);
-        defer_unshare(&mut tx, BlockExtent { start: old.start, length_blocks: 1 });
-        defer_share(&mut tx, BlockExtent { start: copy.start, length_blocks: 1 });
+        defer_unshare(&mut tx, Section::Data, BlockExtent { start: old.start, length_blocks: 1 });
+        defer_share(&mut tx, Section::Data, BlockExtent { start: copy.start, length_blocks: 1 });
         defer_map(&mut tx, &copy);
         tx.commit().unwrap();
         volume.model.mappings.retain(|mapping| *mapping != old);
@@ -340,7 +346,7 @@ fn small_extents_make_every_btree_grow_and_shrink() {
         let part = volume.model.mappings.pop().unwrap();
         let mut tx = volume.journal.begin(TransactionKind::Truncate, 0).unwrap();
         defer_unmap(&mut tx, &part);
-        defer_unshare(&mut tx, BlockExtent { start: part.start, length_blocks: 1 });
+        defer_unshare(&mut tx, Section::Data, BlockExtent { start: part.start, length_blocks: 1 });
         tx.commit().unwrap();
     }
     volume.check();
@@ -356,7 +362,7 @@ fn freed_blocks_are_not_allocated_before_the_free_is_durable() {
     let mut tx = volume.journal.begin(TransactionKind::Truncate, 0).unwrap();
     defer_unmap(&mut tx, &part);
     let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
-    defer_unshare(&mut tx, extent);
+    defer_unshare(&mut tx, Section::Data, extent);
     let freed = tx.commit().unwrap();
     assert!(volume.journal.log().durable_sequence() < freed.sequence);
     // The allocator forces the log before it returns exactly these blocks.
@@ -402,9 +408,14 @@ fn intents_left_open_by_a_crash_are_finished() {
         let copy = FileMapping { inode: InodeNumber(part.inode.0 + 20), ..part };
         defer_unmap(&mut tx, &part);
         defer_map(&mut tx, &copy);
-        defer_share(&mut tx, BlockExtent { start: part.start, length_blocks: part.length_blocks });
+        defer_share(
+            &mut tx,
+            Section::Data,
+            BlockExtent { start: part.start, length_blocks: part.length_blocks },
+        );
         defer_unshare(
             &mut tx,
+            Section::Data,
             BlockExtent { start: part.start, length_blocks: part.length_blocks },
         );
         tx.roll().unwrap();

@@ -16,7 +16,7 @@ use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-impl<F: BtreeFormat, S: Store> Editor<F, S> {
+impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// Returns the first record for which `is_wanted` returns `true`; `None` if there is no such
     /// record. Enters only the children for whose lowest and highest key `may_hold` returns `true`.
     /// The editor stays where it is. The root of the btree must be in a block.

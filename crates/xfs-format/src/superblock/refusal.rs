@@ -77,9 +77,14 @@ pub enum Unsupported {
     /// shared.
     #[error("contents of realtime files cannot be exchanged or shared")]
     RealtimeExchange,
-    /// The volume has realtime groups or zones and cannot be changed.
-    #[error("volumes with realtime groups or zones (METADIR) can only be read")]
+    /// The volume has realtime zones, or a realtime section on the data device, and cannot be
+    /// changed.
+    #[error("volumes with realtime zones (ZONED), or a realtime section inside, can only be read")]
     RealtimeWrite,
+    /// The volume has realtime groups, and its label or UUID was to be changed. The realtime device
+    /// has a copy of both.
+    #[error("label and UUID of volumes with realtime groups cannot be changed")]
+    RealtimeIdentity,
     /// The volume has a realtime section, and quota was asked for. Realtime blocks are not counted.
     #[error("quota of realtime blocks is not supported: the volume cannot be opened with quota")]
     RealtimeQuota,
@@ -188,15 +193,11 @@ impl Superblock {
         if access == VolumeAccess::Replay {
             return None;
         }
-        if self.has_incompat(IncompatFeatures::METADIR) {
-            let has_groups = self.has_realtime();
-            return Some(match has_groups {
-                true => Unsupported::RealtimeWrite,
-                false => Unsupported::MetadirWrite,
-            });
-        }
-        if self.has_realtime() && !self.has_classic_realtime() {
+        if self.has_realtime() && !self.has_writable_realtime() {
             return Some(Unsupported::RealtimeWrite);
+        }
+        if self.has_incompat(IncompatFeatures::METADIR) && !self.has_realtime() {
+            return Some(Unsupported::MetadirWrite);
         }
         None
     }

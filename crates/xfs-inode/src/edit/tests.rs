@@ -7,8 +7,12 @@ use xfs_format::extent::{Extent, MAX_EXTENT_BLOCKS};
 use xfs_format::{FileBlock, FsBlock};
 use xfs_testkit::Prng;
 
-use super::{BlockRange, NewMapping, RecordEdit, plan};
+use super::{BlockRange, GroupStarts, MapChange, NewMapping, RecordEdit};
 use crate::extent_map::ExtentMap;
+
+fn plan(map: &ExtentMap, range: BlockRange, target: NewMapping) -> MapChange {
+    super::plan(map, range, target, GroupStarts::NONE)
+}
 
 fn extent(file_block: u64, start: u64, length_blocks: u32, unwritten: bool) -> Extent {
     let (file_block, start) = (FileBlock(file_block), FsBlock(start));
@@ -141,6 +145,21 @@ fn random_changes_equal_a_model_of_single_blocks() {
         }
         assert_eq!(found, model, "seed {seed}");
     }
+}
+
+#[test]
+fn extents_are_not_joined_over_the_start_of_a_realtime_group() {
+    let starts = GroupStarts { block_mask: Some(15) };
+    let map = ExtentMap::from_verified(vec![extent(0, 12, 4, false)]);
+    let target = NewMapping::Blocks { start: FsBlock(16), unwritten: false };
+    let change = super::plan(&map, range(4, 2), target, starts);
+    assert_eq!((change.old, change.new), (vec![], vec![extent(4, 16, 2, false)]));
+    let map = ExtentMap::from_verified(vec![extent(0, 12, 4, false), extent(4, 16, 4, true)]);
+    let target = NewMapping::Converted { unwritten: false };
+    let change = super::plan(&map, range(4, 4), target, starts);
+    assert_eq!(change.new, [extent(4, 16, 4, false)]);
+    // Inside a group the two become one extent.
+    assert_eq!(plan(&map, range(4, 4), target).new, [extent(0, 12, 8, false)]);
 }
 
 #[test]

@@ -7,9 +7,11 @@
 //! domain of the reference counts, where recovery finds and frees them. For a file with an extent
 //! size hint for copy-on-write, the whole unit around a small write is copied at once.
 
+use std::sync::Arc;
+
 use xfs_alloc::{
-    BlockExtent, BlockPurpose, SpaceRequest, allocate_extent, defer_free, defer_stage,
-    defer_unshare, defer_unstage,
+    BlockExtent, BlockPurpose, Section, SpaceRequest, allocate_extent, allocate_realtime,
+    defer_free, defer_free_realtime, defer_stage, defer_unshare, defer_unstage,
 };
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::FileBlock;
@@ -32,11 +34,18 @@ use crate::extent_map::Mapping;
 impl LiveInode {
     /// Returns the first part of an extent whose blocks are all shared or all unshared, and `true`
     /// if they are shared. Unshared blocks may be overwritten without a copy.
-    pub(super) fn sharing(&self, journal: &Journal, extent: Extent) -> Result<(bool, Extent)> {
+    pub(super) fn sharing(&self, journal: &Arc<Journal>, extent: Extent) -> Result<(bool, Extent)> {
         if !self.shares(ForkKind::Data) {
             return Ok((false, extent));
         }
-        let run = xfs_alloc::overwritable_run(journal, extent.start, extent.length_blocks)?;
+        let run = match self.section(journal.geometry(), ForkKind::Data) {
+            Section::Data => {
+                xfs_alloc::overwritable_run(journal, extent.start, extent.length_blocks)?
+            }
+            Section::Realtime => {
+                xfs_alloc::realtime_sharing_run(journal, extent.start, extent.length_blocks)?
+            }
+        };
         Ok((run.shared, Extent { length_blocks: run.length_blocks, ..extent }))
     }
 }
@@ -135,20 +144,27 @@ impl ContentsWriter<'_> {
     fn stage(&mut self, old: &Extent) -> Result<Extent> {
         let (live, journal) = (self.live, self.journal);
         let overhead = map_blocks(journal.geometry(), ForkKind::Data);
+        let section = live.section(journal.geometry(), ForkKind::Data);
         let mut wanted = old.length_blocks;
         let share = self.quota_share(wanted.into());
         self.staged_quota = QuotaReservation::default();
         self.staged_quota = live.quota_for_share(journal, share)?;
+        let near = old.start.checked_add(old.length_blocks.into());
         loop {
-            let blocks = u64::from(wanted) + overhead;
+            let own = if section == Section::Realtime { 0 } else { u64::from(wanted) };
             let staged =
-                with_allocation_transaction(journal, blocks, &mut self.reservation, |tx| {
-                    let place =
-                        live.allocation_target(tx.geometry(), ForkKind::Data, old.file_block);
-                    let request = SpaceRequest::new(place, 1, wanted);
-                    let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
+                with_allocation_transaction(journal, own + overhead, &mut self.reservation, |tx| {
+                    let space = match section {
+                        Section::Realtime => allocate_realtime(tx, near, wanted.into())?,
+                        Section::Data => {
+                            let fork = ForkKind::Data;
+                            let place = live.allocation_target(tx.geometry(), fork, old.file_block);
+                            allocate_extent(tx, &SpaceRequest::new(place, 1, wanted))?
+                        }
+                    };
+                    let space = space.ok_or(PosixError::NoSpace)?;
                     let (start, length_blocks) = (space.start, space.length_blocks);
-                    defer_stage(tx, space);
+                    defer_stage(tx, section, space);
                     Ok(Extent { start, length_blocks, ..*old })
                 });
             match staged {
@@ -163,8 +179,12 @@ impl ContentsWriter<'_> {
     /// Frees the staged blocks of a copy that was not used.
     fn unstage(&self, copy: &Extent) -> Result<()> {
         with_transaction(self.journal, TransactionKind::Write, 0, |tx| {
-            defer_unstage(tx, blocks(copy));
-            defer_free(tx, blocks(copy), None, BlockPurpose::File);
+            let section = self.live.section(tx.geometry(), ForkKind::Data);
+            defer_unstage(tx, section, blocks(copy));
+            match section {
+                Section::Data => defer_free(tx, blocks(copy), None, BlockPurpose::File),
+                Section::Realtime => defer_free_realtime(tx, blocks(copy)),
+            }
             Ok(())
         })
     }
@@ -185,8 +205,9 @@ impl ContentsWriter<'_> {
             assert!(old.length_blocks == copy.length_blocks, "the writer holds the file's lock");
             live.check_growth(ForkKind::Data, 2)?;
             defer_map_work(tx, MapWork::unmap(live, ForkKind::Data, &old));
-            defer_unshare(tx, blocks(&old));
-            defer_unstage(tx, blocks(copy));
+            let section = live.section(tx.geometry(), ForkKind::Data);
+            defer_unshare(tx, section, blocks(&old));
+            defer_unstage(tx, section, blocks(copy));
             defer_map_work(tx, MapWork::map(live, ForkKind::Data, copy));
             live.wrote(tx, end, now);
             Ok(())

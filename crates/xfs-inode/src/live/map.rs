@@ -7,8 +7,8 @@
 //! Each step makes all checks that may refuse the change before it changes anything.
 
 use xfs_alloc::{
-    BlockExtent, BlockPurpose, FileMapping, RealtimeSpace, allocate_extent, defer_convert,
-    defer_free, defer_map, defer_unmap, defer_unshare,
+    BlockExtent, BlockPurpose, FileMapping, RealtimeSpace, Section, allocate_extent, defer_convert,
+    defer_free, defer_free_realtime, defer_map, defer_unmap, defer_unshare,
 };
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::btree::BtreeKind;
@@ -23,7 +23,7 @@ use xfs_format::{FileBlock, Geometry};
 use xfs_trans::Transaction;
 
 use super::LiveInode;
-use crate::edit::{BlockRange, NewMapping, plan};
+use crate::edit::{BlockRange, GroupStarts, NewMapping, plan};
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
 
@@ -107,13 +107,11 @@ impl LiveInode {
         let change = {
             let inode = self.inode();
             let map = inode.extent_map(tx.cache(), fork)?;
-            plan(map, BlockRange::of(extent), target)
+            plan(map, BlockRange::of(extent), target, self.group_starts(tx.geometry(), fork))
         };
         self.change_map(tx, fork, &change, extent.length_blocks.into())?;
         MapCounts::of(tx.journal()).note(MapUse::Insertion);
-        if !self.is_realtime_fork(tx, fork) {
-            defer_map(tx, &self.file_mapping(fork, extent));
-        }
+        defer_map(tx, &self.file_mapping(tx.geometry(), fork, extent));
         Ok(())
     }
 
@@ -128,13 +126,12 @@ impl LiveInode {
         let change = {
             let inode = self.inode();
             let map = inode.extent_map(tx.cache(), fork)?;
-            plan(map, BlockRange::of(extent), NewMapping::Hole)
+            let starts = self.group_starts(tx.geometry(), fork);
+            plan(map, BlockRange::of(extent), NewMapping::Hole, starts)
         };
         self.change_map(tx, fork, &change, -i64::from(extent.length_blocks))?;
         MapCounts::of(tx.journal()).note(MapUse::Deletion);
-        if !self.is_realtime_fork(tx, fork) {
-            defer_unmap(tx, &self.file_mapping(fork, extent));
-        }
+        defer_unmap(tx, &self.file_mapping(tx.geometry(), fork, extent));
         Ok(())
     }
 
@@ -163,13 +160,13 @@ impl LiveInode {
             else {
                 return Ok(range.end());
             };
-            (extent, plan(map, BlockRange::of(&extent), NewMapping::Converted { unwritten }))
+            let starts = self.group_starts(tx.geometry(), fork);
+            let target = NewMapping::Converted { unwritten };
+            (extent, plan(map, BlockRange::of(&extent), target, starts))
         };
         self.check_growth(fork, change.growth())?;
         self.change_map(tx, fork, &change, 0)?;
-        if !self.is_realtime_fork(tx, fork) {
-            defer_convert(tx, &self.file_mapping(fork, &extent));
-        }
+        defer_convert(tx, &self.file_mapping(tx.geometry(), fork, &extent));
         Ok(extent.end())
     }
 
@@ -240,10 +237,11 @@ impl LiveInode {
     /// one reference of each block instead. A block is freed with its last reference.
     pub(crate) fn free_blocks(&self, tx: &mut Transaction<'_>, fork: ForkKind, extent: &Extent) {
         let blocks = BlockExtent { start: extent.start, length_blocks: extent.length_blocks };
-        if self.shares(fork) {
-            defer_unshare(tx, blocks);
-        } else {
-            defer_free(tx, blocks, None, BlockPurpose::File);
+        let section = self.section(tx.geometry(), fork);
+        match section {
+            _ if self.shares(fork) => defer_unshare(tx, section, blocks),
+            Section::Data => defer_free(tx, blocks, None, BlockPurpose::File),
+            Section::Realtime => defer_free_realtime(tx, blocks),
         }
     }
 
@@ -281,10 +279,25 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Whether the blocks of the fork are in the realtime section. A section that is written has no
-    /// reverse map. A recovery in memory leaves it out, since no reader needs it.
+    /// Whether the blocks of the fork are in the realtime section.
     fn is_realtime_fork(&self, tx: &Transaction<'_>, fork: ForkKind) -> bool {
-        fork == ForkKind::Data && self.is_realtime(tx.geometry())
+        self.section(tx.geometry(), fork) == Section::Realtime
+    }
+
+    /// Returns the section that has the blocks of the fork.
+    pub(super) fn section(&self, geometry: &Geometry, fork: ForkKind) -> Section {
+        match fork == ForkKind::Data && self.is_realtime(geometry) {
+            true => Section::Realtime,
+            false => Section::Data,
+        }
+    }
+
+    /// Returns the blocks at which no extents of the fork may be joined.
+    pub(super) fn group_starts(&self, geometry: &Geometry, fork: ForkKind) -> GroupStarts {
+        match self.section(geometry, fork) {
+            Section::Data => GroupStarts::NONE,
+            Section::Realtime => GroupStarts::of_realtime(&geometry.realtime),
+        }
     }
 
     /// Whether blocks of the fork may be shared with other files.
@@ -292,9 +305,15 @@ impl LiveInode {
         fork == ForkKind::Data && self.inode().core().flags2.contains(InodeFlags2::REFLINK)
     }
 
-    pub(crate) fn file_mapping(&self, fork: ForkKind, extent: &Extent) -> FileMapping {
+    pub(crate) fn file_mapping(
+        &self,
+        geometry: &Geometry,
+        fork: ForkKind,
+        extent: &Extent,
+    ) -> FileMapping {
         FileMapping {
             inode: self.number(),
+            section: self.section(geometry, fork),
             is_attr: fork == ForkKind::Attr,
             shares: self.shares(fork),
             offset: extent.file_block,

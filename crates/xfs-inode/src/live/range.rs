@@ -203,7 +203,7 @@ impl LiveInode {
 
     /// Returns the first run of shared blocks in a range; `None` if no block of the range is
     /// shared. Unwritten extents are skipped.
-    fn first_shared(&self, journal: &Journal, range: BlockRange) -> Result<Option<Extent>> {
+    fn first_shared(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Option<Extent>> {
         let mut rest = range;
         while !rest.is_empty() && self.shares(ForkKind::Data) {
             let (mut head, extent) = self.head_of(journal.cache(), rest)?;

@@ -1,4 +1,4 @@
-//! The contents of a realtime file: whole realtime extents of a section without groups.
+//! The contents of a realtime file: whole realtime extents.
 //!
 //! Owns: which realtime extents a file takes and frees, and the units that follow from their size.
 //! Does **not** own: the bitmap and the summary (`xfs-alloc`), or the contents.
@@ -10,13 +10,16 @@
 use std::sync::Arc;
 
 use xfs_alloc::{
-    BlockExtent, RealtimeFileSizes, RealtimeFiles, RealtimeSpace, allocate_realtime, free_realtime,
-    lock_realtime,
+    BlockExtent, RealtimeFileSizes, RealtimeFiles, RealtimeGroupFiles, RealtimeSpace, Section,
+    allocate_realtime, defer_convert, free_realtime, lock_realtime,
 };
 use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::btree::BtreeKind;
 use xfs_format::extent::{Extent, ExtentCheck};
-use xfs_format::inode::{FileType, ForkKind};
-use xfs_format::realtime::RealtimeSpaceCheck;
+use xfs_format::inode::{FileType, ForkKind, InodeCore, InodeFlags2};
+use xfs_format::realtime::{
+    BITMAP_METATYPE, MetadataRootLayout, RealtimeSpaceCheck, SUMMARY_METATYPE,
+};
 use xfs_format::superblock::{Superblock, Unsupported};
 use xfs_format::{
     Corruption, FileBlock, FsBlock, Geometry, InodeNumber, Structure, StructureAddress,
@@ -24,6 +27,7 @@ use xfs_format::{
 use xfs_trans::{Journal, Transaction};
 
 use super::LiveInode;
+use super::copy::blocks;
 use super::map::UNMAP_EXTENTS;
 use crate::edit::{BlockRange, NewMapping, plan};
 use crate::extent_map::ExtentMap;
@@ -66,6 +70,28 @@ impl LiveInode {
         }
     }
 
+    /// Returns an error unless this is a regular file whose blocks may be shared with `other`: both
+    /// have their contents on the data device, or both in realtime groups with realtime extents of
+    /// one block.
+    pub(crate) fn check_shareable(&self, journal: &Journal, other: &Self) -> Result<()> {
+        let geometry = journal.geometry();
+        let sections = [self, other].map(|live| live.section(geometry, ForkKind::Data));
+        match sections {
+            [Section::Data, Section::Data] => {
+                self.check_on_data_device()?;
+                other.check_on_data_device()
+            }
+            [Section::Realtime, Section::Realtime] => {
+                let space = RealtimeSpace::of(journal).ok_or(Unsupported::RealtimeData)?;
+                match space.has_groups() && space.extent_blocks() == 1 {
+                    true => Ok(()),
+                    false => Err(Unsupported::RealtimeExchange.into()),
+                }
+            }
+            _ => Err(PosixError::InvalidArgument.into()),
+        }
+    }
+
     /// Allocates realtime extents for the start of `hole`, without mapping them. `at` is the block
     /// from which on the caller wants blocks; the extent may start before it.
     pub(super) fn take_realtime(
@@ -93,8 +119,9 @@ impl LiveInode {
         Ok(Extent { file_block: wanted.start, start, length_blocks, unwritten: false })
     }
 
-    /// Unmaps up to two extents at the end of a range of a realtime file, and frees them in the
-    /// same step. Returns the part of the range that remains, as [`unmap`](Self::unmap) does.
+    /// Unmaps up to two extents at the end of a range of a realtime file. A classic section frees
+    /// them in the same step; in a section with groups this is deferred work. Returns the part of
+    /// the range that remains, as [`unmap`](Self::unmap) does.
     pub(super) fn unmap_realtime(
         &self,
         tx: &mut Transaction<'_>,
@@ -116,9 +143,13 @@ impl LiveInode {
                 // A hole in the middle of an extent splits it into two.
                 self.check_growth(ForkKind::Data, 1)?;
             }
-            let blocks = BlockExtent { start: piece.start, length_blocks: piece.length_blocks };
-            free_realtime(tx, blocks)?;
-            self.take_extent(tx, ForkKind::Data, &piece)?;
+            if space.has_groups() {
+                self.take_extent(tx, ForkKind::Data, &piece)?;
+                self.free_blocks(tx, ForkKind::Data, &piece);
+            } else {
+                free_realtime(tx, blocks(&piece))?;
+                self.take_extent(tx, ForkKind::Data, &piece)?;
+            }
             rest = BlockRange::between(range.start, piece.file_block);
         }
         Ok(self.last_in(tx.cache(), ForkKind::Data, rest)?.map(|_| rest))
@@ -131,14 +162,23 @@ impl LiveInode {
         let end = extent.end();
         let start = FileBlock((end.0 - 1) / unit * unit);
         let whole = BlockRange { start, length_blocks: unit };
-        let change = {
+        let (change, written) = {
             let inode = self.inode();
             let map = inode.extent_map(tx.cache(), ForkKind::Data)?;
-            let first = unit_start(map, whole).ok_or_else(|| self.unaligned(whole))?;
-            plan(map, whole, NewMapping::Blocks { start: first, unwritten: true })
+            let first =
+                unit_start(map, whole, tx.geometry()).ok_or_else(|| self.unaligned(whole))?;
+            let target = NewMapping::Blocks { start: first, unwritten: true };
+            let starts = self.group_starts(tx.geometry(), ForkKind::Data);
+            let parts = map.iter_from(whole.start).map_while(|part| whole.cut(part));
+            let written: Vec<Extent> = parts.filter(|part| !part.unwritten).collect();
+            (plan(map, whole, target, starts), written)
         };
         self.check_growth(ForkKind::Data, change.growth())?;
-        self.change_map(tx, ForkKind::Data, &change, 0)
+        self.change_map(tx, ForkKind::Data, &change, 0)?;
+        for part in written {
+            defer_convert(tx, &self.file_mapping(tx.geometry(), ForkKind::Data, &part));
+        }
+        Ok(())
     }
 
     /// Reports that the mapping of a range does not consist of whole realtime extents.
@@ -152,7 +192,7 @@ impl LiveInode {
 
 /// Returns the first block of the space of a unit; `None` if the unit is not mapped to one run of
 /// blocks that starts at a whole realtime extent.
-fn unit_start(map: &ExtentMap, unit: BlockRange) -> Option<FsBlock> {
+fn unit_start(map: &ExtentMap, unit: BlockRange, geometry: &Geometry) -> Option<FsBlock> {
     let mut parts = map.iter_from(unit.start).map_while(|part| unit.cut(part));
     let first = parts.next().filter(|part| part.file_block == unit.start)?;
     let (mut next, mut block) = (first.end(), first.start.0 + u64::from(first.length_blocks));
@@ -163,7 +203,8 @@ fn unit_start(map: &ExtentMap, unit: BlockRange) -> Option<FsBlock> {
         next = part.end();
         block += u64::from(part.length_blocks);
     }
-    let is_whole = next == unit.end() && first.start.0.is_multiple_of(unit.length_blocks);
+    let in_group = geometry.realtime.split_block(first.start)?.block;
+    let is_whole = next == unit.end() && in_group.is_multiple_of(unit.length_blocks);
     is_whole.then_some(first.start)
 }
 
@@ -199,11 +240,74 @@ pub fn realtime_files(journal: &Journal, superblock: &Superblock) -> Result<Real
     }
     let bitmap = LiveInode::load(journal, superblock.realtime_bitmap_inode)?;
     let summary = LiveInode::load(journal, superblock.realtime_summary_inode)?;
+    files_of(journal, &bitmap, &summary, sizes)
+}
+
+fn files_of(
+    journal: &Journal,
+    bitmap: &LiveInode,
+    summary: &LiveInode,
+    sizes: RealtimeFileSizes,
+) -> Result<RealtimeFiles> {
     Ok(RealtimeFiles {
-        bitmap: file_extents(journal, &bitmap, sizes.bitmap_blocks)?,
-        summary: file_extents(journal, &summary, sizes.summary_blocks)?,
+        bitmap: file_extents(journal, bitmap, sizes.bitmap_blocks)?,
+        summary: file_extents(journal, summary, sizes.summary_blocks)?,
+        summary_inode: summary.number(),
         bitmap_record: Arc::clone(bitmap.log_item()),
     })
+}
+
+/// The inodes of a realtime group, as the metadata directory names them.
+#[derive(Clone, Copy, Debug)]
+pub struct RealtimeGroupInodes {
+    /// The inode of the bitmap.
+    pub bitmap: InodeNumber,
+    /// The inode of the summary.
+    pub summary: InodeNumber,
+    /// The inode with the root of the reverse map, if the volume has one.
+    pub reverse_map: Option<InodeNumber>,
+    /// The inode with the root of the reference counts, if the volume has them.
+    pub refcounts: Option<InodeNumber>,
+}
+
+/// Reads the files of a realtime group, and checks that they are those of group `group`.
+///
+/// # Errors
+///
+/// The device's error; a corruption if an inode is not the file of this group that it is named as.
+pub fn realtime_group_files(
+    journal: &Journal,
+    superblock: &Superblock,
+    group: u32,
+    inodes: RealtimeGroupInodes,
+) -> Result<RealtimeGroupFiles> {
+    let load = |number, metatype| {
+        let live = LiveInode::load(journal, number)?;
+        check_metadata_file(live.inode().core(), group, metatype)?;
+        Ok::<_, Error>(live)
+    };
+    let bitmap = load(inodes.bitmap, BITMAP_METATYPE)?;
+    let summary = load(inodes.summary, SUMMARY_METATYPE)?;
+    let tree = |number: Option<InodeNumber>, kind: BtreeKind| {
+        let Some(number) = number else { return Ok(None) };
+        let record = journal.inode(number)?;
+        let metatype = MetadataRootLayout::metatype(kind).unwrap_or(0);
+        check_metadata_file(&record.core()?, group, metatype)?;
+        Ok::<_, Error>(Some(record))
+    };
+    Ok(RealtimeGroupFiles {
+        space: files_of(journal, &bitmap, &summary, RealtimeFileSizes::of(superblock))?,
+        reverse_map: tree(inodes.reverse_map, BtreeKind::RealtimeReverseMap)?,
+        refcounts: tree(inodes.refcounts, BtreeKind::RealtimeRefcount)?,
+    })
+}
+
+/// Checks that an inode is a file of the metadata directory with this type, of this group.
+fn check_metadata_file(core: &InodeCore, group: u32, metatype: u16) -> Result<()> {
+    let is_it = core.flags2.contains(InodeFlags2::METADATA)
+        && core.metafile_type == metatype
+        && core.project_id == group;
+    if is_it { Ok(()) } else { Err(wrong_file(core.number)) }
 }
 
 fn file_extents(journal: &Journal, live: &LiveInode, blocks: u64) -> Result<Vec<Extent>> {

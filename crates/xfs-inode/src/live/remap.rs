@@ -66,18 +66,26 @@ pub(super) struct MapWork {
     fork: ForkKind,
     extent: Extent,
     is_map: bool,
+    /// Whether the blocks are in the realtime section.
+    is_realtime: bool,
 }
 
 impl MapWork {
     /// Creates the work of mapping `extent`. The extent's range of the file must be a hole by the
     /// time the work is done.
     pub(super) fn map(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent) -> Self {
-        Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: true }
+        Self::new(live, fork, extent, true)
     }
 
     /// Creates the work of unmapping `extent`. The blocks of the extent stay allocated.
     pub(super) fn unmap(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent) -> Self {
-        Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: false }
+        Self::new(live, fork, extent, false)
+    }
+
+    fn new(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent, is_map: bool) -> Self {
+        let is_realtime = fork == ForkKind::Data && live.inode().core().is_realtime();
+        let file = MappedFile::Live(Arc::clone(live));
+        Self { file, fork, extent: *extent, is_map, is_realtime }
     }
 }
 
@@ -95,6 +103,9 @@ impl Deferred for MapWork {
         if self.extent.unwritten {
             flags |= UNWRITTEN;
         }
+        if self.is_realtime {
+            flags |= REALTIME;
+        }
         Some(IntentPayload::Map(MapExtent {
             inode: self.file.number(),
             start: self.extent.start,
@@ -105,7 +116,7 @@ impl Deferred for MapWork {
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
-        let Self { file, fork, extent, is_map } = *self;
+        let Self { file, fork, extent, is_map, .. } = *self;
         let is_logged = matches!(file, MappedFile::Number(_));
         let live = file.load(tx.journal())?;
         tx.join(live.log_item());
@@ -164,5 +175,6 @@ pub(super) fn resume_map(intent: &MapExtent) -> Result<Box<dyn Deferred>> {
         UNMAP if is_known => false,
         _ => return Err(corrupt(inode, ExtentCheck::NotMapped { file_block }).into()),
     };
-    Ok(Box::new(MapWork { file: MappedFile::Number(inode), fork, extent, is_map }))
+    let (file, is_realtime) = (MappedFile::Number(inode), flags & REALTIME != 0);
+    Ok(Box::new(MapWork { file, fork, extent, is_map, is_realtime }))
 }

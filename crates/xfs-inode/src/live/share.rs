@@ -85,8 +85,6 @@ impl LiveInode {
         shared: SharedRange,
         now: Option<Timestamp>,
     ) -> Result<()> {
-        source.check_on_data_device()?;
-        destination.check_on_data_device()?;
         Self::check_share(journal, source, destination, shared)?;
         if shared.length_bytes == 0 {
             return Ok(());
@@ -147,6 +145,7 @@ impl LiveInode {
         if !geometry.has_ro_compat(RoCompatFeatures::REFLINK) {
             return Err(PosixError::NotSupported.into());
         }
+        source.check_shareable(journal, destination)?;
         let SharedRange { from, to, length_bytes } = shared;
         let (source_size, size) = (source.inode().core().size, destination.inode().core().size);
         // An empty range up to the end of the source is valid anywhere.
@@ -205,11 +204,12 @@ impl LiveInode {
             let gained = u64::from(new.length_blocks.saturating_sub(old_blocks));
             let owners = QuotaOwners::of(self.inode().core());
             tx.reserve_quota(owners, QuotaAmount { blocks: gained, inodes: 0 })?;
+            let section = self.section(tx.geometry(), ForkKind::Data);
             if let Some(old) = old {
                 defer_map_work(tx, MapWork::unmap(self, ForkKind::Data, &old));
-                defer_unshare(tx, blocks(&old));
+                defer_unshare(tx, section, blocks(&old));
             }
-            defer_share(tx, blocks(&new));
+            defer_share(tx, section, blocks(&new));
             defer_map_work(tx, MapWork::map(self, ForkKind::Data, &new));
             // The intents are logged with the inode that they concern.
             self.change(tx, |_| ());

@@ -1,10 +1,12 @@
 //! The forks of an inode: reading them from the inode's bytes, writing them into these bytes, and
 //! logging them.
 
+use xfs_format::btree::BtreeKind;
 use xfs_format::inode::{
     self, DeviceNumber, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,
 };
 use xfs_format::log_item::LoggedFields;
+use xfs_format::realtime::MetadataRootLayout;
 use xfs_log::RegionWriter;
 use zerocopy::FromBytes;
 
@@ -17,8 +19,6 @@ const DISK_ROOT_BYTES: usize = 4;
 /// The length in bytes of the header of a btree root in the log, where the root has the header of a
 /// whole btree block.
 const LOGGED_ROOT_BYTES: usize = 72;
-/// The first bytes of the header of a btree root in the log.
-const ROOT_MAGIC: &[u8] = b"BMA3";
 /// The length in bytes of a key of a btree, and also of a pointer.
 const ENTRY_BYTES: usize = 8;
 
@@ -33,8 +33,8 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
             Some(ForkFormat::Local) if kind == ForkKind::Data => core.size as usize,
             Some(ForkFormat::Local) => local_attr_bytes(room),
             Some(ForkFormat::Extents) => core.fork_extents(kind) as usize * EXTENT_BYTES,
-            Some(ForkFormat::Btree) => room.len(),
-            Some(ForkFormat::Device | ForkFormat::Uuid | ForkFormat::MetadataBtree) => 0,
+            Some(ForkFormat::Btree | ForkFormat::MetadataBtree) => room.len(),
+            Some(ForkFormat::Device | ForkFormat::Uuid) => 0,
         };
         let used = room.get(..length).expect("a verified fork holds its contents");
         match format {
@@ -111,6 +111,7 @@ pub(super) enum ForkRegion<'a> {
 /// from the header.
 #[doc(alias = "xfs_bmdr_to_bmbt")]
 pub(super) struct LoggedRoot<'a> {
+    magic: u32,
     header: &'a [u8],
     keys: &'a [u8],
     pointers: &'a [u8],
@@ -126,7 +127,7 @@ pub(super) fn logged(image: &InodeImage, dirty: LoggedFields) -> LoggedForks<'_>
         let way = match format {
             Some(ForkFormat::Local) => ways.intersection(LOCAL),
             Some(ForkFormat::Extents) => ways.intersection(EXTENTS),
-            Some(ForkFormat::Btree) => ways.intersection(ROOT),
+            Some(ForkFormat::Btree | ForkFormat::MetadataBtree) => ways.intersection(ROOT),
             _ => LoggedFields::empty(),
         };
         if way.is_empty() || bytes.is_empty() || !dirty.intersects(ways) {
@@ -137,10 +138,10 @@ pub(super) fn logged(image: &InodeImage, dirty: LoggedFields) -> LoggedForks<'_>
     };
     let attr_format = core.fork_format(ForkKind::Attr);
     let data = choose(Some(core.data_format), LoggedFields::DATA, &image.data)
-        .then(|| ForkRegion::new(core.data_format, &image.data));
+        .then(|| ForkRegion::new(core, core.data_format, &image.data));
     let attr = attr_format
         .filter(|_| choose(attr_format, LoggedFields::ATTR, &image.attr))
-        .map(|format| ForkRegion::new(format, &image.attr));
+        .map(|format| ForkRegion::new(core, format, &image.attr));
     if core.data_format == ForkFormat::Device && dirty.contains(LoggedFields::DEVICE) {
         fields |= LoggedFields::DEVICE;
     }
@@ -152,9 +153,10 @@ const EXTENTS: LoggedFields = LoggedFields::DATA_EXTENTS.union(LoggedFields::ATT
 const ROOT: LoggedFields = LoggedFields::DATA_ROOT.union(LoggedFields::ATTR_ROOT);
 
 impl<'a> ForkRegion<'a> {
-    fn new(format: ForkFormat, bytes: &'a [u8]) -> Self {
+    fn new(core: &InodeCore, format: ForkFormat, bytes: &'a [u8]) -> Self {
         match format {
             ForkFormat::Btree => Self::Root(LoggedRoot::new(bytes)),
+            ForkFormat::MetadataBtree => Self::Root(LoggedRoot::of_metadata(core, bytes)),
             _ => Self::Same(bytes),
         }
     }
@@ -191,13 +193,26 @@ impl<'a> LoggedRoot<'a> {
             entries.expect("the entries of a root lie inside it")
         };
         let pointers = entries(DISK_ROOT_BYTES + fits * ENTRY_BYTES);
-        Self { header, keys: entries(DISK_ROOT_BYTES), pointers }
+        let magic = BtreeKind::Extent.layout().magic;
+        Self { magic, header, keys: entries(DISK_ROOT_BYTES), pointers }
+    }
+
+    /// Returns the logged form of the root of a btree of a realtime group. The root was verified
+    /// when it was read.
+    fn of_metadata(core: &InodeCore, root: &'a [u8]) -> Self {
+        let layout = MetadataRootLayout::of_metatype(core.metafile_type, root.len());
+        let layout = layout.expect("only inodes of btrees of realtime groups have such a fork");
+        let parts = layout.parts(root).expect("the root was verified before it was changed");
+        let (header, _) =
+            root.split_at_checked(DISK_ROOT_BYTES).expect("the root of a btree has a header");
+        let [keys, pointers] = parts;
+        Self { magic: layout.kind.layout().magic, header, keys, pointers }
     }
 
     fn encode_into(&self, bytes: &mut Vec<u8>) {
         let mut head = [0; LOGGED_ROOT_BYTES];
-        let (magic, rest) = head.split_at_mut(ROOT_MAGIC.len());
-        magic.copy_from_slice(ROOT_MAGIC);
+        let (magic, rest) = head.split_at_mut(size_of::<u32>());
+        magic.copy_from_slice(&self.magic.to_be_bytes());
         let header = rest.first_chunk_mut::<DISK_ROOT_BYTES>();
         header.expect("a logged header has room for that of a root").copy_from_slice(self.header);
         bytes.extend_from_slice(&head);

@@ -59,6 +59,7 @@ impl Journal {
         begin: impl FnOnce() -> Result<Transaction<'a>>,
     ) -> Result<()> {
         let counts = self.counts_for_disk()?;
+        let realtime = self.realtime_count.value().map(|count| count());
         let length_bytes = self.geometry().sector_size;
         begin()?.commit_or_cancel(|tx| {
             let buffer = tx.read(DiskAddr(0), length_bytes, BlockKind::Superblock)?;
@@ -68,6 +69,9 @@ impl Journal {
                 disk.inode_count = counts.inodes.into();
                 disk.free_inodes = counts.free_inodes.into();
                 disk.free_blocks = counts.free_blocks.into();
+                if let Some(extents) = realtime {
+                    disk.free_realtime_extents = extents.into();
+                }
                 // Nothing in the log will need a feature any more.
                 disk.log_incompat = 0.into();
             });

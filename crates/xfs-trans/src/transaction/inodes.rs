@@ -190,6 +190,20 @@ impl Transaction<'_> {
         }
     }
 
+    /// Unlatches an inode that the current transaction of the chain has joined and not changed. The
+    /// latch of the inode protects something else.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the inode is not joined, or was changed.
+    pub fn unjoin(&mut self, record: &Arc<InodeRecord>) {
+        let is_it = |joined: &JoinedInode| Arc::ptr_eq(&joined.record, record);
+        let index = self.inodes.0.iter().position(is_it);
+        let joined = self.inodes.0.remove(index.expect("only a joined inode is released (I2)"));
+        assert!(!joined.dirty, "a changed inode stays latched until it is in the log (I2)");
+        record.latch().unlock_exclusive();
+    }
+
     /// Logs that the blocks of an inode chunk have become inodes.
     pub fn log_inode_create(&mut self, create: &InodeCreate) {
         self.items.push(Arc::new(CreateItem::new(create)));

@@ -83,6 +83,12 @@ impl Transaction<'_> {
         reservation.add(BlockReservation::of(blocks));
     }
 
+    /// Adds blocks that a reserve of the volume holds to the blocks that the transaction has
+    /// reserved. The caller has taken them from that reserve.
+    pub const fn add_reserve(&mut self, blocks: u64) {
+        self.space.add_reserved(blocks);
+    }
+
     /// Counts blocks that the allocator has taken into use. They are part of the blocks that the
     /// transaction has reserved.
     pub fn use_blocks(&mut self, blocks: u64) {

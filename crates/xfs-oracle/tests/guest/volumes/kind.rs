@@ -58,7 +58,8 @@ impl VolumeKind {
 
     /// Returns whether `recover` replays the log of the volume onto the disk.
     pub(super) const fn recovers_onto_disk(self) -> bool {
-        self.is_version_4() || matches!(self, Self::Quota | Self::ClassicRealtime)
+        self.is_version_4()
+            || matches!(self, Self::Quota | Self::ClassicRealtime | Self::RealtimeGroups)
     }
 
     const fn has_realtime_device(self) -> bool {

@@ -1,4 +1,5 @@
-//! Volumes with a classic realtime section that ferroxfs fills.
+//! Volumes with a realtime section that ferroxfs fills: a classic section, and realtime groups once
+//! with a clean log and once with a dirty one.
 
 use std::path::Path;
 
@@ -18,14 +19,35 @@ const FILES: usize = 14;
 /// Number of empty realtime files: a listing must have as many inodes as that of other volumes.
 const EMPTY_FILES: usize = super::INODES_MIN;
 
-/// Makes a volume with mkfs.xfs, fills it with ferroxfs and unmounts it.
-pub(super) fn make(folder: &Path, seed: u64) -> Result<GuestVolume, TrialError> {
-    let made = GuestVolume::make(folder, VolumeKind::ClassicRealtime, SEEDS + 2 * seed)?;
+/// Makes volumes with mkfs.xfs, and fills them with ferroxfs.
+pub(super) fn make(folder: &Path, seed: u64) -> Result<Vec<GuestVolume>, TrialError> {
+    Ok(vec![
+        unmounted(folder, VolumeKind::ClassicRealtime, seed)?,
+        unmounted(folder, VolumeKind::RealtimeGroups, seed)?,
+        crashed(folder, SEEDS + 2 * seed + 1)?,
+    ])
+}
+
+/// Makes a volume, fills it and unmounts it.
+fn unmounted(folder: &Path, kind: VolumeKind, seed: u64) -> Result<GuestVolume, TrialError> {
+    let made = GuestVolume::make(folder, kind, SEEDS + 2 * seed)?;
     let made = GuestVolume { end: VolumeEnd::Unmounted, ..made };
     let volume = made.options().write(true).open(&made.data).map_err(|error| error.to_string())?;
     fill(&volume, &mut Prng::new(seed)).map_err(|error| error.to_string())?;
     volume.close().map_err(|error| error.to_string())?;
     Ok(made)
+}
+
+/// Makes a volume with realtime groups, fills it, syncs it, and copies it while it is mounted. The
+/// copy has a dirty log.
+fn crashed(folder: &Path, seed: u64) -> Result<GuestVolume, TrialError> {
+    let made = GuestVolume::make(folder, VolumeKind::RealtimeGroups, seed)?;
+    let volume = made.options().write(true).open(&made.data).map_err(|error| error.to_string())?;
+    fill(&volume, &mut Prng::new(seed)).map_err(|error| error.to_string())?;
+    volume.sync().map_err(|error| error.to_string())?;
+    let crashed = GuestVolume { end: VolumeEnd::Logged, ..made.copied()? };
+    volume.close().map_err(|error| error.to_string())?;
+    Ok(crashed)
 }
 
 fn fill(volume: &Volume, random: &mut Prng) -> ferroxfs::Result<()> {

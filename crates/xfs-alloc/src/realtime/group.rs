@@ -1,0 +1,162 @@
+//! One realtime group, or the whole of a section without groups: its free space and its btrees.
+//!
+//! Owns: the files and the inodes of the group, the number of its free extents, and the extents
+//! that were freed and are not durable yet. Does **not** own the choice of the group.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use xfs_buffer::{BufferCache, Result};
+use xfs_format::realtime::RealtimeSpaceCheck;
+use xfs_sync::{AtomicU64, Group, Mutex, Ordering};
+use xfs_trans::{InodeRecord, Journal, Transaction};
+
+use super::runs::{FreeRuns, SpaceSizes, corrupt};
+use super::words::{CachedWords, JoinedWords, SpaceFiles};
+
+/// The free space and the btrees of a group.
+#[derive(Debug)]
+pub(super) struct RealtimeGroup {
+    /// The log record of the inode of the bitmap. Its latch protects the bitmap and the summary.
+    pub(super) bitmap_record: Arc<InodeRecord>,
+    pub(super) files: SpaceFiles,
+    pub(super) sizes: SpaceSizes,
+    /// The inode of the reverse map; `None` if the group has none.
+    pub(super) reverse_map: Option<Arc<InodeRecord>>,
+    /// The inode of the reference counts; `None` if the group has none.
+    pub(super) refcounts: Option<Arc<InodeRecord>>,
+    /// Number of free realtime extents.
+    free: AtomicU64<Group>,
+    busy: Mutex<BusyRuns, Group>,
+}
+
+/// The runs that may not be used again yet.
+#[derive(Debug, Default)]
+struct BusyRuns {
+    runs: Vec<BusyRun>,
+    next_ticket: u64,
+}
+
+/// Extents that were freed by a step that may not be durable yet.
+#[derive(Debug)]
+struct BusyRun {
+    extents: Range<u64>,
+    /// The number by which the step finds the run when the step is committed.
+    ticket: u64,
+    /// The checkpoint with the step that freed the extents. `None`: the step is not committed yet.
+    sequence: Option<u64>,
+}
+
+/// The inodes of the btrees of a group.
+#[derive(Debug, Default)]
+pub(super) struct GroupTrees {
+    pub(super) reverse_map: Option<Arc<InodeRecord>>,
+    pub(super) refcounts: Option<Arc<InodeRecord>>,
+}
+
+impl RealtimeGroup {
+    pub(super) fn new(
+        bitmap_record: Arc<InodeRecord>,
+        files: SpaceFiles,
+        sizes: SpaceSizes,
+        trees: GroupTrees,
+    ) -> Self {
+        let GroupTrees { reverse_map, refcounts } = trees;
+        Self {
+            bitmap_record,
+            files,
+            sizes,
+            reverse_map,
+            refcounts,
+            free: AtomicU64::new(0),
+            busy: Mutex::default(),
+        }
+    }
+
+    /// Latches the free space of the group until the end of the current step (I1 of
+    /// [`realtime`](super)).
+    pub(super) fn lock(&self, tx: &mut Transaction<'_>) {
+        tx.join(&self.bitmap_record);
+        tx.leave(&self.bitmap_record);
+    }
+
+    /// Returns the number of free realtime extents.
+    pub(super) fn free_extents(&self) -> u64 {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_free_extents(&self, free: u64) {
+        self.free.store(free, Ordering::Relaxed);
+    }
+
+    /// Counts the free extents in the bitmap.
+    pub(super) fn recount(&self, cache: &BufferCache) -> Result<u64> {
+        FreeRuns::new(&mut CachedWords::new(cache, &self.files), self.sizes).count()
+    }
+
+    /// Finds a run of up to `wanted` free extents near extent `near`, and takes it into use. The
+    /// group is locked. Returns `None` if no extent is free.
+    pub(super) fn take(
+        &self,
+        tx: &mut Transaction<'_>,
+        near: u64,
+        wanted: u64,
+    ) -> Result<Option<Range<u64>>> {
+        let mut words = CachedWords::new(tx.cache(), &self.files);
+        let found = FreeRuns::new(&mut words, self.sizes).find(near, wanted)?;
+        let Some(run) = found else { return Ok(None) };
+        let (counted, found) = (self.free_extents(), run.end - run.start);
+        let Some(free) = counted.checked_sub(found) else {
+            return Err(corrupt(RealtimeSpaceCheck::FreeCount { counted, found }));
+        };
+        // I3 of `realtime`: a crash must not undo the freeing of extents that are in use again.
+        self.wait_until_free(tx.journal(), &run)?;
+        FreeRuns::new(&mut JoinedWords::new(tx, &self.files), self.sizes).take(&run)?;
+        self.set_free_extents(free);
+        Ok(Some(run))
+    }
+
+    /// Makes a range of extents in use free. The group is locked.
+    pub(super) fn release(&self, tx: &mut Transaction<'_>, extents: &Range<u64>) -> Result<()> {
+        let free = self.free_extents() + (extents.end - extents.start);
+        FreeRuns::new(&mut JoinedWords::new(tx, &self.files), self.sizes).release(extents)?;
+        self.set_free_extents(free);
+        Ok(())
+    }
+
+    /// Notes extents that this step frees, until the step is durable (I3 of
+    /// [`realtime`](super)). Returns the ticket for [`settle_busy`](Self::settle_busy).
+    pub(super) fn note_busy(&self, tx: &Transaction<'_>, extents: Range<u64>) -> u64 {
+        let durable = tx.journal().durable_sequence();
+        let mut busy = self.busy.lock();
+        busy.runs.retain(|run| run.sequence.is_none_or(|sequence| sequence > durable));
+        let ticket = busy.next_ticket;
+        busy.next_ticket += 1;
+        busy.runs.push(BusyRun { extents, ticket, sequence: None });
+        ticket
+    }
+
+    /// Records the checkpoint with the step that has got this ticket.
+    pub(super) fn settle_busy(&self, ticket: u64, sequence: u64) {
+        for run in self.busy.lock().runs.iter_mut().filter(|run| run.ticket == ticket) {
+            run.sequence = Some(sequence);
+        }
+    }
+
+    /// Returns the newest checkpoint with a step that has freed some of these extents, or has taken
+    /// them from a file that shared them. Returns `None` if there is no such step.
+    pub(super) fn busy_sequence(&self, extents: &Range<u64>) -> Option<u64> {
+        let meets =
+            |run: &BusyRun| run.extents.start < extents.end && extents.start < run.extents.end;
+        let busy = self.busy.lock();
+        busy.runs.iter().filter(|run| meets(run)).filter_map(|run| run.sequence).max()
+    }
+
+    /// Waits until the extents of a run may be used again (I3 of [`realtime`](super)).
+    pub(super) fn wait_until_free(&self, journal: &Journal, extents: &Range<u64>) -> Result<()> {
+        match self.busy_sequence(extents) {
+            Some(sequence) if sequence > journal.durable_sequence() => journal.force(sequence),
+            _ => Ok(()),
+        }
+    }
+}
