@@ -56,6 +56,7 @@ impl<'a> Filler<'a> {
             };
             let mapping = FileMapping {
                 inode: self.inode,
+                section: crate::Section::Data,
                 is_attr: false,
                 shares: false,
                 offset: FileBlock(offset),

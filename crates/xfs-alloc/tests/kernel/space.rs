@@ -93,7 +93,7 @@ fn stage_and_unstage(journal: &Arc<Journal>) -> Result<u64> {
         if gives_back && !staged.is_empty() {
             let extent = staged.swap_remove(random.within(0..staged.len()));
             let mut tx = journal.begin(TransactionKind::Write, 0)?;
-            defer_unstage(&mut tx, extent);
+            defer_unstage(&mut tx, xfs_alloc::Section::Data, extent);
             defer_free(&mut tx, extent, None, BlockPurpose::File);
             tx.commit()?;
             continue;
@@ -103,7 +103,7 @@ fn stage_and_unstage(journal: &Arc<Journal>) -> Result<u64> {
         let mut tx = journal.begin(TransactionKind::Write, u64::from(most) + SPARE_BLOCKS)?;
         let request = SpaceRequest::new(AllocationTarget::FromGroup(group), 1, most);
         if let Some(extent) = allocate_extent(&mut tx, &request)? {
-            defer_stage(&mut tx, extent);
+            defer_stage(&mut tx, xfs_alloc::Section::Data, extent);
             staged.push(extent);
         }
         tx.commit()?;
