@@ -123,7 +123,9 @@ pub(crate) fn decode_intent(item: LoggedItem<'_>) -> Option<Vec<IntentPayload>> 
             list.extents.into_iter().map(IntentPayload::ExtentFree).collect()
         }
         LoggedItem::Rmap(list) => list.extents.into_iter().map(IntentPayload::Rmap).collect(),
-        LoggedItem::Refcount(list) => list.extents.into_iter().map(IntentPayload::Refcount).collect(),
+        LoggedItem::Refcount(list) => {
+            list.extents.into_iter().map(IntentPayload::Refcount).collect()
+        }
         LoggedItem::RealtimeFree(list) => {
             list.extents.into_iter().map(IntentPayload::RealtimeFree).collect()
         }

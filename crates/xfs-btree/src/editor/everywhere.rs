@@ -14,7 +14,7 @@ use super::Editor;
 use crate::path::corrupt;
 use crate::root::TopRoot;
 use crate::source::TreeBlock;
-use crate::store::Store;
+use crate::store::BtreeStore;
 
 impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// Returns the first record for which `is_wanted` returns `true`; `None` if there is no such
