@@ -27,13 +27,17 @@
 use std::collections::BTreeMap;
 
 use thiserror::Error;
+use xfs_check::CheckedDevices;
 pub use xfs_check::{
     Area, CheckOptions, Code, Coverage, Finding, Place, Progress, Report, Severity, Unchecked,
     Unsupported, Witness,
 };
+use xfs_device::BlockDevice;
+use xfs_format::IncompatFeatures;
 use xfs_vfs::Capabilities;
 
 use crate::volume::Volume;
+use crate::volume_ref::RealtimeReplay;
 
 /// The largest number of inodes with findings for which a check looks up the paths.
 const MOST_PATHS: usize = 1000;
@@ -55,7 +59,8 @@ pub enum CheckError {
 }
 
 impl Volume {
-    /// Checks the volume for consistency. Nothing is written. If the log was dirty when the volume
+    /// Checks the volume for consistency. Nothing is written. A realtime device that was not named
+    /// is reported as unchecked. If the log was dirty when the volume
     /// was opened, the replayed volume is checked: the volume as it will be after a recovery.
     ///
     /// Findings of up to 1,000 inodes get the paths of these inodes.
@@ -81,8 +86,17 @@ impl Volume {
             Some(state) => options.log_head(state.head),
             None => options,
         };
-        let (device, superblock) = (inner.cache().device(), inner.superblock());
-        let mut report = xfs_check::check(&**device, superblock, &options, progress)?;
+        let has_groups = inner.superblock().has_incompat(IncompatFeatures::METADIR);
+        let options = match inner.realtime() {
+            RealtimeReplay::Complete => options,
+            // Every transaction of a classic section logs the count.
+            RealtimeReplay::Uncounted if has_groups => options.stale_realtime_count(),
+            RealtimeReplay::Uncounted => options,
+            RealtimeReplay::Unfinished => options.unfinished_realtime_work(),
+        };
+        let realtime = inner.cache().realtime_device().map(|device| &**device as &dyn BlockDevice);
+        let devices = CheckedDevices { data: &**inner.cache().device(), realtime };
+        let mut report = xfs_check::check_devices(devices, inner.superblock(), &options, progress)?;
         self.find_paths(&mut report);
         Ok(report)
     }

@@ -66,6 +66,8 @@ pub struct OpenOptions {
     no_recovery: bool,
     log_device: Option<PathBuf>,
     realtime_device: Option<PathBuf>,
+    /// Whether a damaged superblock of the realtime device is reported, and not refused.
+    keeps_realtime_damage: bool,
     members: Vec<PathBuf>,
     cache_bytes: usize,
     writes: bool,
@@ -96,6 +98,7 @@ impl OpenOptions {
             no_recovery: false,
             log_device: None,
             realtime_device: None,
+            keeps_realtime_damage: false,
             members: Vec::new(),
             cache_bytes: DEFAULT_CACHE_BYTES,
             writes: false,

@@ -55,8 +55,21 @@ pub(crate) struct VolumeInner {
     threads: Option<MountThreads>,
     /// The quota of a volume that counts usage.
     quota: Option<Arc<QuotaEngine>>,
+    /// The state of the realtime section after the replay of the log.
+    realtime: RealtimeReplay,
     /// Damage that was found when the volume was opened.
     findings: Vec<Error>,
+}
+
+/// The state of a realtime section after the replay of the log in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RealtimeReplay {
+    /// Everything about the section is up to date.
+    Complete,
+    /// Nobody has counted the free extents of realtime groups since.
+    Uncounted,
+    /// The log has open work on the section, which nobody has finished.
+    Unfinished,
 }
 
 /// The credentials of one caller of the volume, and the references that act for it.
@@ -75,7 +88,22 @@ impl VolumeInner {
         log: Option<LogState>,
         staleness: Option<Staleness>,
     ) -> Self {
-        Self { superblock, cache, log, staleness, threads: None, quota: None, findings: Vec::new() }
+        Self {
+            superblock,
+            cache,
+            log,
+            staleness,
+            threads: None,
+            quota: None,
+            realtime: RealtimeReplay::Complete,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Sets the state of the realtime section after the replay of the log.
+    pub(crate) fn with_realtime(mut self, realtime: RealtimeReplay) -> Self {
+        self.realtime = realtime;
+        self
     }
 
     /// Adds a mount, its threads and its quota to this state, for a volume that is open for
@@ -125,6 +153,11 @@ impl VolumeRef {
     #[inline]
     pub(crate) fn threads(&self) -> Option<&MountThreads> {
         self.inner.threads.as_ref()
+    }
+
+    /// Returns the state of the realtime section after the replay of the log.
+    pub(crate) fn realtime(&self) -> RealtimeReplay {
+        self.inner.realtime
     }
 
     /// Returns the quota of a volume that counts usage. `None`: the volume counts none.

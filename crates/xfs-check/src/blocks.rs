@@ -7,19 +7,22 @@ use std::io;
 
 use xfs_device::BlockDevice;
 use xfs_format::{
-    AgNumber, BlockKind, Check, Corruption, DiskAddr, Geometry, Lsn, Structure, Superblock,
-    VerifyContext,
+    AgNumber, BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Lsn, Structure,
+    Superblock, VerifyContext,
 };
 
 use crate::budget::ReadBudget;
 use crate::code::Code;
 use crate::finding::{Finding, Place};
 use crate::hash::Keyed;
+use crate::metadir::MetadataFiles;
 
 /// The volume that is checked. Nothing here writes (C2 of the crate).
 #[derive(Clone, Copy)]
 pub(crate) struct Volume<'a> {
     pub(crate) device: &'a dyn BlockDevice,
+    /// The device of a realtime section that does not lie on the data device, if it was given.
+    pub(crate) realtime: Option<&'a dyn BlockDevice>,
     pub(crate) superblock: &'a Superblock,
     /// The LSN of the end of the log; `None` if the log could not be read.
     pub(crate) log_head: Option<Lsn>,
@@ -28,11 +31,18 @@ pub(crate) struct Volume<'a> {
     pub(crate) hash: Keyed,
     /// The budget of reads: how many more blocks of forks the check may read.
     pub(crate) reads: &'a ReadBudget,
+    /// The files of the realtime section and of quota.
+    pub(crate) metadata: &'a MetadataFiles,
 }
 
 impl<'a> Volume<'a> {
     pub(crate) fn geometry(&self) -> &'a Geometry {
         &self.superblock.geometry
+    }
+
+    /// Returns the inodes of quota of users, groups and projects.
+    pub(crate) fn quota_inodes(&self) -> [Option<InodeNumber>; 3] {
+        self.metadata.quota
     }
 
     /// Returns the groups that begin before the end of the device. If the device is too short, the
@@ -149,10 +159,15 @@ impl Findings {
         self.push(Finding::new(Code::unreadable(structure), place, error.to_string()));
     }
 
+    /// Returns an empty list that keeps findings if this list does.
+    pub(crate) fn empty_alike(&self) -> Self {
+        Self { is_silent: self.is_silent, ..Self::default() }
+    }
+
     /// Takes all findings out of this list and returns them. A silent list, which keeps no
     /// findings, stays silent.
     pub(crate) fn take(&mut self) -> Self {
-        let empty = Self { is_silent: self.is_silent, ..Self::default() };
+        let empty = self.empty_alike();
         std::mem::replace(self, empty)
     }
 

@@ -19,6 +19,7 @@ use crate::blocks::Findings;
 use crate::code::{Area, Code};
 use crate::facts::Gap;
 use crate::finding::{Finding, Severity};
+use crate::region::Region;
 use crate::sums::Gaps;
 
 /// The most consequences that are kept. Further consequences are only counted.
@@ -200,6 +201,14 @@ fn is_source(code: Code) -> bool {
             | Code::DirUnreachable
             | Code::DirRing
             | Code::QuotaCount
+            | Code::MetaMixed
+            | Code::RtLeaked
+            | Code::RtCrosslinked
+            | Code::RtRefcount
+            | Code::RtRmapMissing
+            | Code::RtRmapExtra
+            | Code::RtSummary
+            | Code::RtAlign
     );
     !is_comparison && code.area() != Area::Space && code.severity() > Severity::Counter
 }
@@ -225,7 +234,14 @@ fn opens(finding: &Finding, gap: Gap) -> bool {
             let is_attribute = matches!(area, Area::Attributes | Area::ParentPointers);
             return is_of_inode || is_attribute || area == Area::Map;
         }
-        Gap::GroupClaims(group) => {
+        Gap::MetadataFiles => return area == Area::MetadataDirectory || is_of_inode,
+        Gap::GroupClaims(Region::Realtime(_))
+        | Gap::ReverseMap(Region::Realtime(_))
+        | Gap::Refcounts(Region::Realtime(_)) => {
+            return is_of_inode
+                || matches!(area, Area::Realtime | Area::MetadataDirectory | Area::Map);
+        }
+        Gap::GroupClaims(Region::Data(group)) => {
             let is_header = matches!(area, Area::Agf | Area::Agfl | Area::Agi | Area::Btree);
             let is_record = matches!(
                 area,
@@ -234,10 +250,12 @@ fn opens(finding: &Finding, gap: Gap) -> bool {
             (is_header || is_record, group)
         }
         Gap::FreeSpace(group) => (matches!(area, Area::Agf | Area::Btree | Area::FreeSpace), group),
-        Gap::ReverseMap(group) => {
+        Gap::ReverseMap(Region::Data(group)) => {
             (matches!(area, Area::Agf | Area::Btree | Area::ReverseMap), group)
         }
-        Gap::Refcounts(group) => (matches!(area, Area::Agf | Area::Btree | Area::Refcount), group),
+        Gap::Refcounts(Region::Data(group)) => {
+            (matches!(area, Area::Agf | Area::Btree | Area::Refcount), group)
+        }
         Gap::FreeInodes(group) => {
             (matches!(area, Area::Agi | Area::Btree | Area::InodeBtree), group)
         }
@@ -256,6 +274,7 @@ mod tests {
     use crate::code::Code;
     use crate::facts::Gap;
     use crate::finding::{Finding, Place};
+    use crate::region::Region;
     use crate::sums::Gaps;
 
     fn in_group(code: Code, group: u32) -> Finding {
@@ -279,14 +298,15 @@ mod tests {
     /// of each.
     fn attributed(findings: &mut [Finding]) -> Vec<(Code, Option<usize>)> {
         let group = AgNumber(1);
-        let open = open(&[Gap::GroupClaims(group), Gap::Names]);
+        let region = Region::Data(group);
+        let open = open(&[Gap::GroupClaims(region), Gap::Names]);
         let mut consequences = Consequences::default();
         let names = Doubt::near(InodeNumber(131), &[Gap::Names]);
         for inode in [700, 600] {
             let extra = of_inode(Code::ParentExtra, inode);
             assert_eq!(consequences.absorb(extra, names, &open), None);
         }
-        let gaps = [Gap::GroupClaims(group), Gap::Claims];
+        let gaps = [Gap::GroupClaims(region), Gap::Claims];
         let claims = Doubt::of(&gaps);
         let leaked = in_group(Code::SpaceLeaked, 1);
         assert_eq!(consequences.absorb(leaked, claims, &open), None);

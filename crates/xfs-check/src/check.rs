@@ -5,6 +5,7 @@
 //! - **C6** The findings do not depend on the number of threads: each fact is added to a sum or a
 //!   list that is compared only when all threads are done, and findings are sorted.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
 
@@ -30,8 +31,11 @@ use crate::finding::{Finding, Place};
 use crate::group::{self, GroupSummary};
 use crate::hash::Keyed;
 use crate::inode::Pass;
+use crate::metadir::{self, GroupFiles, MetadataFiles, MetadataKind};
+use crate::realtime::{self, RealtimeSummaries};
+use crate::region::Region;
 use crate::report::{Coverage, Report, Unchecked};
-use crate::sums::{Features, Gaps, Sums};
+use crate::sums::{Features, Gaps, RealtimeFeatures, Sums};
 use crate::unlinked;
 
 /// Options of a check.
@@ -49,6 +53,16 @@ pub struct CheckOptions {
     key: Option<(u64, u64)>,
     /// Findings that the caller has made before the check.
     earlier: Vec<Finding>,
+    realtime: RealtimeState,
+}
+
+/// The state of a realtime section after the replay of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RealtimeState {
+    /// Whether the counts of the superblock about the section are out of date.
+    is_count_stale: bool,
+    /// Whether work on the section is left unfinished.
+    is_unfinished: bool,
 }
 
 impl CheckOptions {
@@ -80,6 +94,22 @@ impl CheckOptions {
     #[must_use]
     pub fn round_bytes(mut self, bytes: u64) -> Self {
         self.round_bytes = Some(bytes);
+        self
+    }
+
+    /// States that the log was dirty and has been replayed, but that nobody has counted the free
+    /// extents of realtime groups since. The kernel counts them at the next mount.
+    #[must_use]
+    pub fn stale_realtime_count(mut self) -> Self {
+        self.realtime.is_count_stale = true;
+        self
+    }
+
+    /// States that the log has work on the realtime section that the replay has left unfinished.
+    /// The owners of realtime blocks are not compared then.
+    #[must_use]
+    pub fn unfinished_realtime_work(mut self) -> Self {
+        self.realtime.is_unfinished = true;
         self
     }
 
@@ -115,19 +145,23 @@ impl Progress for () {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsupported {
-    /// The volume has a realtime device. The owners of blocks on it cannot be checked yet.
-    #[error("volumes with a realtime device are not checked")]
-    Realtime,
-    /// The volume has a metadata directory, which has rules of its own.
-    #[error("volumes with a metadata directory (METADIR) are not checked")]
-    Metadir,
     /// The volume has a format or a feature with which it cannot be read at all.
     #[error(transparent)]
     Volume(superblock::Unsupported),
 }
 
+/// The devices of a volume.
+#[derive(Clone, Copy)]
+pub struct CheckedDevices<'a> {
+    /// The data device.
+    pub data: &'a dyn BlockDevice,
+    /// The device of a realtime section that does not lie on the data device. `None`: the contents
+    /// of that device are not checked, and the report says so.
+    pub realtime: Option<&'a dyn BlockDevice>,
+}
+
 /// Checks a volume. The log has been replayed: `device` shows the volume as it is after recovery.
-/// Nothing is written.
+/// Nothing is written. The realtime device is not looked at: [`check_devices`] does that.
 ///
 /// # Errors
 ///
@@ -135,6 +169,20 @@ pub enum Unsupported {
 /// error but a finding.
 pub fn check(
     device: &dyn BlockDevice,
+    superblock: &Superblock,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Report, Unsupported> {
+    check_devices(CheckedDevices { data: device, realtime: None }, superblock, options, progress)
+}
+
+/// Checks a volume with all its devices, as [`check`] does.
+///
+/// # Errors
+///
+/// The errors of [`check`].
+pub fn check_devices(
+    devices: CheckedDevices<'_>,
     superblock: &Superblock,
     options: &CheckOptions,
     progress: &dyn Progress,
@@ -147,29 +195,27 @@ pub fn check(
     };
     let reads = ReadBudget::of(&superblock.geometry);
     let log_head = options.log_head;
-    let volume = Volume { device, superblock, log_head, hash, reads: &reads };
+    let CheckedDevices { data: device, realtime } = devices;
+    let metadata = &MetadataFiles::NONE;
+    let volume = Volume { device, realtime, superblock, log_head, hash, reads: &reads, metadata };
+    let mut findings = Findings::default();
+    let metadata = metadir::find(volume, &mut findings);
+    let volume = Volume { metadata: &metadata, ..volume };
     let threads = match options.threads {
         0 => thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
     let round_bytes = options.round_bytes.unwrap_or(ROUND_BYTES);
-    let run = Run { volume, threads, progress, round_bytes };
-    Ok(run.report(start, &options.earlier))
+    let run = Run { volume, threads, progress, round_bytes, realtime: options.realtime };
+    Ok(run.report(start, &options.earlier, findings))
 }
 
 /// Refuses a volume with a feature that the checker does not know.
 fn refuse(superblock: &Superblock) -> Result<(), Unsupported> {
     match superblock.refusal(superblock::VolumeAccess::Read) {
-        None | Some(superblock::Unsupported::NeedsRepair) => {}
-        Some(reason) => return Err(Unsupported::Volume(reason)),
+        None | Some(superblock::Unsupported::NeedsRepair) => Ok(()),
+        Some(reason) => Err(Unsupported::Volume(reason)),
     }
-    if superblock.has_realtime() {
-        return Err(Unsupported::Realtime);
-    }
-    if superblock.has_incompat(IncompatFeatures::METADIR) {
-        return Err(Unsupported::Metadir);
-    }
-    Ok(())
 }
 
 /// A check in progress.
@@ -178,12 +224,19 @@ struct Run<'a> {
     threads: usize,
     progress: &'a dyn Progress,
     round_bytes: u64,
+    realtime: RealtimeState,
 }
 
 /// The facts and findings that one thread has collected.
 struct ThreadResult<T> {
     facts: T,
     findings: Findings,
+}
+
+/// The facts of groups that later passes need.
+struct Summaries {
+    groups: Vec<GroupSummary>,
+    realtime: RealtimeSummaries,
 }
 
 /// A unit of work of the pass over inodes: the inodes of one leaf of a group's inode btree.
@@ -200,12 +253,23 @@ impl<'a> Run<'a> {
             reverse_map: geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
             parents: geometry.has_incompat(IncompatFeatures::PARENT),
             entry_types: geometry.directory_form.types,
+            realtime: self.realtime_features(),
         }
     }
 
-    fn report(&self, start: Instant, earlier: &[Finding]) -> Report {
+    /// Returns the balances of the realtime section. There are none if work on it is unfinished.
+    fn realtime_features(&self) -> RealtimeFeatures {
+        let has = |kind| metadir::kinds_of_groups(self.volume).contains(&kind);
+        let is_compared = self.volume.superblock.has_realtime() && !self.realtime.is_unfinished;
+        RealtimeFeatures {
+            bitmap: is_compared && has(MetadataKind::Bitmap),
+            reverse_map: is_compared && has(MetadataKind::ReverseMap),
+        }
+    }
+
+    fn report(&self, start: Instant, earlier: &[Finding], mut findings: Findings) -> Report {
         let geometry = self.volume.geometry();
-        let mut findings = Findings::default();
+        let not_named = realtime::check_device(self.volume, &mut findings);
         earlier.iter().for_each(|finding| findings.push(finding.clone()));
         self.device_length(&mut findings);
         copies::check_first(self.volume, &mut findings);
@@ -217,9 +281,16 @@ impl<'a> Run<'a> {
         let new_sums = || Sums::new(self.volume.hash, groups, self.features());
         let mut sums = new_sums();
         for number in self.volume.groups() {
-            sums.expect_group(number, geometry.ag_length(number));
+            sums.expect_region(Region::Data(number), geometry.ag_length(number));
         }
-        let (groups, shares) = self.passes(&new_sums, Findings::default);
+        if self.features().realtime.bitmap {
+            for group in self.volume.metadata.groups.keys() {
+                for region in realtime::regions_of(self.volume, *group) {
+                    sums.expect_region(region, region.length(geometry));
+                }
+            }
+        }
+        let (summaries, shares) = self.passes(&new_sums, Findings::default);
         for share in shares {
             sums.merge(&share.facts);
             findings.append(share.findings);
@@ -228,6 +299,9 @@ impl<'a> Run<'a> {
         let directories = sums.directories.len() as u64;
         let rounds = compare::differing(&sums, self.round_bytes);
         let mut consequences = Consequences::default();
+        if !self.volume.metadata.is_whole {
+            sums.gaps.note(Gap::MetadataFiles);
+        }
         if earlier.iter().any(|finding| finding.code.area() == Area::Superblock) {
             sums.gaps.note(Gap::Superblock);
         }
@@ -236,7 +310,10 @@ impl<'a> Run<'a> {
             Judge { gaps: &sums.gaps, findings: &mut findings, consequences: &mut consequences };
         compare::unlinked(&sums, self.volume, &mut judge);
         compare::directories(pairs, self.volume, &mut judge);
-        compare::counters(&groups, self.volume, &mut judge);
+        compare::counters(&summaries.groups, self.volume, &mut judge);
+        if !self.realtime.is_unfinished && !self.realtime.is_count_stale {
+            compare::free_extents(&summaries.realtime, self.volume, &mut judge);
+        }
         findings.append(self.explain(&rounds, &sums.gaps, &mut consequences));
         let (mut list, dropped) = findings.into_parts();
         sort(&mut list);
@@ -245,7 +322,7 @@ impl<'a> Run<'a> {
             findings: list,
             consequences,
             dropped,
-            unchecked: self.unchecked(&sums.gaps, &rounds),
+            unchecked: self.unchecked(&sums.gaps, &rounds, not_named),
             coverage: Coverage {
                 groups: u32::try_from(self.volume.groups().count()).unwrap_or(u32::MAX),
                 inodes,
@@ -273,7 +350,7 @@ impl<'a> Run<'a> {
                 lists.merge(share.facts);
             }
             let judge = Judge { gaps, findings: &mut explained, consequences: &mut *consequences };
-            lists.explain(self.volume.superblock, judge);
+            lists.explain(self.volume, judge);
         }
         explained
     }
@@ -281,8 +358,13 @@ impl<'a> Run<'a> {
     /// Describes everything that was not checked: because a structure could not be read (`gaps`),
     /// because a group lies past the end of the device, or because no round was left to explain a
     /// difference.
-    fn unchecked(&self, gaps: &Gaps, rounds: &Rounds) -> Vec<Unchecked> {
+    fn unchecked(&self, gaps: &Gaps, rounds: &Rounds, other: Option<String>) -> Vec<Unchecked> {
         let mut what = unchecked(gaps);
+        what.extend(other.map(|what| Unchecked { what }));
+        if self.realtime.is_unfinished {
+            let open = "owners of realtime blocks: the log has open work on the realtime section";
+            what.push(Unchecked { what: open.to_owned() });
+        }
         if rounds.left > 0 {
             let all = rounds.list.len();
             let what_left = format!(
@@ -316,7 +398,7 @@ impl<'a> Run<'a> {
         &self,
         new_facts: &(dyn Fn() -> T + Sync),
         new_findings: fn() -> Findings,
-    ) -> (Vec<GroupSummary>, Vec<ThreadResult<T>>) {
+    ) -> (Summaries, Vec<ThreadResult<T>>) {
         self.volume.reads.refill();
         let numbers: Vec<AgNumber> = self.volume.groups().collect();
         let empty = vec![GroupSummary::default(); numbers.len()];
@@ -333,36 +415,60 @@ impl<'a> Run<'a> {
             *summaries.get_mut(index).expect("each group has its summary") = summary;
         });
         let groups = summaries.into_inner();
+        let (realtime, mut realtime_shares) = self.realtime_pass(&new_share);
+        shares.append(&mut realtime_shares);
+        let summaries = Summaries { groups, realtime };
+        let groups = &summaries.groups;
         let units: Vec<Unit> = numbers
             .iter()
-            .zip(&groups)
+            .zip(groups)
             .flat_map(|(group, summary)| {
                 summary.leaves.iter().map(|leaf| Unit { group: *group, leaf: *leaf })
             })
             .collect();
         let mut inode_shares = self.in_parallel(&units, &new_share, |share, unit| {
-            let mut pass = self.pass(&groups, share);
+            let mut pass = self.pass(&summaries, share);
             chunk::check_unit(&mut pass, unit.group, unit.leaf);
         });
         shares.append(&mut inode_shares);
         let mut last = new_share();
-        let mut pass = self.pass(&groups, &mut last);
+        let mut pass = self.pass(&summaries, &mut last);
         for number in numbers {
             unlinked::check(&mut pass, number);
         }
         self.superblock_links(&mut last.facts);
         shares.push(last);
-        (groups, shares)
+        (summaries, shares)
+    }
+
+    /// Checks the metadata of all realtime groups.
+    fn realtime_pass<T: Facts + Send>(
+        &self,
+        new_share: &(dyn Fn() -> Share<T> + Sync),
+    ) -> (RealtimeSummaries, Vec<Share<T>>) {
+        let groups: Vec<(u32, &GroupFiles)> =
+            self.volume.metadata.groups.iter().map(|(number, files)| (*number, files)).collect();
+        let summaries: Mutex<RealtimeSummaries, VolumeScope> = Mutex::new(BTreeMap::new());
+        if groups.is_empty() {
+            return (summaries.into_inner(), Vec::new());
+        }
+        let shares = self.in_parallel(&groups, new_share, |share, (number, files)| {
+            let (facts, findings) = (&mut share.facts, &mut share.findings);
+            let summary = realtime::check(self.volume, *number, files, facts, findings);
+            summaries.lock().insert(*number, summary);
+        });
+        (summaries.into_inner(), shares)
     }
 
     fn pass<'p, T: Facts>(
         &'p self,
-        groups: &'p [GroupSummary],
+        summaries: &'p Summaries,
         share: &'p mut ThreadResult<T>,
     ) -> Pass<'p, T> {
         Pass {
             volume: self.volume,
-            groups,
+            groups: &summaries.groups,
+            realtime: &summaries.realtime,
             facts: &mut share.facts,
             findings: &mut share.findings,
             has_shared: false,
@@ -376,6 +482,10 @@ impl<'a> Run<'a> {
         let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
         let is_set = |inode: &InodeNumber| inode.0 != 0 && !inode.is_null();
         let named = realtime.into_iter().filter(is_set);
+        // The metadata directory names its own inodes.
+        if superblock.metadata_directory_inode.is_some() {
+            return;
+        }
         for inode in named.chain(superblock.quota_inodes.into_iter().flatten()) {
             facts.superblock_link(inode, EntryType::Regular);
         }
@@ -451,13 +561,14 @@ fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
         .iter()
         .take(MOST_NAMED)
         .map(|gap| match gap {
-            Gap::GroupClaims(group) => format!("leaked space in {group}"),
+            Gap::GroupClaims(region) => format!("leaked space in {region}"),
             Gap::FreeSpace(group) => format!("free space of {group}"),
-            Gap::ReverseMap(group) => format!("reverse map of {group}"),
-            Gap::Refcounts(group) => format!("reference counts of {group}"),
+            Gap::ReverseMap(region) => format!("reverse map of {region}"),
+            Gap::Refcounts(region) => format!("reference counts of {region}"),
             Gap::FreeInodes(group) => format!("free inodes of {group}"),
             Gap::Inodes(group) => format!("some inodes of {group}"),
             Gap::Unlinked(group) => format!("unlinked lists of {group}"),
+            Gap::MetadataFiles => "files of the metadata directory".to_owned(),
             Gap::Superblock => "counts of the superblock".to_owned(),
             Gap::Claims | Gap::Names | Gap::Parents | Gap::Usage => {
                 unreachable!("these are no gaps of a group")

@@ -33,6 +33,8 @@ pub enum Area {
     Symlink,
     Quota,
     Space,
+    MetadataDirectory,
+    Realtime,
     Log,
 }
 
@@ -58,6 +60,8 @@ impl Area {
             Self::Symlink => "Symbolic links",
             Self::Quota => "Quota",
             Self::Space => "Owners of blocks",
+            Self::MetadataDirectory => "Metadata directory",
+            Self::Realtime => "Realtime section",
             Self::Log => "Log",
         }
     }
@@ -83,6 +87,10 @@ impl Area {
             Self::Symlink => "the link leads nowhere",
             Self::Quota => "limits and usage of owners are wrong, and changes of their files fail",
             Self::Space => "blocks are lost, or two owners overwrite each other",
+            Self::MetadataDirectory => "the kernel may refuse to mount the volume",
+            Self::Realtime => {
+                "contents of realtime files may be overwritten, or a change shuts the volume down"
+            }
             Self::Log => "the newest changes may be missing",
         }
     }
@@ -107,6 +115,8 @@ impl Area {
             Self::ParentPointers => "write the parent pointers again from the entries",
             Self::Symlink => "keep the parts that are left",
             Self::Quota => "let the next mount with quota write the dquots again",
+            Self::MetadataDirectory => "make the metadata inodes and their names again",
+            Self::Realtime => "write the records again from the maps of realtime files",
             Self::Log => "replay the whole checkpoints before the damage",
         }
     }
@@ -341,6 +351,36 @@ codes! {
     ParentExtra = "parent.extra", ParentPointers, Unsafe, "a parent pointer has no name";
     SpaceLeaked = "space.leaked", Space, Unsafe, "blocks have no owner";
     SpaceCrosslinked = "space.crosslinked", Space, Loss, "blocks have more owners than are counted";
+    MetaRoot = "meta.root", MetadataDirectory, Loss, "the root of the metadata directory is none";
+    MetaMissing = "meta.missing", MetadataDirectory, Loss, "a file of the metadata directory is missing";
+    MetaName = "meta.name", MetadataDirectory, Unsafe, "the metadata directory has a name that does not belong there";
+    MetaInode = "meta.inode", MetadataDirectory, Unsafe, "an inode of the metadata directory has wrong properties";
+    MetaMixed = "meta.mixed", MetadataDirectory, Unsafe, "a name leads into the metadata directory or out of it";
+    RtDeviceShort = "rt.device-short", Realtime, Loss, "the realtime device is shorter than the section";
+    RtSuper = "rt.super", Realtime, Unsafe, "the superblock of the realtime device is damaged or differs";
+    RtUnreadable = "rt.unreadable", Realtime, Unsafe, "the device cannot read it";
+    RtMagic = "rt.magic", Realtime, Unsafe, "the magic number is wrong";
+    RtChecksum = "rt.checksum", Realtime, Unsafe, "the checksum does not match";
+    RtUuid = "rt.uuid", Realtime, Unsafe, "it belongs to another volume";
+    RtAddress = "rt.address", Realtime, Unsafe, "it carries the address of another place";
+    RtOwner = "rt.owner", Realtime, Unsafe, "it belongs to another owner";
+    RtLsn = "rt.lsn", Realtime, Unsafe, "it was written after the end of the log";
+    RtShort = "rt.short", Realtime, Unsafe, "it has fewer bytes than it needs";
+    RtFile = "rt.file", Realtime, Unsafe, "a file of the section has a wrong size, a hole or an unwritten extent";
+    RtTree = "rt.tree", Realtime, Unsafe, "a block of a btree of a realtime group is impossible";
+    RtKey = "rt.key", Realtime, Unsafe, "a key in a node is not that of its child";
+    RtOrder = "rt.order", Realtime, Unsafe, "entries of a btree are not in order, or overlap";
+    RtRecord = "rt.record", Realtime, Unsafe, "a record of a btree is impossible";
+    RtBitmapEnd = "rt.bitmap-end", Realtime, Unsafe, "the bitmap has free extents after the end of the section";
+    RtSummary = "rt.summary", Realtime, Unsafe, "the summary does not match the bitmap";
+    RtFreeExtents = "rt.frextents", Realtime, Counter, "the count of free realtime extents is wrong";
+    RtUsed = "rt.used", Realtime, Counter, "the count of used blocks of a zone is wrong";
+    RtAlign = "rt.align", Realtime, Unsafe, "an extent does not keep to the realtime extents";
+    RtLeaked = "rt.leaked", Realtime, Unsafe, "realtime blocks have no owner and are not free";
+    RtCrosslinked = "rt.crosslinked", Realtime, Loss, "realtime blocks have more owners than are counted";
+    RtRefcount = "rt.refcount", Realtime, Unsafe, "a reference count of realtime blocks is wrong";
+    RtRmapMissing = "rt.rmap-missing", Realtime, Unsafe, "an extent in use is not in the reverse map of its realtime group";
+    RtRmapExtra = "rt.rmap-extra", Realtime, Unsafe, "the reverse map of a realtime group has an extent that no owner claims";
     LogCut = "log.cut", Log, Note, "whole records follow the end of the log and are not replayed";
     LogReplayed = "log.replayed", Log, Note, "the log was dirty and has been replayed in memory";
     LogUnreadable = "log.unreadable", Log, Unsafe, "the log cannot be read or replayed";

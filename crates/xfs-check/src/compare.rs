@@ -1,7 +1,7 @@
 //! Compares, for each balance, the sums of the facts of its two sides. Also makes the checks that
 //! need all groups: unlinked lists, reachability of directories, counters of the superblock.
 
-use xfs_format::{AgNumber, InodeNumber};
+use xfs_format::{AgNumber, IncompatFeatures, InodeNumber};
 
 use crate::blocks::Volume;
 use crate::cause::{Doubt, Judge};
@@ -11,7 +11,9 @@ use crate::facts::Gap;
 use crate::finding::{Finding, Place};
 use crate::group::GroupSummary;
 use crate::reach;
-use crate::sums::Sums;
+use crate::realtime::RealtimeSummaries;
+use crate::region::Region;
+use crate::sums::{GroupSums, Sums};
 
 /// The most rounds of a check. A round reads the volume again and collects the facts of balances
 /// (comparisons of two structures by sums) that do not hold.
@@ -52,16 +54,11 @@ impl Rounds {
 pub(crate) fn differing(sums: &Sums, limit_bytes: u64) -> Rounds {
     let limit_bytes = limit_bytes.max(1);
     let mut rounds = Rounds { limit_bytes, used_bytes: 0, list: Vec::new(), left: 0 };
-    for (number, group) in (0..).map(AgNumber).zip(&sums.groups).filter(|(_, sums)| !sums.holds()) {
-        let Some(round) = rounds.round_for(group.list_bytes()) else { continue };
-        let all = [
-            (group.coverage, &mut round.coverage),
-            (group.reverse_map, &mut round.reverse_map),
-            (group.free_space, &mut round.free_space),
-            (group.free_inodes, &mut round.free_inodes),
-        ];
-        for (_, set) in all.into_iter().filter(|(sum, _)| *sum != 0) {
-            set.insert(number);
+    let groups = (0..).map(|group| Region::Data(AgNumber(group))).zip(&sums.groups);
+    let realtime = sums.realtime.iter().map(|(region, sums)| (Region::Realtime(*region), sums));
+    for (region, sums) in groups.chain(realtime).filter(|(_, sums)| !sums.holds()) {
+        if let Some(round) = rounds.round_for(sums.list_bytes()) {
+            insert_region(round, region, sums);
         }
     }
     for (index, bucket) in sums.inodes.iter().enumerate().filter(|(_, sums)| !sums.holds()) {
@@ -81,6 +78,20 @@ pub(crate) fn differing(sums: &Sums, limit_bytes: u64) -> Rounds {
         round.usage.insert(index);
     }
     rounds
+}
+
+/// Adds to a round the balances of a region that do not hold.
+fn insert_region(round: &mut Differing, region: Region, sums: &GroupSums) {
+    let spans = [(sums.coverage, &mut round.coverage), (sums.reverse_map, &mut round.reverse_map)];
+    for (_, set) in spans.into_iter().filter(|(sum, _)| *sum != 0) {
+        set.insert(region);
+    }
+    let Region::Data(group) = region else { return };
+    let records =
+        [(sums.free_space, &mut round.free_space), (sums.free_inodes, &mut round.free_inodes)];
+    for (_, set) in records.into_iter().filter(|(sum, _)| *sum != 0) {
+        set.insert(group);
+    }
 }
 
 /// Compares the unlinked lists with the inodes that have no link.
@@ -132,6 +143,14 @@ pub(crate) fn directories(
     judge: &mut Judge<'_>,
 ) {
     let root = volume.superblock.root_inode;
+    let metadata = volume.superblock.metadata_directory_inode;
+    if let Some(metadata) = metadata.filter(|inode| !pairs.contains(&(*inode, *inode))) {
+        let place = Place::of_inode(metadata, volume.geometry());
+        let found = format!("the root of the metadata directory is {metadata}");
+        let finding = Finding::new(Code::MetaRoot, place, found);
+        let finding = finding.expected("a directory that is its own parent");
+        judge.judge(finding, Doubt::near(metadata, &[Gap::Names]));
+    }
     if !pairs.contains(&(root, root)) {
         let place = Place::of_inode(root, volume.geometry());
         let found = format!("the root directory is {root}");
@@ -161,6 +180,30 @@ pub(crate) fn counters(groups: &[GroupSummary], volume: Volume<'_>, judge: &mut 
             let finding = Finding::new(code, Place::default(), stored.to_string());
             judge.judge(finding.expected(counted.to_string()), Doubt::of(&[Gap::Superblock]));
         }
+    }
+}
+
+/// Compares the count of free realtime extents of the superblock with the bitmaps. Does nothing if
+/// the bitmap of a group is not known.
+pub(crate) fn free_extents(groups: &RealtimeSummaries, volume: Volume<'_>, judge: &mut Judge<'_>) {
+    let superblock = volume.superblock;
+    if !superblock.has_realtime() {
+        return;
+    }
+    let is_zoned = superblock.has_incompat(IncompatFeatures::ZONED);
+    let expected = volume.geometry().realtime.group_count.max(1);
+    let counted = if is_zoned {
+        // A zoned section has no bitmap, and its count is not stored.
+        Some(0)
+    } else if groups.len() as u64 == u64::from(expected) {
+        groups.values().map(|group| group.free_extents).sum()
+    } else {
+        None
+    };
+    let stored = superblock.free_realtime_extents;
+    if let Some(counted) = counted.filter(|counted| *counted != stored) {
+        let finding = Finding::new(Code::RtFreeExtents, Place::default(), stored.to_string());
+        judge.judge(finding.expected(counted.to_string()), Doubt::of(&[Gap::Superblock]));
     }
 }
 

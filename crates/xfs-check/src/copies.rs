@@ -158,7 +158,7 @@ fn raw_fields(volume: Volume<'_>, copy: &[u8]) -> Vec<(&'static str, bool)> {
 /// Compares, between a copy and the first superblock, the fields that each copy repeats. Returns
 /// the name of each field, and whether the copy has the value of the first superblock. Counters,
 /// the flag of a running mkfs, quota and the log features are kept in the first superblock only.
-fn fields(first: &Superblock, copy: &Superblock) -> [(&'static str, bool); 16] {
+fn fields(first: &Superblock, copy: &Superblock) -> [(&'static str, bool); 18] {
     // A repair in progress is marked in the first superblock only.
     let mut geometry = first.geometry.clone();
     let is_marked = copy.geometry.has_incompat(IncompatFeatures::NEEDSREPAIR);
@@ -183,6 +183,14 @@ fn fields(first: &Superblock, copy: &Superblock) -> [(&'static str, bool); 16] {
             "the inode of the realtime summary",
             inode(first.realtime_summary_inode, copy.realtime_summary_inode),
         ),
+        (
+            "the metadata directory",
+            match (first.metadata_directory_inode, copy.metadata_directory_inode) {
+                (Some(first), Some(copy)) => inode(first, copy),
+                (first, copy) => first.is_some() == copy.is_some(),
+            },
+        ),
+        ("the reserved realtime blocks", first.realtime_reserved == copy.realtime_reserved),
         ("the realtime blocks", first.realtime_blocks == copy.realtime_blocks),
         ("the limit on inodes", first.inode_max_percent == copy.inode_max_percent),
         ("the stripe unit", first.stripe_unit_blocks == copy.stripe_unit_blocks),

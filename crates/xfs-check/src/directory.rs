@@ -55,6 +55,7 @@ fn report<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, entry: &Entry<'_>
         generation: inode.core.generation,
         child: entry.inode,
         entry_type: entry.entry_type,
+        is_metadata: inode.is_metadata(),
         name: entry.name,
     });
 }
@@ -83,7 +84,7 @@ fn short_form<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
         pass.findings.corrupt(&corruption, geometry);
     }
     if is_possible(pass, form.parent()) {
-        pass.facts.directory(inode.number(), form.parent());
+        pass.facts.directory(&inode.links_to(form.parent()));
     } else {
         pass.facts.gap(Gap::Names);
     }
@@ -202,7 +203,7 @@ impl Directory<'_> {
             self.best.push(best.unwrap_or(NULL_OFFSET));
         }
         match self.parent {
-            Some(parent) => pass.facts.directory(self.inode.number(), parent),
+            Some(parent) => pass.facts.directory(&self.inode.links_to(parent)),
             None => self.lose(pass),
         }
     }

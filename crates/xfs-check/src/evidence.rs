@@ -45,6 +45,8 @@ const fn sides(code: Code) -> Option<Sides> {
         Code::AgiInodeBlocks => ("the AGI", "the blocks of the inode btree"),
         Code::AgiFreeInodeBlocks => ("the AGI", "the blocks of the free-inode btree"),
         Code::InodeBlocks | Code::InodeNextents => ("the inode", "the maps of its forks"),
+        Code::RtFreeExtents => ("the superblock", "the bitmaps"),
+        Code::RtUsed => ("the inode of the reverse map", "the records of the reverse map"),
         Code::DirIndex => ("the hash index", "the entries"),
         Code::DirBestFree => ("the free-space index", "the data blocks"),
         Code::DirSize => ("the inode", "the data blocks"),

@@ -14,10 +14,14 @@ use std::collections::{BTreeMap, HashSet};
 use xfs_format::directory::EntryType;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::refcount::{Refcount, RefcountDomain};
-use xfs_format::{AgBlock, AgNumber, InodeNumber, Superblock};
+use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
+use crate::blocks::Volume;
 use crate::cause::Judge;
-use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, QuotaOwner, Usage, UsedInode};
+use crate::facts::{
+    Claim, DirectoryLinks, Facts, Gap, Name, Owner, ParentPointer, QuotaOwner, Usage, UsedInode,
+};
+use crate::region::Region;
 use crate::sums::{bucket_of, bucket_of_owner, link_type};
 
 use differences::Explain;
@@ -27,8 +31,8 @@ use usage::UsageTotal;
 /// or the buckets of inodes whose sum is not 0.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Differing {
-    pub(crate) coverage: HashSet<AgNumber>,
-    pub(crate) reverse_map: HashSet<AgNumber>,
+    pub(crate) coverage: HashSet<Region>,
+    pub(crate) reverse_map: HashSet<Region>,
     pub(crate) free_space: HashSet<AgNumber>,
     pub(crate) free_inodes: HashSet<AgNumber>,
     pub(crate) links: HashSet<usize>,
@@ -136,35 +140,38 @@ impl<'a> Lists<'a> {
         usage::merge(&mut self.stated, other.stated);
     }
 
-    fn link(&mut self, child: InodeNumber, entry_type: EntryType, directory: InodeNumber) {
+    /// Collects a link to `child` of type `link_type` from a directory.
+    fn link(&mut self, child: InodeNumber, link_type: u64, directory: InodeNumber) {
         if self.differing.links.contains(&bucket_of(child)) {
-            self.links.push((child, link_type(entry_type), directory));
+            self.links.push((child, link_type, directory));
         }
     }
 }
 
 impl Facts for Lists<'_> {
     fn claim(&mut self, claim: &Claim) {
-        if self.differing.coverage.contains(&claim.group) {
+        if self.differing.coverage.contains(&claim.region) {
             self.coverage.push(Weighted { claim: *claim, weight: 1, is_count: false });
         }
-        if claim.owner != Owner::Free && self.differing.reverse_map.contains(&claim.group) {
+        if claim.owner != Owner::Free && self.differing.reverse_map.contains(&claim.region) {
             self.owned.push(*claim);
         }
-        if claim.owner == Owner::Free && self.differing.free_space.contains(&claim.group) {
-            self.by_block.push((claim.group, claim.start, claim.count));
+        if let (Owner::Free, Region::Data(group)) = (claim.owner, claim.region)
+            && self.differing.free_space.contains(&group)
+        {
+            self.by_block.push((group, claim.start, claim.count));
         }
     }
 
     fn mapping(&mut self, record: &Claim) {
-        if self.differing.reverse_map.contains(&record.group) {
+        if self.differing.reverse_map.contains(&record.region) {
             self.mapped.push(*record);
         }
     }
 
-    fn shared(&mut self, group: AgNumber, record: &Refcount) {
-        if record.domain == RefcountDomain::Shared && self.differing.coverage.contains(&group) {
-            let claim = Claim::of(group, record.start, record.count, Owner::Free);
+    fn shared(&mut self, region: Region, record: &Refcount) {
+        if record.domain == RefcountDomain::Shared && self.differing.coverage.contains(&region) {
+            let claim = Claim::in_region(region, record.start, record.count, Owner::Free);
             let weight = 1 - i64::from(record.references);
             self.coverage.push(Weighted { claim, weight, is_count: true });
         }
@@ -189,7 +196,7 @@ impl Facts for Lists<'_> {
     }
 
     fn name(&mut self, name: &Name<'_>) {
-        self.link(name.child, name.entry_type, name.directory);
+        self.link(name.child, link_type(name.entry_type, name.is_metadata), name.directory);
         let bucket = bucket_of(name.child);
         if name.entry_type == EntryType::Directory && self.differing.directories.contains(&bucket) {
             self.named.push((name.child, name.directory));
@@ -200,16 +207,18 @@ impl Facts for Lists<'_> {
         }
     }
 
-    fn directory(&mut self, directory: InodeNumber, parent: InodeNumber) {
-        self.link(directory, EntryType::Directory, directory);
-        self.link(parent, EntryType::Directory, directory);
+    fn directory(&mut self, links: &DirectoryLinks) {
+        let DirectoryLinks { directory, parent, is_metadata } = *links;
+        let of_directory = link_type(EntryType::Directory, is_metadata);
+        self.link(directory, of_directory, directory);
+        self.link(parent, of_directory, directory);
         if directory != parent && self.differing.directories.contains(&bucket_of(directory)) {
             self.own_parents.push((directory, parent));
         }
     }
 
     fn superblock_link(&mut self, inode: InodeNumber, entry_type: EntryType) {
-        self.link(inode, entry_type, inode);
+        self.link(inode, link_type(entry_type, false), inode);
     }
 
     fn inode(&mut self, inode: &UsedInode) {
@@ -244,13 +253,13 @@ impl Facts for Lists<'_> {
 
 impl Lists<'_> {
     /// Compares both sides of each balance that does not hold, and reports the differences.
-    pub(crate) fn explain(mut self, superblock: &Superblock, judge: Judge<'_>) {
-        let geometry = &superblock.geometry;
+    pub(crate) fn explain(mut self, volume: Volume<'_>, judge: Judge<'_>) {
+        let geometry = volume.geometry();
         let mut explain = Explain { geometry, judge };
-        let groups: Vec<AgNumber> = self.differing.coverage.iter().copied().collect();
-        for group in groups {
-            let blocks = geometry.ag_length(group);
-            let whole = Claim::of(group, AgBlock(0), blocks, Owner::Free);
+        let regions: Vec<Region> = self.differing.coverage.iter().copied().collect();
+        for region in regions {
+            let blocks = region.length(geometry);
+            let whole = Claim::in_region(region, AgBlock(0), blocks, Owner::Free);
             self.coverage.push(Weighted { claim: whole, weight: -1, is_count: true });
         }
         explain.coverage(self.coverage);
@@ -260,6 +269,6 @@ impl Lists<'_> {
         explain.links(self.links, self.inodes);
         explain.directories(self.named, self.own_parents);
         explain.parents(self.names, self.pointers);
-        usage::explain(&self.used, &self.stated, superblock, &mut explain.judge);
+        usage::explain(&self.used, &self.stated, volume, &mut explain.judge);
     }
 }

@@ -14,6 +14,8 @@ use xfs_format::refcount::Refcount;
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
+use crate::region::Region;
+
 /// The owner of claimed blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
@@ -23,14 +25,14 @@ pub(crate) enum Owner {
     Used(RmapOwner),
 }
 
-/// Blocks of a group that a structure claims for itself.
+/// Blocks of a region that a structure claims for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// The group of the claimed blocks.
-    pub(crate) group: AgNumber,
+    /// The region of the claimed blocks.
+    pub(crate) region: Region,
     /// The first block.
     pub(crate) start: AgBlock,
-    /// The number of blocks. All of them lie inside the group.
+    /// The number of blocks. All of them lie inside the region.
     pub(crate) count: u32,
     /// The owner.
     pub(crate) owner: Owner,
@@ -43,7 +45,17 @@ pub(crate) struct Claim {
 impl Claim {
     /// Creates a claim of an owner whose blocks have no offsets.
     pub(crate) const fn of(group: AgNumber, start: AgBlock, count: u32, owner: Owner) -> Self {
-        Self { group, start, count, owner, offset: 0, flags: RmapFlags::empty() }
+        Self::in_region(Region::Data(group), start, count, owner)
+    }
+
+    /// Creates a claim in a region, of an owner whose blocks have no offsets.
+    pub(crate) const fn in_region(
+        region: Region,
+        start: AgBlock,
+        count: u32,
+        owner: Owner,
+    ) -> Self {
+        Self { region, start, count, owner, offset: 0, flags: RmapFlags::empty() }
     }
 
     /// Returns the block after the last claimed block.
@@ -83,8 +95,21 @@ pub(crate) struct Name<'a> {
     pub(crate) child: InodeNumber,
     /// The type byte of the entry.
     pub(crate) entry_type: EntryType,
+    /// Whether the directory belongs to the metadata directory.
+    pub(crate) is_metadata: bool,
     /// The name.
     pub(crate) name: &'a [u8],
+}
+
+/// The links of a directory to itself and to its parent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DirectoryLinks {
+    /// The directory.
+    pub(crate) directory: InodeNumber,
+    /// The inode that `..` names.
+    pub(crate) parent: InodeNumber,
+    /// Whether the directory belongs to the metadata directory.
+    pub(crate) is_metadata: bool,
 }
 
 /// A parent pointer.
@@ -109,6 +134,8 @@ pub(crate) struct UsedInode {
     pub(crate) entry_type: EntryType,
     /// The link count of the inode.
     pub(crate) links: u32,
+    /// Whether the inode belongs to the metadata directory.
+    pub(crate) is_metadata: bool,
 }
 
 /// An owner of files: a user, a group or a project.
@@ -136,15 +163,15 @@ pub(crate) struct Usage {
 pub(crate) enum Gap {
     /// An inode may have claimed blocks in any group, and the check does not know which.
     Claims,
-    /// The blocks that a group's own structures claim, such as the blocks of its btrees, are not
-    /// known.
-    GroupClaims(AgNumber),
+    /// The blocks that a region's own structures claim, such as the blocks of its btrees or its
+    /// free space, are not known.
+    GroupClaims(Region),
     /// The free space of a group is not known.
     FreeSpace(AgNumber),
-    /// The records of the reverse map of a group are not known.
-    ReverseMap(AgNumber),
-    /// The reference counts of a group are not known.
-    Refcounts(AgNumber),
+    /// The records of the reverse map of a region are not known.
+    ReverseMap(Region),
+    /// The reference counts of a region are not known.
+    Refcounts(Region),
     /// The free-inode btree of a group is not known.
     FreeInodes(AgNumber),
     /// Some or all inodes of a group are not known.
@@ -157,6 +184,8 @@ pub(crate) enum Gap {
     Unlinked(AgNumber),
     /// The usage of owners is not known, or their dquots are not.
     Usage,
+    /// The files of the metadata directory are not known.
+    MetadataFiles,
     /// The counts of the superblock are not known, because the first superblock is damaged.
     Superblock,
 }
@@ -168,7 +197,7 @@ pub(crate) trait Facts {
     /// Receives a record of the reverse map, in the form of a claim.
     fn mapping(&mut self, record: &Claim);
     /// Receives a reference count record: blocks that are recorded as shared.
-    fn shared(&mut self, group: AgNumber, record: &Refcount);
+    fn shared(&mut self, region: Region, record: &Refcount);
     /// Receives a record of the btree of free space by size.
     fn free_by_size(&mut self, group: AgNumber, start: AgBlock, count: u32);
     /// Receives a chunk with a free inode, from the inode btree.
@@ -178,7 +207,7 @@ pub(crate) trait Facts {
     /// Receives a name in a directory.
     fn name(&mut self, name: &Name<'_>);
     /// Receives the links of a directory: to itself by `.`, and to its parent by `..`.
-    fn directory(&mut self, directory: InodeNumber, parent: InodeNumber);
+    fn directory(&mut self, directory: &DirectoryLinks);
     /// Receives an inode that the superblock names and no directory names.
     fn superblock_link(&mut self, inode: InodeNumber, entry_type: EntryType);
     /// Receives an inode in use.

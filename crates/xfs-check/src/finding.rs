@@ -3,7 +3,8 @@
 use std::fmt;
 
 use xfs_format::{
-    AgBlock, AgNumber, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, StructureAddress,
+    AgBlock, AgNumber, Corruption, DiskAddr, FileBlock, FsBlock, Geometry, InodeNumber,
+    StructureAddress,
 };
 
 use crate::code::Code;
@@ -86,6 +87,10 @@ pub struct Place {
     pub file_block: Option<FileBlock>,
     /// The disk address of the structure, in units of 512 bytes.
     pub disk_addr: Option<DiskAddr>,
+    /// The realtime group; `None` in a section without groups.
+    pub realtime_group: Option<u32>,
+    /// The block of the realtime section, as the maps of files number it.
+    pub realtime_block: Option<FsBlock>,
 }
 
 impl Place {
@@ -110,6 +115,28 @@ impl Place {
     pub fn of_block(group: AgNumber, block: AgBlock, geometry: &Geometry) -> Self {
         let disk_addr = Some(geometry.ag_block_disk_addr(group, block));
         Self { group: Some(group), block: Some(block), disk_addr, ..Self::default() }
+    }
+
+    /// Returns the place of a block of the realtime section. The place has a disk address if the
+    /// section lies on the data device.
+    #[must_use]
+    pub fn of_realtime(block: FsBlock, geometry: &Geometry) -> Self {
+        let realtime = &geometry.realtime;
+        let split = realtime.split_block(block).filter(|_| realtime.group_count != 0);
+        let device_block = realtime.device_block(block).filter(|_| realtime.is_internal());
+        let bytes = device_block.and_then(|block| geometry.blocks_to_bytes(block));
+        Self {
+            realtime_group: split.map(|split| split.group),
+            realtime_block: Some(block),
+            disk_addr: bytes.map(|bytes| DiskAddr(bytes / 512)),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the place of a realtime group as a whole.
+    #[must_use]
+    pub fn of_realtime_group(group: u32) -> Self {
+        Self { realtime_group: Some(group), ..Self::default() }
     }
 
     /// Returns the place of a structure at a disk address.
@@ -182,6 +209,12 @@ impl fmt::Display for Place {
         if let Some(block) = self.file_block {
             let fork = if self.is_attribute_fork { "attribute" } else { "data" };
             part(f, &format_args!("{fork} block {}", block.0))?;
+        }
+        if let Some(group) = self.realtime_group {
+            part(f, &format_args!("realtime group {group}"))?;
+        }
+        if let Some(block) = self.realtime_block {
+            part(f, &format_args!("realtime block {:#x}", block.0))?;
         }
         match self.byte_offset() {
             Some(offset) => part(f, &format_args!("byte {offset}")),

@@ -5,10 +5,11 @@
 
 use xfs_format::btree::Extents;
 use xfs_format::extent::{Extent, ExtentCheck, ExtentList, ExtentRoot, ExtentRules};
+use xfs_format::geometry::RealtimeBlock;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind};
 use xfs_format::rmap::RmapFlags;
 use xfs_format::{
-    AgNumber, BlockKind, Corruption, DiskAddr, FileBlock, FsBlock, Group, Structure,
+    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, FileBlock, FsBlock, Group, Structure,
     StructureAddress,
 };
 
@@ -18,6 +19,7 @@ use crate::facts::{Claim, Facts, Gap};
 use crate::finding::Finding;
 use crate::inode::{Inode, Pass, owner_of};
 use crate::quota;
+use crate::region::{self, RealtimeRun};
 use crate::tree::{TreeSpace, TreeVisitor, TreeWalk};
 
 /// A fork of an inode.
@@ -42,6 +44,8 @@ pub(crate) struct ForkMap {
     pub(crate) extents: Vec<Extent>,
     /// Number of blocks of the extents and of the btree that holds them.
     pub(crate) blocks: u64,
+    /// Number of blocks of the extents that are in the realtime section.
+    pub(crate) realtime_blocks: u64,
     /// Whether all extents are known.
     pub(crate) is_whole: bool,
 }
@@ -120,7 +124,8 @@ pub(crate) fn walk<T: Facts>(
     kind: ForkKind,
 ) -> Option<ForkMap> {
     let geometry = pass.volume.geometry();
-    if kind == ForkKind::Data && inode.core.is_realtime() {
+    let is_realtime = kind == ForkKind::Data && inode.core.is_realtime();
+    if is_realtime && !geometry.realtime.is_present() {
         let place = inode.place(geometry);
         let found = "the data is on a realtime device, which the volume does not have";
         pass.findings.push(Finding::new(Code::InodeFeature, place, found));
@@ -128,11 +133,14 @@ pub(crate) fn walk<T: Facts>(
         return None;
     }
     let rules = ExtentRules::of(&inode.core, kind, geometry);
-    let is_quota = quota::kind_of(pass.volume.superblock, inode.number()).is_some();
-    let keeps = kind == ForkKind::Attr || inode.file_type != FileType::Regular || is_quota;
+    // The files of quota and of the realtime section are read by the checker.
+    let is_read = quota::kind_of(pass.volume, inode.number()).is_some()
+        || pass.volume.metadata.file(inode.number()).is_some();
+    let keeps = kind == ForkKind::Attr || inode.file_type != FileType::Regular || is_read;
     let mut collected = Collected {
         rules,
         keeps,
+        is_realtime,
         kind,
         map: ForkMap { is_whole: true, ..ForkMap::default() },
         count: 0,
@@ -169,6 +177,8 @@ struct Collected<'p, 'a, 'i, T> {
     inode: &'i Inode<'i>,
     rules: ExtentRules<'a>,
     keeps: bool,
+    /// Whether the extents are in the realtime section.
+    is_realtime: bool,
     kind: ForkKind,
     map: ForkMap,
     count: u64,
@@ -203,22 +213,48 @@ impl<T: Facts> Collected<'_, '_, '_, T> {
         }
         self.end = self.end.max(extent.end());
         self.map.blocks += u64::from(extent.length_blocks);
-        if let Some((group, start)) = self.pass.geometry().split_block(extent.start) {
-            let unwritten =
-                if extent.unwritten { RmapFlags::UNWRITTEN } else { RmapFlags::empty() };
-            let claim = Claim {
-                group,
-                start,
-                count: extent.length_blocks,
-                owner: owner_of(self.inode.number()),
-                offset: extent.file_block.0,
-                flags: self.flags() | unwritten,
-            };
-            self.pass.claim(self.inode, &claim);
-        }
+        self.claim(extent);
         if self.keeps {
             self.map.extents.push(*extent);
         }
+    }
+
+    /// Passes the owner of the blocks of an extent to the receiver of facts.
+    fn claim(&mut self, extent: &Extent) {
+        let geometry = self.pass.volume.geometry();
+        let unwritten = if extent.unwritten { RmapFlags::UNWRITTEN } else { RmapFlags::empty() };
+        let (flags, owner) = (self.flags() | unwritten, owner_of(self.inode.number()));
+        let like = |group, start| Claim {
+            offset: extent.file_block.0,
+            flags,
+            ..Claim::of(group, start, extent.length_blocks, owner)
+        };
+        if !self.is_realtime {
+            if let Some((group, start)) = geometry.split_block(extent.start) {
+                self.pass.claim(self.inode, &like(group, start));
+            }
+            return;
+        }
+        let Some(first) = geometry.realtime.split_block(extent.start) else { return };
+        self.map.realtime_blocks += u64::from(extent.length_blocks);
+        self.check_alignment(extent, first);
+        let run = RealtimeRun { first, count: extent.length_blocks.into() };
+        for claim in region::claims(run, like(AgNumber(0), AgBlock(0)), geometry) {
+            self.pass.claim(self.inode, &claim);
+        }
+    }
+
+    /// Reports an extent whose blocks have another place in their realtime extents than its file
+    /// blocks have. Space is allocated by whole realtime extents.
+    fn check_alignment(&mut self, extent: &Extent, first: RealtimeBlock) {
+        let unit = u64::from(self.pass.geometry().realtime_extent_blocks.max(1));
+        if first.block % unit == extent.file_block.0 % unit {
+            return;
+        }
+        let place = self.inode.place(self.pass.geometry()).at_file_block(extent.file_block, false);
+        let found = format!("file block {} at realtime block {}", extent.file_block.0, first.block);
+        let finding = Finding::new(Code::RtAlign, place, found);
+        self.pass.findings.push(finding.expected(format!("the same rest by {unit}")));
     }
 
     fn btree(&mut self, fork: &[u8], blocks: u64) {

@@ -20,6 +20,7 @@ use crate::blocks::{Evidence, Findings, Volume};
 use crate::code::Code;
 use crate::facts::{Claim, Facts, Gap, Owner};
 use crate::finding::{Finding, Place};
+use crate::region::Region;
 use crate::tree::{TreeSpace, TreeVisitor, TreeWalk};
 
 use chunk_place::{claim_chunk, is_aligned};
@@ -179,10 +180,10 @@ impl<T: Facts> GroupCheck<'_, T> {
             .and_then(|(sector, at)| self.decoded(Agf::decode(&sector, at, geometry)));
         let Some(agf) = agf else {
             for gap in [
-                Gap::GroupClaims(number),
+                Gap::GroupClaims(Region::Data(number)),
                 Gap::FreeSpace(number),
-                Gap::ReverseMap(number),
-                Gap::Refcounts(number),
+                Gap::ReverseMap(Region::Data(number)),
+                Gap::Refcounts(Region::Data(number)),
             ] {
                 self.facts.gap(gap);
             }
@@ -239,7 +240,7 @@ impl<T: Facts> GroupCheck<'_, T> {
             self.facts.claim(&Claim::of(number, block, 1, owner));
         }
         if !is_whole {
-            self.facts.gap(Gap::GroupClaims(number));
+            self.facts.gap(Gap::GroupClaims(Region::Data(number)));
         }
         is_whole
     }
@@ -273,7 +274,7 @@ impl<T: Facts> GroupCheck<'_, T> {
             self.joinable("free space by block", block);
         }
         if by_block.is_none() {
-            self.facts.gap(Gap::GroupClaims(number));
+            self.facts.gap(Gap::GroupClaims(Region::Data(number)));
         }
         if by_block.is_none() || by_size.is_none() {
             self.facts.gap(Gap::FreeSpace(number));
@@ -290,9 +291,11 @@ impl<T: Facts> GroupCheck<'_, T> {
         let mut previous: Option<Rmap> = None;
         let mut joinable = Vec::new();
         let tree = self.walk::<ReverseMap>(root, RmapOwner::Group, |facts, record| {
-            let claim = mapping_of(number, record);
+            let claim = mapping_of(Region::Data(number), record);
             facts.mapping(&claim);
-            if previous.is_some_and(|previous| continues(&mapping_of(number, &previous), &claim)) {
+            if previous.is_some_and(|previous| {
+                continues(&mapping_of(Region::Data(number), &previous), &claim)
+            }) {
                 joinable.push(record.start);
             }
             previous = Some(*record);
@@ -301,8 +304,8 @@ impl<T: Facts> GroupCheck<'_, T> {
             self.joinable("reverse map", block);
         }
         if tree.is_none() {
-            self.facts.gap(Gap::ReverseMap(number));
-            self.facts.gap(Gap::GroupClaims(number));
+            self.facts.gap(Gap::ReverseMap(Region::Data(number)));
+            self.facts.gap(Gap::GroupClaims(Region::Data(number)));
         }
         let blocks = tree.map(|tree| tree.blocks);
         self.count(Code::AgfRmapBlocks, agf.reverse_map_blocks.into(), blocks);
@@ -314,7 +317,7 @@ impl<T: Facts> GroupCheck<'_, T> {
         let mut previous: Option<Refcount> = None;
         let (mut joinable, mut shared) = (Vec::new(), Vec::new());
         let tree = self.walk::<Refcounts>(root, RmapOwner::RefcountBtree, |facts, record| {
-            facts.shared(number, record);
+            facts.shared(Region::Data(number), record);
             if record.domain == RefcountDomain::Staging {
                 let owner = Owner::Used(RmapOwner::Staging);
                 facts.claim(&Claim::of(number, record.start, record.count, owner));
@@ -338,8 +341,8 @@ impl<T: Facts> GroupCheck<'_, T> {
         self.summary.knows_shared = tree.is_some() && shared.len() < MOST_SHARED;
         self.summary.shared = shared;
         if tree.is_none() {
-            self.facts.gap(Gap::Refcounts(number));
-            self.facts.gap(Gap::GroupClaims(number));
+            self.facts.gap(Gap::Refcounts(Region::Data(number)));
+            self.facts.gap(Gap::GroupClaims(Region::Data(number)));
         }
         let blocks = tree.map(|tree| tree.blocks);
         self.count(Code::AgfRefcountBlocks, agf.refcount_blocks.into(), blocks);
@@ -354,7 +357,7 @@ impl<T: Facts> GroupCheck<'_, T> {
             .and_then(|(sector, at)| self.decoded(Agi::decode(&sector, at, geometry)));
         let Some(agi) = agi else {
             for gap in [
-                Gap::GroupClaims(number),
+                Gap::GroupClaims(Region::Data(number)),
                 Gap::Inodes(number),
                 Gap::FreeInodes(number),
                 Gap::Unlinked(number),
@@ -397,7 +400,7 @@ impl<T: Facts> GroupCheck<'_, T> {
         if tree.is_none() {
             self.facts.gap(Gap::Inodes(number));
             self.facts.gap(Gap::FreeInodes(number));
-            self.facts.gap(Gap::GroupClaims(number));
+            self.facts.gap(Gap::GroupClaims(Region::Data(number)));
         }
         let known = |count: u64| tree.as_ref().map(|_| count);
         let (inodes, free) = (known(counts.inodes), known(counts.free));
@@ -427,7 +430,7 @@ impl<T: Facts> GroupCheck<'_, T> {
         });
         if tree.is_none() {
             self.facts.gap(Gap::FreeInodes(number));
-            self.facts.gap(Gap::GroupClaims(number));
+            self.facts.gap(Gap::GroupClaims(Region::Data(number)));
         }
         if let Some(stored) = agi.free_inode_btree_blocks {
             self.count(Code::AgiFreeInodeBlocks, stored.into(), tree.map(|tree| tree.blocks));
@@ -479,9 +482,9 @@ impl<F: BtreeFormat, T: Facts, R: FnMut(&mut T, &F::Record)> TreeVisitor<F>
 
 /// Returns a record of the reverse map in the form of a claim, so that it can be compared with
 /// claims.
-pub(crate) fn mapping_of(group: AgNumber, record: &Rmap) -> Claim {
+pub(crate) fn mapping_of(region: Region, record: &Rmap) -> Claim {
     Claim {
-        group,
+        region,
         start: record.start,
         count: record.count,
         owner: Owner::Used(record.owner),

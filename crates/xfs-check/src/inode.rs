@@ -12,18 +12,22 @@ use crate::attributes;
 use crate::blocks::{Evidence, Findings, Volume};
 use crate::code::Code;
 use crate::directory;
-use crate::facts::{Claim, Facts, Gap, Owner, UsedInode};
+use crate::facts::{Claim, DirectoryLinks, Facts, Gap, Owner, UsedInode};
 use crate::finding::{Finding, Place};
 use crate::flags;
 use crate::fork::{ForkMap, walk};
 use crate::group::GroupSummary;
+use crate::metadir;
 use crate::quota;
+use crate::realtime::RealtimeSummaries;
+use crate::region::Region;
 use crate::symlink;
 
 /// The state of a pass over inodes: the volume, and the receivers of facts and findings.
 pub(crate) struct Pass<'a, T> {
     pub(crate) volume: Volume<'a>,
     pub(crate) groups: &'a [GroupSummary],
+    pub(crate) realtime: &'a RealtimeSummaries,
     pub(crate) facts: &'a mut T,
     pub(crate) findings: &'a mut Findings,
     /// Whether the inode that is being checked claims blocks that are recorded as shared.
@@ -44,6 +48,16 @@ impl Inode<'_> {
 
     pub(crate) fn fork(&self, kind: ForkKind) -> &[u8] {
         fork(self.bytes, &self.core, kind)
+    }
+
+    /// Returns whether the inode belongs to the metadata directory, by its flag.
+    pub(crate) fn is_metadata(&self) -> bool {
+        self.core.flags2.contains(InodeFlags2::METADATA)
+    }
+
+    /// Returns the links of this directory to itself and to its parent.
+    pub(crate) fn links_to(&self, parent: InodeNumber) -> DirectoryLinks {
+        DirectoryLinks { directory: self.number(), parent, is_metadata: self.is_metadata() }
     }
 
     pub(crate) fn place(&self, geometry: &Geometry) -> Place {
@@ -138,12 +152,14 @@ impl<T: Facts> Pass<'_, T> {
             number: core.number,
             entry_type: EntryType::of(inode.file_type),
             links: core.nlink,
+            is_metadata: inode.is_metadata(),
         });
-        quota::count(self, inode);
+        metadir::check_inode(self, inode);
         self.has_shared = false;
         let data = self.fork(inode, ForkKind::Data);
         self.needless_flag(inode, data.as_ref());
         let attr = self.fork(inode, ForkKind::Attr);
+        quota::count(self, inode, data.as_ref().map_or(0, |map| map.realtime_blocks));
         if let (Some(data), Some(attr)) = (&data, &attr) {
             let blocks = data.blocks + attr.blocks;
             if data.is_whole && attr.is_whole && blocks != core.blocks {
@@ -189,6 +205,13 @@ impl<T: Facts> Pass<'_, T> {
             let finding = Finding::new(Code::InodeFormat, place, found);
             self.findings.push(finding.expected("the format of extents"));
         }
+        let unit = self.geometry().realtime_extent_blocks.max(1);
+        let hint = core.extent_size_hint_blocks;
+        if core.is_realtime() && !hint.is_multiple_of(unit) {
+            let found = format!("{hint} blocks in a realtime file");
+            let finding = Finding::new(Code::InodeHint, place, found);
+            self.findings.push(finding.expected(format!("a multiple of {unit}")));
+        }
         if core.nlink != 0 && !core.next_unlinked.is_null() {
             let found = format!("a linked inode leads to inode {} of a list", core.next_unlinked.0);
             self.findings.push(Finding::new(Code::InodeUnlinked, place, found).expected("none"));
@@ -200,7 +223,25 @@ impl<T: Facts> Pass<'_, T> {
     fn fork(&mut self, inode: &Inode<'_>, kind: ForkKind) -> Option<ForkMap> {
         match inode.core.fork_format(kind) {
             Some(ForkFormat::Extents | ForkFormat::Btree) => walk(self, inode, kind),
+            Some(ForkFormat::MetadataBtree) => Some(self.metadata_btree(inode)),
             _ => Some(ForkMap { is_whole: true, ..ForkMap::default() }),
+        }
+    }
+
+    /// Returns the number of blocks of a btree of a realtime group, which an earlier pass has
+    /// walked.
+    fn metadata_btree(&mut self, inode: &Inode<'_>) -> ForkMap {
+        let file = self.volume.metadata.file(inode.number());
+        let summary = file.and_then(|file| self.realtime.get(&file.group));
+        let trees = summary.into_iter().flat_map(|summary| &summary.trees);
+        let mut walked = trees.filter(|(owner, _)| *owner == inode.number());
+        match walked.next() {
+            Some((_, blocks)) => ForkMap { blocks: *blocks, is_whole: true, ..ForkMap::default() },
+            None => {
+                // No path leads to the inode, or the earlier pass has reported its damage.
+                self.facts.gap(Gap::Claims);
+                ForkMap::default()
+            }
         }
     }
 
@@ -210,7 +251,7 @@ impl<T: Facts> Pass<'_, T> {
             (FileType::Directory, None) => self.facts.gap(Gap::Names),
             (FileType::Symlink, Some(map)) => symlink::check(self, inode, map),
             (FileType::Regular, map) => {
-                if let Some(kind) = quota::kind_of(self.volume.superblock, inode.number()) {
+                if let Some(kind) = quota::kind_of(self.volume, inode.number()) {
                     quota::check(self, inode, map, kind);
                 }
             }
@@ -222,8 +263,11 @@ impl<T: Facts> Pass<'_, T> {
     /// are recorded as shared, and the inode may not share them.
     pub(crate) fn claim(&mut self, inode: &Inode<'_>, claim: &Claim) {
         self.facts.claim(claim);
-        let Some(group) = self.groups.get(claim.group.0 as usize) else { return };
-        if group.shared.is_empty() || !overlaps(&group.shared, claim) {
+        let shared = match claim.region {
+            Region::Data(group) => self.groups.get(group.0 as usize).map(|group| &group.shared),
+            Region::Realtime(group) => self.realtime.get(&group).map(|group| &group.shared),
+        };
+        if shared.is_none_or(|shared| shared.is_empty() || !overlaps(shared, claim)) {
             return;
         }
         self.has_shared = true;

@@ -8,10 +8,12 @@
 //! checked. Otherwise the next mount with quota writes every dquot again, and damage does no harm.
 
 use xfs_format::dquot::{self, QuotaFlags, QuotaKind};
+use xfs_format::inode::InodeFlags2;
 use xfs_format::{
     BlockKind, Check, DiskAddr, FileBlock, FormatVersion, FsBlock, InodeNumber, Superblock,
 };
 
+use crate::blocks::Volume;
 use crate::code::Code;
 use crate::facts::{Facts, Gap, QuotaOwner, Usage};
 use crate::finding::Finding;
@@ -20,8 +22,9 @@ use crate::inode::{Inode, Pass};
 
 /// Returns the type of quota that an inode holds, or `None` for every other inode. A volume of
 /// version 4 has one inode for groups or projects, whichever it counts.
-pub(crate) fn kind_of(superblock: &Superblock, number: InodeNumber) -> Option<QuotaKind> {
-    let mut kinds = QuotaKind::ALL.into_iter().zip(superblock.quota_inodes);
+pub(crate) fn kind_of(volume: Volume<'_>, number: InodeNumber) -> Option<QuotaKind> {
+    let superblock = volume.superblock;
+    let mut kinds = QuotaKind::ALL.into_iter().zip(volume.quota_inodes());
     let (kind, _) = kinds.find(|(_, inode)| *inode == Some(number))?;
     let flags = QuotaFlags::from_bits_retain(superblock.quota_flags);
     let is_shared = kind == QuotaKind::Group && superblock.geometry.version == FormatVersion::V4;
@@ -38,22 +41,25 @@ fn is_trusted(superblock: &Superblock, kind: QuotaKind) -> bool {
 
 /// Returns the types of quota whose counts are compared with the inodes: those that have a quota
 /// inode and are marked as checked.
-fn compared(superblock: &Superblock) -> impl Iterator<Item = QuotaKind> {
-    let inodes = superblock.quota_inodes.into_iter().flatten();
-    let kinds = inodes.filter_map(move |inode| kind_of(superblock, inode));
-    kinds.filter(move |kind| is_trusted(superblock, *kind))
+fn compared(volume: Volume<'_>) -> impl Iterator<Item = QuotaKind> {
+    let inodes = volume.quota_inodes().into_iter().flatten();
+    let kinds = inodes.filter_map(move |inode| kind_of(volume, inode));
+    kinds.filter(move |kind| is_trusted(volume.superblock, *kind))
 }
 
-/// Passes the usage that an inode adds to its owners to the receiver of facts. The quota inodes
-/// count for no owner.
-pub(crate) fn count<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
+/// Passes the usage that an inode adds to its owners to the receiver of facts. `realtime_blocks` of
+/// its blocks are in the realtime section. The quota inodes and the metadata directory count for
+/// no owner.
+pub(crate) fn count<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, realtime_blocks: u64) {
     let (superblock, core) = (pass.volume.superblock, &inode.core);
-    if superblock.quota_flags == 0 || kind_of(superblock, inode.number()).is_some() {
+    let is_metadata = core.flags2.contains(InodeFlags2::METADATA);
+    if superblock.quota_flags == 0 || is_metadata || kind_of(pass.volume, inode.number()).is_some()
+    {
         return;
     }
-    // Volumes with a realtime device are not checked, so no file has realtime blocks.
-    let usage = Usage { inodes: 1, blocks: core.blocks, realtime_blocks: 0 };
-    for kind in compared(superblock) {
+    let blocks = core.blocks.saturating_sub(realtime_blocks);
+    let usage = Usage { inodes: 1, blocks, realtime_blocks };
+    for kind in compared(pass.volume) {
         let id = match kind {
             QuotaKind::User => core.uid,
             QuotaKind::Group => core.gid,
@@ -65,7 +71,7 @@ pub(crate) fn count<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
 
 /// Records that the usage of an inode or the dquots of a block are not known.
 pub(crate) fn lose<T: Facts>(pass: &mut Pass<'_, T>) {
-    if compared(pass.volume.superblock).next().is_some() {
+    if compared(pass.volume).next().is_some() {
         pass.facts.gap(Gap::Usage);
     }
 }

@@ -4,7 +4,7 @@
 //! Owns: the sums of each bucket, adding, merging and comparing them. The proofs are in
 //! docs/internals/check.md.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_format::directory::{EntryType, EntryTypes};
 use xfs_format::inode_chunk::InodeChunk;
@@ -14,8 +14,11 @@ use xfs_format::{AgBlock, AgNumber, InodeNumber};
 use crate::explain::{
     GROUP_FACT_BYTES, LINK_BYTES, PAIR_BYTES, USAGE_BYTES, USED_BYTES, parenthood_bytes,
 };
-use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, QuotaOwner, Usage, UsedInode};
+use crate::facts::{
+    Claim, DirectoryLinks, Facts, Gap, Name, Owner, ParentPointer, QuotaOwner, Usage, UsedInode,
+};
 use crate::hash::{Keyed, Tag};
+use crate::region::Region;
 
 /// The number of buckets among which inodes are divided. Each bucket has the sums of the facts
 /// about its inodes.
@@ -36,24 +39,32 @@ pub(crate) const fn bucket_of_owner(owner: QuotaOwner) -> usize {
     ((owner.id >> OWNER_LOG) as usize * 3 + owner.kind as usize) % BUCKETS
 }
 
-/// The sums of one group, one for each balance. A sum is 0 if its balance holds.
+/// The sums of one region, one for each balance. A sum is 0 if its balance holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupSums {
     pub(crate) coverage: u128,
     pub(crate) reverse_map: u128,
     pub(crate) free_space: u128,
     pub(crate) free_inodes: u128,
-    /// Number of facts about this group that were added to the sums or subtracted from them.
+    /// Number of facts about this region that were added to the sums or subtracted from them.
     pub(crate) facts: u32,
 }
 
 impl GroupSums {
-    /// Returns whether all balances of the group hold.
+    fn merge(&mut self, other: &Self) {
+        self.coverage = self.coverage.wrapping_add(other.coverage);
+        self.reverse_map = self.reverse_map.wrapping_add(other.reverse_map);
+        self.free_space = self.free_space.wrapping_add(other.free_space);
+        self.free_inodes = self.free_inodes.wrapping_add(other.free_inodes);
+        self.facts = self.facts.saturating_add(other.facts);
+    }
+
+    /// Returns whether all balances of the region hold.
     pub(crate) const fn holds(&self) -> bool {
         self.coverage == 0 && self.reverse_map == 0 && self.free_space == 0 && self.free_inodes == 0
     }
 
-    /// Returns the most bytes that the facts of this group can take in the lists of the second
+    /// Returns the most bytes that the facts of this region can take in the lists of the second
     /// pass.
     pub(crate) fn list_bytes(&self) -> u64 {
         u64::from(self.facts) * GROUP_FACT_BYTES
@@ -135,10 +146,10 @@ impl Gaps {
 #[derive(Clone)]
 pub(crate) struct Sums {
     hash: Keyed,
-    has_reverse_map: bool,
-    has_parents: bool,
-    entry_types: EntryTypes,
+    features: Features,
     pub(crate) groups: Vec<GroupSums>,
+    /// The sums of each region of the realtime section that has a fact.
+    pub(crate) realtime: BTreeMap<u32, GroupSums>,
     pub(crate) inodes: Vec<InodeSums>,
     /// The sums of the buckets of owners. Empty until the first fact about the usage of an owner.
     pub(crate) usage: Vec<UsageSums>,
@@ -159,9 +170,8 @@ impl Sums {
     pub(crate) fn new(hash: Keyed, groups: usize, features: Features) -> Self {
         Self {
             hash,
-            has_reverse_map: features.reverse_map,
-            has_parents: features.parents,
-            entry_types: features.entry_types,
+            features,
+            realtime: BTreeMap::new(),
             groups: vec![GroupSums::default(); groups],
             inodes: vec![InodeSums::default(); BUCKETS],
             usage: Vec::new(),
@@ -173,21 +183,20 @@ impl Sums {
         }
     }
 
-    /// Subtracts one owner for each block of a group from the coverage balance. Each claim adds one
+    /// Subtracts one owner for each block of a region from the coverage balance. Each claim adds one
     /// owner for its blocks, so the balance holds if each block has one owner.
-    pub(crate) fn expect_group(&mut self, group: AgNumber, blocks: u32) {
+    pub(crate) fn expect_region(&mut self, region: Region, blocks: u32) {
         let whole = self.span(0, blocks);
-        self.group(group, |sums| sums.coverage = sums.coverage.wrapping_sub(whole));
+        self.region(region, |sums| sums.coverage = sums.coverage.wrapping_sub(whole));
     }
 
     /// Adds the sums of another thread.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.groups.iter_mut().zip(&other.groups) {
-            mine.coverage = mine.coverage.wrapping_add(theirs.coverage);
-            mine.reverse_map = mine.reverse_map.wrapping_add(theirs.reverse_map);
-            mine.free_space = mine.free_space.wrapping_add(theirs.free_space);
-            mine.free_inodes = mine.free_inodes.wrapping_add(theirs.free_inodes);
-            mine.facts = mine.facts.saturating_add(theirs.facts);
+            mine.merge(theirs);
+        }
+        for (region, theirs) in &other.realtime {
+            self.realtime.entry(*region).or_default().merge(theirs);
         }
         for (mine, theirs) in self.inodes.iter_mut().zip(&other.inodes) {
             mine.links = mine.links.wrapping_add(theirs.links);
@@ -214,13 +223,23 @@ impl Sums {
         self.gaps.groups.extend(&other.gaps.groups);
     }
 
-    /// Changes the sums of a group by one fact. A group past the end of the device has no sums.
-    fn group(&mut self, group: AgNumber, change: impl FnOnce(&mut GroupSums)) {
-        let index = usize::try_from(group.0).expect("a group number fits an index");
-        if let Some(sums) = self.groups.get_mut(index) {
+    /// Changes the sums of a region by one fact. A group past the end of the device has no sums.
+    fn region(&mut self, region: Region, change: impl FnOnce(&mut GroupSums)) {
+        let sums = match region {
+            Region::Data(group) => {
+                let index = usize::try_from(group.0).expect("a group number fits an index");
+                self.groups.get_mut(index)
+            }
+            Region::Realtime(region) => Some(self.realtime.entry(region).or_default()),
+        };
+        if let Some(sums) = sums {
             change(sums);
             sums.facts = sums.facts.saturating_add(1);
         }
+    }
+
+    fn group(&mut self, group: AgNumber, change: impl FnOnce(&mut GroupSums)) {
+        self.region(Region::Data(group), change);
     }
 
     /// Returns the sums of the bucket to which an inode belongs, so that the caller can add or
@@ -249,16 +268,16 @@ impl Sums {
 
     /// Returns the hash of a link. On a volume whose directory entries have no types, the hash does
     /// not depend on the type.
-    fn link_hash(&self, child: InodeNumber, entry_type: EntryType) -> u128 {
-        let link_type = match self.entry_types {
-            EntryTypes::Stored => link_type(entry_type),
+    fn link_hash(&self, child: InodeNumber, entry_type: EntryType, is_metadata: bool) -> u128 {
+        let link_type = match self.features.entry_types {
+            EntryTypes::Stored => link_type(entry_type, is_metadata),
             EntryTypes::Absent => 0,
         };
         self.hash.numbers(Tag::Link, [child.0, link_type])
     }
 
-    fn link(&mut self, child: InodeNumber, entry_type: EntryType) {
-        let hash = self.link_hash(child, entry_type);
+    fn link(&mut self, child: InodeNumber, entry_type: EntryType, is_metadata: bool) {
+        let hash = self.link_hash(child, entry_type, is_metadata);
         let sums = self.bucket(child, LINK_BYTES);
         sums.links = sums.links.wrapping_add(hash);
     }
@@ -303,14 +322,30 @@ pub(crate) struct Features {
     pub(crate) reverse_map: bool,
     pub(crate) parents: bool,
     pub(crate) entry_types: EntryTypes,
+    /// The balances of the realtime section.
+    pub(crate) realtime: RealtimeFeatures,
 }
 
-/// Returns the type byte by which links are compared. A whiteout counts as a character device.
-pub(crate) const fn link_type(entry_type: EntryType) -> u64 {
-    match entry_type {
+/// The structures of a realtime section that decide which balances it has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RealtimeFeatures {
+    /// Whether a bitmap records the free extents. A zoned section has none.
+    pub(crate) bitmap: bool,
+    /// Whether each realtime group has a reverse map.
+    pub(crate) reverse_map: bool,
+}
+
+/// The bit of a link's type that marks links of the metadata directory.
+pub(crate) const METADATA_LINK: u64 = 1 << 8;
+
+/// Returns the type by which links are compared: the type byte, and whether the link belongs to the
+/// metadata directory. A whiteout counts as a character device.
+pub(crate) const fn link_type(entry_type: EntryType, is_metadata: bool) -> u64 {
+    let byte = match entry_type {
         EntryType::Whiteout => EntryType::CharacterDevice.to_disk() as u64,
         other => other.to_disk() as u64,
-    }
+    };
+    if is_metadata { byte | METADATA_LINK } else { byte }
 }
 
 /// The link count of an inode whose number of links XFS does not update any more.
@@ -320,15 +355,22 @@ pub(crate) const PINNED_LINKS: u32 = u32::MAX;
 impl Facts for Sums {
     fn claim(&mut self, claim: &Claim) {
         let span = self.span(claim.start.0, claim.end());
-        let is_mapped = self.has_reverse_map && claim.owner != Owner::Free;
+        let realtime = self.features.realtime;
+        let (covers, has_map) = match claim.region {
+            Region::Data(_) => (true, self.features.reverse_map),
+            Region::Realtime(_) => (realtime.bitmap, realtime.reverse_map),
+        };
+        let span = if covers { span } else { 0 };
+        let is_mapped = has_map && claim.owner != Owner::Free;
         let owned = if is_mapped { self.owned_span(claim) } else { 0 };
-        let free = match claim.owner {
-            Owner::Free => {
+        let free = match (claim.owner, claim.region) {
+            // Only allocation groups record free space twice.
+            (Owner::Free, Region::Data(_)) => {
                 self.hash.numbers(Tag::FreeSpace, [claim.start.0.into(), claim.count.into()])
             }
-            Owner::Used(_) => 0,
+            _ => 0,
         };
-        self.group(claim.group, |sums| {
+        self.region(claim.region, |sums| {
             sums.coverage = sums.coverage.wrapping_add(span);
             sums.reverse_map = sums.reverse_map.wrapping_add(owned);
             sums.free_space = sums.free_space.wrapping_add(free);
@@ -336,17 +378,23 @@ impl Facts for Sums {
     }
 
     fn mapping(&mut self, record: &Claim) {
+        let is_realtime = matches!(record.region, Region::Realtime(_));
+        if is_realtime && !self.features.realtime.reverse_map {
+            return;
+        }
         let owned = self.owned_span(record);
-        self.group(record.group, |sums| sums.reverse_map = sums.reverse_map.wrapping_sub(owned));
+        self.region(record.region, |sums| sums.reverse_map = sums.reverse_map.wrapping_sub(owned));
     }
 
-    fn shared(&mut self, group: AgNumber, record: &Refcount) {
-        if record.domain == RefcountDomain::Staging {
+    fn shared(&mut self, region: Region, record: &Refcount) {
+        let is_realtime = matches!(region, Region::Realtime(_));
+        let has_no_balance = is_realtime && !self.features.realtime.bitmap;
+        if record.domain == RefcountDomain::Staging || has_no_balance {
             return;
         }
         let span = self.span(record.start.0, record.end().0);
         let more = span.wrapping_mul(u128::from(record.references - 1));
-        self.group(group, |sums| sums.coverage = sums.coverage.wrapping_sub(more));
+        self.region(region, |sums| sums.coverage = sums.coverage.wrapping_sub(more));
     }
 
     fn free_by_size(&mut self, group: AgNumber, start: AgBlock, count: u32) {
@@ -365,13 +413,13 @@ impl Facts for Sums {
     }
 
     fn name(&mut self, name: &Name<'_>) {
-        self.link(name.child, name.entry_type);
+        self.link(name.child, name.entry_type, name.is_metadata);
         if name.entry_type == EntryType::Directory {
             let hash = self.hash.numbers(Tag::Directory, [name.child.0, name.directory.0]);
             let sums = self.bucket(name.child, PAIR_BYTES);
             sums.directories = sums.directories.wrapping_add(hash);
         }
-        if self.has_parents {
+        if self.features.parents {
             let numbers = [name.directory.0, name.generation.into(), name.child.0];
             let hash = self.hash.named(Tag::Parent, numbers, name.name);
             let sums = self.bucket(name.child, parenthood_bytes(name.name));
@@ -379,13 +427,14 @@ impl Facts for Sums {
         }
     }
 
-    fn directory(&mut self, directory: InodeNumber, parent: InodeNumber) {
-        self.link(directory, EntryType::Directory);
-        self.link(parent, EntryType::Directory);
+    fn directory(&mut self, links: &DirectoryLinks) {
+        let DirectoryLinks { directory, parent, is_metadata } = *links;
+        self.link(directory, EntryType::Directory, is_metadata);
+        self.link(parent, EntryType::Directory, is_metadata);
         self.directories.push((directory, parent));
         // A root is its own parent, and no name leads to it. Without types, names do not tell which
         // of them lead to directories. The link counts of parents are compared nevertheless.
-        if directory != parent && self.entry_types == EntryTypes::Stored {
+        if directory != parent && self.features.entry_types == EntryTypes::Stored {
             let hash = self.hash.numbers(Tag::Directory, [directory.0, parent.0]);
             let sums = self.bucket(directory, PAIR_BYTES);
             sums.directories = sums.directories.wrapping_sub(hash);
@@ -393,7 +442,7 @@ impl Facts for Sums {
     }
 
     fn superblock_link(&mut self, inode: InodeNumber, entry_type: EntryType) {
-        self.link(inode, entry_type);
+        self.link(inode, entry_type, false);
     }
 
     fn inode(&mut self, inode: &UsedInode) {
@@ -406,7 +455,7 @@ impl Facts for Sums {
             self.bucket(inode.number, USED_BYTES).has_pinned = true;
             return;
         }
-        let hash = self.link_hash(inode.number, inode.entry_type);
+        let hash = self.link_hash(inode.number, inode.entry_type, inode.is_metadata);
         let sums = self.bucket(inode.number, USED_BYTES);
         sums.links = sums.links.wrapping_sub(hash.wrapping_mul(inode.links.into()));
     }

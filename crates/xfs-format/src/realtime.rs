@@ -10,12 +10,19 @@
 
 mod btrees;
 mod metadata;
+mod space;
+mod tree;
 
 pub use crate::checks::realtime::RealtimeSpaceCheck;
 pub use btrees::{
     BITMAP_METATYPE, MetadataRootLayout, RealtimeRefcounts, RealtimeReverseMap, SUMMARY_METATYPE,
 };
 pub use metadata::{RealtimeBlockKind, SPACE_HEADER_BYTES, SPACE_OWNER_BYTES};
+pub use space::{SpaceBlock, SpaceBlockForm};
+pub use tree::{
+    KeyOf, RealtimeGroup, RealtimeRefcountTree, RealtimeReverseMapTree, RealtimeTree, RealtimeTreeBlock,
+    RealtimeTreeEntries, decode_keys, verify_entries, verify_tree_block,
+};
 
 use core::mem::offset_of;
 

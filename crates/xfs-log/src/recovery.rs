@@ -123,6 +123,8 @@ pub struct Replayed {
     /// The quota flags that the replay clears in the superblock: the counts of these quota types no
     /// longer count as checked.
     stale_quota: QuotaFlags,
+    /// Whether intents about the space of realtime groups were left out.
+    left_realtime_work: bool,
     leftovers: Leftovers,
 }
 
@@ -170,6 +172,12 @@ pub struct Summary {
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {
+    /// Returns whether the log has open work on the space of realtime groups, which nobody finishes.
+    #[must_use]
+    pub fn has_left_realtime_work(&self) -> bool {
+        self.left_realtime_work
+    }
+
     /// Returns the device of the volume with the changes of recovery. Writes to this device stay in
     /// memory.
     #[must_use]
@@ -198,7 +206,9 @@ impl Replayed {
     /// Drops the intents about realtime groups. A recovery in memory does not keep the structures of
     /// realtime groups, because no reader needs them.
     pub fn forget_realtime_intents(&mut self) {
+        let all = self.intents.len();
         self.intents.retain(|intent| !intent.kind().is_of_realtime_space());
+        self.left_realtime_work |= self.intents.len() < all;
     }
 
     /// Returns the intents whose completion is not in the log, in the order of the log. The slice
@@ -443,6 +453,7 @@ fn run(
         buffers: Vec::new(),
         intents: Vec::new(),
         stale_quota: QuotaFlags::empty(),
+        left_realtime_work: false,
         leftovers,
     };
     if state.clean {

@@ -266,6 +266,13 @@ impl Pass<'_> {
         if superblock.has_external_log() {
             return Err(RepairError::ExternalLog);
         }
+        // The rules would take realtime extents and metadata inodes for damage.
+        if superblock.has_realtime() {
+            return Err(RepairError::RealtimeSection);
+        }
+        if superblock.has_incompat(IncompatFeatures::METADIR) {
+            return Err(RepairError::MetadataDirectory);
+        }
         let groups = superblock.geometry.ag_count;
         if groups > MOST_GROUPS {
             let why = format!(

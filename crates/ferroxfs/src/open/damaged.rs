@@ -86,6 +86,8 @@ impl OpenOptions {
     /// Opens and locks the files as [`open_devices`](Self::open_devices) does, even if the first
     /// superblock of the volume is damaged. In that case a copy of the superblock takes the place
     /// of the first one, in memory only. The returned finding says how the first one is damaged.
+    /// Reading also goes on past a superblock of the realtime device that is damaged or belongs to
+    /// another volume.
     ///
     /// The search for a copy can read the whole device.
     ///
@@ -97,7 +99,9 @@ impl OpenOptions {
         &self,
         path: impl AsRef<Path>,
     ) -> Result<(Devices, Option<Finding>), OpenError> {
-        let (devices, lack) = self.open_unrecognised_devices(path, DamagedStart::Unrecognised)?;
+        let options = Self { keeps_realtime_damage: true, ..self.clone() };
+        let start = DamagedStart::Unrecognised;
+        let (devices, lack) = options.open_unrecognised_devices(path, start)?;
         match lack {
             Some(error) if !matches!(find_superblock(&*devices.data), Ok(Some(_))) => {
                 Err(error.into())

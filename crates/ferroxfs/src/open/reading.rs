@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use xfs_buffer::Liveness;
 use xfs_device::{OverlayDevice, SharedDevice};
-use xfs_format::FormatVersion;
 use xfs_format::superblock::{Superblock, Unsupported};
+use xfs_format::{FormatVersion, IncompatFeatures};
 use xfs_log::{RecoveryError, Replayed};
 
 use super::{Description, Devices, OpenError, check_age};
 use crate::Error;
 use crate::volume::Volume;
-use crate::volume_ref::{Staleness, VolumeInner};
+use crate::volume_ref::{RealtimeReplay, Staleness, VolumeInner};
 
 impl Devices {
     pub(super) fn open_to_read(&self) -> Result<Volume, OpenError> {
@@ -75,7 +75,12 @@ impl Devices {
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(replayed.device(), &superblock);
         cache.set_log_head(state.head);
-        Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), Some(state), None), findings))
+        let realtime = match replayed.has_left_realtime_work() {
+            true => RealtimeReplay::Unfinished,
+            false => RealtimeReplay::Uncounted,
+        };
+        let inner = VolumeInner::new(superblock, Arc::new(cache), Some(state), None);
+        Ok(Volume::new(inner.with_realtime(realtime), findings))
     }
 
     /// Recovers the volume completely, with writes into memory only, and opens it for reading. This
@@ -98,7 +103,13 @@ impl Devices {
         let state = log.ok_or(OpenError::LogDeviceMissing)?.map_err(OpenError::Log)?;
         let cache = recovered.cache(recovered.data.clone(), &superblock);
         cache.set_log_head(state.head);
-        Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), Some(state), None), findings))
+        // The recovery of a classic section is complete. In realtime groups it leaves work open.
+        let realtime = match superblock.has_incompat(IncompatFeatures::METADIR) {
+            true => RealtimeReplay::Unfinished,
+            false => RealtimeReplay::Complete,
+        };
+        let inner = VolumeInner::new(superblock, Arc::new(cache), Some(state), None);
+        Ok(Volume::new(inner.with_realtime(realtime), findings))
     }
 
     fn replay(&self, superblock: &Superblock) -> Result<Replayed, OpenError> {

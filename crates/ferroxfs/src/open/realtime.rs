@@ -32,7 +32,8 @@ impl Devices {
     /// # Errors
     ///
     /// [`OpenError::RealtimeDevice`] if the volume has no such device, or if the device belongs to
-    /// another volume; the device's error.
+    /// another volume; the device's error. Devices that were opened as damaged ones return the damage
+    /// of the realtime device's superblock instead.
     pub(super) fn realtime_damage(
         &self,
         superblock: &Superblock,
@@ -60,9 +61,14 @@ impl Devices {
             device.read_at(&mut block, 0).map_err(|source| {
                 Error::from(IoError::new("read", DiskAddr(0), length as u64, source))
             })?;
-            RealtimeSuperblock::decode(&block)
+            let verdict = RealtimeSuperblock::decode(&block)
                 .and_then(|found| found.verify_against(superblock))
-                .map_err(Error::from)?;
+                .map_err(Error::from);
+            return match verdict {
+                Ok(()) => Ok(None),
+                Err(damage) if self.options.keeps_realtime_damage => Ok(Some(damage)),
+                Err(damage) => Err(damage.into()),
+            };
         }
         Ok(None)
     }

@@ -70,6 +70,9 @@ const QUOTA: Common = common!(
     QuotaUnreadable QuotaDquot QuotaDquot QuotaDquot QuotaDquot QuotaDquot QuotaDquot QuotaDquot
 );
 
+const REALTIME: Common =
+    common!(RtUnreadable RtMagic RtChecksum RtUuid RtAddress RtOwner RtLsn RtShort);
+
 const fn common(structure: Structure) -> &'static Common {
     match structure {
         Structure::Superblock => &SUPERBLOCK,
@@ -83,6 +86,7 @@ const fn common(structure: Structure) -> &'static Common {
         Structure::Attr | Structure::Acl | Structure::Parent => &ATTRIBUTES,
         Structure::Symlink => &SYMLINK,
         Structure::Dquot => &QUOTA,
+        Structure::RealtimeMetadata | Structure::RealtimeSuperblock => &REALTIME,
         _ => &BTREE,
     }
 }
@@ -124,10 +128,12 @@ impl Code {
             Check::Agf(check) => of_agf(*check),
             Check::Agi(check) => of_agi(*check),
             Check::Agfl(check) => of_agfl(*check),
+            Check::Btree(check) if common.magic == Self::RtMagic => of_realtime_btree(*check),
             Check::Btree(check) => of_btree(*check),
             Check::FreeSpace(_) => Self::BnoRecord,
             Check::InodeChunk(InodeChunkCheck::Alignment { .. }) => Self::InoAlign,
             Check::InodeChunk(_) => Self::InoRecord,
+            Check::Rmap(_) | Check::Refcount(_) if common.magic == Self::RtMagic => Self::RtRecord,
             Check::Rmap(_) => Self::RmapRecord,
             Check::Refcount(_) => Self::RefcRecord,
             Check::Extent(check) => of_extent(*check),
@@ -197,6 +203,14 @@ const fn of_btree(check: BtreeCheck) -> Code {
         | BtreeCheck::SiblingOnPath { .. }
         | BtreeCheck::SiblingMissing { .. } => Code::BtSibling,
         _ => Code::BtOrder,
+    }
+}
+
+const fn of_realtime_btree(check: BtreeCheck) -> Code {
+    match check {
+        BtreeCheck::Order { .. } => Code::RtOrder,
+        BtreeCheck::OutsideParent { .. } | BtreeCheck::HighKey { .. } => Code::RtKey,
+        _ => Code::RtTree,
     }
 }
 

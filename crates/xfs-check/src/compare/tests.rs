@@ -10,10 +10,16 @@ use super::{MOST_ROUNDS, Rounds, differing};
 use crate::explain::LINK_BYTES;
 use crate::facts::{Claim, Facts, Gap, Owner};
 use crate::hash::Keyed;
-use crate::sums::{BUCKETS, Features, Sums};
+use crate::region::Region;
+use crate::sums::{BUCKETS, Features, RealtimeFeatures, Sums};
 
 fn sums(groups: usize) -> Sums {
-    let features = Features { reverse_map: false, parents: false, entry_types: EntryTypes::Stored };
+    let features = Features {
+        reverse_map: false,
+        parents: false,
+        entry_types: EntryTypes::Stored,
+        realtime: RealtimeFeatures::default(),
+    };
     Sums::new(Keyed::with_key(1, 2), groups, features)
 }
 
@@ -65,7 +71,9 @@ fn gaps_of_very_many_groups_are_noted_quickly() {
     let start = Instant::now();
     let (mut sums, mut other) = (sums(0), sums(0));
     for group in (0..200_000).map(AgNumber) {
-        for gap in [Gap::GroupClaims(group), Gap::FreeSpace(group), Gap::Inodes(group)] {
+        for gap in
+            [Gap::GroupClaims(Region::Data(group)), Gap::FreeSpace(group), Gap::Inodes(group)]
+        {
             sums.gap(gap);
             other.gap(gap);
         }

@@ -10,7 +10,8 @@ use crate::cause::{Doubt, Judge};
 use crate::code::Code;
 use crate::facts::{Claim, Gap, Owner, UsedInode};
 use crate::finding::{Finding, Place};
-use crate::sums::{PINNED_LINKS, link_type};
+use crate::region::Region;
+use crate::sums::{METADATA_LINK, PINNED_LINKS, link_type};
 
 /// The comparison of the lists of facts that the second pass has collected.
 pub(super) struct Explain<'a> {
@@ -48,13 +49,13 @@ impl Explain<'_> {
         self.judge.judge(finding, doubt);
     }
 
-    /// Goes through the blocks of each group, and reports blocks with a wrong number of owners.
+    /// Goes through the blocks of each region, and reports blocks with a wrong number of owners.
     /// Each of `parts` adds its weight to every block that it covers. The weights of a block add up
     /// to 0 if it has as many owners as it should.
     pub(super) fn coverage(&mut self, mut parts: Vec<Weighted>) {
-        parts.sort_by_key(|part| (part.claim.group, part.claim.start, part.claim.end()));
-        for group in parts.chunk_by(|a, b| a.claim.group == b.claim.group) {
-            self.sweep(group);
+        parts.sort_by_key(|part| (part.claim.region, part.claim.start, part.claim.end()));
+        for region in parts.chunk_by(|a, b| a.claim.region == b.claim.region) {
+            self.sweep(region);
         }
     }
 
@@ -91,17 +92,18 @@ impl Explain<'_> {
         imbalance: &Imbalance,
         range: std::ops::Range<u32>,
     ) {
-        let Some(group) = parts.first().map(|part| part.claim.group) else { return };
-        let place = Place::of_block(group, AgBlock(range.start), self.geometry);
+        let Some(region) = parts.first().map(|part| part.claim.region) else { return };
+        let codes = SpaceCodes::of(region);
+        let place = region.place(range.start, self.geometry);
         let blocks = format!("{} blocks from block {}", range.len(), range.start);
         let owners = imbalance.owners.join(", ");
         let counted = imbalance.counted;
-        let all_claims = [Gap::GroupClaims(group), Gap::Claims];
+        let all_claims = [Gap::GroupClaims(region), Gap::Claims];
         let has_too_many = imbalance.owners.len() as u64 > counted;
         if imbalance.owners.is_empty() {
             // Blocks that seem to be leaked may belong to an owner that could not be read.
             let found = format!("{blocks} have no owner");
-            let finding = Finding::new(Code::SpaceLeaked, place, found).expected("one owner");
+            let finding = Finding::new(codes.leaked, place, found).expected("one owner");
             self.judge(finding, Doubt::of(&all_claims));
             return;
         }
@@ -113,18 +115,18 @@ impl Explain<'_> {
         if imbalance.is_count_of_data {
             let found = format!("{blocks} are counted {counted} times");
             let expected = format!("{}: {owners}", imbalance.owners.len());
-            let finding = sides(Finding::new(Code::RefcCount, place, found).expected(expected));
+            let finding = sides(Finding::new(codes.count, place, found).expected(expected));
             // Claims that are not known can only raise the number of owners.
             let gaps: &[Gap] =
-                if has_too_many { &[] } else { &[Gap::Refcounts(group), Gap::Claims] };
+                if has_too_many { &[] } else { &[Gap::Refcounts(region), Gap::Claims] };
             self.judge(finding, Doubt::of(gaps));
         } else if has_too_many {
             let found = format!("{blocks} belong to {owners}");
-            let finding = Finding::new(Code::SpaceCrosslinked, place, found);
+            let finding = Finding::new(codes.crosslinked, place, found);
             self.push(sides(finding.expected(format!("{counted} owners"))));
         } else {
             let found = format!("{blocks} are counted {counted} times");
-            let finding = Finding::new(Code::RefcCount, place, found);
+            let finding = Finding::new(codes.count, place, found);
             let finding = sides(finding.expected(format!("the owner {owners}")));
             self.judge(finding, Doubt::of(&all_claims));
         }
@@ -134,7 +136,7 @@ impl Explain<'_> {
         let mut parts: Vec<(Claim, i64)> = owned.into_iter().map(|claim| (claim, 1)).collect();
         parts.extend(mapped.into_iter().map(|claim| (claim, -1)));
         let line = |claim: &Claim| {
-            (claim.group, claim.owner_number(), claim.flags.bits(), claim.diagonal())
+            (claim.region, claim.owner_number(), claim.flags.bits(), claim.diagonal())
         };
         parts.sort_by_key(|(claim, _)| (line(claim), claim.start));
         for parts in parts.chunk_by(|(a, _), (b, _)| line(a) == line(b)) {
@@ -167,8 +169,9 @@ impl Explain<'_> {
     }
 
     fn mapping_difference(&mut self, like: &Claim, range: std::ops::Range<u32>, depth: i64) {
-        let group = like.group;
-        let mut place = Place::of_block(group, AgBlock(range.start), self.geometry);
+        let region = like.region;
+        let codes = SpaceCodes::of(region);
+        let mut place = region.place(range.start, self.geometry);
         let offset = like.diagonal().wrapping_add(range.start.into());
         if let Owner::Used(RmapOwner::Inode(inode)) = like.owner {
             place = place.with_inode(inode);
@@ -181,18 +184,18 @@ impl Explain<'_> {
         let owner = shown_owner(like, range.start);
         if depth > 0 {
             let found = format!("{blocks} of {owner} are not in the reverse map");
-            let finding = Finding::new(Code::RmapMissing, place, found)
+            let finding = Finding::new(codes.unmapped, place, found)
                 .expected("a record")
                 .witness("the owner's own structure", owner.as_str())
                 .witness("the reverse map", "no record");
-            self.judge(finding, Doubt::of(&[Gap::ReverseMap(group)]));
+            self.judge(finding, Doubt::of(&[Gap::ReverseMap(region)]));
         } else {
             let found = format!("{blocks} are mapped for {owner}, which does not claim them");
-            let finding = Finding::new(Code::RmapExtra, place, found)
+            let finding = Finding::new(codes.mapped, place, found)
                 .expected("no record")
                 .witness("a record of the reverse map", owner.as_str())
                 .witness("the owner's own structure", "no claim");
-            let gaps = [Gap::GroupClaims(group), Gap::Claims];
+            let gaps = [Gap::GroupClaims(region), Gap::Claims];
             self.judge(finding, Doubt { gaps: &gaps, near: place.inode });
         }
     }
@@ -286,10 +289,15 @@ impl Explain<'_> {
     }
 
     fn links_of(&mut self, inode: &UsedInode, links: &[(InodeNumber, u64, InodeNumber)]) {
-        let own = link_type(inode.entry_type);
+        let own = link_type(inode.entry_type, inode.is_metadata);
         let has_types = self.geometry.directory_form.types == EntryTypes::Stored;
         let wrong = links.iter().filter(|(_, entry, _)| has_types && *entry != own);
         for (_, other, directory) in wrong {
+            if (own ^ other) & METADATA_LINK != 0 {
+                self.push(self.mixed(inode, *directory));
+                continue;
+            }
+            let (own, other) = (own & !METADATA_LINK, other & !METADATA_LINK);
             let place = Place::of_inode(*directory, self.geometry);
             let found = format!("type {other} in a name of {}", inode.number);
             let finding = Finding::new(Code::DirType, place, found)
@@ -309,6 +317,22 @@ impl Explain<'_> {
             let gaps: &[Gap] = if counted > stated { &[] } else { &[Gap::Names] };
             self.judge(finding, Doubt::of(gaps));
         }
+    }
+
+    /// Returns the finding that a name leads from the metadata directory to an inode that does not
+    /// belong to it, or the reverse.
+    fn mixed(&self, inode: &UsedInode, directory: InodeNumber) -> Finding {
+        let place = Place::of_inode(directory, self.geometry);
+        let (number, is_metadata) = (inode.number, inode.is_metadata);
+        let found = match is_metadata {
+            true => format!("a name of {number}, an inode of the metadata directory"),
+            false => format!("a name of {number}, an inode outside of the metadata directory"),
+        };
+        let kind = |is_metadata| if is_metadata { "metadata" } else { "not metadata" };
+        Finding::new(Code::MetaMixed, place, found)
+            .expected("names of inodes of the same kind only")
+            .witness("the directory", kind(!is_metadata))
+            .witness("the inode", kind(is_metadata))
     }
 
     pub(super) fn directories(
@@ -373,6 +397,38 @@ impl Explain<'_> {
                     .witness("the parent pointer", pointer)
                     .witness(format!("the entries of {directory}"), "no such name");
             self.judge(finding, Doubt::near(directory, &[Gap::Names]));
+        }
+    }
+}
+
+/// The codes of differences between the owners of blocks, by the kind of region.
+struct SpaceCodes {
+    leaked: Code,
+    crosslinked: Code,
+    count: Code,
+    /// The code for blocks that the reverse map lacks.
+    unmapped: Code,
+    /// The code for blocks that only the reverse map has.
+    mapped: Code,
+}
+
+impl SpaceCodes {
+    const fn of(region: Region) -> Self {
+        match region {
+            Region::Data(_) => Self {
+                leaked: Code::SpaceLeaked,
+                crosslinked: Code::SpaceCrosslinked,
+                count: Code::RefcCount,
+                unmapped: Code::RmapMissing,
+                mapped: Code::RmapExtra,
+            },
+            Region::Realtime(_) => Self {
+                leaked: Code::RtLeaked,
+                crosslinked: Code::RtCrosslinked,
+                count: Code::RtRefcount,
+                unmapped: Code::RtRmapMissing,
+                mapped: Code::RtRmapExtra,
+            },
         }
     }
 }

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use xfs_format::InodeNumber;
 use xfs_format::dquot::DquotPlace;
-use xfs_format::{InodeNumber, Superblock};
 
+use crate::blocks::Volume;
 use crate::cause::{Doubt, Judge};
 use crate::code::Code;
 use crate::facts::{Gap, QuotaOwner, Usage};
@@ -56,7 +57,7 @@ pub(super) fn merge(
 pub(super) fn explain(
     used: &BTreeMap<QuotaOwner, UsageTotal>,
     stated: &BTreeMap<QuotaOwner, UsageTotal>,
-    superblock: &Superblock,
+    volume: Volume<'_>,
     judge: &mut Judge<'_>,
 ) {
     let without_dquot = used.keys().filter(|owner| !stated.contains_key(*owner));
@@ -68,7 +69,7 @@ pub(super) fn explain(
         }
         let QuotaOwner { kind, id } = *owner;
         let shown = format!("{} {id} has {found}", kind.name());
-        let finding = Finding::new(Code::QuotaCount, place(*owner, superblock), shown)
+        let finding = Finding::new(Code::QuotaCount, place(*owner, volume), shown)
             .expected(expected.to_string())
             .witness("the dquot", found.to_string())
             .witness("the inodes", expected.to_string());
@@ -77,10 +78,10 @@ pub(super) fn explain(
 }
 
 /// Returns the place of an owner's dquot.
-fn place(owner: QuotaOwner, superblock: &Superblock) -> Place {
-    let is_of_kind = |inode: &InodeNumber| quota::kind_of(superblock, *inode) == Some(owner.kind);
-    let inode = superblock.quota_inodes.into_iter().flatten().find(is_of_kind);
-    let geometry = &superblock.geometry;
+fn place(owner: QuotaOwner, volume: Volume<'_>) -> Place {
+    let is_of_kind = |inode: &InodeNumber| quota::kind_of(volume, *inode) == Some(owner.kind);
+    let inode = volume.quota_inodes().into_iter().flatten().find(is_of_kind);
+    let geometry = volume.geometry();
     let block = DquotPlace::of(owner.id, geometry).block;
     inode.map_or_else(Place::default, |inode| {
         Place::of_inode(inode, geometry).at_file_block(block, false)

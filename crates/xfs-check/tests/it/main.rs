@@ -4,3 +4,4 @@ mod causes;
 mod damage;
 mod golden;
 mod promises;
+mod realtime;

@@ -156,6 +156,8 @@ fn describe(id: usize, finding: &Finding) -> Object {
     at("agbno", finding.place.block.map(|block| block.0.into()));
     at("daddr", finding.place.disk_addr.map(|at| at.0));
     at("byte", finding.place.byte_offset());
+    at("rgno", finding.place.realtime_group.map(Into::into));
+    at("rtblock", finding.place.realtime_block.map(|block| block.0));
     at("ino", finding.place.inode.map(|inode| inode.0));
     at("file_block", finding.place.file_block.map(|block| block.0));
     if finding.place.file_block.is_some() {

@@ -78,7 +78,7 @@ pub(crate) fn open(
         return Err(Failure::new(Exit::Refused, message));
     }
     if options.realtime_device.is_some() {
-        let message = "repair: a volume with a realtime device is not repaired yet";
+        let message = "repair: a volume with a realtime section is not repaired yet";
         return Err(Failure::new(Exit::Refused, message));
     }
     let is_json = arguments.json.json;
@@ -189,6 +189,8 @@ impl Job<'_> {
     fn failure(&self, error: RepairError) -> Failure {
         let exit = match &error {
             RepairError::Unsupported(_)
+            | RepairError::RealtimeSection
+            | RepairError::MetadataDirectory
             | RepairError::ExternalLog
             | RepairError::NoSuperblock
             | RepairError::OnlyGroupHeaders

@@ -182,7 +182,7 @@ fn golden_volumes_are_used_as_documented() {
             let cell = matrix.cell(golden.kind, operation);
             let before = fs::read(&image).unwrap();
             let output = match operation {
-                "recover" | "write" => place.run(&golden.reading(arguments)),
+                "check" | "recover" | "write" => place.run(&golden.reading(arguments)),
                 _ => place.run(arguments),
             };
             let about = format!("{}, {operation}: {}", golden.kind, transcript(&output));
