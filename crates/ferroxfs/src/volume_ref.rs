@@ -66,9 +66,9 @@ pub(crate) struct VolumeInner {
 pub(crate) enum RealtimeReplay {
     /// Everything about the section is up to date.
     Complete,
-    /// Nobody has counted the free extents of realtime groups since.
+    /// The free extents of realtime groups were not counted since.
     Uncounted,
-    /// The log has open work on the section, which nobody has finished.
+    /// The log has open work on the section, which was not finished.
     Unfinished,
 }
 

@@ -1,21 +1,26 @@
-//! Checks a clean image and prints the findings: `cargo run -p xfs-check --example check IMAGE`.
+//! Checks an image with a clean log and prints the findings: `cargo run -p xfs-check --example
+//! check IMAGE [REALTIME_DEVICE]`.
 
 use std::process::ExitCode;
 
-use xfs_check::{CheckOptions, check};
+use xfs_check::{CheckOptions, CheckedDevices, check_devices};
 use xfs_device::{BlockDevice, FileDevice, OpenOptions};
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 fn main() -> ExitCode {
-    let path =
-        std::env::args_os().nth(1).map(std::path::PathBuf::from).expect("usage: check IMAGE");
-    let device =
-        FileDevice::open(path.as_ref(), OpenOptions::read_only()).expect("the image opens");
+    let mut paths = std::env::args_os().skip(1).map(std::path::PathBuf::from);
+    let open = |path: std::path::PathBuf| {
+        FileDevice::open(path.as_ref(), OpenOptions::read_only()).expect("the image opens")
+    };
+    let device = open(paths.next().expect("usage: check IMAGE [REALTIME_DEVICE]"));
+    let realtime = paths.next().map(open);
     let mut sector = vec![0; 4096];
     device.read_at(&mut sector, 0).expect("the superblock can be read");
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))
         .expect("the superblock is sound");
-    let report = check(&device, &superblock, &CheckOptions::default(), &())
+    let realtime = realtime.as_ref().map(|device| device as &dyn BlockDevice);
+    let devices = CheckedDevices { data: &device, realtime };
+    let report = check_devices(devices, &superblock, &CheckOptions::default(), &())
         .expect("the checker knows the volume's features");
     for finding in &report.findings {
         println!("{}: {finding}", finding.severity());

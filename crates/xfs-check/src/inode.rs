@@ -134,6 +134,11 @@ impl<T: Facts> Pass<'_, T> {
     }
 
     fn free_inode(&mut self, core: &InodeCore) {
+        if core.is_realtime() && !self.geometry().realtime.is_present() {
+            let place = Place::of_inode(core.number, self.geometry());
+            let found = "a free inode of a volume without a realtime device has the flag REALTIME";
+            self.findings.push(Finding::new(Code::InodeFeature, place, found));
+        }
         let (links, blocks) = (core.nlink, core.blocks);
         let (extents, attr_extents) = (core.extents, core.attr_extents);
         if links != 0 || blocks != 0 || extents != 0 || attr_extents != 0 {
