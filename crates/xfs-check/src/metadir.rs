@@ -43,6 +43,9 @@ const FLAGS: InodeFlags = InodeFlags::IMMUTABLE
     .union(InodeFlags::NODUMP)
     .union(InodeFlags::NODEFRAG);
 
+/// The bytes of an inode with fields of the data management API, which Linux does not have.
+const UNUSED: std::ops::Range<usize> = 84..90;
+
 /// The kind of an inode of the metadata directory, with its number on disk.
 #[doc(alias = "di_metatype")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -355,15 +358,20 @@ pub(crate) fn check_inode<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
     if (core.uid, core.gid) != (0, 0) {
         problems.push((format!("user {}, group {}", core.uid, core.gid), "user 0, group 0"));
     }
-    let wanted = if is_directory { FLAGS | InodeFlags::NOSYMLINKS } else { FLAGS };
-    if !core.flags.contains(wanted) {
-        problems.push((format!("flags {:#x}", core.flags.bits()), "the flags of metadata inodes"));
-    }
-    if core.flags2.contains(InodeFlags2::DAX) {
-        problems.push(("the flag DAX".to_owned(), "no such flag"));
-    }
     let kind =
         if is_directory { Some(MetadataKind::Directory) } else { file.map(|file| file.kind) };
+    problems.extend(flag_problems(core, is_directory));
+    let unused = inode.bytes.get(UNUSED).unwrap_or_default();
+    if unused.iter().any(|byte| *byte != 0) {
+        problems.push(("a field of the data management API is set".to_owned(), "0"));
+    }
+    // Zoned sections count the used blocks of a group there.
+    let is_zoned = volume.superblock.has_incompat(IncompatFeatures::ZONED);
+    let counts_used = is_zoned && kind == Some(MetadataKind::ReverseMap);
+    let hint = core.cow_extent_size_hint_blocks;
+    if hint != 0 && !counts_used {
+        problems.push((format!("an extent size hint of {hint} blocks for copies"), "0"));
+    }
     match kind {
         Some(kind) if core.metafile_type != kind as u16 => {
             let found = format!("type {} of metadata inodes", core.metafile_type);
@@ -382,6 +390,20 @@ pub(crate) fn check_inode<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
     for (found, expected) in problems {
         pass.findings.push(Finding::new(Code::MetaInode, place, found).expected(expected));
     }
+}
+
+/// Returns what is wrong with the flags of a metadata inode, and what was expected.
+fn flag_problems(core: &InodeCore, is_directory: bool) -> Vec<(String, &'static str)> {
+    let wanted = if is_directory { FLAGS | InodeFlags::NOSYMLINKS } else { FLAGS };
+    let mut problems = Vec::new();
+    if core.flags != wanted {
+        problems.push((format!("flags {:#x}", core.flags.bits()), "the flags of metadata inodes"));
+    }
+    let extra = InodeFlags2::DAX | InodeFlags2::COWEXTSIZE;
+    if core.flags2.intersects(extra) {
+        problems.push((format!("flags {:#x}", core.flags2.bits()), "neither DAX nor COWEXTSIZE"));
+    }
+    problems
 }
 
 #[cfg(test)]

@@ -102,10 +102,19 @@ pub(crate) fn check_device(volume: Volume<'_>, findings: &mut Findings) -> Optio
     None
 }
 
-/// Returns the regions of a realtime group: one, or all regions of a section without groups.
+/// The largest number of regions without groups for each block of the data device. A block of the
+/// bitmap has bits for at most four regions, and the bitmap of a sound volume is a part of the data
+/// device.
+const REGIONS_PER_BLOCK: u64 = 4;
+
+/// Returns the regions of a realtime group: one, or all regions of a section without groups. If the
+/// superblock states a section that is too long for its bitmap, returns only the first ones.
 pub(crate) fn regions_of(volume: Volume<'_>, group: u32) -> impl Iterator<Item = Region> + use<> {
     let regions = match volume.geometry().realtime.group_count {
-        0 => 0..count_classic(volume.geometry()),
+        0 => {
+            let most = volume.geometry().data_blocks.saturating_mul(REGIONS_PER_BLOCK);
+            0..count_classic(volume.geometry()).min(u32::try_from(most).unwrap_or(u32::MAX))
+        }
         _ => group..group + 1,
     };
     regions.map(Region::Realtime)

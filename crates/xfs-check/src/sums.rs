@@ -183,8 +183,8 @@ impl Sums {
         }
     }
 
-    /// Subtracts one owner for each block of a region from the coverage balance. Each claim adds one
-    /// owner for its blocks, so the balance holds if each block has one owner.
+    /// Subtracts one owner for each block of a region from the coverage balance. Each claim adds
+    /// one owner for its blocks, so the balance holds if each block has one owner.
     pub(crate) fn expect_region(&mut self, region: Region, blocks: u32) {
         let whole = self.span(0, blocks);
         self.region(region, |sums| sums.coverage = sums.coverage.wrapping_sub(whole));
