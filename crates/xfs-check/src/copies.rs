@@ -7,7 +7,7 @@ use xfs_format::features::{Features2, VersionFlags};
 use xfs_format::superblock::{Superblock, SuperblockDisk, SuperblockError};
 use xfs_format::{AgNumber, BlockKind, DiskAddr, IncompatFeatures, InodeNumber, StructureAddress};
 use zerocopy::FromBytes;
-use zerocopy::big_endian::U64;
+use zerocopy::big_endian::{U16, U64};
 
 use crate::blocks::{Findings, Volume};
 use crate::code::Code;
@@ -138,7 +138,7 @@ fn raw_fields(volume: Volume<'_>, copy: &[u8]) -> Vec<(&'static str, bool)> {
                 "the inode of project quota",
                 quota(first.project_quota_inode, copy.project_quota_inode),
             ),
-            ("the state of quota", [0, first.quota_flags.get()].contains(&copy.quota_flags.get())),
+            ("the state of quota", is_quota_state(volume, first.quota_flags, copy.quota_flags)),
             ("the realtime extents", first.realtime_extents == copy.realtime_extents),
             (
                 "the length of a realtime extent",
@@ -153,6 +153,15 @@ fn raw_fields(volume: Volume<'_>, copy: &[u8]) -> Vec<(&'static str, bool)> {
         ]);
     }
     fields
+}
+
+/// Returns whether a copy may have this state of quota. mkfs writes the state into the copies of a
+/// volume with a metadata directory, and kernels change it in the first superblock only.
+fn is_quota_state(volume: Volume<'_>, first: U16, copy: U16) -> bool {
+    let known = QuotaFlags::known(volume.geometry().version).bits();
+    let is_of_mkfs =
+        volume.superblock.metadata_directory_inode.is_some() && copy.get() & !known == 0;
+    is_of_mkfs || [0, first.get()].contains(&copy.get())
 }
 
 /// Compares, between a copy and the first superblock, the fields that each copy repeats. Returns
