@@ -18,6 +18,7 @@ mod mkfs;
 mod mount;
 pub(crate) mod options;
 mod parsing;
+mod policy;
 mod quota;
 mod scan;
 mod shell;
@@ -49,6 +50,7 @@ pub(crate) use mkfs::MkfsArguments;
 pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountArguments};
 pub(crate) use options::{GlobalOptions, ListOptions, Verbosity};
 pub(crate) use parsing::{command_word, parse, with_shared_options};
+pub(crate) use policy::PolicyOptions;
 pub(crate) use quota::{
     QuotaArguments, QuotaCheckArguments, QuotaCommand, QuotaProjectArguments, QuotaReportOptions,
     QuotaSetArguments, QuotaTypeOptions,

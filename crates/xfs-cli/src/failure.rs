@@ -26,6 +26,8 @@ pub(crate) struct Failure {
     is_of_volume: bool,
     /// The thing that was missing in the volume, if that caused the failure.
     lack: Option<Missing>,
+    /// Whether the volume had no space left.
+    is_of_room: bool,
 }
 
 /// A thing that was missing in a volume and caused a failure.
@@ -49,6 +51,7 @@ impl Failure {
             is_placed: false,
             is_of_volume: false,
             lack: None,
+            is_of_room: false,
         }
     }
 
@@ -103,7 +106,13 @@ impl Failure {
     /// Records the thing that was missing in the volume and so caused the failure.
     pub(crate) fn with_missing(mut self, lack: Missing) -> Self {
         self.lack = Some(lack);
+        self.is_of_room = matches!(lack, Missing::Room(_));
         self
+    }
+
+    /// Returns whether the volume had no space left.
+    pub(crate) fn is_of_room(&self) -> bool {
+        self.is_of_room
     }
 
     /// Records the number of bytes to be written, if the failure is a lack of free space and no
@@ -113,6 +122,11 @@ impl Failure {
             self.lack = Some(Missing::Room(bytes));
         }
         self
+    }
+
+    /// Returns whether a file or directory that does not exist caused the failure.
+    pub(crate) fn lacks_name(&self) -> bool {
+        self.lack == Some(Missing::Name)
     }
 
     /// Takes the thing that was missing in the volume, if that caused the failure. The caller adds

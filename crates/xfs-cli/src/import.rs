@@ -2,6 +2,9 @@
 //! the writer of files that they share.
 
 pub(crate) mod archive;
+pub(crate) mod census;
+pub(crate) mod composefs;
+pub(crate) mod container;
 pub(crate) mod cp;
 pub(crate) mod cpio;
 pub(crate) mod decompress;
@@ -9,8 +12,10 @@ pub(crate) mod host;
 #[expect(clippy::module_inception, reason = "the file of a command bears its name")]
 pub(crate) mod import;
 pub(crate) mod origin;
+pub(crate) mod policy;
 pub(crate) mod prototype;
 pub(crate) mod put;
+pub(crate) mod sources;
 pub(crate) mod tar;
 pub(crate) mod unpack;
 pub(crate) mod writer;

@@ -9,7 +9,9 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
@@ -131,20 +133,38 @@ impl Spool {
     }
 
     /// Returns a reader of the whole input.
-    pub(crate) fn into_reader(self) -> impl Read {
-        SpoolReader { spool: self, offset: 0 }
+    pub(crate) fn into_reader(self) -> SpoolReader {
+        SpoolReader::new(Arc::new(self))
     }
 }
 
-struct SpoolReader {
-    spool: Spool,
-    offset: u64,
+/// A reader of spooled input, which other readers may read at the same time.
+pub(crate) struct SpoolReader {
+    spool: Arc<Spool>,
+    /// The bytes that are still to be read.
+    range: Range<u64>,
+}
+
+impl SpoolReader {
+    /// Creates a reader of the whole input.
+    pub(crate) fn new(spool: Arc<Spool>) -> Self {
+        let range = 0..spool.length();
+        Self { spool, range }
+    }
+
+    /// Creates a reader of a part of the input.
+    pub(crate) fn of_range(spool: Arc<Spool>, range: Range<u64>) -> Self {
+        Self { spool, range }
+    }
 }
 
 impl Read for SpoolReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.spool.read_at(buffer, self.offset)?;
-        self.offset += read as u64;
+        let left = self.range.end.saturating_sub(self.range.start);
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let buffer = buffer.get_mut(..length).unwrap_or_default();
+        let read = self.spool.read_at(buffer, self.range.start)?;
+        self.range.start += read as u64;
         Ok(read)
     }
 }

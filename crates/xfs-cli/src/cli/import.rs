@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::PolicyOptions;
+
 /// Write standard input into a file
 ///
 /// Standard input is read to its end before the image is opened. An existing file gets its new
@@ -25,7 +27,10 @@ pub(crate) struct PutArguments {
     pub(crate) allow_empty: bool,
 }
 
-/// Copy a directory of the host, or an archive, into an image
+/// Copy a directory of the host, an archive, or a container image, into an image
+///
+/// oci:DIRECTORY, oci-archive:FILE and docker-archive:FILE name container images, whose layers are
+/// applied in order; :NAME after the path chooses one of several.
 ///
 /// Archives may be tar or cpio (newc, odc), compressed with gzip, xz, zstd, bzip2 or lz4; the
 /// contents decide, not the name. A member below a symbolic link to a directory goes where the link
@@ -36,8 +41,8 @@ pub(crate) struct PutArguments {
 /// same image; if SOURCE_DATE_EPOCH is set, no time is later than that.
 #[derive(Args, Debug)]
 pub(crate) struct ImportArguments {
-    /// The directory, or the archive; "-" for an archive on standard input, which is read to its
-    /// end first
+    /// The directory, the archive, or the container image; "-" for an archive on standard input,
+    /// which is read to its end first
     pub(crate) source: PathBuf,
     /// The destination: IMAGE[:/path], a directory, which is created if it does not exist
     #[arg(value_name = "ADDRESS")]
@@ -47,6 +52,8 @@ pub(crate) struct ImportArguments {
     pub(crate) all_root: bool,
     #[command(flatten)]
     pub(crate) archive: ArchiveOptions,
+    #[command(flatten)]
+    pub(crate) policy: PolicyOptions,
 }
 
 /// How an archive is read

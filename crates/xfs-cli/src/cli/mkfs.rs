@@ -5,17 +5,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::PolicyOptions;
 use super::import::ArchiveOptions;
 use super::options::JsonOption;
 
 /// Make a new XFS volume, as mkfs.xfs(8) does, empty or filled
 ///
 /// Options and suboptions are those of mkfs.xfs, and sizes take its suffixes s, b, k, m, g, t, p,
-/// e. A file that does not exist is created if -d size=BYTES gives its size.
+/// e. A file that does not exist is created if -d size=BYTES gives its size. -d size=auto is the
+/// smallest size that holds the files of --from, --add or -p.
 ///
 /// Two runs give the same bytes if SOURCE_DATE_EPOCH, or --time, and the other options are the
 /// same; the UUID is then derived from them unless -m uuid= gives it.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct MkfsArguments {
     /// The file or device
     pub(crate) device: Option<PathBuf>,
@@ -58,10 +60,18 @@ pub(crate) struct MkfsArguments {
     /// Do not discard the old contents of the device
     #[arg(short = 'K', overrides_with = "keep")]
     pub(crate) keep: bool,
-    /// Fill the volume from a directory, or from an archive of tar or cpio, compressed or not; "-"
-    /// for an archive on standard input
+    /// Fill the volume from a directory, from an archive of tar or cpio, compressed or not ("-" for
+    /// standard input), or from a container image: oci:DIRECTORY, oci-archive:FILE,
+    /// docker-archive:FILE, each with :NAME. Several sources are layers: later ones replace files of
+    /// earlier ones
     #[arg(long, value_name = "SOURCE")]
-    pub(crate) from: Option<PathBuf>,
+    pub(crate) from: Vec<PathBuf>,
+    /// After --from, copy the directory SOURCE into the directory DEST, or the file SOURCE to DEST
+    #[arg(long, value_name = "SOURCE:DEST", conflicts_with = "prototype")]
+    pub(crate) add: Vec<OsString>,
+    /// With -d size=auto, leave this much space free: bytes, or a percentage of the volume
+    #[arg(long, value_name = "SIZE|PERCENT%")]
+    pub(crate) free: Option<String>,
     #[command(flatten)]
     pub(crate) archive: ArchiveOptions,
     /// Fill the volume from a prototype file, or from a directory: [file=]FILE, atime=,
@@ -91,6 +101,8 @@ pub(crate) struct MkfsArguments {
     /// others that info --mountable-by lists; may be repeated
     #[arg(long = "for", value_name = "READER")]
     pub(crate) readers: Vec<String>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyOptions,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }

@@ -1,5 +1,5 @@
-//! Reading an archive: tar (ustar, pax, GNU, and older formats) and cpio (newc, crc and odc),
-//! compressed or not.
+//! Reading an archive: tar (ustar, pax, GNU, and older formats), cpio (newc, crc and odc), and dumps
+//! of composefs, compressed or not.
 //!
 //! The crate `tar` decodes the fixed header. The framing is done here, as for the writing of
 //! archives. The reader of that crate splits extended records at newlines, although values may
@@ -22,8 +22,10 @@ pub(super) mod member;
 pub(crate) mod numbers;
 
 use std::ops::Range;
+use std::path::Path;
 
 use super::{
+    composefs::{self, ComposefsReader},
     cpio::{self, CpioReader},
     tar::{self, TarReader},
 };
@@ -52,6 +54,7 @@ pub(crate) struct ArchiveReader {
 enum ArchiveFormat {
     Tar(TarReader),
     Cpio(CpioReader),
+    Composefs(ComposefsReader),
 }
 
 impl ArchiveReader {
@@ -86,9 +89,39 @@ impl ArchiveReader {
         if cpio::is_header(&head) {
             return Ok(Self { format: ArchiveFormat::Cpio(CpioReader::new(input)) });
         }
+        if composefs::is_dump(&head) {
+            return Ok(Self { format: ArchiveFormat::Composefs(ComposefsReader::new(input)) });
+        }
         let rest = input.peek(foreign::LOOKED_AT_BYTES)?;
         let (message, hint) = foreign::describe(&rest, compression);
         Err(input.broken(&message).hint(hint))
+    }
+
+    /// Sets the directory with the objects of a dump of composefs. Other archives need none.
+    ///
+    /// # Errors
+    ///
+    /// A directory that cannot be opened.
+    pub(crate) fn with_objects(mut self, path: Option<&Path>) -> Result<Self, Failure> {
+        if let (ArchiveFormat::Composefs(reader), Some(path)) = (&mut self.format, path) {
+            reader.with_objects(path)?;
+        }
+        Ok(self)
+    }
+
+    /// Opens an archive of tar that is not compressed, such as an unpacked layer of a container
+    /// image. `name` is its name in messages.
+    ///
+    /// # Errors
+    ///
+    /// Errors of reading, and input that does not start like an archive of tar.
+    pub(crate) fn open_layer(input: Input, name: String) -> Result<Self, Failure> {
+        let mut input = ArchiveInput::new(input, Vec::new(), name);
+        let head = input.peek(BLOCK_BYTES)?;
+        match tar::is_header(&head) || head.len() == BLOCK_BYTES && foreign::is_zero(&head) {
+            true => Ok(Self { format: ArchiveFormat::Tar(TarReader::new(input, false)) }),
+            false => Err(input.broken("is not an archive of tar")),
+        }
     }
 
     /// Returns the next member; `None` at the end of the archive.
@@ -101,6 +134,7 @@ impl ArchiveReader {
         match &mut self.format {
             ArchiveFormat::Tar(reader) => reader.next(),
             ArchiveFormat::Cpio(reader) => reader.next(),
+            ArchiveFormat::Composefs(reader) => reader.next(),
         }
     }
 
@@ -124,6 +158,7 @@ impl ArchiveReader {
         match &mut self.format {
             ArchiveFormat::Tar(reader) => &mut reader.input,
             ArchiveFormat::Cpio(reader) => &mut reader.input,
+            ArchiveFormat::Composefs(reader) => &mut reader.input,
         }
     }
 }

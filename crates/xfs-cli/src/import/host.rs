@@ -21,6 +21,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, Time};
 use crate::file::source::{NamedValue, Source, is_carried_over};
+use crate::import::policy::Policy;
 use crate::terminal::names;
 
 /// The identity of a file on the host: the numbers of its device and its inode.
@@ -40,7 +41,27 @@ pub(crate) struct HostSource {
     /// The length of the contents in bytes; `None` if it cannot be taken from the size of the file.
     length: Option<u64>,
     numbers: Numbers,
-    left_out: Rc<[FileIdentity]>,
+    omission: Rc<Omission>,
+}
+
+/// The files of a tree that are not copied.
+#[derive(Default)]
+struct Omission {
+    /// The images to which the command writes.
+    images: Vec<FileIdentity>,
+    /// The rules of the user, and the top of the tree, from which they count.
+    policy: Option<(Rc<Policy>, PathBuf)>,
+}
+
+impl Omission {
+    /// Returns whether the rules of the user take the file at `path`. A file that they leave out
+    /// need not be readable.
+    fn takes(&self, path: &Path, is_directory: bool) -> bool {
+        self.policy.as_ref().is_none_or(|(policy, top)| {
+            let below = path.strip_prefix(top).unwrap_or(path);
+            policy.filter.takes(below.as_os_str().as_bytes(), is_directory)
+        })
+    }
 }
 
 impl HostSource {
@@ -57,20 +78,29 @@ impl HostSource {
         follows: bool,
         numbers: &Numbers,
     ) -> Result<Self, Failure> {
-        Self::with(path.to_owned(), follows, numbers.clone(), Rc::new([]))
+        Self::with(path.to_owned(), follows, numbers.clone(), Rc::default())
     }
 
     /// Leaves out the images `images`, to which the command writes, if they are below this
     /// directory. An image would grow while the command reads it.
     pub(crate) fn without<'a>(mut self, images: impl IntoIterator<Item = &'a Path>) -> Self {
         let identities = images.into_iter().filter_map(|image| fs::metadata(image).ok());
-        self.left_out = identities.map(|image| identity(&image)).collect();
+        let images = identities.map(|image| identity(&image)).collect();
+        self.omission = Rc::new(Omission { images, policy: self.omission.policy.clone() });
+        self
+    }
+
+    /// Leaves out the files below this directory that `policy` does not take. They are not opened.
+    pub(crate) fn filtered(mut self, policy: &Rc<Policy>) -> Self {
+        let images = self.omission.images.clone();
+        let policy = Some((Rc::clone(policy), self.path.clone()));
+        self.omission = Rc::new(Omission { images, policy });
         self
     }
 
     /// Returns whether this file is an image to which the command writes.
     pub(crate) fn is_left_out(&self) -> bool {
-        self.left_out.contains(&identity(&self.metadata))
+        self.omission.images.contains(&identity(&self.metadata))
     }
 
     /// Returns a note that the file is left out. The note is not an error.
@@ -87,11 +117,20 @@ impl HostSource {
         path: PathBuf,
         follows: bool,
         numbers: Numbers,
-        left_out: Rc<[FileIdentity]>,
+        omission: Rc<Omission>,
+    ) -> Result<Self, Failure> {
+        let metadata = if follows { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
+        let metadata = metadata.map_err(|error| Failure::host(path.as_os_str(), &error))?;
+        Self::with_metadata(path, metadata, numbers, omission)
+    }
+
+    fn with_metadata(
+        path: PathBuf,
+        metadata: Metadata,
+        numbers: Numbers,
+        omission: Rc<Omission>,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
-        let metadata = if follows { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
-        let metadata = metadata.map_err(failed)?;
         let file = metadata.is_file().then(|| File::open(&path)).transpose().map_err(failed)?;
         let number = {
             let mut numbers = numbers.0.borrow_mut();
@@ -99,7 +138,7 @@ impl HostSource {
             *numbers.entry(identity(&metadata)).or_insert(next)
         };
         let length = true_length(&metadata, file.as_ref());
-        Ok(Self { path, metadata, number, file, length, numbers, left_out })
+        Ok(Self { path, metadata, number, file, length, numbers, omission })
     }
 
     /// Returns the path of the file on the host.
@@ -224,7 +263,7 @@ impl Source for HostSource {
             directory: self.path.clone(),
             names: names.into_iter(),
             numbers: self.numbers.clone(),
-            left_out: Rc::clone(&self.left_out),
+            omission: Rc::clone(&self.omission),
         })
     }
 }
@@ -252,20 +291,29 @@ pub(crate) struct HostEntries {
     directory: PathBuf,
     names: std::vec::IntoIter<OsString>,
     numbers: Numbers,
-    left_out: Rc<[FileIdentity]>,
+    omission: Rc<Omission>,
 }
 
 impl Iterator for HostEntries {
     type Item = Result<(Vec<u8>, HostSource), Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let name = self.names.next()?;
-        let path = self.directory.join(&name);
-        let (numbers, left_out) = (self.numbers.clone(), Rc::clone(&self.left_out));
-        let source = HostSource::with(path, false, numbers, left_out);
-        Some(source.and_then(|source| match source.is_left_out() {
-            true => Err(source.leaving_out()),
-            false => Ok((name.as_bytes().to_vec(), source)),
-        }))
+        loop {
+            let name = self.names.next()?;
+            let path = self.directory.join(&name);
+            let metadata = match fs::symlink_metadata(&path) {
+                Ok(metadata) => metadata,
+                Err(error) => return Some(Err(Failure::host(path.as_os_str(), &error))),
+            };
+            if !self.omission.takes(&path, metadata.is_dir()) {
+                continue;
+            }
+            let (numbers, omission) = (self.numbers.clone(), Rc::clone(&self.omission));
+            let source = HostSource::with_metadata(path, metadata, numbers, omission);
+            return Some(source.and_then(|source| match source.is_left_out() {
+                true => Err(source.leaving_out()),
+                false => Ok((name.as_bytes().to_vec(), source)),
+            }));
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::rc::Rc;
 
 use ferroxfs::{Error, FileType, Node, PosixError};
 
@@ -9,7 +10,10 @@ use crate::cli::{GlobalOptions, ImportArguments};
 use crate::failure::Failure;
 use crate::image::address::Address;
 use crate::image::{ImagePath, ImagePaths, change_all};
-use crate::import::origin::{ImportOrigin, PipeReading};
+use crate::import::container::Platform;
+use crate::import::origin::{ImportOrigin, PipeReading, SourceReading};
+use crate::import::policy::Policy;
+use crate::import::sources::ImportSources;
 use crate::import::writer::{ImageWriter, WriterOptions};
 use crate::run::Run;
 use crate::sandbox::Reach;
@@ -18,7 +22,8 @@ use crate::terminal::tally::Work;
 use crate::text::time::source_date_epoch;
 
 struct Import {
-    source: ImportOrigin,
+    sources: ImportSources,
+    policy: Rc<Policy>,
     targets: ImagePaths,
     writer_options: WriterOptions,
 }
@@ -31,12 +36,25 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
     let images = std::iter::once(image.as_path()).chain(options.other_devices());
-    let source = ImportOrigin::open(&arguments.source, PipeReading::Whole, arguments.archive)?;
-    let source = source.without(images);
-    let writer_options = WriterOptions::faithful(arguments.all_root, source_date_epoch()?);
+    let images: Vec<&Path> = images.collect();
+    let latest = source_date_epoch()?;
+    let policy = Rc::new(Policy::parse(&arguments.policy, latest.is_some())?);
+    let platform = arguments.policy.platform.as_deref().map(Platform::parse).transpose()?;
+    let (pipes, archive) = (PipeReading::Whole, arguments.archive);
+    let reading = SourceReading {
+        pipes,
+        archive,
+        platform,
+        policy: Rc::clone(&policy),
+        objects: arguments.policy.composefs_objects.clone(),
+        standard_input: None,
+    };
+    let sources = ImportSources::one(ImportOrigin::open(&arguments.source, &reading)?);
+    let sources = sources.without(&images);
+    let writer_options = WriterOptions::faithful(arguments.all_root, latest);
     let words = std::slice::from_ref(&arguments.address);
     let targets = ImagePaths::open_for_writing(words, options)?;
-    Ok(Box::new(Import { source, targets, writer_options }))
+    Ok(Box::new(Import { sources, policy, targets, writer_options }))
 }
 
 impl Run for Import {
@@ -45,22 +63,25 @@ impl Run for Import {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { source, targets, writer_options } = *self;
+        let Self { sources, policy, targets, writer_options } = *self;
         change_all(targets, console, |targets, console| {
             let [target] = targets else { return Ok(()) };
-            let work = Work::copy("importing", "imported", source.measure());
+            let work = Work::copy("importing", "imported", sources.measure());
             let tally = console.begin(work);
             let missing = missing(target);
             let mut report =
                 |failure: Failure| console.report(&target.volume.whole_failure(failure));
-            let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);
-            if matches!(source, ImportOrigin::Tree(_)) {
+            let mut writer = ImageWriter::new(writer_options, &mut report)
+                .counted_by(&tally)
+                .governed_by(&policy);
+            writer.start_at(target.path.as_os_str().as_bytes());
+            if sources.is_tree() {
                 // The members of an archive have names of their own.
                 writer.name_directory(target.path.as_os_str().as_bytes());
             }
             let whole = |failure| target.volume.whole_failure(failure);
             let filled = directory_at(target)
-                .and_then(|directory| source.fill(directory, &mut writer).map_err(whole));
+                .and_then(|directory| sources.fill(&directory, &mut writer).map_err(whole));
             if filled.is_err() {
                 // Directories that are not empty stay.
                 let volume = target.volume.inner();

@@ -23,6 +23,13 @@ use crate::terminal::names;
 /// The largest number of symbolic links that one path may lead through, as in Linux.
 const MOST_LINKS: u32 = 40;
 
+/// The start of the name of a whiteout: a member of a layer that hides a file of lower layers.
+const WHITEOUT: &[u8] = b".wh.";
+/// The whiteout that hides everything that lower layers have put into its directory.
+const OPAQUE: &[u8] = b".wh..wh..opq";
+/// The start of other names in a layer that belong to no file: AUFS used them for itself.
+const LAYER_METADATA: &[u8] = b".wh..wh.";
+
 /// The import of an archive into a directory.
 pub(crate) struct Unpacker<'a, 'b> {
     top: Node,
@@ -33,6 +40,8 @@ pub(crate) struct Unpacker<'a, 'b> {
     /// The directory that the last member was put into.
     last: Option<UnpackedDirectory>,
     keeps_links: bool,
+    /// Whether the archive is a layer of a container image, with whiteouts.
+    has_whiteouts: bool,
 }
 
 /// A directory of the image, and its path from the target directory without symbolic links.
@@ -54,7 +63,13 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     /// Creates an import into the directory `top`. With `keeps_links`, a directory of the archive
     /// does not replace a symbolic link to a directory.
     pub(super) fn new(top: Node, writer: &'a mut ImageWriter<'b>, keeps_links: bool) -> Self {
-        Self { top, writer, open: BTreeMap::new(), last: None, keeps_links }
+        let (open, has_whiteouts) = (BTreeMap::new(), false);
+        Self { top, writer, open, last: None, keeps_links, has_whiteouts }
+    }
+
+    /// Lets members with names of whiteouts hide files of lower layers.
+    pub(super) fn with_whiteouts(self) -> Self {
+        Self { has_whiteouts: true, ..self }
     }
 
     /// Writes all members of the archive.
@@ -79,6 +94,9 @@ impl<'a, 'b> Unpacker<'a, 'b> {
                 let message = "a member with an empty name is left out";
                 let failure = Failure::new(Exit::Failed, message).about(&name).placed();
                 self.report_all(vec![failure])?;
+                continue;
+            }
+            if !self.writer.takes(&member.path, member.kind == MemberKind::Directory) {
                 continue;
             }
             let problems = member.take_problems();
@@ -120,11 +138,16 @@ impl<'a, 'b> Unpacker<'a, 'b> {
             // The target directory itself, or the parent of another directory.
             _ => {
                 let UnpackedDirectory { path, node } = self.directory(&parts, true)?;
-                self.open.insert(path, OpenDirectory::present(node, member));
+                let entered = self.writer.present_directory(node, &path, member);
+                self.open.insert(path, entered);
                 return Ok(());
             }
         };
+        if self.has_whiteouts && (is_layer_metadata(above) || name.starts_with(WHITEOUT)) {
+            return self.whiteout(name, above);
+        }
         let directory = self.directory(above, true)?;
+        self.keep_times(&directory);
         let path = join(&directory.path, name);
         if is_directory
             && self.keeps_links
@@ -138,7 +161,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
                 self.writer.put_link(&directory.node, name, &file)?;
                 self.forget(&path);
                 match member.has_contents() {
-                    true => self.writer.put_linked_contents(&file, member),
+                    true => self.writer.put_linked_contents(&file, &path, member),
                     false => Ok(()),
                 }
             }
@@ -153,13 +176,63 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         }
     }
 
-    /// Forgets that the directory at `path` is open, because another file may have replaced it. The
-    /// directory of the last member is forgotten too, if it is at or below `path`.
+    /// Forgets the open directories at and below `path`, because another file may have replaced
+    /// them.
     fn forget(&mut self, path: &[u8]) {
         self.open.remove(path);
+        let below = [path, b"/"].concat();
+        let is_below = |(path, _): &(&Vec<u8>, &OpenDirectory)| path.starts_with(&below);
+        let first = self.open.range(below.clone()..).take_while(is_below);
+        let gone: Vec<Vec<u8>> = first.map(|(path, _)| path.clone()).collect();
+        gone.iter().for_each(|path| _ = self.open.remove(path));
         if self.last.as_ref().is_some_and(|last| last.path.starts_with(path)) {
             self.last = None;
         }
+    }
+
+    /// Lets a directory of lower layers keep its times, although this layer changes its entries
+    /// without listing it.
+    fn keep_times(&mut self, directory: &UnpackedDirectory) {
+        if self.writer.is_layered() && !self.open.contains_key(&directory.path) {
+            let entered = OpenDirectory::unlisted(directory.node.clone());
+            self.open.insert(directory.path.clone(), entered);
+        }
+    }
+
+    /// Hides files of lower layers: those that the whiteout `name` in the directory with the
+    /// components `above` names.
+    fn whiteout(&mut self, name: &[u8], above: &[&[u8]]) -> Result<(), WriteFailure> {
+        let is_opaque = name == OPAQUE;
+        if is_layer_metadata(above) || name.starts_with(LAYER_METADATA) && !is_opaque {
+            return Ok(());
+        }
+        let hidden = name.strip_prefix(WHITEOUT).unwrap_or_default();
+        if !is_opaque && matches!(hidden, b"" | b"." | b"..") {
+            return Err(one("is a whiteout that names no file, and is left out"));
+        }
+        let directory = match self.directory(above, false) {
+            Ok(directory) => directory,
+            // Where there is no directory, there is nothing to hide.
+            Err(WriteFailure::One(failure)) if failure.lacks_name() => return Ok(()),
+            Err(failed) => return Err(failed),
+        };
+        self.keep_times(&directory);
+        let path = match is_opaque {
+            true => {
+                self.writer.hide_entries(&directory.node)?;
+                directory.path
+            }
+            false => {
+                self.writer.hide(&directory.node, OsStr::from_bytes(hidden))?;
+                join(&directory.path, hidden)
+            }
+        };
+        // Directories that are gone are not looked up any more.
+        self.last = None;
+        let gone = self.open.range(path.clone()..).take_while(|(open, _)| open.starts_with(&path));
+        let gone = gone.filter(|(_, entered)| !entered.exists()).map(|(open, _)| open.clone());
+        gone.collect::<Vec<_>>().iter().for_each(|open| _ = self.open.remove(open));
+        Ok(())
     }
 
     /// Returns the directory at the path with these components. With `makes`, missing directories
@@ -239,7 +312,10 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         for (name, node) in way {
             let node = match node {
                 Some(node) => node,
-                None if makes => ImageWriter::make_directory(&directory.node, &name)?,
+                None if makes => {
+                    let path = join(&directory.path, &name);
+                    self.writer.make_directory(&directory.node, &name, &path)?
+                }
                 None => return Err(PosixError::NotFound.into()),
             };
             directory = UnpackedDirectory { path: join(&directory.path, &name), node };
@@ -302,6 +378,23 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         }
         Ok(())
     }
+}
+
+/// Returns the directory at `path` below `top`. Missing directories are created; symbolic links are
+/// followed as after chroot(2) to `top`.
+pub(super) fn make_directories(
+    top: &Node,
+    writer: &mut ImageWriter<'_>,
+    path: &[u8],
+) -> Result<Node, WriteFailure> {
+    let parts = parts(path)?;
+    let found = Unpacker::new(top.clone(), writer, false).directory(&parts, true)?;
+    Ok(found.node)
+}
+
+/// Returns whether a path leads through a directory in which AUFS kept its own files.
+fn is_layer_metadata(above: &[&[u8]]) -> bool {
+    above.iter().any(|part| part.starts_with(LAYER_METADATA))
 }
 
 /// Returns the components of a path in an archive, relative to the target directory.

@@ -19,6 +19,7 @@
 
 mod contents;
 mod failure;
+mod layers;
 mod open_directory;
 mod options;
 mod properties;
@@ -27,9 +28,11 @@ mod staging;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ferroxfs::DeviceNumber;
+use ferroxfs::attr::SetMode;
 use ferroxfs::{CreateOptions, Error, FileType, NewKind, Node, PosixError, SetAttributes};
 
 use crate::exit::Exit;
@@ -37,10 +40,12 @@ use crate::export::host::Existing;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
 use crate::file::node;
-use crate::file::source::{InodeSpace, Source, SourceLocation, is_safe_name, join};
+use crate::file::source::{InodeSpace, NamedValue, Source, SourceLocation, is_safe_name, join};
+use crate::import::policy::Policy;
 use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
+use layers::LayerNames;
 use staging::NewName;
 pub(crate) use staging::ReplacedName;
 
@@ -49,6 +54,9 @@ pub(crate) use failure::WriteFailure;
 use open_directory::ImageLevel;
 pub(crate) use open_directory::OpenDirectory;
 pub(crate) use options::WriterOptions;
+
+/// The mode of a directory that a source does not list, but puts files into.
+const MISSING_DIRECTORY_MODE: u32 = 0o040_755;
 
 /// A writer of files into a volume, for one run of a command.
 pub(crate) struct ImageWriter<'a> {
@@ -63,12 +71,18 @@ pub(crate) struct ImageWriter<'a> {
     start_length: usize,
     /// The path of the directory that everything goes into, as a prefix of paths in messages.
     to: Vec<u8>,
+    /// The path in the image of the directory that everything goes into, for labels.
+    base: Vec<u8>,
     /// The first copy of each source file with several names, by inode.
     links: HashMap<(InodeSpace, u64), Node>,
     /// Changes that are made after all names exist: the file, the change, and the path of the file.
     late: Vec<(Node, SetAttributes, Vec<u8>)>,
     /// Whether a directory may replace a file, and a file may replace an empty directory.
     crosses_kinds: bool,
+    /// The names that the current layer has written; `None` if the sources are not layers.
+    layer: Option<LayerNames>,
+    /// The changes of the user to the files of the sources.
+    policy: Rc<Policy>,
     tally: Arc<Tally>,
     report: &'a mut dyn FnMut(Failure),
 }
@@ -82,9 +96,12 @@ impl<'a> ImageWriter<'a> {
             location: None,
             start_length: 0,
             to: Vec::new(),
+            base: Vec::new(),
             links: HashMap::new(),
             late: Vec::new(),
             crosses_kinds: false,
+            layer: None,
+            policy: Rc::default(),
             tally: Arc::default(),
             report,
         }
@@ -94,6 +111,18 @@ impl<'a> ImageWriter<'a> {
     pub(crate) fn counted_by(mut self, tally: &Arc<Tally>) -> Self {
         self.tally = Arc::clone(tally);
         self
+    }
+
+    /// Lets `policy` change the files of the sources, and leave some of them out.
+    pub(crate) fn governed_by(mut self, policy: &Rc<Policy>) -> Self {
+        self.policy = Rc::clone(policy);
+        self
+    }
+
+    /// Returns whether the file at `path`, below the directory that everything goes into, is
+    /// copied.
+    pub(crate) fn takes(&self, path: &[u8], is_directory: bool) -> bool {
+        self.policy.filter.takes(path, is_directory)
     }
 
     /// Sets the inode space (`origin`) and the location of the sources that follow. Names with the
@@ -107,6 +136,16 @@ impl<'a> ImageWriter<'a> {
     /// paths below that directory.
     pub(crate) fn name_directory(&mut self, path: &[u8]) {
         self.to = path.to_vec();
+    }
+
+    /// Sets the path in the image of the directory that everything goes into.
+    pub(crate) fn start_at(&mut self, path: &[u8]) {
+        self.base = join(b"/", path);
+    }
+
+    /// Returns the path in the image of the directory that everything goes into.
+    pub(crate) fn base(&self) -> &[u8] {
+        &self.base
     }
 
     /// Lets a directory replace a file, and a file replace an empty directory, as in tar(1). cp(1)
@@ -143,7 +182,7 @@ impl<'a> ImageWriter<'a> {
         source: S,
     ) -> Result<(), Failure> {
         self.start_length = 0;
-        let entered = self.entered(directory, false, &source);
+        let entered = self.present_directory(directory, b"", &source);
         let level = self.check(b"", ImageLevel::enter(entered, Vec::new(), &source))?;
         if level.is_some() {
             source.set_copied();
@@ -178,6 +217,9 @@ impl<'a> ImageWriter<'a> {
             let below = match level.entries.next() {
                 Some(Ok((name, source))) => {
                     let path = [&level.path, b"/".as_slice(), &name].concat();
+                    if !self.takes(&path, source.facts().kind() == FileKind::Directory) {
+                        continue;
+                    }
                     let directory = level.entered.directory.clone();
                     self.put_one(&directory, &name, path, source)?
                 }
@@ -227,14 +269,27 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<Option<OpenDirectory>, WriteFailure> {
         interrupt::check().map_err(WriteFailure::All)?;
         let made = self.make(directory, name, path, source)?;
+        self.note_name(directory, name);
         if made.is_some() {
             self.tally.add_directory();
         }
-        Ok(made.map(|(node, is_new)| self.entered(node, is_new, source)))
+        Ok(made.map(|(node, is_new)| OpenDirectory {
+            is_new,
+            ..self.present_directory(node, path, source)
+        }))
     }
 
-    fn entered<S: Source>(&self, node: Node, is_new: bool, source: &S) -> OpenDirectory {
-        OpenDirectory { is_new, facts: self.facts(source), ..OpenDirectory::present(node, source) }
+    /// Begins to fill a directory that existed before this run, from the directory `source`. `path`
+    /// is the path of the directory below the one that everything goes into.
+    pub(crate) fn present_directory<S: Source>(
+        &self,
+        directory: Node,
+        path: &[u8],
+        source: &S,
+    ) -> OpenDirectory {
+        let attributes = self.attributes(source, path);
+        let facts = self.facts(source, path);
+        OpenDirectory { directory, facts, attributes, is_new: false, keeps_all_but_times: false }
     }
 
     /// Gives an existing file one more name: `name` in `directory`.
@@ -250,10 +305,12 @@ impl<'a> ImageWriter<'a> {
                 if self.writer_options.existing == Existing::Replace =>
             {
                 let present = Some(directory.lookup(name)?);
+                self.clear_replaced(present.as_ref())?;
                 NewName { directory, name, present }.link(file)?;
             }
             linked => linked?,
         }
+        self.note_name(directory, name.as_bytes());
         self.tally.add_file();
         Ok(())
     }
@@ -263,13 +320,14 @@ impl<'a> ImageWriter<'a> {
     pub(crate) fn put_linked_contents<S: Source>(
         &mut self,
         node: &Node,
+        path: &[u8],
         source: &S,
     ) -> Result<(), WriteFailure> {
         let file = node.open()?;
         file.set_len(0)?;
         contents::copy(&file, source, self.writer_options.holes(source), &self.tally)?;
         file.close()?;
-        Ok(node.set_attributes(&self.times(&source.facts()))?)
+        Ok(node.set_attributes(&self.times(&self.facts(source, path)))?)
     }
 
     /// Creates the symbolic link `name` with the target `says`, in place of an existing file of
@@ -302,18 +360,31 @@ impl<'a> ImageWriter<'a> {
         Ok(staged.set_attributes(&self.late_changes(&facts))?)
     }
 
-    /// Creates a directory that the source does not list, or returns the existing one.
+    /// Creates a directory that the source does not list, or returns the existing one. `path` is its
+    /// path below the directory that everything goes into.
     ///
     /// # Errors
     ///
     /// Errors of the library; ENOTDIR if another file has the name.
-    pub(crate) fn make_directory(directory: &Node, name: &[u8]) -> ferroxfs::Result<Node> {
-        let creation = CreateOptions::new(0o755);
+    pub(crate) fn make_directory(
+        &self,
+        directory: &Node,
+        name: &[u8],
+        path: &[u8],
+    ) -> ferroxfs::Result<Node> {
+        let facts = Facts { mode: MISSING_DIRECTORY_MODE, ..Facts::default() };
+        let facts = self.policy.change(path, facts);
         let name = OsStr::from_bytes(name);
-        let made = match directory.create(name, &NewKind::Directory, &creation) {
-            Err(Error::Posix(PosixError::Exists)) => directory.lookup(name),
-            made => made,
-        }?;
+        let made = match directory.create(name, &NewKind::Directory, &self.creation(&facts)) {
+            Err(Error::Posix(PosixError::Exists)) => directory.lookup(name)?,
+            made => {
+                let made = made?;
+                for NamedValue { name, value } in self.labels(path, facts.kind()) {
+                    made.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either)?;
+                }
+                made
+            }
+        };
         match made.file_type() {
             FileType::Directory => Ok(made),
             _ => Err(PosixError::NotDirectory.into()),
@@ -375,7 +446,7 @@ impl<'a> ImageWriter<'a> {
             let failure = Failure::new(Exit::Failed, format!("{shown} is not a name for a file"));
             return Err(WriteFailure::One(failure));
         }
-        let facts = self.facts(source);
+        let facts = self.facts(source, path);
         let name = OsStr::from_bytes(name);
         let present = match directory.lookup(name) {
             Ok(node) => Some(node),
@@ -404,6 +475,7 @@ impl<'a> ImageWriter<'a> {
                 Ok(None)
             }
             present => {
+                self.clear_replaced(present.as_ref())?;
                 let new_name = NewName { directory, name, present };
                 self.make_file(&new_name, path, source)?;
                 self.tally.add_file();
@@ -419,7 +491,7 @@ impl<'a> ImageWriter<'a> {
         path: &[u8],
         source: &S,
     ) -> Result<(), WriteFailure> {
-        let facts = self.facts(source);
+        let facts = self.facts(source, path);
         let has_links = self.writer_options.is_archive && facts.links > 1;
         let source_file = (self.origin, facts.inode);
         // A copy that was replaced since cannot be linked.
@@ -456,7 +528,7 @@ impl<'a> ImageWriter<'a> {
             let copied = copied.and_then(|()| Ok(file.close()?));
             copied.map_err(|failed| failed.needing(source.length()))?;
         }
-        self.apply(staged.node(), path, &facts, source.attributes())?;
+        self.apply(staged.node(), path, &facts, self.attributes(source, path))?;
         let node = staged.publish()?;
         source.set_copied();
         let late = self.late_changes(&facts);
@@ -483,10 +555,14 @@ impl<'a> ImageWriter<'a> {
     }
 
     fn complete(&mut self, entered: OpenDirectory, path: &[u8]) -> Result<(), WriteFailure> {
+        if entered.keeps_all_but_times {
+            return Ok(entered.directory.set_attributes(&self.times(&entered.facts))?);
+        }
         if !entered.is_new && !self.writer_options.is_archive {
             return Ok(());
         }
         if !entered.is_new {
+            self.drop_lower_attributes(&entered)?;
             let owned = self.creation(&entered.facts);
             let changes = SetAttributes::new().uid(owned.uid).gid(owned.gid);
             entered.directory.set_attributes(&changes)?;
@@ -494,6 +570,12 @@ impl<'a> ImageWriter<'a> {
         // Its entries have their own hints already, and inherit none.
         self.hint(&entered.directory, &entered.facts)?;
         self.apply(&entered.directory, path, &entered.facts, entered.attributes)?;
-        Ok(entered.directory.set_attributes(&self.late_changes(&entered.facts))?)
+        let late = self.late_changes(&entered.facts);
+        if self.is_layered() && late != SetAttributes::default() {
+            // A later layer may still change the entries.
+            self.late.push((entered.directory, late, path.to_vec()));
+            return Ok(());
+        }
+        Ok(entered.directory.set_attributes(&late)?)
     }
 }

@@ -3,9 +3,13 @@
 mod configuration;
 mod device;
 mod prototype;
+mod sizing;
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use ferroxfs::Timestamp;
 use ferroxfs::raw::Superblock;
@@ -21,8 +25,12 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::Time;
 use crate::image::Image;
-use crate::import::origin::{ImportOrigin, PipeReading};
+use crate::import::container::Platform;
+use crate::import::origin::{PipeReading, SourceReading};
+use crate::import::policy::Policy;
+use crate::import::sources::{ImportSources, no_source};
 use crate::import::writer::{ImageWriter, WriterOptions};
+use crate::input::{self, Spool};
 use crate::inspect::info::{geometry_object, xfs_info};
 use crate::interrupt;
 use crate::json::{self, Object};
@@ -32,13 +40,17 @@ use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
+use crate::text::size;
 use crate::text::time::{Clock, source_date_epoch};
 use device::{Device, DeviceRequest};
+use sizing::{FreeSpace, Sizing};
 
 /// The inode generation that mkfs.xfs sets if `DETERMINISTIC_SEED` is in its environment.
 const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
 const DEFAULT_BLOCK_BYTES: u32 = 4096;
 const SECTOR_BYTES: u32 = 512;
+/// How often a volume is made again, a little larger, because its chosen size was too small.
+const MOST_RETRIES: u32 = 8;
 
 struct Mkfs {
     arguments: MkfsArguments,
@@ -47,11 +59,25 @@ struct Mkfs {
     log: Option<Device>,
     realtime: Option<Device>,
     fill: Option<Fill>,
+    global: GlobalOptions,
+    /// The size of the data, if it was chosen to fit the files; `None` if the user has chosen it.
+    chosen: Option<ChosenSize>,
+}
+
+/// The size of a volume that was chosen to fit its files.
+#[derive(Clone, Default)]
+struct ChosenSize {
+    bytes: u64,
+    /// Standard input, if it is a source. It is read twice.
+    standard_input: Option<Arc<Spool>>,
+    /// How often the size was too small.
+    retries: u32,
 }
 
 /// The source of the files that the new volume gets.
 struct Fill {
-    source: ImportOrigin,
+    sources: ImportSources,
+    policy: Rc<Policy>,
     writer_options: WriterOptions,
 }
 
@@ -70,7 +96,16 @@ pub(crate) fn open(
     if global.names_a_part() || global.offset.is_some() || global.image.is_some() {
         return Err(Failure::usage("mkfs makes a volume of a whole file or device"));
     }
-    let options = read_options(&arguments, global)?;
+    open_sized(arguments, global, None).map(|mkfs| -> Box<dyn Run> { Box::new(mkfs) })
+}
+
+/// Works as [`open`]. With `chosen`, an earlier run has chosen the size of the data.
+fn open_sized(
+    arguments: MkfsArguments,
+    global: &GlobalOptions,
+    chosen: Option<ChosenSize>,
+) -> Result<Mkfs, Failure> {
+    let (mut options, free) = read_options(&arguments, global)?;
     let data_path = match (&arguments.device, &options.data.name) {
         (Some(path), None) | (None, Some(path)) => path.clone(),
         (None, None) => return Err(Failure::usage("no device is named")),
@@ -82,12 +117,21 @@ pub(crate) fn open(
         return Err(Failure::usage("-: a volume cannot be made on standard output")
             .hint("name a file; ./- is a file of that name"));
     }
+    let chosen = match (chosen, free) {
+        (None, Some(free)) => Some(choose_size(&arguments, &options, &data_path, free)?),
+        (chosen, _) => chosen,
+    };
+    if let Some(chosen) = &chosen {
+        options.data.size = Some(Size::bytes(chosen.bytes));
+        options.data.file = data_path.is_file();
+    }
     let bytes = |size: Option<Size>| asked_bytes(&options, size);
     let log_path = options.log.device.as_deref();
     let realtime_path = options.realtime.device.as_deref();
     check_distinct(&data_path, log_path, realtime_path)?;
     let request = |path, size, grows| DeviceRequest::new(path, &arguments, bytes(size), grows);
-    let data = request(&data_path, options.data.size, options.data.file)?;
+    let mut data = request(&data_path, options.data.size, options.data.file)?;
+    data.is_exact = chosen.is_some();
     let log = log_path.map(|path| request(path, options.log.size, options.log.file));
     let log = log.transpose()?;
     let realtime =
@@ -104,8 +148,9 @@ pub(crate) fn open(
         .map_err(|error| geometry_failure(&data_path, &error))?;
     let is_new = !data_path.exists() && !is_address(&data_path);
     // A volume that does not exist yet cannot be the input of the pipe.
-    let fill =
-        Fill::open(&arguments, if is_new { PipeReading::Stream } else { PipeReading::Whole })?;
+    let pipes = if is_new { PipeReading::Stream } else { PipeReading::Whole };
+    let standard_input = chosen.as_ref().and_then(|chosen| chosen.standard_input.clone());
+    let fill = Fill::open(&arguments, pipes, standard_input)?;
     if fill.is_some() {
         check_fillable(&data_path, &plan)?;
     }
@@ -113,7 +158,40 @@ pub(crate) fn open(
     let data = data.open(&arguments)?;
     let log = log.map(|log| log.open(&arguments)).transpose()?;
     let realtime = realtime.map(|realtime| realtime.open(&arguments)).transpose()?;
-    Ok(Box::new(Mkfs { arguments, plan, data, log, realtime, fill }))
+    let global = global.clone();
+    Ok(Mkfs { arguments, plan, data, log, realtime, fill, global, chosen })
+}
+
+/// Chooses the size of the data so that the volume holds the files of the sources and has `free`
+/// space left.
+fn choose_size(
+    arguments: &MkfsArguments,
+    options: &Options,
+    path: &Path,
+    free: FreeSpace,
+) -> Result<ChosenSize, Failure> {
+    let reads_input = arguments.from.iter().any(|from| from.as_os_str() == "-");
+    let standard_input = match reads_input {
+        true => Some(Arc::new(input::standard_input()?)),
+        false => None,
+    };
+    let sizing = Sizing {
+        arguments,
+        options,
+        path,
+        target: TargetDevice {
+            data_bytes: 0,
+            sector_size: SECTOR_BYTES,
+            log_bytes: options
+                .log
+                .device
+                .as_ref()
+                .and_then(|_| asked_bytes(options, options.log.size)),
+            realtime_bytes: None,
+        },
+        standard_input: standard_input.clone(),
+    };
+    Ok(ChosenSize { bytes: sizing.bytes(free)?, standard_input, retries: 0 })
 }
 
 /// Checks that data, log and realtime section have devices of their own.
@@ -154,6 +232,61 @@ impl Run for Mkfs {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let mut mkfs = *self;
+        loop {
+            let again = (mkfs.arguments.clone(), mkfs.global.clone(), mkfs.chosen.clone());
+            let made = mkfs.make(console);
+            let (mut arguments, global, chosen) = again;
+            match (made, chosen) {
+                // The estimate was too small. Nothing is in place yet.
+                (Err(failure), Some(mut chosen))
+                    if failure.is_of_room() && chosen.retries < MOST_RETRIES =>
+                {
+                    chosen.retries += 1;
+                    // The first run has seen that it may overwrite the device.
+                    arguments.force = true;
+                    chosen.bytes = (chosen.bytes + chosen.bytes / 16).next_multiple_of(1 << 20);
+                    mkfs = open_sized(arguments, &global, Some(chosen))?;
+                }
+                (Err(failure), None) if failure.is_of_room() => {
+                    return Err(with_needed_size(failure, &arguments, &global));
+                }
+                (made, _) => return made,
+            }
+        }
+    }
+}
+
+/// Adds to a failure for lack of space the size of a volume that holds all files, if the sources
+/// can be read once more.
+fn with_needed_size(
+    failure: Failure,
+    arguments: &MkfsArguments,
+    global: &GlobalOptions,
+) -> Failure {
+    let is_stream = |from: &PathBuf| {
+        from.as_os_str() == "-"
+            || std::fs::metadata(from).is_ok_and(|from| from.file_type().is_fifo())
+    };
+    if arguments.from.iter().any(is_stream) {
+        return failure;
+    }
+    let needed = read_options(arguments, global).and_then(|(options, _)| {
+        choose_size(arguments, &options, &std::env::temp_dir(), FreeSpace::Bytes(0))
+    });
+    match needed {
+        Ok(ChosenSize { bytes, .. }) => failure.more(&format!(
+            "; all files need a volume of about {}, which -d size=auto makes",
+            size::human(bytes)
+        )),
+        // The failure itself is what the user needs to know.
+        Err(_) => failure,
+    }
+}
+
+impl Mkfs {
+    /// Makes the volume once.
+    fn make(self, console: &mut Console) -> Result<(), Failure> {
         for warning in self.plan.warnings() {
             console.note(format!("warning: {warning}"));
         }
@@ -166,7 +299,7 @@ impl Run for Mkfs {
             let log = self.log.as_ref().map(|log| show(&log.path));
             xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
         }
-        let Self { arguments, plan, mut data, mut log, mut realtime, fill } = *self;
+        let Self { arguments, plan, mut data, mut log, mut realtime, fill, .. } = self;
         let Some(device) = data.device.take() else { return Ok(console.conclude_with(facts)?) };
         let log_device = log.as_mut().and_then(|log| log.device.take());
         let realtime_device = realtime.as_mut().and_then(|realtime| realtime.device.take());
@@ -198,24 +331,72 @@ impl Run for Mkfs {
 impl Fill {
     /// Opens the source of files that the arguments name. `None` if they name none, or if nothing
     /// is to be written (`-N`).
-    fn open(arguments: &MkfsArguments, keeping: PipeReading) -> Result<Option<Self>, Failure> {
-        let time = asked_time(arguments)?;
-        let source = match (&arguments.from, prototype::parse(&arguments.prototype)?) {
-            (Some(from), _) if !arguments.dry_run => {
-                ImportOrigin::open(from, keeping, arguments.archive)?
-            }
-            (None, Some(asked)) if !arguments.dry_run => {
-                let chosen = time
-                    .map(|time| Time { seconds: time.seconds(), nanoseconds: time.nanoseconds() });
-                asked.open(chosen.unwrap_or_else(|| Clock::open().now()))?
-            }
-            (None, None) if arguments.all_root => {
-                return Err(Failure::usage("--all-root is for --from and -p"));
-            }
-            _ => return Ok(None),
-        };
-        let writer_options = WriterOptions::faithful(arguments.all_root, time);
-        Ok(Some(Self { source, writer_options }))
+    fn open(
+        arguments: &MkfsArguments,
+        pipes: PipeReading,
+        standard_input: Option<Arc<Spool>>,
+    ) -> Result<Option<Self>, Failure> {
+        if arguments.dry_run {
+            Self::check_has_sources(arguments)?;
+            return Ok(None);
+        }
+        let policy = Self::policy(arguments)?;
+        let sources = Self::open_sources(arguments, pipes, standard_input, &policy)?;
+        if sources.is_empty() {
+            Self::check_has_sources(arguments)?;
+            return Ok(None);
+        }
+        let writer_options = WriterOptions::faithful(arguments.all_root, asked_time(arguments)?);
+        Ok(Some(Self { sources, policy, writer_options }))
+    }
+
+    /// Fails if options for files are given without a source of files.
+    fn check_has_sources(arguments: &MkfsArguments) -> Result<(), Failure> {
+        let has_sources = !arguments.from.is_empty()
+            || !arguments.add.is_empty()
+            || !arguments.prototype.is_empty();
+        match arguments.all_root && !has_sources {
+            true => Err(no_source("--all-root")),
+            false => Ok(()),
+        }
+    }
+
+    fn policy(arguments: &MkfsArguments) -> Result<Rc<Policy>, Failure> {
+        Ok(Rc::new(Policy::parse(&arguments.policy, asked_time(arguments)?.is_some())?))
+    }
+
+    /// Opens the sources of the files, to measure them.
+    fn sources(
+        arguments: &MkfsArguments,
+        standard_input: Option<Arc<Spool>>,
+    ) -> Result<ImportSources, Failure> {
+        let policy = Self::policy(arguments)?;
+        let sources = Self::open_sources(arguments, PipeReading::Whole, standard_input, &policy)?;
+        match sources.is_empty() {
+            true => Err(no_source("-d size=auto")),
+            false => Ok(sources),
+        }
+    }
+
+    fn open_sources(
+        arguments: &MkfsArguments,
+        pipes: PipeReading,
+        standard_input: Option<Arc<Spool>>,
+        policy: &Rc<Policy>,
+    ) -> Result<ImportSources, Failure> {
+        if let Some(asked) = prototype::parse(&arguments.prototype)? {
+            let time = asked_time(arguments)?;
+            let chosen =
+                time.map(|time| Time { seconds: time.seconds(), nanoseconds: time.nanoseconds() });
+            return Ok(ImportSources::one(
+                asked.open(chosen.unwrap_or_else(|| Clock::open().now()))?,
+            ));
+        }
+        let platform = arguments.policy.platform.as_deref().map(Platform::parse).transpose()?;
+        let (archive, policy) = (arguments.archive, Rc::clone(policy));
+        let objects = arguments.policy.composefs_objects.clone();
+        let reading = SourceReading { pipes, archive, platform, policy, objects, standard_input };
+        ImportSources::open(&arguments.from, &arguments.add, &reading)
     }
 
     /// Fills the new volume. `made` has the devices of the data and of the log, if they are not to
@@ -227,11 +408,11 @@ impl Fill {
         made: Option<MadeDevices>,
         console: &mut Console,
     ) -> Result<(), Failure> {
-        let Self { source, writer_options } = self;
+        let Self { sources, policy, writer_options } = self;
         let (path, log_path) = (data.place(), log.map(Device::place));
         let written = [Some(path.as_path()), log_path.as_deref(), Some(&data.path)];
         let written = written.into_iter().flatten().chain(log.map(|log| log.path.as_path()));
-        let source = source.without(written);
+        let sources = sources.without(&written.collect::<Vec<_>>());
         let image = match made {
             Some(MadeDevices { data: made, log }) => {
                 Image::made_on(made, log, &data.path, writer_options.latest)
@@ -241,11 +422,17 @@ impl Fill {
             }
         };
         let volume = image.read()?;
-        let tally = console.begin(Work::copy("filling", "imported", source.measure()));
+        let tally = console.begin(Work::copy("filling", "imported", sources.measure()));
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
-        let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);
+        let mut writer =
+            ImageWriter::new(writer_options, &mut report).counted_by(&tally).governed_by(&policy);
+        let leaves_garbage = sources.are_layers() && data.is_staged();
         let root = volume.inner().root().map_err(Failure::from);
-        let filled = root.and_then(|root| source.fill(root, &mut writer));
+        let filled = root.and_then(|root| sources.fill(&root, &mut writer)).and_then(|()| {
+            // The contents of files that a layer has replaced or hidden must not stay in the image.
+            let trimmed = leaves_garbage.then(|| volume.inner().trim(0..u64::MAX, 0));
+            trimmed.transpose().map_err(Failure::from).map(drop)
+        });
         let filled = filled.map_err(|failure| data.unfilled(volume.whole_failure(failure)));
         drop(writer);
         match filled {
@@ -256,13 +443,19 @@ impl Fill {
     }
 }
 
-fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Options, Failure> {
+/// Reads the options of the command line and of files. Returns them, and the free space of a volume
+/// whose size is chosen to fit the files.
+fn read_options(
+    arguments: &MkfsArguments,
+    global: &GlobalOptions,
+) -> Result<(Options, Option<FreeSpace>), Failure> {
+    let (data, free) = sizing::split_automatic(arguments)?;
     let mut options = Options::default();
     configuration::read_defaults(&arguments.configuration, &mut options)?;
     options.allow_small = arguments.unsupported;
     let groups = [
         ('b', &arguments.block),
-        ('d', &arguments.data),
+        ('d', &data),
         ('i', &arguments.inode),
         ('l', &arguments.log),
         ('m', &arguments.metadata),
@@ -290,7 +483,10 @@ fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Opt
         return Err(Failure::usage("-l logdev and --log-device exclude each other"));
     }
     restrict(&mut options, &arguments.readers)?;
-    Ok(options)
+    if free.is_some() && options.data.size.is_some() {
+        return Err(Failure::usage("-d size= is given twice, once as auto"));
+    }
+    Ok((options, free))
 }
 
 /// Applies the options `--for`: turns features off that a named reader cannot mount.

@@ -3,7 +3,7 @@
 mod comparison;
 mod decisions;
 mod generator;
-mod writer;
+pub(crate) mod writer;
 
 use std::fs;
 use std::io::Write;

@@ -27,6 +27,7 @@ mod importing;
 mod incomplete;
 mod input;
 mod interrupts;
+mod layers;
 mod looking;
 mod making;
 mod man_pages;

@@ -10,6 +10,7 @@
 )]
 
 mod freeze;
+mod layers;
 mod load;
 mod prototype;
 
@@ -50,6 +51,10 @@ fn main() -> ExitCode {
         Trial::new("benchmark_bounds_the_kernel", benchmark_bounds_the_kernel),
         Trial::new("flagged_files_keep_their_names", flagged_files_keep_their_names),
         Trial::new("prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
+        Trial::new(
+            "layers_of_a_container_image_match_the_specification",
+            layers::match_the_specification,
+        ),
     ])
 }
 

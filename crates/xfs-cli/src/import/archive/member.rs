@@ -80,6 +80,18 @@ impl<'a> Member<'a> {
         !self.ranges.is_empty()
     }
 
+    /// Returns the range of the contents in the decompressed archive, before they are read. `None`
+    /// if the archive has only parts of the file.
+    pub(in crate::import) fn whole_contents(&self) -> Option<Range<u64>> {
+        let start = self.archive.borrow().offset();
+        let size = self.facts.size;
+        match self.ranges.as_slice() {
+            [] if size == 0 => Some(start..start),
+            [range] if *range == (0..size) => Some(start..start.checked_add(size)?),
+            _ => None,
+        }
+    }
+
     /// Takes the problems of the member: invalid metadata that is not used (I2 of `archive`), and
     /// notes that are no failures.
     pub(crate) fn take_problems(&mut self) -> Vec<Failure> {

@@ -5,6 +5,7 @@ use ferroxfs::Node;
 use super::WriteFailure;
 use crate::failure::Failure;
 use crate::file::facts::Facts;
+use crate::file::node;
 use crate::file::source::{NamedValue, Source};
 
 /// A directory of the image that is being filled.
@@ -15,12 +16,22 @@ pub(crate) struct OpenDirectory {
     /// Whether this run created the directory. A directory that existed keeps its attributes,
     /// unless `WriterOptions::is_archive` is set.
     pub(super) is_new: bool,
+    /// Whether the directory only gets its times back, because its source does not list it.
+    pub(super) keeps_all_but_times: bool,
 }
 
 impl OpenDirectory {
-    /// Begins to fill a directory that existed before this run.
-    pub(crate) fn present<S: Source>(directory: Node, source: &S) -> Self {
-        Self { directory, facts: source.facts(), attributes: source.attributes(), is_new: false }
+    /// Begins to change a directory that the current layer does not list. The changes do not show
+    /// in its times.
+    pub(crate) fn unlisted(directory: Node) -> Self {
+        let facts = node::facts(&directory);
+        let attributes = Vec::new();
+        Self { directory, facts, attributes, is_new: false, keeps_all_but_times: true }
+    }
+
+    /// Returns whether the directory still has a name.
+    pub(crate) fn exists(&self) -> bool {
+        self.directory.metadata().nlink > 0
     }
 }
 

@@ -11,7 +11,7 @@ use ferroxfs::{CreateOptions, Error, Node, PosixError, SetAttributes, Timestamp}
 use super::{ImageWriter, WriteFailure};
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind, Time};
-use crate::file::source::{NamedValue, Source};
+use crate::file::source::{NamedValue, Source, join};
 use crate::terminal::names;
 
 /// The permission bits of a mode.
@@ -25,13 +25,31 @@ const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::APPEND);
 
 impl ImageWriter<'_> {
-    /// Returns the facts (mode, owner, times, …) that the copy of a source gets. If the copy must
-    /// not depend on earlier reads of the source, the access time is replaced by the modification
-    /// time (I5 of `writer`).
-    pub(super) fn facts<S: Source>(&self, source: &S) -> Facts {
+    /// Returns the facts (mode, owner, times, …) that the copy of a source gets. `path` is the path
+    /// of the copy below the directory that everything goes into. If the copy must not depend on
+    /// earlier reads of the source, the access time is replaced by the modification time (I5 of
+    /// `writer`).
+    pub(super) fn facts<S: Source>(&self, source: &S, path: &[u8]) -> Facts {
         let facts = source.facts();
         let is_by_contents = self.writer_options.is_by_contents(source);
-        Facts { accessed: if is_by_contents { facts.modified } else { facts.accessed }, ..facts }
+        let accessed = if is_by_contents { facts.modified } else { facts.accessed };
+        self.policy.change(path, Facts { accessed, ..facts })
+    }
+
+    /// Returns the attributes that the copy of a source gets.
+    pub(super) fn attributes<S: Source>(
+        &self,
+        source: &S,
+        path: &[u8],
+    ) -> Vec<Result<NamedValue, Failure>> {
+        let path = join(&self.base, path);
+        self.policy.relabel(&path, source.facts().kind(), source.attributes())
+    }
+
+    /// Returns the attributes that a directory gets that no source lists.
+    pub(super) fn labels(&self, path: &[u8], kind: FileKind) -> Vec<NamedValue> {
+        let labels = self.policy.relabel(&join(&self.base, path), kind, Vec::new());
+        labels.into_iter().flatten().collect()
     }
 
     /// Returns the mode and owner with which a file is created. The other properties are set after
@@ -47,6 +65,19 @@ impl ImageWriter<'_> {
     fn mode(&self, facts: &Facts) -> u16 {
         let bits = if self.writer_options.is_archive { PERMISSION_BITS } else { 0o777 };
         (facts.mode & bits) as u16
+    }
+
+    /// Gives the directory that everything goes into its label. An archive may not list it.
+    ///
+    /// # Errors
+    ///
+    /// Failures that would repeat for every further file.
+    pub(crate) fn label_top(&mut self, top: &Node) -> Result<(), Failure> {
+        for NamedValue { name, value } in self.labels(b"", FileKind::Directory) {
+            let set = top.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either);
+            self.check(b"", set.map_err(WriteFailure::from))?;
+        }
+        Ok(())
     }
 
     /// Sets the properties of a file, except the [late](Self::late_changes) ones. An attribute that

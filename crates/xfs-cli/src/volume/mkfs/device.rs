@@ -106,6 +106,8 @@ pub(super) struct DeviceRequest<'a> {
     pub(super) bytes: Option<u64>,
     /// Whether an existing file that is shorter than `bytes` is extended to that length.
     pub(super) grows: bool,
+    /// Whether a new file has exactly `bytes`, although the file that it replaces is longer.
+    pub(super) is_exact: bool,
     /// The open NBD export, if the path is the address of one. A server may end with its first
     /// connection, so there is only one.
     remote: Option<SharedDevice>,
@@ -129,7 +131,7 @@ impl<'a> DeviceRequest<'a> {
             }
             false => None,
         };
-        Ok(Self { path, bytes, grows, remote })
+        Ok(Self { path, bytes, grows, is_exact: false, remote })
     }
 
     /// Returns the length in bytes that the device will have.
@@ -211,7 +213,11 @@ impl<'a> DeviceRequest<'a> {
         };
         let there = present.as_ref().map_or(0, BlockDevice::length_bytes);
         let grown = self.bytes.filter(|_| self.grows || present.is_none());
-        space::lengthen(made.file(), there.max(grown.unwrap_or(0))).map_err(failed)?;
+        let length = match grown {
+            Some(grown) if self.is_exact => grown,
+            grown => there.max(grown.unwrap_or(0)),
+        };
+        space::lengthen(made.file(), length).map_err(failed)?;
         let device: Option<SharedDevice> = Some(Arc::new(self.open_at(&made.path())?));
         Ok(Device { path, device, is_remote: false, staged, _present: present })
     }
@@ -273,7 +279,7 @@ impl<'a> DeviceRequest<'a> {
     }
 }
 
-fn device_failure(error: &DeviceError) -> Failure {
+pub(super) fn device_failure(error: &DeviceError) -> Failure {
     let failure = Failure::new(Exit::Failed, error.to_string());
     match error.hint() {
         Some(hint) => failure.hint(hint),

@@ -6,25 +6,25 @@ const BLOCK: usize = 512;
 
 /// The fields of a header, as in POSIX.
 #[derive(Clone)]
-pub(super) struct Head {
-    pub(super) name: Vec<u8>,
-    pub(super) mode: [u8; 8],
-    pub(super) uid: [u8; 8],
-    pub(super) gid: [u8; 8],
+pub(crate) struct Head {
+    pub(crate) name: Vec<u8>,
+    pub(crate) mode: [u8; 8],
+    pub(crate) uid: [u8; 8],
+    pub(crate) gid: [u8; 8],
     /// The size field; `None` for the size of the body.
-    pub(super) size: Option<[u8; 12]>,
-    pub(super) mtime: [u8; 12],
-    pub(super) kind: u8,
-    pub(super) link: Vec<u8>,
-    pub(super) magic: [u8; 8],
-    pub(super) device: ([u8; 8], [u8; 8]),
-    pub(super) prefix: Vec<u8>,
+    pub(crate) size: Option<[u8; 12]>,
+    pub(crate) mtime: [u8; 12],
+    pub(crate) kind: u8,
+    pub(crate) link: Vec<u8>,
+    pub(crate) magic: [u8; 8],
+    pub(crate) device: ([u8; 8], [u8; 8]),
+    pub(crate) prefix: Vec<u8>,
     /// Whether the checksum is computed over signed instead of unsigned bytes.
-    pub(super) is_signed: bool,
+    pub(crate) is_signed: bool,
 }
 
 impl Head {
-    pub(super) fn new(name: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn new(name: impl AsRef<[u8]>) -> Self {
         Self {
             name: name.as_ref().to_vec(),
             mode: *b"0000644\0",
@@ -41,11 +41,11 @@ impl Head {
         }
     }
 
-    pub(super) fn directory(name: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn directory(name: impl AsRef<[u8]>) -> Self {
         Self { kind: b'5', mode: *b"0000755\0", ..Self::new(name) }
     }
 
-    pub(super) fn link(kind: u8, name: &str, link: &str) -> Self {
+    pub(crate) fn link(kind: u8, name: &str, link: &str) -> Self {
         Self { kind, link: link.into(), mode: *b"0000777\0", ..Self::new(name) }
     }
 
@@ -77,17 +77,17 @@ impl Head {
     }
 }
 
-pub(super) fn octal8(number: u64) -> [u8; 8] {
+pub(crate) fn octal8(number: u64) -> [u8; 8] {
     format!("{number:07o}\0").into_bytes().try_into().unwrap()
 }
 
-pub(super) fn octal12(number: u64) -> [u8; 12] {
+pub(crate) fn octal12(number: u64) -> [u8; 12] {
     format!("{number:011o}\0").into_bytes().try_into().unwrap()
 }
 
 /// Returns a number in two's complement with a set bit in front. GNU tar writes numbers in this
 /// form if octal digits do not suffice.
-pub(super) fn binary<const N: usize>(number: i128) -> [u8; N] {
+pub(crate) fn binary<const N: usize>(number: i128) -> [u8; N] {
     let bytes = number.to_be_bytes();
     let mut field = [0; N];
     let length = N.min(16);
@@ -96,80 +96,80 @@ pub(super) fn binary<const N: usize>(number: i128) -> [u8; N] {
     field
 }
 
-pub(super) fn record(keyword: &str, value: &[u8]) -> Vec<u8> {
+pub(crate) fn record(keyword: &str, value: &[u8]) -> Vec<u8> {
     let rest = keyword.len() + value.len() + 3;
     let length = (rest..).find(|length| length.to_string().len() + rest == *length).unwrap();
     [format!("{length} {keyword}=").as_bytes(), value, b"\n"].concat()
 }
 
 /// An archive to which members are added.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     bytes: Vec<u8>,
-    pub(super) prng: Prng,
+    pub(crate) prng: Prng,
 }
 
 impl Writer {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { bytes: Vec::new(), prng: Prng::new(seed) }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Adds a header and its body, padded to a block.
-    pub(super) fn add(&mut self, head: &Head, body: &[u8]) {
+    pub(crate) fn add(&mut self, head: &Head, body: &[u8]) {
         self.bytes.extend_from_slice(&head.bytes(body.len()));
         self.bytes.extend_from_slice(body);
         self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK), 0);
     }
 
     /// Adds a header that does not describe a member, and the body after it.
-    pub(super) fn raw(&mut self, head: &Head, body: &[u8]) {
+    pub(crate) fn raw(&mut self, head: &Head, body: &[u8]) {
         self.add(head, body);
     }
 
-    pub(super) fn append(&mut self, bytes: &[u8]) {
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    pub(super) fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.bytes.len()
     }
 
     /// Flips one bit in the byte `at` of the bytes written so far.
-    pub(super) fn damage(&mut self, at: usize) {
+    pub(crate) fn damage(&mut self, at: usize) {
         self.bytes[at] ^= 1;
     }
 
     /// Adds extended records that describe the next member.
-    pub(super) fn pax(&mut self, records: &[(&str, &str)]) {
+    pub(crate) fn pax(&mut self, records: &[(&str, &str)]) {
         self.records(b'x', records);
     }
 
-    pub(super) fn records(&mut self, kind: u8, records: &[(&str, &str)]) {
+    pub(crate) fn records(&mut self, kind: u8, records: &[(&str, &str)]) {
         let body = records.iter().map(|(keyword, value)| record(keyword, value.as_bytes()));
         let body = body.collect::<Vec<_>>().concat();
         self.add(&Head { kind, ..Head::new("PaxHeaders/x") }, &body);
     }
 
-    pub(super) fn file(&mut self, name: &str, body: &[u8]) {
+    pub(crate) fn file(&mut self, name: &str, body: &[u8]) {
         self.add(&Head::new(name), body);
     }
 
-    pub(super) fn directory(&mut self, name: &str) {
+    pub(crate) fn directory(&mut self, name: &str) {
         self.add(&Head::directory(name), b"");
     }
 
-    pub(super) fn link(&mut self, name: &str, target: &str) {
+    pub(crate) fn link(&mut self, name: &str, target: &str) {
         self.add(&Head::link(b'2', name, target), b"");
     }
 
-    pub(super) fn hard_link(&mut self, name: &str, target: &str) {
+    pub(crate) fn hard_link(&mut self, name: &str, target: &str) {
         self.add(&Head::link(b'1', name, target), b"");
     }
 
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.append(&[0; 2 * BLOCK]);
     }
 }

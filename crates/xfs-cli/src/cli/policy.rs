@@ -1,0 +1,43 @@
+//! The options of the commands that fill an image: which files are copied, and what they get.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Which files are copied, and the properties that they get
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Options for files")]
+pub(crate) struct PolicyOptions {
+    /// Leave out files that match PATTERN, and what is below them; a pattern with a slash starts at
+    /// the top of the source, ** stands for any directories
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<OsString>,
+    /// Copy only files that match a pattern in FILE, one in each line, and what is below them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) include_from: Vec<PathBuf>,
+    /// Give all files to USER and GROUP, by name on this host or by number
+    #[arg(long, value_name = "USER:GROUP", conflicts_with = "all_root")]
+    pub(crate) owner: Option<OsString>,
+    /// Change the ids of users and groups from FROM to TO, for COUNT ids that follow each other; in
+    /// access control lists too
+    #[arg(long, value_name = "FROM:TO[:COUNT]", conflicts_with = "all_root")]
+    pub(crate) chown_map: Vec<String>,
+    /// Change modes as chmod(1) does, of all files or of those that match PATTERN: u=rwX,go=rX or
+    /// 600:etc/shadow
+    #[arg(long, value_name = "MODE[:PATTERN]", allow_hyphen_values = true)]
+    pub(crate) mode: Vec<OsString>,
+    /// Give all files this modification time in seconds since 1970; "clamp" keeps times that are
+    /// not later than SOURCE_DATE_EPOCH
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) mtime: Option<String>,
+    /// Label all files for SELinux by this file of contexts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) selinux_file_contexts: Option<PathBuf>,
+    /// The platform of a container image: OS/ARCHITECTURE[/VARIANT]
+    #[arg(long, value_name = "PLATFORM")]
+    pub(crate) platform: Option<String>,
+    /// The directory that holds the contents of large files of a dump of composefs
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) composefs_objects: Option<PathBuf>,
+}

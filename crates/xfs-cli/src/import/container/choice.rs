@@ -1,0 +1,280 @@
+//! The choice of one manifest among those of a container image.
+//!
+//! Owns: which platform and which name is meant. Does **not** own: the layers of the manifest.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::blobs::BlobStore;
+use super::{Descriptor, MAX_INDEX_DEPTH, invalid, list, read_document, refused, text};
+use crate::failure::Failure;
+use crate::terminal::names;
+
+const INDEXES: [&str; 2] = [
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+];
+const MANIFESTS: [&str; 2] = [
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+];
+const CONFIGURATIONS: [&str; 2] =
+    ["application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json"];
+/// The annotations that name an image.
+const NAMES: [&str; 2] = ["org.opencontainers.image.ref.name", "io.containerd.image.name"];
+/// The annotation of a manifest that only describes another one, such as an attestation.
+const ABOUT: &str = "vnd.docker.reference.type";
+
+/// A platform: `linux/amd64`, `linux/arm/v7`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Platform {
+    os: String,
+    architecture: String,
+    variant: Option<String>,
+}
+
+/// The manifest that the user means.
+pub(super) struct Choice<'a> {
+    /// The name or digest of the image; `None` if there is only one.
+    pub(super) reference: Option<&'a str>,
+    /// The platform; `None` for that of this machine, if there are several.
+    pub(super) platform: Option<&'a Platform>,
+}
+
+/// A manifest, and the configuration that belongs to it.
+pub(super) struct ChosenManifest {
+    pub(super) manifest: Value,
+    pub(super) configuration: Value,
+}
+
+/// A manifest that could be chosen.
+struct Candidate {
+    descriptor: Descriptor,
+    /// The platform in the reference to the manifest.
+    platform: Option<Platform>,
+    /// The name in the outermost index.
+    name: Option<String>,
+}
+
+impl Platform {
+    /// Parses `OS/ARCHITECTURE` or `OS/ARCHITECTURE/VARIANT`.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (os, architecture, variant) = match parts.as_slice() {
+            [os, architecture] => (os, architecture, None),
+            [os, architecture, variant] => (os, architecture, Some((*variant).to_owned())),
+            _ => return Err(Self::invalid(text)),
+        };
+        match parts.contains(&"") {
+            false => {
+                let (os, architecture) = ((*os).to_owned(), (*architecture).to_owned());
+                Ok(Self { os, architecture, variant })
+            }
+            true => Err(Self::invalid(text)),
+        }
+    }
+
+    fn invalid(text: &str) -> Failure {
+        let shown = names::printable(text).into_owned();
+        Failure::usage(format!("--platform: {shown} is not a platform, such as linux/amd64"))
+    }
+
+    /// Returns the platform of this machine, in the words of container images.
+    fn of_host() -> Self {
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "x86" => "386",
+            "aarch64" => "arm64",
+            "powerpc64" => "ppc64le",
+            "loongarch64" => "loong64",
+            other => other,
+        };
+        Self { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None }
+    }
+
+    /// Returns the platform in a reference or a configuration; `None` if it has none.
+    fn of(value: &Value) -> Option<Self> {
+        let variant = text(value, "variant").filter(|variant| !variant.is_empty());
+        Some(Self {
+            os: text(value, "os")?.to_owned(),
+            architecture: text(value, "architecture")?.to_owned(),
+            variant: variant.map(str::to_owned),
+        })
+    }
+
+    /// Returns whether a manifest for `found` is one for this platform.
+    fn accepts(&self, found: &Self) -> bool {
+        self.os == found.os
+            && self.architecture == found.architecture
+            && (self.variant.is_none() || self.variant == found.variant)
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = self.variant.as_ref().map(|variant| format!("/{variant}"));
+        let whole = format!("{}/{}{}", self.os, self.architecture, variant.unwrap_or_default());
+        f.write_str(&names::printable(&whole))
+    }
+}
+
+impl Choice<'_> {
+    /// Chooses one manifest of an index, and reads it with its configuration.
+    ///
+    /// # Errors
+    ///
+    /// No manifest, or several, that could be meant; documents that differ from their digests.
+    pub(super) fn choose(
+        &self,
+        store: &BlobStore,
+        index: &Value,
+    ) -> Result<ChosenManifest, Failure> {
+        let mut candidates = self.candidates(store, index)?;
+        candidates.sort_by(|one, other| one.descriptor.path().cmp(&other.descriptor.path()));
+        candidates.dedup_by(|one, other| one.descriptor.digest == other.descriptor.digest);
+        if candidates.is_empty() {
+            return Err(self.unnamed(index));
+        }
+        let is_only = candidates.len() == 1;
+        let mut fitting = Vec::new();
+        let mut others = Vec::new();
+        for candidate in candidates {
+            let chosen = read_manifest(store, &candidate.descriptor)?;
+            let platform =
+                candidate.platform.clone().or_else(|| Platform::of(&chosen.configuration));
+            match platform {
+                // Without a choice, the platform of this machine does not matter.
+                Some(platform) if !(is_only && self.platform.is_none()) => {
+                    match self.wanted().accepts(&platform) {
+                        true => fitting.push((candidate, chosen)),
+                        false => others.push(platform.to_string()),
+                    }
+                }
+                _ => fitting.push((candidate, chosen)),
+            }
+        }
+        if fitting.len() > 1 {
+            return Err(ambiguous(&fitting));
+        }
+        let Some((_, chosen)) = fitting.pop() else {
+            others.sort();
+            others.dedup();
+            return Err(invalid(format!("has no image for {}", self.wanted()))
+                .hint(format!("--platform chooses one of: {}", others.join(", "))));
+        };
+        Ok(chosen)
+    }
+
+    /// Fails if the configuration of the only image is for another platform than the requested one.
+    pub(super) fn check_platform(&self, configuration: &Value) -> Result<(), Failure> {
+        match (self.platform, Platform::of(configuration)) {
+            (Some(wanted), Some(found)) if !wanted.accepts(&found) => {
+                Err(invalid(format!("has no image for {wanted}"))
+                    .hint(format!("its platform is {found}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn wanted(&self) -> Platform {
+        self.platform.cloned().unwrap_or_else(Platform::of_host)
+    }
+
+    /// Returns the manifests in an index and in the indexes below it.
+    fn candidates(&self, store: &BlobStore, index: &Value) -> Result<Vec<Candidate>, Failure> {
+        let mut found = Vec::new();
+        let mut open = vec![(index.clone(), 0, None::<String>)];
+        while let Some((index, depth, above)) = open.pop() {
+            for reference in list(&index, "manifests") {
+                let descriptor = Descriptor::parse(reference)?;
+                let own = names_in(reference).next().map(str::to_owned);
+                if depth == 0 && !self.names(reference, &descriptor) {
+                    continue;
+                }
+                let name = above.clone().or(own);
+                if INDEXES.contains(&descriptor.media_type.as_str()) {
+                    if depth + 1 == MAX_INDEX_DEPTH {
+                        // I3 of `container`: the depth of indexes is bounded.
+                        return Err(invalid("has indexes that refer to each other too deeply"));
+                    }
+                    let below = read_document(store, &descriptor.path(), Some(&descriptor))?;
+                    open.push((below, depth + 1, name));
+                } else if MANIFESTS.contains(&descriptor.media_type.as_str())
+                    && !is_about_another(reference)
+                {
+                    let platform = reference.get("platform").and_then(Platform::of);
+                    found.push(Candidate { descriptor, platform, name });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns whether a reference in the outermost index is meant.
+    fn names(&self, reference: &Value, descriptor: &Descriptor) -> bool {
+        self.reference.is_none_or(|wanted| {
+            names_in(reference).any(|name| name == wanted)
+                || descriptor.digest.to_string() == wanted
+        })
+    }
+
+    /// The failure if no manifest has the name that is meant.
+    fn unnamed(&self, index: &Value) -> Failure {
+        let known: Vec<String> = list(index, "manifests")
+            .iter()
+            .flat_map(names_in)
+            .map(|name| names::printable(name).into_owned())
+            .collect();
+        match self.reference {
+            Some(wanted) => {
+                let shown = names::printable(wanted).into_owned();
+                let failure = invalid(format!("has no image {shown}"));
+                match known.is_empty() {
+                    true => failure,
+                    false => failure.hint(format!("it has: {}", known.join(", "))),
+                }
+            }
+            None => refused("has no image of a container"),
+        }
+    }
+}
+
+/// The failure if several manifests could be meant.
+fn ambiguous(fitting: &[(Candidate, ChosenManifest)]) -> Failure {
+    let shown = |(candidate, _): &(Candidate, ChosenManifest)| match &candidate.name {
+        Some(name) => names::printable(name).into_owned(),
+        None => candidate.descriptor.digest.to_string(),
+    };
+    let names: Vec<String> = fitting.iter().map(shown).collect();
+    invalid(format!("has {} images", fitting.len())).hint(format!(
+        "name one after the path, as in oci:DIRECTORY:NAME, or its platform: {}",
+        names.join(", ")
+    ))
+}
+
+/// Reads a manifest and its configuration.
+fn read_manifest(store: &BlobStore, descriptor: &Descriptor) -> Result<ChosenManifest, Failure> {
+    let manifest = read_document(store, &descriptor.path(), Some(descriptor))?;
+    let reference = manifest.get("config").unwrap_or(&Value::Null);
+    let reference = Descriptor::parse(reference)?;
+    if !CONFIGURATIONS.contains(&reference.media_type.as_str()) {
+        let shown = names::printable(&reference.media_type).into_owned();
+        return Err(refused(format!("is no image of a container: its configuration is {shown}")));
+    }
+    let configuration = read_document(store, &reference.path(), Some(&reference))?;
+    Ok(ChosenManifest { manifest, configuration })
+}
+
+/// Returns the names of the image that a reference in an index gives.
+fn names_in(reference: &Value) -> impl Iterator<Item = &str> {
+    let annotations = reference.get("annotations");
+    NAMES.iter().filter_map(move |name| text(annotations?, name))
+}
+
+/// Returns whether a manifest only describes another one.
+fn is_about_another(reference: &Value) -> bool {
+    let annotations = reference.get("annotations");
+    annotations.and_then(|annotations| annotations.get(ABOUT)).is_some()
+        || reference.get("platform").and_then(|platform| text(platform, "os")) == Some("unknown")
+}

@@ -1,0 +1,193 @@
+//! The choice of the files that are copied: patterns of paths to leave out, and of paths to take.
+//!
+//! Owns: the syntax of the patterns. Does **not** own: the patterns of a single name
+//! ([`Glob`](crate::text::glob::Glob)).
+//!
+//! A pattern without a slash matches a name at any depth. Any other pattern matches a path from the
+//! top of the source on; `**` stands for any number of directories. With a slash at its end, it
+//! matches directories only. What is below a matching directory is left out, or taken, too.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::failure::Failure;
+use crate::terminal::names;
+use crate::text::glob::Glob;
+
+/// The files that are copied.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    excluded: Vec<PathPattern>,
+    /// `None` if all files are taken.
+    included: Option<Vec<PathPattern>>,
+}
+
+/// A pattern of paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PathPattern {
+    parts: Vec<PatternPart>,
+    only_directories: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PatternPart {
+    /// One name.
+    Name(Glob),
+    /// Any number of names: `**`.
+    AnyNames,
+}
+
+/// How far a pattern matches a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PathMatch {
+    No,
+    /// The pattern may match a path below this one.
+    OnTheWay,
+    Whole,
+}
+
+impl Filter {
+    /// Parses the patterns to leave out, and the files with the patterns to take.
+    ///
+    /// # Errors
+    ///
+    /// An empty pattern, or a file that cannot be read.
+    pub(crate) fn parse(excluded: &[OsString], included: &[PathBuf]) -> Result<Self, Failure> {
+        let excluded = excluded.iter().map(|text| PathPattern::parse(text.as_bytes(), "--exclude"));
+        let excluded = excluded.collect::<Result<_, _>>()?;
+        if included.is_empty() {
+            return Ok(Self { excluded, included: None });
+        }
+        let mut patterns = Vec::new();
+        for path in included {
+            let name = path.as_os_str();
+            let text = fs::read(path).map_err(|error| Failure::host(name, &error))?;
+            for line in text.split(|byte| *byte == b'\n') {
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                if !line.is_empty() && !line.starts_with(b"#") {
+                    let shown = names::in_message(name.as_bytes());
+                    patterns.push(PathPattern::parse(line, &shown)?);
+                }
+            }
+        }
+        Ok(Self { excluded, included: Some(patterns) })
+    }
+
+    /// Returns whether the file at `path`, below the top of its source, is copied. A directory is
+    /// also copied if a pattern may match something below it.
+    pub(crate) fn takes(&self, path: &[u8], is_directory: bool) -> bool {
+        if self.excluded.is_empty() && self.included.is_none() {
+            return true;
+        }
+        let names: Vec<&[u8]> = names_of(path).collect();
+        if names.is_empty() {
+            return true;
+        }
+        if self.excluded.iter().any(|pattern| pattern.reaches(&names, is_directory)) {
+            return false;
+        }
+        let Some(included) = &self.included else { return true };
+        included.iter().any(|pattern| {
+            pattern.reaches(&names, is_directory)
+                || is_directory && pattern.compare(&names) == PathMatch::OnTheWay
+        })
+    }
+}
+
+impl PathPattern {
+    /// Parses a pattern. `place` names the place where the user gave it.
+    ///
+    /// # Errors
+    ///
+    /// A pattern without a name.
+    pub(crate) fn parse(text: &[u8], place: &str) -> Result<Self, Failure> {
+        let only_directories = text.ends_with(b"/");
+        let names: Vec<&[u8]> = names_of(text).collect();
+        let inner = text.strip_suffix(b"/").unwrap_or(text);
+        let mut parts = Vec::new();
+        if !inner.contains(&b'/') {
+            parts.push(PatternPart::AnyNames);
+        }
+        for (number, name) in names.iter().enumerate() {
+            match *name {
+                b"**" => {
+                    if number + 1 == names.len() {
+                        // At the end it stands for at least one name.
+                        parts.push(PatternPart::Name(Glob::new(b"*", false)));
+                    }
+                    parts.push(PatternPart::AnyNames);
+                }
+                name => parts.push(PatternPart::Name(Glob::new(name, false))),
+            }
+        }
+        match names.is_empty() {
+            false => Ok(Self { parts, only_directories }),
+            true => {
+                let shown = names::in_message(text);
+                Err(Failure::usage(format!("{place}: {shown:?} is not a pattern of a path")))
+            }
+        }
+    }
+
+    /// Returns whether the pattern matches exactly this path.
+    pub(crate) fn matches(&self, path: &[u8], is_directory: bool) -> bool {
+        let names: Vec<&[u8]> = names_of(path).collect();
+        (is_directory || !self.only_directories) && self.compare(&names) == PathMatch::Whole
+    }
+
+    /// Returns whether the pattern matches the path with these names, or a directory above it.
+    fn reaches(&self, names: &[&[u8]], is_directory: bool) -> bool {
+        (1..=names.len()).any(|length| {
+            let is_above = length < names.len();
+            (is_above || is_directory || !self.only_directories)
+                && self.compare(names.get(..length).unwrap_or_default()) == PathMatch::Whole
+        })
+    }
+
+    /// Compares the pattern with the path that has these names. All ways to match are followed
+    /// together, so the work is at most the product of both lengths.
+    fn compare(&self, names: &[&[u8]]) -> PathMatch {
+        let end = self.parts.len();
+        let mut reached = vec![false; end + 1];
+        self.reach(&mut reached, 0);
+        for name in names {
+            let mut next = vec![false; end + 1];
+            for (at, part) in self.parts.iter().enumerate() {
+                if !reached.get(at).is_some_and(|is_reached| *is_reached) {
+                    continue;
+                }
+                match part {
+                    PatternPart::AnyNames => self.reach(&mut next, at),
+                    PatternPart::Name(glob) if glob.matches(name) => self.reach(&mut next, at + 1),
+                    PatternPart::Name(_) => {}
+                }
+            }
+            reached = next;
+        }
+        match (reached.pop(), reached.contains(&true)) {
+            (Some(true), _) => PathMatch::Whole,
+            (_, true) => PathMatch::OnTheWay,
+            _ => PathMatch::No,
+        }
+    }
+
+    /// Marks the position `at` of the pattern as reached, and those after it that need no name.
+    fn reach(&self, reached: &mut [bool], at: usize) {
+        for (position, is_reached) in reached.iter_mut().enumerate().skip(at) {
+            *is_reached = true;
+            if self.parts.get(position) != Some(&PatternPart::AnyNames) {
+                break;
+            }
+        }
+    }
+}
+
+/// Returns the names in a path, without empty ones and `.`.
+fn names_of(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! The size of a volume that fits the files that it is filled with: `-d size=auto` and `--free`.
+//!
+//! Owns: the search for the size. Does **not** own: the sums over the files
+//! ([`Census`]), or the space that an empty volume has: a trial volume in a temporary file says
+//! that.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ferroxfs::Space;
+use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_mkfs::{Devices, Discard, Options, Plan, Size, TargetDevice};
+
+use super::device::device_failure;
+use super::{Fill, asked_time, geometry_failure, identity};
+use crate::cli::MkfsArguments;
+use crate::failure::Failure;
+use crate::image::Image;
+use crate::import::census::{Census, Need};
+use crate::input::Spool;
+use crate::text::size;
+
+/// The smallest size that is tried, in bytes: the smallest volume of mkfs.xfs.
+const SMALLEST_BYTES: u64 = 300 << 20;
+/// The smallest size that is tried with `--unsupported`.
+const SMALLEST_UNSUPPORTED_BYTES: u64 = 32 << 20;
+/// Sizes are multiples of this number of bytes.
+const STEP_BYTES: u64 = 1 << 20;
+/// The largest number of trial volumes.
+const MOST_TRIALS: usize = 40;
+const AUTO: &str = "size=auto";
+
+/// The free space that a volume has after it was filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FreeSpace {
+    Bytes(u64),
+    /// A percentage of the volume.
+    Percent(u64),
+}
+
+/// The parts of a run that decide the size of the volume.
+pub(super) struct Sizing<'a> {
+    pub(super) arguments: &'a MkfsArguments,
+    pub(super) options: &'a Options,
+    pub(super) path: &'a Path,
+    /// The properties of the devices, except the length of the data.
+    pub(super) target: TargetDevice,
+    pub(super) standard_input: Option<Arc<Spool>>,
+}
+
+/// Takes `size=auto` out of the options for data. Returns the other options, and the free space
+/// that is asked for; `None` if the size is not chosen here.
+pub(super) fn split_automatic(
+    arguments: &MkfsArguments,
+) -> Result<(Vec<String>, Option<FreeSpace>), Failure> {
+    let is_automatic = |text: &String| text.split(',').any(|part| part == AUTO);
+    if !arguments.data.iter().any(is_automatic) {
+        return match arguments.free {
+            Some(_) => Err(Failure::usage("--free is for -d size=auto")),
+            None => Ok((arguments.data.clone(), None)),
+        };
+    }
+    let rest = arguments.data.iter().filter_map(|text| {
+        let parts: Vec<&str> = text.split(',').filter(|part| *part != AUTO).collect();
+        (!parts.is_empty()).then(|| parts.join(","))
+    });
+    let free = arguments.free.as_deref().map_or(Ok(FreeSpace::Bytes(0)), parse_free)?;
+    Ok((rest.collect(), Some(free)))
+}
+
+fn parse_free(text: &str) -> Result<FreeSpace, Failure> {
+    let invalid = || {
+        Failure::usage(format!("--free: {text} is neither a size, such as 100m, nor a percentage"))
+    };
+    match text.strip_suffix('%') {
+        Some(percent) => {
+            let percent = percent.parse().ok().filter(|percent| *percent < 100);
+            percent.map(FreeSpace::Percent).ok_or_else(invalid)
+        }
+        None => size::parse(text).map(FreeSpace::Bytes).map_err(|_| invalid()),
+    }
+}
+
+impl FreeSpace {
+    /// Returns the blocks that must be free in a volume.
+    fn blocks(self, space: &Space) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.div_ceil(space.block_size.into()),
+            Self::Percent(percent) => {
+                (u128::from(space.total_blocks) * u128::from(percent)).div_ceil(100) as u64
+            }
+        }
+    }
+}
+
+impl Sizing<'_> {
+    /// Returns the smallest size in bytes, in steps, of a volume that holds the files of the
+    /// sources and has `free` space left. Reads the sources once.
+    ///
+    /// # Errors
+    ///
+    /// No sources, sources that cannot be read, or options that are impossible.
+    pub(super) fn bytes(&self, free: FreeSpace) -> Result<u64, Failure> {
+        let smallest = match self.arguments.unsupported {
+            true => SMALLEST_UNSUPPORTED_BYTES,
+            false => SMALLEST_BYTES,
+        };
+        let sources = Fill::sources(self.arguments, self.standard_input.clone())?;
+        let policy = Fill::policy(self.arguments)?;
+        let mut bytes = smallest;
+        let mut census = Census::new(self.plan(bytes)?.superblock(), sources.are_layers());
+        sources.count(&mut census, &policy)?;
+        let need = census.need();
+        for _ in 0..MOST_TRIALS {
+            let space = self.empty_space(bytes)?;
+            match self.shortage(&space, need, free) {
+                0 => return Ok(bytes),
+                short => bytes = (bytes + short + short / 16).next_multiple_of(STEP_BYTES),
+            }
+        }
+        Err(Failure::usage("-d size=auto: no size holds the files with these options"))
+    }
+
+    /// Returns the bytes by which a volume is too small.
+    fn shortage(&self, space: &Space, need: Need, free: FreeSpace) -> u64 {
+        let block = u64::from(space.block_size);
+        let wanted = need.blocks + free.blocks(space);
+        let blocks = wanted.saturating_sub(space.available_blocks);
+        let inodes = need.inodes.saturating_sub(space.free_files());
+        // The limit on inodes is a percentage of the volume.
+        let per_file = space.total_blocks.saturating_mul(block) / space.files.max(1);
+        (blocks * block).max(inodes.saturating_mul(per_file.max(1)))
+    }
+
+    fn plan(&self, bytes: u64) -> Result<Plan, Failure> {
+        let mut options = self.options.clone();
+        options.data.size = Some(Size::bytes(bytes));
+        let target = TargetDevice { data_bytes: bytes, ..self.target };
+        let identity = identity(self.arguments, &options, &target)?;
+        Plan::new(&options, &target, &identity).map_err(|error| geometry_failure(self.path, &error))
+    }
+
+    /// Makes an empty volume of this size in a temporary file, and returns its space.
+    fn empty_space(&self, bytes: u64) -> Result<Space, Failure> {
+        let plan = self.plan(bytes)?;
+        let data = self.temporary(bytes)?;
+        let log = self.target.log_bytes.map(|bytes| self.temporary(bytes)).transpose()?;
+        let devices = Devices { data: &*data, log: log.as_deref(), realtime: None };
+        xfs_mkfs::write(&plan, devices, Discard::No)
+            .map_err(|error| Failure::host(self.path.as_os_str(), &error))?;
+        let image = Image::made_on(data, log, self.path, asked_time(self.arguments)?);
+        let volume = image.read()?;
+        volume.inner().space().map_err(|error| volume.whole_failure(error))
+    }
+
+    /// Creates an unnamed file of this length, which takes no space until it is written.
+    fn temporary(&self, bytes: u64) -> Result<SharedDevice, Failure> {
+        let folder = match self.path.metadata() {
+            Ok(metadata) if !metadata.is_file() => std::env::temp_dir(),
+            _ => match self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                Some(folder) => folder.to_owned(),
+                None => PathBuf::from("."),
+            },
+        };
+        let failed = |error: std::io::Error| Failure::host(folder.as_os_str(), &error);
+        let file: File = tempfile::tempfile_in(&folder).map_err(failed)?;
+        file.set_len(bytes).map_err(failed)?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let device = FileDevice::open(Path::new(&path), OpenOptions::read_write());
+        let device = device.map_err(|error| device_failure(&error))?;
+        Ok(Arc::new(device))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FreeSpace, parse_free};
+
+    #[test]
+    fn free_space_is_a_size_or_a_percentage() {
+        assert_eq!(parse_free("10%").unwrap(), FreeSpace::Percent(10));
+        assert_eq!(parse_free("1g").unwrap(), FreeSpace::Bytes(1 << 30));
+        for text in ["", "%", "100%", "-1%", "x"] {
+            assert!(parse_free(text).is_err(), "{text}");
+        }
+    }
+}
