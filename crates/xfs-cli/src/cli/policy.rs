@@ -41,3 +41,21 @@ pub(crate) struct PolicyOptions {
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) composefs_objects: Option<PathBuf>,
 }
+
+impl PolicyOptions {
+    /// Returns the name of an option that is given; `None` if none is.
+    pub(crate) fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--exclude", !self.exclude.is_empty()),
+            ("--include-from", !self.include_from.is_empty()),
+            ("--owner", self.owner.is_some()),
+            ("--chown-map", !self.chown_map.is_empty()),
+            ("--mode", !self.mode.is_empty()),
+            ("--mtime", self.mtime.is_some()),
+            ("--selinux-file-contexts", self.selinux_file_contexts.is_some()),
+            ("--platform", self.platform.is_some()),
+            ("--composefs-objects", self.composefs_objects.is_some()),
+        ];
+        given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
+    }
+}

@@ -355,9 +355,10 @@ impl Fill {
         let has_sources = !arguments.from.is_empty()
             || !arguments.add.is_empty()
             || !arguments.prototype.is_empty();
-        match arguments.all_root && !has_sources {
-            true => Err(no_source("--all-root")),
-            false => Ok(()),
+        let given = arguments.policy.first_given();
+        match given.or(arguments.all_root.then_some("--all-root")).filter(|_| !has_sources) {
+            Some(option) => Err(no_source(option)),
+            None => Ok(()),
         }
     }
 

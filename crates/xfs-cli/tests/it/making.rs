@@ -141,7 +141,7 @@ fn refusals_have_their_exit_codes() {
     check(&place, &with(&["-p", "x", "--from", "y"]), 2, "cannot be used");
     check(&place, &with(&["-p", "x,file=y"]), 2, "one file or directory");
     check(&place, &with(&["-p", "x,slashes_are_spaces=2"]), 2, "0 or 1");
-    check(&place, &with(&["--all-root"]), 2, "--from and -p");
+    check(&place, &with(&["--all-root"]), 2, "--all-root needs a source of files");
     check(&place, &with(&["-d", "nonsense"]), 2, "no such option");
     check(&place, &with(&["-d", "agcount=1"]), 2, "two allocation groups");
     check(&place, &["mkfs", "-d", "size=9223372036854775808", "image"], 1, "");

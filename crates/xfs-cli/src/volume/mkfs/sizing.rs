@@ -148,7 +148,7 @@ impl Sizing<'_> {
         let data = self.temporary(bytes)?;
         let log = self.target.log_bytes.map(|bytes| self.temporary(bytes)).transpose()?;
         let devices = Devices { data: &*data, log: log.as_deref(), realtime: None };
-        xfs_mkfs::write(&plan, devices, Discard::No)
+        xfs_mkfs::write(&plan, devices, Discard::Yes)
             .map_err(|error| Failure::host(self.path.as_os_str(), &error))?;
         let image = Image::made_on(data, log, self.path, asked_time(self.arguments)?);
         let volume = image.read()?;
