@@ -181,7 +181,9 @@ impl Model {
         let own: Vec<String> = entries.keys().chain(layer.links.keys()).cloned().collect();
         layer.links.retain(|_, target| {
             !hidden.iter().any(|other| is_in(target, other))
-                && !own.iter().any(|other| is_in(target, other) && !is_listed(other))
+                && !own
+                    .iter()
+                    .any(|other| other == target || is_in(target, other) && !is_listed(other))
         });
         loop {
             let mut after = Self { tree: self.tree.clone(), inodes: Vec::new() };
