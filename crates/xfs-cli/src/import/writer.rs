@@ -96,7 +96,7 @@ impl<'a> ImageWriter<'a> {
             location: None,
             start_length: 0,
             to: Vec::new(),
-            base: Vec::new(),
+            base: b"/".to_vec(),
             links: HashMap::new(),
             late: Vec::new(),
             crosses_kinds: false,
