@@ -5,6 +5,7 @@ mod oci;
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
@@ -29,6 +30,29 @@ fn layout(place: &VolumeDir, name: &str, layers: &[(Packing, Vec<u8>)]) {
     let mut layout = Layout::new(&directory);
     layout.add(layout.image(PLATFORM, layers));
     layout.finish();
+}
+
+/// Writes the directory that `docker save` archives, with these layers from the lowest on.
+fn docker(directory: &Path, tag: &str, layers: &[Vec<u8>]) {
+    let unpacked = layers.iter().map(|bytes| format!("sha256:{}", oci::sha256(bytes)));
+    let configuration = json!({
+        "os": "linux", "architecture": "amd64",
+        "rootfs": {"type": "layers", "diff_ids": unpacked.collect::<Vec<_>>()},
+    });
+    let configuration = configuration.to_string();
+    let name = format!("{}.json", oci::sha256(configuration.as_bytes()));
+    fs::create_dir_all(directory).unwrap();
+    fs::write(directory.join(&name), configuration).unwrap();
+    let paths = layers.iter().enumerate().map(|(number, bytes)| {
+        let path = format!("layer{number}/layer.tar");
+        fs::create_dir_all(directory.join(format!("layer{number}"))).unwrap();
+        fs::write(directory.join(&path), bytes).unwrap();
+        path
+    });
+    let manifest = json!([{
+        "Config": name, "RepoTags": [tag], "Layers": paths.collect::<Vec<_>>(),
+    }]);
+    fs::write(directory.join("manifest.json"), manifest.to_string()).unwrap();
 }
 
 /// Makes the image `out` from sources.
@@ -146,7 +170,7 @@ fn container_layers_hide_and_replace_files_of_lower_ones() {
 fn docker_archive_gives_the_tree_of_its_layers() {
     let place = VolumeDir::new();
     let layers: Vec<Vec<u8>> = three_layers().into_iter().map(|(_, bytes)| bytes).collect();
-    oci::docker(&place.path("saved"), "example.com/tree:1", &layers);
+    docker(&place.path("saved"), "example.com/tree:1", &layers);
     // Old versions of Docker store a layer once and link to it.
     fs::rename(place.path("saved/layer0/layer.tar"), place.path("saved/layer1/first")).unwrap();
     symlink("../layer1/first", place.path("saved/layer0/layer.tar")).unwrap();

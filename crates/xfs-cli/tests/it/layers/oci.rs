@@ -1,4 +1,4 @@
-//! A writer of container images: the layout of the OCI, and archives as `docker save` writes them.
+//! A writer of container images in the layout of the OCI.
 
 use std::fs;
 use std::io::Write;
@@ -92,27 +92,4 @@ impl<'a> Layout<'a> {
         let index = json!({"schemaVersion": 2, "manifests": self.manifests});
         fs::write(self.directory.join("index.json"), index.to_string()).unwrap();
     }
-}
-
-/// Writes the directory that `docker save` archives, with these layers from the lowest on.
-pub(crate) fn docker(directory: &Path, tag: &str, layers: &[Vec<u8>]) {
-    let unpacked = layers.iter().map(|bytes| format!("sha256:{}", sha256(bytes)));
-    let configuration = json!({
-        "os": "linux", "architecture": "amd64",
-        "rootfs": {"type": "layers", "diff_ids": unpacked.collect::<Vec<_>>()},
-    });
-    let configuration = configuration.to_string();
-    let name = format!("{}.json", sha256(configuration.as_bytes()));
-    fs::create_dir_all(directory).unwrap();
-    fs::write(directory.join(&name), configuration).unwrap();
-    let paths = layers.iter().enumerate().map(|(number, bytes)| {
-        let path = format!("layer{number}/layer.tar");
-        fs::create_dir_all(directory.join(format!("layer{number}"))).unwrap();
-        fs::write(directory.join(&path), bytes).unwrap();
-        path
-    });
-    let manifest = json!([{
-        "Config": name, "RepoTags": [tag], "Layers": paths.collect::<Vec<_>>(),
-    }]);
-    fs::write(directory.join("manifest.json"), manifest.to_string()).unwrap();
 }
