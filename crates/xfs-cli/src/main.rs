@@ -16,8 +16,8 @@
 //! export/    cat get cp tar salvage
 //!            host: writing files to the host; tar/writer: writing an archive
 //! import/    import put, and cp into an image
-//!            sources: all sources of a run; origin: one of them, which is host, archive (tar, cpio,
-//!            composefs, decompress), container or prototype; policy: which files are copied, and
+//!            sources: all sources of a run; origin: one of them, which is host, archive (tar,
+//!            cpio, composefs, decompress), container or prototype; policy: which files are copied, and
 //!            what they get; census: the space that they need; unpack, writer: writing files into
 //!            the image
 //! edit/      edit mkdir rm mv ln chmod chown touch truncate fallocate setfacl setfattr

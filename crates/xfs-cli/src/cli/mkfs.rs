@@ -62,8 +62,8 @@ pub(crate) struct MkfsArguments {
     pub(crate) keep: bool,
     /// Fill the volume from a directory, from an archive of tar or cpio, compressed or not ("-" for
     /// standard input), or from a container image: oci:DIRECTORY, oci-archive:FILE,
-    /// docker-archive:FILE, each with :NAME. Several sources are layers: later ones replace files of
-    /// earlier ones
+    /// docker-archive:FILE, each with :NAME. Several sources are layers: later ones replace files
+    /// of earlier ones
     #[arg(long, value_name = "SOURCE")]
     pub(crate) from: Vec<PathBuf>,
     /// After --from, copy the directory SOURCE into the directory DEST, or the file SOURCE to DEST

@@ -1,5 +1,5 @@
-//! Reading an archive: tar (ustar, pax, GNU, and older formats), cpio (newc, crc and odc), and dumps
-//! of composefs, compressed or not.
+//! Reading an archive: tar (ustar, pax, GNU, and older formats), cpio (newc, crc and odc), and
+//! dumps of composefs, compressed or not.
 //!
 //! The crate `tar` decodes the fixed header. The framing is done here, as for the writing of
 //! archives. The reader of that crate splits extended records at newlines, although values may

@@ -4,8 +4,8 @@
 //! choice of a size (`volume::mkfs`).
 //!
 //! The sums are an estimate from above of what the writer allocates. Contents count in whole blocks,
-//! a directory by the bytes of its names, an attribute that does not fit into its inode as a block.
-//! The btrees of free space, inodes and reverse map are not counted: a volume reserves their space.
+//! a directory by the bytes of its names. An attribute that does not fit into its inode counts as a
+//! block. The btrees of free space, inodes and reverse map are not counted: a volume reserves their space.
 //!
 //! Where sources are layers, a file counts as long as it exists. The largest sum after a layer
 //! decides.

@@ -295,8 +295,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
                         steps.push_front(Component { name: name.to_vec(), is_of_link: true });
                     }
                 }
-                // In a layer, nothing is there to be hidden or linked to below another file: the layer
-                // may replace that file by a directory later.
+                // Below another file, nothing is there to be hidden or linked to. The layer may
+                // replace that file by a directory later.
                 Some(_) if self.has_whiteouts && !makes => return Err(PosixError::NotFound.into()),
                 Some(_) => return Err(PosixError::NotDirectory.into()),
             }

@@ -360,8 +360,8 @@ impl<'a> ImageWriter<'a> {
         Ok(staged.set_attributes(&self.late_changes(&facts))?)
     }
 
-    /// Creates a directory that the source does not list, or returns the existing one. `path` is its
-    /// path below the directory that everything goes into.
+    /// Creates a directory that the source does not list, or returns the existing one. `path` is
+    /// its path below the directory that everything goes into.
     ///
     /// # Errors
     ///
