@@ -20,8 +20,8 @@ pub use btrees::{
 pub use metadata::{RealtimeBlockKind, SPACE_HEADER_BYTES, SPACE_OWNER_BYTES};
 pub use space::{SpaceBlock, SpaceBlockForm};
 pub use tree::{
-    KeyOf, RealtimeGroup, RealtimeRefcountTree, RealtimeReverseMapTree, RealtimeTree, RealtimeTreeBlock,
-    RealtimeTreeEntries, decode_keys, verify_entries, verify_tree_block,
+    KeyOf, RealtimeGroup, RealtimeRefcountTree, RealtimeReverseMapTree, RealtimeTree,
+    RealtimeTreeBlock, RealtimeTreeEntries, decode_keys, verify_entries, verify_tree_block,
 };
 
 use core::mem::offset_of;
