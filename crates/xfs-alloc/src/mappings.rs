@@ -21,7 +21,7 @@
 
 use std::ops::Range;
 
-use xfs_btree::{Editor, Seek, Store};
+use xfs_btree::{BtreeStore, Editor, Seek};
 use xfs_buffer::{Error, Result};
 use xfs_format::btree::BtreeFormat;
 use xfs_format::rmap::{ReverseMap, Rmap, RmapCheck, RmapFlags, RmapKey, RmapOwner};
@@ -87,7 +87,7 @@ fn continues(left: &Rmap, right: &Rmap) -> bool {
 }
 
 /// An editor of a reverse map.
-pub(crate) struct MappingEditor<'e, F: BtreeFormat, S: Store> {
+pub(crate) struct MappingEditor<'e, F: BtreeFormat, S: BtreeStore> {
     /// The editor of the btree.
     pub(crate) editor: &'e mut Editor<F, S>,
     /// Whether records may overlap, because files share blocks.
@@ -96,7 +96,7 @@ pub(crate) struct MappingEditor<'e, F: BtreeFormat, S: Store> {
     pub(crate) place: StructureAddress,
 }
 
-impl<F: BtreeFormat<Record = Rmap, Key = RmapKey>, S: Store> MappingEditor<'_, F, S> {
+impl<F: BtreeFormat<Record = Rmap, Key = RmapKey>, S: BtreeStore> MappingEditor<'_, F, S> {
     /// Adds the mapping `new` to the reverse map.
     #[doc(alias = "xfs_rmap_map")]
     pub(crate) fn add(&mut self, new: &OwnedExtent) -> Result<()> {

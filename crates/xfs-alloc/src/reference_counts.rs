@@ -1,5 +1,5 @@
-//! Changes of reference counts in a group, of the data device or of the realtime section: one more or one fewer for each block of a range, in one
-//! or more transaction steps.
+//! Changes of reference counts in a group, of the data device or of the realtime section: one more
+//! or one fewer for each block of a range, in one or more transaction steps.
 //!
 //! Owns: reading the records that a change concerns, as many as one step may change, and writing
 //! the resulting records ([`adjust`]). Does **not** own freeing blocks without references: it
@@ -9,7 +9,7 @@ mod adjust;
 
 use std::ops::Range;
 
-use xfs_btree::{Editor, Seek, Store};
+use xfs_btree::{BtreeStore, Editor, Seek};
 use xfs_buffer::Result;
 use xfs_format::btree::BtreeFormat;
 use xfs_format::refcount::{Refcount, RefcountCheck, RefcountDomain};
@@ -31,7 +31,7 @@ pub(crate) struct CountProgress {
 }
 
 /// An editor of the btree of reference counts of a group.
-pub(crate) struct CountEditor<'e, F: BtreeFormat, S: Store> {
+pub(crate) struct CountEditor<'e, F: BtreeFormat, S: BtreeStore> {
     /// The editor of the btree.
     pub(crate) editor: &'e mut Editor<F, S>,
     /// The place of the group, for error messages.
@@ -41,7 +41,7 @@ pub(crate) struct CountEditor<'e, F: BtreeFormat, S: Store> {
 impl<F, S> CountEditor<'_, F, S>
 where
     F: BtreeFormat<Record = Refcount, Key = (RefcountDomain, AgBlock)>,
-    S: Store,
+    S: BtreeStore,
 {
     /// Changes the reference counts of a range of blocks, from the start of the range on, for as
     /// many records as one transaction step may change.

@@ -34,8 +34,8 @@ pub trait BtreeStore: Source {
     /// Errors of the store. The caller of the editor has made sure that there is space.
     fn allocate(&mut self, near: u64) -> Result<u64>;
 
-    /// Allocates a block for a new root above the present one, which is block `near`. The store of a
-    /// root that lies in an inode returns [`INODE_ROOT`](crate::INODE_ROOT).
+    /// Allocates a block for a new root above the present one, which is block `near`. The store of
+    /// a root that lies in an inode returns [`INODE_ROOT`](crate::INODE_ROOT).
     ///
     /// # Errors
     ///

@@ -444,8 +444,8 @@ impl<'a> Run<'a> {
     /// Checks the metadata of all realtime groups.
     fn realtime_pass<T: Facts + Send>(
         &self,
-        new_share: &(dyn Fn() -> Share<T> + Sync),
-    ) -> (RealtimeSummaries, Vec<Share<T>>) {
+        new_share: &(dyn Fn() -> ThreadResult<T> + Sync),
+    ) -> (RealtimeSummaries, Vec<ThreadResult<T>>) {
         let groups: Vec<(u32, &GroupFiles)> =
             self.volume.metadata.groups.iter().map(|(number, files)| (*number, files)).collect();
         let summaries: Mutex<RealtimeSummaries, VolumeScope> = Mutex::new(BTreeMap::new());

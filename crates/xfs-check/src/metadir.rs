@@ -259,8 +259,14 @@ pub(crate) fn read_inode(volume: Volume<'_>, number: InodeNumber) -> Option<(Ino
 pub(crate) fn read_map(volume: Volume<'_>, inode: &Inode<'_>) -> Option<ForkMap> {
     let (mut names, mut silent) = (Names::default(), Findings::silent());
     let none = RealtimeSummaries::new();
-    let mut pass =
-        Pass { volume, groups: &[], realtime: &none, facts: &mut names, findings: &mut silent };
+    let mut pass = Pass {
+        volume,
+        groups: &[],
+        realtime: &none,
+        facts: &mut names,
+        findings: &mut silent,
+        has_shared: false,
+    };
     matches!(inode.core.data_format, ForkFormat::Extents | ForkFormat::Btree)
         .then(|| walk(&mut pass, inode, ForkKind::Data))
         .flatten()
@@ -284,8 +290,14 @@ fn names_of(volume: Volume<'_>, number: InodeNumber) -> Names {
     };
     let mut silent = Findings::silent();
     let none = RealtimeSummaries::new();
-    let mut pass =
-        Pass { volume, groups: &[], realtime: &none, facts: &mut names, findings: &mut silent };
+    let mut pass = Pass {
+        volume,
+        groups: &[],
+        realtime: &none,
+        facts: &mut names,
+        findings: &mut silent,
+        has_shared: false,
+    };
     directory::check(&mut pass, &inode, &map);
     names.is_whole &= map.is_whole;
     names

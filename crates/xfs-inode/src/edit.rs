@@ -196,7 +196,8 @@ pub(crate) fn plan(
     MapChange { old, new }.trimmed()
 }
 
-/// Returns the extents of a run of contiguous blocks, split if it is longer than the longest extent.
+/// Returns the extents of a run of contiguous blocks, split if it is longer than the longest
+/// extent.
 fn runs(range: BlockRange, start: FsBlock, unwritten: bool) -> impl Iterator<Item = Extent> {
     let most = u64::from(MAX_EXTENT_BLOCKS);
     (0..range.length_blocks).step_by(MAX_EXTENT_BLOCKS as usize).map(move |done| Extent {

@@ -172,7 +172,8 @@ pub struct Summary {
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {
-    /// Returns whether the log has open work on the space of realtime groups, which nobody finishes.
+    /// Returns whether the log has open work on the space of realtime groups, which the replay does
+    /// not finish.
     #[must_use]
     pub fn has_left_realtime_work(&self) -> bool {
         self.left_realtime_work
@@ -203,8 +204,8 @@ impl Replayed {
         &self.summary
     }
 
-    /// Drops the intents about realtime groups. A recovery in memory does not keep the structures of
-    /// realtime groups, because no reader needs them.
+    /// Drops the intents about realtime groups. A recovery in memory does not keep the structures
+    /// of realtime groups, because no reader needs them.
     pub fn forget_realtime_intents(&mut self) {
         let all = self.intents.len();
         self.intents.retain(|intent| !intent.kind().is_of_realtime_space());

@@ -452,8 +452,8 @@ impl Journal {
         assert!(set.is_ok(), "the source of the superblock's counts is set once");
     }
 
-    /// Sets the function that returns the number of free realtime extents for the superblock. Panics
-    /// if the function is set already.
+    /// Sets the function that returns the number of free realtime extents for the superblock.
+    /// Panics if the function is set already.
     pub fn set_realtime_count(&self, hook: RealtimeCount) {
         let set = self.realtime_count.set(hook);
         assert!(set.is_ok(), "the source of the count of realtime extents is set once");

@@ -86,8 +86,8 @@ impl OpenOptions {
     /// Opens and locks the files as [`open_devices`](Self::open_devices) does, even if the first
     /// superblock of the volume is damaged. In that case a copy of the superblock takes the place
     /// of the first one, in memory only. The returned finding says how the first one is damaged.
-    /// Reading also goes on past a superblock of the realtime device that is damaged or belongs to
-    /// another volume.
+    /// Reading also continues past a superblock of the realtime device that is damaged or belongs
+    /// to another volume.
     ///
     /// The search for a copy can read the whole device.
     ///

@@ -32,8 +32,8 @@ impl Devices {
     /// # Errors
     ///
     /// [`OpenError::RealtimeDevice`] if the volume has no such device, or if the device belongs to
-    /// another volume; the device's error. Devices that were opened as damaged ones return the damage
-    /// of the realtime device's superblock instead.
+    /// another volume; the device's error. Devices that were opened as damaged ones return the
+    /// damage of the realtime device's superblock instead.
     pub(super) fn realtime_damage(
         &self,
         superblock: &Superblock,

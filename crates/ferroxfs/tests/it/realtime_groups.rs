@@ -222,7 +222,9 @@ fn shared_realtime_blocks_are_copied_before_they_are_overwritten() {
 }
 
 /// Does with recorded devices what leaves intents about realtime groups in the log, and cuts the
-/// power at random points. Checks each state after its recovery, and with xfs_repair.
+/// power at random points. Checks each state after its recovery, and with xfs_repair: bitmap,
+/// summary and count of a group belong together (I1 of `xfs_alloc::realtime`), and so do the blocks
+/// of each btree (I1 of `xfs_alloc::realtime::tree`).
 #[test]
 fn power_cuts_of_realtime_groups_lose_no_synced_file() {
     let Disks { data, realtime } = make(ALL, 4);

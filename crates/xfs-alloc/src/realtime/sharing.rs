@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xfs_btree::{Editor, Seek, Store};
+use xfs_btree::{BtreeStore, Editor, Seek};
 use xfs_buffer::Result;
 use xfs_format::AgBlock;
 use xfs_format::FsBlock;
@@ -55,7 +55,7 @@ pub fn realtime_sharing_run(
 }
 
 /// Returns the run of blocks from `block` on that are all shared or all unshared.
-fn run_of<S: Store>(
+fn run_of<S: BtreeStore>(
     editor: &mut Editor<RealtimeRefcounts, S>,
     block: AgBlock,
     length_blocks: u32,

@@ -23,7 +23,7 @@ use std::ops::{Deref, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xfs_btree::{Editor, INODE_ROOT, Root, Source, Store, TreeBlock, TreeRoot};
+use xfs_btree::{BtreeStore, Editor, INODE_ROOT, Root, Source, TreeBlock, TreeRoot};
 use xfs_buffer::{Buffer, BufferBytes, Error, Result};
 use xfs_format::btree::{
     BtreeBlock, BtreeCheck, BtreeFormat, BtreeHeader, BtreeIdentity, BtreeKind, BtreeLayout,
@@ -106,7 +106,7 @@ impl Source for RootedStore<'_, '_> {
     }
 }
 
-impl Store for RootedStore<'_, '_> {
+impl BtreeStore for RootedStore<'_, '_> {
     fn change(
         &mut self,
         block: &RootedBlock,
@@ -132,8 +132,8 @@ impl Store for RootedStore<'_, '_> {
         self.reserve.draw(self.tx)?;
         let request =
             SpaceRequest::new(AllocationTarget::Near(FsBlock(near)), 1, 1).with_owner(self.owner);
-        // The reserve holds the block. Without it the btree stays half changed, which must not look
-        // like an ordinary lack of space.
+        // I2: the reserve holds the block. Without it the btree stays half changed, which must not
+        // look like an ordinary lack of space.
         let block = allocate_extent(self.tx, &request)?.ok_or(Error::Shutdown)?;
         self.blocks += 1;
         Ok(block.start.0)

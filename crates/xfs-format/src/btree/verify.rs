@@ -118,8 +118,8 @@ fn verify_pointers(block: &BtreeBlock<'_>, group: &Group<'_>) -> Result<(), Btre
     Ok(())
 }
 
-/// Checks the entries of the root of a btree of a realtime group, which lies in an inode. `root` has
-/// the form of a whole block.
+/// Checks the entries of the root of a btree of a realtime group, which lies in an inode. `root`
+/// has the form of a whole block.
 pub(crate) fn verify_root<F: BtreeFormat>(root: &[u8], geometry: &Geometry) -> Result<(), Check> {
     let block = BtreeBlock::view(root, F::KIND)?;
     let max = F::KIND.max_levels(geometry);

@@ -1,5 +1,5 @@
-//! Volumes with a realtime section that ferroxfs fills: a classic section, and realtime groups, with
-//! a dirty log if the seed is odd.
+//! Volumes with a realtime section that ferroxfs fills: a classic section, and realtime groups,
+//! with a dirty log if the seed is odd.
 
 use std::path::Path;
 
@@ -19,7 +19,8 @@ const FILES: usize = 14;
 /// Number of empty realtime files: a listing must have as many inodes as that of other volumes.
 const EMPTY_FILES: usize = super::INODES_MIN;
 
-/// Makes volumes with mkfs.xfs, and fills them with ferroxfs. A guest has room for two of each seed.
+/// Makes volumes with mkfs.xfs, and fills them with ferroxfs. A guest has room for two of each
+/// seed.
 pub(super) fn make(folder: &Path, seed: u64) -> Result<Vec<GuestVolume>, TrialError> {
     let groups = match seed % 2 {
         0 => unmounted(folder, VolumeKind::RealtimeGroups, seed)?,
