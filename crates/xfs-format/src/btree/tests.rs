@@ -13,6 +13,7 @@ use crate::golden::{self, golden};
 use crate::group::Group;
 use crate::inode_chunk::{FreeInodeChunks, InodeChunks};
 use crate::kind::{BlockKind, VerifyContext};
+use crate::realtime::{RealtimeRefcounts, RealtimeReverseMap};
 use crate::refcount::Refcounts;
 use crate::rmap::ReverseMap;
 
@@ -105,6 +106,8 @@ fn read_all_of(kind: BtreeKind, bytes: &[u8], at: DiskAddr, geometry: &Geometry)
         BtreeKind::ReverseMap => read_all::<ReverseMap>(bytes, at, geometry),
         BtreeKind::Refcount => read_all::<Refcounts>(bytes, at, geometry),
         BtreeKind::Extent => read_all::<Extents>(bytes, at, geometry),
+        BtreeKind::RealtimeReverseMap => read_all::<RealtimeReverseMap>(bytes, at, geometry),
+        BtreeKind::RealtimeRefcount => read_all::<RealtimeRefcounts>(bytes, at, geometry),
     }
 }
 
@@ -156,6 +159,8 @@ fn records_and_keys_encode_to_the_bytes_of_the_kernel() {
             BtreeKind::ReverseMap => write_all::<ReverseMap>(bytes, at, &geometry),
             BtreeKind::Refcount => write_all::<Refcounts>(bytes, at, &geometry),
             BtreeKind::Extent => write_all::<Extents>(bytes, at, &geometry),
+            BtreeKind::RealtimeReverseMap => write_all::<RealtimeReverseMap>(bytes, at, &geometry),
+            BtreeKind::RealtimeRefcount => write_all::<RealtimeRefcounts>(bytes, at, &geometry),
         };
     }
     assert!(written > 100, "only {written} records");
