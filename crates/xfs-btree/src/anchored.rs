@@ -15,8 +15,8 @@ use crate::store::BtreeStore;
 /// and supplies its blocks.
 ///
 /// The editing thread holds the latch of the object that contains the root: the header of the
-/// group, or the inode. That latch covers all blocks of the btree. They are read without latches,
-/// and latched when they change.
+/// group, or the inode. That latch covers all blocks of the btree. A block is read without a latch
+/// of its own, and latched when it changes.
 pub trait Anchor {
     /// Allocates one more block near block `near` and returns its number. Both block numbers are
     /// relative to the group, or to the volume for a fork's btree. The call must not change this
@@ -24,21 +24,22 @@ pub trait Anchor {
     ///
     /// # Errors
     ///
-    /// Errors of the allocator. The caller of the editor has made sure that there is space.
+    /// Returns the errors of the allocator. The caller of the editor has reserved the space before.
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64>;
 
-    /// Frees the space of a block that has left the btree. Its buffer is invalid already.
+    /// Frees the space of a block that has left the btree. The caller has already invalidated the
+    /// buffer of the block.
     ///
     /// # Errors
     ///
-    /// Errors of the allocator.
+    /// Returns the errors of the allocator.
     fn free_block(&mut self, tx: &mut Transaction<'_>, block: u64) -> Result<()>;
 
     /// Stores `root`, the new root of the btree, in the object that contains the root.
     ///
     /// # Errors
     ///
-    /// Errors of writing to the object that contains the root.
+    /// Returns the errors of writing to the object that contains the root.
     fn set_root(&mut self, tx: &mut Transaction<'_>, root: Root<'_>) -> Result<()>;
 }
 

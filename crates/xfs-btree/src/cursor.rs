@@ -22,8 +22,8 @@ pub enum Seek<K> {
     AtOrAfter(K),
 }
 
-/// A cursor that stands on one record of a btree. It keeps the blocks from the root down to that
-/// record.
+/// A cursor that stands on one record of a btree. The cursor keeps the blocks from the root down to
+/// that record.
 ///
 /// After an error the cursor stands on the block that could not be read or failed its checks. The
 /// next move skips everything below that block, so that the intact part of a damaged btree can be
@@ -34,7 +34,7 @@ pub struct Cursor<'a, F: BtreeFormat> {
 }
 
 impl<'a, F: BtreeFormat> Cursor<'a, F> {
-    /// Creates a cursor in a btree of an allocation group. It stands on no record yet.
+    /// Creates a cursor in a btree of an allocation group. The cursor stands on no record yet.
     ///
     /// # Errors
     ///
@@ -44,11 +44,12 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     }
 
     /// Creates a cursor that stands on the record to which the path `saved` leads, as
-    /// [`Editor::resume`](crate::Editor::resume) does.
+    /// [`Editor::resume`](crate::Editor::resume) does. Without a saved path, or if the root has
+    /// changed since, the cursor stands on no record.
     ///
     /// # Errors
     ///
-    /// The errors of [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub fn resume(
         cache: &'a BufferCache,
         group: AgNumber,
@@ -81,7 +82,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     ///
     /// # Errors
     ///
-    /// The errors of [`advance`](Self::advance).
+    /// Returns the errors of [`advance`](Self::advance).
     pub fn first(&mut self) -> Result<Option<F::Record>> {
         self.path.first(self.cache)
     }
@@ -90,7 +91,7 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     ///
     /// # Errors
     ///
-    /// The errors of [`advance`](Self::advance).
+    /// Returns the errors of [`advance`](Self::advance).
     pub fn last(&mut self) -> Result<Option<F::Record>> {
         self.path.last(self.cache)
     }
@@ -103,27 +104,28 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     ///
     /// # Errors
     ///
-    /// The errors of [`advance`](Self::advance).
+    /// Returns the errors of [`advance`](Self::advance).
     pub fn seek(&mut self, seek: Seek<F::Key>) -> Result<Option<F::Record>> {
         self.path.seek(self.cache, seek)
     }
 
     /// Moves to the next record and returns it. Returns `None` at the end of the btree; the cursor
-    /// stays where it is. A cursor that has not been moved yet moves to the first record.
+    /// then stays where it is. A cursor that has not been moved yet moves to the first record.
     ///
     /// # Errors
     ///
-    /// The device's error, or a corrupt block.
+    /// Returns the device's error, or a corruption if a block is damaged.
     pub fn advance(&mut self) -> Result<Option<F::Record>> {
         self.path.advance(self.cache)
     }
 
     /// Moves to the previous record and returns it. Returns `None` at the start of the btree; the
-    /// cursor stays where it is. A cursor that has not been moved yet moves to the last record.
+    /// cursor then stays where it is. A cursor that has not been moved yet moves to the last
+    /// record.
     ///
     /// # Errors
     ///
-    /// The errors of [`advance`](Self::advance).
+    /// Returns the errors of [`advance`](Self::advance).
     pub fn retreat(&mut self) -> Result<Option<F::Record>> {
         self.path.retreat(self.cache)
     }
@@ -150,12 +152,13 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.first().map(|record| record.is_some())
     }
 
-    /// Whether the cursor has been moved since it was created.
+    /// Returns whether the cursor has been moved since it was created.
     pub(crate) const fn is_started(&self) -> bool {
         self.path.is_started()
     }
 
-    /// Decodes into `into` the records of the current leaf, from the cursor's record on.
+    /// Decodes the records of the current leaf, from the cursor's record on, and stores them in
+    /// `into`.
     pub(crate) fn read_leaf(&self, into: &mut Vec<F::Record>) -> Result<()> {
         self.path.read_leaf(self.cache.geometry(), into)
     }

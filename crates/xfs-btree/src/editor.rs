@@ -1,19 +1,20 @@
 //! Changing a btree.
 //!
-//! Owns: inserting, updating and removing records, and everything that follows in the blocks:
-//! order, splits and joins, the keys of parents, siblings, the height. Does **not** own where
-//! blocks come from and where the root is kept ([`BtreeStore`]), nor what records mean.
+//! Owns: inserting, updating and removing records, and the changes of blocks that follow: order,
+//! splits and joins, the keys of parents, siblings, the height. Does **not** own where blocks come
+//! from and where the root is kept ([`BtreeStore`]), nor what records mean.
 //!
 //! # Invariants
 //!
 //! - **I1** A block that is not the root is at least half full. A node that is a root in a block
-//!   has two children or more. Only an only child of the root in an inode may hold fewer entries.
+//!   has two children or more. The one exception is a block that is the only child of a root in an
+//!   inode: it may hold fewer entries.
 //! - **I2** A node holds for each child the child's own keys: the lowest, and in the reverse map
 //!   the highest key that any record below the child covers. The highest key need not belong to the
 //!   last record.
-//! - **I3** An insertion or removal in a leaf that needs no other leaf writes only the records
-//!   after the changed one, the count, and the keys in the parents that change (I2). An update in
-//!   place writes only the record.
+//! - **I3** An insertion or removal that needs no other leaf writes only the records after the
+//!   changed one, the count, and those keys in the parents that change (I2). An update in place
+//!   writes only the record.
 //! - **I4** Blocks are split, refilled and joined only with siblings below the same parent, so that
 //!   one parent holds the keys of both blocks.
 //!
@@ -22,7 +23,7 @@
 //!
 //! # When a crash comes
 //!
-//! The store makes all changes of an edit one transaction; no crash leaves a part of an edit.
+//! The store makes all changes of an edit in one transaction, so no crash leaves a part of an edit.
 
 mod entries;
 mod everywhere;
@@ -43,14 +44,14 @@ use crate::source::TreeBlock;
 use crate::store::BtreeStore;
 use entries::{BlockEntry, EntryLayout, MAX_ENTRY_BYTES};
 
-/// The message of a panic if the index of a neighbouring record is past the last record of the
-/// leaf.
+/// The message of the panic that occurs if the index of a neighbouring record is past the last
+/// record of the leaf.
 const IN_LEAF: &str = "the index is below the leaf's count of records";
 
 /// An editor that stands on one record of a btree and can change the btree.
 ///
-/// After an error the btree may be half changed. The caller must give up its changes, and drop the
-/// editor.
+/// After an error the btree may be half changed. The caller must then give up all changes of the
+/// transaction, and drop the editor.
 pub struct Editor<F: BtreeFormat, S: BtreeStore> {
     store: S,
     path: Path<F, S::Block>,
@@ -59,7 +60,7 @@ pub struct Editor<F: BtreeFormat, S: BtreeStore> {
 }
 
 impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
-    /// Creates an editor of a btree of an allocation group. It stands on no record yet.
+    /// Creates an editor of a btree of an allocation group. The editor stands on no record yet.
     ///
     /// # Errors
     ///
@@ -70,12 +71,12 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     }
 
     /// Creates an editor that continues from `saved`, the saved path of another editor of the same
-    /// btree. That editor must be the last one that changed the btree. Without a saved path, or if
-    /// the root has changed since, the new editor stands on no record.
+    /// btree. No other editor may have changed the btree since. Without a saved path, or if the
+    /// root has changed since, the new editor stands on no record.
     ///
     /// # Errors
     ///
-    /// The errors of [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub fn resume(
         store: S,
         group: AgNumber,
@@ -120,7 +121,7 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The device's error, or a corrupt block.
+    /// Returns the device's error, or a corruption if a block is damaged.
     pub fn first(&mut self) -> Result<Option<F::Record>> {
         self.path.first(&self.store)
     }
@@ -129,7 +130,7 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`first`](Self::first).
+    /// Returns the errors of [`first`](Self::first).
     pub fn last(&mut self) -> Result<Option<F::Record>> {
         self.path.last(&self.store)
     }
@@ -138,7 +139,7 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`first`](Self::first).
+    /// Returns the errors of [`first`](Self::first).
     pub fn seek(&mut self, seek: Seek<F::Key>) -> Result<Option<F::Record>> {
         self.path.seek(&self.store, seek)
     }
@@ -147,7 +148,7 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`first`](Self::first).
+    /// Returns the errors of [`first`](Self::first).
     pub fn find(&mut self, key: F::Key) -> Result<Option<F::Record>> {
         let found = self.seek(Seek::AtOrBefore(key))?;
         Ok(found.filter(|record| F::key(record) == key))
@@ -157,7 +158,7 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`first`](Self::first).
+    /// Returns the errors of [`first`](Self::first).
     pub fn advance(&mut self) -> Result<Option<F::Record>> {
         self.path.advance(&self.store)
     }
@@ -166,7 +167,7 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`first`](Self::first).
+    /// Returns the errors of [`first`](Self::first).
     pub fn retreat(&mut self) -> Result<Option<F::Record>> {
         self.path.retreat(&self.store)
     }
@@ -176,8 +177,9 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`first`](Self::first) and of the store. Returns a corruption, and changes
-    /// nothing, if the btree has a record with this key or if the record overlaps a neighbour.
+    /// Returns the errors of [`first`](Self::first) and of the store. Returns a corruption, and
+    /// changes nothing, if the btree has a record with this key or if the record overlaps a
+    /// neighbour.
     pub fn insert(&mut self, record: F::Record) -> Result<()> {
         let key = F::key(&record);
         let index = self.position_of(key)?;
@@ -198,7 +200,7 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`insert`](Self::insert).
+    /// Returns the errors of [`insert`](Self::insert).
     ///
     /// # Panics
     ///
@@ -231,8 +233,8 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
         self.keep_root()
     }
 
-    /// Whether replacing record `index` of the leaf by `record` changes no key in the nodes above
-    /// the leaf. It changes none if the old and the new record have the same key, and the key
+    /// Returns whether replacing record `index` of the leaf by `record` changes no key in the nodes
+    /// above the leaf. No key changes if the old and the new record have the same key, and the key
     /// determines the range that a record covers.
     fn stays_in_place(&self, record: &F::Record, index: usize) -> Result<bool> {
         if !F::KEY_TELLS_ALL {
@@ -261,15 +263,15 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     }
 
     /// Removes the record that the editor stands on, returns it, and moves to the next record. If
-    /// the removed record was the last, the editor stands on no record.
+    /// the removed record was the last one of the btree, the editor stands on no record.
     ///
     /// # Errors
     ///
-    /// The errors of [`first`](Self::first) and of the store.
+    /// Returns the errors of [`first`](Self::first) and of the store.
     ///
     /// # Panics
     ///
-    /// Panics in the cases of [`update`](Self::update).
+    /// Panics if the editor stands on no record, as [`update`](Self::update) does.
     pub fn remove(&mut self) -> Result<F::Record> {
         let record = self.record()?.expect("an editor stands on the record that it takes out");
         let leaf = self.path.levels - 1;
@@ -320,8 +322,8 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
         Ok(())
     }
 
-    /// Moves to the leaf where a record with key `key` belongs, and returns the record's index in
-    /// that leaf.
+    /// Moves to the leaf where a record with key `key` belongs. Returns the index at which the
+    /// record belongs in that leaf.
     fn position_of(&mut self, key: F::Key) -> Result<usize> {
         self.path.go_towards(&self.store, key)?;
         let leaf = self.path_block(self.path.levels - 1);
@@ -413,12 +415,12 @@ impl<S: BtreeStore> Editor<Extents, S> {
     /// Creates an editor of the extent btree of a fork of `inode`. The btree's root lies in the
     /// inode.
     ///
-    /// The last record of the btree cannot be removed: once the few extents that are left fit into
-    /// the inode, the fork stores them there as a list instead.
+    /// The last record of the btree cannot be removed: as soon as the remaining extents fit into
+    /// the inode, the fork stores them there as a list and has no btree any more.
     ///
     /// # Errors
     ///
-    /// None at present: the root was checked when it was decoded.
+    /// Returns no error at present, because the root was checked when it was decoded.
     pub fn in_fork(store: S, inode: InodeNumber, root: ForkRoot) -> Result<Self> {
         Ok(Self { store, path: Path::in_inode(inode, root), root_changed: false })
     }

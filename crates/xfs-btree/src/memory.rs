@@ -47,8 +47,8 @@ pub(crate) fn geometry(block_log: u8) -> Geometry {
     geometry
 }
 
-/// A block in memory. If code under test changes the block while it reads the block, `RefCell`
-/// panics.
+/// A block in memory. If code under test changes the block while it still reads the block,
+/// `RefCell` panics.
 #[derive(Clone)]
 pub(crate) struct MemoryBlock {
     at: DiskAddr,
@@ -75,8 +75,8 @@ pub(crate) struct MemoryStore {
     /// The changes made: the address of the block, and the range of bytes in it.
     pub(crate) changes: Vec<(DiskAddr, Range<usize>)>,
     /// Blocks that have not been read since the btree was damaged; `None` while the btree is
-    /// undamaged. In a damaged btree a violated rule may come from the damage, not from a bug of
-    /// the editor, and is an error instead of a panic.
+    /// undamaged. In a damaged btree, a violated rule may come from the damage and not from a bug
+    /// of the editor, so it is an error and not a panic.
     unread: Option<RefCell<BTreeSet<DiskAddr>>>,
 }
 

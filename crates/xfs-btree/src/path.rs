@@ -20,7 +20,8 @@ use crate::source::{Source, TreeBlock};
 use descent::not_above_near;
 pub(crate) use descent::{Direction, Towards};
 
-/// The path to a record: the blocks from the root down to it, and the index in each.
+/// The path to a record: the blocks from the root down to the leaf of the record, and an index in
+/// each block.
 ///
 /// After an error the path ends at the block that could not be read or failed its checks. The next
 /// move skips everything below that block.
@@ -32,9 +33,9 @@ pub(crate) struct Path<F: BtreeFormat, B> {
     /// Number of levels of the btree that are stored in blocks. A root in an inode is not counted.
     pub(crate) levels: usize,
     pub(crate) top: Top,
-    /// The blocks on the path. The first is the root, or the child of the root if the root is in an
-    /// inode; the last is the leaf. There are fewer than `levels` blocks before the first move and
-    /// after an error.
+    /// The blocks on the path. The first block is the root, or the child of the root if the root is
+    /// in an inode. The last block is the leaf. The list has fewer than `levels` blocks before the
+    /// first move and after an error.
     pub(crate) steps: Vec<PathBlock<F::Key, B>>,
     is_started: bool,
 }
@@ -56,7 +57,7 @@ pub(crate) struct PathBlock<K, B> {
 }
 
 impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
-    /// Creates a path in a btree of an allocation group. It has no blocks yet.
+    /// Creates a path in a btree of an allocation group. The path has no blocks yet.
     ///
     /// # Errors
     ///
@@ -77,7 +78,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(Self::start(group, group.0.into(), root.levels as usize, top))
     }
 
-    /// Creates a path in the btree of a fork of `inode`. It has no blocks yet.
+    /// Creates a path in the btree of a fork of `inode`. The path has no blocks yet.
     pub(crate) fn in_inode(inode: InodeNumber, root: ForkRoot) -> Self {
         let levels = root.level.into();
         Self::start(AgNumber(0), inode.0, levels, Top::new(TopRoot::Inode(root)))
@@ -168,8 +169,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         self.descend(source, 0, Towards::Key(key))
     }
 
-    /// Moves within the current leaf to the record where a descent towards `key` would end, and
-    /// returns the result of `look` for that record. Returns `None`, without a move, if `key` may
+    /// Moves, within the current leaf, to the record where a descent towards `key` would end.
+    /// Returns the result of `look` for that record. Returns `None`, without a move, if `key` may
     /// belong in another leaf.
     fn move_in_leaf<R>(
         &mut self,
@@ -205,7 +206,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         self.steps.clear();
     }
 
-    /// Whether this is a path in the btree of `group` with this root.
+    /// Returns whether this is a path in the btree of `group` with the root `root`.
     pub(crate) fn is_in(&self, group: AgNumber, root: BtreeRoot) -> bool {
         let TopRoot::Header(block) = &self.top.root else { return false };
         let is_root = *block == u64::from(root.block.0) && self.levels == root.levels as usize;
@@ -240,12 +241,13 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         if moved { self.record(source.geometry()) } else { Ok(None) }
     }
 
-    /// Whether the path has been moved since it was created.
+    /// Returns whether the path has been moved since it was created.
     pub(crate) const fn is_started(&self) -> bool {
         self.is_started
     }
 
-    /// Decodes into `into` the records of the current leaf, from the path's record on.
+    /// Decodes the records of the current leaf, from the path's record on, and stores them in
+    /// `into`.
     pub(crate) fn read_leaf(&self, geometry: &Geometry, into: &mut Vec<F::Record>) -> Result<()> {
         let Some(leaf) = self.leaf() else { return Ok(()) };
         let bytes = leaf.buffer.bytes();
@@ -303,8 +305,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 }
 
-/// Returns the bytes of record `index` of a leaf. An index past the last record is an error: it
-/// comes from the contents of the block, which may have no records.
+/// Returns the bytes of record `index` of a leaf. An index past the last record is an error and not
+/// a panic, because a damaged block may have no records.
 #[inline]
 fn record_of<'a>(block: &BtreeBlock<'a>, index: usize) -> Result<&'a [u8], Check> {
     block.record(index).ok_or_else(|| BtreeCheck::Order { index }.into())

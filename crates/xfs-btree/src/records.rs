@@ -41,9 +41,9 @@ impl<F: BtreeFormat> Iterator for Records<'_, F> {
 /// The leaves of a btree, from the record of a cursor on.
 pub struct Leaves<'a, F: BtreeFormat> {
     cursor: Cursor<'a, F>,
-    /// Whether the next call returns the records of the leaf on which the cursor stands. Otherwise
-    /// the next call first moves the cursor to the next leaf. True only if the cursor stands on a
-    /// record and no leaf has been returned yet.
+    /// Whether the next call returns the records of the leaf on which the cursor stands. If
+    /// `false`, the next call first moves the cursor to the next leaf. `true` only if the cursor
+    /// stands on a record and no leaf has been returned yet.
     is_fresh: bool,
 }
 
@@ -58,7 +58,8 @@ impl<'a, F: BtreeFormat> Leaves<'a, F> {
     ///
     /// # Errors
     ///
-    /// The device's error, or a corrupt block. The next call continues after that block.
+    /// Returns the device's error, or a corruption if a block is damaged. The next call continues
+    /// after that block.
     pub fn read_next(&mut self, records: &mut Vec<F::Record>) -> Result<bool> {
         records.clear();
         let is_placed = if self.is_fresh { true } else { self.cursor.next_leaf()? };

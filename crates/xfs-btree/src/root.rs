@@ -23,7 +23,7 @@ impl ForkRoot {
     ///
     /// # Errors
     ///
-    /// The errors of [`ExtentRoot::decode`].
+    /// Returns the errors of [`ExtentRoot::decode`].
     pub fn decode(fork: &[u8]) -> Result<Self, ExtentCheck> {
         Ok(Self::new(&ExtentRoot::decode(fork)?, ExtentRoot::capacity(fork.len())))
     }
@@ -93,7 +93,8 @@ impl Top {
         }
     }
 
-    /// Returns the lowest key below child `index`; `None` if the root does not hold the key.
+    /// Returns the lowest key below child `index`; `None` if the header of a group holds the root,
+    /// which then has no keys.
     pub(crate) fn key<F: BtreeFormat>(&self, index: usize) -> Option<F::Key> {
         match &self.root {
             TopRoot::Header(_) => None,
@@ -112,7 +113,8 @@ impl Top {
         }
     }
 
-    /// Returns the index of the last child whose key is at most `key`, or else of the first child.
+    /// Returns the index of the last child whose key is at most `key`, or 0 if the keys of all
+    /// children are above `key`. A root in the header of a group has one child, so the result is 0.
     pub(crate) fn towards<F: BtreeFormat>(&self, key: F::Key) -> usize {
         match &self.root {
             TopRoot::Header(_) => 0,

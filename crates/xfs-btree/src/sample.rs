@@ -71,8 +71,8 @@ impl Sample {
         }
     }
 
-    /// Returns the bytes of block `block` with a header that names its siblings, and without
-    /// entries. The level of the block consists of `count` blocks from block `first` on.
+    /// Returns the bytes of block `block`, with a header that names the siblings of the block, and
+    /// without entries. The block's level consists of `count` blocks from block `first` on.
     fn empty_block(&self, first: u64, block: u64, count: u64) -> Vec<u8> {
         let mut bytes = vec![0; self.geometry.block_size as usize];
         bytes[..4].copy_from_slice(&self.kind.layout().magic.to_be_bytes());

@@ -24,7 +24,7 @@ pub trait Source {
     ///
     /// # Errors
     ///
-    /// The device's error, or a corrupt block.
+    /// Returns the device's error, or a corruption if the block is damaged.
     fn read_block(&self, at: DiskAddr, kind: BtreeKind) -> Result<Self::Block>;
 }
 

@@ -11,13 +11,14 @@ use crate::source::Source;
 
 /// The store that keeps the blocks and the root of a btree while the btree is edited.
 ///
-/// After an error nothing is undone: the owner of the store must give up all changes in it.
+/// After an error nothing is undone: the owner of the store must give up all changes that were made
+/// through the store.
 pub trait BtreeStore: Source {
-    /// Changes bytes `range` of a block. `change` receives exactly those bytes.
+    /// Changes the bytes in `range` of a block by calling `change` with exactly those bytes.
     ///
     /// # Errors
     ///
-    /// Errors of the store.
+    /// Returns the errors of the store.
     fn change(
         &mut self,
         block: &Self::Block,
@@ -31,7 +32,7 @@ pub trait BtreeStore: Source {
     ///
     /// # Errors
     ///
-    /// Errors of the store. The caller of the editor has made sure that there is space.
+    /// Returns the errors of the store. The caller of the editor has reserved the space before.
     fn allocate(&mut self, near: u64) -> Result<u64>;
 
     /// Allocates a block for a new root above the present one, which is block `near`. The store of
@@ -48,21 +49,21 @@ pub trait BtreeStore: Source {
     ///
     /// # Errors
     ///
-    /// Errors of the store.
+    /// Returns the errors of the store.
     fn claim(&mut self, at: DiskAddr, kind: BtreeKind) -> Result<Self::Block>;
 
     /// Frees a block that has left the btree.
     ///
     /// # Errors
     ///
-    /// Errors of the store.
+    /// Returns the errors of the store.
     fn free(&mut self, number: u64, block: &Self::Block) -> Result<()>;
 
     /// Stores `root`, the new root of the btree.
     ///
     /// # Errors
     ///
-    /// Errors of the store.
+    /// Returns the errors of the store.
     fn set_root(&mut self, root: Root<'_>) -> Result<()>;
 }
 

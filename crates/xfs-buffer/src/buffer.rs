@@ -7,10 +7,10 @@
 //! - **I2** The extents of a buffer never change. Its kind changes only when its blocks have been
 //!   freed and are used again ([`BufferCache::claim`](crate::BufferCache::claim)).
 //! - **I3** The strong count of a core (the state that all references to one buffer share) is its
-//!   hold count. Everything that needs the buffer to stay owns a strong reference: a caller, the
-//!   ring of its shard, the log item of a dirty buffer. The lookup table owns a weak one. An
-//!   attachment owns a strong reference only while it needs the buffer. With a permanent strong
-//!   reference, buffer and attachment would keep each other alive.
+//!   hold count. Everything that needs the buffer to stay in memory owns a strong reference: a
+//!   caller, the ring of the buffer's shard, the log item of a dirty buffer. The lookup table owns
+//!   a weak reference. An attachment owns a strong reference only while it needs the buffer. With a
+//!   permanent strong reference, buffer and attachment would keep each other alive.
 //! - **I4** Bytes change only while the latch is held.
 //!
 //! # Two locks
@@ -18,9 +18,9 @@
 //! The *latch* is the right to change the buffer. A transaction holds the latch from its first
 //! access to its commit, across calls and across the work of the log. A thread that writes the
 //! buffer in place, that is, to its home location on disk, holds the latch during the write. The
-//! lock on the *bytes* is held for moments. It keeps a reader that has no latch from seeing half of
-//! a change. Lock order: latches, in the order of the layer above; then the lock on the bytes. A
-//! thread that holds the bytes for writing takes no other lock.
+//! lock on the *bytes* is held only for moments. Without this lock, a reader that has no latch
+//! could see half of a change. Lock order: latches, in the order of the layer above; then the lock
+//! on the bytes. A thread that holds the bytes for writing takes no other lock.
 
 use std::any::Any;
 use std::fmt;
@@ -44,13 +44,14 @@ pub(crate) type Loading<'a> = RecursiveWriteGuard<'a, Box<[u8]>>;
 
 /// The state that all references to one buffer share.
 pub(crate) struct BufferCore {
-    /// The extents of the device that the buffer covers. They never change (I2).
+    /// The extents of the device that the buffer covers. The extents never change (I2).
     map: BufferMap,
     kind: KindCell,
     /// Whether the bytes are loaded and verified (I1). Set once, by the thread that read the bytes,
     /// before it releases the lock on the bytes.
     loaded: AtomicBool<Object>,
-    /// Whether the buffer was requested since the eviction clock of its shard last passed it.
+    /// Whether the buffer was requested since the eviction clock of the buffer's shard last passed
+    /// the buffer.
     referenced: AtomicBool<Object>,
     latch: Latch<Object>,
     attachment: SetOnce<BufferAttachment, Object>,
@@ -84,7 +85,7 @@ impl BufferCore {
         &self.latch
     }
 
-    /// Takes the write lock on the bytes, which locks out all other threads until the buffer is
+    /// Takes the write lock on the bytes. All other threads wait for this lock until the buffer is
     /// loaded or given up.
     pub(crate) fn begin_load(&self) -> Loading<'_> {
         self.content.write()
@@ -97,7 +98,7 @@ impl BufferCore {
         self.loaded.store(true, Ordering::Release);
     }
 
-    /// Fills a loaded buffer with zeros and gives it this kind. The caller holds the latch.
+    /// Fills a loaded buffer with zeros and sets its kind to `kind`. The caller holds the latch.
     pub(crate) fn renew(&self, kind: BlockKind) {
         assert!(self.latch.is_locked_exclusive(), "a buffer changed without its latch (I4)");
         let mut content = self.content.write();
@@ -105,8 +106,8 @@ impl BufferCore {
         self.kind.set(kind);
     }
 
-    /// Waits for a thread that is loading the buffer, if one is. Returns whether the buffer is
-    /// loaded; `false` means that the load failed.
+    /// Waits while another thread is loading the buffer. Returns `true` if the buffer is loaded,
+    /// and `false` if the load failed.
     pub(crate) fn wait_until_loaded(&self) -> bool {
         if self.loaded.load(Ordering::Acquire) {
             return true;
@@ -140,8 +141,8 @@ impl BufferCore {
 pub struct Buffer(Arc<BufferCore>);
 
 impl Buffer {
-    /// Creates a reference for a caller from the shared state of a buffer, which must be loaded
-    /// (I1: a buffer that a caller holds is loaded).
+    /// Creates a reference, for a caller, from the shared state (core) of a buffer. The buffer must
+    /// be loaded (I1: a buffer that a caller holds is loaded).
     pub(crate) fn new(core: Arc<BufferCore>) -> Self {
         debug_assert!(core.loaded.load(Ordering::Acquire), "a buffer that is not loaded (I1)");
         Self(core)
@@ -163,8 +164,8 @@ impl Buffer {
         self.0.map.at()
     }
 
-    /// Returns the kind of the block: the kind as which the bytes were verified, or for which the
-    /// buffer was claimed.
+    /// Returns the kind of the block. The bytes were verified as a block of this kind, or the
+    /// buffer was claimed for a new block of this kind.
     #[must_use]
     pub fn kind(&self) -> BlockKind {
         self.0.kind()
@@ -200,7 +201,7 @@ impl Buffer {
         BufferBytesMut(self.0.content.write())
     }
 
-    /// Waits for the latch, the right to change the buffer, and takes it.
+    /// Waits for the latch, which is the right to change the buffer, and takes the latch.
     pub fn latch(&self) {
         self.0.latch.lock_exclusive();
     }
@@ -227,7 +228,7 @@ impl Buffer {
     }
 
     /// Returns whether a thread sleeps until the latch is released. The answer may be outdated when
-    /// it is returned. For diagnostics and tests.
+    /// the caller gets it. For diagnostics and tests.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
         self.0.latch.has_waiters()
@@ -241,8 +242,8 @@ impl Buffer {
     }
 
     /// Returns the attachment of the buffer. If the buffer has no attachment yet, `make` creates
-    /// one. The attachment lives as long as the buffer. So it must not own a reference to the
-    /// buffer all that time: the two would keep each other alive (I3).
+    /// one. The attachment lives as long as the buffer. So it must not own a permanent reference to
+    /// the buffer: the two would keep each other alive (I3).
     ///
     /// # Panics
     ///

@@ -1,9 +1,9 @@
 //! The cache: from an address to a verified buffer.
 //!
-//! A read that finds its buffer writes three things: the buffer's own hold count, its reference bit
-//! if that is clear, and the thread's own part of a counter. Operations on other buffers write none
-//! of these. A read that does not find its buffer loads it. Other threads that read the same buffer
-//! wait for the load. Threads that read other buffers do not.
+//! A read that finds its buffer writes three things: the hold count of the buffer, the buffer's
+//! reference bit if it is clear, and the thread's own part of a counter. Operations on other
+//! buffers write none of these three. A read that does not find its buffer loads it. Other threads
+//! that read the same buffer wait for the load. Threads that read other buffers do not wait.
 //!
 //! Claiming new blocks and writing in place are in [`write`](mod@write). Reads that keep no buffer
 //! are in [`uncached`].
@@ -36,8 +36,8 @@ use crate::hash::AddressHash;
 use crate::map::{BufferExtent, BufferMap};
 use crate::shard::{Entered, Shard, ShardStatistics};
 
-/// The least capacity in bytes of a shard, an independent part of the cache. With less, each shard
-/// would hold too few buffers.
+/// The least capacity in bytes of a shard, an independent part of the cache. With less capacity, a
+/// shard would hold too few buffers.
 const SHARD_BYTES: usize = 512 << 10;
 
 /// The greatest number of shards. More shards gain nothing: with 64, two concurrent misses rarely
@@ -72,8 +72,8 @@ pub struct BufferCache {
     geometry: Arc<VersionChain<Geometry, Volume>>,
     /// The newest LSN that a block on the device may carry; 0 while that is unknown.
     log_head: AtomicU64<Volume>,
-    /// Whether a write of a buffer to the device also stores the LSN and checksum in the buffer in
-    /// memory.
+    /// Whether a write of a buffer to the device also stores LSN and checksum in the bytes in
+    /// memory: see [`keep_seals`](BufferCache::keep_seals).
     keeps_seals: bool,
     liveness: Liveness,
     hash: AddressHash,
@@ -209,19 +209,20 @@ impl BufferCache {
         &self.device
     }
 
-    /// Makes [`write`](Self::write) store the LSN and checksum in the buffer in memory too, as a
-    /// later read of the device would return them. The bytes that the log copies from a buffer then
-    /// do not depend on whether the buffer left memory in between. Without this setting, `write`
-    /// and the readers of a buffer do not wait for each other.
+    /// Makes [`write`](Self::write) store the LSN and the checksum in the buffer in memory too, so
+    /// that its bytes are those that a later read of the device would return. The bytes that the
+    /// log copies from a buffer then do not depend on whether the buffer was evicted and read again
+    /// in between. Without this setting, `write` and the readers of a buffer do not wait for each
+    /// other.
     #[must_use]
     pub fn keep_seals(mut self) -> Self {
         self.keeps_seals = true;
         self
     }
 
-    /// Sets the LSN of the log's end, unless a later one is already set. A buffer that is read from
-    /// now on and carries an LSN after this one is corrupt. Buffers already in memory are not
-    /// checked again.
+    /// Sets the LSN of the log's end, unless a later one is already set. From now on, a buffer that
+    /// is read and carries an LSN after the log's end counts as corrupt. Buffers already in memory
+    /// are not checked again.
     pub fn set_log_head(&self, head: Lsn) {
         // Load first: most writes in place belong to the checkpoint of the previous one.
         if self.log_head.load(Ordering::Acquire) < head.0 {
@@ -229,19 +230,20 @@ impl BufferCache {
         }
     }
 
-    /// Returns the buffer of `length_bytes` at `at`, from memory or read and verified as `kind`.
+    /// Returns the buffer of `length_bytes` bytes at `at`. A buffer that is not in memory is read
+    /// from the device and verified as a block of the kind `kind`.
     ///
     /// # Errors
     ///
     /// Returns the device's error, or the check that failed. A failure is not remembered: the next
     /// read tries the device again. Returns a corruption if the buffer is in memory with another
-    /// kind or length, because two pointers then claim the same address.
+    /// kind or length, because two pointers on the volume then claim the same address.
     pub fn read(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.read_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
 
-    /// Returns a buffer over several extents of the device, in this order. A directory block is
-    /// such a buffer if its filesystem blocks are not contiguous. The cache finds the buffer by the
+    /// Returns a buffer over several extents of the device, in this order. A directory block whose
+    /// filesystem blocks are not contiguous is such a buffer. The cache finds the buffer by the
     /// address of its first extent.
     ///
     /// # Errors
@@ -299,8 +301,8 @@ impl BufferCache {
     }
 
     /// Returns the buffer of a loaded core to a caller. (The core is the state that all references
-    /// to a buffer share.) Returns a corruption if the core has another map or kind than the caller
-    /// wants.
+    /// to a buffer share.) Returns a corruption if the core does not have the extents `map` and the
+    /// kind `kind`.
     fn share(
         &self,
         core: Arc<BufferCore>,

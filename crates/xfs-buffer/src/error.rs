@@ -8,7 +8,7 @@ use thiserror::Error;
 use xfs_format::superblock::{SuperblockError, Unsupported};
 use xfs_format::{Corruption, DiskAddr};
 
-/// The reasons for which an operation on a volume can fail.
+/// The reasons why an operation on a volume can fail.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,8 +1,8 @@
 //! Hashing of disk addresses and other numbers that an image chooses.
 //!
 //! With an unseeded hash, an image could put all its numbers into one bucket. One multiplication by
-//! a secret number is enough, with the two halves of the product combined: an attacker can observe
-//! nothing that depends on the hash, except time.
+//! a secret number, with the two halves of the product combined, is enough against this attack: an
+//! attacker can observe nothing that depends on the hash, except time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -1,7 +1,8 @@
 //! The extents of the device that a buffer covers.
 //!
-//! Owns: the list of a buffer's extents, which is checked once; and the error for two different
-//! lists that begin at one address. Does **not** own the kind of the bytes, which is in the buffer.
+//! Owns: the list of a buffer's extents, which is checked when it is created, and the error for two
+//! different lists that begin at one address. Does **not** own the kind of the bytes, which is in
+//! the buffer.
 
 use xfs_format::{BlockKind, Check, Corruption, DiskAddr, StructureAddress};
 

@@ -7,15 +7,18 @@
 //! # Invariants
 //!
 //! - **I1** There is at most one live core (the state that all references to a buffer share) per
-//!   address in the table. A core is entered only where no entry can be upgraded, and an entry that
-//!   cannot be upgraded never can be again. The one exception is the core of blocks that have been
-//!   freed and are used again in another shape: the new core replaces it.
+//!   address in the table. A core is entered only if the entry for its address, if any, cannot be
+//!   upgraded to a strong reference; such an entry can never be upgraded again. There is one
+//!   exception: if blocks have been freed and are used again in another shape, their new core
+//!   replaces the old one.
 //! - **I2** The ring owns a strong reference to each loaded core, and only the ring makes a core
-//!   die: it gives up its reference only if that is the last one, in one atomic step. So a lookup
-//!   either gets the core or finds it dead. It never gets a core that is about to be evicted.
+//!   die: in one atomic step, it gives up its reference if that reference is the last one. So a
+//!   lookup either gets the core or finds it dead. It never gets a core that is about to be
+//!   evicted.
 //! - **I3** No I/O, no table access and no freeing of bytes happens under the clock's lock.
 //!
-//! Lock order: the clock is a leaf. No thread holds a core's content lock when it takes the clock.
+//! Lock order: the clock is a leaf. No thread holds a core's content lock when it takes the lock of
+//! the clock.
 
 use std::sync::{Arc, Weak};
 
@@ -30,9 +33,9 @@ use crate::hash::AddressHash;
 /// its entries in the ring of the clock and in the table.
 const OVERHEAD_BYTES: usize = 256;
 
-/// Number of buffers that the clock's hand examines when a buffer arrives. The limit bounds the
-/// time under the lock when every buffer is in use. A shard that stays too full evicts more when
-/// the next buffers arrive.
+/// The greatest number of buffers that the clock's hand examines when a buffer arrives. The limit
+/// bounds the time for which the lock is held when every buffer is in use. A shard that stays too
+/// full evicts more when the next buffers arrive.
 const SWEEP_STEPS: usize = 64;
 
 /// Counters of one shard.
@@ -83,8 +86,8 @@ impl Shard {
         self.table.pin().get(&at).and_then(Weak::upgrade)
     }
 
-    /// Returns whether the table has exactly this core (shared state of a buffer), and no other
-    /// core for its address.
+    /// Returns whether the table has this core (shared state of a buffer), and not another core,
+    /// for the core's address.
     pub(crate) fn holds(&self, core: &Arc<BufferCore>) -> bool {
         let entry = |entry: &Weak<BufferCore>| std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core));
         self.table.pin().get(&core.map().at()).is_some_and(entry)
@@ -166,8 +169,9 @@ impl Shard {
 }
 
 /// The clock of a shard: it evicts buffers by the CLOCK algorithm, in which a requested buffer gets
-/// a second chance. A buffer arrives without a second chance. A scan that touches each buffer once
-/// therefore passes through first in, first out, and evicts few buffers that are in repeated use.
+/// a second chance. A buffer arrives without a second chance. The buffers of a scan that touches
+/// each buffer once are therefore evicted first in, first out, and push out few buffers that are in
+/// repeated use.
 #[derive(Default)]
 struct ShardClock {
     ring: Vec<Arc<BufferCore>>,

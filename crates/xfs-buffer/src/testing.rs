@@ -60,7 +60,7 @@ pub(crate) struct TestDevice {
     bytes: Vec<u8>,
     reads: AtomicU64<Volume>,
     bad: Mutex<Range<u64>, Volume>,
-    /// Number of reads, from the next one on, that return a torn block: its last byte is wrong.
+    /// The number of coming reads that return a torn block, whose last byte is wrong.
     torn_reads: AtomicU64<Volume>,
 }
 

@@ -48,7 +48,7 @@ pub struct AttributeName {
     pub length_bytes: u32,
 }
 
-/// The value of an attribute, or the blocks that hold a remote value.
+/// Where the value of an attribute is: the value itself, or the blocks that hold a remote value.
 enum ValueLocation {
     Local(Vec<u8>),
     Remote { first_block: FileBlock, length_bytes: u32 },
@@ -76,8 +76,8 @@ impl<'a> Attributes<'a> {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoAttribute`] if the attribute does not exist; the device's error; the check
-    /// that failed.
+    /// Returns [`PosixError::NoAttribute`] if the attribute does not exist, the device's error, or
+    /// the check that failed.
     #[doc(alias = "xfs_attr_get")]
     pub fn lookup(&self, namespace: Namespace, name: &[u8]) -> Result<Vec<u8>> {
         self.find(namespace, name)?.ok_or(PosixError::NoAttribute.into())
@@ -87,7 +87,7 @@ impl<'a> Attributes<'a> {
     ///
     /// # Errors
     ///
-    /// The device's error, or the check that failed.
+    /// Returns the device's error, or the check that failed.
     pub fn find(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
         // Parent pointers of one name differ by value and have another hash: they are not a map by
         // name.
@@ -182,7 +182,8 @@ impl<'a> Attributes<'a> {
     }
 
     /// Returns an iterator over the names of attributes, without parent pointers. Unlike
-    /// [`visit`](Self::visit) the iterator keeps copies of the names, of one block at a time.
+    /// [`visit`](Self::visit), the iterator copies the names. It holds the copies of one block at a
+    /// time.
     #[must_use]
     pub fn names(&self) -> AttributeNames<'a> {
         AttributeNames { batches: Batches::new(*self, AttributeName::from_entry) }

@@ -13,7 +13,7 @@ use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAF1_MAGIC_V4, LEAFN_MAGIC, LEAF
 use xfs_format::{Corruption, Structure, StructureAddress};
 
 /// The limits that a parent sets for the hashes of a child. A leaf without entries passes with any
-/// limits: the parent keeps the last hash that the leaf had.
+/// limits, because the parent still has the last hash that the leaf had before it was emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// The lowest hash that the child's first entry may have.

@@ -27,7 +27,7 @@ pub(crate) struct Tree<'a> {
     pub(crate) block_kind: BlockKind,
 }
 
-/// The leaf that must follow a given leaf, according to the nodes above.
+/// The leaf that must follow a given leaf, according to the nodes above the given leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextLeaf {
     /// No leaf follows: the leaf is the last one.
@@ -111,8 +111,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Reads the leaf at file block `block`. It is the right sibling of a leaf whose last hash is
-    /// `hash`, so its own hashes must not be lower.
+    /// Reads the leaf at file block `block`. This leaf is the right sibling of a leaf whose last
+    /// hash is `hash`. Returns an error if a hash of this leaf is lower.
     pub(crate) fn read_sibling(&self, block: FileBlock, hash: u32) -> Result<Leaf> {
         let buffer = self.read(block)?;
         self.verify_level(&buffer.bytes(), block, Some(0))?;
@@ -192,11 +192,11 @@ impl<'a> Tree<'a> {
 pub(crate) struct DaLeaves<'a> {
     tree: Tree<'a>,
     visited: HashSet<FileBlock>,
-    /// For each level from the root down: the level number, `None` if unknown, and the blocks that
-    /// are still to be visited. The next block is the last of the list.
+    /// For each level from the root down: the level number (`None` if unknown), and the blocks of
+    /// the level that are still to be visited. The next block to visit is the last of the list.
     levels: Vec<(Option<u16>, Vec<DaChild>)>,
-    /// A leaf that contradicts its parent. The iterator has returned the error for it, and returns
-    /// the leaf itself next.
+    /// A leaf that contradicts its parent. The iterator has returned the error for this leaf, and
+    /// returns the leaf itself next.
     held: Option<Leaf>,
 }
 
@@ -254,8 +254,8 @@ impl CycleDetector {
         Self { marked: start, visited: 1, next_mark: 1 }
     }
 
-    /// Advances to `block`, the next block of the chain. Returns an error if this is the block that
-    /// the detector has marked, so that the chain is a cycle.
+    /// Advances to `block`, the next block of the chain. Returns an error if `block` is the block
+    /// that the detector has marked, because the chain is then a cycle.
     pub(crate) fn advance(&mut self, tree: &Tree<'_>, block: FileBlock) -> Result<()> {
         if block == self.marked {
             let check = DaBtreeCheck::Cycle { visited: self.visited };
@@ -278,7 +278,7 @@ pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> Structur
     }
 }
 
-/// Checks that the owner that a block names is the inode whose fork led to the block.
+/// Checks that `owner`, the owner that a block names, is the inode whose fork led to the block.
 pub(crate) fn verify_owner(
     owner: Option<InodeNumber>,
     inode: &Inode,

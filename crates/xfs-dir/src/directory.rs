@@ -48,7 +48,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotDirectory`] if the inode is not a directory.
+    /// Returns [`PosixError::NotDirectory`] if the inode is not a directory.
     pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Result<Self> {
         match inode.file_type() {
             FileType::Directory => Ok(Self { cache, inode }),
@@ -61,8 +61,8 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`], [`PosixError::NameTooLong`], the device's error, or the check that
-    /// failed.
+    /// Returns [`PosixError::NotFound`], [`PosixError::NameTooLong`], the device's error, or the
+    /// check that failed.
     #[doc(alias = "xfs_dir_lookup")]
     pub fn lookup(&self, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
         if name.len() > MAX_NAME {
@@ -85,7 +85,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     ///
-    /// The device's error, or the check that failed.
+    /// Returns the device's error, or the check that failed.
     pub fn parent(&self) -> Result<InodeNumber> {
         if let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) {
             return Ok(self.decode_short_form(bytes)?.parent());
@@ -221,8 +221,8 @@ impl<'a> Directory<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Returns an iterator over the entries from cookie `from` on. Unlike [`visit`](Self::visit)
-    /// the iterator keeps copies of the entries, of one block at a time.
+    /// Returns an iterator over the entries from cookie `from` on. Unlike [`visit`](Self::visit),
+    /// the iterator copies the entries. It holds the copies of one block at a time.
     #[must_use]
     pub fn entries_from(&self, from: Cookie) -> DirectoryEntries<'a> {
         DirectoryEntries::new(*self, from)

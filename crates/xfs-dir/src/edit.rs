@@ -20,7 +20,7 @@ pub(crate) struct BlockEdit<'b> {
 /// large block.
 #[derive(Default)]
 pub(crate) struct TouchedRanges {
-    /// The first ranges. Most edits have no more ranges than these, and then allocate no memory.
+    /// The first ranges. Most edits change no more than `FEW` ranges, and then allocate no memory.
     first: [Range<u32>; FEW],
     count: usize,
     more: Vec<Range<u32>>,
@@ -129,31 +129,31 @@ impl<'b> BlockEdit<'b> {
         }
     }
 
-    /// Reads a big-endian number of 16 bits at offset `at`.
+    /// Returns the big-endian number of 16 bits at offset `at`.
     pub(crate) fn u16_at(&self, at: usize) -> u16 {
         u16_at(self.bytes, at)
     }
 
-    /// Reads a big-endian number of 32 bits at offset `at`.
+    /// Returns the big-endian number of 32 bits at offset `at`.
     pub(crate) fn u32_at(&self, at: usize) -> u32 {
         u32_at(self.bytes, at)
     }
 }
 
-/// Reads one byte of a decoded block. Panics if the offset is outside the block.
+/// Returns the byte at offset `at` of a decoded block. Panics if the offset is outside the block.
 pub(crate) fn u8_at(bytes: &[u8], at: usize) -> u8 {
     *bytes.get(at).expect("the field lies inside its block")
 }
 
-/// Reads a big-endian number of 16 bits of a decoded block. Panics if the number is not inside the
-/// block.
+/// Returns the big-endian number of 16 bits at offset `at` of a decoded block. Panics if the number
+/// is not inside the block.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u16::from_be_bytes(*field.expect("the field lies inside its block"))
 }
 
-/// Reads a big-endian number of 32 bits of a decoded block. Panics if the number is not inside the
-/// block.
+/// Returns the big-endian number of 32 bits at offset `at` of a decoded block. Panics if the number
+/// is not inside the block.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u32::from_be_bytes(*field.expect("the field lies inside its block"))

@@ -75,9 +75,9 @@ pub(crate) fn put_u32(bytes: &mut [u8], offset: usize, words: &[u32]) {
     }
 }
 
-/// Returns a different name of the same length with the same hash. One bit of the first byte is
-/// flipped, and in the second byte the bit to which the hash's rotation by 7 moves the first bit.
-/// The two changes cancel out.
+/// Returns a different name of the same length with the same hash. Flips one bit of the first byte.
+/// The hash rotates by 7 bits between two bytes, so this function also flips that bit of the second
+/// byte to which the rotation moves the flipped bit. The two changes cancel out.
 pub(crate) fn collide(name: &[u8]) -> Vec<u8> {
     let mut other = name.to_vec();
     other[0] ^= 0x01;

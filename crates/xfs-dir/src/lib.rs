@@ -13,8 +13,8 @@
 //! - **I1** Every block names the inode that owns it; a block of another inode is an error.
 //! - **I2** A search or an iteration ends, whatever the blocks contain. Levels fall by one from a
 //!   node to its child, no leaf is walked twice, and each step needs a verified block.
-//! - **I3** An iteration does not end at damage: a block that cannot be read is one error, and the
-//!   blocks after it follow.
+//! - **I3** An iteration does not end at damage: for a block that cannot be read, it returns one
+//!   error, and then continues with the blocks after it.
 //! - **I4** A block is accepted only if it has the hashes that its parent names, and a leaf only if
 //!   it names the next leaf that the parents name. So a search reports that a name does not exist
 //!   only if that is true.

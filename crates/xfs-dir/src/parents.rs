@@ -1,8 +1,8 @@
 //! Parent pointers: for each link of an inode, the directory and the name in the directory.
 //!
 //! Owns: iteration over the parent pointers of one inode, and keeping them consistent with the
-//! directories (`operations`). Does **not** own paths, or the decision whether a pointer is true:
-//! the entry in the directory decides.
+//! directories (`operations`). Does **not** own paths, or the decision whether a parent pointer is
+//! true, which the entry in the directory decides.
 
 mod operations;
 
@@ -31,8 +31,8 @@ pub struct ParentLink {
     pub name: Box<[u8]>,
 }
 
-/// An iterator over the parent pointers of an inode, one for each of its links. It is empty for the
-/// root directory, and on a volume without the feature.
+/// An iterator over the parent pointers of an inode, one for each of its links. The iterator is
+/// empty for the root directory, and on a volume without the feature for parent pointers.
 pub struct Parents<'a> {
     batches: Batches<'a, ParentLink>,
 }

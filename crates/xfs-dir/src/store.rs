@@ -1,9 +1,9 @@
 //! The interface between changes of names and the layers below: one fork of one inode, in a
 //! transaction.
 //!
-//! Owns: the trait, and block addresses in messages. Does **not** own transactions and extent maps;
-//! [`live`] connects them. Tests use a fork in memory instead, so that every form of a directory is
-//! changed and checked without a volume.
+//! Owns: the trait, and the block addresses in error messages. Does **not** own transactions and
+//! extent maps; [`live`] connects them. Tests use a fork in memory instead, so that every form of a
+//! directory is changed and checked without a volume.
 
 pub(crate) mod live;
 #[cfg(test)]
@@ -75,7 +75,7 @@ pub(crate) trait ForkStore {
     /// Returns the file block after the last mapped block below `limit`; 0 if no block below
     /// `limit` is mapped.
     fn last_before(&mut self, limit: FileBlock) -> Result<FileBlock>;
-    /// Returns the disk address of a block.
+    /// Returns the address of a block on disk.
     fn address(&self, block: &Self::Block) -> DiskAddr;
     /// Calls `look` with the contents of a block.
     fn view<R>(&self, block: &Self::Block, look: impl FnOnce(&[u8]) -> R) -> R;

@@ -1,8 +1,8 @@
 //! Changing the btree over name hashes that directories and attribute forks share.
 //!
 //! Owns: the path from the root to a leaf, adding and removing a leaf, the hashes in the nodes and
-//! the sibling links. Does **not** own the contents of a leaf: the code that changes a leaf reports
-//! that it has split or emptied the leaf.
+//! the sibling links. Does **not** own the contents of a leaf. The code that changes a leaf calls
+//! this module when it has split or emptied the leaf.
 //!
 //! # Invariants
 //!
@@ -47,7 +47,8 @@ pub(crate) struct TreePath<B> {
     /// The file block of the leaf.
     pub(crate) at: FileBlock,
     pub(crate) leaf: B,
-    /// Number of leaves that the path has led to so far. The number is used to detect cycles.
+    /// Number of leaves to which the path has led so far. A number above that of all blocks reveals
+    /// a cycle.
     visited: u64,
 }
 
@@ -206,8 +207,8 @@ impl<B: Clone> TreePath<B> {
         Ok((at, block))
     }
 
-    /// Adds the block `right`, which takes the upper entries of the leaf, to the leaf's parent. The
-    /// path still leads to the leaf.
+    /// Adds the block `right`, which has taken the upper entries of the leaf, to the leaf's parent.
+    /// The path still leads to the leaf.
     pub(crate) fn insert_right<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -329,8 +330,8 @@ impl<B: Clone> TreePath<B> {
     }
 
     /// Removes the leaf from the tree, and the nodes that become empty. The leaf must not be the
-    /// root, and its entries must not be needed any more. If the root then has an only child, the
-    /// child's contents move into the root.
+    /// root, and its entries are lost. If the root then has an only child, the child's contents
+    /// move into the root.
     pub(crate) fn remove_leaf<S: ForkStore<Block = B>>(mut self, store: &mut S) -> Result<()> {
         let mut gone = (self.at, self.leaf.clone());
         while let Some(step) = self.nodes.pop() {

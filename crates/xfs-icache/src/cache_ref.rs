@@ -1,7 +1,7 @@
-//! References to cached inodes, each of which is a value that gives its count back once.
+//! References to cached inodes. Each reference is a value that gives its count back exactly once.
 //!
-//! Owns: that each counted reference is one value. Does **not** own the counts (`cached_inode`), or
-//! the work that follows a release ([`InodeCache`], [`Small`](crate::Small)).
+//! Owns: the rule that each counted reference is one value. Does **not** own the counts
+//! (`cached_inode`), or the work that follows a release ([`InodeCache`], [`Small`](crate::Small)).
 //!
 //! ```text
 //!  InodeCache::take, insert, iter_inodes …
@@ -31,7 +31,8 @@ use crate::kind::InodeKind;
 use crate::marks::Mark;
 use crate::store::InodeStore;
 
-/// A reference to a cached inode, released on drop. The inode stays cached at least until then.
+/// A reference to a cached inode, released on drop. The inode stays cached at least until the
+/// reference is released.
 pub struct CacheRef<'a, W: InodeWalk> {
     cache: &'a W,
     /// The inode. `None` once the reference was stored or finished.
@@ -39,10 +40,11 @@ pub struct CacheRef<'a, W: InodeWalk> {
 }
 
 /// A reference to a cached inode, stored where no borrow of the cache can be, such as in the state
-/// of the mount that owns the cache. [`CacheRef::restore`] makes it a reference again that is
+/// of the mount that owns the cache. [`CacheRef::restore`] turns it into a reference that is
 /// released on drop.
 ///
-/// Dropping a `StoredRef` releases nothing. It is dropped only together with the cache.
+/// Dropping a `StoredRef` does not release the reference. So a `StoredRef` is dropped only together
+/// with the cache.
 #[must_use = "a stored reference keeps its inode cached until it is restored"]
 pub struct StoredRef<K: InodeKind>(Arc<CachedInode<K>>);
 
@@ -59,9 +61,9 @@ impl<K: InodeKind> StoredRef<K> {
         Self(Arc::clone(&self.0))
     }
 
-    /// If this reference is the only one, gives it up in order to free the inode. Returns whether
-    /// it was given up. If so, the owner passes this value to [`InodeCache::take_out_claimed`], and
-    /// no thread gets a reference to the inode any more.
+    /// If this reference is the only one, gives up the reference in order to free the inode.
+    /// Returns whether the reference was given up. If so, the owner passes this value to
+    /// [`InodeCache::take_out_claimed`], and no thread gets a reference to the inode any more.
     pub fn claim(&self) -> bool {
         self.0.claim()
     }
@@ -79,8 +81,8 @@ impl<'a, W: InodeWalk> CacheRef<'a, W> {
         Self { cache, entry: Some(entry) }
     }
 
-    /// Takes a reference to an inode that was found in the cache. `None`: the inode is being
-    /// evicted or freed.
+    /// Takes a reference to an inode that was found in the cache. Returns `None` if the inode is
+    /// being evicted or freed.
     #[inline]
     pub fn of_found(cache: &'a W, entry: &Arc<CachedInode<W::Kind>>) -> Option<Self> {
         entry.take(Keep::Cached).is_here().then(|| Self::new(cache, Arc::clone(entry)))
@@ -92,7 +94,8 @@ impl<'a, W: InodeWalk> CacheRef<'a, W> {
         Self::new(cache, Arc::clone(entry))
     }
 
-    /// Makes a reference from a stored one, which it then owns. `cache` is the cache of the inode.
+    /// Turns a stored reference into one that is released on drop. `cache` is the cache of the
+    /// inode.
     #[inline]
     pub fn restore(cache: &'a W, stored: StoredRef<W::Kind>) -> Self {
         Self::new(cache, stored.0)
@@ -111,7 +114,7 @@ impl<'a, W: InodeWalk> CacheRef<'a, W> {
     }
 }
 
-/// The message of a panic if a reference is used after its release.
+/// The message of the panic that occurs if a reference is used after its release.
 const IS_HELD: &str = "a reference is held until it is dropped (I1 of `xfs_icache::cache_ref`)";
 
 impl<S: InodeStore> CacheRef<'_, InodeCache<S>> {
@@ -159,12 +162,12 @@ impl<K: InodeKind> fmt::Debug for StoredRef<K> {
     }
 }
 
-/// A reference that keeps an inode cached as a mark does, released on drop: the inode is freed once
-/// nothing but marks can reach it. The record locks of processes hold one such reference to their
-/// file.
+/// A reference that keeps an inode cached as a mark (a watch or a keeper) does, released on drop.
+/// Such a reference does not keep the inode from being freed once nothing but marks can reach it.
+/// The record locks of processes together hold one such reference to their file.
 pub struct MarkRef<'a, W: InodeWalk> {
     cache: &'a W,
-    /// The inode. `None` once the reference was left with the locks.
+    /// The inode. `None` once the reference was [left](MarkRef::leave) with the locks.
     entry: Option<&'a Arc<CachedInode<W::Kind>>>,
 }
 
@@ -175,13 +178,13 @@ impl<'a, W: InodeWalk> MarkRef<'a, W> {
         Self { cache, entry: Some(entry) }
     }
 
-    /// Leaves the reference with the locks of the inode.
+    /// Leaves the reference with the file locks of the inode, which own it from now on.
     pub fn leave(mut self) {
         self.entry = None;
     }
 
-    /// Owns the reference that was [left](Self::leave) with the locks of the inode. The locks
-    /// have just reported that they no longer need it.
+    /// Owns again the reference that was [left](Self::leave) with the file locks of the inode. The
+    /// locks have just reported that they no longer need the reference.
     pub fn resume(cache: &'a W, entry: &'a Arc<CachedInode<W::Kind>>) -> Self {
         Self { cache, entry: Some(entry) }
     }

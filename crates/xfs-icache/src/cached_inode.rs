@@ -15,11 +15,11 @@
 //!
 //! - **I1** An inode has references exactly while it is new or live.
 //! - **I2** No path leads back from the phases reclaiming and needs-inactivation. A thread that
-//!   meets such an inode looks it up again, or gets ENOENT. So exactly one thread removes an inode,
-//!   and one frees it.
-//! - **I3** A reclaimable inode has the idle tag. A thread that found an inode, but does not know
-//!   whether the inode is still in its slot, must not touch the tag once the inode is in one of the
-//!   phases of I2. By then the slot may hold another file.
+//!   meets an inode in one of these phases looks the inode number up again, or gets ENOENT. So
+//!   exactly one thread removes an inode, and one frees it.
+//! - **I3** A reclaimable inode has the idle tag. A thread may have found an inode without knowing
+//!   whether the inode is still in its slot. Such a thread must not touch the tag once the inode is
+//!   in one of the phases of I2, because the slot may hold another file by then.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ use crate::rights::Rights;
 /// An inode in the inode cache, with its references, file locks, contents and marks (watches and
 /// keepers).
 pub struct CachedInode<K: InodeKind> {
-    /// The fields that every lookup reads and few threads write. They have a cache line of their
-    /// own.
+    /// The fields that every lookup reads and few threads write. These fields have a cache line of
+    /// their own.
     hints: Hints<K>,
     locks: LockState,
     /// The state of the contents, made on first use. Most files are never read or written while
@@ -73,8 +73,8 @@ pub enum Phase {
 pub enum Keep {
     /// The inode stays as long as the cache has room.
     Cached,
-    /// The inode is evicted when its last reference is released, because its reader needs it only
-    /// once.
+    /// The inode is evicted when its last reference is released, because the caller needs the inode
+    /// only once.
     #[doc(alias = "XFS_IGET_DONTCACHE")]
     Once,
 }
@@ -201,7 +201,7 @@ impl<K: InodeKind> CachedInode<K> {
         self.contents.value_or_init(Box::default)
     }
 
-    /// Returns the state of the contents. `None`: no caller has needed the state yet.
+    /// Returns the state of the contents, or `None` if no caller has needed the state yet.
     pub fn known_contents(&self) -> Option<&K::Contents> {
         self.contents.value().map(|contents| &**contents)
     }
@@ -221,7 +221,7 @@ impl<K: InodeKind> CachedInode<K> {
         self.hints.file_type()
     }
 
-    /// Returns owner, group and mode, without taking a lock. `None`: they are not cached.
+    /// Returns owner, group and mode, without taking a lock. Returns `None` if they are not cached.
     pub fn rights(&self) -> Option<Rights> {
         self.hints.rights().rights()
     }
@@ -231,8 +231,9 @@ impl<K: InodeKind> CachedInode<K> {
         self.hints.rights().note(rights);
     }
 
-    /// Removes owner, group and mode from the cache before one of them changes. The caller holds
-    /// the exclusive latch of the inode, and keeps it until the change is made.
+    /// Removes owner, group and mode from the cache (of [`rights`](Self::rights)) before one of
+    /// them changes. The caller holds the exclusive latch of the inode, and keeps it until the
+    /// change is made.
     pub fn forget_rights(&self) {
         self.hints.rights().forget();
     }
@@ -279,8 +280,8 @@ impl<K: InodeKind> CachedInode<K> {
         state.add_user();
     }
 
-    /// Takes another reference, for a mark: a watch or a keeper. This reference is released once
-    /// nothing but marks can reach the inode. The caller holds a reference.
+    /// Takes another reference, for a mark: a watch or a keeper. The reference of a mark is
+    /// released once nothing but marks can reach the inode. The caller holds a reference already.
     pub(crate) fn share_as_mark(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a mark on an inode that nobody holds");
@@ -303,7 +304,7 @@ impl<K: InodeKind> CachedInode<K> {
     }
 
     /// If the caller's reference is the only one, gives it up in order to free the inode. Returns
-    /// whether the reference was given up. After that no thread gets a reference to the inode.
+    /// whether the reference was given up. If so, no thread gets a reference to the inode any more.
     pub(crate) fn claim(&self) -> bool {
         let mut state = self.state.lock();
         let is_alone = state.users == 1 && state.phase == Phase::Live;
@@ -333,9 +334,9 @@ impl<K: InodeKind> CachedInode<K> {
         taken
     }
 
-    /// Takes a reference for a walk. This does not count as a use of the inode. Returns `false` if
-    /// the walk skips the inode. `is_active` says whether the filesystem is in use; if it is not,
-    /// inodes without a reference are skipped.
+    /// Takes a reference for a walk. Taking this reference does not count as a use of the inode.
+    /// Returns `false` if the walk skips the inode. `is_active` says whether the filesystem is in
+    /// use; if it is not, inodes without a reference are skipped.
     pub(crate) fn take_for_walk(&self, which: WalkFilter, is_active: bool) -> bool {
         let mut state = self.state.lock();
         match state.phase {
@@ -349,14 +350,14 @@ impl<K: InodeKind> CachedInode<K> {
         true
     }
 
-    /// Starts the eviction of the inode, if it has no reference. Returns `Evicted` if so, and
-    /// `Stays` otherwise.
+    /// Starts the eviction of the inode if the inode has no reference. Returns `Evicted` if the
+    /// eviction has started, and `Stays` otherwise.
     pub(crate) fn evict(&self) -> SweepOutcome {
         self.leave(&mut self.state.lock())
     }
 
-    /// As [`evict`](Self::evict), except that an inode which a lookup took since the last sweep
-    /// stays until the next sweep.
+    /// Starts the eviction as [`evict`](Self::evict) does, but spares an inode that a lookup has
+    /// taken since the last sweep. Such an inode stays until the next sweep.
     pub(crate) fn sweep(&self) -> SweepOutcome {
         let mut state = self.state.lock();
         if state.phase == Phase::Reclaimable && std::mem::take(&mut state.referenced) {
@@ -409,18 +410,18 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
     ///
     /// # Errors
     ///
-    /// ENOENT if the name does not exist, ENOTDIR if this is no directory; EUCLEAN for a corrupt
-    /// volume.
+    /// Returns ENOENT if the name does not exist, ENOTDIR if this inode is not a directory, and
+    /// EUCLEAN for a corrupt volume.
     pub fn find(&self, journal: &Journal, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
         self.find_and(journal, name, |_| ())
     }
 
-    /// As [`find`](Self::find), and calls `note` with the result while no thread can change the
-    /// name. `note` gets `None` for a name that does not exist.
+    /// Finds the inode of a name as [`find`](Self::find) does, and calls `note` with it while no
+    /// thread can change the name. `note` gets `None` for a name that does not exist.
     ///
     /// # Errors
     ///
-    /// The errors of [`find`](Self::find).
+    /// Returns the errors of [`find`](Self::find).
     pub fn find_and(
         &self,
         journal: &Journal,

@@ -23,7 +23,7 @@ use crate::kind::InodeKind;
 /// Number of inodes in a chunk.
 pub(crate) const CHUNK_INODES: u32 = 64;
 
-/// The message of a panic if an inode of a chunk does not know its slot (I4).
+/// The message of the panic that occurs if an inode of a chunk does not know its slot (I4).
 const HAS_SLOT: &str = "an inode of a chunk has a slot in it";
 
 /// 64 neighbouring inodes with their tags.
@@ -64,8 +64,8 @@ impl<K: InodeKind> Chunk<K> {
         }
     }
 
-    /// Calls `look` with the inode in slot `place`, and returns its result. `None`: the slot is
-    /// empty.
+    /// Calls `look` with the inode in slot `place`, and returns the result of `look`. Returns
+    /// `None` if the slot is empty.
     pub(crate) fn look<R>(
         &self,
         collector: &Collector,
@@ -75,16 +75,16 @@ impl<K: InodeKind> Chunk<K> {
         self.entries.read(collector, place as usize, look)
     }
 
-    /// Takes the lock of the chunk, under which inodes are inserted and removed. `None`: the chunk
-    /// has left the index.
+    /// Takes the lock of the chunk, under which inodes are inserted and removed. Returns `None` if
+    /// the chunk has left the index.
     pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Residency>> {
         let stay = self.stay.lock();
         (!stay.gone).then_some(stay)
     }
 
-    /// Marks the chunk as having left the index, if no inode and no holder keeps it there. Returns
-    /// whether it has left. The caller then removes the chunk from the index, and holds the lock of
-    /// the chunk until that is done.
+    /// If no inode and no holder keeps the chunk in the index, marks the chunk as having left the
+    /// index. Returns whether the chunk was marked. If so, the caller removes the chunk from the
+    /// index, and holds the lock of the chunk until that is done.
     pub(crate) fn leave_index(&self, stay: &mut Residency) -> bool {
         stay.gone = stay.holders == 0 && self.present.load(Ordering::Acquire) == 0;
         stay.gone
@@ -138,8 +138,8 @@ impl<K: InodeKind> Chunk<K> {
         self.present.fetch_or(came, Ordering::AcqRel);
     }
 
-    /// Removes those inodes of `entries` that still have their slots in the chunk. Returns these
-    /// slots, one bit each. The caller holds the lock of the chunk.
+    /// Removes those inodes of `entries` that still have their slots in the chunk. Returns the
+    /// slots that were emptied, one bit each. The caller holds the lock of the chunk.
     pub(crate) fn leave_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) -> u64 {
         let mut going = 0;
         for entry in entries {

@@ -9,8 +9,8 @@ use crate::group::ClockRound;
 #[derive(Clone, Copy)]
 pub(crate) struct ClockHand {
     pub(crate) group: usize,
-    /// The round in which the processor slot sweeps the group. `None`: it has not begun to sweep
-    /// the group.
+    /// The round in which the processor slot sweeps the group. `None` if the slot has not begun to
+    /// sweep the group.
     pub(crate) round: Option<ClockRound>,
 }
 

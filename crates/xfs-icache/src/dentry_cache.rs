@@ -1,4 +1,5 @@
-//! The dentry cache. With it, path walks take no lock and read no blocks of a directory.
+//! The dentry cache. A path walk that finds a name in this cache takes no lock and reads no blocks
+//! of a directory.
 //!
 //! Owns: the meaning of names that were looked up twice, missing names included, and how many
 //! dentries stay. Does **not** own the directories, or the permission to search them.
@@ -13,16 +14,16 @@
 //!
 //! - **I1** A lookup inserts a name under the directory's shared latch, with the meaning that the
 //!   directory gives it. A transaction that changes the meaning removes the name under the
-//!   exclusive latch. So the cache and the directory agree, except between a change and its end,
-//!   when no caller has been told of the change. Two names that change together are both removed
+//!   exclusive latch. So the cache and the directory agree, except while a change is in progress,
+//!   when no caller has learnt of the change yet. Two names that change together are both removed
 //!   before either change is committed.
 //! - **I2** A dentry is marked dead before it is removed, for whatever reason. An unlink that does
-//!   not find its name here relies on that. A reader that finds an inode through a dentry checks,
-//!   after it has taken a reference, whether the dentry is dead. If the dentry is not dead, the
-//!   inode number does not belong to another file yet, since a number is reused only after all
-//!   names are removed.
-//! - A directory without entries has only negative dentries. They stay true for the next
-//!   directory that gets its number.
+//!   not find its name in the cache relies on this rule. A reader that finds an inode through a
+//!   dentry checks, after it has taken a reference, whether the dentry is dead. If the dentry is
+//!   not dead, the inode number does not belong to another file yet, since a number is reused only
+//!   after all names are removed.
+//! - A directory without entries has only negative dentries. These stay true for the next directory
+//!   that gets the same inode number.
 //! - **I4** There are at most [`MAX_DENTRIES`], and a few more for each thread. A new dentry
 //!   replaces a dentry that was not used since the last sweep over it.
 //!
@@ -37,9 +38,9 @@ use xfs_buffer::AddressHash;
 use xfs_format::InodeNumber;
 use xfs_sync::{AtomicBool, AtomicU64, Mutex, Object, Ordering, Slot, Slots};
 
-/// The most dentries that stay cached. They take about 10 MiB.
+/// The most dentries that stay cached. This number of dentries takes about 10 MiB.
 const MAX_DENTRIES: usize = 1 << 16;
-/// Number of hashes that each processor slot remembers. Each is the hash of a name that was looked
+/// Number of hashes that each processor slot remembers. Each hash is that of a name that was looked
 /// up for the first time. A name is cached at its second lookup.
 const SEEN_ONCE: usize = 1 << 10;
 /// The most dentries that an insertion into a full ring visits to find one that was not used. The
@@ -108,7 +109,7 @@ pub struct Dentry {
 }
 
 impl Dentry {
-    /// Returns the inode that the name means. `None`: the name does not exist.
+    /// Returns the inode that the name means, or `None` if the name does not exist.
     pub fn inode(&self) -> Option<InodeNumber> {
         self.inode
     }
@@ -132,7 +133,7 @@ type PinnedMap<'a> = HashMapRef<'a, Arc<DentryKey>, Dentry, AddressHash, LocalGu
 pub struct DentryReader<'a>(PinnedMap<'a>);
 
 impl DentryReader<'_> {
-    /// Returns the dentry of a name. `None`: the name is not cached.
+    /// Returns the dentry of a name, or `None` if the name is not cached.
     pub fn find(&self, directory: InodeNumber, name: &[u8]) -> Option<&Dentry> {
         let dentry = self.0.get(&DentryKeyRef { directory, name })?;
         if !dentry.used.load(Ordering::Relaxed) {
@@ -179,7 +180,8 @@ impl DentryCache {
     }
 
     /// Caches the result of looking a name up, if the per-CPU slot of this thread remembers an
-    /// earlier lookup of the name. The caller holds the latch of the directory in shared mode (I1).
+    /// earlier lookup of the name. Otherwise only remembers this lookup. The caller holds the latch
+    /// of the directory in shared mode (I1).
     pub fn note_lookup(&self, directory: InodeNumber, name: &[u8], inode: Option<InodeNumber>) {
         let hash = self.hasher.hash_one(DentryKeyRef { directory, name }) | 1;
         let Some(seen_once) = self.seen_once.mine().get(hash as usize / 2 % SEEN_ONCE) else {
@@ -219,9 +221,9 @@ impl DentryCache {
         }
     }
 
-    /// Removes a name whose meaning changes. The caller holds the exclusive latch of the directory,
-    /// and keeps it until the change is made (I1). A directory whose names were all removed keeps
-    /// only negative dentries.
+    /// Removes the dentry of a name whose meaning changes. The caller holds the exclusive latch of
+    /// the directory, and keeps it until the change is made (I1). A directory whose names were all
+    /// removed keeps only negative dentries.
     pub fn invalidate(&self, directory: InodeNumber, name: &[u8]) {
         let dentries = self.dentries.pin();
         remove(&dentries, &DentryKeyRef { directory, name });

@@ -6,7 +6,7 @@
 pub enum Tag {
     /// The inode is in the inode cache.
     Present,
-    /// The inode had no reference when it got the tag. It may have one by now.
+    /// The inode had no reference when it got the tag. It may have got a reference since.
     Idle,
     /// The file has buffered bytes, or preallocated blocks past its end.
     NeedsFlush,
@@ -18,7 +18,7 @@ pub enum Tag {
 pub enum WalkFilter {
     /// All cached inodes, except those that are being evicted or freed.
     Cached,
-    /// Shows only inodes that already have a reference.
+    /// Only inodes that already have a reference.
     #[doc(alias = "INO_ITER_REFERENCED")]
     Referenced,
     /// Files with buffered bytes, or with preallocated blocks past their end.

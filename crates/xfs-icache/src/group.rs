@@ -7,8 +7,8 @@
 //!                                           comes or goes, or that a walk visits
 //! ```
 //!
-//! Reclaim continues at the clock hand. A thread that moves the hand owns the chunk that the hand
-//! passes, so that several threads can reclaim in one group in parallel.
+//! Reclaim continues at the clock hand. The thread that moves the hand past a chunk sweeps that
+//! chunk alone, so that several threads can reclaim in one group in parallel.
 //!
 //! Lock order: the lock of a chunk, then `order`. An insertion locks the state of an inode under
 //! the lock of its chunk. No lock of this module is taken under the state of an inode.
@@ -53,8 +53,8 @@ struct Order<K: InodeKind> {
 pub(crate) struct ClockRound(u32);
 
 impl ClockRound {
-    /// Returns the next round. The number may wrap, because rounds are only compared with recent
-    /// ones.
+    /// Returns the next round. The number may wrap to 0, because a round is only compared with
+    /// recent rounds.
     fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
@@ -107,10 +107,10 @@ pub(crate) enum Occupancy {
     Occupied,
 }
 
-/// The message of a panic if a held chunk has left the index.
+/// The message of the panic that occurs if a held chunk has left the index.
 const IS_HELD: &str = "a held chunk stays in the index";
 
-/// Keeps a chunk in the index of its group until this value is dropped, also while the chunk is
+/// Keeps a chunk in the index of its group until this value is dropped, even while the chunk is
 /// empty.
 pub struct HeldChunk<'a, K: InodeKind> {
     group: &'a CachedGroup<K>,
@@ -200,8 +200,8 @@ impl<K: InodeKind> CachedGroup<K> {
         }
     }
 
-    /// Calls `look` with an inode, without taking a reference to it. `None`: the inode is not
-    /// cached.
+    /// Calls `look` with an inode, without taking a reference to the inode, and returns the result
+    /// of `look`. Returns `None` if the inode is not cached.
     pub(crate) fn peek<R>(
         &self,
         inode: u32,
@@ -243,7 +243,7 @@ impl<K: InodeKind> CachedGroup<K> {
     }
 
     /// Makes one step of the clock hand: calls `visit` with the inodes of one chunk that may be
-    /// idle. Returns [`WalkStep::End`] when `round` has ended, also if another thread has ended it.
+    /// idle. Returns [`WalkStep::End`] when `round` has ended, even if another thread has ended it.
     /// A `round` of `None` is set to the current round first.
     pub(crate) fn visit_at_hand(
         &self,
@@ -280,8 +280,8 @@ impl<K: InodeKind> CachedGroup<K> {
         WalkStep::Next(behind(key))
     }
 
-    /// Keeps the chunk of an inode in the index of the group, also while the chunk is empty, for a
-    /// caller that inserts and removes many of its inodes.
+    /// Keeps the chunk of an inode in the index of the group, even while the chunk is empty. For a
+    /// caller that inserts and removes many inodes of the chunk.
     pub(crate) fn hold(&self, inode: u32) -> HeldChunk<'_, K> {
         let key = inode / CHUNK_INODES;
         loop {
@@ -293,10 +293,10 @@ impl<K: InodeKind> CachedGroup<K> {
         }
     }
 
-    /// Inserts the inode that `make` creates into the slot for the number `inode`. If a cached
-    /// inode is in the slot already, it is replaced if `replaces` returns `true` for it, and stays
-    /// otherwise. Returns the inode that `make` created, and whether the slot was vacant, replaced
-    /// or occupied.
+    /// Inserts the inode that `make` creates into the slot for the number `inode`. A cached inode
+    /// that is in the slot already is replaced if `replaces` returns `true` for it. Otherwise it
+    /// stays, and the new inode is not inserted. Returns the inode that `make` created, and whether
+    /// the slot was vacant, replaced or occupied.
     pub(crate) fn insert(
         &self,
         inode: u32,

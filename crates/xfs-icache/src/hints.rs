@@ -1,7 +1,7 @@
 //! The part of a cached inode that lookups and opens read without a lock.
 //!
-//! Owns: that this part has a cache line of its own, so that a thread that changes the inode does
-//! not take the line from readers. Does **not** own the values.
+//! Owns: the layout, in which this part has a cache line of its own. So a thread that changes the
+//! rest of the inode does not take the line from readers. Does **not** own the values.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Hints<K: InodeKind> {
     file_type: FileType,
     rights: RightsHint,
     live: Arc<K::Inode>,
-    /// The slot of the inode in its chunk. `None` in a filesystem without chunks.
+    /// The slot of the inode in its chunk. `None` if the filesystem has no chunks.
     slot: Option<ChunkSlot<K>>,
     /// The marks of the inode: the watches and the keepers, which only keep the inode cached.
     marks: Marks<K::Watch>,

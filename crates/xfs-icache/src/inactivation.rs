@@ -4,7 +4,7 @@
 //! Each processor slot has a queue. The operation that removes the last name and the last reference
 //! usually frees the inode itself. A background thread frees inodes for callers that cannot wait,
 //! such as a handle that is dropped. The thread sleeps while the queues are empty. Only a caller
-//! that finds the thread asleep writes state that the whole volume shares.
+//! that finds the thread asleep writes memory that the whole volume shares.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::kind::InodeKind;
 /// The number of queued inodes above which each new operation first frees some of them.
 const THROTTLE: usize = 256;
 /// The most inodes that one operation frees. A caller that releases many inodes at once leaves them
-/// to the background thread, so that no later operation waits for all of them. An operation adds
-/// fewer than this number of inodes to the queue, so that the queue shrinks.
+/// to the background thread, so that no later operation waits for all of them. One operation adds
+/// fewer inodes than this number to the queue, so the queue shrinks.
 const MOST_AT_ONCE: usize = 16;
 
 /// The queue of one processor slot.
@@ -37,8 +37,8 @@ struct SlotQueue<K: InodeKind> {
 /// The inodes that wait to be freed.
 pub(crate) struct InactivationQueue<K: InodeKind> {
     queues: Slots<InactivationSlot<K>>,
-    /// Set while the background thread sleeps. While this flag is clear, the thread still has to
-    /// look at the queues, and need not be woken.
+    /// Set while the background thread sleeps. While this flag is clear, the thread will look at
+    /// all queues again before it sleeps, and need not be woken.
     asleep: AtomicBool<Volume>,
     closed: Mutex<bool, Volume>,
     wake: Condvar<Volume>,
@@ -95,8 +95,8 @@ impl<K: InodeKind> InactivationQueue<K> {
         }
     }
 
-    /// As [`free_all`](Self::free_all), and waits until other threads have freed the inodes that
-    /// they took from the queues.
+    /// Frees the inodes of all queues as [`free_all`](Self::free_all) does, and waits until other
+    /// threads have freed the inodes that they took from the queues.
     pub(crate) fn drain(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         self.free_all(free);
         for queue in self.queues.iter() {
@@ -130,8 +130,8 @@ impl<K: InodeKind> InactivationQueue<K> {
         true
     }
 
-    /// Returns the first error of an inode that could not be freed, and forgets this error. `None`:
-    /// there was no error since the last call.
+    /// Returns the first error of an inode that could not be freed, and forgets this error. Returns
+    /// `None` if there was no error since the last call.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.failure.lock().take()
     }

@@ -1,10 +1,10 @@
 //! The inode cache of a volume that is mounted read-write.
 //!
-//! Owns: that there is one copy of an inode at a time, its references, and how long it stays
-//! without a reference. Also owns inodes that wait to be freed, because they have neither a name
-//! nor a reference. Does **not** own the inode itself, reading and freeing it ([`InodeStore`]), or
-//! walks over all inodes ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of
-//! one inode in `cached_inode`.
+//! Owns: the rule that there is one copy of an inode at a time, the references to this copy, and
+//! how long an inode stays cached without a reference. Also owns inodes that wait to be freed,
+//! because they have neither a name nor a reference. Does **not** own the inode itself, reading and
+//! freeing it ([`InodeStore`]), or walks over all inodes ([`InodeWalk`]). The design is in
+//! docs/internals/cache.md, and the life of one inode in `cached_inode`.
 //!
 //! # Invariants
 //!
@@ -13,14 +13,15 @@
 //!   latch is free.
 //! - **I2** A caller may hold an inode number whose chunk has been freed since, and the old inode
 //!   may still be on disk there. So an inode is not inserted if a chunk of its group was freed
-//!   while it was read. Once a chunk of a group was freed, lookups ask the inode btree first.
-//! - Reclaim waits for no I/O, since the log holds dirty inodes, and for no lock that is
+//!   while the inode was read. Once a chunk of a group was freed, lookups in this group ask the
+//!   inode btree first.
+//! - Reclaim waits for no I/O, because a dirty inode is kept by the log, and for no lock that is
 //!   held over a wait. A thread reclaims when it has released a reference or begins an operation,
 //!   never inside a transaction.
 //!
-//! A lookup finds an inode without a lock, and taking it writes only that inode. The index is
-//! shared by the threads that insert into or remove from one group. Nothing is shared by the whole
-//! volume.
+//! A lookup finds an inode without a lock, and taking a reference writes only to that inode. The
+//! index is shared by the threads that insert into or remove from one group. Nothing is shared by
+//! the whole volume.
 
 mod bulk_visit;
 mod reclaim;
@@ -68,7 +69,7 @@ pub enum InodeIndex {
 pub struct InodeCache<S: InodeStore> {
     store: S,
     groups: AppendOnlyVec<CachePadded<CachedGroup<S::Kind>>, Volume>,
-    /// The list of all inodes. `None` with `InodeIndex::ByGroup`.
+    /// The list of all inodes. `None` if the index is `InodeIndex::ByGroup`.
     list: Option<InodeList<S::Kind>>,
     /// For each processor slot, the place at which its threads last read an inode. The next inode
     /// to be read is often a neighbour.
@@ -126,19 +127,19 @@ impl<S: InodeStore> InodeCache<S> {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] if the inode is free or has no name any more; corruption and I/O
-    /// errors of reading it.
+    /// Returns [`PosixError::NotFound`] if the inode is free or has no name any more, or a
+    /// corruption or an I/O error if the inode cannot be read.
     pub fn take(&self, number: InodeNumber) -> Result<CacheRef<'_, Self>> {
         self.take_as(number, Keep::Cached)
     }
 
-    /// As [`take`](Self::take). With [`Keep::Once`], an inode that was not cached is evicted when
-    /// its last reference is released, unless another caller takes it with [`Keep::Cached`]
-    /// meanwhile.
+    /// Takes a reference as [`take`](Self::take) does. With [`Keep::Once`], an inode that was not
+    /// cached is evicted when its last reference is released, unless another caller takes a
+    /// reference with [`Keep::Cached`] meanwhile.
     ///
     /// # Errors
     ///
-    /// The errors of [`take`](Self::take).
+    /// Returns the errors of [`take`](Self::take).
     pub fn take_as(&self, number: InodeNumber, keep: Keep) -> Result<CacheRef<'_, Self>> {
         let (group, inode) = self.place(number)?;
         self.counts.note(Count::Attempt);
@@ -171,7 +172,8 @@ impl<S: InodeStore> InodeCache<S> {
     }
 
     /// Reads an inode by [`InodeStore::load`]. The search starts where the thread's processor slot
-    /// last read an inode. The store holds the latch of the inode while `put` inserts it (I1).
+    /// last read an inode. The store holds the latch of the inode while `put` inserts the inode
+    /// (I1). Returns `None` if the inode may have been freed after it was read.
     fn load<R>(
         &self,
         number: InodeNumber,
@@ -193,7 +195,8 @@ impl<S: InodeStore> InodeCache<S> {
         self.near.iter().for_each(|near| *near.lock() = S::Near::default());
     }
 
-    /// Returns which of the 64 inodes from `first` on are cached, one bit each.
+    /// Returns which of the 64 inodes from `first` on are cached: bit n is set if inode `first` + n
+    /// is cached.
     ///
     /// # Panics
     ///
@@ -205,15 +208,15 @@ impl<S: InodeStore> InodeCache<S> {
         self.groups.get(group as usize).map_or(0, |group| group.present(inode))
     }
 
-    /// Keeps the chunk of an inode in the index of its group, also while the chunk is empty, for a
-    /// caller that inserts and removes many of its inodes. `None`: the volume cannot have an inode
-    /// of this number.
+    /// Keeps the chunk of an inode in the index of its group, even while the chunk is empty. For a
+    /// caller that inserts and removes many inodes of the chunk. Returns `None` if the volume
+    /// cannot have an inode of this number.
     pub fn hold(&self, number: InodeNumber) -> Option<HeldChunk<'_, S::Kind>> {
         self.place(number).ok().map(|(group, inode)| group.hold(inode))
     }
 
-    /// Calls `look` with an inode if it is cached, and returns the result. `None`: the inode is not
-    /// cached. Another thread may evict the inode meanwhile.
+    /// Calls `look` with an inode if the inode is cached, and returns the result of `look`. Returns
+    /// `None` if the inode is not cached. Another thread may evict the inode meanwhile.
     pub fn peek<R>(
         &self,
         number: InodeNumber,
@@ -223,14 +226,14 @@ impl<S: InodeStore> InodeCache<S> {
         group.peek(inode, look)
     }
 
-    /// Inserts an inode that was just made, and returns it with one reference. The new inode
-    /// replaces an older file of the same inode number that was freed. Walks skip the inode until
-    /// it is [ready](CachedInode::set_ready).
+    /// Inserts an inode that was just made, and returns it with one reference. If the cache still
+    /// has a freed file of the same inode number, the new inode replaces it. Walks skip the inode
+    /// until it is [ready](CachedInode::set_ready).
     ///
     /// # Errors
     ///
-    /// Corruption if an older inode of this number is still in use: a name leads to that inode, but
-    /// the inode btree calls it free.
+    /// Returns a corruption if an older inode of this number is still in use: a name leads to that
+    /// inode, but the inode btree calls it free.
     pub fn insert(&self, live: Arc<InodeOf<S>>) -> Result<CacheRef<'_, Self>> {
         let number = live.number();
         let (group, inode) = self.place(number)?;
@@ -274,8 +277,8 @@ impl<S: InodeStore> InodeCache<S> {
     }
 
     /// Does the work that remains after a reference was released with the outcome `release`.
-    /// Returns this outcome or, if the outcome is `Abandoned`, the outcome after the marks of the
-    /// inode were removed.
+    /// Returns `release`. If `release` is `Abandoned`, removes the marks of the inode and returns
+    /// the outcome of that removal instead.
     fn settle(&self, entry: Arc<CachedInode<S::Kind>>, release: ReleaseOutcome) -> ReleaseOutcome {
         match release {
             ReleaseOutcome::InUse => {}
@@ -288,8 +291,8 @@ impl<S: InodeStore> InodeCache<S> {
         release
     }
 
-    /// Removes the marks of an inode that has no name and no other reference, so that nothing can
-    /// reach it. Returns the outcome of releasing the last reference of these marks.
+    /// Removes the marks of an inode that has no name, and no references except those of marks.
+    /// Returns the outcome of releasing the last reference of these marks.
     fn abandon(&self, entry: &Arc<CachedInode<S::Kind>>) -> ReleaseOutcome {
         let watches = entry.take_marks(Mark::is_watch);
         watches.iter().for_each(|watch| watch.end_with(entry.number()));
@@ -325,8 +328,8 @@ impl<S: InodeStore> InodeCache<S> {
         }
     }
 
-    /// Frees one inode of this thread's queue. Returns `false` if the queue is empty. An inode that
-    /// cannot be freed stays on its unlinked list. The caller does not get that error:
+    /// Frees one inode of the queue of this thread's processor slot. Returns `false` if the queue
+    /// is empty. An inode that cannot be freed stays on its unlinked list. The error is kept, and
     /// [`take_failure`](Self::take_failure) returns it.
     fn free_mine(&self) -> bool {
         self.inactivation.free_mine(|entry| self.free(entry))
@@ -356,15 +359,15 @@ impl<S: InodeStore> InodeCache<S> {
         self.reclaim_due();
     }
 
-    /// As [`throttle`](Self::throttle), on a volume where no background thread frees inodes: frees
-    /// all inodes that this thread has queued.
+    /// Makes room as [`throttle`](Self::throttle) does, for a volume on which no background thread
+    /// frees inodes: frees all inodes that this thread has queued.
     pub fn make_room_alone(&self) {
         while self.free_mine() {}
         self.reclaim_due();
     }
 
-    /// Returns the first error of an inode that could not be freed, and forgets this error. `None`:
-    /// there was no error since the last call.
+    /// Returns the first error of an inode that could not be freed, and forgets this error. Returns
+    /// `None` if there was no error since the last call.
     pub fn take_failure(&self) -> Option<Error> {
         self.inactivation.take_failure()
     }
@@ -442,7 +445,7 @@ impl<S: InodeStore> InodeWalk for InodeCache<S> {
         self.active.load(Ordering::SeqCst)
     }
 
-    /// If the inode must be freed after the release, the background thread
+    /// Releases a reference. If the inode must then be freed, the background thread
     /// ([`serve`](InodeCache::serve)) frees it.
     fn release(&self, held: StoredRef<S::Kind>) {
         if self.release_to_queue(held.into_counted()) == ReleaseOutcome::NeedsInactivation {

@@ -1,7 +1,7 @@
 //! One list of all inodes, for a filesystem without an index by groups.
 //!
-//! Every insertion and every removal takes one lock. That is good enough for a small filesystem,
-//! and the baseline of benchmarks of a large filesystem.
+//! Every insertion and every removal takes one lock. One lock suffices for a small filesystem. For
+//! a large filesystem, the list is the baseline of benchmarks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,11 +13,11 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A walk goes forward: its cursor comes from keys that were looked up, not from numbers
-//!   that inodes hold. So it ends.
-//! - **I2** A walk shows every inode that is cached from the walk's start to its end. It may show
-//!   others.
-//! - **I3** A visitor that stops a walk stops all of it, also where its parts run in parallel.
+//! - **I1** A walk goes forward, and so it ends: its cursor comes from keys that were looked up,
+//!   not from numbers that inodes hold.
+//! - **I2** A walk shows every inode that is cached from the walk's start to its end. It may also
+//!   show other inodes.
+//! - **I3** A visitor that stops a walk stops the whole walk, even if parts of it run in parallel.
 //! - **I4** Once a filesystem is inactive, a walk takes no reference to an unreferenced inode, and
 //!   an inode that loses its last reference is evicted at once.
 
@@ -42,7 +42,7 @@ pub trait InodeWalk: Sync {
         1
     }
 
-    /// Returns the list of all inodes. `None`: the filesystem has an index instead.
+    /// Returns the list of all inodes, or `None` if the filesystem has an index instead.
     fn list(&self) -> Option<&InodeList<Self::Kind>>;
 
     /// Makes one step of a walk over a part of the filesystem, under one epoch guard. The next
@@ -59,10 +59,10 @@ pub trait InodeWalk: Sync {
         self.list().map_or(WalkStep::End, |list| list.visit(cursor, visit))
     }
 
-    /// Returns whether the filesystem is in use. `false`: it is being taken down.
+    /// Returns whether the filesystem is in use. Returns `false` if it is being taken down.
     fn is_active(&self) -> bool;
 
-    /// Releases a reference to an inode. [`CacheRef`] calls this when it is dropped.
+    /// Releases a reference to an inode. A [`CacheRef`] calls this method when it is dropped.
     fn release(&self, held: StoredRef<Self::Kind>);
 
     /// Removes from the cache an inode that an eviction has chosen.
@@ -82,8 +82,8 @@ pub trait InodeWalk: Sync {
         (0..self.parts()).try_for_each(|part| iter_part(self, part, which, &mut f))
     }
 
-    /// Calls `f` with a reference to each inode, as [`iter_inodes`](Self::iter_inodes) does. Nothing
-    /// stops the walk.
+    /// Calls `f` with a reference to each inode, as [`iter_inodes`](Self::iter_inodes) does. `f`
+    /// cannot stop the walk.
     fn for_each_inode(&self, which: WalkFilter, mut f: impl FnMut(&Arc<CachedInode<Self::Kind>>))
     where
         Self: Sized,

@@ -1,9 +1,9 @@
 //! The inode cache and the dentry cache of a mounted volume.
 //!
-//! Owns: the one copy of an inode that is in memory, how long it stays there, iteration over all
-//! cached inodes, and the meaning of names that were looked up. Does **not** own: operations,
-//! permissions or the contents of files (`xfs-vfs`), or the on-disk form of inodes and directories
-//! (`xfs-inode`, `xfs-dir`).
+//! Owns: the one copy of an inode that is in memory, how long this copy stays cached, iteration
+//! over all cached inodes, and the meaning of names that were looked up. Does **not** own:
+//! operations, permissions or the contents of files (`xfs-vfs`), or the on-disk form of inodes and
+//! directories (`xfs-inode`, `xfs-dir`).
 //!
 //! | module | owns |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | `dentry_cache` | the meaning of names |
 //! | `small` | a small filesystem in memory, whose inodes are in one list instead of an index |
 //!
-//! The design stands in docs/internals/cache.md.
+//! The design is in docs/internals/cache.md.
 
 mod cache_ref;
 mod cached_inode;

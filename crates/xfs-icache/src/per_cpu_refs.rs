@@ -2,8 +2,8 @@
 //!
 //! A direct reference is counted in the inode, on one cache line for all threads. An inode that
 //! several threads open in turn is instead referenced once by each processor slot, and the handles
-//! of a slot share that reference. The handles are counted in its [`Arc`], which other threads
-//! rarely write.
+//! of a slot share that reference. The handles are counted in the [`Arc`] of the shared reference,
+//! which threads of other processors rarely write.
 //!
 //! ```text
 //!  CachedInode  users: 3 ◄── PerCpuRef of slot 0 ◄── handle, handle
@@ -21,8 +21,8 @@
 //!   slots. A slot adds a reference under its lock, after a check that the inode is not draining.
 //!   So no slot remembers the inode after the visit. No slot ever remembers an inode that never had
 //!   a name.
-//! - **I2** The reference of a slot ends when its last handle is dropped and the slot has forgotten
-//!   the inode, whichever comes last.
+//! - **I2** The reference of a slot ends as soon as two conditions hold: its last handle is
+//!   dropped, and the slot has forgotten the inode.
 //!
 //! Lock order: a slot, then the state of an inode or its tallies. A reference ends without the lock
 //! of the slot.
@@ -39,8 +39,8 @@ use crate::inode_cache::InodeCache;
 use crate::kind::{CacheableInode, InodeKind};
 use crate::store::InodeStore;
 
-/// The most inodes that a processor slot remembers, so that the next open through the slot finds
-/// the reference again.
+/// The most inodes that a processor slot remembers. The next open through the slot then finds the
+/// reference again.
 const PLACES: usize = 64;
 
 /// One reference to an inode, shared by all handles that were made on one processor slot.
@@ -96,9 +96,9 @@ impl<S: InodeStore> PerCpuRefs<S> {
         Self { slots: Slots::new(Mutex::default) }
     }
 
-    /// Takes a share of the reference that the calling thread's slot has to an inode. `None`: the
-    /// references of the inode are not counted by processor slot, or the inode is being evicted or
-    /// freed, or has no name.
+    /// Takes a share of the reference that the calling thread's slot has to an inode. Returns
+    /// `None` if the references of the inode are not counted by processor slot, if the inode is
+    /// being evicted or freed, or if it has no name.
     pub fn acquire(
         &self,
         entry: &Arc<CachedInode<S::Kind>>,

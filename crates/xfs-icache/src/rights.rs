@@ -6,16 +6,16 @@
 //!
 //! The rights are unknown at first. A thread that reads the directory under its shared latch stores
 //! them. A thread that changes mode, owner or access control list clears them under the exclusive
-//! latch, before any caller learns of the change. They are never stored for a directory with an
-//! access control list: a path walk reads such a directory under the latch.
+//! latch, before any caller learns of the change. The rights of a directory with an access control
+//! list are never stored: a path walk reads such a directory under the latch.
 //!
 //! # Invariants
 //!
 //! - **I1** Between two clears, all stores write the same rights, since no thread changes the
 //!   directory under a shared latch.
 //! - **I2** If a reader found the same word before and after it read the ids, the ids belong to
-//!   that word. Ids of a later store are visible together with the clear before it, and the clear
-//!   has changed the word.
+//!   that word. If the ids were of a later store, the reader would also see the clear before that
+//!   store, and the clear has changed the word.
 
 use xfs_sync::{AtomicU64, Object, Ordering};
 
@@ -57,9 +57,9 @@ pub(crate) struct RightsHint {
 }
 
 impl RightsHint {
-    /// Returns the current owner, group and mode. While a thread is changing them, the result may
-    /// be the values before the change, of which no caller has learnt yet. `None`: the values are
-    /// not known.
+    /// Returns the current owner, group and mode, or `None` if they are not known. While a thread
+    /// is changing them, the result may be the values before the change, of which no caller has
+    /// learnt yet.
     pub(crate) fn rights(&self) -> Option<Rights> {
         let before = self.word.load(Ordering::Acquire);
         if before & KNOWN == 0 {

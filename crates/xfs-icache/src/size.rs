@@ -1,8 +1,8 @@
 //! The number of cached inodes, and how many of them are too many.
 //!
 //! Each processor slot counts insertions and removals. Once the difference reaches a limit, the
-//! batch, the slot adds it to the sum of the volume. Inodes that one slot inserts and soon removes,
-//! such as those that are read only once, never reach the sum.
+//! batch, the slot adds it to the sum of the volume. If one slot inserts inodes and soon removes
+//! them, such as inodes that are read only once, these changes never reach the sum.
 
 use xfs_sync::{AtomicU64, Ordering, Slot, Slots, Volume};
 
@@ -24,7 +24,7 @@ struct Pending {
     /// of the volume yet, modulo 2^64.
     change: AtomicU64<Slot>,
     /// Number of inodes that the processor slot still has to evict. The field is set when the slot
-    /// has added a batch to the sum of the volume, and the sum is above the limit.
+    /// adds a batch to the sum of the volume and the sum is then above the limit.
     owed: AtomicU64<Slot>,
 }
 
@@ -78,8 +78,8 @@ impl Size {
         }
     }
 
-    /// Returns how many inodes the calling thread must evict now. These are a part of the inodes
-    /// that the thread's processor slot still has to evict.
+    /// Returns how many inodes the calling thread must evict now. The number is a part of the
+    /// inodes that the thread's processor slot still has to evict.
     pub(crate) fn due(&self) -> u64 {
         let mine = self.pending.mine();
         let owed = mine.owed.load(Ordering::Relaxed);
@@ -91,8 +91,8 @@ impl Size {
         due
     }
 
-    /// Returns by how many inodes the number of cached inodes, summed over the volume, is above the
-    /// limit. Returns 0 if it is not above the limit.
+    /// Returns the difference between the number of cached inodes, summed over the volume, and the
+    /// limit. Returns 0 if the number is not above the limit.
     pub(crate) fn excess(&self) -> u64 {
         let total = self.total.load(Ordering::Relaxed).cast_signed();
         (total - self.most.cast_signed()).max(0).cast_unsigned()

@@ -22,10 +22,10 @@ use crate::inode_walk::InodeWalk;
 use crate::kind::InodeWatch;
 use crate::kind::{CacheableInode, InodeKind};
 
-/// Approximate number of bytes of memory that an inode takes without its contents.
+/// Approximate number of bytes of memory that an inode takes, without its contents.
 const INODE_BYTES: u64 = 512;
 
-/// The entries of a directory. Each holds a reference to its inode.
+/// The entries of a directory. Each entry holds a reference to the inode that it names.
 pub type SmallNames = BTreeMap<Box<[u8]>, StoredRef<SmallKind>>;
 
 /// The contents of an inode, by its type.
@@ -158,7 +158,7 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`] if less is free.
+    /// Returns [`PosixError::NoSpace`] if fewer bytes are free.
     pub fn take(&self, bytes: u64) -> Result<()> {
         let mut used = self.used_bytes.load(Ordering::Relaxed);
         loop {
@@ -203,7 +203,7 @@ impl Small {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`] if there is no memory for the inode.
+    /// Returns [`PosixError::NoSpace`] if there is no memory for the inode.
     pub fn create(
         &self,
         number: InodeNumber,

@@ -36,18 +36,18 @@ pub trait InodeStore: Send + Sync {
     /// Returns the number of allocation groups.
     fn groups(&self) -> usize;
 
-    /// Returns the group of an inode, and its number within the group. `None`: no inode can have
-    /// this number. A range of numbers may begin with numbers that no inode can have; the result is
-    /// `None` for such a number only if its group does not exist.
+    /// Returns the group of an inode, and the number of the inode within the group. Returns `None`
+    /// if the group does not exist. A number that no inode can have, but whose group exists, gives
+    /// a result, because a range of numbers may begin with such a number.
     fn place(&self, number: InodeNumber) -> Option<(u32, u32)>;
 
-    /// The place at which an inode was read. The store keeps it, so that it can read neighbours of
-    /// that inode faster.
+    /// The place at which an inode was read. The cache keeps it for the store, so that the store
+    /// can read neighbours of that inode faster.
     type Near: Default + Send;
 
     /// Reads an inode and passes it to `put`, while no thread makes or frees an inode of this
-    /// number. `None`: the inode may have been freed after it was read. The caller then looks the
-    /// inode up again, with an empty `near`.
+    /// number. Returns the result of `put`, or `None` if the inode may have been freed after it was
+    /// read. The caller then looks the inode up again, with an empty `near`.
     fn load<R>(
         &self,
         number: InodeNumber,
@@ -57,15 +57,15 @@ pub trait InodeStore: Send + Sync {
 
     /// Reads those `wanted` inodes whose latch can be acquired in shared mode without waiting, and
     /// passes them to `put` together. Meanwhile no thread makes or frees an inode of those numbers.
-    /// Damaged and freed inodes are left out. `None`: a chunk of the group was freed after `wanted`
-    /// was made.
+    /// Damaged and freed inodes are left out. Returns the result of `put`, or `None` if a chunk of
+    /// the group was freed after `wanted` was made.
     fn load_together<R>(
         &self,
         wanted: BulkRequest,
         put: impl FnOnce(&[Arc<InodeOf<Self>>]) -> R,
     ) -> Option<R>;
 
-    /// Frees an inode on disk that has neither a name nor a reference.
+    /// Frees, on disk, an inode that has neither a name nor a reference.
     fn inactivate(&self, inode: &Arc<InodeOf<Self>>) -> Result<()>;
 
     /// Returns the error that reports a corrupt volume because inode `number`, which is still in
@@ -173,7 +173,8 @@ pub struct LastCluster {
     freed: u64,
 }
 
-/// Leaves out quota inodes: the engine of quota keeps the one view of each.
+/// Removes quota inodes from the wanted inodes: the quota engine keeps the only in-core inode of
+/// each.
 fn without_quota_inodes(journal: &Journal, wanted: BulkRequest) -> BulkRequest {
     let Some(ledger) = journal.ledger() else { return wanted };
     let is_file = |bit: &u32| !ledger.is_exempt(InodeNumber(wanted.first.0 + u64::from(*bit)));
@@ -181,8 +182,8 @@ fn without_quota_inodes(journal: &Journal, wanted: BulkRequest) -> BulkRequest {
     BulkRequest { inodes: wanted.inodes & files, ..wanted }
 }
 
-/// Returns the clusters of the wanted inodes, each with a first inode number and the wanted inodes
-/// from there on, one bit each. A cluster that cannot be read is left out.
+/// Returns the clusters of the wanted inodes. Each comes with an inode number, and with the wanted
+/// inodes from this number on, one bit each. A cluster that cannot be read is left out.
 fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeNumber, u64)> {
     let (mut found, mut left) = (Vec::with_capacity(2), wanted.inodes);
     while left != 0 {
@@ -224,8 +225,9 @@ impl Drop for Shared {
     }
 }
 
-/// Reads an inode of a cluster. `still` says whether no chunk of the inode's group was freed since
-/// the caller looked the inode up. `None`: one was, so the inode may have been freed.
+/// Reads an inode of a cluster, and passes it to `put`. `still` returns whether no chunk of the
+/// inode's group was freed since the caller looked the inode up. Returns `None` if `still` returns
+/// `false`, because the inode may have been freed then.
 fn load<R>(
     journal: &Journal,
     cluster: &InodeCluster,
@@ -249,8 +251,8 @@ fn load<R>(
     })?
 }
 
-/// Returns the in-core inode of a record, whose latch is held in shared mode. `image` is the image
-/// of an inode that was not in memory.
+/// Returns the in-core inode of a record. The latch of the record is held in shared mode. `image`
+/// is the inode's image if the inode was not in memory before.
 fn live_inode(
     record: &Arc<InodeRecord>,
     image: Option<InodeImage>,

@@ -98,7 +98,7 @@ impl FakeStore {
     }
 
     /// Makes a file from a free inode, and passes it to `put` before another thread can get it.
-    /// `None`: the inode is in use.
+    /// Returns the result of `put`, or `None` if the inode is in use.
     pub(crate) fn create<R>(
         &self,
         number: InodeNumber,

@@ -44,8 +44,9 @@ use crate::state::LogState;
 const BATCH_ITEMS: usize = 1024;
 
 /// A push of the AIL frees the log space that is needed, and in addition the size of the log
-/// divided by this number. That costs little: a walk that writes many items locks the list no more
-/// often than a walk that writes a few.
+/// divided by this number. The additional items cost little: a walk takes items from the list in
+/// batches, so a walk that writes many items hardly locks the list more often than a walk that
+/// writes a few.
 const AHEAD_SHARE: u64 = 16;
 
 /// The position of an item in the AIL: its LSN, and its index among the items at that LSN.
@@ -86,9 +87,11 @@ pub(crate) struct DurableItems {
 /// The outcome of one push: one walk over the AIL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
-    /// Number of items whose write this push has started, or that had been written already.
+    /// Number of items whose write this push started, and of items that this push found already
+    /// written.
     pub started: usize,
-    /// Number of items that a checkpoint pins: they cannot be written before it is durable.
+    /// Number of items that a checkpoint pins: they cannot be written before that checkpoint is
+    /// durable.
     pub pinned: usize,
     /// Number of items that another thread holds locked.
     pub locked: usize,
@@ -109,7 +112,8 @@ impl PushReport {
         }
     }
 
-    /// Returns the number of items that are locked or being written. A later push can write these.
+    /// Returns the number of items that this push found locked or being written. A later push can
+    /// write them.
     #[must_use]
     pub const fn busy(&self) -> usize {
         self.locked + self.underway
@@ -122,8 +126,9 @@ pub struct PushCounts {
     /// Number of pushes, that is, of walks over the AIL.
     #[doc(alias = "xs_push_ail")]
     pub walks: u64,
-    /// Number of items whose write a push has started, or that had been written already. An item
-    /// counts once for each push that met it; the same holds for the next three numbers.
+    /// Number of items whose write a push started, and of items that a push found already written.
+    /// An item counts once for each push that met the item. The next three fields count in the same
+    /// way.
     #[doc(alias = "xs_push_ail_success")]
     pub started: u64,
     /// Number of items that a checkpoint pinned.
@@ -165,8 +170,8 @@ struct AilList {
 }
 
 impl Ail {
-    /// Creates the empty list of a log of `log_blocks` blocks with this state. Pushes will keep
-    /// `free_bytes` bytes of the log free.
+    /// Creates the empty list of a log of `log_blocks` blocks. Head and tail are those of `state`.
+    /// Pushes will keep `free_bytes` bytes of the log free.
     pub(crate) fn new(
         space: Arc<LogSpace>,
         log_blocks: u32,
@@ -194,8 +199,8 @@ impl Ail {
         ail
     }
 
-    /// Waits until the list is empty, but no longer than `limit`. Returns whether the list is
-    /// empty.
+    /// Waits until the list is empty, but no longer than `limit`. Returns whether the list was
+    /// empty at the end of the wait.
     pub(crate) fn await_empty(&self, limit: Duration) -> bool {
         let mut list = self.list.lock();
         if !list.groups.is_empty() {
@@ -244,8 +249,8 @@ impl Ail {
     }
 
     /// Records that the START of the checkpoint `sequence` is in the record at `start`. The tail
-    /// waits at `start` until the checkpoint is complete (I4). Called before that record can be
-    /// closed.
+    /// waits at `start` until the checkpoint is complete (I4). The log writer calls this before any
+    /// thread can close that record.
     pub(crate) fn begin(&self, sequence: u64, start: Lsn) {
         let mut list = self.list.lock();
         assert!(list.tail() <= start, "the tail {} is past START at {start} (I4)", list.tail());
@@ -354,9 +359,9 @@ impl Ail {
     /// Requests that every item up to `target` be written to its home location on disk, oldest
     /// first.
     ///
-    /// The push takes the items from the list in batches. Between two batches it holds no reference
-    /// into the list. It continues after the position of the last item, even if that item has left
-    /// the list.
+    /// The push takes the items from the list in batches. Between two batches the push holds no
+    /// reference into the list. It continues after the position of the last item of the batch, even
+    /// if that item has left the list.
     pub fn push(&self, target: Lsn) -> PushReport {
         let report = self.walk(target);
         let PushReport { started, pinned, locked, underway, .. } = report;
@@ -394,8 +399,8 @@ impl Ail {
         }
     }
 
-    /// Returns the next items of a walk, at most `BATCH_ITEMS`: those after the position `after`
-    /// and up to `target`.
+    /// Returns the next items of a walk, at most `BATCH_ITEMS`: those that follow the position
+    /// `after`, up to the LSN `target`. With `None`, begins at the oldest item.
     fn batch(
         &self,
         after: Option<AilPosition>,
@@ -442,8 +447,9 @@ impl Ail {
     }
 }
 
-/// The message of a panic if the list has no item at a position that the state of an item gives.
-/// An item that stayed in the list would keep the tail of the log where it is.
+/// The panic message for an [`ItemState`] that names a position at which the list has no item. Such
+/// an item would be in the list at another position, never leave it, and keep the tail of the log
+/// from moving.
 const HOLDS_ITEM: &str = "the AIL holds an item at its position";
 
 /// The items at one LSN, in the order of their arrival.
@@ -477,8 +483,8 @@ impl AilList {
         group.present += 1;
     }
 
-    /// Removes an item from the list, whatever its position. Returns `None` if the item is not in
-    /// the list.
+    /// Removes an item from the list, at whatever position the item is, and returns it. Returns
+    /// `None` if the item is not in the list.
     fn leave(&mut self, item: &ItemState) -> Option<Arc<dyn LogItem>> {
         Some(self.remove(item.leave()?))
     }

@@ -94,8 +94,9 @@ struct Committing {
     checkpoints: BTreeMap<u64, WriteProgress>,
 }
 
-/// The condition variables of the committed item list. Each kind of waiter has its own, so that a
-/// wakeup reaches no other kind. All conditions change under the lock of `committing`.
+/// The condition variables of the committed item list. Each kind of waiter has a condition variable
+/// of its own, so that a wakeup reaches only waiters of one kind. All conditions change under the
+/// lock of `committing`.
 #[derive(Default)]
 struct CilCondvars {
     /// Threads that write checkpoints wait here until a checkpoint must be written.
@@ -136,8 +137,8 @@ pub(crate) struct CilParts {
     pub(crate) health: Arc<Health>,
     /// The size in bytes at which a checkpoint is written even if no thread requests it.
     pub(crate) soft_bytes: u64,
-    /// The number that a checkpoint 0 would have as a transaction in the log. Checkpoint n has this
-    /// number plus n.
+    /// The transaction number from which checkpoints are counted in the log: checkpoint n has the
+    /// transaction number `first_number` + n.
     pub(crate) first_number: u32,
     /// Number of slots, normally one for each CPU. With one slot, all threads share a single list.
     pub(crate) slots: usize,
@@ -209,8 +210,8 @@ impl Cil {
     }
 
     /// Returns the number of commits, and the contents of the open checkpoint. The result is a
-    /// statistic: the slots are locked one after the other, so commits in between may be counted in
-    /// one slot and not in another. A difference that would be negative is then 0.
+    /// statistic: the slots are read one after the other, so a commit that runs meanwhile may be
+    /// counted in part. A count that would then be negative is returned as 0.
     pub(crate) fn contents(&self) -> CilContents {
         let (mut contents, mut not_written, mut unfolded) = (CilContents::default(), 0, 0);
         for slot in self.slots.iter() {
@@ -248,7 +249,7 @@ impl Cil {
     }
 
     /// Requests that the pushing threads write all checkpoints up to `sequence`. A request for a
-    /// checkpoint without commits stands until the checkpoint has a commit.
+    /// checkpoint without commits takes effect when the checkpoint gets its first commit.
     pub(crate) fn request_push(&self, sequence: u64) {
         if self.requested.load(Ordering::Acquire) < sequence {
             let _committing = self.committing.lock();
@@ -257,9 +258,9 @@ impl Cil {
         }
     }
 
-    /// Records the first commit to the checkpoint `sequence`, and wakes a pushing thread if a push
-    /// of it was requested. Either this commit sees the request, or the thread that requests the
-    /// push sees the commit.
+    /// Records that the checkpoint `sequence` has its first commit. Wakes a pushing thread if a
+    /// push of this checkpoint was requested. Either this commit sees the request, or the thread
+    /// that requests the push sees the commit.
     fn begin(&self, sequence: u64) {
         self.begun.fetch_max(sequence, Ordering::SeqCst);
         if self.requested.load(Ordering::SeqCst) >= sequence {
@@ -315,9 +316,9 @@ impl Cil {
     ///
     /// # Group commit
     ///
-    /// The open checkpoint keeps taking commits while an older one is written. It has to wait for
-    /// the older one's COMMIT anyway, and one flush then serves all commits that arrive in the
-    /// meantime.
+    /// The open checkpoint keeps taking commits while an older checkpoint is written. Its own
+    /// COMMIT has to follow the older COMMIT anyway, and one flush then serves all commits that
+    /// arrive in the meantime.
     pub(crate) fn force(&self, sequence: u64) -> Result<()> {
         if self.durable() >= sequence {
             return Ok(());

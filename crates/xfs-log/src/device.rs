@@ -15,12 +15,12 @@ use xfs_format::{
 pub struct LogGeometry {
     /// The address of the log's first block on the device.
     pub start: DiskAddr,
-    /// Number of blocks of the log: at least 1, and together at most 2 GiB.
+    /// Number of blocks of the log: at least 1. All blocks together take at most 2 GiB.
     pub length_blocks: u32,
     /// The sector size in bytes. The log writer aligns records to it.
     pub sector_bytes: u32,
-    /// The log's stripe unit in bytes. The writer pads records to multiples of it; 1 means no
-    /// padding.
+    /// The log's stripe unit in bytes. The writer pads records to multiples of the stripe unit; 1
+    /// means no padding.
     pub stripe_unit_bytes: u32,
     /// The UUID that records carry: the volume's current UUID.
     pub uuid: Uuid,
@@ -71,7 +71,7 @@ pub struct LogDevice {
 
 impl LogDevice {
     /// Creates the log device of the volume with this superblock. `device` is the data device, or
-    /// the log's own device if [`Superblock::has_external_log`].
+    /// the log's own device if [`Superblock::has_external_log`] returns `true`.
     ///
     /// # Errors
     ///
@@ -124,8 +124,8 @@ impl LogDevice {
         (sum % u64::from(self.length_blocks())) as u32
     }
 
-    /// Returns the number of blocks from `start` up to `end`, where block 0 follows the last block;
-    /// 0 if they are equal.
+    /// Returns the number of blocks from `start` up to `end`, where block 0 follows the last block.
+    /// Returns 0 if `start` and `end` are equal.
     #[must_use]
     pub fn distance(&self, start: u32, end: u32) -> u32 {
         if end >= start { end - start } else { self.length_blocks() - start + end }
@@ -144,7 +144,7 @@ impl LogDevice {
     }
 
     /// Fills `bytes` with the blocks from `block` on. Block 0 follows the last block. The length of
-    /// `bytes` is a multiple of a block, and at most that of the log.
+    /// `bytes` must be a multiple of a block, and at most the length of the log.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl LogDevice {
         Ok(block_cycle(&self.read_blocks(block, 1)?))
     }
 
-    /// Reads the header of the record at `block`, and checks all of it but the checksum.
+    /// Reads the header of the record at `block`, and checks all of the header except the checksum.
     ///
     /// # Errors
     ///

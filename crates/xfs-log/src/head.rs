@@ -1,9 +1,9 @@
 //! Finding the head of the log: the block that would be written next.
 //!
-//! The search looks at the cycles of blocks, not at records. It bisects first. Then it scans the
-//! blocks before the result one by one: several records may have been in flight at a crash and
-//! landed in any order, with holes. Finally it moves the head back to the start of a record that
-//! did not get all its blocks.
+//! The search looks at the cycles of blocks, not at records. The search bisects first. Then it
+//! scans the blocks before the result one by one: several records may have been in flight at a
+//! crash and landed in any order, with holes. Finally, if the last record lacks blocks, the search
+//! moves the head back to the start of this record.
 //!
 //! ```text
 //!                block 0                                  last block
@@ -12,11 +12,11 @@
 //!  first cycle   1 1 1 1 1 1 1 1 1 1 1 1 1 │ 0 0 0 0 0 0 0 0 0 0 0 0 0
 //! ```
 //!
-//! A hole has the cycle before, so the head is the first hole even if later records lie around the
-//! end of the log. In the first cycle a hole is zero, and blocks of a damaged log are often zero as
-//! well. So records of cycle 2 in a log that ends with zeros count as records in flight only where
-//! they can have been in flight. ferroxfs leaves no such log (I6 of [`writer`](crate::writer)), and
-//! the kernel refuses it.
+//! A hole still has the previous cycle number, so the head is the first hole even if later records
+//! lie around the end of the log. In the first cycle a hole is all zeros, and blocks of a damaged
+//! log are often zero as well. So records of cycle 2 in a log that ends with zeros count as records
+//! in flight only where they can have been in flight. ferroxfs leaves no such log (I6 of
+//! [`writer`](crate::writer)), and the kernel refuses it.
 
 use std::cmp::Ordering;
 
@@ -82,10 +82,10 @@ fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     Ok(past)
 }
 
-/// Checks a log that starts with blocks of cycle number `newer` and ends with zeros, although the
-/// cycle before `newer` should fill the log up to its end. `head` is the first zero block.
+/// Checks a log that starts with blocks of cycle number `newer` and ends with zeros, although
+/// blocks of the previous cycle should lie there. `head` is the first zero block.
 ///
-/// Returns `true` if the block before `head` is of the earlier cycle, and all blocks of cycle
+/// Returns `true` if the block before `head` is of the previous cycle, and all blocks of cycle
 /// `newer` may have been in flight together with the block at `head`. They may if the distance from
 /// `head` to the last of them, counted around the end of the log, is at most the number of blocks
 /// that can be in flight.
@@ -115,20 +115,22 @@ fn skip_holes(log: &LogDevice, head: u32, stale: u32) -> Result<u32> {
     Ok(find_cycle(log, 0, head, stale)?.unwrap_or(head))
 }
 
-/// Returns the first block from `start` up to `end` that was written in cycle `cycle`, or `None`.
+/// Returns the first block from `start` up to `end` that was written in cycle `cycle`, or `None` if
+/// there is none.
 #[doc(alias = "xlog_find_verify_cycle")]
 fn find_cycle(log: &LogDevice, start: u32, end: u32, cycle: u32) -> Result<Option<u32>> {
     find_block(log, start, end, |bytes| block_cycle(bytes) == cycle)
 }
 
-/// Returns the first block from `start` up to `end` whose cycle is not 0, or `None`. A tool that
-/// clears the log leaves zeros.
+/// Returns the first block from `start` up to `end` whose cycle is not 0, or `None` if there is
+/// none. A tool that clears the log leaves zeros.
 pub(crate) fn find_written(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     find_block(log, start, end, |bytes| block_cycle(bytes) != 0)
 }
 
-/// Memory into which a scan reads blocks, again and again. Opening a volume scans megabytes of log,
-/// so new memory for each read, which is cleared first, would take most of the time.
+/// Memory into which a scan reads blocks, reused for each read. Opening a volume scans megabytes of
+/// log. New memory for each read would first have to be cleared, and that would take most of the
+/// time.
 struct ScanMemory(Vec<u8>);
 
 impl ScanMemory {
@@ -137,7 +139,8 @@ impl ScanMemory {
         Self(vec![0; (SCAN_BLOCKS.min(blocks) * BASIC_BLOCK_BYTES) as usize])
     }
 
-    /// Reads `count` blocks from `block` on: at most `SCAN_BLOCKS`, and no more than the scan has.
+    /// Reads `count` blocks from `block` on. `count` must be at most `SCAN_BLOCKS`, and at most the
+    /// number of blocks for which the memory was created.
     fn read(&mut self, log: &LogDevice, block: u32, count: u32) -> Result<&[u8]> {
         let bytes = self.0.get_mut(..(count * BASIC_BLOCK_BYTES) as usize);
         let bytes = bytes.expect("a scan has memory for the blocks that it reads at once");
@@ -146,7 +149,8 @@ impl ScanMemory {
     }
 }
 
-/// Returns the first block from `start` up to `end` whose bytes satisfy `is_one`, or `None`.
+/// Returns the first block from `start` up to `end` whose bytes satisfy `is_one`, or `None` if
+/// there is none.
 fn find_block(
     log: &LogDevice,
     start: u32,
@@ -166,7 +170,8 @@ fn find_block(
     Ok(None)
 }
 
-/// Returns the last block from `start` up to `end` in which a record starts, or `None`.
+/// Returns the last block from `start` up to `end` in which a record starts, or `None` if there is
+/// none.
 pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     let mut memory = ScanMemory::new(end.saturating_sub(start));
     let mut end = end;
@@ -182,7 +187,8 @@ pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<
     Ok(None)
 }
 
-/// Returns the first block from `start` up to `end` in which a record starts, or `None`.
+/// Returns the first block from `start` up to `end` in which a record starts, or `None` if there is
+/// none.
 pub(crate) fn find_first_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     find_block(log, start, end, LogRecordHeader::is_here)
 }

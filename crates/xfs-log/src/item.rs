@@ -62,9 +62,10 @@ pub trait LogItem: Send + Sync + 'static {
     /// Returns the state that the log keeps in the item.
     fn state(&self) -> &ItemState;
 
-    /// Writes to `regions` the parts of the item that changed since it was last written to its home
-    /// location on disk. An item that writes no region is an *ordered* item: the log tracks it but
-    /// holds no bytes of it. The committing thread holds the lock of the item.
+    /// Writes to `regions` those parts of the item that have changed since the item was last
+    /// written to its home location on disk. An item that writes no region is an *ordered* item:
+    /// the log tracks the item, but holds no bytes of it. The committing thread holds the lock of
+    /// the item.
     fn format(&self, regions: &mut RegionWriter<'_>);
 
     /// Returns the intent that this item completes, or `None` if this item is not a completion.
@@ -81,19 +82,20 @@ pub trait LogItem: Send + Sync + 'static {
     /// says.
     fn unpin(&self, end: CheckpointEnd);
 
-    /// Reports that a checkpoint with the item is durable; its START is at `start`. Returns the
-    /// item's LSN in the AIL from now on: `start`, or an older LSN if this checkpoint holds only
-    /// part of the item's changes. Returns `None` if the item leaves the AIL or need not enter it.
-    /// Items that leave the AIL together with this one are added to `leaving`: a completion adds
-    /// its intent.
+    /// Reports that a checkpoint with the item is durable; its START is at `start`. Returns the LSN
+    /// that the item has in the AIL from now on: `start`, or an older LSN if this checkpoint holds
+    /// only part of the item's changes. Returns `None` if the item leaves the AIL or need not enter
+    /// it. Items that leave the AIL together with this one are added to `leaving`: a completion
+    /// adds its intent.
     fn committed(&self, start: Lsn, _leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         Some(start)
     }
 
     /// Requests that the item be written to its home location on disk, because the tail has to
-    /// move. The item must not wait for any lock. It notes ([`InPlace::note`]) each other item that
-    /// is written with it, at the [`lsn`](ItemState::lsn) that the other item had when its contents
-    /// were copied. The other item may have been logged again since.
+    /// move. The item must not wait for any lock. If other items are written together with this
+    /// item, it notes each of them by [`InPlace::note`], with the [`lsn`](ItemState::lsn) that the
+    /// noted item had when its contents were copied. The other item may have been logged again
+    /// since.
     fn push(&self, in_place: &mut InPlace) -> Pushed;
 
     /// Reports that the log is shut down, and that the item will therefore never be written to its
@@ -103,9 +105,9 @@ pub trait LogItem: Send + Sync + 'static {
 
 /// The state that the log keeps in each item.
 ///
-/// All fields except the vector, which has a lock, are plain words. They are written by a commit,
-/// which has the item locked. Only the position in the AIL is written under the lock of the AIL
-/// instead, or without that lock by a thread that removes the item (`leave_from`).
+/// All fields except the vector, which has a lock, are plain words. A commit, which has the item
+/// locked, writes these words. The position in the AIL is an exception: it is written under the
+/// lock of the AIL, or without that lock by a thread that removes the item (`leave_from`).
 #[derive(Default)]
 pub struct ItemState {
     /// The sequence number of the last checkpoint to which the item was committed; 0 before the
@@ -179,8 +181,8 @@ impl ItemState {
         self.sequence.load(Ordering::Acquire)
     }
 
-    /// Returns the item's LSN in the AIL, which is usually that of its checkpoint's START. Returns
-    /// `None` if the item is not in the AIL.
+    /// Returns the item's LSN in the AIL, which is usually the LSN of the START of the item's
+    /// checkpoint. Returns `None` if the item is not in the AIL.
     #[doc(alias = "li_lsn")]
     #[must_use]
     pub fn lsn(&self) -> Option<Lsn> {
@@ -221,8 +223,9 @@ impl ItemState {
         self.length_bytes.store(length, Ordering::Relaxed);
     }
 
-    /// Returns the item's position in the AIL, or `None` if it is not in the AIL. Without the lock
-    /// of the AIL, LSN and number may belong to different moments.
+    /// Returns the item's position in the AIL, or `None` if the item is not in the AIL. If the AIL
+    /// is not locked, the two parts of the position (LSN and number) may belong to different
+    /// moments.
     pub(crate) fn position(&self) -> Option<AilPosition> {
         let number = self.number.load(Ordering::Relaxed);
         self.lsn().map(|lsn| AilPosition { lsn, number })
@@ -246,9 +249,9 @@ impl ItemState {
     /// seen. The AIL need not be locked. Returns the position from which a sweep of the AIL must
     /// remove the item, or `None` if the item was moved.
     ///
-    /// The number is read first: as soon as the item has left, another thread may give it a new
-    /// position with another number. A thread that moves the item meanwhile has seen the old
-    /// position and removes the item from it.
+    /// The item's number is read before the item is marked: after the mark, another thread may
+    /// insert the item at a new position, with another number. A thread that moves the item
+    /// meanwhile has seen the old position, and removes the item from that position.
     pub(crate) fn leave_from(&self, lsn: Lsn, mutant: ActiveMutant) -> Option<AilPosition> {
         let number = self.number.load(Ordering::Relaxed);
         let left = self.lsn.compare_exchange(lsn.0, 0, Ordering::AcqRel, Ordering::Acquire);

@@ -17,9 +17,10 @@
 //!
 //! # Shutdown
 //!
-//! One word says that the log is shut down. Each thread that sets the word, or whose call failed
-//! with the error that set it, empties the CIL and the AIL and wakes all waiters. A checkpoint that
-//! is being written is aborted by the thread that writes it.
+//! One word says that the log is shut down. The thread that sets the word empties the CIL and the
+//! AIL and wakes all waiters. So does each thread whose call has failed with the error because of
+//! which the word was set. A checkpoint that is being written is aborted by the thread that writes
+//! it.
 
 mod change_uuid;
 mod config;
@@ -72,7 +73,7 @@ pub enum Shutdown {
 
 /// Index, in the counters `LogInner::forces`, of the number of all forces of the log.
 const FORCES: usize = 0;
-/// Index, in the counters `LogInner::forces`, of the number of those forces that made a checkpoint
+/// Index, in the counters `LogInner::forces`, of the number of forces that made a checkpoint
 /// durable.
 const FORCES_WAITED: usize = 1;
 
@@ -91,8 +92,8 @@ struct LogInner {
     health: Arc<Health>,
     ail_wakeup: AilWakeup,
     closing: AtomicBool<Volume>,
-    /// The sequence number of the last checkpoint that was written to cover the log, so that
-    /// recovery replays nothing older.
+    /// The sequence number of the last checkpoint that was written to cover the log. Recovery
+    /// replays nothing that is older than this checkpoint.
     covered: AtomicU64<Volume>,
     /// Whether the log has threads that write checkpoints, and threads that push items. Set before
     /// the log is used.
@@ -106,10 +107,10 @@ struct LogInner {
 
 impl Log {
     /// Opens a log for writing, from its head on. The caller has replayed the changes between tail
-    /// and head. They stay in the log until the first new record, with its new tail, is
-    /// durable. `data` is the device that is flushed together with that of the log: the device of
-    /// metadata and file data if the log has a device of its own, and the realtime device if there
-    /// is one.
+    /// and head. They stay in the log until the first new record, with its new tail, is durable.
+    /// `data` is the device that is flushed together with the log's device. It stands for the
+    /// device of metadata and file data if the log has a device of its own, and for the realtime
+    /// device if there is one.
     ///
     /// # Panics
     ///
@@ -136,9 +137,10 @@ impl Log {
         Self { inner, threads }
     }
 
-    /// Adds the intents that recovery has left open to the AIL, each with the LSN at which it was
-    /// logged. They hold the tail until they are finished. Everything else up to the head is at its
-    /// home location on disk, and its log space is released. Called once, before any commit.
+    /// Adds to the AIL the intents that recovery has left open, each with the LSN at which the
+    /// intent was logged. These intents hold the tail until they are finished. All other changes up
+    /// to the head are at their home locations on disk, so their log space is released. Called
+    /// once, before any commit.
     ///
     /// # Panics
     ///
@@ -152,7 +154,7 @@ impl Log {
     }
 
     /// Adds a transaction's changes to the open checkpoint. The caller holds the locks of `items`.
-    /// It unlocks them afterwards and then calls [`settle`](Self::settle).
+    /// After this call, the caller unlocks the items and then calls [`settle`](Self::settle).
     ///
     /// # Errors
     ///
@@ -192,8 +194,8 @@ impl Log {
         self.inner.health.check()
     }
 
-    /// Begins the next transaction of a chain. The call may wait for log space, unless the next
-    /// transaction's space was [secured](Self::relog_before).
+    /// Begins the next transaction of a chain. The call may wait for log space, unless
+    /// [`relog_before`](Self::relog_before) has reserved the space of that transaction already.
     ///
     /// # Errors
     ///
@@ -210,13 +212,13 @@ impl Log {
     }
 
     /// Tries to reserve the space of a chain's next transaction. Returns the LSN up to which the
-    /// chain must log its open intents again, in the transaction that it is about to commit.
-    /// Returns `None` if it need not log any again.
+    /// chain must log its open intents again, in the transaction that the chain is about to commit.
+    /// Returns `None` if the chain need not log any intent again.
     ///
-    /// If the space is reserved now, only intents are logged again that lie where the tail will
-    /// soon have to move. If the space cannot be reserved now, the chain will wait for the tail to
-    /// pass its own intents, so all its intents are logged again. This must be decided before the
-    /// transaction is committed: other threads may use up the log in between.
+    /// If the space is reserved now, the chain logs only those intents again that lie where the
+    /// tail will soon have to move. If the space cannot be reserved now, the chain will wait for
+    /// the tail to pass its own intents, so it logs all of them again. This must be decided before
+    /// the transaction is committed: other threads may use up the log in between.
     pub fn relog_before(&self, ticket: &mut Ticket) -> Option<Lsn> {
         let LogInner { space, ail, .. } = &*self.inner;
         let is_secure = ticket.secure(space);
@@ -229,9 +231,8 @@ impl Log {
         ticket.release(&self.inner.space);
     }
 
-    /// Makes all checkpoints up to `sequence` durable.
-    /// [`ItemState::sequence`](crate::ItemState::sequence) and [`Committed`] have the sequence
-    /// number to pass.
+    /// Makes all checkpoints up to `sequence` durable. The caller gets `sequence` from
+    /// [`ItemState::sequence`](crate::ItemState::sequence) or [`Committed`].
     ///
     /// # Errors
     ///
@@ -303,8 +304,8 @@ impl Log {
         self.inner.space.is_contended()
     }
 
-    /// Returns whether the log has been shut down. After that nothing may be written to its home
-    /// location on disk.
+    /// Returns whether the log has been shut down. After a shutdown, no item may be written to its
+    /// home location on disk.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.inner.health.is_down()
@@ -322,8 +323,8 @@ impl Log {
         flushed
     }
 
-    /// Writes every item to its home location on disk and then the unmount record, so that recovery
-    /// has nothing to do. No other thread may use the log meanwhile.
+    /// Writes every item to its home location on disk. Then writes the unmount record, so that
+    /// recovery has nothing to do. No other thread may use the log meanwhile.
     ///
     /// # Errors
     ///
@@ -349,11 +350,11 @@ impl Log {
 /// of checkpoints that can begin in one block.
 const NUMBERS_PER_BLOCK: u32 = 64;
 
-/// Returns the transaction number from which a session (from opening the log to closing it) counts
-/// its checkpoints, if the session begins at the head `head`. A range of numbers belongs to each
-/// block in each cycle of the log. A session uses fewer numbers than belong to the blocks that it
-/// writes. So a new checkpoint never gets the number of a checkpoint that an earlier session left
-/// in the log.
+/// Returns the transaction number from which a session counts its checkpoints, if the session
+/// begins at the head `head`. A session lasts from opening the log to closing it. A range of
+/// numbers belongs to each block in each cycle of the log. A session uses fewer numbers than belong
+/// to the blocks that it writes. So a new checkpoint never gets the number of a checkpoint that an
+/// earlier session left in the log.
 pub(crate) const fn first_number(head: Lsn, log_blocks: u32) -> u32 {
     head.cycle().wrapping_mul(log_blocks).wrapping_add(head.block()).wrapping_mul(NUMBERS_PER_BLOCK)
 }

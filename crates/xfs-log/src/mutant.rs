@@ -18,8 +18,8 @@ pub(crate) enum Mutant {
     StartOutOfOrder,
     /// The switch to the next checkpoint locks one slot after the other, instead of all at once.
     SlotsOneByOne,
-    /// If an item is committed through several slots in two successive checkpoints, it keeps the
-    /// shared vector of the first one.
+    /// If an item is committed through several slots in each of two successive checkpoints, the
+    /// second checkpoint uses the shared vector of the first one.
     SharedVectorKept,
     /// No flush precedes a record with COMMIT.
     NoPreflush,

@@ -10,10 +10,10 @@
 //!  tid 8                                                START     header ...
 //! ```
 //!
-//! The operations of several transactions may alternate. A transaction is returned when its COMMIT
-//! is read, with the LSN of the record that holds its START. A transaction whose START lies before
-//! the tail is skipped: all its changes are at their home locations on disk. A transaction without
-//! a COMMIT never happened.
+//! The operations of several transactions may alternate. The reader returns a transaction when it
+//! reads the transaction's COMMIT. The LSN of the transaction is that of the record that holds its
+//! START. A transaction whose START lies before the tail is skipped: all its changes are at their
+//! home locations on disk. A transaction without a COMMIT never happened.
 //!
 //! # Memory
 //!
@@ -111,7 +111,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// Returns the next complete transaction, or `None` at the head.
+    /// Skips records, and returns the next complete transaction, or `None` at the head.
     ///
     /// # Errors
     ///
@@ -126,8 +126,8 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// Returns the transactions whose START was read, but not yet their COMMIT. Once the reader is
-    /// at the head, these transactions never happened.
+    /// Returns the transactions whose START was read, but whose COMMIT was not read yet. When the
+    /// reader is at the head, these are the transactions that never happened.
     pub fn open_transactions(&self) -> impl Iterator<Item = &LoggedTransaction> {
         self.open.values()
     }
@@ -183,8 +183,9 @@ impl ReadRecord {
     }
 }
 
-/// Applies an operation to its transaction. `open` has the incomplete transactions, by their
-/// numbers. Returns the transaction if the operation completes it, and `None` otherwise.
+/// Applies an operation to the transaction to which it belongs. `open` has the incomplete
+/// transactions, by their numbers. Returns the transaction if this operation is its COMMIT, and
+/// `None` otherwise.
 #[doc(alias = "xlog_recover_process_ophdr")]
 fn apply(
     open: &mut BTreeMap<u32, LoggedTransaction>,

@@ -21,15 +21,15 @@
 //!                 ─→ Log::unmount: clean, or the volume is used
 //! ```
 //!
-//! A read-only open goes the second way and keeps everything in an overlay, the log's new records
-//! too.
+//! A read-only open also uses `replay_all`. It keeps all writes in an overlay, including the new
+//! records of the log.
 //!
 //! # Which changes are replayed
 //!
-//! A change is replayed over an object that is older than its transaction, according to the LSN in
-//! the object. Objects without an LSN (inode clusters as a whole, blocks of dquots as a whole,
-//! blocks of another use) are always replayed over. That is sound because the log holds all later
-//! changes.
+//! A change is replayed if the object on disk is older than the transaction of the change. The LSN
+//! in the object says how old the object is. Objects without an LSN (inode clusters as a whole,
+//! blocks of dquots as a whole, blocks of another use) are always replayed over. That is sound
+//! because the log holds all later changes.
 //!
 //! A replay that ends before the end of the log (`replay_before_damage`) lacks later changes and
 //! cancellations. So it replays nothing over a block that is not metadata on disk: the block may
@@ -50,19 +50,19 @@
 //! # Crash argument
 //!
 //! `write_back` writes in place (to the home locations on disk), flushes, and only then touches the
-//! log. A crash before the flush has returned leaves the log as it was and the objects in any
-//! mixture of before and after. Each of them is replayed again, or skipped because its LSN says
-//! that it is complete. That needs a metadata buffer to be on disk as a whole or not at all
-//! (docs/internals/crash-model.md). So each buffer is written by one write, even where only some of
-//! its sectors have changed. The superblock's counters are computed again. A crash between the
-//! flush and the unmount record finds everything in place and replays nothing new. So a repeated
-//! recovery gives the same volume, however often it was interrupted.
+//! log. A crash before the flush has returned leaves the log as it was, with some objects already
+//! written and others not. The next recovery replays an object again, or skips it because the LSN
+//! in it says that it is complete. That needs a metadata buffer to be on disk as a whole or not at
+//! all (docs/internals/crash-model.md). So each buffer is written by one write, even where only
+//! some of its sectors have changed. The superblock's counters are computed again. A crash between
+//! the flush and the unmount record finds everything in place and replays nothing new. So a
+//! repeated recovery gives the same volume, however often it was interrupted.
 //!
 //! `write_in_place` ends after the flush: the log is as dirty as before, with the same head. The
 //! transactions that finish the intents are logged after that head like all other transactions, so
-//! a crash among them leaves a longer log. Recovery then replays the first part, where nothing is
-//! left to do, and the transactions that finish, and finds those intents open whose completion is
-//! not in the log.
+//! a crash among them leaves a longer log. Recovery then replays the old part, whose changes are
+//! all in place already, and the new transactions. The intents whose completion is not in the log
+//! are open again.
 
 mod buffer;
 mod cancel;
@@ -120,8 +120,8 @@ pub struct Replayed {
     buffers: Vec<Range<u64>>,
     /// Intents whose completion is not in the log, in the order of the log.
     intents: Vec<Intent>,
-    /// The quota flags that the replay clears in the superblock: the counts of these quota types no
-    /// longer count as checked.
+    /// The quota flags that the replay clears in the superblock, so that the usage counts of these
+    /// quota types no longer count as checked.
     stale_quota: QuotaFlags,
     /// Whether intents about the space of realtime groups were left out.
     left_realtime_work: bool,
@@ -156,8 +156,8 @@ pub struct Summary {
     pub transactions: u64,
     /// Number of items in the committed transactions.
     pub items: u64,
-    /// Number of items that were not replayed. For most of them, the object on disk was already
-    /// newer, or a later transaction cancels the buffer.
+    /// Number of items that were not replayed. In most cases, the object on disk is already newer,
+    /// or a later transaction cancels the buffer.
     pub skipped: u64,
     /// Number of intents that were finished.
     pub intents: u64,
@@ -220,8 +220,8 @@ impl Replayed {
     }
 
     /// Returns an ID such that no open intent has this ID or one of the `INTENT_IDS` - 1 IDs after
-    /// it. New intents are numbered from this ID on. If a new intent had the ID of an open one, its
-    /// completion could be taken for that of the open one.
+    /// it. New intents are numbered from this ID on. If a new intent had the ID of an open intent,
+    /// the completion of the new intent could be taken for that of the open one.
     #[must_use]
     pub fn first_intent_id(&self) -> u64 {
         let mut ids: Vec<_> = self.intents.iter().map(Intent::id).collect();
@@ -236,8 +236,8 @@ impl Replayed {
         first
     }
 
-    /// Writes the replayed changes to their home locations on disk, and marks the log clean. See
-    /// the module's crash argument.
+    /// Writes the replayed changes to their home locations on disk, and marks the log clean. The
+    /// header of the module explains why a crash meanwhile is harmless.
     ///
     /// # Errors
     ///
@@ -261,8 +261,8 @@ impl Replayed {
     }
 
     /// Writes the replayed changes to their home locations on disk, and marks the log clean. Open
-    /// intents, unlinked inodes and blocks reserved for copy-on-write are dropped. This is for a
-    /// repair, which then finds and corrects the inconsistencies that the dropped work leaves.
+    /// intents, unlinked inodes and blocks reserved for copy-on-write are dropped. For a repair,
+    /// which then finds and corrects the inconsistencies that the dropped work leaves.
     ///
     /// # Errors
     ///
@@ -276,7 +276,7 @@ impl Replayed {
     }
 
     /// Writes the replayed changes to their home locations on disk, and makes the log empty in the
-    /// cycle `cycle`, as [`format_log`] does. This is for a repair of a damaged log, after
+    /// cycle `cycle`, as [`format_log`] does. For a repair of a damaged log, after
     /// [`replay_before_damage`].
     ///
     /// # Errors
@@ -301,8 +301,8 @@ impl Replayed {
         self.prepare_log(log)
     }
 
-    /// Prepares the log to be written from its head on, without writing the replayed changes. For a
-    /// caller that keeps the replayed changes and the log in memory.
+    /// Prepares the log to be written from its head on, without writing the replayed changes. This
+    /// function is for a caller that keeps the replayed changes and the log in memory.
     ///
     /// # Errors
     ///
@@ -377,8 +377,8 @@ pub fn replay_past_damage(
 pub struct CutReplay {
     /// The volume with the changes of the records before the damage.
     pub replayed: Replayed,
-    /// The LSN of the newest record that can be read. It may lie after the damage, and then it was
-    /// not replayed.
+    /// The LSN of the newest record that can be read. This record may lie after the damage, in
+    /// which case it was not replayed.
     pub newest: Lsn,
 }
 
@@ -390,8 +390,8 @@ impl CutReplay {
         self.replayed.state.head.block()
     }
 
-    /// Returns whether all records from the tail to the newest one were replayed. Then the damage
-    /// lies before the tail, or after all records that can be read.
+    /// Returns whether all records from the tail to the newest record were replayed. If so, the
+    /// damage lies before the tail, or after all records that can be read.
     #[must_use]
     pub const fn has_newest(&self) -> bool {
         self.newest.0 < self.replayed.state.head.0
@@ -425,7 +425,8 @@ pub fn replay_before_damage(
 #[derive(Clone, Copy)]
 struct Job {
     state: LogState,
-    /// The LSN of the newest record after the part, if the part ends before damage.
+    /// The LSN of the newest record, which lies after the part. `None` if the part does not end
+    /// before damage.
     later: Option<Lsn>,
     leftovers: Leftovers,
     targets: Targets,

@@ -48,8 +48,9 @@ use wait_queue::{SpaceWaiter, WaitQueue};
 /// bits.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
 
-/// Flag in the word of used and granted bytes: new transactions get no bytes. It is the lowest bit
-/// of the used bytes, which are whole basic blocks.
+/// Flag in the word of used and granted bytes: new transactions get no bytes. The flag is the
+/// lowest bit of the number of used bytes. This bit is otherwise 0, because the used bytes are
+/// whole basic blocks.
 const CLOSED: u64 = 1 << 32;
 
 /// Whether a request for log space comes before the requests of new transactions.
@@ -112,9 +113,9 @@ pub(crate) struct LogSpace {
 }
 
 impl LogSpace {
-    /// Creates the space of a log of `size_bytes` bytes. All of it is free. Each of `slots` per-CPU
-    /// slots gets an empty cache of granted bytes. No ticket will request more than `largest_bytes`
-    /// at once.
+    /// Creates the space of a log of `size_bytes` bytes. All of it is free. Each of the `slots`
+    /// per-CPU slots gets an empty cache of granted bytes. The caller ensures that no ticket
+    /// requests more than `largest_bytes` at once.
     pub(crate) fn new(
         size_bytes: u64,
         slots: usize,
@@ -138,7 +139,7 @@ impl LogSpace {
         }
     }
 
-    /// Leaves tail pushes to the log's threads from now on: a waiter only requests a push.
+    /// From now on, waiters only request tail pushes, and leave the pushes to the log's threads.
     pub(crate) fn leave_tail_pushes_to_threads(&self) {
         self.inline_tail_push.store(false, Ordering::Release);
     }
@@ -306,8 +307,8 @@ impl LogSpace {
         self.freed.notify_all();
     }
 
-    /// Grants free bytes to waiters, after bytes have become free. If they do not suffice for all
-    /// waiters and `may_ask` is `true`, the head waiter requests another tail push.
+    /// Grants free bytes to waiters, after bytes have become free. If the free bytes do not suffice
+    /// for all waiters and `may_ask` is `true`, the head waiter requests another tail push.
     fn changed(&self, may_ask: bool) {
         if self.is_contended() {
             let mut queue = self.queue.lock();

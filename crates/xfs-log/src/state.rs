@@ -24,7 +24,7 @@
 //! # Torn, or damaged
 //!
 //! The search moves head or tail past a record only where a crash can have left the record that
-//! way. A crash leaves each sector as it was or as the writer meant it. So it cannot make a header
+//! way. A crash leaves each sector as it was or as the writer meant it. So no crash makes a header
 //! that has the log's cycle and is wrong. Such a record is damage, and the log is refused: the
 //! records after it may have been acknowledged.
 //!
@@ -39,8 +39,8 @@
 //! Whole records may follow a torn record. They are damage if they [prove](beyond) that the record
 //! at the head was durable once.
 //!
-//! The kernel refuses fewer of these. It replays records with a wrong LSN or tail, and cuts the log
-//! off at a wrong length.
+//! The kernel refuses fewer of these records. It replays records with a wrong LSN or tail, and cuts
+//! the log off at a record with a wrong length.
 
 mod beyond;
 mod blank;
@@ -70,13 +70,13 @@ pub struct LogState {
     /// The size in bytes of the in-core log buffers of the writer that wrote the record at the
     /// tail.
     pub buffer_bytes: u32,
-    /// The block number at which the torn records after the head end. If there are no torn ones,
+    /// The block number at which the torn records after the head end. If no record there is torn,
     /// the block number at which the whole records after the head end. `None` if no record lies
     /// after the head.
     pub torn: Option<u32>,
     /// Whether the log was never written: it is all zeros, except perhaps for a torn first record.
-    /// The first writer of such a log begins it as mkfs does, with an unmount record. `head` lies
-    /// after that record.
+    /// The first writer of such a log begins the log as mkfs does, with an unmount record. `head`
+    /// lies after that record.
     pub is_blank: bool,
 }
 
@@ -100,8 +100,9 @@ impl FoundRecord {
         log.advance(self.block, self.header.total_blocks())
     }
 
-    /// Returns the LSN of the block `head`. This record must be the last one before `head`. The
-    /// cycle is one higher than the record's if the log wraps between the record and `head`.
+    /// Returns the LSN of the block `head`. This record must be the last record before `head`. The
+    /// cycle of the result is one higher than the record's cycle if the log wraps between the
+    /// record and `head`.
     fn head_after(&self, head: u32) -> Lsn {
         Lsn::new(self.header.cycle.wrapping_add(u32::from(head <= self.block)), head)
     }
@@ -124,9 +125,10 @@ pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
     Ok(state)
 }
 
-/// Returns the number of whole records after the head. Recovery does not replay them. After a power
-/// failure, these are records that were in flight together with a torn or missing one. A damaged
-/// log can look the same; then they may hold changes that were synced.
+/// Returns the number of whole records after the head. Recovery does not replay these records.
+/// After a power failure, they are records that were in flight together with a torn or missing
+/// record. A damaged log can look the same. In that case the records may hold changes that were
+/// synced.
 ///
 /// # Errors
 ///
@@ -175,8 +177,8 @@ fn clean_state(last: &FoundRecord, head: u32, torn: Option<u32>) -> LogState {
     LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn, is_blank: false }
 }
 
-/// Returns the block number of the last record that starts before `block`, or `None`. Going
-/// backwards, the last block of the log follows block 0.
+/// Returns the block number of the last record that starts before `block`, or `None` if there is
+/// none. Going backwards, the last block of the log follows block 0.
 fn find_header_before(log: &LogDevice, block: u32) -> Result<Option<u32>> {
     match find_last_header(log, 0, block)? {
         Some(found) => Ok(Some(found)),
@@ -253,8 +255,8 @@ fn verify_tail(log: &LogDevice, last: &FoundRecord, head: u32) -> Result<LogReco
     log.read_header(tail)
 }
 
-/// Returns the first block from `block` up to `head` in which a record starts, or `None`. Block 0
-/// follows the last block.
+/// Returns the first block from `block` up to `head` in which a record starts, or `None` if there
+/// is none. Block 0 follows the last block.
 fn next_record(log: &LogDevice, block: u32, head: u32) -> Result<Option<u32>> {
     if block <= head {
         return find_first_header(log, block, head);
@@ -291,9 +293,9 @@ impl Tear {
     }
 }
 
-/// Checks the records from the one at `start` to the head. Returns the first torn one, or `None` if
-/// all are good. Each check continues at the end of the record before, so the walk reads every
-/// block at most once. Returns an error for a damaged record that is not torn.
+/// Checks the records from block `start` to the head. Returns the first torn record, or `None` if
+/// all records are good. The check of a record begins where the previous record ends, so the walk
+/// reads every block at most once. Returns an error for a damaged record that is not torn.
 fn find_torn_record(
     log: &LogDevice,
     start: u32,

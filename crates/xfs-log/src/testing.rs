@@ -110,7 +110,7 @@ impl LogImage {
         self.append_uncommitted(id, &[]);
     }
 
-    /// Appends a record with a transaction of these items that has no COMMIT.
+    /// Appends a record with a transaction that has these items and no COMMIT.
     pub(crate) fn append_uncommitted(&mut self, id: u32, items: &[LoggedItem<'_>]) {
         let mut operations = transaction(id, items);
         operations.pop();
@@ -187,8 +187,7 @@ impl LogImage {
         }
     }
 
-    /// Gives a block the cycle number that precedes its own, as if the last write to the block were
-    /// lost.
+    /// Lowers the cycle number of a block by one, as if the last write to the block were lost.
     pub(crate) fn make_stale(&mut self, block: u32) {
         let cycle = xfs_format::log_record::block_cycle(self.block_mut(block)) - 1;
         self.block_mut(block)[..4].copy_from_slice(&cycle.to_be_bytes());

@@ -18,7 +18,8 @@ pub struct Ticket {
     left_bytes: u64,
     /// Number of the chain's later transactions whose space is reserved already.
     later: u32,
-    /// The largest order number of the chain's commits. The next commit must get a larger one.
+    /// The largest order number of the chain's commits. The chain's next commit must get a larger
+    /// order number.
     floor: u64,
     /// Whether the ticket belongs to a recovery: see
     /// [`Log::reserve_for_recovery`](crate::Log::reserve_for_recovery).

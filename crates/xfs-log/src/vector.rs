@@ -22,7 +22,7 @@ use crate::item::LogItem;
 /// The length of an operation's header in bytes.
 const HEADER: usize = OPERATION_BYTES as usize;
 
-/// The offset in bytes of the length field in an operation's header.
+/// The offset in bytes, in an operation's header, of the length field.
 const LENGTH_AT: usize = 4;
 
 /// The greatest number of bytes of memory that a thread keeps from one commit to the next.

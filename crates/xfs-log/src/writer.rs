@@ -20,8 +20,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A record with COMMIT is written after all earlier records are durable: they have been
-//!   written, then a flush, then this one with FUA, so that it is durable by itself.
+//! - **I1** A record with COMMIT is written after all earlier records are durable: the earlier
+//!   records are written, then the device is flushed, then the record with COMMIT is written with
+//!   FUA, which makes it durable by itself.
 //! - **I2** A record carries a tail only if a flush has begun after that tail was reached: the
 //!   items that the tail has passed are durable at their home locations on disk.
 //! - **I3** Tails do not move back from one record to the next. A tail is read when its record is
@@ -40,10 +41,10 @@
 //! Records without COMMIT may land in any order, with holes: recovery ends at the first hole, and
 //! nothing after it was promised. A torn record with COMMIT fails its checksum and does not count.
 //!
-//! Holes around the end of the log keep the cycle before, so the head is found among them. The
-//! first cycle has no cycle before it: the log is zero there. I6 orders its end. A log that a tool
-//! begins in a later cycle needs no such order, because the tool writes the cycle before into all
-//! other blocks.
+//! Holes around the end of the log keep the previous cycle number, so the head is found among them.
+//! The first cycle has no cycle before it: the log is zero there. I6 orders its end. A log that a
+//! tool begins in a later cycle needs no such order, because the tool writes the cycle before into
+//! all other blocks.
 
 mod closed;
 mod record;
@@ -84,8 +85,8 @@ pub(crate) struct Writer {
 
 struct WriterState {
     active: Option<OpenRecord>,
-    /// Whether the next record must begin with the rest of a region. Then only the thread that has
-    /// that rest may append (I5).
+    /// Whether the next record must begin with the rest of a region. If so, only the thread that
+    /// has this rest may append (I5).
     in_pieces: bool,
     /// The LSN of the next record.
     next: Lsn,
@@ -115,7 +116,7 @@ pub(crate) struct WriterCounts {
 }
 
 /// Records that are closed already and must still be filled with bytes of one checkpoint. The
-/// thread that writes the checkpoint must fill and write them.
+/// thread that writes this checkpoint must fill and write the records.
 struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,
@@ -215,8 +216,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends `left`, the rest of a region, from the start of the next record on (I5). No other
-    /// thread appends meanwhile.
+    /// Appends `left`, the rest of a region, starting at the start of the next record (I5). No
+    /// other thread appends meanwhile.
     fn continue_region<'s, 'a>(
         &'s self,
         mut state: MutexGuard<'s, WriterState>,

@@ -6,12 +6,13 @@
 //! The options decide which types are counted, as in the kernel on a volume without a metadata
 //! directory. The steps and what a crash leaves:
 //!
-//! 1. [`Attachment::begin`] is the first transaction. It sets the flags: accounted and enforced as
-//!    the options say, checked only where that was set, the type continues, and its default limits
-//!    can be read. After a crash the same types are still checked, and every change was counted.
+//! 1. [`Attachment::begin`] is the first transaction. It sets the flags of each type. Accounted and
+//!   enforced are set as the options say. Checked stays set only if it was set before, the type is
+//!   still counted, and the default limits of the type can be read. After a crash the same types
+//!   are still checked, and every change was counted.
 //! 2. Recovery finishes the intents of the log. Its changes count in the types that are checked.
 //! 3. [`Attachment::finish`] makes missing quota inodes, and counts the types that are not checked.
-//!    After a crash these types are counted again.
+//!   After a crash these types are counted again.
 //! 4. The last transaction marks all types as checked.
 
 use std::sync::Arc;
@@ -44,13 +45,14 @@ pub enum QuotaMode {
     /// The type is counted, and its limits are enforced, if the superblock says so after the replay
     /// of the log.
     Keep,
-    /// As [`Keep`](Self::Keep). A type that was not counted is counted, and its limits are
-    /// enforced.
+    /// The same as [`Keep`](Self::Keep) for a type that was counted. Any other type is counted from
+    /// now on, and its limits are enforced.
     KeepOrEnforce,
 }
 
 impl QuotaMode {
-    /// Replaces the modes that depend on the volume by the mode that the volume gives.
+    /// Returns the mode that this mode stands for on a volume whose superblock has `state`. Only
+    /// modes that depend on the volume change.
     const fn resolve(self, state: &QuotaState, kind: QuotaKind) -> Self {
         let kept = match (state.is_accounted(kind), state.is_enforced(kind)) {
             (false, _) => Self::Off,
@@ -115,7 +117,7 @@ impl QuotaOptions {
         Self { user: mode, group: mode, project: mode }
     }
 
-    /// Returns the mode of a type.
+    /// Returns the mode for owners of the type `kind`.
     #[must_use]
     pub const fn mode(&self, kind: QuotaKind) -> QuotaMode {
         match kind {
@@ -125,7 +127,8 @@ impl QuotaOptions {
         }
     }
 
-    /// Returns whether any type is counted. A mode that depends on the volume counts as one.
+    /// Returns whether any type is counted. A type whose mode depends on the volume counts as
+    /// counted.
     #[must_use]
     pub fn is_on(&self) -> bool {
         *self != Self::default()
@@ -145,12 +148,12 @@ impl QuotaOptions {
     }
 }
 
-/// Replaces the modes that depend on the volume by the modes that its superblock gives. The log has
-/// been replayed.
+/// Replaces the modes that depend on the volume by the modes that the superblock of the volume
+/// gives. The caller has replayed the log before.
 ///
 /// # Errors
 ///
-/// The device's error.
+/// Returns the device's error.
 pub fn resolve_modes(options: QuotaOptions, cache: &BufferCache) -> Result<QuotaOptions> {
     if !options.is_on() {
         return Ok(options);
@@ -164,7 +167,8 @@ pub fn resolve_modes(options: QuotaOptions, cache: &BufferCache) -> Result<Quota
     })
 }
 
-/// Quota that has been started for the types whose counts are right, and not yet for the others.
+/// The start of quota on a volume, half done: the types whose counts are right are counted already,
+/// the others not yet.
 #[must_use = "the types that are not checked are not counted yet"]
 pub struct Attachment {
     engine: Arc<QuotaEngine>,
@@ -174,14 +178,14 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Writes the flags into the superblock, and starts to count the types that were checked
-    /// before. This must be the first transaction of the journal.
+    /// Writes the quota flags into the superblock, and starts to count the types whose counts were
+    /// checked before. This must be the first transaction of the journal.
     ///
     /// # Errors
     ///
-    /// The device's error, also if the default limits of a type cannot be read; the check of a
-    /// quota inode that failed; the error that stopped the log. After an error before the first
-    /// transaction, the volume is as it was.
+    /// Returns the device's error, also if it prevents reading the default limits of a type.
+    /// Returns the failed check of a quota inode, or the error that stopped the log. After an error
+    /// before the first transaction, the volume is as it was.
     ///
     /// # Panics
     ///
@@ -221,12 +225,14 @@ impl Attachment {
         Ok(this)
     }
 
-    /// Makes the missing quota inodes, counts the usage of the types that are not checked, and
-    /// starts to count them. No other thread uses the volume yet.
+    /// Makes the missing quota inodes. Reads all inodes to count the usage of the types that are
+    /// not checked, and then starts to count changes of these types. No other thread may use the
+    /// volume yet.
     ///
     /// # Errors
     ///
-    /// ENOSPC; the errors of reading all inodes; the error that stopped the log.
+    /// Returns ENOSPC if the volume has no space for dquots, the errors of reading all inodes, or
+    /// the error that stopped the log.
     pub fn finish(self, journal: &Arc<Journal>) -> Result<Arc<QuotaEngine>> {
         let Self { engine, options, unchecked } = self;
         // The recovery may have met damaged dquots, and its transactions do not wait for others.
@@ -248,13 +254,14 @@ impl Attachment {
     }
 }
 
-/// Loads the default limits of a type. Returns `false` if the block that holds them is damaged.
-/// Then the counts of this type are not right either, and are counted again.
+/// Loads the default limits of a type. Returns `false` if the block that holds the limits is
+/// damaged. The counts of this type are then not right either, and the caller has them counted
+/// again.
 ///
 /// # Errors
 ///
-/// The device's error. It may pass, and counting again would write the block without its limits.
-/// So it is not treated as damage.
+/// Returns the device's error. Such an error is not treated as damage, because it may be temporary,
+/// and counting again would write the block without its limits.
 fn load_defaults(engine: &QuotaEngine, journal: &Journal, kind: QuotaKind) -> Result<bool> {
     match engine.load_defaults(journal, kind) {
         Ok(()) => Ok(true),
@@ -274,7 +281,8 @@ fn set_file(engine: &QuotaEngine, kind: QuotaKind, file: Arc<LiveInode>) {
     assert!(set.is_ok(), "the quota inode of a type is loaded once");
 }
 
-/// Checks that no other type has the same quota inode: each would log a map of its own.
+/// Checks that no other type has the same quota inode. If two types shared an inode, each would log
+/// a map of its own for it.
 fn check_belongs_to_one(state: &QuotaState, kind: QuotaKind, number: InodeNumber) -> Result<()> {
     let mut others = QuotaKind::ALL.into_iter().filter(|other| *other != kind);
     if others.any(|other| state.inode(other) == Some(number)) {
@@ -285,7 +293,8 @@ fn check_belongs_to_one(state: &QuotaState, kind: QuotaKind, number: InodeNumber
     Ok(())
 }
 
-/// Loads a quota inode, and checks that it is one: a regular file of size 0 with blocks in a map.
+/// Loads a quota inode. Checks that the inode is a regular file of size 0 whose blocks are in an
+/// extent map, as every quota inode is.
 fn load_file(journal: &Arc<Journal>, number: InodeNumber) -> Result<Arc<LiveInode>> {
     let live = Arc::new(LiveInode::load(journal, number)?);
     let check = {
@@ -308,7 +317,7 @@ fn load_file(journal: &Arc<Journal>, number: InodeNumber) -> Result<Arc<LiveInod
     }
 }
 
-/// Makes the quota inode of a type, and enters it into the superblock, in one transaction.
+/// Makes the quota inode of a type, and stores its number in the superblock, in one transaction.
 #[doc(alias = "xfs_qm_qino_alloc")]
 fn make_file(engine: &QuotaEngine, journal: &Arc<Journal>, kind: QuotaKind) -> Result<()> {
     let tx = journal.begin(TransactionKind::Create, inode_blocks(journal.geometry()))?;

@@ -1,7 +1,7 @@
 //! Counting the usage of all owners by reading all inodes.
 //!
 //! Owns: the walk over the inodes on disk, and the sums. Does **not** own: the dquots with which
-//! the sums are compared, or inodes in memory that are newer than the disk.
+//! the sums are compared. Inodes in memory that are newer than the disk are not considered.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,27 +12,27 @@ use xfs_format::inode::{FileType, ForkKind, InodeFlags, InodeFlags2};
 use xfs_format::{AgInode, AgNumber, InodeNumber};
 use xfs_inode::Inode;
 
-/// The usage of an owner, as a count of inodes gives it.
+/// The usage of an owner, as a count over all inodes finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CountedUsage {
-    /// Blocks of the data device.
+    /// Number of blocks of the data device.
     pub blocks: u64,
-    /// Inodes.
+    /// Number of inodes.
     pub inodes: u64,
-    /// Blocks of the realtime section.
+    /// Number of blocks of the realtime section.
     pub rt_blocks: u64,
 }
 
-/// The usage of all users, groups and projects, as a count of all inodes gives it.
+/// The usage of all users, groups and projects, as a count over all inodes finds it.
 #[derive(Clone, Debug, Default)]
 pub struct UsageCounts {
     counts: BTreeMap<(QuotaKind, u32), CountedUsage>,
     inodes: u64,
 }
 
-/// The function that a count calls after each chunk of inodes with the number of inodes so far, and
-/// for each damage. It can end the count.
+/// The function that a count calls after each chunk of inodes, with the number of inodes counted so
+/// far, and for each damage, with the error. The function can end the count.
 pub type CountStep<'a> = &'a mut dyn FnMut(Result<u64>) -> ControlFlow<()>;
 
 impl UsageCounts {
@@ -50,13 +50,13 @@ impl UsageCounts {
         counts
     }
 
-    /// Takes the usage of an owner out of the counts.
+    /// Removes the usage of an owner from the counts, and returns it.
     pub fn take(&mut self, kind: QuotaKind, id: u32) -> CountedUsage {
         self.counts.remove(&(kind, id)).unwrap_or_default()
     }
 
-    /// Takes the usage of all remaining owners of a type out of the counts, in the order of their
-    /// IDs.
+    /// Removes the usage of all remaining owners of a type from the counts, and returns it in the
+    /// order of their IDs.
     pub fn take_all(&mut self, kind: QuotaKind) -> Vec<(u32, CountedUsage)> {
         let taken = self.counts.extract_if((kind, 0)..=(kind, u32::MAX), |_, _| true);
         taken.map(|((_, id), usage)| (id, usage)).collect()
@@ -124,7 +124,8 @@ impl UsageCounts {
     }
 }
 
-/// Returns the number of realtime blocks of an inode: those of the contents of a realtime file.
+/// Returns the number of realtime blocks of an inode. Only the contents of a realtime file have
+/// such blocks.
 fn realtime_blocks(cache: &BufferCache, inode: &Inode) -> Result<u64> {
     let is_realtime = inode.core().flags.contains(InodeFlags::REALTIME);
     if !is_realtime || inode.file_type() != FileType::Regular {

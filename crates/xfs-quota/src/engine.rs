@@ -7,12 +7,14 @@
 //! # Invariants
 //!
 //! - **Q3** Every owner of an inode has a dquot on disk. Operations that give an inode a new owner
-//!   allocate the dquot first. Quotacheck allocates those of all existing inodes. If an owner lacks
-//!   its dquot nevertheless, the volume was damaged before, and its type is counted again later.
-//! - **Q4** An owner has at most one dquot in memory. The shard that its block belongs to finds it.
+//!   allocate the dquot first. Quotacheck allocates the dquots for the owners of all existing
+//!   inodes. If an owner lacks its dquot nevertheless, the volume was damaged before, and all usage
+//!   of this type of owner is counted again later.
+//! - **Q4** An owner has at most one dquot in memory. The shard to which the block of the dquot
+//!   belongs finds the dquot.
 //!
-//! Lock order: latches of inodes, a shard, buffers. A shard is held while a block is read, which
-//! delays only owners of the same shard.
+//! Lock order: latches of inodes, a shard, buffers. A shard is locked while a block is read, which
+//! delays only operations on owners of the same shard.
 
 mod limits;
 mod set;
@@ -36,7 +38,7 @@ use crate::superblock;
 use limits::DefaultLimits;
 use shard::DquotShards;
 
-/// Returns the current time.
+/// A function that returns the current time.
 pub type QuotaClock = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The quota inode of one type, and its default limits.
@@ -49,18 +51,20 @@ pub(crate) struct KindState {
 /// The quota of a volume that counts usage.
 #[doc(alias = "xfs_quotainfo")]
 pub struct QuotaEngine {
-    /// The flags of the types that are counted now, and of those whose limits are enforced.
+    /// The flags for the types that are counted now, and for the types whose limits are enforced.
     active: AtomicU32<Volume>,
-    /// The flags for checked counts of the types whose counts damage has made wrong.
+    /// The types whose counts damage has made wrong. Each type is represented by its flag for
+    /// checked counts.
     damaged: AtomicU32<Volume>,
-    /// The flags of `damaged` that a transaction has cleared in the superblock, or is about to.
+    /// The flags in `damaged` that a transaction has cleared in the superblock, or is about to
+    /// clear.
     given_up: AtomicU32<Volume>,
     kinds: [KindState; 3],
-    /// The quota inodes that the volume had when it was opened, also those of types that are not
-    /// counted.
+    /// The quota inodes that the volume had when it was opened, including those of types that are
+    /// not counted.
     found: [Option<InodeNumber>; 3],
     shards: DquotShards,
-    /// Held while a block of dquots is allocated.
+    /// A lock that is held while a block of dquots is allocated.
     growing: Mutex<(), Volume>,
     clock: QuotaClock,
 }
@@ -94,8 +98,9 @@ impl QuotaEngine {
         self.kind(kind).file.value().ok_or_else(|| PosixError::NoQuota.into())
     }
 
-    /// Starts to count the types in `flags`, and to enforce their limits if the flags say so. The
-    /// quota inodes of these types are known, and their counts are right.
+    /// Starts to count the types in `flags`, and to enforce their limits if `flags` has the
+    /// enforced flag of the type. The quota inodes of these types must be known, and their counts
+    /// must be right.
     pub(crate) fn start(&self, flags: QuotaFlags) {
         self.active.fetch_or(flags.bits().into(), Ordering::Release);
     }
@@ -119,12 +124,13 @@ impl QuotaEngine {
         u64::try_from(self.now().seconds()).unwrap_or(0)
     }
 
-    /// Returns the dquot of an owner, which is read if it is not in memory. Returns `None` if its
-    /// block is not allocated.
+    /// Returns the dquot of an owner. Reads the dquot if it is not in memory. Returns `None` if the
+    /// block of the dquot is not allocated.
     ///
     /// # Errors
     ///
-    /// The device's error; the check that failed; ESRCH for a type without a quota inode.
+    /// Returns the device's error, the check that failed, or ESRCH for a type without a quota
+    /// inode.
     pub(crate) fn find(
         &self,
         journal: &Journal,
@@ -147,7 +153,7 @@ impl QuotaEngine {
     ///
     /// # Errors
     ///
-    /// The errors of [`find`](Self::find).
+    /// Returns the errors of [`find`](Self::find).
     pub(crate) fn load_defaults(&self, journal: &Journal, kind: QuotaKind) -> Result<()> {
         if let Some(dquot) = self.find(journal, kind, 0)? {
             dquot.with(|fields| self.kind(kind).defaults.set(&fields.disk));
@@ -155,11 +161,12 @@ impl QuotaEngine {
         Ok(())
     }
 
-    /// Allocates the block that holds the dquot of an owner, unless it is allocated.
+    /// Allocates the block that holds the dquot of an owner, unless the block is allocated already.
     ///
     /// # Errors
     ///
-    /// ENOSPC; the device's error; the error that stopped the log.
+    /// Returns ENOSPC if the volume has no space for the block, the device's error, or the error
+    /// that stopped the log.
     #[doc(alias = "xfs_dquot_disk_alloc")]
     pub(crate) fn allocate(&self, journal: &Arc<Journal>, kind: QuotaKind, id: u32) -> Result<()> {
         let (file, place) = (self.file(kind)?, DquotPlace::of(id, journal.geometry()));
@@ -190,7 +197,7 @@ fn is_mapped(journal: &Journal, file: &LiveInode, place: DquotPlace) -> Result<b
     Ok(matches!(mapping, Mapping::Extent(_)))
 }
 
-/// Adds a block to a quota inode, and fills it with dquots without limits and usage.
+/// Adds a block to a quota inode, and fills the block with dquots that have no limits and no usage.
 fn add_block(
     tx: &mut Transaction<'_>,
     file: &LiveInode,

@@ -3,8 +3,8 @@
 //! Owns: the way from an ID to its dquot on disk, and the order of all dquots. Does **not** own:
 //! dquots in memory that are newer than the disk.
 //!
-//! The size of a quota inode is 0, so readers follow the extent map past it. A block is read only
-//! if its number can belong to an ID of 32 bits.
+//! The size of a quota inode is 0, so readers follow the extent map beyond that size. A block is
+//! read only if its number can belong to an ID of 32 bits.
 
 use xfs_buffer::{Buffer, BufferCache, Result};
 use xfs_format::dquot::{DquotCheck, DquotDisk, DquotPlace, QuotaKind, dquot_at, dquots_per_block};
@@ -30,7 +30,7 @@ impl QuotaFile {
     ///
     /// # Errors
     ///
-    /// The device's error, or the check of the inode that failed.
+    /// Returns the device's error, or the failed check of the inode.
     pub fn open(cache: &BufferCache, kind: QuotaKind, number: InodeNumber) -> Result<Self> {
         Ok(Self { kind, inode: Inode::read_untrusted(cache, number)? })
     }
@@ -39,7 +39,7 @@ impl QuotaFile {
     ///
     /// # Errors
     ///
-    /// The device's error; the check of the extent map or of the block that failed.
+    /// Returns the device's error, or the check of the extent map or of the block that failed.
     pub fn dquot(&self, cache: &BufferCache, id: u32) -> Result<Option<DquotDisk>> {
         let place = DquotPlace::of(id, cache.geometry());
         match self.inode.find(cache, ForkKind::Data, place.block)? {
@@ -52,11 +52,11 @@ impl QuotaFile {
         }
     }
 
-    /// Returns the IDs whose dquots have a place on disk, in ascending order.
+    /// Returns the IDs whose dquots have a block on disk, in ascending order.
     ///
     /// # Errors
     ///
-    /// The device's error, or the check of the extent map that failed.
+    /// Returns the device's error, or the check of the extent map that failed.
     pub fn ids(&self, cache: &BufferCache) -> Result<DquotIds> {
         DquotIds::of(&self.inode, cache)
     }
@@ -86,8 +86,9 @@ pub(crate) fn read_block(
 ///
 /// # Errors
 ///
-/// The device's error, or the check of the extent map that failed. A map of more blocks than the
-/// volume has is damaged: its records share blocks, and reading all of them would have no bound.
+/// Returns the device's error, or the check of the extent map that failed. A map of more blocks
+/// than the volume has is reported as damaged: its records share blocks, and reading all of them
+/// could take without limit.
 pub(crate) fn extents<'inode>(
     inode: &'inode Inode,
     cache: &BufferCache,
@@ -109,16 +110,16 @@ pub(crate) fn first_id(block: FileBlock, cache: &BufferCache) -> Option<u32> {
     block.0.checked_mul(per_block).and_then(|id| u32::try_from(id).ok())
 }
 
-/// The IDs whose dquots have a place on disk, in ascending order.
+/// The IDs whose dquots have a block on disk, in ascending order.
 #[derive(Clone, Debug)]
 pub struct DquotIds {
-    /// The ranges of IDs, in ascending order. The end is not included.
+    /// The ranges of IDs, in ascending order. The end of a range is not part of it.
     ranges: std::vec::IntoIter<std::ops::Range<u64>>,
     current: std::ops::Range<u64>,
 }
 
 impl DquotIds {
-    /// Finds the IDs of a quota inode's blocks.
+    /// Returns the IDs whose dquots have a block in the quota inode `inode`.
     pub(crate) fn of(inode: &Inode, cache: &BufferCache) -> Result<Self> {
         let per_block = u64::from(dquots_per_block(cache.geometry()));
         let ranges = extents(inode, cache)?.map(|extent| {

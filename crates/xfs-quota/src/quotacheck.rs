@@ -1,14 +1,15 @@
 //! Counting all inodes of a volume.
 //!
 //! Owns: the walk over the inodes, and setting the counts in all dquots. Does **not** own: the
-//! flags that say that counts are right.
+//! flags in the superblock that say that the counts are right.
 //!
 //! The counts are logged like all other changes of dquots, in transactions before the one that sets
 //! the flags. So when the flags are durable, the counts are too. A crash before that leaves types
 //! that are not checked, which the next mount counts again.
 //!
-//! A block that fails its checks is written again only if it is empty or still has a dquot of its
-//! place. The map of a damaged quota inode may name blocks of others, and those stay as they are.
+//! A block that fails its checks is written again only if it is empty or still has a dquot that
+//! belongs at its place. The map of a damaged quota inode may name blocks of other files or
+//! metadata, and such blocks stay as they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,18 +29,21 @@ use zerocopy::IntoBytes;
 use crate::engine::QuotaEngine;
 use crate::quota_file::{DquotIds, extents, first_id, read_block};
 
-/// Number of dquots that one transaction changes: as many as its reservation has room for.
+/// Number of dquots that one transaction changes: as many as the reservation of the transaction has
+/// room for.
 const BATCH_DQUOTS: usize = 6;
 
 /// The usage of all owners.
 type UsageByOwner = BTreeMap<(QuotaKind, u32), QuotaAmount>;
 
-/// Counts the usage of these types over all inodes, and sets the counts in their dquots. Damaged
-/// blocks of dquots are written again. Their intact dquots keep limits.
+/// Counts the usage of the types in `kinds` over all inodes, and sets the counts in the dquots of
+/// these types. Writes damaged blocks of dquots again. The intact dquots in such a block keep their
+/// limits.
 ///
 /// # Errors
 ///
-/// ENOSPC; a damaged inode or inode btree; the device's error; the error that stopped the log.
+/// Returns ENOSPC if the volume has no space for a dquot, a corruption if an inode or inode btree
+/// is damaged, the device's error, or the error that stopped the log.
 #[doc(alias = "xfs_qm_quotacheck")]
 pub(crate) fn run(engine: &QuotaEngine, journal: &Arc<Journal>, kinds: &[QuotaKind]) -> Result<()> {
     let _span = tracing::info_span!("quotacheck").entered();
@@ -137,9 +141,9 @@ struct DamagedBlock {
 }
 
 impl DamagedBlock {
-    /// Writes the block again, and keeps its intact dquots. Returns the damage as an error if
-    /// nothing shows that the block held these dquots before: a damaged map may name a block of
-    /// other metadata or of a file.
+    /// Writes the block again, and keeps the intact dquots in it. Returns the damage as an error,
+    /// and writes nothing, if the block has no sign that it held dquots of this place before: a
+    /// damaged map may name a block of other metadata or of a file.
     fn rebuild(self, journal: &Arc<Journal>, file: &LiveInode) -> Result<()> {
         let (geometry, kind) = (journal.geometry(), self.kind);
         let misplaced = || {
@@ -173,8 +177,9 @@ fn is_log(journal: &Journal, block: FsBlock) -> bool {
         && inside.is_some_and(|inside| inside < u64::from(superblock.log_blocks))
 }
 
-/// Returns the bytes of a block, from the cache if the cache has them, and without checks. Returns
-/// an error if the cache has a buffer of another kind there.
+/// Returns the newest bytes of a block, without checks: from the cache if the cache has the block,
+/// and from the device otherwise. Returns an error if the cache has a buffer of another kind at
+/// this address.
 fn newest_bytes(cache: &BufferCache, at: DiskAddr) -> Result<Vec<u8>> {
     let length = cache.geometry().block_size;
     if let Some(buffer) = cache.find(at, length, BlockKind::Dquots)? {
@@ -188,7 +193,7 @@ fn newest_bytes(cache: &BufferCache, at: DiskAddr) -> Result<Vec<u8>> {
     }
 }
 
-/// Sets the counts of all dquots of a type, and starts the timers that follow.
+/// Sets the counts of all dquots of a type, and starts the timers of owners that exceed a limit.
 fn set_counts(
     engine: &QuotaEngine,
     journal: &Arc<Journal>,
@@ -217,8 +222,8 @@ fn set_counts(
     write_batch(journal, &mut batch)
 }
 
-/// Returns a dquot with its limits and without usage. Timers stop, except for ID 0, whose timers
-/// are grace periods.
+/// Returns the dquot `before` with its limits, but without usage. The timers are stopped, except
+/// those of ID 0, which are grace periods.
 #[doc(alias = "xfs_qm_reset_dqcounts")]
 fn reset(before: &DquotDisk, journal: &Journal, kind: QuotaKind) -> DquotDisk {
     let id = before.id.get();

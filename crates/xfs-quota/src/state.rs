@@ -1,7 +1,7 @@
 //! The state of quota that the superblock stores.
 //!
-//! Owns: the flags and the numbers of the quota inodes. Does **not** own: the quota inodes of a
-//! volume with a metadata directory, which are found by name.
+//! Owns: the quota flags, and the inode numbers of the quota inodes. Does **not** own: the quota
+//! inodes of a volume with a metadata directory, which are found by name.
 
 use xfs_buffer::{BufferCache, Result};
 use xfs_format::dquot::{QuotaFlags, QuotaKind};
@@ -10,7 +10,7 @@ use xfs_format::{AgNumber, BlockKind, FormatVersion, InodeNumber};
 use zerocopy::FromBytes;
 use zerocopy::big_endian::U64;
 
-/// The state of quota of a volume, as its superblock has it.
+/// The state of quota of a volume, as the superblock has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaState {
     flags: QuotaFlags,
@@ -24,7 +24,7 @@ impl QuotaState {
     ///
     /// # Errors
     ///
-    /// The device's error.
+    /// Returns the device's error.
     pub fn read(cache: &BufferCache) -> Result<Self> {
         let geometry = cache.geometry();
         let at = geometry.header_disk_addr(AgNumber(0), 0);
@@ -78,7 +78,7 @@ impl QuotaState {
     }
 
     /// Returns the quota inode of this type that the superblock names. A volume of version 4 has
-    /// one inode for groups or projects, whichever it counts.
+    /// one inode for groups and projects, and counts only one of these two types.
     #[must_use]
     pub const fn inode(&self, kind: QuotaKind) -> Option<InodeNumber> {
         let [user, group, project] = self.inodes;
@@ -93,7 +93,8 @@ impl QuotaState {
     }
 }
 
-/// Returns the inode of a field of the superblock. 0 and all ones stand for no inode.
+/// Returns the inode number in a field of the superblock, or `None` if the field is 0 or all ones,
+/// which stand for no inode.
 fn present(number: U64) -> Option<InodeNumber> {
     let number = number.get();
     (number != 0 && number != u64::MAX).then_some(InodeNumber(number))

@@ -1,7 +1,7 @@
 //! Changes of the quota fields of the superblock.
 //!
-//! Owns: the transactions that change flags and inode numbers. Does **not** own: which flags are
-//! set.
+//! Owns: the transactions that change flags and inode numbers. Does **not** own: the decision which
+//! flags are set.
 
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use xfs_format::{AgNumber, BlockKind, InodeNumber};
 use xfs_trans::{Journal, Transaction};
 use zerocopy::FromBytes;
 
-/// Changes the quota flags in a transaction of its own, unless they stay the same.
+/// Changes the quota flags in a transaction of its own. Logs nothing if `change` returns the flags
+/// as they are.
 ///
 /// # Errors
 ///
-/// The error that stopped the log.
+/// Returns the error that stopped the log.
 pub(crate) fn change_flags(
     journal: &Arc<Journal>,
     change: impl FnOnce(QuotaFlags) -> QuotaFlags,
@@ -27,7 +28,8 @@ pub(crate) fn change_flags(
     tx.commit_or_cancel(|tx| change_fields(tx, change, |_| {}))
 }
 
-/// Enters a new quota inode into the superblock, in the transaction that makes the inode.
+/// Stores the number of a new quota inode in the superblock, in the transaction that makes the
+/// inode.
 pub(crate) fn set_inode(
     tx: &mut Transaction<'_>,
     kind: QuotaKind,

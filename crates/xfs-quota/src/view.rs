@@ -15,11 +15,11 @@ pub struct Quota {
     pub id: u32,
     /// The type of owner.
     pub kind: QuotaKind,
-    /// Blocks of the volume, of the data device.
+    /// The usage and the limits of blocks of the data device.
     pub blocks: Usage,
-    /// Inodes.
+    /// The usage and the limits of inodes.
     pub inodes: Usage,
-    /// Blocks of the realtime section.
+    /// The usage and the limits of blocks of the realtime section.
     pub rt_blocks: Usage,
 }
 
@@ -34,7 +34,7 @@ pub struct Usage {
     pub soft: u64,
     /// The hard limit. It is never exceeded.
     pub hard: u64,
-    /// The time at which the soft limit becomes a hard one, in seconds since 1970. 0: the timer
+    /// The time at which the soft limit becomes a hard limit, in seconds since 1970; 0 if the timer
     /// does not run. For ID 0, the length of the grace period in seconds; 0 stands for seven days.
     pub timer: u64,
 }
@@ -45,8 +45,8 @@ pub struct Usage {
 pub struct Limit {
     /// The new soft limit.
     pub soft: Option<u64>,
-    /// The new hard limit. A hard limit below the soft limit is not set, nor is the soft limit that
-    /// comes with it.
+    /// The new hard limit. If the new hard limit is below the soft limit, neither of the two is
+    /// set.
     pub hard: Option<u64>,
     /// The new end of the timer, in seconds since 1970. For ID 0, the new grace period in seconds.
     pub timer: Option<u64>,
@@ -124,7 +124,7 @@ impl Limits {
 }
 
 impl Quota {
-    /// Returns the usage alone, in the form in which a count of all inodes gives it.
+    /// Returns the usage alone, in the form in which a count over all inodes gives it.
     #[must_use]
     pub const fn used(&self) -> CountedUsage {
         CountedUsage {

@@ -12,7 +12,7 @@ pub struct BlockReservation {
     blocks: u64,
 }
 
-/// The source of the blocks that a transaction needs beyond those of its block reservation.
+/// The source of the blocks that a transaction takes if its block reservation has too few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPool {
     /// The missing blocks come from the free blocks. The transaction is refused if too few are

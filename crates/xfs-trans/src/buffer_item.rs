@@ -164,7 +164,7 @@ impl BufferItem {
         }
     }
 
-    /// Removes the buffer from its transaction. The caller unlatches the buffer next.
+    /// Removes the buffer from its transaction. After this call, the caller unlatches the buffer.
     pub(crate) fn leave(&self, buffer: &Buffer) {
         self.leave_with(buffer, |_| {});
     }
@@ -233,9 +233,9 @@ impl BufferItem {
         changes.ordered = true;
     }
 
-    /// Records that the blocks are freed. The caller holds the latch. An ordered buffer stays
-    /// ordered until the cancellation is durable: a checkpoint in progress may hold other changes
-    /// of the buffer, and must not move the buffer's LSN in the AIL (I5).
+    /// Records that the blocks of the buffer are freed. The caller holds the latch of the buffer.
+    /// An ordered buffer stays ordered until the cancellation is durable: a checkpoint in progress
+    /// may hold other changes of the buffer, and must not move the buffer's LSN in the AIL (I5).
     pub(crate) fn invalidate(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         changes.forget_chunks();
@@ -243,8 +243,8 @@ impl BufferItem {
         changes.buffer = Some(buffer.clone());
     }
 
-    /// Records that the blocks of an inode cluster are freed, with all inodes in it. The caller
-    /// holds the latch.
+    /// Records that the blocks of an inode cluster are freed, which ends all inodes in the cluster.
+    /// The caller holds the latch of the buffer.
     pub(crate) fn invalidate_cluster(&self, buffer: &Buffer) {
         self.invalidate(buffer);
         self.changes.lock().ends_inodes = true;
@@ -269,7 +269,7 @@ impl BufferItem {
     }
 
     /// Returns whether the log holds changes of the buffer that are not at the buffer's home
-    /// location on disk, and that relogging would move to a later checkpoint.
+    /// location on disk yet, and that the buffer's next log entry would repeat.
     pub(crate) fn can_be_relogged(&self) -> bool {
         let changes = self.changes.lock();
         // A buffer that its item does not hold was just written, and is about to leave the AIL.

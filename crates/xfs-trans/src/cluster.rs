@@ -8,11 +8,12 @@
 //! One write brings everything in place that the log holds of a cluster: every inode that is dirty,
 //! durable in the log and not latched, and the logged changes of the buffer itself. The buffer is
 //! not written while a change of its own is not durable (write-ahead). An inode is copied into the
-//! buffer only when all of its changes are durable. So a write never runs ahead of the log.
+//! buffer only when all of its changes are durable. So the disk never gets a change that is not
+//! durable in the log.
 //!
-//! Lock order: the latch of the buffer, then, by trying, the latch of an inode. The thread that
-//! pushes the AIL takes both latches by trying. The lock of the list is not held across either of
-//! them.
+//! Lock order: the latch of the buffer, then the latch of an inode. The latch of the inode is only
+//! tried, without waiting. The thread that pushes the AIL only tries both latches. The lock of the
+//! list is not held while either latch is acquired.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -26,8 +27,8 @@ use crate::buffer_item::BufferItem;
 use crate::context::VolumeContext;
 use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 
-/// The least number of records that are added before the next sweep. A sweep removes the list
-/// entries of records that were dropped.
+/// The least number of records that are added between two sweeps. A sweep removes the list entries
+/// of records that were dropped.
 const SWEEP_RECORDS: usize = 8;
 
 /// The records in memory of the inodes of one cluster. Each record keeps the cluster's buffer in
@@ -66,8 +67,9 @@ impl ClusterRecords {
 
     /// Calls `show` with the records of the inodes at these indexes of the cluster, all under one
     /// lock. Each record is passed with its latch held in shared mode. A record in memory is left
-    /// out if its latch cannot be acquired at once. For any other inode, `make` returns a new
-    /// record, whose latch it has acquired, and the inode's image.
+    /// out if its latch cannot be acquired at once. For an inode without a record in memory, `make`
+    /// must return a new record, whose latch `make` has acquired in shared mode, and the inode's
+    /// image.
     pub(crate) fn share_each(
         &self,
         indexes: impl Iterator<Item = u32>,
@@ -153,8 +155,8 @@ impl RecordList {
     }
 }
 
-/// Writes a cluster because the AIL pushes the item of its buffer or of one of its inodes. Waits
-/// for no lock.
+/// Writes a cluster because the AIL pushes the item of the cluster's buffer or of an inode in it.
+/// Waits for no lock.
 pub(crate) fn push(
     context: &VolumeContext,
     buffer: &Buffer,
@@ -195,8 +197,8 @@ fn write(
     Pushed::Started
 }
 
-/// Ends the write of a cluster. The written items leave the AIL, unless they have been logged again
-/// meanwhile.
+/// Ends the write of a cluster: removes the written items from the AIL, unless they have been
+/// logged again meanwhile.
 fn finish(item: &BufferItem, flushed: &[FlushedInode], in_place: &mut InPlace) {
     for flushed in flushed {
         flushed.record.written();

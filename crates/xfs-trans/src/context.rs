@@ -26,8 +26,8 @@ impl VolumeContext {
     }
 
     /// Returns the buffer cache, or `None` while the volume is being closed. Code that runs on
-    /// every commit must not call this function: the whole volume shares the reference count that
-    /// it changes.
+    /// every commit must not call this function, because the function changes a reference count
+    /// that the whole volume shares.
     pub(crate) fn cache(&self) -> Option<Arc<BufferCache>> {
         self.cache.upgrade()
     }

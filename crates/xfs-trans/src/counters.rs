@@ -38,8 +38,8 @@ pub struct SpaceCounts {
 #[derive(Debug, Default)]
 struct SlotCounts {
     blocks: Mutex<u64, Slot>,
-    /// Sum of this slot's changes of the number of inodes, as a signed number. Only the sum over
-    /// all slots is meaningful.
+    /// Sum of the changes of the number of inodes that were made through this slot, as a signed
+    /// number. Only the sum over all slots is meaningful.
     inodes: AtomicU64<Slot>,
     free_inodes: AtomicU64<Slot>,
 }
@@ -49,13 +49,14 @@ struct SlotCounts {
 struct ReservePool {
     size: u64,
     left: u64,
-    /// Number of blocks that a change of the volume's size should have taken from the free blocks,
-    /// but that transactions held. Returned blocks pay this debt before they fill the pool.
+    /// Number of blocks that the pool owes: a change of the volume's size should have taken them
+    /// from the free blocks, but transactions held them at that time. Returned blocks pay this debt
+    /// before they fill the pool.
     debt: u64,
 }
 
 impl ReservePool {
-    /// Returns whether the pool is not full or has a debt. Returned blocks then go to the pool
+    /// Returns whether the pool is not full or has a debt. If so, returned blocks go to the pool
     /// first, before they become free blocks.
     const fn is_short(&self) -> bool {
         self.left < self.size || self.debt > 0

@@ -20,8 +20,9 @@
 //! - **I3** A dquot is written in place unpinned and with its latch shared. Its fields are then
 //!   those that the durable log holds.
 //!
-//! Lock order: the latch of the buffer, then latches of dquots, by trying. Transactions acquire the
-//! latches of dquots last of all latches, in the order of type and ID. `fields` is a leaf lock.
+//! Lock order: the latch of the buffer, then latches of dquots, which are only tried, without
+//! waiting. Transactions acquire the latches of dquots last of all latches, in the order of type
+//! and ID. `fields` is a leaf lock.
 
 use std::sync::{Arc, Weak};
 
@@ -80,7 +81,8 @@ pub struct DquotBlock {
 }
 
 impl DquotBlock {
-    /// Makes the block of a buffer with dquots. The caller makes one for each buffer.
+    /// Creates the block of dquots in `buffer`. The caller must create only one block for each
+    /// buffer.
     #[must_use]
     pub fn new(journal: &Journal, buffer: Buffer) -> Arc<Self> {
         assert!(buffer.kind() == BlockKind::Dquots, "a block of dquots has dquots");
@@ -128,12 +130,12 @@ impl DquotBlock {
 }
 
 impl Dquot {
-    /// Reads the dquot of an owner from its block. The caller ensures that no other dquot of this
-    /// owner is in memory.
+    /// Reads the dquot of an owner from its block. The caller ensures that this owner has no other
+    /// `Dquot` in memory.
     ///
     /// # Errors
     ///
-    /// The check of the dquot that failed.
+    /// Returns the failed check of the dquot.
     pub fn read(
         kind: QuotaKind,
         id: u32,
@@ -185,12 +187,13 @@ impl Dquot {
         self.id
     }
 
-    /// Calls `show` with the current values.
+    /// Calls `show` with the current values, and returns the result of `show`.
     pub fn with<R>(&self, show: impl FnOnce(&DquotFields) -> R) -> R {
         show(&self.fields.lock())
     }
 
-    /// Changes the reserved space. The disk form must stay as it is.
+    /// Changes the reserved space by calling `change`, and returns the result of `change`. `change`
+    /// must leave the disk form as it is.
     pub fn with_reserved<R>(&self, change: impl FnOnce(&mut DquotFields) -> R) -> R {
         change(&mut self.fields.lock())
     }
@@ -211,7 +214,8 @@ impl Dquot {
         self.latch.unlock_exclusive();
     }
 
-    /// Changes the values. The caller holds the latch exclusively, and logs the dquot (I1).
+    /// Changes the values by calling `change`, and returns the result of `change`. The caller holds
+    /// the latch exclusively, and logs the dquot (I1).
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut DquotFields) -> R) -> R {
         assert!(self.latch.is_locked_exclusive(), "a dquot is changed under its latch (I1)");
         change(&mut self.fields.lock())

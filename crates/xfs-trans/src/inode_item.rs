@@ -135,8 +135,9 @@ impl InodeRecord {
     }
 
     /// Reads an inode as [`read`](Self::read) does, and acquires the new record's latch in shared
-    /// mode before any other thread can find the record. The record keeps no image (I5). The
-    /// returned image is current until the caller releases the latch.
+    /// mode before any other thread can find the record. Returns the record and the image. The
+    /// record itself keeps no image (I5). The returned image is current until the caller releases
+    /// the latch.
     pub(crate) fn read_shared(
         number: InodeNumber,
         place: InodeLocation,
@@ -220,8 +221,8 @@ impl InodeRecord {
         self.with_core(InodeCore::clone)
     }
 
-    /// Calls `f` with the core of the current image, and returns its result. `f` must not change
-    /// the inode.
+    /// Calls `f` with the core of the current image, and returns the result of `f`. `f` must not
+    /// change the inode.
     ///
     /// # Errors
     ///
@@ -233,9 +234,9 @@ impl InodeRecord {
         Ok(f(&self.reread()?.core))
     }
 
-    /// Returns the current image to a caller that keeps the contents in a form of its own from now
-    /// on. If all parts of the inode are on disk, the record hands over its image, because it needs
-    /// none (I5). The caller holds the latch, in shared or exclusive mode.
+    /// Returns the current image to a caller that from now on keeps the contents of the inode in a
+    /// form of its own. If all parts of the inode are on disk, the record hands over its image,
+    /// because it needs none (I5). The caller holds the latch, in shared or exclusive mode.
     ///
     /// # Errors
     ///
@@ -246,8 +247,8 @@ impl InodeRecord {
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
 
-    /// Decodes the image from the bytes of the cluster. They hold the latest image: under the lock
-    /// `contents`, a record drops its image only after the image was copied into the cluster.
+    /// Decodes the image from the bytes of the cluster. The cluster has the latest image: under the
+    /// lock `contents`, a record drops its image only after the image was copied into the cluster.
     fn reread(&self) -> Result<InodeImage> {
         let context = self.context();
         let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };
@@ -322,8 +323,8 @@ impl InodeRecord {
         logged.dirty |= fields | LoggedFields::CORE | flushing;
     }
 
-    /// Returns whether the log holds changes of the inode that are not at its home location on
-    /// disk.
+    /// Returns whether the log holds changes of the inode that are not at the inode's home location
+    /// on disk.
     fn is_in_log(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.state.lsn().is_some()
     }

@@ -1,7 +1,7 @@
 //! Payloads of intents: descriptions of the work that an intent announces.
 //!
-//! Owns: payloads in memory, which of them may share an intent, and their encoding. Does **not**
-//! own doing that work: see [`Deferred`](crate::Deferred).
+//! Owns: payloads in memory, which payloads may share an intent, and their encoding. Does **not**
+//! own doing the described work: see [`Deferred`](crate::Deferred).
 
 use xfs_format::log_item::{
     AttrIntent, AttrNames, AttrOperation, ExchangeIntent, ExtentFree, HostOrder, IntentDone,
@@ -59,11 +59,11 @@ pub struct AttrPayload {
     pub filter: u32,
     /// The name of the attribute.
     pub name: Vec<u8>,
-    /// The new name if a parent pointer is replaced; else `None`.
+    /// The new name if a parent pointer is replaced; `None` otherwise.
     pub new_name: Option<Vec<u8>>,
     /// The value; empty if the operation has none.
     pub value: Vec<u8>,
-    /// The new value if a parent pointer is replaced; else `None`.
+    /// The new value if a parent pointer is replaced; `None` otherwise.
     pub new_value: Option<Vec<u8>>,
 }
 

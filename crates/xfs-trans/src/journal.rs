@@ -54,8 +54,9 @@ struct Extension {
     value: Box<dyn Any + Send + Sync>,
 }
 
-/// Numbers of transaction chains that ended in an unusual way: that logged nothing, or whose commit
-/// forced the log. Most chains log something, and become durable after their commit has returned.
+/// Numbers of transaction chains that ended in an unusual way: chains that logged nothing, and
+/// chains whose commit forced the log. Most chains log something, and become durable after their
+/// commit has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
     /// Number of chains whose commit forced the log, so that the changes were durable when the
@@ -205,9 +206,9 @@ impl Journal {
         self.counters.give(reservation.draw(u64::MAX));
     }
 
-    /// Begins the transaction that does work for which blocks were reserved. It takes the reserved
-    /// blocks first, and the missing ones from where `fallback` says. [`Transaction::return_to`]
-    /// returns unused blocks to the reservation.
+    /// Begins the transaction that does work for which blocks were reserved. The transaction takes
+    /// the reserved blocks first. If they are too few, it takes the missing blocks from the source
+    /// that `fallback` names. [`Transaction::return_to`] returns unused blocks to the reservation.
     ///
     /// # Errors
     ///
@@ -241,8 +242,8 @@ impl Journal {
         self.counters.set_pool(blocks);
     }
 
-    /// Begins the removal of a name together with its inode, which has no other name. This takes
-    /// one transaction; with an unlinked list it would take two. Returns `None` if the one
+    /// Begins the removal of a name together with its inode, which has no other name. The removal
+    /// takes one transaction. With an unlinked list it would take two. Returns `None` if the one
     /// transaction would reserve more of the log than any other operation, because a valid log may
     /// be too small for it.
     ///
@@ -370,8 +371,8 @@ impl Journal {
         self.counters.grow(free_blocks, pool);
     }
 
-    /// Adds `delta` free blocks outside a transaction, or removes them if `delta` is negative.
-    /// These are blocks that a group keeps for its own btrees.
+    /// Adds `delta` free blocks outside a transaction, or removes them if `delta` is negative. For
+    /// blocks that a group keeps for its own btrees.
     ///
     /// # Errors
     ///
@@ -402,8 +403,8 @@ impl Journal {
         filled.next()?.value.downcast_ref()
     }
 
-    /// Puts an extension into the first free slot. Returns the extension of another thread instead,
-    /// if that thread has added one of the same type in the meantime.
+    /// Puts an extension into the first free slot. If another thread has added an extension of the
+    /// same type in the meantime, returns that extension instead.
     #[cold]
     fn add_extension<T: Any + Send + Sync>(&self, value: Arc<T>) -> &Arc<T> {
         let mut extension = Extension { kind: TypeId::of::<T>(), value: Box::new(value) };

@@ -22,8 +22,8 @@ use crate::{InodeRecord, Journal, OpenIntent, SpaceCounts, Transaction};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const CACHE_BYTES: usize = 8 << 20;
-/// The memory limit in bytes for the writes to a copy of a device that `crashed` made: more than
-/// any test writes.
+/// The greatest number of bytes that may be written to a copy that `crashed` has made of a device:
+/// more than any test writes.
 const OVERLAY_BYTES: u64 = 256 << 20;
 
 /// Creates a volume of 300 MiB in four groups, with the defaults of mkfs and a log of 16 MiB.

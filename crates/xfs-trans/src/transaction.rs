@@ -110,8 +110,8 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// Begins a transaction as [`begin`](Self::begin) does, but if too few blocks are free, takes
-    /// them from the pool for operations that must not fail.
+    /// Begins a transaction as [`begin`](Self::begin) does. If too few blocks are free, takes all
+    /// of the blocks from the pool for operations that must not fail.
     pub(crate) fn begin_from_pool(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,

@@ -6,7 +6,7 @@
 //!
 //! The rules are those of acl(5), after the withdrawn POSIX 1003.1e, draft 17. A file has at most
 //! one access list. A directory also has at most one default list, for files made in it
-//! ([`AclKind`]). An access list that says no more than the permission bits is not stored.
+//! ([`AclKind`]). An access list that grants exactly what the permission bits grant is not stored.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_dir::Attributes;
@@ -31,7 +31,7 @@ pub enum AclKind {
 }
 
 impl AclKind {
-    /// Returns the name of the trusted attribute that stores a list of this kind.
+    /// Returns the name of the attribute in the trusted namespace that stores a list of this kind.
     pub(crate) const fn name(self) -> &'static [u8] {
         match self {
             Self::Access => acl::ACCESS_NAME,
@@ -79,7 +79,7 @@ impl Acl {
         &self.0
     }
 
-    /// Returns whether permission bits alone can express the list.
+    /// Returns whether permission bits alone can express what the list grants.
     #[must_use]
     #[doc(alias = "posix_acl_equiv_mode")]
     pub fn is_minimal(&self) -> bool {
@@ -113,8 +113,8 @@ impl Acl {
         (list, mode)
     }
 
-    /// Returns the entries that have permission bits in the mode. Each comes with the number of
-    /// bits by which its permissions are shifted left in the mode.
+    /// Returns the entries that have permission bits in the mode. Each entry comes with the number
+    /// of bits by which its permissions are shifted left in the mode.
     fn classes(&self) -> impl Iterator<Item = (AclEntry, u16)> {
         let has_mask = self.0.iter().any(|entry| entry.tag == AclTag::Mask);
         self.0.iter().filter_map(move |entry| Some((*entry, place(entry.tag, has_mask)?)))
@@ -129,12 +129,12 @@ impl Acl {
         Self(self.0.iter().map(change).collect())
     }
 
-    /// Decodes the form in which programs pass a list to Linux. Returns `None` for a list without
-    /// entries.
+    /// Decodes the form in which programs pass a list to Linux. `value` is the value of an
+    /// attribute. Returns `None` for a list without entries.
     ///
     /// # Errors
     ///
-    /// EINVAL for a malformed list, EOPNOTSUPP for one of another version.
+    /// Returns EINVAL for a malformed list, EOPNOTSUPP for one of another version.
     pub fn from_linux_value(value: &[u8]) -> Result<Option<Self>> {
         if value.is_empty() {
             return Ok(None);
@@ -154,7 +154,7 @@ impl Acl {
     ///
     /// # Errors
     ///
-    /// E2BIG if the list has more entries than the attribute can hold.
+    /// Returns E2BIG if the list has more entries than the attribute can hold.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         if self.0.len() > acl::MAX_ACL_ENTRIES as usize {
             return Err(PosixError::ValueTooLong.into());

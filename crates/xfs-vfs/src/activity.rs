@@ -1,5 +1,5 @@
-//! Counters of operations on names and attributes. Each thread counts in its slot, so that threads
-//! do not write the same memory.
+//! Counters of operations on names and attributes. Each thread counts in the slot of its processor,
+//! so that threads do not write the same memory.
 
 use xfs_sync::SlotCounters;
 

@@ -1,18 +1,19 @@
 //! Bulkstat: metadata of all inodes of a mounted volume, group by group, in the order of their
 //! numbers.
 //!
-//! Owns: the order of the inodes, and their state: an inode is shown as an operation on it would
-//! find it. The inode btree says which inodes exist. The state of a cached inode comes from the
-//! inode cache, and that of any other from its cluster on disk. The metadata of all entries of a
-//! directory comes from here too. Does **not** own walks over cached inodes (`xfs-icache`).
+//! Owns: the order of the inodes, and the state that is shown of each inode: the state that an
+//! operation on the inode would find. The inode btree says which inodes exist. The state of a
+//! cached inode comes from the inode cache, and that of any other from its cluster on disk. This
+//! module also reads the metadata of all entries of a directory. Does **not** own walks over cached
+//! inodes (`xfs-icache`).
 //!
 //! # Invariants
 //!
 //! - **I1** An inode that is in use all the time is shown once. An inode that is made or freed
 //!   meanwhile is shown once or not at all.
 //! - **I2** Inodes that were read from a chunk are shown only if no chunk of their group was freed
-//!   meanwhile, because its blocks might hold something else by then. Otherwise they are read
-//!   again.
+//!   meanwhile. The blocks of a freed chunk might hold something else by then. If a chunk was
+//!   freed, the inodes are read again.
 
 use std::ops::ControlFlow;
 
@@ -64,9 +65,9 @@ pub struct InodeChunkUse {
 }
 
 /// Returns the metadata of each of these inodes, whose numbers the caller has just read from
-/// directory entries. An element is `None` if the inode is gone or damaged; to tell these apart,
-/// look the inode up. Inodes of one cluster are read together into `scratch`, and nothing is
-/// inserted into the cache.
+/// directory entries. An element is `None` if the inode is gone or damaged. A lookup of the inode
+/// tells which of the two is the case. Inodes of one cluster are read together into `scratch`, and
+/// nothing is inserted into the cache.
 pub fn metadata_of(
     mount: &Mount,
     numbers: &[InodeNumber],
@@ -101,8 +102,8 @@ pub fn word_of(number: InodeNumber) -> InodeNumber {
     InodeNumber(number.0 - number.0 % u64::from(u64::BITS))
 }
 
-/// A function that is called with each inode: with its metadata, or with the error of a damaged
-/// inode.
+/// A function that is called for each inode, with the inode's metadata, or with the error if the
+/// inode is damaged. It returns `Break` to stop the walk.
 pub type ShowInode<'a> = dyn FnMut(InodeNumber, Result<Metadata>) -> ControlFlow<()> + 'a;
 
 impl Mount {
@@ -111,8 +112,8 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// Damage of the inode btrees; the device's error. Damage of a single inode is an error for `f`
-    /// only.
+    /// Returns a corruption if the inode btrees are damaged, or the device's error. Damage of a
+    /// single inode is an error for `f` only.
     pub fn bulkstat_group(
         &self,
         group: AgNumber,
@@ -128,7 +129,7 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// The errors of [`bulkstat_group`](Self::bulkstat_group).
+    /// Returns the errors of [`bulkstat_group`](Self::bulkstat_group).
     pub fn inumbers(
         &self,
         from: InodeNumber,
@@ -157,8 +158,9 @@ impl Mount {
     }
 }
 
-/// Returns the groups, beginning with that of inode `from`, each with the number at which the
-/// inodes to show begin: `from` in the first group, and the lowest number in any other group.
+/// Returns the groups, beginning with that of inode `from`. Each comes with the number, within the
+/// group, of the first inode to show: that of `from` in the first group, and the lowest number in
+/// any other group.
 pub fn groups_from(
     geometry: &Geometry,
     from: InodeNumber,
@@ -283,8 +285,9 @@ impl GroupBulkstat<'_> {
         }
     }
 
-    /// Reads these inodes, whose numbers come from directory entries and lie in one aligned range
-    /// of 64. If they cannot be read together, reads each through the inode cache.
+    /// Reads these inodes and adds them to `found`. Their numbers come from directory entries and
+    /// lie in one aligned range of 64 numbers. If the inodes cannot be read together, reads each
+    /// through the inode cache.
     fn look_at(&self, numbers: &[InodeNumber], found: &mut ChunkInodes) {
         let before = found.inodes.len();
         if self.look_together(numbers, found).is_ok_and(|looked| looked) {

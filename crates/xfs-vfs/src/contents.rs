@@ -12,9 +12,9 @@
 //!       a long write; one that continues no other; no blocks to reserve; direct
 //! ```
 //!
-//! A buffer is flushed when it is full, when a write goes elsewhere, and before a read that
-//! overlaps it. Any other change of the contents, a sync and the drop of a `File` flush it too. The
-//! flusher flushes it after one or two seconds (`flusher`).
+//! A buffer is flushed when it is full, when a write does not continue it, and before a read that
+//! overlaps it. Any other change of the contents, a sync and the drop of a `File` also flush the
+//! buffer. Otherwise the flusher flushes it after one or two seconds (`flusher`).
 //!
 //! # Invariants
 //!
@@ -24,8 +24,8 @@
 //!   volume therefore refuses the write itself.
 //! - **I3** Only readers of this file see buffered bytes. On disk neither size nor blocks change
 //!   before the data is there.
-//! - **I4** A reader of the size looks for buffered bytes first, and at the inode afterwards. A
-//!   flush between the two is then seen in the inode.
+//! - **I4** A reader of the size looks for buffered bytes first, and reads the inode afterwards. If
+//!   a flush runs in between, the inode has the new size.
 
 mod buffered;
 mod idle;
@@ -63,13 +63,13 @@ const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
 /// When the bytes of a write reach the device, and which checks they pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
-    /// The bytes may be buffered, and reach the device together with those of other writes.
+    /// The bytes may be buffered, and then reach the device together with bytes of other writes.
     Buffered,
     /// The bytes go to the device at once.
     Direct,
-    /// As `Buffered`, for bytes that a cache in front of the volume (the kernel's page cache) has
-    /// acknowledged before. The write succeeds even if the file has become immutable or append-only
-    /// since.
+    /// The same as `Buffered`, for bytes that the kernel's page cache, or another cache in front of
+    /// the volume, has already acknowledged to the program. The write succeeds even if the file has
+    /// become immutable or append-only since.
     Writeback(LateTimes),
 }
 
@@ -77,7 +77,7 @@ pub enum WriteMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LateTimes {
-    /// The write sets no time: the caller sets it separately, by `Node::note_modified`.
+    /// The write sets no time: the caller sets the time separately, by `Node::note_modified`.
     FromCaller,
     /// The write sets the current time.
     Now,
@@ -91,7 +91,7 @@ impl Mount {
     }
 }
 
-/// The contents lock of a file, held to read the contents, in one of two modes.
+/// The contents lock of a file while a reader holds it, in one of two modes.
 pub enum Reading<'a> {
     /// The lock is held shared: no bytes were buffered in the range that is read.
     Shared {
@@ -116,8 +116,8 @@ pub struct OpenContents<'a> {
 struct DirectWrite<'a> {
     offset: u64,
     bytes: &'a [u8],
-    /// Whether the next write is expected to continue after these bytes. If so, blocks are
-    /// preallocated.
+    /// Whether the next write is expected to continue where this one ends. If so, blocks are
+    /// preallocated after this write.
     goes_on: bool,
     now: Timestamp,
 }
@@ -144,9 +144,9 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Locks the contents exclusively, to change them. While the lock is held, no program has a
-    /// layout lease, which shows where the contents lie on disk. Leases are given only under the
-    /// shared lock ([`unchanging`](Self::unchanging)). If there is a lease when the lock is
-    /// acquired, the lock is released, the lease is broken, and the lock is acquired again.
+    /// layout lease. Such a lease tells a program where the contents lie on disk. Leases are given
+    /// only under the shared lock ([`unchanging`](Self::unchanging)). If a lease exists when the
+    /// lock is acquired, releases the lock, breaks the lease, and acquires the lock again.
     pub fn change(&self) -> Result<RwLockWriteGuard<'a, ContentsState>> {
         loop {
             let state = self.contents().state.write();
@@ -158,14 +158,15 @@ impl<'a> OpenContents<'a> {
         }
     }
 
-    /// As [`change`](Self::change), and flushes all buffered bytes to the device.
+    /// Locks the contents as [`change`](Self::change) does, and flushes all buffered bytes to the
+    /// device.
     pub fn settle_to_change(&self) -> Result<RwLockWriteGuard<'a, ContentsState>> {
         let mut state = self.change()?;
         self.flush(&mut state, 0)?;
         Ok(state)
     }
 
-    /// Locks the contents shared, so that no thread changes them.
+    /// Locks the contents shared, so that no thread changes them while the caller holds the result.
     pub fn unchanging(&self) -> Reading<'a> {
         Reading::Shared { _guard: self.contents().state.read() }
     }
@@ -186,9 +187,9 @@ impl<'a> OpenContents<'a> {
         if self.has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
     }
 
-    /// Flushes for a handle that is dropped (I1). The drop cannot return an error, so the volume
-    /// keeps the error of a failed flush. The next sync of the file returns it too, since bytes of
-    /// another handle may be lost.
+    /// Flushes buffered bytes for a handle that is dropped (I1). The drop cannot return an error,
+    /// so the volume keeps the error of a failed flush. The next sync of the file also returns the
+    /// error, because bytes of another handle may be lost.
     pub fn leave(&self) {
         let ended = self.write_back();
         let failure = if !self.has(FAILED) {
@@ -211,13 +212,13 @@ impl<'a> OpenContents<'a> {
         self.take_failure().and(flushed)
     }
 
-    /// Locks the contents for reading, with all buffered bytes flushed.
+    /// Locks the contents for reading, after all buffered bytes are flushed to the device.
     pub fn read_all(&self) -> Result<Reading<'a>> {
         self.read(|_| true)
     }
 
-    /// Calls `read` with the inode. Before that, buffered bytes among the `length` bytes from
-    /// `offset` on are flushed to the device.
+    /// Calls `read` with the inode, and returns the result of `read`. Before that, flushes buffered
+    /// bytes to the device if they overlap the `length` bytes from `offset` on.
     pub fn read_with<T>(
         &self,
         offset: u64,
@@ -244,8 +245,8 @@ impl<'a> OpenContents<'a> {
         Ok(Reading::Alone { _guard: self.settle()? })
     }
 
-    /// Writes slices one after the other from byte `offset` on. Returns the number of bytes
-    /// written.
+    /// Writes slices one after the other, from byte `offset` of the file on. Returns the number of
+    /// bytes written.
     pub fn write<'b>(
         &self,
         offset: u64,
@@ -414,8 +415,8 @@ impl<'a> OpenContents<'a> {
         written
     }
 
-    /// Flushes buffered bytes, and preallocates `ahead_blocks` after them. Returns the empty memory
-    /// of the buffer, so that the caller can use it again.
+    /// Flushes buffered bytes, and preallocates `ahead_blocks` blocks after them. Returns the
+    /// memory of the buffer, emptied, so that the caller can use it again.
     fn flush(&self, state: &mut ContentsState, ahead_blocks: u64) -> Result<Vec<u8>> {
         let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
         let Buffered { offset, mut bytes, now, reservation, claimed_bytes, quota, .. } = *buffered;
@@ -448,7 +449,7 @@ impl<'a> OpenContents<'a> {
 
     /// Records whether the file has preallocated blocks past its end, and sets or removes the tag
     /// that marks the file for the flusher. Called when no bytes are buffered any more.
-    /// `was_buffered` says whether bytes were buffered just before.
+    /// `was_buffered` is `true` if bytes were buffered before the caller's flush.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());
         let was_ahead = self.has(AHEAD);
@@ -462,9 +463,9 @@ impl<'a> OpenContents<'a> {
         }
     }
 
-    /// Returns how many blocks to preallocate past byte `end`: as many as lie before `end`, rounded
-    /// down to a power of two, and fewer on a volume that is nearly full. Returns 0 if blocks are
-    /// mapped there already.
+    /// Returns how many blocks to preallocate past byte `end`: as many as the file has before
+    /// `end`, rounded down to a power of two. On a volume that is nearly full, the number is lower.
+    /// Returns 0 if blocks are mapped there already.
     #[doc(alias = "xfs_iomap_prealloc_size")]
     fn ahead(&self, end: u64) -> u64 {
         let live = self.entry.live();

@@ -3,9 +3,9 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// Powers beyond those of an ordinary user. They have the bit numbers of Linux, so that the
-    /// number `CapEff` of /proc/PID/status can be used as it is (`from_bits_truncate`). They apply
-    /// to all files: user IDs of the volume are not mapped by a user namespace.
+    /// Powers beyond those of an ordinary user. The bit numbers are those of Linux, so that the
+    /// number `CapEff` of /proc/PID/status can be used as it is (`from_bits_truncate`).
+    /// Capabilities apply to all files: no user namespace maps the user IDs of the volume.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[doc(alias = "capabilities")]
     pub struct Capabilities: u64 {
@@ -18,8 +18,8 @@ bitflags! {
         const DAC_READ_SEARCH = 1 << 2;
         /// Do anything that otherwise only the owner of a file may do.
         const FOWNER = 1 << 3;
-        /// Keep set-ID bits that a change by a user without this capability removes, and set the
-        /// set-group-ID bit for groups that the user is not in.
+        /// Keep set-ID bits when a file changes (a change by a user without this capability removes
+        /// them). Set the set-group-ID bit for groups that the user is not in.
         const FSETID = 1 << 4;
         /// Set and clear the flags immutable and append-only.
         const LINUX_IMMUTABLE = 1 << 9;

@@ -1,8 +1,8 @@
 //! The schedule by which the flusher thread writes buffered bytes without a request.
 //!
-//! Owns: how often the flusher thread looks for old buffers, when it may sleep, how much memory all
-//! buffers may use, and errors that no caller could get. Does **not** own the bytes
-//! ([`contents`](crate::contents)), or which files have buffered bytes: such files have a tag
+//! Owns: how often the flusher thread looks for old buffers, when the thread may sleep, how much
+//! memory all buffers may use, and errors that could be returned to no caller. Does **not** own the
+//! bytes ([`contents`](crate::contents)), or which files have buffered bytes: such files have a tag
 //! ([`WalkFilter::NeedsFlush`](xfs_icache::WalkFilter)).
 //!
 //! ```text
@@ -17,8 +17,8 @@
 //!
 //! # The five seconds
 //!
-//! Written bytes are durable within [`Upkeep::durable_within`]. There is a pass every fifth of that
-//! time. A buffer goes through these passes:
+//! Written bytes are durable within [`Upkeep::durable_within`]. One pass begins in every fifth part
+//! of that time. A buffer goes through these passes:
 //!
 //! 1. The first pass leaves it alone. The buffer is between one and two fifths old when the second
 //!    pass comes.
@@ -27,14 +27,14 @@
 //! 3. The third pass waits for the lock.
 //!
 //! Two fifths of the time are left for the device. A thread that flushes a buffer earlier does not
-//! force the log. So a pass also forces the log if the previous pass left buffers, or if a buffer
-//! has begun since then.
+//! force the log. So a pass also forces the log if the previous pass left buffers, or if a file has
+//! begun to buffer bytes since the previous pass.
 //!
 //! # Invariants
 //!
 //! - **I1** A writer tags its file and then reads the phase. The thread sets the phase to quiet and
 //!   then reads tags. Both sides have a full fence in between. So either the thread sees the tag,
-//!   or it finds that a buffer has begun and does not sleep.
+//!   or the thread finds that the writer has changed the phase, and does not sleep.
 
 use std::time::{Duration, Instant};
 
@@ -47,8 +47,8 @@ use xfs_trans::Upkeep;
 
 /// Number of flusher passes in the time within which written bytes must become durable.
 const PASSES: u32 = 5;
-/// The flusher's pass that flushes a buffer, as a number: the first pass after the first byte was
-/// buffered is number 1.
+/// The number of the pass that flushes a buffer. Passes are counted for each buffer: the first pass
+/// after the buffer's first byte has number 1.
 pub(crate) const FLUSH_PASSES: u64 = 2;
 /// Number of the pass that waits for a file's contents lock if the pass before it found the lock
 /// held. Counted as `FLUSH_PASSES` is. After this pass, enough time is left for the device to make
@@ -62,8 +62,8 @@ const PREALLOCATION_IDLE: Duration = Duration::from_secs(300);
 const MAX_BYTES: u64 = 64 << 20;
 /// A buffer claims memory in multiples of this many bytes.
 const CLAIM_BYTES: u64 = 64 << 10;
-/// A buffer up to this many bytes claims no memory, so that writers of small files do not all write
-/// the counter that they share. An open file takes about as much memory in any case.
+/// A buffer of at most this many bytes claims no memory, so that writers of small files do not all
+/// write the counter that all buffers share. An open file takes about as much memory in any case.
 const UNCLAIMED_BYTES: u64 = 4 << 10;
 
 /// Phase of the flusher: its thread sleeps until some file begins to buffer bytes.
@@ -73,7 +73,8 @@ const QUIET: u32 = 1;
 /// Phase of the flusher: a file has begun to buffer bytes since the last pass began.
 const BEGUN: u32 = 2;
 
-/// The schedule of flusher passes, and the first error that a pass could report to no caller.
+/// The schedule of flusher passes, and the first error of a background write, which no caller has
+/// got yet.
 pub struct Flusher {
     /// Number of passes that have begun so far.
     passes: AtomicU64<Volume>,
@@ -129,12 +130,12 @@ impl Flusher {
     }
 
     /// Registers the function to call with a file after a background write has changed its
-    /// metadata. Returns `false` if one is registered already.
+    /// metadata. Returns `false`, and changes nothing, if a function is registered already.
     pub fn listen(&self, listener: Listener) -> bool {
         self.listener.set(listener).is_ok()
     }
 
-    /// Calls the registered listener with a file.
+    /// Calls the registered listener, if any, with the inode number of a file.
     pub(crate) fn notify_listener(&self, number: InodeNumber) {
         if let Some(tell) = self.listener.value() {
             tell(number);
@@ -146,7 +147,8 @@ impl Flusher {
         self.passes.load(Ordering::Relaxed)
     }
 
-    /// Returns after how many passes without a write to a file its preallocated blocks are freed.
+    /// Returns the number of passes without a write to a file after which the preallocated blocks
+    /// of the file are freed.
     pub fn preallocation_passes(&self) -> u64 {
         self.preallocation_passes
     }
@@ -177,9 +179,9 @@ impl Flusher {
         FlushPass { number, after_begin }
     }
 
-    /// Waits for the next pass. Returns `false` once the volume is closed. `leaves` says whether
-    /// the last pass has left work. If it has left none, the thread sleeps until some file begins
-    /// to buffer bytes.
+    /// Waits for the next pass. Returns `false` once the volume is closed. `leaves` is `true` if
+    /// the last pass has left work. If the last pass has left none, the thread sleeps until some
+    /// file begins to buffer bytes.
     pub fn wait(&self, leaves: bool) -> bool {
         let mut closed = self.closed.lock();
         let may_sleep = !leaves
@@ -207,8 +209,9 @@ impl Flusher {
         self.changed.notify_all();
     }
 
-    /// Claims memory for a buffer of `length_bytes` that has claimed `claimed_bytes` already.
-    /// Returns `false` if that would exceed the limit for all buffers.
+    /// Claims memory for a buffer that will have `length_bytes` bytes. `claimed_bytes` is the
+    /// memory that the buffer has claimed already; the function adds the new claim to it. Returns
+    /// `false` if that would exceed the limit for all buffers.
     pub(crate) fn claim(&self, claimed_bytes: &mut u64, length_bytes: u64) -> bool {
         if length_bytes <= UNCLAIMED_BYTES.max(*claimed_bytes) {
             return true;
@@ -231,14 +234,13 @@ impl Flusher {
         }
     }
 
-    /// Keeps an error for the next sync of the volume, since no caller waited for the failed write.
+    /// Keeps an error of a write that no caller waited for. The next sync of the volume returns it.
     /// Only the first error is kept.
     pub(crate) fn fail(&self, error: Error) {
         self.failure.lock().get_or_insert(error);
     }
 
-    /// Fails with the error of an earlier write in the background, if one was kept, and forgets the
-    /// error.
+    /// Returns the error of an earlier background write, if one was kept, and forgets it.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.failure.lock().take().map_or(Ok(()), Err)
     }

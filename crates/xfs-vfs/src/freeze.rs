@@ -12,13 +12,13 @@
 //! ```
 //!
 //! **Two levels.** Every operation that changes something passes the gate before it takes any lock.
-//! While it waits it therefore holds no lock that a reader could need. Other transactions (inodes
-//! that are freed in the background, the upkeep of the log) wait in the journal. Buffered bytes are
-//! written and inodes are freed after the gate is closed and before the journal is frozen, because
-//! both need transactions.
+//! An operation that waits at the gate therefore holds no lock that a reader could need. Other
+//! transactions (inodes that are freed in the background, the upkeep of the log) wait in the
+//! journal. Buffered bytes are written and inodes are freed after the gate is closed and before the
+//! journal is frozen, because both need transactions.
 //!
-//! A reader must not wait for the thaw. While the gate is closed, it does not note the time of an
-//! access. A dropped handle puts off its end of writing until the thaw.
+//! A reader must not wait for the thaw. While the gate is closed, a reader does not note the time
+//! of its access. A dropped handle puts off its end of writing until the thaw.
 
 mod freezer;
 
@@ -56,8 +56,8 @@ impl Mount {
         WriteGuard { mount: self, _inside: self.freezer.gate.enter() }
     }
 
-    /// As [`write_guard`](Self::write_guard), without waiting. Returns `None` if the volume is
-    /// frozen or is being frozen.
+    /// Begins an operation as [`write_guard`](Self::write_guard) does, but does not wait. Returns
+    /// `None` if the volume is frozen or is being frozen.
     #[doc(alias = "sb_start_write_trylock")]
     pub fn try_write_guard(&self) -> Option<WriteGuard<'_>> {
         self.freezer.gate.try_enter().map(|inside| WriteGuard { mount: self, _inside: inside })
@@ -67,7 +67,7 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// EBUSY if the volume is frozen already; the error of a flush, or of the log.
+    /// Returns EBUSY if the volume is frozen already; the error of a flush, or of the log.
     pub fn freeze(&self) -> Result<()> {
         self.come_to_rest(FreezePhase::Frozen)
     }
@@ -76,7 +76,7 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// EINVAL if the volume is not frozen.
+    /// Returns EINVAL if the volume is not frozen.
     pub fn thaw(&self) -> Result<()> {
         self.go_on(FreezePhase::Frozen)
     }
@@ -85,7 +85,7 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// The errors of [`freeze`](Self::freeze) and of [`xfs_alloc::grow`].
+    /// Returns the errors of [`freeze`](Self::freeze) and of [`xfs_alloc::grow`].
     pub fn grow(&self, geometry: &Geometry) -> Result<()> {
         self.at_rest(FreezePhase::Growing, |journal| {
             let grown = xfs_alloc::grow(journal, geometry);
@@ -95,7 +95,7 @@ impl Mount {
     }
 
     /// Freezes the volume, runs `work`, and thaws the volume. `phase` is the phase of the freeze
-    /// while `work` runs; `thaw` does not end such a freeze.
+    /// while `work` runs. Calls of [`thaw`](Self::thaw) do not end such a freeze.
     pub(crate) fn at_rest<T>(
         &self,
         phase: FreezePhase,
@@ -141,8 +141,9 @@ impl Mount {
         self.end_put_off();
     }
 
-    /// Puts off the freeing of a file's preallocated blocks until the volume is thawed. Without a
-    /// freeze, the end of writing would free them now. The caller holds a reference to the file.
+    /// Puts off the freeing of a file's preallocated blocks until the volume is thawed. Called at
+    /// the end of an open for writing, which would free these blocks at once if the volume were not
+    /// frozen. The caller holds a reference to the file.
     pub(crate) fn put_off_end(&self, entry: &Arc<CachedInode>) {
         let hold = || CacheRef::of_referenced(&self.inode_cache, entry).store();
         self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(hold);

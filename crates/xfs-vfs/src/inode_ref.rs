@@ -1,8 +1,8 @@
 //! References to cached inodes, released when they are dropped.
 //!
-//! Owns: that every reference is released exactly once, on every path out of an operation. Does
-//! **not** own the counts. A direct reference is counted in the inode, a sharded reference by its
-//! processor slot (`xfs_icache::PerCpuRefs`).
+//! Owns: the guarantee that every reference is released exactly once, on every path out of an
+//! operation. Does **not** own the counts. A direct reference is counted in the inode, a sharded
+//! reference by its processor slot (`xfs_icache::PerCpuRefs`).
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -28,7 +28,8 @@ impl MountHandle for &Mount {
 }
 
 /// A reference to a cached inode, released on drop. If the inode then has no name and no other
-/// reference, the inactivation thread frees it. [`finish`](Self::finish) frees it at once.
+/// reference, the inactivation thread frees the inode later. [`finish`](Self::finish) releases the
+/// reference and frees such an inode at once.
 pub struct InodeRef<H: MountHandle> {
     handle: H,
     /// The reference. `None` once it is released.
@@ -55,7 +56,7 @@ impl HeldRef {
 }
 
 impl<H: MountHandle> InodeRef<H> {
-    /// Makes a reference that owns `inode`, an inode of the mount of `handle`.
+    /// Creates a reference from `inode`, a reference to an inode of the mount of `handle`.
     #[inline]
     pub fn new(handle: H, inode: CacheRef<'_>) -> Self {
         Self { handle, held: Some(HeldRef::Direct(inode.store())) }
@@ -140,18 +141,18 @@ impl<H: MountHandle> InodeRef<H> {
         finish(self.handle.mount(), self.held.take());
     }
 
-    /// As [`finish`](Self::finish), for a caller outside of an operation. On a frozen volume, an
-    /// inode without names is not freed before this returns: the inactivation thread frees it after
-    /// the thaw.
+    /// Releases the reference as [`finish`](Self::finish) does, for a caller outside of an
+    /// operation. On a frozen volume, an inode without names is not freed before this function
+    /// returns: the inactivation thread frees it after the thaw.
     pub fn finish_unless_frozen(mut self) {
         if let Some(_guard) = self.handle.mount().try_write_guard() {
             finish(self.handle.mount(), self.held.take());
         }
     }
 
-    /// If this reference is direct and the only one, gives it up in order to free the inode.
-    /// Returns whether it was given up. If so, the owner passes this value to
-    /// [`take_out_claimed`](Self::take_out_claimed).
+    /// If this reference is direct and the only one, gives up the reference in order to free the
+    /// inode. Returns whether the reference was given up. If so, the owner of this `InodeRef` calls
+    /// [`take_out_claimed`](Self::take_out_claimed) next.
     fn claim(&self) -> bool {
         match self.held() {
             HeldRef::Direct(stored) => stored.claim(),
@@ -159,7 +160,7 @@ impl<H: MountHandle> InodeRef<H> {
         }
     }
 
-    /// Removes from the inode cache the inode of a reference that was [claimed](Self::claim).
+    /// Removes an inode from the inode cache. The reference to it was [claimed](Self::claim).
     fn take_out_claimed(mut self) {
         match self.held.take() {
             Some(HeldRef::Direct(stored)) => self.mount().inode_cache.take_out_claimed(stored),
@@ -168,9 +169,9 @@ impl<H: MountHandle> InodeRef<H> {
     }
 }
 
-/// The reference of an operation to an inode from which it removes a name. On drop the reference is
-/// [finished](InodeRef::finish), on error paths too: if the inode then has no name and no other
-/// reference, it is freed before the operation ends.
+/// The reference of an operation to an inode that loses a name by the operation. On drop the
+/// reference is [finished](InodeRef::finish), on error paths too: if the inode then has no name and
+/// no other reference, the inode is freed before the operation ends.
 pub(crate) struct OperandRef<'c> {
     /// The reference. `None` once it is finished or returned.
     inode: Option<InodeRef<&'c Mount>>,
@@ -187,15 +188,16 @@ impl<'c> OperandRef<'c> {
         self.inode.as_ref().expect("an operand is held until it is dropped")
     }
 
-    /// Returns the reference for longer than the operation. It is not finished then.
+    /// Turns this value into a reference that may live longer than the operation. The reference is
+    /// not finished at the end of the operation.
     pub(crate) fn into_inode_ref(mut self) -> InodeRef<&'c Mount> {
         assert!(!self.is_claimed.get(), "a claimed reference was given up");
         self.inode.take().expect("an operand is held until it is dropped")
     }
 
-    /// If this reference is the only one, gives it up in order to free the inode. Returns whether
-    /// it was given up. After that no thread gets a reference to the inode, even if the operation
-    /// fails.
+    /// If this reference is the only one, gives up the reference in order to free the inode.
+    /// Returns whether the reference was given up. If so, no thread gets a reference to the inode
+    /// any more, even if the operation fails.
     pub(crate) fn claim(&self) -> bool {
         let is_claimed = self.inode_ref().claim();
         self.is_claimed.set(is_claimed);

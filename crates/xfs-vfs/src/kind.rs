@@ -7,7 +7,7 @@ use crate::contents::Contents;
 use crate::watch::QueueWatch;
 
 /// The kind of cached inode on a volume that is mounted read-write. Such an inode holds the
-/// buffered contents of its file, and watches that put events into a queue.
+/// buffered contents of its file, and the watches that put events of the inode into a queue.
 pub enum VolumeKind {}
 
 impl InodeKind for VolumeKind {
@@ -28,8 +28,8 @@ pub(crate) type CacheRef<'a> = xfs_icache::CacheRef<'a, InodeCache>;
 /// A reference to a cached inode of a volume, stored without a borrow of the cache.
 pub(crate) type StoredRef = xfs_icache::StoredRef<VolumeKind>;
 
-/// References to inodes, by the processor on which they were made. All handles that were made on
-/// one processor share one reference to an inode.
+/// References to inodes, grouped by the processor on which the references were made. All handles
+/// that were made on one processor share one reference to an inode.
 pub type PerCpuRefs = xfs_icache::PerCpuRefs<JournalStore<VolumeKind>>;
 
 /// One reference to an inode, shared by all handles that were made on one processor.

@@ -6,8 +6,8 @@ use xfs_buffer::{Error, PosixError, Result};
 use xfs_icache::{CachedInode, InodeKind};
 use xfs_locks::{Breaker, LockError, Wait, Waiter};
 
-/// Breaks the leases on a file that conflict with the operation `breaker`. Waits until their
-/// holders have returned them. Leases that are not returned are ended after the time `grace`.
+/// Breaks the leases on a file that conflict with the operation `breaker`. Waits until the holders
+/// have returned these leases. A lease that is not returned within the time `grace` is ended.
 pub(crate) fn break_and_wait<K: InodeKind>(
     file: &CachedInode<K>,
     breaker: Breaker,
@@ -17,9 +17,9 @@ pub(crate) fn break_and_wait<K: InodeKind>(
     broken.map_err(lock_error)
 }
 
-/// Checks that a file which is about to change has no delegations. The function breaks no
-/// delegation: before the holder can return it, the holder may have to use the volume, and would
-/// wait for latches that the caller holds. See `OpContext::undelegated`.
+/// Checks that a file which is about to change has no delegations. The function does not break
+/// delegations: the holder may have to use the volume before it can return a delegation, and would
+/// then wait for latches that the caller holds. See `OpContext::undelegated`.
 pub(crate) fn check_undelegated<K: InodeKind>(file: &CachedInode<K>) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),

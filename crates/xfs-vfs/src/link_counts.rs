@@ -1,7 +1,7 @@
 //! Checks of link counts before they change.
 //!
-//! Owns: the largest count, and the error that an inode has fewer links than names. Does **not**
-//! own: changing the counts.
+//! Owns: the largest count, and the error for an inode that has fewer links than names. Does
+//! **not** own: changing the counts.
 //!
 //! A file has as many links as names. A directory has two, one for its own name and one for `.`,
 //! and one more for the `..` of each subdirectory.
@@ -25,8 +25,8 @@ pub(crate) fn check_loses_child(directory: &InodeCore) -> Result<()> {
 }
 
 /// Checks that the link count of an inode is high enough to remove a name of the inode: at least 1,
-/// or 2 for a directory. Fails with `not_empty` for a directory with a higher count, because it
-/// still has subdirectories.
+/// or 2 for a directory. Fails with `not_empty` for a directory with a higher count, because such a
+/// directory still has subdirectories.
 pub(crate) fn check_loses_name(core: &InodeCore, not_empty: PosixError) -> Result<()> {
     let is_directory = core.file_type() == Some(FileType::Directory);
     match core.nlink {

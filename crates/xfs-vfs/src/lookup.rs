@@ -36,7 +36,7 @@ impl Mount {
 
     /// Takes a reference to inode `number`, which the name meant when the directory had the change
     /// count `changes`. Returns `None` if the name no longer means that inode. The check is needed
-    /// because inode `number` may have been freed since and given to another file.
+    /// because inode `number` may have been freed since and reused for another file.
     pub(crate) fn take_named(
         &self,
         directory: &CachedInode,

@@ -5,7 +5,7 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::Inode;
 
-/// Metadata of one inode, all of it as it was at one moment.
+/// Metadata of one inode. All fields are from the same moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {

@@ -52,12 +52,12 @@ pub struct Mount {
     pub flusher: Flusher,
     /// Whether small writes are buffered, so that they reach the device as large ones.
     pub joins_writes: bool,
-    /// References to inodes, by the processor on which they were made. All handles that were made
-    /// on one processor share one reference to an inode.
+    /// References to inodes, grouped by the processor on which the references were made. All
+    /// handles that were made on one processor share one reference to an inode.
     pub refs: PerCpuRefs,
     /// Results of lookups: the inode that a name means.
     pub dentries: DentryCache,
-    /// How long the holder of a broken lease has to return it.
+    /// The time within which the holder of a broken lease must return the lease.
     pub lease_grace: Duration,
     /// How an open learns whether a file has locks.
     pub lock_check: LockCheck,
@@ -114,11 +114,12 @@ impl Mount {
         self.journal.counts().free_blocks
     }
 
-    /// Returns a reference to inode `number`, which is read if it is not cached.
+    /// Returns a reference to inode `number`. Reads the inode if it is not cached.
     ///
     /// # Errors
     ///
-    /// ENOENT if the inode is free or has no name any more; EUCLEAN for a corrupt volume.
+    /// Returns ENOENT if the inode is free or has no name any more, or EUCLEAN for a corrupt
+    /// volume.
     #[inline]
     pub fn take(&self, number: InodeNumber) -> Result<InodeRef<&Self>> {
         self.inode_cache.take(number).map(|inode| InodeRef::new(self, inode))
@@ -168,7 +169,7 @@ impl Mount {
     }
 
     /// If the inode has lost its last name, makes all processor slots release their references to
-    /// the inode: they would keep it from being freed.
+    /// the inode. Otherwise these references would keep the inode from being freed.
     pub(crate) fn collapse_refs(&self, entry: &CachedInode) {
         if entry.live().inode().core().nlink == 0 {
             self.refs.collapse(entry, &self.inode_cache);
@@ -191,19 +192,19 @@ impl Mount {
     }
 }
 
-/// Numbers of blocks that changes of names reserve. They depend only on the block sizes of the
-/// volume, which never change.
+/// Numbers of blocks that changes of names reserve. The numbers depend only on the block sizes of
+/// the volume, which never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OperationBlocks {
-    /// Blocks that adding a directory entry reserves.
+    /// Number of blocks that adding a directory entry reserves.
     pub(crate) add: u64,
-    /// Blocks that removing a directory entry reserves.
+    /// Number of blocks that removing a directory entry reserves.
     pub(crate) remove: u64,
-    /// Blocks for a change of one parent pointer with a name of any length; 0 on a volume without
-    /// parent pointers.
+    /// Number of blocks that a change of one parent pointer with a name of any length reserves; 0
+    /// on a volume without parent pointers.
     pub(crate) parent: u64,
-    /// Blocks that an owner must have left for a change of one parent pointer; 0 on a volume
-    /// without parent pointers.
+    /// Number of blocks that an owner must have left in its quota for a change of one parent
+    /// pointer; 0 on a volume without parent pointers.
     pub(crate) parent_quota: u64,
 }
 

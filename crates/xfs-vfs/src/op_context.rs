@@ -29,8 +29,8 @@ pub struct OpContext<'a> {
 }
 
 impl<'a> OpContext<'a> {
-    /// Creates the context for a part of an operation that has begun already. It has no guard,
-    /// because the guard of the whole operation keeps the volume from being frozen.
+    /// Creates the context for a part of an operation that has begun already. The context has no
+    /// guard, because the guard of the whole operation keeps the volume from being frozen.
     #[must_use]
     pub fn within_operation(mount: &'a Mount, caller: Caller<'a>) -> Self {
         Self { mount, caller, guard: Cell::new(None) }
@@ -44,9 +44,9 @@ impl<'a> OpContext<'a> {
     }
 
     /// Runs `act`, which changes the names or attributes of `files`. `act` must call
-    /// `check_undelegated` while no new delegation can be given. If a file has delegations, `act`
-    /// must change nothing and return the error of `check_undelegated`. This function then waits
-    /// until the delegations are returned, and runs `act` again.
+    /// `check_undelegated` for each file while no new delegation can be given. If a file has
+    /// delegations, `act` must change nothing and return the error of `check_undelegated`. This
+    /// function then waits until the delegations are returned, and runs `act` again.
     pub(crate) fn undelegated<T>(
         &self,
         files: &[&CachedInode],
@@ -64,9 +64,9 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Releases the guard against freezing, runs `wait`, and acquires the guard again. The program
-    /// that `wait` waits for may have to change the volume first. The volume can be frozen
-    /// meanwhile, but is not frozen on return.
+    /// Releases the guard against freezing, runs `wait`, and acquires the guard again. The guard is
+    /// released because the program for which `wait` waits may have to change the volume first. The
+    /// volume can be frozen during the wait, but is not frozen on return.
     fn outside<T>(&self, wait: impl FnOnce() -> T) -> T {
         let Some(guard) = self.guard.take() else { return wait() };
         drop(guard);
@@ -83,8 +83,9 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Checks that the caller may search this directory, before anything in it is latched. The
-    /// caller must repeat the check under the latch before it returns a result of the search.
+    /// Checks that the caller may search this directory. Called before anything in the directory is
+    /// latched. The caller must repeat the check under the latch before it returns a result of the
+    /// search.
     pub(crate) fn check_searchable(&self, directory: &CachedInode) -> Result<()> {
         if self.caller.credentials().is_none() || !directory.is_directory() {
             return Ok(());

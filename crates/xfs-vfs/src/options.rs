@@ -16,12 +16,12 @@ pub struct MountOptions {
     pub parents: ParentPath,
     /// Whether small writes are buffered, so that they reach the device as large ones.
     pub joins_writes: bool,
-    /// How long the holder of a broken lease has to return it.
+    /// The time within which the holder of a broken lease must return the lease.
     pub lease_grace: Duration,
     /// How an open learns whether a file has locks.
     pub lock_check: LockCheck,
-    /// The intervals of background work that the caller wants. With `None` these are the defaults,
-    /// or, if the clock is fixed, no background work is done.
+    /// The intervals of background work that the caller wants. With `None`, the default intervals
+    /// are used. If the clock is fixed, `None` means that no background work is done.
     pub upkeep: Option<Upkeep>,
 }
 

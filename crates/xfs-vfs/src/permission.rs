@@ -1,10 +1,10 @@
 //! The permission rules of Linux.
 //!
-//! Owns: the rules, as functions of the caller and the file. Does **not** own: when they are
+//! Owns: the rules, as functions of the caller and the file. Does **not** own: when the rules are
 //! checked and under which latch (`ops`, `Node`), or operations that the flags of an inode forbid
 //! to every caller (`inode_flags`).
 //!
-//! Unless a caller has credentials, operations run with the rights of root, to which no rule
+//! Operations of a caller without credentials run with the rights of root, to which no rule
 //! applies.
 
 mod attributes;
@@ -57,12 +57,12 @@ fn class(file: Rights, shift: u16) -> Access {
 pub struct Caller<'a>(Option<&'a Credentials>);
 
 impl<'a> Caller<'a> {
-    /// Returns a caller with these credentials. With `None` it may do everything.
+    /// Creates a caller with these credentials. With `None`, the caller may do everything.
     pub fn new(credentials: Option<&'a Credentials>) -> Self {
         Self(credentials)
     }
 
-    /// Returns the credentials to check. `None`: the caller may do everything.
+    /// Returns the credentials to check, or `None` if the caller may do everything.
     pub fn credentials(self) -> Option<&'a Credentials> {
         self.0
     }
@@ -140,8 +140,8 @@ impl Credentials {
     }
 
     /// Returns whether the permission bits or the access control list grant access. Capabilities
-    /// are not considered. A list with an empty mask is ignored, and the permission bits decide.
-    /// Linux does that although acl(5) says otherwise.
+    /// are not considered. A list with an empty mask is ignored, and the permission bits decide, as
+    /// in Linux. acl(5) says otherwise.
     fn is_granted<E>(
         &self,
         file: Rights,
@@ -160,8 +160,8 @@ impl Credentials {
         Ok(class(file, shift).contains(wanted))
     }
 
-    /// Returns whether an access control list of a file of group `gid` grants access to this user,
-    /// who is not the owner of the file.
+    /// Returns whether the access control list of a file grants access to this user. `gid` is the
+    /// group of the file. The user is not the owner of the file.
     #[doc(alias = "posix_acl_permission")]
     fn is_granted_by(&self, list: &Acl, gid: u32, wanted: Access) -> bool {
         let grants = |permissions| Access::from_bits_truncate(permissions).contains(wanted);

@@ -1,6 +1,6 @@
 //! Quota in operations: the dquots of new owners, and refusals.
 //!
-//! Owns: which owners an operation may give to an inode, and what is tried after a refusal. Does
+//! Owns: which owners an operation may give to an inode, and the second try after a refusal. Does
 //! **not** own: counting, which every transaction does by itself (`xfs-trans`), or limits
 //! (`xfs-quota`).
 
@@ -23,8 +23,8 @@ impl Mount {
     }
 
     /// Allocates the dquots of owners that an operation gives to an inode (Q3 in
-    /// docs/internals/quota.md). The caller holds no latch. `None`: the inode keeps its owner, or
-    /// gets that of its directory, which has a dquot.
+    /// docs/internals/quota.md). The caller holds no latch. Pass `None` for an owner that does not
+    /// change, or that a new inode gets from its directory: such an owner has a dquot already.
     pub(crate) fn ensure_owners(
         &self,
         uid: Option<u32>,
@@ -41,10 +41,10 @@ impl Mount {
         }
         Ok(())
     }
-    /// Reserves quota of a directory's owners for `blocks` blocks that a name of the inode `inode`
-    /// may take, as the kernel does for link and rename. On a volume without parent pointers, a
-    /// refusal ends the operation only if the directory must grow: any other name needs no block.
-    /// The caller has changed nothing yet.
+    /// Reserves `blocks` blocks in the quota of a directory's owners, which a new name of the inode
+    /// `inode` may take. The kernel does the same for link and rename. On a volume without parent
+    /// pointers, a refusal ends the operation only if the directory must grow for the name, because
+    /// otherwise the name needs no block. The caller has changed nothing yet.
     pub(crate) fn reserve_for_name(
         &self,
         tx: &mut Transaction<'_>,

@@ -20,7 +20,7 @@ pub enum NewKind<'a> {
     CharacterDevice(DeviceNumber),
     /// A block device.
     BlockDevice(DeviceNumber),
-    /// A symbolic link with this target of 1 to 1023 bytes.
+    /// A symbolic link with this target, which has 1 to 1023 bytes.
     Symlink(&'a [u8]),
 }
 
@@ -235,8 +235,8 @@ impl SetAttributes {
         self.xflags.is_some() || self.project_id.is_some() || has_hints
     }
 
-    /// Returns whether only flags, project or hints are set. Any other change is refused if the
-    /// present flags of the file forbid it, even if the new flags would allow it.
+    /// Returns whether only flags, project or hints are set. If anything else is set, the operation
+    /// is refused if the present flags of the file forbid it, even if the new flags would allow it.
     pub(crate) fn are_settings_alone(&self) -> bool {
         let Self { mode, uid, gid, accessed, modified, changed, created, .. } = self;
         let has_times = [accessed, modified, changed, created].iter().any(|time| time.is_some());
@@ -245,7 +245,7 @@ impl SetAttributes {
     }
 }
 
-/// How a rename treats its two names: the old name, and a new name that exists already.
+/// How a rename treats the old name, and a new name that exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RenameMode {
@@ -258,7 +258,7 @@ pub enum RenameMode {
     /// The two names are exchanged; both must exist.
     #[doc(alias = "RENAME_EXCHANGE")]
     Exchange,
-    /// As `Replace`, and the old name becomes a whiteout of an overlay.
+    /// The same as `Replace`, and the old name becomes a whiteout of an overlay.
     #[doc(alias = "RENAME_WHITEOUT")]
     Whiteout,
 }

@@ -1,4 +1,4 @@
-//! The background threads of a mount, and the order of steps that close a volume.
+//! The background threads of a mount, and the steps that close a volume, in order.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -27,8 +27,8 @@ impl MountThreads {
     ///
     /// # Errors
     ///
-    /// The error of the system if it cannot start a thread. Threads that have started end again,
-    /// and nothing was written.
+    /// Returns the error of the system if it cannot start a thread. Threads that have already
+    /// started are ended again, and nothing was written.
     pub fn start(
         journal: Arc<Journal>,
         inode_cache: InodeCache,
@@ -72,9 +72,9 @@ impl MountThreads {
         Arc::downgrade(&self.mount)
     }
 
-    /// Stops the threads and waits until all of them have ended. Panics if one of them has
-    /// panicked, unless the calling thread is panicking already: the work of that thread is
-    /// missing, so the volume must not be closed as a clean one.
+    /// Stops the threads and waits until all of them have ended. Panics if a stopped thread has
+    /// panicked, unless the calling thread is panicking already. The work of a thread that has
+    /// panicked is missing, so the volume must not be closed as a clean one.
     fn stop(&mut self) {
         self.mount.journal.stop_upkeep();
         self.mount.inode_cache.close();
@@ -85,10 +85,10 @@ impl MountThreads {
     }
 
     /// Frees the inodes that wait to be freed, writes everything to its home location on disk, and
-    /// marks the log clean. The caller is the last user of the volume. If an inode could not be
-    /// freed since the volume was opened, fails and leaves the log dirty, because only a recovery
-    /// looks for inodes without a name. Lost bytes of a file are reported after the log is clean,
-    /// because no recovery brings them back.
+    /// marks the log clean. The caller must be the last user of the volume. If an inode could not
+    /// be freed at any time since the volume was opened, returns an error and leaves the log dirty,
+    /// because only a recovery looks for inodes without a name. Lost bytes of a file are reported
+    /// after the log is clean, because no recovery brings them back.
     ///
     /// A frozen volume is thawed first.
     pub fn close(mut self) -> Result<()> {

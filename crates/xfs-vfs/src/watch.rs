@@ -5,9 +5,9 @@
 //! reference. On a volume without watches, each operation only reads one word, which no thread
 //! writes.
 //!
-//! An event is sent after its operation was committed, which need not be durable yet. Events of one
-//! watch come in the order in which they were sent. The order of concurrent operations is
-//! undefined.
+//! An event is sent after the operation that caused it was committed. This operation need not be
+//! durable yet. Events of one watch come in the order in which they were sent. The order of
+//! concurrent operations is undefined.
 //!
 //! A watch of a subtree gets the events of all inodes that are in it when the event is sent. The
 //! search for such watches goes upwards from the inode, by its parent pointers. It ends at a
@@ -32,9 +32,9 @@ use crate::name::EntryName;
 use queue::Queue;
 pub use queue::{MAX_WAITING_EVENTS, QueueWatch, Scope, WatchEvent, WatchEvents, Watches};
 
-/// A watch on an inode, which ends when it is dropped. The watch keeps its inode cached. The watch
-/// also ends when the volume is closed, or when the file has lost its last name and its last other
-/// reference and is freed; the watch does not keep the file from being freed.
+/// A watch on an inode, which ends when it is dropped. The watch keeps its inode cached, but does
+/// not keep the file from being freed. The watch also ends when the volume is closed, or when the
+/// file has lost its last name and its last other reference and is freed.
 pub struct Watch {
     queue: Arc<Queue>,
     mount: Weak<Mount>,
@@ -106,7 +106,7 @@ impl Mount {
         }
     }
 
-    /// Sends an event of a name in a directory to the watches of the directory.
+    /// Sends an event about a name in a directory to the watches of the directory.
     pub(crate) fn notify_name(&self, directory: &CachedInode, event: WatchEvents, name: &[u8]) {
         if !self.watches.is_empty() {
             self.tell(directory, event, Some(name), 0);
@@ -147,8 +147,8 @@ impl Mount {
         }
     }
 
-    /// Returns the directories that have names of this inode. Directories that cannot be found,
-    /// because a parent pointer or `..` cannot be read, are left out.
+    /// Returns the directories that have names of this inode. If a parent pointer or `..` cannot be
+    /// read, the directory that it names is left out.
     fn directories_of(&self, entry: &CachedInode) -> Vec<InodeNumber> {
         if entry.is_directory() {
             return entry

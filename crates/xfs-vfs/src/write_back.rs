@@ -14,7 +14,7 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// The first error of a file. All other files are written nevertheless.
+    /// Returns the first error of a file. All other files are written nevertheless.
     pub fn write_back_all(&self) -> Result<()> {
         let mut written = self.flusher.take_failure();
         self.for_unsettled(|entry| {
@@ -31,8 +31,9 @@ impl Mount {
         self.inode_cache.for_each_inode(WalkFilter::NeedsFlush, f);
     }
 
-    /// Runs one pass of the flusher, and forces the log if the pass may have written bytes.
-    /// `before` is the work that the previous pass left. Returns the work that this pass leaves.
+    /// Runs one pass of the flusher over all files, and forces the log if bytes may have been
+    /// written that are not durable yet. `before` is the work that the previous pass left. Returns
+    /// the work that this pass leaves.
     pub fn flush_pass(&self, before: Remaining) -> Remaining {
         let _passing = self.flusher.hold_passes();
         let pass = self.flusher.begin_pass();

@@ -1,5 +1,5 @@
-//! Tests of cursors in btrees made by hand. They compare walks with a sorted list. Then they damage
-//! blocks one by one, and check that a walk reports each damage.
+//! Tests of cursors in btrees made by hand. The tests compare walks with a sorted list. Then they
+//! damage blocks one by one, and check that a walk reports each damage.
 
 use xfs_buffer::{BufferCache, Error};
 use xfs_format::btree::{BtreeCheck, BtreeKind, Extents};
@@ -12,7 +12,7 @@ use crate::sample::{Contents, FIRST_BLOCK, Sample};
 
 const INODE: InodeNumber = InodeNumber(8192);
 
-/// Returns free extent number `index` of a sample. Each extent has two blocks, and one starts at
+/// Returns free extent number `index` of a sample. Each extent has two blocks. An extent starts at
 /// every tenth block from block 1000 on.
 fn extent(index: u32) -> FreeSpace {
     FreeSpace { start: AgBlock(1000 + 10 * index), count: 2 }
@@ -128,7 +128,7 @@ fn cursor_at_an_end_stays_and_turns() {
 }
 
 /// Damages block `block` of a sample of 3 levels with 27 records in 9 leaves. Checks that a walk
-/// still finds `left` records, and that check `expected` fails first.
+/// still finds `left` records, and that the first error of the walk is the failed check `expected`.
 #[track_caller]
 fn check_damage(block: u64, change: impl FnOnce(&mut [u8]), left: usize, expected: Check) {
     let sample = free_space(27, 3);
@@ -166,7 +166,7 @@ fn foreign_blocks_are_refused_and_skipped() {
 }
 
 /// Checks I1 (levels fall by one) and I2 (keys rise strictly) of `xfs_btree`: a walk ends, whatever
-/// the pointers say.
+/// the pointers in the blocks are.
 #[test]
 fn pointers_to_earlier_blocks_are_refused() {
     // The second child of the root is first the first child again, then the root itself, then a
@@ -278,9 +278,9 @@ fn impossible_roots_are_refused() {
     assert_eq!(cursor.advance().unwrap(), None);
 }
 
-/// Builds the extent btree of a file with `count` extents. Each has one block, and they lie at
-/// every second block of the file. A full block of the btree has `fan` entries. Returns the btree,
-/// and the bytes of its root in the inode.
+/// Builds the extent btree of a file with `count` extents. Each extent has one block. The extents
+/// lie at every second block of the file. A full block of the btree has `fan` entries. Returns the
+/// btree, and the bytes of its root in the inode.
 fn fork(count: u64, fan: usize) -> (Sample, Vec<u8>) {
     let record = |index: u64| {
         let (offset, block) = (2 * index, 5000 + 3 * index);

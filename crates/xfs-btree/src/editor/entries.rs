@@ -11,9 +11,9 @@ use crate::store::BtreeStore;
 
 /// The largest number of bytes of a record, or of the keys that a node holds for one child.
 pub(super) const MAX_ENTRY_BYTES: usize = 40;
-/// The message of a panic if a range of entries does not lie inside its block. The verifier of a
-/// block limits the block's count of entries, and the editor checks that there is room before it
-/// adds one.
+/// The message of the panic that occurs if a range of entries does not lie inside its block. The
+/// verifier of a block limits the block's count of entries, and the editor checks that there is
+/// room before it adds an entry.
 const IN_BLOCK: &str = "the entries that a block counts lie inside it";
 /// The largest number of bytes that a pointer takes.
 const MAX_POINTER_BYTES: usize = 8;
@@ -48,7 +48,7 @@ impl BlockEntry {
         entry
     }
 
-    /// Returns the keys and the block number of the child. The entry must be one of a node.
+    /// Returns the keys and the block number of the child. The entry must be an entry of a node.
     pub(super) fn child(&self, layout: &BtreeLayout) -> (NodeKey, u64) {
         let block = layout.decode_pointer(&self.pointer);
         (self.key, block.expect("the entry of a child points to its block"))
@@ -157,8 +157,8 @@ impl EntryLayout {
         store.change(block, range, |bytes| copy_front(bytes, key, column.width))
     }
 
-    /// Moves all entries of two neighbours into the left one. The right block keeps its bytes,
-    /// because it is freed next.
+    /// Moves all entries of two neighbours into the left one. The bytes of the right block stay as
+    /// they are, because that block is freed next.
     pub(super) fn gather<S: BtreeStore>(
         &self,
         store: &mut S,
@@ -177,8 +177,8 @@ impl EntryLayout {
         set_count(store, pair.left, total)
     }
 
-    /// Redistributes the entries of two neighbours as `division` says. Only bytes that differ are
-    /// written.
+    /// Redistributes the entries of two neighbours: `left_count` entries go to the left one, and
+    /// `extra` is added. Writes only bytes that differ.
     pub(super) fn redistribute<S: BtreeStore>(
         &self,
         store: &mut S,

@@ -19,8 +19,8 @@ use crate::store::BtreeStore;
 /// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. With less free
 /// space, the same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
-/// The message of a panic if the children of a root must move into a new block, but the root has
-/// none. Children are moved only if they are too many for the root.
+/// The message of the panic that occurs if the children of a root must move into a new block, but
+/// the root has none. Children are moved only if they are too many for the root.
 const HAS_CHILDREN: &str = "a root that is moved down has children";
 /// Bytes of the longer of the two header formats.
 const MAX_HEADER_BYTES: usize = 72;
@@ -41,7 +41,8 @@ struct Header {
 
 impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// Inserts an entry before entry `index` of the block at `depth`. If the block is full, makes
-    /// room first. Returns `true` if the path may be out of date.
+    /// room first. Returns `true` if the path may be out of date after that, so that it must be
+    /// rebuilt from the root.
     pub(super) fn insert_entry(
         &mut self,
         mut depth: usize,
@@ -145,8 +146,8 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     }
 
     /// Splits the full block at `depth`, and inserts `entry` before entry `index` of that block.
-    /// Returns the entry of the new block for the parent, which belongs directly after the entry of
-    /// the old block.
+    /// Returns the entry that the parent must get for the new block. This entry belongs directly
+    /// after the parent's entry of the old block.
     fn split(&mut self, depth: usize, index: usize, entry: &BlockEntry) -> Result<BlockEntry> {
         let level = self.level(depth);
         let shape = self.shape(level);
@@ -304,7 +305,7 @@ impl ForkRoot {
     ///
     /// # Errors
     ///
-    /// Errors of the store, or a btree that would become too high.
+    /// Returns the errors of the store, or a corruption if the btree would become too high.
     pub fn push_down<S: BtreeStore>(
         &mut self,
         store: &mut S,
@@ -318,11 +319,11 @@ impl ForkRoot {
     }
 
     /// Builds a btree from extents that were stored as a list in the inode. There must be at least
-    /// one extent, and they must be in order. The fork has room for `capacity` children.
+    /// one extent, and the extents must be in order. The fork has room for `capacity` children.
     ///
     /// # Errors
     ///
-    /// Errors of the store, or extents that are out of order.
+    /// Returns the errors of the store, or a corruption if the extents are out of order.
     pub fn build<S: BtreeStore>(
         store: &mut S,
         inode: InodeNumber,

@@ -11,16 +11,17 @@ use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::BtreeStore;
 
-/// The message of a panic if a walk upwards asks for the parent of a root that is in a block. Such
-/// a root has no parent.
+/// The message of the panic that occurs if a walk upwards asks for the parent of a root that is in
+/// a block. Such a root has no parent.
 const NO_PARENT: &str = "a root in a block has no parent";
-/// The message of a panic if the index of a child is not below the number of the root's children.
+/// The message of the panic that occurs if the index of a child is not below the number of the
+/// root's children.
 const IS_CHILD: &str = "the index is that of a child of the root";
 
 impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     /// Returns the keys that a parent must hold for a block (I2: a node holds each child's own
-    /// keys). They are the lowest key below the block and, in kinds of btree with high keys, the
-    /// highest key.
+    /// keys). These keys are the lowest key below the block and, in kinds of btree with high keys,
+    /// the highest key.
     pub(super) fn node_key(&self, step: &PathBlock<F::Key, S::Block>) -> Result<NodeKey> {
         let bytes = step.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
@@ -171,7 +172,7 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
         Ok(())
     }
 
-    /// Whether the parent of the leaf at `depth` holds no key above `high`.
+    /// Returns whether the parent of the leaf at `depth` holds no key above `high`.
     pub(super) fn is_highest(&self, depth: usize, high: F::Key) -> Result<bool> {
         let Some((index, _)) = self.parent(depth) else { return Ok(false) };
         let mut key = self.parent_key(depth, index)?;

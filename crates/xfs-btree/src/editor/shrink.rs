@@ -14,8 +14,8 @@ use crate::store::BtreeStore;
 
 /// The result of rebalancing a block that had too few entries.
 enum Rebalanced {
-    /// The block has enough entries now, or there is no minimum for it, because it is a root, or an
-    /// only child of the root in an inode (I1).
+    /// The block has enough entries now, or no minimum applies to it, because it is a root or the
+    /// only child of a root in an inode (I1).
     Enough,
     /// The block and its sibling were joined and one of them was freed. The parent has one child
     /// less.
@@ -23,7 +23,8 @@ enum Rebalanced {
 }
 
 impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
-    /// Removes `record`, which the path leads to. Returns `true` if the path may be out of date.
+    /// Removes `record`, to which the path leads. Returns `true` if the path may be out of date
+    /// after that, so that it must be rebuilt from the root.
     pub(super) fn remove_record(&mut self, record: &F::Record) -> Result<bool> {
         let leaf = self.path.levels - 1;
         let index = self.path_block(leaf).index;

@@ -53,8 +53,8 @@ fn chunk(place: u32, free: u64) -> InodeChunk {
 }
 
 /// Returns an inode chunk made from the number `place`. The chunk starts at one of two inode
-/// numbers, chosen at random. So two chunks for the same place may have different keys, and an
-/// update from one to the other changes the key.
+/// numbers, chosen at random. So two chunks made from the same number `place` may have different
+/// keys, and an update from one chunk to the other changes the key.
 fn any_chunk(place: u32, random: &mut Prng, free: u64) -> InodeChunk {
     chunk(2 * place + below(random, 2), free)
 }
@@ -122,7 +122,7 @@ enum EditBias {
     Shrink,
 }
 
-/// Ends the editor and returns another one, which continues from its saved path.
+/// Ends the editor and returns another editor, which continues from the saved path of the first.
 fn resumed<F: BtreeFormat>(editor: Editor<F, MemoryStore>) -> Editor<F, MemoryStore> {
     let (store, saved) = editor.leave();
     let root = store.root;
@@ -130,7 +130,7 @@ fn resumed<F: BtreeFormat>(editor: Editor<F, MemoryStore>) -> Editor<F, MemorySt
 }
 
 /// A btree under test, and a map of the records that it must have. The key of the map is the number
-/// (place) from which a record was made, not the record's own key: the two orders differ.
+/// (place) from which a record was made. It is not the record's own key, whose order differs.
 struct CheckedBtree<F: Sample> {
     editor: Editor<F, MemoryStore>,
     places: BTreeMap<u32, F::Record>,
@@ -144,7 +144,7 @@ impl<F: Sample> CheckedBtree<F> {
         Self { editor, places: BTreeMap::new(), random: Prng::new(seed), keeps_one }
     }
 
-    /// Replaces the editor by another one, which continues from its saved path.
+    /// Replaces the editor by another editor, which continues from the saved path of the first.
     fn resume(&mut self) {
         let empty = editor_of(MemoryStore::new(geometry(9), F::KIND));
         self.editor = resumed(std::mem::replace(&mut self.editor, empty));
@@ -160,8 +160,9 @@ impl<F: Sample> CheckedBtree<F> {
         self.editor.store().check::<F>(&self.sorted());
     }
 
-    /// Makes one random edit of the record that is made from the number `place`: inserts it,
-    /// removes it, or replaces it by another record of this number. Makes the same edit in the map.
+    /// Makes one random edit of the record that belongs to the number `place`: inserts the record,
+    /// removes it, or replaces it by another record made from this number. Makes the same edit in
+    /// the map.
     fn edit(&mut self, place: u32, bias: EditBias) {
         let wants = below(&mut self.random, 10);
         let known = self.places.get(&place).copied();
@@ -468,8 +469,8 @@ fn small_btrees_pass_the_check_after_every_edit() {
 }
 
 /// Makes a btree, damages one block, and edits the btree at random until an edit returns an error,
-/// at most 200 times. Returns the number of edits before the error. No edit may panic or loop for
-/// ever.
+/// at most 200 times. Returns the number of edits before the error. Checks that no edit panics or
+/// loops for ever.
 fn edit_damaged<F: Sample>(seed: u64) -> usize {
     let store = MemoryStore::new(geometry(9), F::KIND);
     let mut btree = CheckedBtree::new(editor_of::<F>(store), seed, false);

@@ -17,8 +17,8 @@ pub(crate) enum Towards<K> {
     First,
     /// The last child in a node, and the last record in a leaf.
     Last,
-    /// The last child or record whose key is at most this key, or the first one if all keys are
-    /// above this key.
+    /// The last child or record whose key is at most this key. If all keys are above this key, the
+    /// first child or record.
     Key(K),
 }
 
@@ -33,22 +33,22 @@ pub(crate) enum Direction {
 #[derive(Debug)]
 pub(crate) struct Child<K> {
     block: u64,
-    /// The lower limit: no key of the child is below it; `None` if there is no limit.
+    /// The lower limit: no key of the child is below this key. `None` if there is no limit.
     lower: Option<K>,
-    /// The upper limit: all keys of the child are below it; `None` if there is no limit.
+    /// The upper limit: all keys of the child are below this key. `None` if there is no limit.
     upper: Option<K>,
     left: Sibling,
     right: Sibling,
 }
 
-/// The sibling that a block must have on its left or right, by the blocks above it.
+/// The sibling that a block must have on its left or right side, according to the blocks above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sibling {
-    /// No block: this is the edge of the btree.
+    /// The block has no sibling on this side: it is at the edge of the btree.
     Edge,
-    /// The block of the neighbouring child pointer in the same parent.
+    /// The sibling is the block of the neighbouring child pointer in the same parent.
     Block(u64),
-    /// A block below another parent: below the sibling of the parent on the same side.
+    /// The sibling is below another parent: the sibling of this block's parent on the same side.
     Beyond,
 }
 
@@ -70,7 +70,8 @@ impl Sibling {
 }
 
 impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
-    /// Continues the path down to a leaf. The path already has `depth` blocks.
+    /// Continues the path, which already has `depth` blocks, down to a leaf. In each block,
+    /// `towards` selects the entry.
     pub(super) fn descend(
         &mut self,
         source: &impl Source<Block = B>,
@@ -126,7 +127,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(false)
     }
 
-    /// Reads child `index` of the block above `depth`, and puts it on the path at `depth`.
+    /// Reads child `index` of the block above `depth`, and puts this child on the path at `depth`.
     fn enter(
         &mut self,
         source: &impl Source<Block = B>,
@@ -229,8 +230,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         }
     }
 
-    /// Checks the outermost keys of the block against its parent's keys, and chooses an entry of
-    /// the block.
+    /// Checks the outermost keys of the block against the keys of its parent, and chooses the entry
+    /// of the block at which the descent continues.
     fn choose(
         &self,
         geometry: &Geometry,
@@ -270,9 +271,9 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         key.ok_or_else(|| Check::from(BtreeCheck::Order { index }))
     }
 
-    /// Checks a move to a neighbouring leaf. Each block below `depth` on the path and the block
-    /// that the cursor has left on the same level must name each other. The records on both sides
-    /// of the border between the leaves must be in order.
+    /// Checks a move to a neighbouring leaf. On each level below `depth`, the block on the path and
+    /// the block that the path has left (in `left_behind`) must name each other as siblings. The
+    /// last record of one leaf and the first record of the next one must be in order.
     fn verify_joints(
         &self,
         geometry: &Geometry,
@@ -313,8 +314,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 }
 
-/// Returns how many of `count` entries, which are in ascending order, have a key of at most
-/// `target`.
+/// Returns the number of entries whose key is at most `target`. There are `count` entries, in
+/// ascending order, and `key` returns the key of the entry with the given index.
 fn not_above<K: Ord, E>(
     count: usize,
     target: K,
@@ -323,7 +324,7 @@ fn not_above<K: Ord, E>(
     not_above_within(0..count, target, key)
 }
 
-/// Computes [`not_above`], starting at a guess. If the entry at `guess` is the last that is not
+/// Computes [`not_above`], starting at a guess. If the entry at `guess` is the last one that is not
 /// above `target`, reads only that entry and the next one.
 pub(super) fn not_above_near<K: Ord + Copy, E>(
     count: usize,

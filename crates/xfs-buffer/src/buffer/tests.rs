@@ -14,8 +14,8 @@ fn buffer(kind: BlockKind) -> Buffer {
     Buffer::new(Arc::new(core))
 }
 
-/// Returns whether a kind is in `KINDS`. A new variant of `BlockKind` or `BtreeKind` makes this
-/// function fail to compile.
+/// Returns whether a kind is in `KINDS`. If `BlockKind` or `BtreeKind` gets a new variant, this
+/// function no longer compiles, so that the variant cannot be forgotten in `KINDS`.
 fn is_listed(kind: BlockKind) -> bool {
     match kind {
         BlockKind::Superblock
@@ -93,8 +93,8 @@ fn second_attachment_of_the_same_type_returns_the_first() {
     assert!(buffer.attached::<AtomicBool<Object>>().is_none());
 }
 
-/// Checks that a thread that reads the bytes of a buffer can request them for reading again while
-/// another thread waits to change them. Neither thread waits forever.
+/// Checks that a thread that holds the bytes of a buffer for reading can lock them for reading
+/// again while another thread waits to change them. Neither thread waits for ever.
 #[test]
 fn nested_read_succeeds_while_a_writer_waits() {
     let buffer = buffer(BlockKind::Attr);

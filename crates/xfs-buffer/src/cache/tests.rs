@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::testing::{BLOCK, BLOCKS, TARGET, TestDevice, address, geometry, mark};
 
 /// A device that, during each read, takes the lock of the eviction clock of every shard of the
-/// cache. A thread that read with such a lock held would wait for itself.
+/// cache. A thread that held such a lock while it reads would wait for itself.
 struct LookingDevice {
     device: Arc<TestDevice>,
     cache: SetOnce<Weak<BufferCache>, Volume>,
@@ -154,8 +154,8 @@ fn read_as_another_kind_or_length_is_corruption() {
     check_mark(&cache, 5);
 }
 
-/// Checks I2 of `xfs_buffer::buffer`: the extents of a buffer never change. A read of its address
-/// with other extents is a corruption.
+/// Checks I2 of `xfs_buffer::buffer`: the extents of a buffer never change. A read of the buffer's
+/// address with other extents is a corruption.
 #[test]
 fn read_with_another_map_from_one_address_is_corruption() {
     let cache = cache(&TestDevice::new(), 1 << 20);
@@ -347,7 +347,7 @@ fn miss_takes_one_lock_of_its_shard() {
 
 /// Checks I3 of `xfs_buffer::shard`: no I/O happens under the lock of a shard's clock. The test
 /// device takes the lock of every clock in each read, which would deadlock if the reading thread
-/// held one.
+/// held such a lock.
 #[test]
 fn read_holds_no_clock_while_the_device_works() {
     let device = Arc::new(LookingDevice { device: TestDevice::new(), cache: SetOnce::new() });

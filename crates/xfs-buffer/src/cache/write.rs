@@ -1,17 +1,18 @@
 //! The writing half of the cache: buffers for new blocks, and writing buffers in place, that is, to
 //! their home locations on disk.
 //!
-//! Owns: that there is at most one buffer for an address, also when its blocks are freed and used
-//! again; the last check before a block is written. Does **not** own when a buffer is written, or
-//! its state in the log: the layer that changes buffers decides both.
+//! Owns: the rule that there is at most one buffer for an address, even when the blocks there are
+//! freed and used again, and the last check before a block is written. Does **not** own when a
+//! buffer is written, or its state in the log: the layer that changes buffers decides both.
 //!
 //! # Blocks that are freed and used again
 //!
 //! A freed block's buffer stays in the table until its cancellation is durable in the log. (The
 //! cancellation keeps recovery from replaying earlier changes of the block.) Only then is it
 //! [forgotten](BufferCache::forget). If the block is used again before that, its buffer is the same
-//! object with another kind. With two objects, one checkpoint could hold the cancellation of one
-//! and the contents of the other, and recovery would replay only the cancellation.
+//! object with another kind. If the block had two buffer objects, one checkpoint could hold the
+//! cancellation of the old object and the contents of the new one. Recovery would then replay only
+//! the cancellation.
 //!
 //! # Crash argument
 //!
@@ -35,9 +36,10 @@ impl BufferCache {
     /// Returns a latched buffer of zeros for blocks that have just been allocated. The device is
     /// not read.
     ///
-    /// If a buffer of these extents is in memory, this function waits for its latch and gives it
-    /// the new kind. A buffer of other extents at this address leaves the table: its blocks are
-    /// freed, and none of its changes waits to be written.
+    /// If a buffer of these extents is in memory, this function waits for the latch of that buffer,
+    /// and gives the buffer the new kind. If a buffer of other extents at this address is in
+    /// memory, it leaves the table: its blocks are freed, and none of its changes waits to be
+    /// written.
     ///
     /// # Errors
     ///
@@ -73,8 +75,8 @@ impl BufferCache {
         }
     }
 
-    /// Clears a buffer and gives it this kind. The holder of the latch has freed the buffer's
-    /// blocks and allocated them again.
+    /// Fills a buffer with zeros and sets its kind to `kind`. The holder of the latch has freed the
+    /// buffer's blocks and allocated them again.
     ///
     /// # Panics
     ///
@@ -83,19 +85,21 @@ impl BufferCache {
         buffer.core().renew(kind);
     }
 
-    /// Writes a buffer to its home location on disk, with this LSN and its checksum, without a
-    /// flush. The caller holds the latch and has made the contents durable in the log.
+    /// Writes a buffer to its home location on disk, without a flush. The written block carries the
+    /// LSN `lsn` and a new checksum. The caller holds the latch and has made the contents durable
+    /// in the log.
     ///
     /// Readers continue meanwhile, because `write` stores the LSN and the checksum in a copy, and
-    /// writes the copy. A cache that [keeps seals](Self::keep_seals) waits for readers and stores
-    /// both in the buffer first. Inodes of a cluster get LSN and checksum from the transaction that
-    /// changes them; `lsn` is then that of the newest inode, and the cluster is written as it is.
+    /// writes the copy. A cache that [keeps seals](Self::keep_seals) first waits for readers, and
+    /// stores both in the buffer. A cluster of inodes is written as it is, because each inode got
+    /// LSN and checksum when it was copied into the cluster; `lsn` is then the LSN of the newest
+    /// inode.
     ///
     /// # Errors
     ///
-    /// Returns the check that the bytes to be written fail, which is a bug in this program; nothing
-    /// is written then. Or returns the device's error, after which any part of the buffer may be on
-    /// the device.
+    /// Returns the failed check if the bytes to be written are not valid, which is a bug in this
+    /// program. Nothing is written then. Returns the device's error if the write fails. Any part of
+    /// the buffer may then be on the device.
     ///
     /// # Panics
     ///
@@ -134,8 +138,8 @@ impl BufferCache {
         Ok(())
     }
 
-    /// Removes a buffer from the table. The buffer's blocks have been freed, and this change is
-    /// durable in the log. A caller may keep the buffer, but no lookup finds it any more.
+    /// Removes a buffer from the table, after the buffer's blocks have been freed and their freeing
+    /// is durable in the log. A caller may keep the buffer, but no lookup finds it any more.
     pub fn forget(&self, buffer: &Buffer) {
         self.shard(buffer.at()).forget(buffer.core());
     }

@@ -1,8 +1,8 @@
 //! The one table that gives each error its errno.
 //!
-//! The table is in the same crate as [`enum@Error`]: a method of the error, and its conversion to
-//! an [`std::io::Error`], can only be written where the type is. No code below `ferroxfs` calls
-//! them.
+//! The table is in the same crate as [`enum@Error`], because Rust allows a method of the error, and
+//! its conversion to an [`std::io::Error`], only in the crate of the type. No code below `ferroxfs`
+//! uses the method or the conversion.
 
 use std::io;
 
@@ -46,9 +46,9 @@ mod code {
 impl Error {
     /// Returns the errno that the kernel's XFS would return for this error.
     ///
-    /// A failed device request has the errno of the host, or EIO if the host gave none. Damage is
-    /// EUCLEAN. An unsupported kind of volume or file is EOPNOTSUPP. A volume that was shut down is
-    /// EIO.
+    /// For a failed device request, returns the errno of the host, or EIO if the host gave none.
+    /// Returns EUCLEAN for damage, EOPNOTSUPP for an unsupported kind of volume or file, and EIO
+    /// for a volume that was shut down.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {

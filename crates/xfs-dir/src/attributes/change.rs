@@ -11,9 +11,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** One transaction inserts, removes or exchanges an attribute. No reader and no crash sees
-//!   half of the change. A value in blocks of its own is on disk before the transaction that names
-//!   it.
+//! - **I1** One transaction inserts, removes or exchanges an attribute. No reader sees half of the
+//!   change, and no crash leaves half of it. A value in blocks of its own is on disk before the
+//!   transaction that names the blocks.
 //! - **I2** The blocks of a value are freed after its attribute is gone. If a crash prevents that,
 //!   the blocks stay mapped by this fork until the fork is freed. No attribute is marked
 //!   incomplete.
@@ -48,7 +48,8 @@ const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr }
 pub(crate) struct AttributeKey<'a> {
     pub(crate) namespace: Namespace,
     pub(crate) name: &'a [u8],
-    /// The value. It is part of the key only for parent pointers, which may have equal names.
+    /// The value. It is part of the key only for parent pointers, because these may have equal
+    /// names.
     pub(crate) value: &'a [u8],
 }
 
@@ -265,7 +266,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         }
     }
 
-    /// Inserts an entry into the leaf at the end of the path. A full leaf is split.
+    /// Inserts an entry into the leaf at the end of the path. Splits the leaf if it is full.
     fn insert(&mut self, path: TreePath<S::Block>, entry: &RawEntry) -> Result<()> {
         let place = self.store.place(path.at);
         if self.store.edit(&path.leaf, |edit| leaf::insert(edit, entry, place))? {
@@ -275,8 +276,9 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         self.split_leaf(path, entry)
     }
 
-    /// Splits a full leaf into two leaves, which then hold its entries and the new one. If the new
-    /// entry fits neither with the entries before it nor with those after it, it gets a third leaf.
+    /// Splits a full leaf into two leaves, which then hold the old entries and the new one. If the
+    /// new entry fits neither with the entries before it nor with those after it, it gets a third
+    /// leaf.
     fn split_leaf(&mut self, mut path: TreePath<S::Block>, entry: &RawEntry) -> Result<()> {
         let (place, bytes) = (self.store.place(path.at), self.store.geometry().block_size as usize);
         let mut entries = self.store.view(&path.leaf, |bytes| leaf::entries(bytes, place))?;

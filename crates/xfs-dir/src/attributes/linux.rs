@@ -57,8 +57,8 @@ impl Attributes<'_> {
     ///
     /// # Errors
     ///
-    /// The errors of [`lookup`](Self::lookup), and [`InvalidArgument`](PosixError::InvalidArgument)
-    /// for a prefix alone.
+    /// Returns the errors of [`lookup`](Self::lookup), and
+    /// [`InvalidArgument`](PosixError::InvalidArgument) for a prefix alone.
     pub fn lookup_linux(&self, full: &[u8]) -> Result<Vec<u8>> {
         let (namespace, name) = split_linux_name(full).ok_or(PosixError::NoAttribute)?;
         if name.is_empty() {

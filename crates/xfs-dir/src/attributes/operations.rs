@@ -45,8 +45,8 @@ pub struct NewAttribute<'a> {
 const TREE_BLOCKS: u64 = 5;
 
 /// Sets an attribute. If the attribute fits in the inode or in a leaf with room, this transaction
-/// does all of the work. Otherwise further transactions of its chain (a series of rolled
-/// transactions, each one a step) do the rest, at the latest when the transaction commits.
+/// does all of the work. Otherwise further transactions of the chain (a series of rolled
+/// transactions, each one a step) do the rest, at the latest when the caller commits `tx`.
 ///
 /// The transaction must be of the kind
 /// [`SetAttr`](xfs_format::reservation::TransactionKind::SetAttr), or come from
@@ -55,13 +55,13 @@ const TREE_BLOCKS: u64 = 5;
 ///
 /// # Errors
 ///
-/// With nothing changed: [`Exists`](PosixError::Exists) and
+/// Returns the following errors before anything is changed: [`Exists`](PosixError::Exists) and
 /// [`NoAttribute`](PosixError::NoAttribute) if `mode` forbids the change;
 /// [`OutOfRange`](PosixError::OutOfRange) for a name and [`ValueTooLong`](PosixError::ValueTooLong)
 /// for a value that is too long; [`FileTooLarge`](PosixError::FileTooLarge) if the inode could not
 /// count the extents of the attributes; [`InvalidArgument`](PosixError::InvalidArgument) for an
-/// invalid name. Otherwise the device's error, or the check that failed; the transaction must then
-/// be cancelled.
+/// invalid name. Returns the device's error or the failed check at any time; the transaction must
+/// then be cancelled.
 #[doc(alias = "xfs_attr_set")]
 pub fn set_attribute(
     tx: &mut Transaction<'_>,
@@ -74,11 +74,12 @@ pub fn set_attribute(
 
 /// Sets an attribute as [`set_attribute`] does, and applies `change` to the inode's core in the
 /// transaction that changes the attribute. After a crash either both changes are present or neither
-/// is. `change` must not touch the fields that depend on the forks ([`LiveInode::change`]).
+/// is. `change` must not touch the fields of the core that depend on the forks: see
+/// [`LiveInode::change`].
 ///
 /// # Errors
 ///
-/// The errors of [`set_attribute`].
+/// Returns the errors of [`set_attribute`].
 pub fn set_attribute_along(
     tx: &mut Transaction<'_>,
     file: &Arc<LiveInode>,
@@ -112,7 +113,7 @@ pub fn set_attribute_along(
 ///
 /// # Errors
 ///
-/// The errors of [`set_attribute`].
+/// Returns the errors of [`set_attribute`].
 pub fn set_attribute_on_new(
     tx: &mut Transaction<'_>,
     file: &Arc<LiveInode>,
@@ -132,8 +133,8 @@ pub fn set_attribute_on_new(
 ///
 /// # Errors
 ///
-/// [`NoAttribute`](PosixError::NoAttribute) if the attribute does not exist, or the errors of
-/// [`set_attribute`].
+/// Returns [`NoAttribute`](PosixError::NoAttribute) if the attribute does not exist, or the errors
+/// of [`set_attribute`].
 #[doc(alias = "XFS_ATTRUPDATE_REMOVE")]
 pub fn remove_attribute(
     tx: &mut Transaction<'_>,
@@ -149,8 +150,8 @@ pub fn remove_attribute(
     AttributeWork::new(file, Some(old), None).begin(tx)
 }
 
-/// Returns the number of blocks to reserve for setting an attribute: two splits of the btree from
-/// leaf to root, the creation of the fork, and a remote value.
+/// Returns the number of blocks to reserve for setting an attribute. The number suffices for two
+/// splits of the btree from leaf to root, the creation of the fork, and a remote value.
 #[doc(alias = "xfs_attr_calc_size")]
 #[must_use]
 pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u64 {
@@ -163,9 +164,9 @@ pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usi
     2 * TREE_BLOCKS * one + fork + value + maps
 }
 
-/// Returns the number of blocks that the owners of a file must have left for setting an attribute,
-/// as in the kernel. The number covers a remote value and one split of the btree from leaf to root.
-/// An attribute that takes more than half a block may split it twice.
+/// Returns the number of blocks that the owners of a file must have left in their quota for setting
+/// an attribute, as in the kernel. The number covers a remote value and one split of the btree from
+/// leaf to root. For an attribute that takes more than half a block, it covers two splits.
 #[must_use]
 pub fn attribute_quota_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u64 {
     let split = TREE_BLOCKS * LiveInode::grow_blocks(geometry, ForkKind::Attr, 1);

@@ -15,7 +15,8 @@ use crate::dabtree::{place, verify_owner};
 
 impl Attributes<'_> {
     /// Reads a value of `length_bytes` bytes from file block `first_block` of the attribute fork
-    /// on. The caller has read the length from the attribute's entry, which limits the length.
+    /// on. The caller has read the length from the attribute's entry, whose format limits the
+    /// length.
     ///
     /// The blocks are contiguous in the fork, but may be scattered over the volume. Each extent is
     /// read as one buffer.
@@ -76,7 +77,7 @@ impl Attributes<'_> {
     }
 }
 
-/// Writes a value to blocks of the attribute fork, from file block `first` on. No attribute must
+/// Writes a value to blocks of the attribute fork, from file block `first` on. No attribute may
 /// name these blocks yet.
 ///
 /// The value goes directly to the device, not through the log. The transaction that names the value

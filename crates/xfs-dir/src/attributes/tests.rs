@@ -1,5 +1,5 @@
-//! Tests of reading attributes of the golden image, which the kernel wrote: as they are, with
-//! damaged blocks, and with made-up contents.
+//! Tests of reading attributes of the golden image, which the kernel wrote. The tests read the
+//! attributes as they are, with damaged blocks, and with made-up contents.
 
 use std::ops::ControlFlow;
 

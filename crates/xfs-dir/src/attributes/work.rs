@@ -16,10 +16,11 @@
 //! # Why a crash between two steps is harmless
 //!
 //! The one step that inserts, exchanges or removes the attribute is atomic. A crash before this
-//! step leaves a larger form with the same contents, or blocks that no attribute names. A crash
-//! after it leaves blocks that no attribute names. These blocks belong to the fork and are freed
-//! with it. A parent pointer must follow its directory entry, so each step logs an intent for the
-//! rest. Recovery runs the change again from its start; steps that are already done change nothing.
+//! step leaves the fork in a larger form with the same contents, or leaves blocks that no attribute
+//! names. A crash after this step leaves blocks that no attribute names. These blocks belong to the
+//! fork and are freed with it. A parent pointer must follow its directory entry, so each step logs
+//! an intent for the rest. Recovery runs the whole change again; steps that are already done then
+//! change nothing.
 
 use std::sync::Arc;
 
@@ -64,15 +65,15 @@ pub(crate) type CoreChange = Box<dyn FnOnce(&mut InodeCore) + Send>;
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Change,
-    /// The next step maps one extent of the value's blocks. The blocks start at file block `first`,
-    /// and those of `rest` are not mapped yet. With one extent per step, the reservation of a step
-    /// depends neither on the length of the value nor on the fragmentation of free space.
+    /// The next step maps one extent of the value's blocks. The value's blocks start at file block
+    /// `first`. The blocks in `rest` are not mapped yet. With one extent per step, the reservation
+    /// of a step depends neither on the length of the value nor on the fragmentation of free space.
     Map {
         first: FileBlock,
         rest: BlockRange,
     },
-    /// The next step writes the value to its blocks, which have been mapped from this file block
-    /// on, and sets the attribute.
+    /// The next step writes the value to its blocks, which start at this file block and are mapped,
+    /// and sets the attribute.
     Write(FileBlock),
     /// The next step frees these blocks of an old value, which no attribute names any more.
     Release(BlockRange),

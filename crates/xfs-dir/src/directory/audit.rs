@@ -6,11 +6,11 @@
 //!
 //! # Cost
 //!
-//! The index has 8 bytes for each entry, data blocks have about 32. The index is read once. Its
-//! entries are in the order of their hashes, so two equal names are neighbours with the same hash.
-//! Only names of neighbours with the same hash are read. Index and listing are compared by a count
-//! and a sum, which need no memory. For directories of one block or less, the verifier has already
-//! compared the two.
+//! The index has 8 bytes for each entry, data blocks have about 32. The index is read once. The
+//! entries of the index are in the order of their hashes, so entries of equal names have the same
+//! hash and are neighbours. Only names of neighbours with the same hash are read. Index and listing
+//! are compared by a count and a sum, which need no memory. For directories of one block or less,
+//! the verifier has already compared the two.
 //!
 //! An audit requires a directory that does not change: otherwise index and entries are read at
 //! different times.
@@ -26,8 +26,8 @@ use xfs_inode::Fork;
 
 use super::Directory;
 
-/// The largest number of entries with one hash that are compared by name. They take 4 MiB of
-/// memory. Normal directories have a few.
+/// The largest number of entries with one hash that are compared by name. This number of entries
+/// takes 4 MiB of memory. A normal directory has only a few entries with one hash.
 const MOST_OF_ONE_HASH: usize = 1 << 18;
 
 /// The facts about a directory that an audit gathers before the entries are listed.
@@ -70,7 +70,8 @@ impl Audit {
         self.doubled.get(index).map(|doubled| doubled.check())
     }
 
-    /// Records that the listing will not be complete, so that it cannot be compared with the index.
+    /// Records that the listing will not be complete. The listing is then not compared with the
+    /// index.
     pub fn give_up(&mut self) {
         self.indexed = None;
     }
@@ -190,14 +191,14 @@ impl Directory<'_> {
         Ok(self.decode_data(&bytes, index)?.entry_at(cookie)?.name.into())
     }
 
-    /// Checks that a name that a lookup has not found is not in the data blocks either. A lookup
-    /// trusts the index. This check reads every data block, so it is meant for a single lookup that
-    /// failed.
+    /// Checks that a name that a lookup has not found is not in the data blocks either. The check
+    /// is needed because a lookup trusts the index. This check reads every data block, so it is
+    /// meant for a single lookup that failed.
     ///
     /// # Errors
     ///
-    /// [`DirectoryCheck::NotIndexed`] if a data block contains the name; the device's error; the
-    /// check that failed.
+    /// Returns [`DirectoryCheck::NotIndexed`] if a data block contains the name, the device's
+    /// error, or the check that failed.
     pub fn verify_missing(&self, name: &[u8]) -> Result<()> {
         if matches!(self.inode.fork(ForkKind::Data), Fork::Local(_)) || self.is_block_form()? {
             return Ok(());
@@ -221,8 +222,8 @@ impl Directory<'_> {
     }
 }
 
-/// Returns the result of `read`, or `None` if the read met damage, which the listing reports.
-/// Returns a device error as an error, because the next read may succeed.
+/// Returns the result of `read`, or `None` if `read` is a corruption, because the listing reports
+/// damage anyway. Returns a device error as an error, because the next read may succeed.
 fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),

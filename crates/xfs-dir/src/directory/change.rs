@@ -16,8 +16,8 @@
 //! - **I1** Everything that can be refused is refused before the first change: a name that exists
 //!   or does not exist, a name that is too long.
 //! - **I2** An entry keeps its cookie through all forms.
-//! - **I3** All blocks of one change are joined to one transaction, so that after a crash all of
-//!   the change is present or nothing.
+//! - **I3** All blocks of one change are joined to one transaction, so that after a crash the
+//!   change is present as a whole or not at all.
 
 mod block;
 mod convert;
@@ -57,8 +57,8 @@ pub struct NewEntry<'a> {
 
 /// A directory that a transaction changes.
 pub(crate) struct DirectoryChange<'s, S: ForkStore> {
-    /// The directory's data fork. All blocks are changed through it, and so in one transaction
-    /// (I3).
+    /// The directory's data fork. All blocks of the directory are changed through this store, and
+    /// so in one transaction (I3).
     store: &'s mut S,
     /// Number of bytes in a directory block.
     block_bytes: usize,

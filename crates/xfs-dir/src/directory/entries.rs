@@ -77,8 +77,8 @@ impl Directory<'_> {
     }
 
     /// Appends copies of the entries of one block to `batch`. Returns the position for the next
-    /// call; `None` at the end of the directory. This is for an iterator that does not hold the
-    /// directory by reference.
+    /// call; `None` at the end of the directory. This function is for an iterator that does not
+    /// hold the directory by reference.
     pub fn read_batch(
         &self,
         position: Position,
@@ -192,7 +192,7 @@ fn visit_from<'e, E: Into<Error>>(
     ControlFlow::Continue(())
 }
 
-/// An iterator over the entries of a directory, which returns copies of them.
+/// An iterator over the entries of a directory. It returns copies of the entries.
 pub struct DirectoryEntries<'a> {
     directory: Directory<'a>,
     position: Option<Position>,

@@ -19,11 +19,12 @@ use crate::store::live::LiveFork;
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 const TREE_BLOCKS: u64 = 5;
 
-/// Initializes the contents of a new directory, which are only the number of its parent.
+/// Initializes a new directory. The contents of a new directory are only the inode number of its
+/// parent.
 ///
 /// # Errors
 ///
-/// The errors of changing the inode's fork.
+/// Returns the errors of changing the inode's fork.
 #[doc(alias = "xfs_dir_init")]
 pub fn init_directory(
     tx: &mut Transaction<'_>,
@@ -37,10 +38,11 @@ pub fn init_directory(
 ///
 /// # Errors
 ///
-/// [`Exists`](xfs_buffer::PosixError::Exists), [`NameTooLong`](xfs_buffer::PosixError::NameTooLong)
-/// and [`InvalidArgument`](xfs_buffer::PosixError::InvalidArgument) for an invalid name, with
-/// nothing changed. Otherwise the device's error, or the check that failed; the transaction must
-/// then be cancelled.
+/// Returns [`Exists`](xfs_buffer::PosixError::Exists) if the name exists, and
+/// [`NameTooLong`](xfs_buffer::PosixError::NameTooLong) or
+/// [`InvalidArgument`](xfs_buffer::PosixError::InvalidArgument) for an invalid name. Nothing is
+/// changed then. Otherwise returns the device's error, or the check that failed; the transaction
+/// must then be cancelled.
 #[doc(alias = "xfs_dir_createname")]
 pub fn add_entry(
     tx: &mut Transaction<'_>,
@@ -55,8 +57,8 @@ pub fn add_entry(
 ///
 /// # Errors
 ///
-/// [`NotFound`](xfs_buffer::PosixError::NotFound) if the name does not exist, or the errors of
-/// [`add_entry`].
+/// Returns [`NotFound`](xfs_buffer::PosixError::NotFound) if the name does not exist, or the errors
+/// of [`add_entry`].
 #[doc(alias = "xfs_dir_removename")]
 pub fn remove_entry(
     tx: &mut Transaction<'_>,
@@ -67,7 +69,8 @@ pub fn remove_entry(
 }
 
 /// The result of a search for a name in a transaction: the inode that the name stands for, and the
-/// blocks where its entry is or belongs. Adding or removing the entry then needs no second search.
+/// blocks where the entry of the name is or belongs. With this result, adding or removing the entry
+/// needs no second search.
 pub struct EntryLocation<'n> {
     name: &'n [u8],
     meaning: Option<(InodeNumber, EntryType)>,
@@ -90,7 +93,7 @@ impl EntryLocation<'_> {
 ///
 /// # Errors
 ///
-/// The errors of [`find_entry`].
+/// Returns the errors of [`find_entry`].
 pub fn seek_entry<'n>(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
@@ -106,7 +109,7 @@ pub fn seek_entry<'n>(
 ///
 /// # Errors
 ///
-/// The errors of [`add_entry`].
+/// Returns the errors of [`add_entry`].
 pub fn add_entry_at(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
@@ -123,11 +126,12 @@ pub fn add_entry_at(
 }
 
 /// Returns whether a directory has room for an entry without a new block. `place` is the result of
-/// [`seek_entry`] for the name of the entry, which does not exist, in this step of the transaction.
+/// [`seek_entry`] for the name of the entry in this step of the transaction. The name must not
+/// exist.
 ///
 /// # Errors
 ///
-/// The errors of [`find_entry`].
+/// Returns the errors of [`find_entry`].
 pub fn has_room_for_entry(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
@@ -144,7 +148,7 @@ pub fn has_room_for_entry(
 ///
 /// # Errors
 ///
-/// The errors of [`remove_entry`].
+/// Returns the errors of [`remove_entry`].
 pub fn remove_entry_at(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
@@ -162,8 +166,8 @@ pub fn remove_entry_at(
 ///
 /// # Errors
 ///
-/// [`NotFound`](xfs_buffer::PosixError::NotFound) if the name does not exist, or the errors of
-/// [`add_entry`].
+/// Returns [`NotFound`](xfs_buffer::PosixError::NotFound) if the name does not exist, or the errors
+/// of [`add_entry`].
 #[doc(alias = "xfs_dir_replace")]
 pub fn replace_entry(
     tx: &mut Transaction<'_>,
@@ -178,8 +182,8 @@ pub fn replace_entry(
 ///
 /// # Errors
 ///
-/// [`NameTooLong`](xfs_buffer::PosixError::NameTooLong), the device's error, or the check that
-/// failed.
+/// Returns [`NameTooLong`](xfs_buffer::PosixError::NameTooLong), the device's error, or the check
+/// that failed.
 pub fn find_entry(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
@@ -192,7 +196,7 @@ pub fn find_entry(
 ///
 /// # Errors
 ///
-/// The device's error, or the check that failed.
+/// Returns the device's error, or the check that failed.
 #[doc(alias = "xfs_dir_isempty")]
 pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<LiveInode>) -> Result<bool> {
     DirectoryChange::new(&mut fork(tx, directory)).is_empty()
@@ -216,8 +220,9 @@ pub fn blocks_to_remove(geometry: &Geometry) -> u64 {
     LiveInode::grow_blocks(geometry, ForkKind::Data, 1)
 }
 
-/// Returns the number of blocks that an owner must have left for the removal of an entry by a
-/// rename, as in the kernel: each block that the removal may free may split the extent map.
+/// Returns the number of blocks that an owner must have left in its quota for the removal of an
+/// entry by a rename, as in the kernel. The removal may free several blocks, and freeing a block
+/// may split the btree of the extent map.
 #[doc(alias = "XFS_DIRREMOVE_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_remove_quota(geometry: &Geometry) -> u64 {

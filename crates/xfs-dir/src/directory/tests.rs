@@ -1,5 +1,5 @@
-//! Tests of reading directories of the golden image, which the kernel wrote: as they are, with
-//! damaged blocks, and with made-up contents.
+//! Tests of reading directories of the golden image, which the kernel wrote. The tests read the
+//! directories as they are, with damaged blocks, and with made-up contents.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

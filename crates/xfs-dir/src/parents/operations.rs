@@ -1,8 +1,9 @@
-//! Changing parent pointers: each is added, removed and changed with its link.
+//! Changing parent pointers: each parent pointer is added, removed and changed together with its
+//! link.
 //!
-//! **The short way.** If the attributes of the child are stored in its inode, the pointer changes
-//! in the inode at once. The inode is logged with the change of the directory anyway. So there are
-//! as many transactions as on a volume without parent pointers.
+//! **The short way.** If the attributes of the child are stored in its inode, this transaction
+//! changes the pointer in the inode. The inode is logged with the change of the directory anyway.
+//! So the operation needs as many transactions as on a volume without parent pointers.
 //!
 //! **The long way**, if the attributes have blocks of their own or the inode has no room: this
 //! transaction logs an intent, and later transactions of its chain change the attributes.
@@ -41,7 +42,7 @@ pub enum ParentPath {
 ///
 /// # Errors
 ///
-/// The device's error, or the check that failed: the transaction must be cancelled.
+/// Returns the device's error, or the check that failed: the transaction must be cancelled.
 #[doc(alias = "xfs_parent_addname")]
 pub fn add_parent(
     tx: &mut Transaction<'_>,
@@ -56,7 +57,7 @@ pub fn add_parent(
 ///
 /// # Errors
 ///
-/// The errors of [`add_parent`].
+/// Returns the errors of [`add_parent`].
 #[doc(alias = "xfs_parent_removename")]
 pub fn remove_parent(
     tx: &mut Transaction<'_>,
@@ -71,7 +72,7 @@ pub fn remove_parent(
 ///
 /// # Errors
 ///
-/// The errors of [`add_parent`].
+/// Returns the errors of [`add_parent`].
 #[doc(alias = "xfs_parent_replacename")]
 pub fn replace_parent(
     tx: &mut Transaction<'_>,
@@ -83,9 +84,9 @@ pub fn replace_parent(
     change(tx, child, Some(old), Some(new), path)
 }
 
-/// Encodes this parent pointer, as the only attribute of a new file, in short form, so that one
-/// transaction creates the file together with the pointer. Returns `None` if the encoded attribute
-/// is longer than `room` bytes.
+/// Encodes, in short form, this parent pointer as the only attribute of a new file. So one
+/// transaction can create the file together with the pointer. Returns `None` if the encoded
+/// attribute is longer than `room` bytes.
 #[must_use]
 pub fn first_parent(
     directory: InodeNumber,
@@ -104,8 +105,9 @@ pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
     attribute_blocks(geometry, name_bytes, size_of::<ParentDisk>())
 }
 
-/// Returns the number of blocks that an owner must have left for a parent pointer, as in the kernel
-/// for names of up to 253 bytes. For longer names the kernel demands a few blocks more.
+/// Returns the number of blocks that an owner must have left in its quota for a parent pointer. The
+/// kernel demands the same number for names of up to 253 bytes. For longer names the kernel demands
+/// a few blocks more.
 #[doc(alias = "xfs_parent_calc_space_res")]
 #[must_use]
 pub fn parent_quota_blocks(geometry: &Geometry) -> u64 {

@@ -73,9 +73,9 @@ struct AttributesNoted(AtomicBool<Volume>);
 
 /// Sets the superblock's flag for attributes, when the first inode gets attributes.
 ///
-/// The transaction that holds the superblock may be waiting for an object that this transaction
-/// holds, so this one must not wait. If the superblock is held, the flag stays as it is, and the
-/// next creation of an attribute fork sets it. No reader depends on the flag.
+/// If another transaction holds the superblock, the flag stays as it is, and the next creation of
+/// an attribute fork sets it. This transaction must not wait for the superblock, because the other
+/// one may be waiting for an object that this transaction holds. No reader depends on the flag.
 #[doc(alias = "XFS_SB_VERSION_ATTRBIT")]
 fn note_attributes(tx: &mut Transaction<'_>) -> Result<()> {
     let journal = tx.journal();
@@ -151,8 +151,8 @@ impl ForkStore for LiveFork<'_, '_> {
     }
 
     /// Removes the attribute fork if possible. On a volume with parent pointers the empty fork
-    /// stays, because the next link will use it. It also stays if the data fork is a btree, whose
-    /// root would have to change.
+    /// stays, because the next link will use it. The empty fork also stays if the data fork is a
+    /// btree, because the root of that btree would have to change.
     fn remove_fork(&mut self) -> Result<()> {
         let keeps = self.geometry.has_incompat(IncompatFeatures::PARENT)
             || matches!(self.inode.inode().fork(ForkKind::Data), Fork::Btree(_));

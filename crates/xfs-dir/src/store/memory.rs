@@ -34,8 +34,8 @@ pub(crate) struct MemoryFork {
     absent: bool,
     size: u64,
     pub(crate) room: usize,
-    /// The largest number of filesystem blocks that the fork may have. An allocation beyond it
-    /// fails.
+    /// The largest number of filesystem blocks that the fork may have. An allocation of further
+    /// blocks fails.
     pub(crate) space: u64,
     blocks: BTreeMap<FileBlock, MemoryDaBlock>,
     /// Number of bytes in the ranges that edits have recorded as changed.
@@ -99,8 +99,8 @@ impl MemoryFork {
         VerifyContext { geometry: &self.geometry, log_head: None }
     }
 
-    /// Changes a byte of a random block. Returns `false`, with nothing changed, if the verifier
-    /// would notice the change.
+    /// Changes a random byte of a random block. Returns `false`, with nothing changed, if the
+    /// verifier of the block would notice the change.
     pub(crate) fn mutate(&self, random: &mut Prng) -> bool {
         let index = random.within(0..self.blocks.len());
         let Some((at, block)) = self.blocks.iter().nth(index) else { return false };

@@ -38,8 +38,8 @@ fn cache_of(device: &SharedDevice) -> BufferCache {
 }
 
 /// Fills and empties a volume alternately. After each quarter of the steps, compares two volumes
-/// with the model: the open volume, and a copy of it after a crash and recovery. At the end
-/// unmounts the volume and compares it with the model again.
+/// with the model: the open volume, and a copy of this volume after a crash and recovery. At the
+/// end unmounts the volume and compares it with the model again.
 fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     let device = make_sized(VOLUME_BYTES, options);
     let journal = journal(parts(&device, 0));
@@ -64,7 +64,8 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
 }
 
 /// Checks I5 of `xfs_dir`: an attribute with too many extents for the inode's count is refused at
-/// once. The chain of transactions that sets an attribute cannot be undone once it has begun.
+/// once. This matters because the chain of transactions that sets an attribute cannot be undone
+/// once it has begun.
 #[test]
 fn attribute_with_uncountable_extents_is_refused_before_any_change() {
     const MOST: u32 = (1 << 15) - 1;

@@ -47,7 +47,7 @@ pub(crate) struct Names {
     random: Prng,
     path: ParentPath,
     /// Whether `between_steps` is also called in chains of transactions that change attributes.
-    /// These chains have no intents, so a crash may leave the old attribute.
+    /// Such a chain has no intent, so a crash in it may leave the old attribute.
     pub(crate) cuts_values: bool,
     /// A function that is called between two transactions of a chain. At that moment the intent of
     /// the chain is durable, but the deferred work is not done.
@@ -211,8 +211,8 @@ impl Names {
     }
 
     /// Returns the encoded parent pointer that a new file stores in its inode from the start. About
-    /// half of the files, at random, get one. Returns `None` for the others, and if the inode has
-    /// no room.
+    /// half of the files, at random, get one. Returns `None` for the other files, and if the inode
+    /// has no room.
     fn first_parent(
         &mut self,
         link: &ParentLink,

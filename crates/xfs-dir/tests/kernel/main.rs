@@ -29,8 +29,9 @@ use names::{Model, Names, Shown};
 /// Number of operations for each geometry and seed.
 const STEPS: usize = 2500;
 
-/// The number of chains of transactions that the test interrupts, for each geometry. It copies the
-/// image in the middle of a chain, as a crash at that moment would leave it.
+/// The number of chains of transactions that the test interrupts, for each geometry. The test
+/// copies the image in the middle of a chain. The copy is as a crash at that moment would leave the
+/// image.
 const CHAINS: usize = 12;
 
 fn main() -> ExitCode {

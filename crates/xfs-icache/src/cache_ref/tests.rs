@@ -42,8 +42,8 @@ fn reference_dropped_on_an_error_path_is_released() {
     assert_eq!(cache.counts().sum(Count::Released), 1);
 }
 
-/// A transaction that makes an inode may fail after the inode was inserted. Checks that the
-/// inserted inode is released then, although it was never ready.
+/// Checks that an inode is released if the transaction that makes it fails after the inode was
+/// inserted into the cache, although the inode was never ready.
 #[test]
 fn new_inode_of_a_failed_transaction_is_released() {
     let (cache, store) = open();

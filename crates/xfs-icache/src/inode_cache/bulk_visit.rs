@@ -1,9 +1,9 @@
 //! Bulk visit: reads the inodes of a chunk together, shows each to a visitor, and evicts them
 //! together.
 //!
-//! Owns: doing once for a whole chunk what a lookup does for each inode: the search in the index,
-//! the lock of the chunk, the guard, the counters. Does **not** own which inodes exist. Inodes that
-//! are cached or latched already are left to the caller, which takes each of them
+//! Owns: doing the work of a lookup once for a whole chunk, not for each inode: the search in the
+//! index, the lock of the chunk, the guard, the counters. Does **not** own which inodes exist.
+//! Inodes that are cached or latched already are left to the caller, which takes each of them
 //! ([`InodeCache::take_as`]).
 //!
 //! ```text
@@ -16,10 +16,10 @@
 //! - **I1** The latch of an inode is held in shared mode from before the inode is read until it is
 //!   inserted, as I1 of the [cache](super) requires, and while it is shown. So no thread changes an
 //!   inode between reading and showing it.
-//! - While a thread holds a latch, it waits here only for the lock of a chunk, which is
-//!   never held over a wait.
-//! - **I3** An inode that another thread has taken meanwhile stays, or is freed, as by
-//!   [`InodeCache::release`].
+//! - While a thread holds a latch, this module waits only for the lock of a chunk, which is never
+//!   held over a wait.
+//! - **I3** An inode that another thread has taken meanwhile is not evicted. The visit releases its
+//!   reference as [`InodeCache::release`] does.
 
 use std::sync::Arc;
 

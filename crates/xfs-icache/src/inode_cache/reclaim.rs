@@ -28,8 +28,8 @@ use crate::store::InodeStore;
 use crate::walk_step::{WalkStep, WalkVisitor};
 
 /// Number of steps of the clock hand that reclaim may make for each inode that it must evict. A
-/// step only clears the mark of an inode that was used since the last step over it. So even such an
-/// inode, if it is alone in its chunk, is evicted at the second step.
+/// step only clears the mark of an inode that was used since the last step over it. So such an
+/// inode is evicted at the second step over it, even if it is alone in its chunk.
 const STEPS: u64 = 4;
 
 /// The work that one call of reclaim still has to do.

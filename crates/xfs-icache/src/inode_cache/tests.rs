@@ -206,7 +206,8 @@ fn walk_shows_each_inode_once() {
     });
 }
 
-/// A walk that skipped a group would leave its inodes unwritten.
+/// Checks that a walk over a group that the cache does not know panics. A walk that skipped the
+/// group would leave the inodes of the group unwritten.
 #[test]
 #[should_panic(expected = "a walk visits the groups of the cache")]
 fn walk_over_an_unknown_group_panics() {

@@ -143,7 +143,7 @@ const HELD: u64 = 60;
 
 /// Checks I2 of `xfs_icache::inode_walk`: each walk shows all inodes that are held. Runs all
 /// functions that use the walks in parallel over a filesystem with a list, and walks over the
-/// filesystem while it is taken down. With `FERROXFS_LONG=1` this takes a minute.
+/// filesystem while it is taken down. With `FERROXFS_LONG=1` the test takes a minute.
 #[test]
 fn concurrent_users_over_a_list_miss_no_held_inode() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();

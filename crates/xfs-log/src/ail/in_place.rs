@@ -1,15 +1,15 @@
 //! Removal from the AIL of items that have been written "in place": to their home locations on
 //! disk.
 //!
-//! Owns: how an item leaves without a lock on the list, and when its position is swept. Does
-//! **not** own writing the item, or the reasons for which the tail moves.
+//! Owns: how an item leaves the AIL while the list is not locked, and when the item's position in
+//! the list is swept. Does **not** own writing the item, or the reasons for which the tail moves.
 //!
 //! An item has left the list as soon as its [`ItemState`] says so. The thread that has written the
 //! item sets that state before it unlatches the buffer. As soon as the state is set, the item is
-//! clean, and may be logged and inserted again. The list still has its old position, with a
-//! reference to the item, and the tail waits there. The list belongs to the whole volume, and
-//! whatever moves the tail serves the waiters for log space. So the positions of [`SWEEP_WRITES`]
-//! writes are swept together.
+//! clean, and may be logged and inserted again. The list still has a reference to the item at the
+//! old position, and the tail waits there. A sweep locks the list of the whole volume, and a tail
+//! that moves serves the waiters for log space. To save such work, the positions of
+//! [`SWEEP_WRITES`] writes are swept together.
 //!
 //! The writer compares the item's LSN with the LSN that it saw. If they are equal, nothing of the
 //! item was logged later, because an item never returns to an LSN that it has left. A change that
@@ -41,8 +41,8 @@ pub struct InPlace {
     /// Positions in the AIL from which the next sweep removes the items. These items are already
     /// marked as no longer in the AIL.
     positions: Vec<AilPosition>,
-    /// The length of `positions` when the last push of an item ended. The present push has marked
-    /// items if `positions` is longer at its end.
+    /// The length of `positions` at the end of the last push of an item. If `positions` is longer
+    /// at the end of the present push, that push has marked items.
     seen: usize,
     /// Number of pushes, since the last sweep, in which an item was marked as no longer in the AIL.
     writes: usize,
@@ -54,8 +54,9 @@ impl InPlace {
         Self { mutant, ..Self::default() }
     }
 
-    /// Notes that an item is on disk as it was at `lsn`, the LSN that the caller has seen. An item
-    /// that has been logged again and moved since then stays in the AIL.
+    /// Notes that the disk has the contents that the item had at `lsn`, the LSN in the AIL that the
+    /// caller has read before the write. Marks the item as no longer in the AIL, unless the item
+    /// has been logged again and moved to a later LSN since.
     pub fn note(&mut self, item: &ItemState, lsn: Lsn) {
         self.positions.extend(item.leave_from(lsn, self.mutant));
     }
@@ -68,8 +69,8 @@ impl InPlace {
         }
     }
 
-    /// Called after the push of one item. Returns whether the items marked so far must now be swept
-    /// from the AIL, because `SWEEP_WRITES` pushes have marked items since the last sweep.
+    /// Ends the push of one item. Returns whether the items marked so far must now be swept from
+    /// the AIL, because `SWEEP_WRITES` pushes have marked items since the last sweep.
     pub(super) fn end_push(&mut self) -> bool {
         self.writes += usize::from(self.positions.len() > self.seen);
         self.seen = self.positions.len();
@@ -78,8 +79,8 @@ impl InPlace {
 }
 
 impl Ail {
-    /// Removes from the list all items that were marked as no longer in the AIL, with one locking
-    /// of the list. Then moves the tail.
+    /// Removes from the list all items that were marked as no longer in the AIL, and locks the list
+    /// only once for all of them. Then moves the tail.
     pub(super) fn sweep(&self, in_place: &mut InPlace) {
         (in_place.writes, in_place.seen) = (0, 0);
         if in_place.positions.is_empty() {
@@ -98,8 +99,8 @@ impl Ail {
 
 impl AilList {
     /// Removes the item at `position` from the list and returns it. Returns `None` if the list has
-    /// no item there. Also returns `None`, and keeps the item, if the item's own state gives
-    /// `position`: the item was inserted there again.
+    /// no item there. Also returns `None`, and keeps the item, if the item's own state names
+    /// `position`: the item was inserted at this position again.
     fn sweep(&mut self, position: AilPosition) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);

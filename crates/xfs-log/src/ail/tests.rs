@@ -80,9 +80,9 @@ fn tail_follows_the_oldest_item_around_the_end_of_the_log() {
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
 
-/// Checks I2 of `xfs_log::ail` (the head moves and grant is given back in one step) and
-/// I3 of `xfs_log::ail`. The first of two checkpoints gives back more grant than it had, and the
-/// later one gives back that much less.
+/// Checks I2 of `xfs_log::ail` (the head moves and grant is given back in one step) and I3 of
+/// `xfs_log::ail`. The first of two checkpoints gives back more grant than it had, and the later
+/// one gives back less by the same amount.
 #[test]
 fn checkpoint_gives_back_as_much_grant_as_the_head_moves() {
     let ail = empty();

@@ -2,8 +2,8 @@
 //! is written.
 //!
 //! Owns: chunks of memory that are filled from front to back and reused by later checkpoints. Does
-//! **not** own the right to write to them: each slot has an arena of its own, under the slot's
-//! lock.
+//! **not** own the right to write to these chunks: each slot has an arena of its own, under the
+//! slot's lock.
 //!
 //! The memory of a checkpoint is bounded by the bytes that it logs. A vector that is replaced by a
 //! longer one leaves a hole. Its new location then has room for twice its length, so the holes are
@@ -121,8 +121,8 @@ pub(super) struct ArenaPool {
 }
 
 impl ArenaPool {
-    /// Creates a pool that keeps as many chunks as checkpoints of `kept_bytes` bytes in total take,
-    /// if their vectors are spread over this many slots.
+    /// Creates a pool that keeps at most as many chunks as the vectors of `kept_bytes` bytes of
+    /// checkpoints take, if these vectors are spread over `slots` slots.
     pub(super) fn new(kept_bytes: u64, slots: usize) -> Self {
         let share = kept_bytes / slots.max(1) as u64;
         let chunk_bytes = share.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);

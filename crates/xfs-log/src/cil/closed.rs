@@ -37,9 +37,9 @@ impl ClosedCheckpoint {
         self.members_by_slot.push(membership.switch(next));
     }
 
-    /// Applies the notes of the slots: a member that a note names will not be written
-    /// (I4 of `xfs_log::cil`). Moves the vectors that several slots share into the arenas. Called
-    /// once, when no slot has the checkpoint any more.
+    /// Applies the notes of the slots: a member that a note names will not be written (I4 of
+    /// `xfs_log::cil`). Moves into the arenas those vectors that several slots share. Called once,
+    /// when no slot has the checkpoint any more.
     pub(super) fn resolve_members(&mut self) {
         for slot in 0..self.members_by_slot.len() {
             let members = self.members_by_slot.get_mut(slot).expect("a slot below their number");
@@ -79,7 +79,8 @@ impl ClosedCheckpoint {
         (regions, members)
     }
 
-    /// Unpins every item that the checkpoint has pinned.
+    /// Unpins every item that the checkpoint has pinned, because the checkpoint has ended as `end`
+    /// says.
     pub(super) fn unpin_all(&self, end: CheckpointEnd) {
         for member in self.members_by_slot.iter().flat_map(|membership| membership.list.iter()) {
             member.unpin(end);
@@ -88,7 +89,8 @@ impl ClosedCheckpoint {
 }
 
 impl Member {
-    /// Unpins the item, unless the pin belongs to another member of the same item.
+    /// Unpins the member's item, because the checkpoint has ended as `end` says. Does nothing if
+    /// the pin belongs to another member of the same item.
     pub(super) fn unpin(&self, end: CheckpointEnd) {
         match (self.disposition, end) {
             (Disposition::Superseded, _) => {}

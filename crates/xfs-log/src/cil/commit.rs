@@ -17,7 +17,8 @@ pub(crate) enum Pressure {
     None,
     /// The open checkpoint is large enough to be written.
     Push,
-    /// The open checkpoint is so large that the committing thread must wait until it is closed.
+    /// The open checkpoint is so large that the committing thread must wait until the checkpoint is
+    /// closed.
     Throttle,
     /// The transaction logged more bytes than it had reserved: the log must be shut down.
     Overrun,
@@ -106,14 +107,14 @@ impl Cil {
         }
     }
 
-    /// Grants the open checkpoint the log space that a commit of `growth` bytes adds to it. That is
-    /// the bytes, the overhead of the records that this slot begins with them, and, on the first
-    /// commit, the fixed overhead that a checkpoint has whatever it holds (I3). Returns the number
-    /// of bytes granted.
+    /// Grants log space to the open checkpoint for a commit that adds `growth` bytes. The grant
+    /// covers these bytes and the overhead of the records that this slot begins with them. The
+    /// first commit is also granted the fixed overhead that every checkpoint has (I3). Returns the
+    /// number of bytes granted.
     ///
-    /// Each slot counts its own records. Counts that are rounded up slot by slot are at least the
-    /// count of the whole. A commit begins no more records than its own bytes fill, and for these
-    /// it has reserved space.
+    /// Each slot counts the records that its own bytes fill, rounded up. The sum of these counts is
+    /// at least the number of records that all bytes together fill. A commit begins no more records
+    /// than its own bytes fill, and its ticket has reserved space for these records.
     fn grant(&self, membership: &mut CilMembership, growth: i64) -> u64 {
         let layout = self.parts.writer.layout();
         let growth = growth.max(0) as u64;
@@ -134,8 +135,9 @@ impl Cil {
         granted
     }
 
-    /// Adds `growth` to the slot's byte count. If the count is then large, moves it to the count
-    /// that all slots share. Returns the work that the size of the checkpoint makes necessary.
+    /// Adds `growth` to the byte count of the slot. If the slot's count is then large, moves it to
+    /// the count that all slots share. Returns the work that the size of the checkpoint makes
+    /// necessary.
     fn fold_size(&self, membership: &mut CilMembership, growth: i64) -> Pressure {
         membership.unfolded += growth;
         let batch = (self.parts.soft_bytes / self.slots.iter().len() as u64).cast_signed();

@@ -1,7 +1,7 @@
 //! One slot's part of the open checkpoint. The threads of one CPU commit through the same slot.
 //!
 //! Owns: the items that were committed through the slot, their vectors, and their sizes. Does
-//! **not** own the checkpoint, or the time of the switch.
+//! **not** own the checkpoint, or the decision when to switch to the next one.
 //!
 //! # An item that is committed again
 //!
@@ -13,9 +13,9 @@
 //! ```
 //!
 //! Most items are committed by one thread at a time, and by the same thread again. An item that
-//! moves between slots gets a vector with a lock of its own. So it is in a checkpoint twice at
-//! most, however often it moves. Each checkpoint has a new such vector: commits to the next
-//! checkpoint fill theirs while this one is still to be written.
+//! moves between slots gets a vector with a lock of its own. So the item is in a checkpoint twice
+//! at most, however often it moves. Each checkpoint gets a new shared vector of the item, because
+//! commits may fill that of the next checkpoint before this checkpoint is written.
 
 use std::sync::Arc;
 
@@ -46,13 +46,13 @@ pub(super) struct Member {
     pub(super) order: u64,
     pub(super) location: VectorLocation,
     pub(super) disposition: Disposition,
-    /// The vector, if several slots have committed the item. Its `SharedBody` then has the order
-    /// number and the bytes.
+    /// The shared vector, if several slots have committed the item. The `SharedBody` of the vector
+    /// then has the order number and the bytes.
     shared: Option<Arc<SharedVector>>,
 }
 
-/// A note that a commit makes in its slot: a member, which may be in another slot, will not be
-/// written.
+/// A note that a commit makes in its slot: a push must not write a certain member, which may be in
+/// another slot.
 pub(super) struct DispositionNote {
     pub(super) slot: u32,
     pub(super) index: u32,
@@ -85,7 +85,7 @@ pub(super) struct CilMembership {
     mutant: ActiveMutant,
 }
 
-/// The members (items) of a checkpoint that were committed through one slot, with the memory of
+/// The members (items) of a checkpoint that were committed through one slot, and the memory of
 /// their vectors.
 #[derive(Default)]
 pub(super) struct Members {
@@ -178,9 +178,9 @@ impl CilMembership {
         growth
     }
 
-    /// Returns a new shared vector for an item that another slot committed to this checkpoint
-    /// before. The item's shared vector of the previous checkpoint is not reused: its bytes may not
-    /// be [in that checkpoint's arena](Member::take_shared_vector) yet.
+    /// Returns a new shared vector for an item that another slot has already committed to this
+    /// checkpoint. The item's shared vector of the previous checkpoint is not reused: its bytes may
+    /// not be [in that checkpoint's arena](Member::take_shared_vector) yet.
     fn new_vector(&self, state: &ItemState) -> Arc<SharedVector> {
         let mut shared = state.shared();
         let vector = mutate!(
@@ -226,8 +226,8 @@ impl CilMembership {
 }
 
 impl Member {
-    /// Moves the member's vector into `arena`, if the vector is one that several slots share.
-    /// Called after the checkpoint has been closed to commits.
+    /// Moves the member's vector into `arena`, if the vector is shared by several slots. Called
+    /// after the checkpoint has been closed to commits.
     pub(super) fn take_shared_vector(&mut self, arena: &mut Arena) {
         if let Some(shared) = self.shared.take() {
             let mut body = shared.body.lock();

@@ -52,7 +52,7 @@ impl Cil {
     }
 
     /// Writes a closed checkpoint. When this function returns, the checkpoint and all earlier ones
-    /// are durable. The caller then [completes](Self::complete) it.
+    /// are durable. The caller must then [complete](Self::complete) the checkpoint.
     ///
     /// # Errors
     ///
@@ -181,9 +181,10 @@ impl Cil {
         self.condvars.order.notify_all();
     }
 
-    /// Completes a durable checkpoint. Its items go to the AIL before they are unpinned, and
-    /// threads that wait for the checkpoint continue only after that. The members are taken chunk
-    /// by chunk, so that a chunk stays in the processor's cache from the first step to the last.
+    /// Completes a durable checkpoint. The items of the checkpoint go to the AIL, then they are
+    /// unpinned, and only then do threads that wait for the checkpoint continue. The members are
+    /// taken chunk by chunk, so that a chunk stays in the processor's cache from the first step to
+    /// the last.
     pub(crate) fn complete(&self, written: WrittenCheckpoint) {
         let WrittenCheckpoint { closed, start, record } = written;
         let ClosedCheckpoint { sequence, granted, members_by_slot } = closed;

@@ -5,12 +5,12 @@
 //! # Crash argument
 //!
 //! Every record carries the UUID of its volume, and recovery refuses records with another UUID. So
-//! no record that has to be replayed may lie before the change. The log is idle, and is ended like
-//! that of an unmounted volume: by a record without a UUID, which every reader accepts for any
-//! volume. From there on it is as if the volume had been closed and opened again: the tail is past
-//! that record ([`Ail::restart`](crate::ail::Ail::restart)). Then the UUID changes, and another
-//! such record carries the new one. At whatever point the power fails, the log is clean and fits
-//! the old UUID or the new one.
+//! no record that has to be replayed may lie before the change. The log is idle. Before the change,
+//! the log is ended like that of an unmounted volume: by a record without a UUID, which every
+//! reader accepts for any volume. After that record, the log is as if the volume had been closed
+//! and opened again: the tail is past that record ([`Ail::restart`](crate::ail::Ail::restart)).
+//! Then the UUID changes, and another unmount record carries the new UUID. At whatever point the
+//! power fails, the log is clean and fits the old UUID or the new one.
 
 use xfs_buffer::Result;
 use xfs_format::Uuid;

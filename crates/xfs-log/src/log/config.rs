@@ -20,8 +20,8 @@ pub const MAX_BUFFER_BYTES: u32 = xfs_format::log_record::MAX_RECORD_BYTES;
 /// headers for a whole buffer, so smaller buffers make such forces cheaper.
 const DEFAULT_BUFFER_BYTES: u32 = 128 << 10;
 
-/// The least buffer size in bytes that is taken over from a dirty log. The kernel may have written
-/// the log with smaller buffers than [`MIN_BUFFER_BYTES`].
+/// The least buffer size in bytes that a log keeps from its previous writer when it is opened
+/// dirty. The kernel may have written the log with smaller buffers than [`MIN_BUFFER_BYTES`].
 const MIN_FOUND_BUFFER_BYTES: u32 = 16 << 10;
 
 /// The size in bytes below which a log is small.
@@ -52,9 +52,10 @@ pub struct LogConfig {
     /// checkpoints, and no thread of the log writes items to their home locations.
     pub threads: usize,
     /// Whether the written bytes depend only on the commits and their order, and not on thread
-    /// scheduling. That needs a log with one slot (`slots`), and commits that come one after
-    /// another. At most one thread then writes checkpoints, also if `threads` is greater. Commits,
-    /// and no timers, decide when a checkpoint is written (docs/internals/log.md, "By count").
+    /// scheduling. This property holds only if the log has one slot (`slots`), and commits come one
+    /// after another. At most one thread then writes checkpoints, also if `threads` is greater.
+    /// Commits, and no timers, decide when a checkpoint is written (docs/internals/log.md, "By
+    /// count").
     pub by_count: bool,
 }
 

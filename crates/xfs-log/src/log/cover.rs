@@ -13,8 +13,8 @@ use super::{BACKOFF, Log, LogInner};
 use crate::item::LogItem;
 
 /// Number of times that covering tries to get the items of a checkpoint to their home locations on
-/// disk, [`BACKOFF`] apart. If that does not suffice, a commit has made the log busy again, and the
-/// log is covered later.
+/// disk, [`BACKOFF`] apart. If these attempts do not suffice, a commit has made the log busy again,
+/// and the log is covered later.
 const COVER_ROUNDS: usize = 20;
 
 impl Log {
@@ -67,11 +67,11 @@ impl Log {
         written > covered.load(Ordering::Acquire) && cil.is_idle() && ail.is_empty()
     }
 
-    /// Covers an idle log: logs `item`, which is harmless to replay (the superblock), twice. The
-    /// first checkpoint records that everything before it is in place. The second checkpoint
-    /// records that the first one is in place, so that recovery replays `item` alone. `bytes` is
-    /// the item's reservation; the caller has locked the item. Returns `false` if other threads
-    /// commit meanwhile, so that the log is not covered.
+    /// Covers an idle log: logs `item` twice. `item` is the superblock, which is harmless to
+    /// replay. The first checkpoint records that everything before it is in place. The second
+    /// checkpoint records that the first one is in place, so that recovery replays `item` alone.
+    /// `bytes` is the item's reservation; the caller has locked the item. Returns `false` if other
+    /// threads commit meanwhile, so that the log is not covered.
     ///
     /// # Errors
     ///

@@ -24,14 +24,14 @@
 //! - **I2** Items are written in place, and the tail moves, only while no checkpoint is being
 //!   written. So all records of a checkpoint name the same tail.
 //! - **I3** A thread holds the lock `decision` while it collects or closes a checkpoint, or writes
-//!   items in place, by count. If commits come one after another, everything follows from them
-//!   alone. Commits of several threads are as safe as in other logs.
+//!   items in place, by count. If commits come one after another, all these decisions follow from
+//!   the commits alone. Commits of several threads are as safe as in other logs.
 //!
 //! # Crash argument
 //!
-//! It is that of any log: a checkpoint is written by the same steps in the same order, and only one
-//! at a time. It is treated as durable later than in other logs, never earlier, and so the tail
-//! moves later.
+//! The argument is that of any log: a checkpoint is written by the same steps in the same order,
+//! and only one at a time. The checkpoint is treated as durable later than in other logs, never
+//! earlier, and so the tail also moves later.
 //!
 //! Lock order: `decision`, `handoff`; then all locks that a push takes. The caller may hold latches
 //! of items: the writer thread takes none.
@@ -104,7 +104,7 @@ impl Paced {
 impl LogInner {
     /// Closes the checkpoint `sequence`, which has reached its soft limit. Then gives it to the
     /// writer thread, or writes it if there is no such thread. Does nothing if another thread has
-    /// closed it already.
+    /// closed the checkpoint already.
     pub(super) fn pace(&self, paced: &Paced, sequence: u64) -> Result<()> {
         let _decision = paced.decision.lock();
         if self.cil.current() <= sequence {
@@ -150,9 +150,9 @@ impl LogInner {
         Ok(())
     }
 
-    /// Gives a closed checkpoint to the writer thread or, if there is none, writes it in the
-    /// calling thread. In both cases the checkpoint is treated as durable (collected) at the same
-    /// later point.
+    /// Gives a closed checkpoint to the writer thread or, if there is no writer thread, writes the
+    /// checkpoint in the calling thread. In both cases a committing thread collects the checkpoint
+    /// (treats it as durable) at the same later point.
     fn hand_over(&self, paced: &Paced, closed: ClosedCheckpoint) {
         match paced.has_writer.load(Ordering::Acquire) {
             true => paced.put(Handoff::Closed(closed)),

@@ -1,7 +1,7 @@
 //! Log space for a new transaction.
 //!
-//! Owns: how many bytes a chain reserves, and which chains no log of this size can hold. Does
-//! **not** own the space itself, or its waiters ([`space`](crate::space)).
+//! Owns: how many bytes a chain reserves, and which chains are too large for a log of the given
+//! size. Does **not** own the space itself, or its waiters ([`space`](crate::space)).
 //!
 //! The size of a reservation follows from the geometry of a volume, and the size of the log is in
 //! its superblock. Both come from an image and are not trusted. A reservation that does not fit the
@@ -15,14 +15,14 @@ use crate::space::Urgency;
 use crate::ticket::{LogUnits, Ticket};
 
 /// A new chain of transactions reserves at most the log's size divided by this number. So the log
-/// has room for three of the largest chains: one that runs, one that is being written to the log,
-/// and one whose items are not yet written to their home locations.
+/// has room for three of the largest chains: a running chain, a chain that is being written to the
+/// log, and a chain whose items are not yet written to their home locations.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LARGEST_SHARE: u64 = 3;
 
-/// Number of times that a recovery tries to get log space by having items written, [`BACKOFF`]
-/// apart. No other thread runs then: an item that is still held after that time is held by recovery
-/// itself.
+/// Number of attempts of a recovery to get log space by having items written. The attempts are
+/// [`BACKOFF`] apart. No other thread uses the log during recovery: if an item is still locked or
+/// pinned after that time, recovery itself holds the item.
 const RECOVERY_ROUNDS: usize = 100;
 
 impl Log {

@@ -1,8 +1,8 @@
-//! Holding new transactions back until none is running.
+//! Holding back new transactions until no transaction is running.
 //!
-//! Every new transaction requests log space, so the request for space is where it waits. Every
-//! running transaction has been granted log space. A log that is not suspended pays nothing for
-//! this: see [`space`](crate::space).
+//! Every new transaction requests log space, so it waits at this request while the log is
+//! suspended. Every running transaction has been granted log space. A log that is not suspended
+//! pays nothing for this: see [`space`](crate::space).
 
 use xfs_buffer::Result;
 
@@ -11,8 +11,9 @@ use crate::space::Urgency;
 use crate::ticket::{LogUnits, Ticket};
 
 impl Log {
-    /// Stops new transactions, waits until the running ones have ended, and makes them durable.
-    /// Only one caller at a time may suspend the log, and it must call [`resume`](Self::resume).
+    /// Stops new transactions, waits until the running transactions have ended, and makes them
+    /// durable. Only one caller at a time may suspend the log, and it must call
+    /// [`resume`](Self::resume).
     ///
     /// # Errors
     ///

@@ -55,8 +55,8 @@ pub(super) struct Threads(Vec<JoinHandle<()>>);
 impl Threads {
     /// Starts the thread that pushes the AIL, and up to `pushers` threads that write checkpoints.
     /// The operating system may refuse to start a thread if a process or a user has too many
-    /// threads. Then the log runs with fewer threads. If it cannot have threads of both kinds, it
-    /// runs with none, and its callers do the work. A log that goes [by
+    /// threads. Then the log runs with fewer threads. If the log cannot have threads of both kinds,
+    /// it runs without threads, and the callers of the log do the work. A log that goes [by
     /// count](super::LogConfig::by_count) has at most one thread, which makes no decisions.
     pub(super) fn start(inner: &Arc<LogInner>, pushers: usize, spawn: &Spawn) -> Self {
         let mut threads = Self::default();

@@ -31,13 +31,13 @@ const NODE_PLACE: usize = 16;
 /// The offset in bytes, in an inode, of the link to the next inode of an unlinked list.
 const NEXT_UNLINKED: usize = 96;
 
-/// Replays a buffer that is not cancelled. Returns `false` if it was skipped: the block on disk was
-/// not older, or its dquots are not replayed.
+/// Replays a buffer that is not cancelled. Returns `false` if the buffer was skipped, because the
+/// block on disk was not older, or because dquots of its type are not replayed.
 ///
 /// If the replay ends before the end of the log, the lost part may have freed the block, and the
-/// block may hold file data by now. Then a buffer is also skipped if the block on disk is not
-/// metadata with an LSN. So are pieces of directory blocks, blocks of dquots and the buffers of v4
-/// volumes, which have no LSN that can be compared.
+/// block may hold file data by now. Therefore a buffer is then also skipped if the block on disk is
+/// not metadata with an LSN. Pieces of directory blocks, blocks of dquots and buffers of v4 volumes
+/// are skipped too, because they have no LSN that can be compared.
 #[doc(alias = "xlog_recover_buf_commit_pass2")]
 pub(super) fn replay(
     store: &mut RecoveryStore,
@@ -113,9 +113,10 @@ pub(super) fn replay(
     Ok(true)
 }
 
-/// Returns whether the block at the place of a buffer is metadata of the type `buffer_type`. The
-/// block has no LSN: it was not logged since mkfs or a repair wrote it. A block that this replay
-/// has changed before is metadata.
+/// Returns whether the block on disk over which a buffer would be replayed is valid metadata of the
+/// type `buffer_type`. Called for a block whose LSN does not say how old it is: the block was not
+/// logged since mkfs or a repair wrote it. A block that transactions of the current LSN have
+/// changed counts as metadata.
 fn is_metadata(
     store: &RecoveryStore,
     item: &LoggedBuffer<'_>,

@@ -60,9 +60,9 @@ pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
     mark_clean(&log.with_uuid(uuid), &state)
 }
 
-/// Overwrites a whole log with an empty one, which begins in cycle `cycle`. All its changes are
-/// lost. This is for a repair, if the log cannot be replayed, or if metadata has LSNs beyond its
-/// head. Every LSN of the volume must be of an earlier cycle than `cycle`.
+/// Overwrites a whole log with an empty log that begins in cycle `cycle`. All changes in the old
+/// log are lost. For a repair, if the log cannot be replayed, or if metadata has LSNs beyond the
+/// head of the log. Every LSN of the volume must be of an earlier cycle than `cycle`.
 ///
 /// # Errors
 ///
@@ -70,7 +70,8 @@ pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
 ///
 /// # Panics
 ///
-/// Panics for a cycle below 2: the rest of the log gets the cycle before, which is not 0.
+/// Panics if `cycle` is below 2: the rest of the log gets the cycle before `cycle`, which must not
+/// be 0.
 pub fn format_log(log: &LogDevice, cycle: u32) -> Result<()> {
     assert!(cycle >= 2, "the cycle before the first one is not 0");
     let mut at = 0;
@@ -111,8 +112,8 @@ pub(super) fn has_stale_blocks(log: &LogDevice, state: &LogState) -> Result<bool
     Ok(found.any(|(block, expected)| block_cycle(block) != expected))
 }
 
-/// Overwrites the blocks after the head that a torn write may have left. Each gets the older cycle
-/// that `cycles_ahead` returns.
+/// Overwrites the blocks after the head that a torn write may have left, so that each block has the
+/// older cycle that `cycles_ahead` returns for it.
 #[doc(alias = "xlog_clear_stale_blocks")]
 fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
     let mut bytes = Vec::new();
@@ -126,8 +127,8 @@ fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
 }
 
 /// Returns the number of blocks after the head that a torn write may have left, and the cycle
-/// number that these blocks should have. The first pair is for the blocks up to the end of the log,
-/// the second pair for the blocks from block 0 on.
+/// number that these blocks should have. The first pair (number, cycle) is for the blocks up to the
+/// end of the log, the second pair for the blocks from block 0 on.
 fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     let (head, cycle) = (state.head.block(), state.head.cycle());
     let in_flight = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;

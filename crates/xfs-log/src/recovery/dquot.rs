@@ -4,12 +4,12 @@
 //! replay. Does **not** own the checks of a dquot (`xfs_format::dquot`).
 //!
 //! A dquot counts the usage of one owner, and a kernel can count again. So a block of dquots that
-//! is damaged on disk does not stop a recovery. The superblock then says that the counts of its
-//! type were not checked, so that the next mount with quota counts again. A damaged item is an
-//! error like every damaged item.
+//! is damaged on disk does not stop a recovery. The superblock then says that the counts of the
+//! block's quota type were not checked, so that the next mount with quota counts again. A damaged
+//! item is an error like every damaged item.
 //!
 //! A dquot may straddle two sectors, so a torn write damages the checksums of dquots that the write
-//! changed. The log holds all fields of each of them. The replay therefore repairs a dquot whose
+//! changed. The log holds all fields of each such dquot. The replay therefore repairs a dquot whose
 //! checksum alone is wrong, as long as all dquots of its block have the owners of their places.
 //! Nothing is replayed onto a block that holds something else.
 
@@ -56,7 +56,7 @@ impl DquotReplay {
     ///
     /// # Errors
     ///
-    /// The device's error.
+    /// Returns the error of the device.
     pub(super) fn stale(&self, store: &RecoveryStore) -> xfs_buffer::Result<QuotaFlags> {
         let geometry = store.geometry();
         let mut stale = self.stale;
@@ -206,7 +206,8 @@ enum SlotState {
     Sound(Lsn),
     /// The checksum is wrong. A write of the block was torn.
     Torn,
-    /// The block holds something else, or its dquots do not belong to this place of this log.
+    /// The block does not hold dquots, or it holds dquots of other owners than those of this place,
+    /// or the dquot fails a check other than that of its checksum.
     Foreign,
 }
 
@@ -221,8 +222,9 @@ pub(super) const fn kind_of_buffer(buffer_type: BufferType) -> Option<QuotaKind>
     }
 }
 
-/// Returns the place of a logged dquot, which follows from its ID. Returns an error unless the log
-/// item agrees: it must name the same ID and offset, and one block that lies inside the volume.
+/// Returns the place of a logged dquot, which follows from the ID of the dquot. Returns an error
+/// unless the log item agrees: it must name the same ID and offset, and one block that lies inside
+/// the volume.
 fn check_place(
     store: &RecoveryStore,
     item: &DquotItem<'_>,

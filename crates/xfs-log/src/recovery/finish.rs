@@ -56,8 +56,9 @@ fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     Ok(())
 }
 
-/// Returns whether blocks of a group are reserved for copy-on-write. Reads only the last record of
-/// the reference count btree with this root: the records of reserved blocks come last.
+/// Returns whether blocks of a group are reserved for copy-on-write. `root` is the root of the
+/// group's reference count btree. Reads only the last record of this btree, because the records of
+/// reserved blocks come last.
 fn has_copies(replayed: &Replayed, group: AgNumber, root: BtreeRoot) -> Result<bool> {
     let geometry = &replayed.superblock.geometry;
     let kind = BtreeKind::Refcount;

@@ -12,8 +12,8 @@ use crate::head::corrupt;
 use crate::reader::LoggedTransaction;
 use crate::state::LogState;
 
-/// An intent whose completion is not in the log. The work that it announces was perhaps not done
-/// before the crash.
+/// An intent whose completion is not in the log. Perhaps the work that the intent announces was not
+/// done before the crash.
 #[derive(Clone, Debug)]
 pub struct Intent {
     kind: ItemKind,
@@ -53,12 +53,12 @@ impl Intent {
     }
 }
 
-/// The layer that finishes, by transactions, the work that a crash has left open. This crate
-/// defines the trait, a layer with transactions implements it, and [`finish_intents`] calls it.
+/// The interface to the layer that finishes, by transactions, the work that a crash has left open.
+/// A layer with transactions implements this trait, and [`finish_intents`] calls the methods.
 pub trait IntentRecovery {
     /// Does the first step of an intent, and captures the work that this step defers. The captured
-    /// work waits until all intents have begun: one of them might free blocks that another still
-    /// needs.
+    /// work waits until all intents have begun: the work of one intent might free blocks that
+    /// another intent still needs.
     ///
     /// # Errors
     ///
@@ -74,8 +74,8 @@ pub trait IntentRecovery {
     /// Returns an error that ends the recovery, as `recover` does.
     fn finish(&mut self) -> Result<()>;
 
-    /// Frees the inodes in unlinked lists, which no process has open any more. A damaged inode does
-    /// not prevent the others from being freed.
+    /// Frees the inodes in unlinked lists. After a crash, no process has these inodes open any
+    /// more. A damaged inode does not prevent the others from being freed.
     ///
     /// # Errors
     ///
@@ -100,11 +100,11 @@ pub struct FreedInodes {
     pub damaged: u64,
 }
 
-/// Finishes all work that a crash has left open. It finishes every intent in the order of the log,
-/// and then the work that these intents have deferred. Unlinked inodes follow, because an intent
-/// may concern their extents. Blocks reserved for copy-on-write come last, because one of these
-/// inodes may still have had such blocks. The log is open for writing, and has adopted the intents.
-/// Returns the counts of the replay, with those of the finished work.
+/// Finishes all work that a crash has left open. The function begins every intent in the order of
+/// the log, and then finishes the work that these intents have deferred. Unlinked inodes follow,
+/// because an intent may concern their extents. Blocks reserved for copy-on-write come last,
+/// because one of these inodes may still have had such blocks. The log is open for writing, and has
+/// adopted the intents. Returns the counts of the replay, with those of the finished work.
 ///
 /// # Errors
 ///
@@ -135,10 +135,10 @@ impl OpenIntents {
     /// Adds an intent, or removes the oldest open intent that a completion names. A completion
     /// whose intent lies before the tail changes nothing.
     ///
-    /// Two open intents can have the same ID. The kernel takes IDs from addresses in memory. A
-    /// recovery that logs new intents can so reuse the ID of an older one that it has yet to
-    /// finish, and then crash. Both are kept, and a completion ends the oldest one only: recovery
-    /// finishes the intents that it found before those that it logs.
+    /// Two open intents can have the same ID. The kernel takes IDs from addresses in memory. So a
+    /// recovery that logs a new intent can give it the ID of an older intent that is still open,
+    /// and then crash. Both intents are kept, and a completion ends only the older one: recovery
+    /// finishes the intents that it found in the log before those that it has logged itself.
     pub(super) fn note(&mut self, item: &LoggedItem<'_>, transaction: &LoggedTransaction) {
         let (kind, Some(id)) = (item.kind(), item.intent_id()) else { return };
         if let Some(completion) = kind.completion() {

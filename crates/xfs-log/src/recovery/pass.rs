@@ -26,8 +26,8 @@ enum ReplayPhase {
     /// Buffers that hold links of unlinked lists. These links lie in inodes, whose cores an inode
     /// item may have rewritten in the phase before.
     InodeBuffers,
-    /// Cancellations of buffers. They come last: until then, a buffer that this transaction cancels
-    /// counts as cancelled, also for the transaction's other items.
+    /// Cancellations of buffers. Cancellations come last: until a cancellation is replayed, its
+    /// buffer counts as cancelled, also for the other items of the same transaction.
     Cancellations,
 }
 

@@ -140,8 +140,8 @@ impl RecoveryStore {
         Ok(owner_of(kind_of(&bytes), &bytes) == Some(owner.0))
     }
 
-    /// Stamps the directory block whose pieces are in `map` with `lsn`, unless it has a later LSN.
-    /// Then verifies the block.
+    /// Stamps the directory block whose pieces are in `map` with `lsn`, unless the block already
+    /// has a later LSN. Then verifies the block.
     fn join(&mut self, map: &[(DiskAddr, usize)], lsn: Lsn, head: Lsn) -> Result<()> {
         let mut bytes = Vec::new();
         for (at, length) in map {
@@ -162,7 +162,7 @@ impl RecoveryStore {
     }
 
     /// Returns those blocks of a directory that lie in several pieces and have at least one piece
-    /// in `found`. Returns no blocks for inodes of other types.
+    /// in `found`. Returns no blocks if the inode is not a directory.
     fn blocks_in_pieces(
         &self,
         number: InodeNumber,
@@ -200,8 +200,8 @@ impl RecoveryStore {
 
     /// Visits the extents in the leaves of an inode's extent btree, in order, from the children of
     /// its root on. A block that does not belong to the btree is skipped: the inode may have been
-    /// freed since, and its blocks used again. Since a block names its owner, its extents are
-    /// visited for one inode only, however many inodes claim it.
+    /// freed since, and the inode's blocks used again. A block names its owner, so the extents in a
+    /// block are visited for one inode only, however many inodes point to the block.
     fn extents_below(
         &self,
         number: InodeNumber,

@@ -2,7 +2,8 @@
 //! of realtime groups.
 //!
 //! Owns: writing the logged bytes over these blocks, and the roots of these btrees in their inodes.
-//! Does **not** own: the meaning of the records. Nothing that reads a volume needs them.
+//! Does **not** own: the meaning of the records in these btrees. Reading files does not need these
+//! records.
 
 use xfs_buffer::Result;
 use xfs_format::log_item::{BufferType, LogItemCheck, LoggedBuffer};

@@ -1,4 +1,4 @@
-//! The reasons for which recovery of a volume is refused.
+//! The reasons why recovery of a volume is refused.
 
 use thiserror::Error;
 use xfs_buffer::{Error, IoError};
@@ -50,7 +50,7 @@ pub enum Refusal {
     },
 }
 
-/// The reason for which a log could not be replayed.
+/// The reason why a log could not be replayed.
 #[derive(Debug, Error)]
 pub enum RecoveryError {
     /// The log holds something that this recovery does not handle.
@@ -62,10 +62,10 @@ pub enum RecoveryError {
 }
 
 impl RecoveryError {
-    /// Returns whether a request to a device has failed. Then nothing is known about the log. A
-    /// replay that needs more memory than [`MAX_REPLAY_BYTES`](super::MAX_REPLAY_BYTES) is such a
-    /// failure too, of the kind [`StorageFull`](std::io::ErrorKind::StorageFull): the log may be
-    /// sound.
+    /// Returns whether the replay failed because a request to a device has failed. In that case
+    /// nothing is known about the log. A replay that needs more memory than
+    /// [`MAX_REPLAY_BYTES`](super::MAX_REPLAY_BYTES) is such a failure too, of the kind
+    /// [`StorageFull`](std::io::ErrorKind::StorageFull): the log may be sound.
     #[must_use]
     pub const fn is_device_failure(&self) -> bool {
         matches!(self, Self::Failed(Error::Io(_)))

@@ -44,8 +44,8 @@ pub(super) struct RecoveryStore {
     /// Buffers that transactions of the current LSN have changed. Their checksums are wrong until
     /// `seal` computes them again.
     unsealed: BTreeMap<DiskAddr, TouchedBuffer>,
-    /// All buffers that were changed and stamped, each with its length and kind when it was last
-    /// stamped.
+    /// All buffers that were changed and stamped, each with the length and kind that it had when it
+    /// was last stamped.
     touched: BTreeMap<DiskAddr, TouchedBuffer>,
     inodes: BTreeSet<InodeNumber>,
     /// Whether the replay skips an item if the structure that it changes (its target) is destroyed
@@ -140,8 +140,9 @@ impl RecoveryStore {
         self.superblock = superblock;
     }
 
-    /// Returns the superblock, and the byte ranges that must each be written by one write. If a
-    /// crash left a buffer with only its stamp written, the next recovery would skip the buffer.
+    /// Returns the superblock, and the byte ranges that must each be written by one write.
+    /// Otherwise a crash could leave a buffer on disk with a new LSN and old contents, and the next
+    /// recovery would skip the buffer.
     pub(super) fn into_parts(self) -> (Superblock, Vec<Range<u64>>) {
         let buffers = self.touched.iter().map(|(at, touched)| byte_range(*at, touched.length));
         let buffers = buffers.chain(self.atomic).collect();

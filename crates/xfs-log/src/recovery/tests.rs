@@ -159,8 +159,8 @@ fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns an item of a buffer of `blocks` basic blocks at `at`. It logs `bytes` as chunk number
-/// `chunk` (of 128 bytes) of the buffer.
+/// Returns an item of a buffer of `blocks` basic blocks at `at`. The item logs `bytes` as chunk
+/// number `chunk` of the buffer. A chunk has 128 bytes.
 fn buffer(
     at: DiskAddr,
     blocks: u16,

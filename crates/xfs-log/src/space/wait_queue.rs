@@ -1,8 +1,8 @@
 //! The queue of threads that wait for log space.
 //!
-//! Owns: which waiter is next, and waking that waiter alone. Does **not** own the space:
-//! [`Space`](super::LogSpace) serves the queue, and a thread that gives bytes back serves the head
-//! waiter.
+//! Owns: the order of the waiters, and waking only the waiter whose turn it is. Does **not** own
+//! the space: [`Space`](super::LogSpace) serves the queue, and a thread that gives bytes back
+//! serves the head waiter.
 //!
 //! ```text
 //!             join                  serve: it has its bytes            wait returns
@@ -69,8 +69,7 @@ pub(super) struct WaitQueue {
     begins: VecDeque<Arc<SpaceWaiter>>,
     /// Whether the head waiter has to request a tail push.
     must_request_push: bool,
-    /// Whether new transactions get no bytes for now: see
-    /// [`LogSpace::close`](super::LogSpace::close).
+    /// Whether new transactions get no bytes for now ([`LogSpace::close`](super::LogSpace::close)).
     pub(super) is_closed: bool,
     /// Number of times that a waiter has been woken.
     #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Whole records after the head of a log.
 //!
-//! Owns: the search for them, and the proof that they make the log a damaged one. The record at the
+//! Owns: the search for these records, and the proof that the log is damaged. The record at the
 //! head cannot be read. After a crash whole records may follow it, because several records are in
 //! flight and land in any order. A later record is a proof of damage if its writer wrote it only
 //! after the record at the head was durable.

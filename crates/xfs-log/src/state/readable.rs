@@ -36,9 +36,9 @@ pub(crate) struct ReadablePart {
     pub(crate) newest: Lsn,
 }
 
-/// Returns the part of a damaged log that can be replayed. `None` if there is none: no record can
-/// be read, the one at the tail cannot be read, the newest one is an unmount record, or the
-/// search was given up because too many headers overlap.
+/// Returns the part of a damaged log that can be replayed. Returns `None` if no record can be read,
+/// if the record at the tail cannot be read, or if the newest record is an unmount record. Also
+/// returns `None` if the search was given up because too many headers overlap.
 ///
 /// # Errors
 ///
@@ -85,8 +85,8 @@ pub(crate) fn find(log: &LogDevice) -> Result<Option<ReadablePart>> {
     Ok(Some(ReadablePart { state, newest: limit }))
 }
 
-/// Returns the runs of whole records without a gap that start between `head` and the record
-/// `newest`. Each run has the form of a log whose tail is its first record.
+/// Returns the runs of whole records that start between `head` and the record at `newest`. No gap
+/// lies within a run. Each run has the form of a log whose tail is its first record.
 ///
 /// # Errors
 ///
@@ -161,7 +161,8 @@ fn visit_records(
     Ok(true)
 }
 
-/// Reads and checks the record at `block`. Returns `None` if it has more blocks than the budget.
+/// Reads and checks the record at `block`. Returns `None` if the record has more blocks than
+/// `budget`, the number of blocks that may still be read.
 fn read_record(log: &LogDevice, block: u32, budget: &mut u64) -> Result<Option<LogRecordHeader>> {
     let blocks = log.read_header(block)?.total_blocks();
     match budget.checked_sub(blocks.into()) {

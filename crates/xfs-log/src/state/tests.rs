@@ -1,5 +1,5 @@
-//! Tests of the state that is found in logs: some written by these tests, some by mkfs.xfs and the
-//! kernel.
+//! Tests of the state that the search finds in logs. The tests write some of these logs; mkfs.xfs
+//! and the kernel have written the others.
 //!
 //! The files in testdata are the leading blocks of real logs; zeros follow them. `mkfs` is the log
 //! after `mkfs.xfs`. `unmounted` is the log after two files were made and the volume unmounted.
@@ -168,9 +168,9 @@ fn lose(log: &mut LogImage, block: u32) {
     }
 }
 
-/// Returns a log of this length that wraps for the `wrap`-th time. Around its end lie two durable
-/// records, and then six records that were in flight together. Also returns the block numbers of
-/// the six records.
+/// Returns a log of this length that wraps for the `wrap`-th time. Around the end of the log lie
+/// two durable records, and then six records that were in flight together. Also returns the block
+/// numbers of the six records.
 fn wrapping(length_blocks: u32, wrap: u32) -> (LogImage, Vec<u32>) {
     let mut log = LogImage::fresh(length_blocks);
     log.fill(wrap - 1, 30);

@@ -31,12 +31,13 @@ pub(crate) struct ClosedRecord {
     end: Lsn,
     previous_block: u32,
     uuid: Uuid,
-    /// Whether all earlier records must be durable before this one is written, and this one must be
-    /// durable when its write returns. That holds for a record with COMMIT (I1), and for the last
-    /// record of the first cycle (I6).
+    /// Whether all earlier records must be durable before this record is written, and this record
+    /// must be durable when its write returns. The field is `true` for a record with COMMIT (I1),
+    /// and for the last record of the first cycle (I6).
     durable: bool,
-    /// Whether this record is of the second cycle and some records of the first cycle were not
-    /// written yet when this one was closed. This record must then be written after them (I6).
+    /// Whether this record is of the second cycle, and some records of the first cycle were not
+    /// written yet when this record was closed. If so, this record must be written after those of
+    /// the first cycle (I6).
     awaits_first_cycle: bool,
     /// Whether the devices must be flushed before the record is written. The flush makes durable
     /// the items that the tail has passed, and also earlier records if `durable` is `true`.
@@ -68,9 +69,9 @@ impl WriterState {
 }
 
 impl Writer {
-    /// Closes a record: fixes its length, and with it the LSN of the next record. If `more` bytes
-    /// of the record are still missing, the calling thread must fill them in before it writes the
-    /// record. `has_commit` states whether the record contains a COMMIT.
+    /// Closes a record: fixes its length, and with it the LSN of the next record. `more` is the
+    /// number of bytes of the record that are still missing. The calling thread must fill them in
+    /// before it writes the record. `has_commit` states whether the record contains a COMMIT.
     pub(super) fn close(
         &self,
         state: &mut WriterState,

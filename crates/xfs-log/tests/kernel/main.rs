@@ -24,15 +24,15 @@ use xfs_sync::{AtomicU64, Mutex, Object, Ordering};
 /// that the kernel would recognize.
 const ITEM_BYTES: usize = 4096;
 
-/// The length of the long items in bytes. It is the greatest length of a buffer, and more than two
-/// small records can hold.
+/// The length of the long items in bytes: the greatest length of a buffer, and more than two small
+/// records can hold.
 const LONG_BYTES: usize = 64 << 10;
 
-/// One in this many items is long.
+/// One of every `LONG_EVERY` items is long.
 const LONG_EVERY: u64 = 8;
 
-/// The home locations of the items lie in free space. They start this many bytes before the end of
-/// the volume.
+/// The distance in bytes from the start of the items' home locations to the end of the volume. The
+/// home locations lie in free space.
 const ROOM_BYTES: u64 = 4 << 20;
 
 const ITEMS: u64 = 64;

@@ -14,7 +14,7 @@ use zerocopy::big_endian::{U32, U64};
 #[doc(alias = "XFS_QM_BTIMELIMIT")]
 const GRACE_SECONDS: u64 = 7 * 24 * 3600;
 
-/// The default limits of one resource. They are written only when they are set.
+/// The default limits of one resource. The fields are written only when the default limits are set.
 #[derive(Default)]
 struct DefaultLimit {
     soft: AtomicU64<Volume>,
@@ -63,7 +63,8 @@ impl DefaultLimit {
         *hard = Self::or_default(*hard, &self.hard).into();
     }
 
-    /// Returns whether the owner may have `total` in all.
+    /// Returns whether the owner may have `total` of the resource, reserved space included.
+    /// `is_over_time` returns whether the timer of the soft limit has ended.
     #[doc(alias = "xfs_dqresv_check")]
     fn allows(&self, own: OwnLimits, total: u64, is_over_time: impl FnOnce() -> bool) -> bool {
         let hard = Self::or_default(own.hard, &self.hard);
@@ -74,9 +75,9 @@ impl DefaultLimit {
         soft == 0 || total <= soft || !is_over_time()
     }
 
-    /// Returns the end of the timer, in seconds since 1970, for a resource whose timer ends at
-    /// `running`. The timer starts when the count exceeds a limit, and stops when it exceeds none.
-    /// 0 stands for a timer that does not run.
+    /// Returns the new end of the timer of a resource, in seconds since 1970. `running` is the
+    /// present end, and `count` the usage. The timer starts when the count exceeds a limit, and
+    /// stops when it exceeds no limit. 0 stands for a timer that does not run.
     #[doc(alias = "xfs_qm_adjust_res_timer")]
     fn timer(&self, own: OwnLimits, count: U64, running: u64, now: impl Fn() -> u64) -> u64 {
         let exceeds = |limit: U64| limit.get() != 0 && count.get() > limit.get();
@@ -88,7 +89,7 @@ impl DefaultLimit {
     }
 }
 
-/// Returns the stored form of a timer that ends at `seconds`. 0: the timer does not run.
+/// Returns the disk form of a timer that ends at `seconds`. 0 stands for a timer that does not run.
 fn stored(disk: &DquotDisk, seconds: u64) -> U32 {
     if seconds == 0 { U32::ZERO } else { disk.timer_of(seconds) }
 }
@@ -103,7 +104,8 @@ impl DefaultLimits {
         self.realtime.set(soft, hard, grace(disk.realtime_timer));
     }
 
-    /// Gives a dquot the default limits where it has none.
+    /// Writes the default limits into a dquot, for each limit that the dquot itself does not have
+    /// (0).
     #[doc(alias = "xfs_qm_adjust_dqlimits")]
     pub(crate) fn fill(&self, disk: &mut DquotDisk) {
         self.blocks.fill(&mut disk.block_soft_limit, &mut disk.block_hard_limit);
@@ -111,7 +113,7 @@ impl DefaultLimits {
         self.realtime.fill(&mut disk.realtime_soft_limit, &mut disk.realtime_hard_limit);
     }
 
-    /// Starts and stops the timers of a dquot.
+    /// Starts or stops each timer of a dquot, according to its counts and limits.
     #[doc(alias = "xfs_qm_adjust_dqtimers")]
     pub(crate) fn set_timers(&self, disk: &mut DquotDisk, now: impl Fn() -> u64) {
         let blocks = OwnLimits { soft: disk.block_soft_limit, hard: disk.block_hard_limit };
@@ -122,9 +124,10 @@ impl DefaultLimits {
         disk.inode_timer = stored(disk, self.inodes.timer(inodes, disk.inodes, running, &now));
     }
 
-    /// Returns how many of `wanted` blocks the owner of a dquot may get ahead of its need. From the
-    /// soft limit, or 95 % of the hard limit, on, it gets a part of what is left below the hard
-    /// limit.
+    /// Returns how many blocks, at most `wanted`, may be preallocated for the owner of a dquot. All
+    /// of them may be preallocated if the owner has no hard limit, or if the usage then stays below
+    /// the soft limit. Without a soft limit, 95 % of the hard limit takes its place. Otherwise the
+    /// result is a part of what is left below the hard limit.
     pub(crate) fn blocks_ahead(&self, fields: &DquotFields, wanted: u64) -> u64 {
         let hard = DefaultLimit::or_default(fields.disk.block_hard_limit, &self.blocks.hard);
         let soft = DefaultLimit::or_default(fields.disk.block_soft_limit, &self.blocks.soft);
@@ -142,7 +145,8 @@ impl DefaultLimits {
         wanted.min(left >> (2 * steps))
     }
 
-    /// Returns whether the owner of a dquot may have `wanted` in addition.
+    /// Returns whether the owner of a dquot may get `wanted` in addition to what it uses and has
+    /// reserved.
     pub(crate) fn allow(
         &self,
         fields: &DquotFields,

@@ -16,11 +16,11 @@ use crate::view::{Limit, Limits, Quota};
 
 impl QuotaEngine {
     /// Returns the usage and the limits of an owner. The usage includes reserved space. The timers
-    /// are 0 if limits are not enforced. Returns `None` if the owner has none.
+    /// are 0 if limits are not enforced. Returns `None` if the owner has no dquot.
     ///
     /// # Errors
     ///
-    /// ESRCH if the type is not counted; the device's error; the check that failed.
+    /// Returns ESRCH if the type is not counted, the device's error, or the check that failed.
     pub fn quota(&self, journal: &Journal, kind: QuotaKind, id: u32) -> Result<Option<Quota>> {
         self.check_counted(kind)?;
         let Some(dquot) = self.find(journal, kind, id)? else { return Ok(None) };
@@ -37,23 +37,24 @@ impl QuotaEngine {
         }))
     }
 
-    /// Returns the IDs whose dquots have a place on disk, in ascending order.
+    /// Returns the IDs whose dquots have a block on disk, in ascending order.
     ///
     /// # Errors
     ///
-    /// ESRCH if the type is not counted; the device's error; the check that failed.
+    /// Returns ESRCH if the type is not counted, the device's error, or the check that failed.
     pub fn ids(&self, journal: &Journal, kind: QuotaKind) -> Result<DquotIds> {
         self.check_counted(kind)?;
         DquotIds::of(&self.file(kind)?.inode(), journal.cache())
     }
 
     /// Changes limits and timers of an owner. For ID 0 the new values are the default limits and
-    /// the grace periods of the type. A timer runs afterwards exactly if a limit is exceeded.
+    /// the grace periods of the type. After the change, a timer runs if and only if the usage
+    /// exceeds a limit.
     ///
     /// # Errors
     ///
-    /// ESRCH if the type is not counted; ENOSPC if the dquot cannot be allocated; the error that
-    /// stopped the log.
+    /// Returns ESRCH if the type is not counted, ENOSPC if the dquot cannot be allocated, or the
+    /// error that stopped the log.
     #[doc(alias = "xfs_qm_scall_setqlim")]
     pub fn set(
         &self,
@@ -84,7 +85,8 @@ impl QuotaEngine {
     }
 }
 
-/// Sets limits and timers. A hard limit below the soft limit is not set, nor is that soft limit.
+/// Sets limits and timers. If the new hard limit is below the soft limit, neither of the two is
+/// set.
 fn apply(disk: &mut DquotDisk, limits: &Limits) {
     let copy = *disk;
     let timer = |given: Option<u64>, old: U32| match given {

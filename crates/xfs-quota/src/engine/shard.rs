@@ -1,7 +1,7 @@
 //! The dquots in memory, found by type and ID.
 //!
-//! Owns: the maps, and dropping dquots that nothing needs. Does **not** own: where a block of
-//! dquots lies.
+//! Owns: the maps, and dropping dquots that no other part of the program needs. Does **not** own:
+//! where a block of dquots lies.
 //!
 //! All dquots of one block belong to one shard, so the shard's lock also protects the list of
 //! blocks. No lock covers the whole volume.
@@ -20,7 +20,7 @@ use crate::quota_file::read_block;
 
 /// Number of shards.
 const SHARDS: usize = 64;
-/// Number of dquots in a shard above which those are dropped that nothing needs.
+/// The number of dquots in a shard above which unneeded dquots are dropped.
 const SHARD_DQUOTS: usize = 1024;
 
 /// All shards.
@@ -29,10 +29,11 @@ pub(super) struct DquotShards(Vec<Mutex<DquotShard, Group>>);
 /// A part of the dquots in memory.
 #[derive(Default)]
 pub(super) struct DquotShard {
-    /// The dquots, by type and ID in one number, which is quick to compare.
+    /// The dquots in memory. The key is the type and the ID in one number, which is quick to
+    /// compare.
     dquots: BTreeMap<u64, Arc<Dquot>>,
     blocks: BTreeMap<(QuotaKind, FileBlock), Weak<DquotBlock>>,
-    /// Number of dquots at which the next sweep drops those that nothing needs.
+    /// Number of dquots at which the next sweep drops unneeded dquots.
     sweep_at: usize,
 }
 
@@ -86,8 +87,8 @@ impl DquotShard {
         Ok(dquot)
     }
 
-    /// Drops the dquots that are in place and that nothing else holds. The log and transactions
-    /// hold those that they need.
+    /// Drops each dquot whose values are all on disk and to which only this map refers. The log and
+    /// transactions hold the dquots that they need.
     fn sweep(&mut self) {
         let is_needed = |dquot: &Arc<Dquot>| Arc::strong_count(dquot) > 1 || !dquot.is_in_place();
         self.dquots.retain(|_, dquot| is_needed(dquot));

@@ -20,8 +20,8 @@ pub(super) struct DirtyState {
     /// Whether the buffer is an ordered one: tracked without being logged (I5).
     pub(super) ordered: bool,
     pub(super) blocks: BlockState,
-    /// Whether the buffer was freed together with its inodes.
-    /// [`ends_inodes`](super::BufferItem::ends_inodes) says which use of the blocks must wait then.
+    /// Whether the buffer was freed together with its inodes. If so, a new use of the blocks may
+    /// have to wait: see [`ends_inodes`](super::BufferItem::ends_inodes).
     pub(super) ends_inodes: bool,
     /// Whether a transaction holds the buffer.
     pub(super) joined: bool,

@@ -27,7 +27,7 @@ fn piece(block: u64) -> BufferExtent {
     BufferExtent { at: DiskAddr(block * 8), length_bytes: BLOCK as u32 }
 }
 
-/// Claims a buffer over the blocks `blocks`, and fills each chunk with the number of the chunk,
+/// Claims a buffer over `blocks`, and fills each chunk of the buffer with the chunk's number,
 /// counted from 1. Returns the joined buffer and its item.
 fn claimed(
     cache: &BufferCache,
@@ -45,9 +45,8 @@ fn claimed(
     (buffer, item)
 }
 
-/// The contents of an item's log entry. For each extent: its flags, address and length in basic
-/// blocks, and its runs of dirty chunks. For each run: its offset and length in bytes, and its
-/// first byte.
+/// The contents of an item's log entry. For each extent: flags, address, length in basic blocks,
+/// and runs of dirty chunks. For each run: offset and length in bytes, and the first byte.
 type Logged = Vec<(BufferFlags, DiskAddr, u16, Vec<(usize, usize, u8)>)>;
 
 fn logged(item: &BufferItem) -> Logged {

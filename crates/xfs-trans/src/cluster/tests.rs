@@ -246,8 +246,7 @@ fn inode_written_in_place_before_a_roll_is_not_relogged() {
     assert!(!journal.is_shut_down());
 }
 
-/// Frees the cluster that holds the inode `of`. It is a cluster of the new volume that no file
-/// uses.
+/// Frees the cluster that holds the inode `of`. No file of the new volume uses this cluster.
 fn free_cluster(journal: &Arc<Journal>, of: &InodeRecord) {
     let place = journal.geometry().inode_location(of.number()).unwrap();
     let mut tx = journal.begin(TransactionKind::FreeInode, 0).unwrap();

@@ -48,16 +48,17 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
     (used(ForkKind::Data), used(ForkKind::Attr))
 }
 
-/// Returns the number of bytes that short-form attributes use of their fork. They begin with this
-/// number. The verifier of an inode does not check it: each use of the attributes does. A damaged
-/// number keeps all bytes of the fork, exactly as they are on disk.
+/// Returns the number of bytes of the fork that short-form attributes use. The attributes begin
+/// with this number. The verifier of an inode does not check the number; each use of the attributes
+/// checks it. For a damaged number, returns the length of the whole fork, so that no byte of the
+/// fork is lost.
 fn local_attr_bytes(room: &[u8]) -> usize {
     let stored = room.first_chunk::<2>().map(|length| u16::from_be_bytes(*length).into());
     stored.filter(|stored| *stored <= room.len()).unwrap_or(room.len())
 }
 
 /// Writes core and forks into `slot`, the bytes of the inode in its cluster. The link of the
-/// unlinked list is left as it is, because it is changed in the buffer.
+/// unlinked list is left as it is, because this link is changed and logged in the buffer.
 pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
     let (target, literal) =
         InodeDisk::mut_from_prefix(slot).expect("the slot of an inode holds its core");

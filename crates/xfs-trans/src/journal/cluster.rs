@@ -11,7 +11,8 @@ use super::Journal;
 use crate::buffer_item::BufferItem;
 use crate::inode_item::{InodeImage, InodeRecord};
 
-/// The message of a panic if an inode is not in the cluster that the caller names for it.
+/// The message of the panic that occurs if an inode is not in the cluster that the caller names for
+/// it.
 const IN_CLUSTER: &str = "the inode lies in this cluster";
 
 /// A cluster of inodes, for callers that need several of its inodes.
@@ -126,9 +127,10 @@ impl InodeCluster {
         Ok(self.item.records().find_or_add(index, make)?)
     }
 
-    /// Checks that the cluster is not freed. The caller has found or added a record before. A
-    /// cluster is marked as freed before its records are. So this check catches a record that was
-    /// created too late to be marked; the bytes that it was read from are those of the old inodes.
+    /// Checks that the cluster is not freed. The caller has found or added a record of the cluster
+    /// before. Freeing a cluster marks the cluster first, and then the records that exist. So this
+    /// check catches a record that was created too late to be marked, from the bytes of an inode
+    /// that no longer exists.
     fn check_in_use(&self) -> Result<()> {
         if self.item.is_stale() { Err(PosixError::NotFound.into()) } else { Ok(()) }
     }
@@ -146,10 +148,10 @@ impl InodeCluster {
     }
 
     /// Calls `show` with inodes of this cluster. Bit n of `wanted` stands for inode `first` + n. An
-    /// inode is passed if its bit is set and its latch can be acquired in shared mode at once. It
-    /// is passed with the latch held; the caller must release the latch later. An inode that was
-    /// not in memory is passed with its image, which its record does not keep. Damaged inodes are
-    /// left out.
+    /// inode is passed if its bit is set and its latch can be acquired in shared mode at once. The
+    /// inode is passed with the latch held; the caller must release the latch later. An inode that
+    /// was not in memory is passed with its image, which its record does not keep. Damaged inodes
+    /// are left out.
     ///
     /// Returns `false` if the cluster has been freed. The records that `show` got then stand for no
     /// inode.

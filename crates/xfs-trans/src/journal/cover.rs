@@ -1,7 +1,7 @@
 //! The counts in the superblock, covering an idle log, and unmounting.
 //!
-//! The counts are not logged with each change. They are written when the log is covered or
-//! unmounted. Covering an idle log writes a record into it that recovery need not replay anything.
+//! The counts are not logged with each change. They are written when the log is covered, and at
+//! unmount. A covered log records that recovery need not replay anything in it.
 //! [`upkeep`](super::upkeep) checks periodically whether the log is idle.
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::transaction::Transaction;
 
 impl Journal {
     /// Covers the log if it is idle: a covered log records that recovery need not replay anything
-    /// in it. Returns whether the log was covered. It is not covered if it is not idle, if it is
-    /// covered already, or if other threads have begun to commit.
+    /// in it. Returns whether the log was covered. The log is not covered if it is not idle, if it
+    /// is covered already, or if other threads have begun to commit.
     ///
     /// # Errors
     ///

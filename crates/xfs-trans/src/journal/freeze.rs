@@ -48,8 +48,8 @@ impl Journal {
     }
 
     /// Writes everything to its home location on disk and covers the log, while no other thread
-    /// uses the log. A thread that reads an inode or buffer holds its latch for a moment, and the
-    /// inode or buffer cannot be written during that moment. So the attempt is repeated.
+    /// uses the log. The attempt is repeated: another thread may latch an inode or a buffer for a
+    /// moment to read it, and a latched inode or buffer cannot be written.
     fn cover_suspended(self: &Arc<Self>) -> Result<()> {
         let begin = || self.begin_while_frozen(TransactionKind::Superblock);
         loop {

@@ -137,8 +137,8 @@ impl Journal {
 enum ClusterSource {
     /// The bytes were read from the device into the scratch memory.
     OnDevice,
-    /// The bytes are in this buffer. The list holds the records of its inodes that were in memory
-    /// when the buffer was found. An inode without a record had no changes at that time.
+    /// The bytes are in this buffer. The list holds those records of the cluster's inodes that were
+    /// in memory when the buffer was found. An inode without a record had no changes at that time.
     InMemory(Buffer, Vec<Arc<InodeRecord>>),
 }
 

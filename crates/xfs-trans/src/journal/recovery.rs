@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Each of these steps is an ordinary transaction on the same log, whose head continues where it
-//! was. After another crash, recovery starts again. It finds open every intent whose completion is
-//! not durable, including the intents of captured work.
+//! was. After another crash, recovery starts again. Every intent whose completion is not durable is
+//! then open again, including the intents of captured work.
 
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ impl OpenIntent {
 
 impl Journal {
     /// Adds the intents that a crash has left open to the journal, in the order of the log. The
-    /// caller must call this once, before the first transaction. Each returned intent has to be
-    /// [resumed](Self::resume).
+    /// caller must call this function once, before the first transaction. Each returned intent has
+    /// to be [resumed](Self::resume).
     ///
     /// # Errors
     ///
@@ -69,10 +69,10 @@ impl Journal {
         Ok(open)
     }
 
-    /// Does the first step of an open intent, in a transaction of this kind that may use `blocks`
-    /// blocks. If too few blocks are free, they come from the pool for operations that must not
-    /// fail, since a full volume must be recoverable too. `works` is the work that the intent
-    /// announces. Returns the work that the first step has deferred, for `Captured::finish`.
+    /// Does the first step of an open intent, in a transaction of the kind `kind` that may use
+    /// `blocks` blocks. If too few blocks are free, they come from the pool for operations that
+    /// must not fail, since a full volume must be recoverable too. `works` is the work that the
+    /// intent announces. Returns the work that the first step has deferred, for `Captured::finish`.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The buffers of a transaction.
 //!
-//! Owns: the set of buffers that a transaction holds, their states, and when they are released.
-//! Does **not** own: which chunks are dirty and how they are logged
+//! Owns: the set of buffers that a transaction holds, the states of these buffers, and when they
+//! are released. Does **not** own: which chunks are dirty and how they are logged
 //! ([`buffer_item`](crate::buffer_item)), or the order in which buffers are latched, which the
 //! layers above decide (docs/internals/transactions.md).
 //!
@@ -23,7 +23,7 @@ use xfs_log::LogItem;
 use super::Transaction;
 use crate::buffer_item::{BufferItem, JoinOutcome};
 
-/// A buffer that a transaction holds latched.
+/// A buffer that a transaction holds latched, with its state in the transaction.
 struct JoinedBuffer {
     buffer: Buffer,
     item: Arc<BufferItem>,
@@ -149,7 +149,7 @@ impl JoinedBuffers {
         });
     }
 
-    /// Returns the joined buffer with exactly these extents, or `None`.
+    /// Returns the joined buffer with exactly these extents, or `None` if there is none.
     fn find_at(&mut self, map: &[BufferExtent]) -> Option<&mut JoinedBuffer> {
         let at = map.first()?.at;
         self.0.iter_mut().find(|joined| joined.buffer.at() == at && joined.covers(map))
@@ -345,8 +345,8 @@ impl Transaction<'_> {
         result
     }
 
-    /// Marks a range of bytes of a joined buffer. The current transaction of the chain logs these
-    /// bytes.
+    /// Marks a range of bytes of a joined buffer as changed, so that the current transaction of the
+    /// chain logs these bytes.
     ///
     /// # Panics
     ///
@@ -360,8 +360,8 @@ impl Transaction<'_> {
         (joined.dirty, joined.claimed) = (true, false);
     }
 
-    /// Marks several ranges of bytes of a joined buffer. The current transaction of the chain logs
-    /// these bytes.
+    /// Marks several ranges of bytes of a joined buffer as changed, so that the current transaction
+    /// of the chain logs these bytes.
     ///
     /// # Panics
     ///
@@ -415,7 +415,7 @@ impl Transaction<'_> {
         self.buffers.find(buffer).end(BufferItem::invalidate);
     }
 
-    /// Records that the blocks of an inode cluster are freed, with all inodes in it.
+    /// Records that the blocks of an inode cluster are freed, which ends all inodes in the cluster.
     ///
     /// # Panics
     ///
@@ -425,8 +425,8 @@ impl Transaction<'_> {
     }
 
     /// Makes a buffer an ordered one: the log tracks it without logging its bytes. Another item of
-    /// this transaction makes recovery create the bytes. The tail of the log does not pass that
-    /// item before the buffer is written to disk.
+    /// this transaction, such as an inode creation, must make recovery create the bytes. The tail
+    /// of the log does not pass that item before the buffer is written to disk.
     ///
     /// # Panics
     ///

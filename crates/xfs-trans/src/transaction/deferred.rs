@@ -14,14 +14,14 @@
 //! # Why a crash between two steps does no harm
 //!
 //! The intent is in the checkpoint of the step that made the work necessary, or in an earlier one.
-//! The completion is in the step that does the work. So recovery finds either both, or the intent
-//! alone and none of the work. In the second case recovery does the work.
+//! The completion is in the step that does the work. So recovery finds either intent and
+//! completion, or the intent alone and none of the work. In the second case recovery does the work.
 //!
 //! # Why this order
 //!
 //! Work that is deferred by other work belongs to that work, so it is done before older work. For
 //! example, an extent is unmapped, then its reverse mapping is removed, and only then its blocks
-//! become free. Nothing else of the chain comes in between.
+//! become free. The chain does no other work between these steps.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -56,8 +56,7 @@ pub trait Deferred: Send {
 pub enum Finish {
     /// The work is done.
     Done,
-    /// A part of the work is left. It is this new unit of work, which needs a transaction of its
-    /// own.
+    /// A part of the work is left: this new unit of work, which needs a transaction of its own.
     Again(Box<dyn Deferred>),
 }
 
@@ -123,8 +122,8 @@ fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Inten
 pub struct Captured {
     pending: VecDeque<IntentBatch>,
     reservation: Reservation,
-    /// Number of blocks that the first step reserved but did not use. They stay reserved for the
-    /// captured work.
+    /// Number of blocks that the first step reserved but did not use. These blocks stay reserved
+    /// for the captured work.
     blocks: u64,
 }
 
@@ -143,8 +142,8 @@ impl Captured {
 }
 
 impl Transaction<'_> {
-    /// Does the first step of an intent that a crash has left open. Returns the work that this step
-    /// defers.
+    /// Does `works`, which is the first step of an intent that a crash has left open. Returns the
+    /// work that this step defers.
     pub(crate) fn resume(
         mut self,
         intent: Arc<IntentItem>,
@@ -173,8 +172,8 @@ impl Transaction<'_> {
     }
 
     /// Does all deferred work step by step, including work that is deferred by such work. If there
-    /// is any deferred work, the transaction is in a new step when this function returns. That step
-    /// has the changes of the last unit of work.
+    /// is any deferred work, the transaction is in a new step when this function returns. The new
+    /// step has the changes of the last unit of work.
     ///
     /// # Errors
     ///

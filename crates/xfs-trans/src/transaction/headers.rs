@@ -1,8 +1,9 @@
 //! The order in which a step latches the headers of groups.
 //!
 //! Owns: the order, and the highest header that the step keeps. Does **not** own the latches
-//! ([`buffers`](super::buffers)), nor the response to a header that another thread holds: a step
-//! only tries to latch a lower header, and the layers above decide how to continue without it.
+//! ([`buffers`](super::buffers)). A step only tries to latch a header that is lower than one that
+//! it keeps. If another thread holds that header, the layers above decide how to continue without
+//! it.
 //!
 //! # Invariants
 //!
@@ -13,10 +14,10 @@
 //! # No deadlock
 //!
 //! Suppose that steps wait for each other's headers in a circle. Each step in the circle waits for
-//! a header that the next one keeps. By I1 that header lies above all headers of the waiting step.
-//! So along the circle the headers only ascend, and the first would lie above itself. Threads that
-//! latch a header without a step (readers of inode chunks, the thread that writes items to their
-//! home locations) latch one header and wait for no other.
+//! a header that the next step keeps. By I1 that header lies above all headers of the waiting step.
+//! So the headers only ascend along the circle, and the header at its start would lie above itself.
+//! Threads that latch a header without a step (readers of inode chunks, the thread that writes
+//! items to their home locations) latch one header and wait for no other.
 
 use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr, Geometry};
 
@@ -34,7 +35,7 @@ pub enum GroupHeader {
 
 impl Transaction<'_> {
     /// Returns whether this step may wait for the latch of a header (I1: headers ascend). If not,
-    /// the step may only try to latch it.
+    /// the step may only try to latch the header, without waiting.
     #[must_use]
     pub fn may_wait_for(&self, header: GroupHeader) -> bool {
         let may_wait = self.highest_header.is_none_or(|highest| header >= highest);
@@ -45,8 +46,8 @@ impl Transaction<'_> {
         may_wait
     }
 
-    /// Records that the current transaction of the chain keeps the latch of a group header until it
-    /// commits.
+    /// Records that the current transaction of the chain keeps the latch of a group header until
+    /// the commit of this transaction.
     pub fn keep_header(&mut self, header: GroupHeader) {
         self.highest_header = self.highest_header.max(Some(header));
     }

@@ -17,8 +17,8 @@ struct JoinedInode {
     dirty: bool,
     /// Whether the inode is unlatched at the end of the current transaction of the chain.
     leaving: bool,
-    /// The charge of the inode before its first change in the current step, if the volume counts
-    /// usage.
+    /// The charge of the inode before its first change in the current step. `None` before that
+    /// change, and if the volume does not count usage.
     charge: Option<Charge>,
 }
 
@@ -72,8 +72,8 @@ impl JoinedInodes {
         joined.charge.get_or_insert_with(charge);
     }
 
-    /// Returns the inodes whose charge was remembered in this step, with these charges, and forgets
-    /// the charges.
+    /// Returns the inodes whose charge was remembered in this step, each with its remembered
+    /// charge. Forgets the charges.
     pub(super) fn charges(&mut self) -> impl Iterator<Item = (&InodeRecord, Charge)> {
         self.0.iter_mut().filter_map(|joined| Some((&*joined.record, joined.charge.take()?)))
     }
@@ -96,7 +96,7 @@ impl JoinedInodes {
     }
 
     /// Prevents the inodes that the current transaction of the chain has changed from being written
-    /// to disk, because that transaction is not committed.
+    /// to disk. Called when this transaction is not committed.
     pub(super) fn abandon(&self) {
         for joined in self.0.iter().filter(|joined| joined.dirty) {
             joined.record.abandon();
@@ -174,11 +174,11 @@ impl Transaction<'_> {
     /// Unlatches an inode at the end of the current transaction of the chain, without logging it
     /// again. There are two cases:
     ///
-    /// - The current transaction has freed the inode. The chain must not log the inode again.
-    ///   Another transaction may free its cluster after the current one, and recovery would write
-    ///   the inode into blocks that are used for something else.
+    /// - The current transaction has freed the inode. The chain must not log the inode again: after
+    ///   the current transaction, another one may free the inode's cluster. Recovery would then
+    ///   write the inode into blocks that are used for something else.
     /// - The latch of the inode protects something else, and the inode is not changed. The next
-    ///   transaction of the chain may join it again.
+    ///   transaction of the chain may join the inode again.
     ///
     /// # Panics
     ///

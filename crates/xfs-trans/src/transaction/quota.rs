@@ -1,8 +1,8 @@
 //! Counting of quota: each step logs, with the inodes that it changes, the dquots that count them.
 //!
-//! Owns: the difference between what an inode was charged for before a step and after it, the
-//! reservations of a transaction, and the dquots that a commit holds latched. Does **not** own: the
-//! dquots, and the decision which of them exist, which limits hold and when timers run
+//! Owns: the difference between the charge of an inode before a step and the charge after the step,
+//! the reservations of a transaction, and the dquots that a commit holds latched. Does **not** own:
+//! the dquots, and the decision which of them exist, which limits hold and when timers run
 //! ([`QuotaLedger`]).
 //!
 //! The charge of an inode is a function of its core: one inode, its blocks, and its three owners.
@@ -13,7 +13,8 @@
 //!
 //! # Invariants
 //!
-//! - **Q1** If a change is on disk that was not counted, no checked bit is set.
+//! - **Q1** If the disk has a change of usage that no dquot counts, no checked bit of the affected
+//!   quota type is set.
 //! - **Q2** A step's inodes and the dquots that count them are in one commit. After a crash the log
 //!   has both or neither.
 //!
@@ -42,48 +43,51 @@ pub trait QuotaLedger: Send + Sync {
     /// Returns whether an inode is charged to no owner, because it is a quota inode.
     fn is_exempt(&self, inode: InodeNumber) -> bool;
 
-    /// Returns the dquot of an owner, which is read if it is not in memory. Returns `None` if the
-    /// owner has no valid dquot on disk. The ledger then ensures that a later mount counts again.
+    /// Returns the dquot of an owner. Reads the dquot from disk if it is not in memory. Returns
+    /// `None` if the owner has no valid dquot on disk; the ledger then ensures that a later mount
+    /// counts all usage again.
     ///
     /// # Errors
     ///
-    /// The device's error.
+    /// Returns the device's error.
     fn dquot(&self, journal: &Journal, kind: QuotaKind, id: u32) -> Result<Option<Arc<Dquot>>>;
 
-    /// Records that the counts of an owner are wrong, so that a later mount counts again.
+    /// Records that the counts of an owner are wrong, so that a later mount counts all usage again.
     fn note_damaged(&self, kind: QuotaKind, id: u32);
 
-    /// Allocates the dquot of an owner on disk, unless it is there. This takes a transaction of its
-    /// own, so the caller holds no latch. Every owner of an inode has a dquot (Q3 in
-    /// docs/internals/quota.md).
+    /// Allocates the dquot of an owner on disk, unless the dquot exists. The allocation takes a
+    /// transaction of its own, so the caller must hold no latch. Every owner of an inode has a
+    /// dquot (Q3 in docs/internals/quota.md).
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`]; the error that stopped the log.
+    /// Returns [`PosixError::NoSpace`] if the volume has no space for the dquot, or the error that
+    /// stopped the log.
     fn ensure(&self, journal: &Arc<Journal>, kind: QuotaKind, id: u32) -> Result<()>;
 
-    /// Records in the superblock that counts are wrong, if damage has been met that made them so.
-    /// Every chain that could not count a change calls this after its last commit, so a second
-    /// call without new damage must be cheap.
+    /// Records in the superblock that counts are wrong, if damage that was met since the last call
+    /// has made them wrong. Every chain that could not count a change calls this function after its
+    /// last commit, so a call without new damage must be cheap.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     fn give_up_damaged(&self, journal: &Arc<Journal>) -> Result<()>;
 
-    /// Sets the limits and timers that follow from a change of the usage.
+    /// Updates the limits and timers in `disk` after a change of the usage in it.
     fn adjust(&self, kind: QuotaKind, disk: &mut DquotDisk);
 
-    /// Checks that an owner may have `wanted` more than it uses and has reserved.
+    /// Checks that an owner may get `wanted` in addition to what it uses and has reserved.
     ///
     /// # Errors
     ///
-    /// [`PosixError::QuotaExceeded`] for a user or group,
-    /// and [`PosixError::NoSpace`] for a project.
+    /// If the owner may not, returns [`PosixError::QuotaExceeded`] for a user or group, and
+    /// [`PosixError::NoSpace`] for a project.
     fn check(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> Result<()>;
 
-    /// Returns how many blocks an owner may get ahead of its need, of `wanted` blocks: fewer near a
-    /// limit, so that preallocation does not use up what other files need.
+    /// Returns how many blocks, at most `wanted`, may be preallocated for an owner. Near a limit
+    /// the number is lower, so that preallocation does not use up blocks that other files of the
+    /// owner need.
     #[doc(alias = "xfs_quota_calc_throttle")]
     fn ahead(&self, kind: QuotaKind, fields: &DquotFields, wanted: u64) -> u64;
 }
@@ -144,14 +148,15 @@ impl Charge {
 struct DquotDelta {
     kind: QuotaKind,
     id: u32,
-    /// The blocks of an inode on disk may be any number of 64 bits, so their sum needs more.
+    /// Number of blocks that the owner gains; negative if it loses blocks. The block count of an
+    /// inode on disk may be any number of 64 bits, so a sum of such counts needs more bits.
     blocks: i128,
     inodes: i64,
 }
 
 impl DquotDelta {
-    /// Returns the usage that the owner gains, which its reservation pays. A decrease uses no
-    /// reservation, and none is larger than a count of 64 bits.
+    /// Returns the usage that the owner gains, which is taken out of its reservation; 0 for a count
+    /// that decreases. A gain that does not fit in 64 bits is returned as the largest number.
     fn gained(&self) -> QuotaAmount {
         QuotaAmount {
             blocks: self.blocks.clamp(0, u64::MAX.into()) as u64,
@@ -185,7 +190,7 @@ impl DquotDeltas {
     }
 }
 
-/// The lists of a transaction's quota: its reservations, the changes of usage while a step is
+/// The lists of a transaction's quota: the reservations, the changes of usage while a step is
 /// committed, and the dquots that a commit holds latched.
 #[derive(Default)]
 pub(super) struct QuotaLists {
@@ -218,17 +223,19 @@ pub(super) struct TransactionQuota {
 }
 
 impl TransactionQuota {
-    /// Makes the quota of a transaction that begins, with the memory of these empty lists.
+    /// Creates the quota of a new transaction, with the memory of these empty lists.
     pub(super) const fn new(lists: QuotaLists) -> Self {
         Self { lists, has_lost: false, is_recovery: false }
     }
 
-    /// Takes the lists, which are empty, out of a transaction that has ended.
+    /// Takes the empty lists out of a transaction that has ended, so that the next transaction can
+    /// use their memory.
     pub(super) fn take_lists(&mut self) -> QuotaLists {
         std::mem::take(&mut self.lists)
     }
 
-    /// Makes the end of the chain leave lost changes to the caller of the recovery.
+    /// Marks the chain as one of recovery. At the end of such a chain, changes that could not be
+    /// counted are left to the caller of the recovery.
     pub(super) const fn set_recovery(&mut self) {
         self.is_recovery = true;
     }
@@ -238,14 +245,15 @@ impl TransactionQuota {
         self.lists.latched.drain(..).for_each(|dquot| dquot.unlock());
     }
 
-    /// Ends the transaction.
+    /// Ends the transaction: unlatches its dquots and releases the rest of its reservations.
     pub(super) fn end(&mut self) {
         self.end_step();
         self.lists.deltas.0.clear();
         self.lists.reserved.release();
     }
 
-    /// Prevents the changes of a step that is not committed from being written in place.
+    /// Prevents the latched dquots of a step that is not committed from being written to their home
+    /// locations.
     pub(super) fn abandon(&self) {
         self.lists.latched.iter().for_each(|dquot| dquot.abandon());
     }
@@ -288,7 +296,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// [`PosixError::QuotaExceeded`] or, for a project,
+    /// If an owner may not have the space, returns [`PosixError::QuotaExceeded`] or, for a project,
     /// [`PosixError::NoSpace`].
     #[doc(alias = "xfs_trans_reserve_quota")]
     pub fn reserve_quota(&mut self, owners: QuotaOwners, wanted: QuotaAmount) -> Result<()> {
@@ -311,7 +319,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// The errors of [`reserve_quota`](Self::reserve_quota).
+    /// Returns the errors of [`reserve_quota`](Self::reserve_quota).
     pub fn reserve_quota_of(
         &mut self,
         kind: QuotaKind,
@@ -370,8 +378,8 @@ impl Transaction<'_> {
     }
 
     /// Clears the checked bits of the types in which this chain could not count a change (Q1). The
-    /// chain has ended and holds no latch, because this takes a transaction of its own. Recovery
-    /// clears the bits itself when it has finished all intents.
+    /// caller's chain has ended and holds no latch, because clearing the bits takes a transaction
+    /// of its own. Recovery clears the bits itself when it has finished all intents.
     pub(super) fn give_up_lost(&self) -> Result<()> {
         match self.journal.ledger.value() {
             // Q1: a change that was not counted takes the checked bit.
@@ -382,8 +390,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Changes a dquot in this step, and logs it. A step that changes several dquots in this way
-    /// changes no inode, and changes them in the order of type and ID.
+    /// Changes a dquot in this step, and logs it. A step that calls this function for several
+    /// dquots must call it in the order of type and ID, and must not change any inode.
     pub fn change_dquot(&mut self, dquot: &Arc<Dquot>, change: impl FnOnce(&mut DquotDisk)) {
         dquot.lock();
         self.quota.lists.latched.push(Arc::clone(dquot));
@@ -392,8 +400,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Adds a change to the counts of a dquot. A count that would leave its range stays at the end of
-/// the range; then the result is `false`, because the dquot was damaged before.
+/// Adds a change to the counts of a dquot. Returns `false` if a count would leave its range: the
+/// dquot was damaged before. The count is then set to the end of the range.
 fn count(disk: &mut DquotDisk, delta: &DquotDelta) -> bool {
     let blocks = i128::from(disk.blocks.get()) + delta.blocks;
     let counted = blocks.clamp(0, u64::MAX.into());
@@ -429,8 +437,8 @@ impl QuotaReservation {
         self.parts.drain(..).for_each(|part| release(&part.dquot, part.left));
     }
 
-    /// Reserves `amount` for each of the owners. If one of them may not have it, a part of the
-    /// reservation is left.
+    /// Reserves `amount` for each of the owners. If one of them may not have it, returns the error,
+    /// and `self` keeps the reservations for the owners before that one.
     fn reserve_all(
         &mut self,
         journal: &Journal,
@@ -446,18 +454,18 @@ impl QuotaReservation {
     ///
     /// # Errors
     ///
-    /// The errors of [`QuotaLedger::check`] and [`QuotaLedger::dquot`].
+    /// Returns the errors of [`QuotaLedger::check`] and [`QuotaLedger::dquot`].
     pub fn take(journal: &Journal, owners: QuotaOwners, amount: QuotaAmount) -> Result<Self> {
         let mut taken = Self::default();
         taken.reserve_all(journal, owners, amount)?;
         Ok(taken)
     }
 
-    /// Returns how many of `wanted` blocks a file of these owners may get ahead of its need.
+    /// Returns how many blocks, at most `wanted`, may be preallocated for a file of these owners.
     ///
     /// # Errors
     ///
-    /// The errors of [`QuotaLedger::dquot`].
+    /// Returns the errors of [`QuotaLedger::dquot`].
     pub fn blocks_ahead(journal: &Journal, owners: QuotaOwners, wanted: u64) -> Result<u64> {
         let Some(ledger) = journal.ledger.value() else { return Ok(wanted) };
         let mut least = wanted;
@@ -508,7 +516,8 @@ impl QuotaReservation {
         }
     }
 
-    /// Takes at most `most` blocks of each owner out of the reservation.
+    /// Takes at most `most` blocks of each owner out of the reservation. Returns them as a
+    /// reservation of their own.
     pub fn draw(&mut self, most: u64) -> Self {
         let drawn = self.parts.iter_mut().map(|part| {
             let blocks = part.left.blocks.min(most);
@@ -525,8 +534,9 @@ impl QuotaReservation {
         self.parts.iter().find(is_it).map(|part| &part.dquot)
     }
 
-    /// Takes `amount` of an owner out of the reservation, as far as it reaches, without releasing
-    /// it: from now on the count includes it. Returns the taken amount.
+    /// Takes `amount` for one owner out of the reservation, or as much as the reservation has. The
+    /// reserved space is not released, because the count of the dquot includes it from now on.
+    /// Returns the amount taken.
     fn use_up(&mut self, dquot: &Arc<Dquot>, amount: QuotaAmount) -> QuotaAmount {
         let part = self.parts.iter_mut().find(|part| Arc::ptr_eq(&part.dquot, dquot));
         let Some(part) = part else { return QuotaAmount::default() };

@@ -7,8 +7,8 @@ use crate::block_reservation::BlockReservation;
 use crate::counters::Counters;
 
 /// The numbers of blocks and inodes that a transaction has reserved, used and freed. They are added
-/// to the counters of the volume when the transaction is committed. Until then the freeing of a
-/// block could still fail, so no other operation may take the block.
+/// to the counters of the volume when the transaction is committed. Before the commit, the freeing
+/// of a block can still fail, so no other operation may take the block.
 #[derive(Debug)]
 pub(super) struct CounterChanges {
     /// Number of blocks that are reserved but not used yet.
@@ -54,8 +54,8 @@ impl CounterChanges {
         std::mem::replace(&mut self.left, 0)
     }
 
-    /// Adds `blocks` blocks to the reserved blocks. They were taken out of another chain with
-    /// [`take_reserved`](Self::take_reserved), or come from a block reservation.
+    /// Adds `blocks` blocks to the reserved blocks. The caller has taken these blocks out of
+    /// another chain with [`take_reserved`](Self::take_reserved), or out of a block reservation.
     pub(super) const fn add_reserved(&mut self, blocks: u64) {
         self.left += blocks;
     }
@@ -89,8 +89,8 @@ impl Transaction<'_> {
         self.space.add_reserved(blocks);
     }
 
-    /// Counts blocks that the allocator has taken into use. They are part of the blocks that the
-    /// transaction has reserved.
+    /// Counts blocks that the allocator has taken into use. The counted blocks are taken from those
+    /// that the transaction has reserved.
     pub fn use_blocks(&mut self, blocks: u64) {
         match self.space.left.checked_sub(blocks) {
             Some(left) => self.space.left = left,

@@ -28,7 +28,7 @@ pub(crate) struct Buffered {
     /// Number of bytes of memory that this buffer has claimed. The limit is on the sum over all
     /// buffers.
     pub(crate) claimed_bytes: u64,
-    /// Number of flusher passes that had begun before the first byte was buffered.
+    /// Number of flusher passes that had begun when the first byte was buffered.
     pub(crate) begun: u64,
 }
 

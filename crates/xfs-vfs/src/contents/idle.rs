@@ -1,4 +1,5 @@
-//! Flushing and trimming (freeing of preallocated blocks) that no caller waits for.
+//! Flushing of buffered bytes, and trimming (freeing of preallocated blocks), that no caller waits
+//! for.
 //!
 //! Owns: which buffered bytes a pass of the flusher writes, and when preallocated blocks are given
 //! back. Does **not** own: how often passes run (`flusher`).
@@ -8,14 +9,14 @@ use xfs_buffer::Result;
 use super::{AHEAD, BUFFERED, ContentsState, OpenContents};
 use crate::flusher::{FLUSH_PASSES, WAIT_PASSES};
 
-/// The work that a pass of the flusher leaves in one file, or in all files. The variants are in the
-/// order of urgency, the most urgent last.
+/// The work that is left in one file, or in all files, after a pass of the flusher. The variants
+/// are in the order of urgency, the most urgent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remaining {
     /// Nothing is left.
     #[default]
     Nothing,
-    /// The file has preallocated blocks past its end.
+    /// The file has preallocated blocks past its end, and no buffered bytes.
     Ahead,
     /// The file has buffered bytes.
     Bytes,
@@ -52,9 +53,10 @@ impl OpenContents<'_> {
         self.mount.flusher.begin();
     }
 
-    /// Flushes bytes that have been buffered for a while. If nothing is buffered, frees
-    /// preallocated blocks of a file that was not written to for long. `look` is the number of this
-    /// pass of the flusher. Returns the work that is left in this file.
+    /// Flushes bytes that were buffered before the previous pass. If nothing is buffered, frees
+    /// preallocated blocks if the file was not written to for
+    /// [`preallocation_passes`](crate::Flusher::preallocation_passes) passes. `look` is the number
+    /// of this pass of the flusher. Returns the work that is left in this file.
     pub fn flush_pass(&self, look: u64, mode: TryOrWait) -> Remaining {
         let Some(contents) = self.entry.known_contents() else { return Remaining::Nothing };
         let Some(shown) = contents.shown() else { return self.trim_idle(look) };
@@ -83,8 +85,9 @@ impl OpenContents<'_> {
         if self.has(AHEAD) { Remaining::Ahead } else { Remaining::Nothing }
     }
 
-    /// Frees preallocated blocks if the file was not written to for long. Returns `Ahead` if such
-    /// blocks are left. `look` is the number of this pass of the flusher.
+    /// Frees preallocated blocks if the file was not written to for
+    /// [`preallocation_passes`](crate::Flusher::preallocation_passes) passes. Returns `Ahead` if
+    /// such blocks are left. `look` is the number of this pass of the flusher.
     fn trim_idle(&self, look: u64) -> Remaining {
         if !self.has(AHEAD) {
             return Remaining::Nothing;
@@ -110,9 +113,10 @@ impl OpenContents<'_> {
         }
     }
 
-    /// Frees the preallocated blocks of this file, whose lock the caller holds, after a write was
-    /// refused for lack of space or quota. [`give_back`](Self::give_back) frees those of the other
-    /// files only. Returns whether there were any, so that it is worth to try again.
+    /// Frees the preallocated blocks of this file after a write to it was refused for lack of space
+    /// or quota. The caller holds the contents lock, so [`give_back`](Self::give_back) skips this
+    /// file. Returns whether the file had such blocks: if so, the write may succeed when it is
+    /// tried again.
     pub(super) fn free_own_ahead(&self, state: &mut ContentsState) -> Result<bool> {
         if !self.has(AHEAD) {
             return Ok(false);
@@ -124,7 +128,7 @@ impl OpenContents<'_> {
     }
 
     /// Ends an open for writing. If it was the last open for writing, frees preallocated blocks. On
-    /// a frozen volume, they are freed after the thaw.
+    /// a frozen volume, the blocks are freed after the thaw.
     pub fn end_writing(&self) {
         if !self.has(AHEAD) || self.entry.locks().opens().writes > 0 {
             return;
@@ -135,8 +139,8 @@ impl OpenContents<'_> {
         self.settle_and_trim(&mut self.contents().state.write());
     }
 
-    /// Flushes buffered bytes, and frees blocks past the end. No caller waits for the result. So if
-    /// a step fails, the volume keeps the error for its next sync.
+    /// Flushes buffered bytes, and frees preallocated blocks past the end of the file. No caller
+    /// waits for the result, so if a step fails, the volume keeps the error for its next sync.
     fn settle_and_trim(&self, state: &mut ContentsState) {
         let trimmed = self.flush(state, 0).and_then(|_| self.trim());
         trimmed.unwrap_or_else(|error| self.mount.flusher.fail(error));

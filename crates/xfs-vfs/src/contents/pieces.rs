@@ -5,8 +5,8 @@
 //! # Invariants
 //!
 //! - **I1** A piece ends where a buffer ends ([`BUFFER_BYTES`](super::buffered::BUFFER_BYTES)), or
-//!   where the write ends, never where a slice ends. A slice that ends inside a sector and is
-//!   written by itself could leave there, after a crash, bytes that the file held neither before
+//!   where the write ends, never where a slice ends. If a slice that ends inside a sector were
+//!   written by itself, a crash could leave bytes in that sector that the file held neither before
 //!   the write nor after it.
 
 use xfs_buffer::Result;
@@ -18,7 +18,7 @@ use super::buffered::end_of_buffer;
 ///
 /// # Errors
 ///
-/// The error of `write`, if it fails before any byte was written.
+/// Returns the error of `write`, if it fails before any byte was written.
 pub(crate) fn write_pieces<'b>(
     offset: u64,
     slices: impl Iterator<Item = &'b [u8]>,

@@ -1,5 +1,5 @@
 //! The state that a cached inode keeps of its file contents: the buffer, the size and blocks that
-//! it adds to the metadata, and failures of flushes.
+//! buffered bytes add to the metadata, and failures of flushes.
 
 use xfs_buffer::Error;
 use xfs_format::Geometry;
@@ -15,8 +15,8 @@ pub(crate) const BUFFERED: u32 = 1;
 pub(crate) const AHEAD: u32 = 2;
 /// Flag of a file: a flush has failed, and no caller has got its error yet.
 pub(crate) const FAILED: u32 = 4;
-/// Flag of a file: the volume keeps the error of the failed flush (`FAILED`) too. A dropped handle
-/// made the failed flush, and could not return its error.
+/// Flag of a file: the error of the failed flush (`FAILED`) is also kept by the volume, because a
+/// dropped handle made that flush and could not return its error.
 pub(crate) const LEFT: u32 = 8;
 
 /// The state of a file's contents in memory.
@@ -33,10 +33,10 @@ pub struct Contents {
 #[derive(Default)]
 pub struct ContentsState {
     pub(crate) buffered: Option<Box<Buffered>>,
-    /// The byte offset at which the last write ended. A write that begins here continues it. `None`
-    /// before the first write.
+    /// The byte offset at which the last write ended. A write that begins at this offset continues
+    /// the last write. `None` before the first write.
     pub(crate) next: Option<u64>,
-    /// Number of flusher passes that had begun before the last write.
+    /// Number of flusher passes that had begun at the time of the last write.
     pub(crate) written: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct Shown {
     pub(crate) end: u64,
     pub(crate) blocks: u64,
     pub(crate) now: Timestamp,
-    /// Number of flusher passes that had begun before the first byte was buffered.
+    /// Number of flusher passes that had begun when the first byte was buffered.
     pub(crate) begun: u64,
 }
 

@@ -12,9 +12,9 @@ use crate::kind::StoredRef;
 pub(crate) struct Freezer {
     pub(crate) gate: Gate,
     pub(crate) phase: Mutex<FreezePhase, Volume>,
-    /// Files, by inode number, whose last writer was closed while the gate was closed. Each is
-    /// referenced and so stays cached, because only the cached inode knows of its preallocated
-    /// blocks.
+    /// Files, by inode number, whose last writer was closed while the gate was closed. Each file is
+    /// referenced, so that its inode stays cached: only the cached inode knows that the file has
+    /// preallocated blocks.
     pub(crate) put_off: Mutex<BTreeMap<u64, StoredRef>, Volume>,
 }
 

@@ -1,9 +1,9 @@
 //! Access control lists in operations: setting a list, chmod of a file that has a list, and
 //! inheritance by new files.
 //!
-//! Owns: that a list and the permission bits of a file change together, and the log space and
-//! blocks that an operation reserves for lists. The operation knows how much that is only after it
-//! has latched the inode. Does **not** own the meaning of a list ([`Acl`]).
+//! Owns: the rule that a list and the permission bits of a file change together, and the log space
+//! and blocks that an operation reserves for lists. An operation knows how much to reserve only
+//! after it has latched the inode. Does **not** own the meaning of a list ([`Acl`]).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -37,8 +37,9 @@ pub(crate) struct ListRoom {
 /// The outcome of an operation that may write ACLs.
 pub(crate) enum Outcome<T> {
     Done(T),
-    /// The operation has changed nothing. It must write access control lists of these sizes, and
-    /// its transaction has reserved space for smaller lists only.
+    /// The operation has changed nothing, because it must write access control lists of these sizes
+    /// and its transaction has reserved space for smaller lists only. The caller must repeat the
+    /// operation with more space.
     RetryWith(ListRoom),
 }
 
@@ -128,7 +129,8 @@ impl NewLists {
 
 impl Mount {
     /// Runs an operation that may have to write access control lists, in a transaction. The first
-    /// try reserves no room for lists. If `operate` asks for room, the next try reserves this room.
+    /// try reserves no room for lists. If `operate` returns [`Outcome::RetryWith`], the next try
+    /// reserves the room that `operate` has asked for.
     pub(crate) fn transact_with_lists<T>(
         &self,
         kind: TransactionKind,

@@ -160,8 +160,8 @@ impl OpContext<'_> {
         is_capable(&self.mount.journal, file)
     }
 
-    /// As [`shed_privileges`](Self::shed_privileges), for a caller that knows whether the file has
-    /// capabilities.
+    /// Does the same as [`shed_privileges`](Self::shed_privileges), for a caller that knows whether
+    /// the file has capabilities (`is_capable`).
     pub fn drop_privileges(
         &self,
         file: &CachedInode,
@@ -197,8 +197,8 @@ impl OpContext<'_> {
     }
 }
 
-/// The reason for which an attribute changes. It decides which caller may change the attribute, and
-/// how the mode of the file changes.
+/// The reason for which an attribute changes. The reason decides which caller may change the
+/// attribute, and how the mode of the file changes.
 #[derive(Clone, Copy)]
 pub(crate) enum AttributePurpose {
     /// A program sets or removes the attribute directly, not as an access control list.

@@ -30,7 +30,8 @@ use crate::watch::WatchEvents;
 #[doc(alias = "XFS_SYMLINK_MAXLEN")]
 const MAX_TARGET_BYTES: usize = 1024;
 
-/// The properties of a new inode. They are known after the directory of the file is latched.
+/// The properties of a new inode. These properties are known only after the directory of the file
+/// is latched.
 pub(crate) struct NewInode<'a> {
     kind: &'a NewKind<'a>,
     /// The owner, group and mode that the file really gets.
@@ -133,7 +134,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Allocates the dquots of the owners that a new file gets. Those of its directory exist (Q3).
+    /// Allocates the dquots of the owners that a new file gets. The owners of its directory have
+    /// dquots already (Q3 in docs/internals/quota.md).
     pub(crate) fn ensure_owners(
         &self,
         directory: &CachedInode,
@@ -233,7 +235,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Returns the part of the target in the quota that a new inode needs.
+    /// Returns the number of blocks for the target of a new symbolic link that count in the quota
+    /// of the owners; 0 for other files.
     fn target_quota_blocks(&self, kind: &NewKind<'_>) -> u64 {
         match kind {
             NewKind::Symlink(target) => LiveInode::target_quota_blocks(
@@ -264,7 +267,7 @@ impl<'a> OpContext<'a> {
     }
 
     /// Returns the number of blocks that the owners of a new inode must have left. As in the
-    /// kernel, also a file that needs no block is refused where its owner may have none.
+    /// kernel, a file that needs no block is refused too if its owner may have no more blocks.
     fn quota_blocks(&self, tx: &Transaction<'_>, new_inode: &NewInode<'_>) -> u64 {
         let NewInode { kind, is_named, .. } = new_inode;
         let OperationBlocks { parent, parent_quota, .. } = self.mount.reserves;

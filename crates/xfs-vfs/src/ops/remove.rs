@@ -35,8 +35,9 @@ impl RemovalRequest<'_> {
 }
 
 impl<'c> OpContext<'c> {
-    /// Removes a name. If it was the last name of the file, the file is freed when its last
-    /// reference is released: before this function returns, unless another caller has a reference.
+    /// Removes a name. If the name was the last name of the file, the file is freed when its last
+    /// reference is released. That happens before this function returns, unless another caller has
+    /// a reference.
     pub fn remove(&self, directory: &CachedInode, name: &[u8], removal: Removal) -> Result<()> {
         self.check_name(directory, name, removal)?;
         loop {
@@ -172,9 +173,10 @@ impl<'c> OpContext<'c> {
 
     /// Subtracts links from a file. An inode without links is put on its unlinked list.
     ///
-    /// The caller does this before any change that may take place in any group, such as an
-    /// allocation. An unlinked list belongs to the group of its inode. A transaction that already
-    /// holds the header of a higher group would have to roll to latch that of a lower one.
+    /// The caller must call this function before any change that may latch the header of any group,
+    /// such as an allocation. An unlinked list belongs to the group of its inode. A transaction
+    /// that already holds the header of a higher group would have to roll before it could latch the
+    /// header of that group.
     #[doc(alias = "xfs_droplink")]
     pub(crate) fn drop_name(
         &self,

@@ -27,7 +27,7 @@ use crate::permission::Access;
 use crate::requests::{CreateOptions, NewKind, RenameMode};
 use crate::watch::WatchEvents;
 
-/// A rename, after a lookup has found the inodes that its names mean.
+/// A rename, after a lookup has found the inodes that the old name and the new name mean.
 #[derive(Clone, Copy)]
 struct KnownRename<'a> {
     from: EntryName<'a>,
@@ -178,8 +178,8 @@ impl<'c> OpContext<'c> {
         self.mount.with_quota_room(|| self.mount.transact(TransactionKind::Rename, blocks, operate))
     }
 
-    /// Returns the number of blocks that the owners of the target directory must have left for a
-    /// rename, as in the kernel.
+    /// Returns the number of blocks that the owners of the target directory must have left in their
+    /// quota for a rename, as in the kernel.
     #[doc(alias = "xfs_rename_space_res")]
     fn rename_quota_blocks(&self, rename: &KnownRename<'_>) -> u64 {
         let geometry = self.mount.geometry();

@@ -182,7 +182,8 @@ impl OpContext<'_> {
     }
 }
 
-/// Checks user and group IDs. `u32::MAX` is refused: with it, chown(2) leaves an owner unchanged.
+/// Checks user and group IDs. `u32::MAX` is refused, because chown(2) uses this number to leave an
+/// owner unchanged.
 pub(crate) fn check_ids(ids: impl IntoIterator<Item = Option<u32>>) -> Result<()> {
     match ids.into_iter().flatten().any(|id| id == u32::MAX) {
         true => Err(PosixError::InvalidArgument.into()),
@@ -237,7 +238,7 @@ impl Mount {
     }
 
     /// Returns whether these changes move the contents of a regular file to the realtime section,
-    /// or back. A file can move while it has no blocks.
+    /// or back. Only a file without blocks can move.
     fn moves_contents(&self, core: &InodeCore, changes: &SetAttributes) -> bool {
         let is_realtime = |xflags: ExtendedFlags| xflags.contains(ExtendedFlags::REALTIME);
         self.geometry().realtime.is_present()
@@ -245,7 +246,9 @@ impl Mount {
             && changes.xflags.is_some_and(|xflags| is_realtime(xflags) != core.is_realtime())
     }
 
-    /// Checks that a file may get or lose the realtime flag.
+    /// Checks that `changes` may set or clear the realtime flag of a file. Only a regular file on a
+    /// volume with a realtime section can have the flag. The flag changes only while the file has
+    /// no extents.
     fn check_realtime_flag(&self, core: &InodeCore, changes: &SetAttributes) -> Result<()> {
         let is_wanted =
             changes.xflags.is_some_and(|xflags| xflags.contains(ExtendedFlags::REALTIME));
@@ -272,8 +275,8 @@ impl Mount {
         self.check_length()
     }
 
-    /// Fails if the data device or the realtime device has become shorter since it was opened:
-    /// bytes that were synced before may be lost, and no write brings them back.
+    /// Returns an error if the data device or the realtime device has become shorter since it was
+    /// opened: bytes that were synced before may be lost, and no write restores them.
     fn check_length(&self) -> Result<()> {
         let cache = self.journal.cache();
         let realtime = cache.realtime_device().map_or(Ok(()), |device| device.check_length());
@@ -289,10 +292,10 @@ struct ExtentSizeHints {
 }
 
 impl ExtentSizeHints {
-    /// Returns whether these changes would give a realtime file, or a directory whose new files are
-    /// realtime files, an extent size hint that is not a multiple of the realtime extent size. A
-    /// present hint that is not such a multiple is removed first, so it does not make the result
-    /// true.
+    /// Returns whether these changes would set an extent size hint that is not a multiple of the
+    /// realtime extent size, on a realtime file or on a directory whose new files are realtime
+    /// files. A hint that the inode already has and that is not such a multiple is removed first,
+    /// so it does not make the result `true`.
     fn misfit(&self, core: &InodeCore, changes: &SetAttributes, geometry: &Geometry) -> bool {
         let mut after = core.clone();
         after.drop_misfit_hints(geometry);
@@ -345,7 +348,7 @@ fn apply(core: &mut InodeCore, changes: &SetAttributes) {
     }
 }
 
-/// Flags that a program can set: the `FS_XFLAG` bit of each, and its bit in the inode.
+/// Flags that a program can set. For each flag: its `FS_XFLAG` bit, and its bit in the inode.
 const SETTABLE: [(ExtendedFlags, InodeFlags); 10] = [
     (ExtendedFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
     (ExtendedFlags::APPEND, InodeFlags::APPEND),

@@ -55,8 +55,8 @@ fn on_volume(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
     act(&OpContext::within_operation(&mount, Caller::new(None)), &root);
 }
 
-/// The volume is shut down while a transaction makes an inode, so that the commit fails after the
-/// inode was inserted into the cache. Checks that the inode has no reference after that.
+/// Shuts the volume down while a transaction makes an inode, so that the commit fails after the
+/// inode was inserted into the cache. Checks that no reference to the inode is left.
 #[test]
 fn inode_of_a_failed_commit_keeps_no_reference() {
     on_volume(|context, root| {

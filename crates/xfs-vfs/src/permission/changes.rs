@@ -11,8 +11,8 @@ use crate::requests::SetAttributes;
 
 impl Caller<'_> {
     /// Returns the set-ID bits that a file loses when the caller writes to it or gives it to
-    /// another owner. Without this, new contents would run as a program with the power of the old
-    /// owner, or old contents with that of the new owner. On a file without group execute
+    /// another owner. Otherwise new contents would run as a program with the power of the old
+    /// owner, or old contents with the power of the new owner. On a file without group execute
     /// permission, the set-group-ID bit means mandatory locks. Such a file keeps the bit if the
     /// caller is in the file's group or has `CAP_FSETID`.
     #[doc(alias = "setattr_should_drop_suidgid")]
@@ -98,8 +98,8 @@ fn needs_owner(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) ->
         || changes.modified.is_some()
 }
 
-/// Returns whether `changes` change the mode. A new owner or group also changes the mode if it
-/// removes set-ID bits; for this, [`Capabilities::CHOWN`] alone does not suffice.
+/// Returns whether `changes` change the mode. A change of owner or group also changes the mode if
+/// it removes set-ID bits. For such a change, [`Capabilities::CHOWN`] alone does not suffice.
 fn sets_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> bool {
     let is_directory = core.file_type() == Some(FileType::Directory);
     let moves = (changes.uid.is_some() || changes.gid.is_some()) && !is_directory;

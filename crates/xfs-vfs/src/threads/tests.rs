@@ -32,8 +32,8 @@ fn sound_threads_end_with_a_clean_close() {
     start().close().unwrap();
 }
 
-/// A thread that panicked has left work undone. A close that ignores it would report a clean
-/// volume.
+/// Checks that a close returns an error if a thread has panicked. Such a thread has left work
+/// undone, so the volume must not be closed as a clean one.
 #[test]
 #[should_panic(expected = "a thread of the mount has panicked")]
 fn panicked_thread_fails_the_close() {

@@ -58,8 +58,8 @@ pub enum Scope {
     Subtree,
 }
 
-/// An event of an inode. The event is sent after its operation was committed. The operation need
-/// not be durable then.
+/// An event of an inode. The event is sent after the operation that caused it was committed. This
+/// operation need not be durable yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchEvent {

@@ -200,9 +200,9 @@ fn write_without_the_latch_panics() {
     let _ = cache.write(&read(&cache, 5), Lsn::new(1, 1));
 }
 
-/// Checks threads that claim, change, write, forget and read the same few blocks. Each block counts
-/// its changes. If a block had two buffers at the same time, some of the counts would be lost
-/// (I1 of `xfs_buffer::shard`).
+/// Checks I1 of `xfs_buffer::shard` with threads that claim, change, write, forget and read the
+/// same few blocks. Each block counts its changes. If a block had two buffers at the same time,
+/// some of the counts would be lost.
 #[test]
 fn threads_that_claim_and_read_share_one_buffer() {
     const ROUNDS: u64 = 4000;

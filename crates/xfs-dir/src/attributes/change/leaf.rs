@@ -4,9 +4,9 @@
 //! choice of the leaf, or the tree above.
 //!
 //! Where a name between other names is removed, its space is lost until the leaf is packed. The
-//! leaf header describes only one free range, the gap between table and names. Its flag for holes
-//! is set if the bytes from the lowest name to the end of the block are more than the names
-//! themselves.
+//! leaf header describes only one free range, the gap between table and names. The header's flag
+//! for holes is set if the names take fewer bytes than lie between the lowest name and the end of
+//! the block.
 
 use std::mem::offset_of;
 
@@ -31,8 +31,8 @@ const ENTRY: usize = size_of::<AttrLeafEntryDisk>();
 pub(super) struct RawEntry {
     pub(super) hash: u32,
     pub(super) flags: u8,
-    /// The name and the value as they are stored in a leaf: a header, both of them, and padding to
-    /// a multiple of 4 bytes.
+    /// The name and the value as they are stored in a leaf: a header, the name, the value, and
+    /// padding to a multiple of 4 bytes.
     pub(super) name: Vec<u8>,
 }
 

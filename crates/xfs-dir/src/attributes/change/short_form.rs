@@ -8,7 +8,8 @@ use xfs_format::attr::{AttrEntry, AttrShortForm, AttrValue};
 
 use super::AttributeKey;
 
-/// Names and values of this length in bytes or longer are not allowed in the short form.
+/// The least length in bytes that the short form cannot hold: a name or value in short form is
+/// shorter.
 #[doc(alias = "XFS_ATTR_SF_ENTSIZE_MAX")]
 const LIMIT: usize = 255;
 

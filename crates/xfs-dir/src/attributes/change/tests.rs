@@ -194,7 +194,8 @@ fn attributes_in_the_largest_blocks_equal_a_map() {
     check_random(24, 16, 3000, 1200);
 }
 
-/// Inserts a long attribute between two long ones, so that no two leaves have room for all three.
+/// Checks that a leaf is split into three if a long attribute is inserted between two long ones,
+/// because no two leaves have room for all three.
 #[test]
 fn long_entry_between_long_ones_splits_a_leaf_into_three() {
     let (mut fork, mut model) = (fork(10), Model::new());

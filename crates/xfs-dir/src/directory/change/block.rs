@@ -168,9 +168,9 @@ fn put_index(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     BlockLayout { tail, run, stale: 0 }.store(edit);
 }
 
-/// Converts the only data block of another form to the block form. `entries` is its index, sorted
-/// by hash. Returns `false`, with nothing changed, if the index does not fit at the end of the
-/// block.
+/// Converts the only data block of a directory in another form to the block form. `entries` is the
+/// index of that block, sorted by hash. Returns `false`, with nothing changed, if the index does
+/// not fit at the end of the block.
 pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> bool {
     let end = edit.length();
     let base = end - TAIL - ENTRY * entries.len();
@@ -182,8 +182,8 @@ pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> boo
     true
 }
 
-/// Converts a block in block form to a data block with this magic number. The space of its index
-/// becomes a free record.
+/// Converts a block in block form to a data block with this magic number. The space of the index in
+/// the block becomes a free record.
 pub(super) fn into_data(edit: &mut BlockEdit<'_>, magic: u32) {
     let (base, end) = (BlockLayout::of(edit.bytes()).run.base, edit.length());
     edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);

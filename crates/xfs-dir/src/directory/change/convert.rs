@@ -114,7 +114,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Converts the leaf form to the node form: the only leaf becomes the root of a btree. Returns
-    /// the path to this leaf. `hash` belongs in it, because there is no other leaf.
+    /// the path to this leaf. `hash` is a hash that belongs in this leaf, as every hash does,
+    /// because there is no other leaf.
     pub(super) fn leaf_to_node(
         &mut self,
         leaf: &S::Block,

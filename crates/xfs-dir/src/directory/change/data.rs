@@ -6,8 +6,8 @@
 //! records.
 //!
 //! An edit writes the new record, the ends of the adjacent free records and the table, but nothing
-//! else in the block. If a free record that the table has not listed may belong in it now, all
-//! records are read, one after another.
+//! else in the block. If a free record that the table does not list may now belong in the table,
+//! all records are read, one after another.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -80,8 +80,8 @@ impl BestFree {
         true
     }
 
-    /// Inserts a free record into the table at the place that its length gives. If the table is
-    /// full, the shortest record drops out.
+    /// Inserts a free record into the table, at the place that follows from the record's length. If
+    /// the table is full, removes the shortest record from the table.
     fn insert(&mut self, free: &Free) {
         let new = (free.start as u16, free.len() as u16);
         let [first, second, third] = self.records;

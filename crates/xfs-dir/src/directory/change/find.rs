@@ -26,8 +26,8 @@ pub(super) type EntryInTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
 
 /// The entries of a leaf with one hash: candidates for the name that is searched for.
 struct Candidates {
-    /// The cookie of the first candidate, which is nearly always the only one. It is stored here so
-    /// that the common case allocates no memory.
+    /// The cookie of the first candidate, which is nearly always the only one. This cookie is
+    /// stored here, outside of a list, so that the common case allocates no memory.
     first: Option<Cookie>,
     others: Vec<Cookie>,
     /// Whether the next leaf may contain more entries with this hash.

@@ -98,8 +98,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Looks for a free record of `length` bytes in the last data block only. A growing directory
-    /// has its room there, so a search from the first block on is avoided. Returns `None` if the
-    /// last data block has no room.
+    /// usually has room there, and then no search from the first block on is needed. Returns `None`
+    /// if the last data block has no room.
     fn find_free_at_end(
         &mut self,
         blocks: u64,
@@ -197,7 +197,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 
 /// The result of a search for a data block with room.
 pub(super) enum FreeSearch<B> {
-    /// The data block with this index has room, as the given block of the free-space index says.
+    /// The data block with this index has room, according to the given block of the free-space
+    /// index.
     Block(u64, B),
     /// No data block has room. A new data block can be added at this index.
     New(u64),

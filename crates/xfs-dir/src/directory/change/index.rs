@@ -35,7 +35,7 @@ impl HashRun {
     }
 
     /// Returns the index at which a new entry with this hash belongs: the index of the first entry
-    /// whose hash is not lower.
+    /// whose hash is not lower than `hash`.
     pub(super) fn position(self, bytes: &[u8], hash: u32) -> usize {
         self.entries(bytes).partition_point(|entry| entry.hash.get() < hash)
     }
@@ -93,7 +93,7 @@ impl HashRun {
     }
 
     /// Closes the gaps that stale entries leave: moves all other entries to the start or the end of
-    /// the run. Returns the number of these other entries.
+    /// the run. Returns the number of entries that are not stale.
     pub(super) fn compact(self, edit: &mut BlockEdit<'_>, end: CompactTo) -> usize {
         let live: Vec<(u32, u32)> = live(self.entries(edit.bytes())).collect();
         let first = match end {

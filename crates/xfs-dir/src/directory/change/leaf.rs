@@ -152,7 +152,8 @@ pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Removes the upper half of the entries from a leaf without stale entries, and returns that half.
+/// Removes the upper half of the entries from the leaf, and returns them. The leaf must have no
+/// stale entries.
 pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
     let LeafCounts { run, .. } = LeafCounts::of(edit.bytes());
     let kept = run.count / 2;
@@ -193,9 +194,9 @@ pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     edit.put_u32(end, counts.lengths as u32 + 1);
 }
 
-/// Removes the best free lengths at the end of the table that belong to data blocks that do not
-/// exist. A best free length is the length of a data block's longest free record. Returns the
-/// number of lengths that are left.
+/// Removes best free lengths from the end of their table, as long as the last one belongs to a data
+/// block that does not exist. A best free length is the length of a data block's longest free
+/// record. Returns the number of lengths that are left.
 pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     let counts = LeafCounts::of(edit.bytes());
     let last = lengths(edit.bytes()).collect::<Vec<_>>();

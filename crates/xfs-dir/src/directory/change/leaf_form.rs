@@ -69,9 +69,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(data)
     }
 
-    /// Writes an entry to a data block that has room for it according to the index. Returns the
-    /// offset of the entry in the block, and the length of the longest free record after the write.
-    /// Returns an error if the block has no room: the index is then corrupt.
+    /// Writes an entry to a data block that has room for the entry according to the index. Returns
+    /// the offset of the entry in the block, and the length of the longest free record after the
+    /// write. Returns an error if the block has no room: the index is then corrupt.
     pub(super) fn put_in_data(
         &mut self,
         data: &S::Block,

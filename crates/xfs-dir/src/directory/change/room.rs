@@ -1,8 +1,9 @@
 //! The question whether a new entry needs a block that the directory does not have.
 //!
-//! Owns: the answer for every form, without a change. Does **not** own: adding the entry.
+//! Owns: the answer for every form, found without a change of the directory. Does **not** own:
+//! adding the entry.
 //!
-//! An operation whose caller may have no more blocks asks this before its first change.
+//! An operation whose caller may get no more blocks asks this question before its first change.
 
 use xfs_buffer::Result;
 

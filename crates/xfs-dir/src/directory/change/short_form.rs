@@ -74,9 +74,9 @@ impl Short {
         self.entries.iter().position(|entry| *entry.name == *name)
     }
 
-    /// Adds an entry after the other entries, or in the first gap between their cookies that is
-    /// long enough. Returns `false` if a block of `block_bytes` bytes would not have room for all
-    /// entries.
+    /// Adds an entry after the other entries, or in the first sufficiently long gap between the
+    /// cookies of other entries. Returns `false` if a block of `block_bytes` bytes would not have
+    /// room for all entries.
     pub(super) fn insert(&mut self, entry: &NewEntry<'_>, block_bytes: usize) -> bool {
         let length = data::length_of(entry.name);
         let end = self.entries.last().map_or(FIRST_OFFSET, ShortEntry::end);

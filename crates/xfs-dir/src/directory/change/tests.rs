@@ -36,8 +36,8 @@ fn entry(name: &[u8], inode: u64) -> NewEntry<'_> {
     NewEntry { name, inode: InodeNumber(inode), entry_type: EntryType::Regular }
 }
 
-/// Adds an entry. Checks that the directory gets blocks exactly if `has_room` said that it needs
-/// some.
+/// Adds an entry. Checks that the directory gets new blocks if and only if `has_room` has said that
+/// it needs some.
 fn add(fork: &mut MemoryFork, model: &mut Model, name: &[u8], inode: u64) {
     let (entry, blocks) = (entry(name, inode), fork.block_count());
     let mut change = DirectoryChange::new(fork);

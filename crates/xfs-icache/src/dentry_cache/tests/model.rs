@@ -78,7 +78,7 @@ fn walk_beside_removal(reader: DentryReader) {
 }
 
 /// Checks I1 of `xfs_icache::dentry_cache` in all schedules: a cached name never leads to a file
-/// that got its inode number after the name was removed.
+/// that got the old file's inode number after the name was removed.
 #[test]
 fn cached_name_never_leads_to_another_file() {
     explore(|| walk_beside_removal(DentryReader::Checks));

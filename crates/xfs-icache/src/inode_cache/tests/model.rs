@@ -1,9 +1,9 @@
 //! Explores thread schedules of the real inode cache with shuttle.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-icache --lib --target-dir target/model
-//! model::`. `cargo xtask test` does that too. The cache is the one that a volume has. Its store
-//! holds fake inodes, each with a latch, and no volume. With a planted bug, some schedule must
-//! fail.
+//! model::`. `cargo xtask test` runs this command too. The cache is the one that a volume has. Its
+//! store holds fake inodes, each with a latch, and no volume. With a planted bug, some schedule
+//! must fail.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -69,7 +69,8 @@ fn replace(cache: &FakeCache, store: &FakeStore, number: InodeNumber) {
     replace_and(cache, store, number, thread::yield_now);
 }
 
-/// As [`replace`], and calls `pause` before the new inode is ready, to let other threads run.
+/// Replaces a file as [`replace`] does, and calls `pause` before the new inode is ready, to let
+/// other threads run.
 fn replace_and(cache: &FakeCache, store: &FakeStore, number: InodeNumber, pause: impl Fn()) {
     if let Ok(entry) = cache.take(number) {
         entry.live().unlink();
@@ -337,8 +338,8 @@ fn volume_taken_down_during_a_walk_is_empty() {
     explore(SCHEDULES, take_down);
 }
 
-/// Threads drop the last references to unlinked files, and a background thread frees the inodes. If
-/// a wakeup were lost, the model would report a deadlock.
+/// Lets threads drop the last references to unlinked files, while a background thread frees the
+/// inodes. If a wakeup were lost, the model would report a deadlock.
 fn free_in_background() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     let serving = Arc::clone(&cache);

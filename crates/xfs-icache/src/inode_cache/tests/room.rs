@@ -1,5 +1,6 @@
 //! Tests of the cache's limits: how many inodes stay cached and which ones, however many allocation
-//! groups there are; and how many of the inodes that wait to be freed on disk one caller frees.
+//! groups there are; and how many of the inodes that wait to be freed on disk are freed by one
+//! caller.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use xfs_testkit::Prng;
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
-/// How many inode numbers a group has.
+/// Number of inode numbers that belong to a group.
 const GROUP: u64 = 1024;
 
 /// Returns a cache over `groups` groups with `files` files each. About `most` inodes stay cached.
@@ -94,8 +95,8 @@ fn bound_holds_over_any_number_of_groups() {
 }
 
 /// Removes a file while a walk shows its inode, and gives the inode number to a new inode without a
-/// reference. Checks that a late eviction of the old inode does not hide the new one from later
-/// evictions.
+/// reference. Checks that the eviction of the old inode, which comes after that, does not hide the
+/// new inode from later evictions.
 #[test]
 fn late_eviction_keeps_the_tag_of_a_new_inode() {
     let store = Arc::new(FakeStore::new(1, Mutant::None));

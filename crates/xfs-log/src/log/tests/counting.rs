@@ -1,5 +1,5 @@
-//! Counts how often a commit, with all the work that it causes, writes a word that the whole volume
-//! shares.
+//! Counts how often a commit, and all the work that the commit causes, writes a word that the whole
+//! volume shares.
 
 use std::sync::Arc;
 

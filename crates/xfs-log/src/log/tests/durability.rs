@@ -1,4 +1,4 @@
-//! Tests that promised commits (commits that were forced) survive a power cut.
+//! Tests that forced commits survive a power cut.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::testing::item::{TestItem, number_at};
 
 const LOG_BLOCKS: u32 = 2048;
 
-/// The block number of the first item's home location, which is after the log.
+/// The block number of the home location of the first item. It lies after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
 
-/// Sets the number of each item and commits the items, which together fill more than one record.
-/// Returns the sequence number of the checkpoint.
+/// Sets the number of each item to `number` and commits the items, which together fill more than
+/// one record. Returns the sequence number of the checkpoint.
 pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u64 {
     let mut sequence = 0;
     for item in items {

@@ -60,7 +60,7 @@ impl FirstCycle {
         }
     }
 
-    /// Notes that a flush begins. Returns the blocks that are durable when it has ended.
+    /// Notes that a flush begins. Returns the blocks that will be durable when the flush has ended.
     pub(super) fn begin_flush(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.cached)
     }

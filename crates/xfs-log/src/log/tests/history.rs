@@ -23,8 +23,8 @@ use crate::testing::item::{TestItem, number_at};
 
 /// The block number of the shared item. The item of each thread follows.
 const SHARED: u64 = 8;
-/// A new item has the block number `NEW` times the number that it carries, plus its index in the
-/// transaction.
+/// Factor of the block numbers of new items. A new item has the block number `NEW` times the number
+/// that the item carries, plus the index of the item in its transaction.
 const NEW: u64 = 1 << 20;
 
 /// Number of new items that each transaction logs.

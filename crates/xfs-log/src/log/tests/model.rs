@@ -110,7 +110,7 @@ fn commit_push_relog(mutant: ActiveMutant) {
     assert!(history.is_unpinned());
 }
 
-/// Several threads commit one item one after another, and so through several slots, while
+/// Several threads, one after another, commit the same item, and so through several slots, while
 /// checkpoints are switched. Checks the order of the transactions in the log, and that no item
 /// stays pinned.
 fn share_through_switches(mutant: ActiveMutant) {
@@ -253,9 +253,9 @@ fn commit_long(log: &Log, item: &Arc<TestItem>, number: u64) -> u64 {
     committed.sequence
 }
 
-/// Two threads each write a checkpoint that is longer than a record. One thread may still fill its
-/// record while the other thread has closed a later record. Checks that a forced commit is in the
-/// log even if the other checkpoint is not completely written.
+/// Two threads each write a checkpoint that is longer than a record. One thread may still be
+/// filling a record when the other thread has already closed a later record. Checks that a forced
+/// commit is in the log even if the other checkpoint is not completely written.
 fn fill_at_once(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let log = Arc::new(log);
@@ -345,8 +345,8 @@ fn grant_before_head_is_found() {
     check_found("SpaceUse", || grant(ActiveMutant::with(Mutant::GrantBeforeHead), 2, u64::MAX));
 }
 
-/// Performs a chain of transactions that has an open intent all the time. The chain logs the intent
-/// again when `Log::relog_before` requires it.
+/// Performs a chain of transactions. The chain has an open intent all the time. The chain logs the
+/// intent again when `Log::relog_before` requires it.
 fn chain(log: &Log, number: u64, device: &SharedDevice) {
     /// The length in bytes of the item that each transaction logs: a sixteenth of the log.
     const STEP_BYTES: usize = 16 << 10;

@@ -14,7 +14,7 @@ use crate::log::{Log, LogConfig};
 use crate::testing::item::TestItem;
 
 const LOG_BLOCKS: u32 = 1024;
-/// The block number of the first item's home location, which is after the log.
+/// The block number of the home location of the first item. It lies after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
 /// Number of items: enough that some items are at their home locations and some are not when they
 /// are logged again.
@@ -117,7 +117,7 @@ fn checkpoint_that_the_thread_cannot_write_shuts_the_log_down() {
     assert!(items.iter().any(|item| item.was_aborted()));
 }
 
-/// Checks that a log that is dropped while a checkpoint is being written leaves no item pinned.
+/// Checks that no item stays pinned if a log is dropped while a checkpoint is being written.
 #[test]
 fn dropped_log_leaves_no_item_pinned() {
     let rig = Rig::new(LOG_BLOCKS);

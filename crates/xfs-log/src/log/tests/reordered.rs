@@ -22,7 +22,7 @@ use crate::testing::item::{TestItem, number_at};
 
 const LOG_BLOCKS: u32 = 2048;
 
-/// The block number of the first item's home location, which is after the log.
+/// The block number of the home location of the first item. It lies after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
 
 /// The length of an item in bytes. A checkpoint with one item of each thread fills more than one
@@ -34,14 +34,15 @@ const THREADS: u64 = 4;
 /// Number of times that a thread changes its item.
 const ROUNDS: u64 = 30;
 
-/// A forced commit: after every later power cut, the item must have this number or a newer one.
+/// A forced commit: after every later power cut, the item must have the number that this commit has
+/// logged, or a later number.
 struct ForcedCommit {
     position: usize,
     at: u64,
     number: u64,
 }
 
-/// Returns the block numbers of the threads' items.
+/// Returns the block number of the item of each thread.
 fn places() -> impl Iterator<Item = u64> {
     (0..THREADS).map(|thread| PLACE + 64 * thread)
 }
@@ -78,8 +79,8 @@ fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
     Ok(numbers)
 }
 
-/// When it is dropped, sets the flag that ends the reordering. So the reordering also ends if a
-/// thread that forces the log panics.
+/// A guard that, when it is dropped, sets the flag that ends the reordering. So the reordering also
+/// ends if a thread that forces the log panics.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

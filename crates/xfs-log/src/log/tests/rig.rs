@@ -72,7 +72,8 @@ impl Rig {
         LogDevice::with_geometry(Arc::clone(&self.device), self.geometry).unwrap()
     }
 
-    /// Returns a configuration without threads: everything happens in the order of the test.
+    /// Returns a configuration without threads: all work of the log is done in calls of the test,
+    /// in their order.
     pub(crate) fn config(&self) -> LogConfig {
         LogConfig { threads: 0, slots: 4, largest_bytes: 8 << 10, ..LogConfig::new(&self.geometry) }
     }

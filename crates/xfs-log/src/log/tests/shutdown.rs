@@ -100,8 +100,9 @@ fn commit_beyond_its_reservation_shuts_the_log_down() {
 }
 
 /// Runs the same series of forced commits many times. In the n-th run the device fails its n-th
-/// request of this kind; the last run is the one in which no request fails. Checks that nothing is
-/// written after the failed request (I4 of `xfs_log::writer`).
+/// request of the kind `kind`. The series ends with a run that makes fewer than n such requests, so
+/// that none fails. Checks that nothing is written after the failed request (I4 of
+/// `xfs_log::writer`).
 fn check_failures(kind: RequestKind) {
     let mut failed = true;
     let mut nth = 0;

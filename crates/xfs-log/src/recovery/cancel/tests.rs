@@ -10,7 +10,9 @@ fn cancel(at: u64) -> LoggedBuffer<'static> {
     }
 }
 
-/// A host that writes to the volume may write a new cancellation between the two passes.
+/// Checks that each cancellation noted in the first pass can be ended once in the second pass, and
+/// that the end of any other cancellation is an error. Another host that writes to the volume may
+/// add a cancellation to the log between the passes.
 #[test]
 fn cancellation_ends_as_often_as_it_was_noted() {
     let mut table = CancelTable::default();

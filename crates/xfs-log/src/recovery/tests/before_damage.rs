@@ -55,8 +55,8 @@ fn damaged_log_is_replayed_up_to_the_damage() {
     assert_eq!(cut.replayed.summary().transactions, 2);
 }
 
-/// A lost record lies before the tail that the newest record names: its changes are in their
-/// places. All records from that tail on are replayed.
+/// Loses a record that lies before the tail. The changes of such a record are at their home
+/// locations. Checks that all records from the tail on are replayed.
 #[test]
 fn damage_before_the_tail_cuts_nothing_off() {
     let mut bench = Bench::new();
@@ -73,7 +73,8 @@ fn damage_before_the_tail_cuts_nothing_off() {
     assert!(cut.has_newest());
 }
 
-/// A block that a record after the damage frees may hold file data by now.
+/// Checks that a buffer is not replayed if a record after the damage cancels it. Such a record has
+/// freed the block, which may hold file data by now.
 #[test]
 fn buffer_that_is_cancelled_after_the_damage_is_not_replayed() {
     for is_cancelled in [false, true] {
@@ -95,7 +96,8 @@ fn buffer_that_is_cancelled_after_the_damage_is_not_replayed() {
     }
 }
 
-/// The COMMIT of the transaction that frees the block is lost, or is after the damage.
+/// Checks that a buffer is not replayed if a transaction without a COMMIT cancels it, before or
+/// after the damage. The COMMIT may be lost, and the block may be freed.
 #[test]
 fn buffer_that_an_open_transaction_cancels_is_not_replayed() {
     for is_before_damage in [false, true] {
@@ -119,7 +121,8 @@ fn buffer_that_an_open_transaction_cancels_is_not_replayed() {
     }
 }
 
-/// The lost part may have freed the block, and a file may have written to it.
+/// Checks that a change is not replayed over a block that is not metadata on disk. The lost part of
+/// the log may have freed the block, and a file may have been written there.
 #[test]
 fn change_before_the_damage_skips_a_block_that_is_not_metadata() {
     let mut bench = Bench::new();
@@ -151,7 +154,8 @@ fn change_before_the_damage_skips_a_block_that_is_not_metadata() {
     assert_eq!(read(&*device, created, block_size), vec![0x5a; block_size]);
 }
 
-/// The inode item that followed the creation is lost, and the inode on disk has it.
+/// Checks that the replay of an inode creation keeps an inode that is newer on disk. The inode item
+/// that followed the creation in the log is lost.
 #[test]
 fn creation_before_the_damage_keeps_a_newer_inode() {
     let mut bench = Bench::new();
@@ -189,7 +193,8 @@ fn log_without_a_record_at_its_tail_is_not_replayed() {
     assert!(bench.replay_before_damage().is_none());
 }
 
-/// After an unmount nothing waits to be replayed, whatever is damaged before it.
+/// Checks that a log whose newest record is an unmount record has no part to replay, whatever is
+/// damaged before that record.
 #[test]
 fn log_whose_newest_record_is_an_unmount_has_no_part_to_replay() {
     let mut bench = Bench::new();
@@ -214,7 +219,7 @@ fn fill_with_headers(bench: &mut Bench, blocks: Range<u32>) {
     }
 }
 
-/// The search must end after a bounded number of reads.
+/// Checks that the search ends after a bounded number of reads if headers overlap everywhere.
 #[test]
 fn log_full_of_headers_ends_the_search() {
     let mut bench = Bench::new();
@@ -222,7 +227,8 @@ fn log_full_of_headers_ends_the_search() {
     assert!(readable::find(&bench.log.device()).unwrap().is_none());
 }
 
-/// A search that was given up may have missed the newest record, and cancellations of buffers.
+/// Checks that no part of a log is replayed if the search was given up. Such a search may have
+/// missed the newest record, and cancellations of buffers.
 #[test]
 fn search_that_was_given_up_finds_no_part_to_replay() {
     let mut bench = Bench::new();

@@ -109,7 +109,7 @@ struct Completer<'a> {
     log: &'a Log,
     open: Vec<Arc<TestIntent>>,
     calls: Vec<String>,
-    /// Number of intents that the recovery may still complete. After that, the test stops the
+    /// Number of intents that the recovery may still complete. When it is 0, the test stops the
     /// recovery, as if power had failed.
     patience: usize,
 }

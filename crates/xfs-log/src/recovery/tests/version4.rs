@@ -51,8 +51,8 @@ fn replay_of_version_4_repeats_without_a_change() {
     assert!(one == other, "a second replay changes the volume");
 }
 
-/// Checks `is_flushed_later` for a v4 inode on disk that has counted `stored` writes in place, and
-/// a logged core that has counted `logged`. The result must be `is_later`.
+/// Checks `is_flushed_later` for a v4 inode. On disk it has counted `stored` writes in place, and
+/// its logged core `logged` writes. The result must be `is_later`.
 fn check_flushes(stored: u16, logged: u16, is_later: bool) {
     let mut inode = [0; 256];
     inode[30..32].copy_from_slice(&stored.to_be_bytes());

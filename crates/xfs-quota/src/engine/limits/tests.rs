@@ -19,8 +19,9 @@ fn fields(disk: DquotDisk, reserved_blocks: u64) -> DquotFields {
     DquotFields { disk, reserved: QuotaAmount { blocks: reserved_blocks, inodes: 0 } }
 }
 
-/// Returns whether an owner with `hard` and `soft` limits of blocks, a count of `count` blocks and
-/// 5 reserved blocks may have `wanted` more at the time `NOW`. The timer ends at `timer`.
+/// Returns whether an owner may get `wanted` more blocks at the time `NOW`. The owner has the hard
+/// and the soft limit `limits`, uses `count` blocks, and has 5 reserved blocks. The owner's timer
+/// ends at `timer`.
 fn allows(limits: [u64; 2], count: u64, timer: u64, wanted: u64) -> bool {
     let mut disk = dquot(7);
     let [hard, soft] = limits;

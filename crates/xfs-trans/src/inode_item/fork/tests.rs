@@ -138,8 +138,9 @@ fn device_number_is_logged_with_the_core() {
     assert_eq!(fields, LoggedFields::CORE);
 }
 
-/// The verifier of an inode does not check the length at the start of short-form attributes. An
-/// image with fewer bytes than the disk has would lose the rest when the inode is written.
+/// Checks that an inode whose short-form attributes begin with a damaged length keeps the whole
+/// fork in its image. The verifier of an inode does not check this length. An image with fewer
+/// bytes than the disk would lose the rest when the inode is written.
 #[test]
 fn damaged_length_of_attributes_keeps_the_whole_fork() {
     let mut bytes = inode(ForkFormat::Extents, ForkFormat::Local, |_| {});

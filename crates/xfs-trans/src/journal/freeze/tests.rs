@@ -10,7 +10,8 @@ use xfs_log::Shutdown;
 use crate::Journal;
 use crate::testing::{change_core, crashed, make, make_with, open, recovered_parts};
 
-/// A time that suffices for a thread to finish, unless it has to wait for another thread.
+/// A time that is long enough for a thread to finish, unless the thread has to wait for another
+/// one.
 const A_WHILE: Duration = Duration::from_millis(30);
 
 /// Changes the owner of the root directory. Returns the sequence number of the checkpoint that has
@@ -51,8 +52,8 @@ fn freeze_of_an_idle_volume_writes_nothing() {
 }
 
 /// Checks that threads that change inodes make no commit while the volume is frozen, and continue
-/// after the thaw. The test uses two logs: one so small that no slot keeps log space for later
-/// transactions, and a larger one, where slots do.
+/// after the thaw. The test uses two logs. One is so small that no slot keeps log space for later
+/// transactions. In the other one, slots keep such space.
 #[test]
 fn begin_on_a_frozen_volume_waits_for_thaw() {
     for options in ["-l size=16m", "-l size=64m"] {

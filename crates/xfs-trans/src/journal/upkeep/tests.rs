@@ -15,7 +15,8 @@ const SOON: Duration = Upkeep::SHORTEST;
 /// takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Waits until the condition `is_so` holds. Fails the test if that takes longer than `LIMIT`.
+/// Waits until the condition `is_so` holds. Fails the test if that takes longer than `LIMIT`, with
+/// `what`, the name of the condition, in the message.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + LIMIT;
     while !is_so() {

@@ -19,8 +19,9 @@ fn decrease_gains_nothing() {
     assert_eq!(delta(3, 1).gained(), QuotaAmount { blocks: 3, inodes: 1 });
 }
 
-/// The block count of a damaged inode may be any number, and two such inodes may belong to one
-/// owner.
+/// Checks counts that would leave the range of a dquot: they are reported, and stay at the end of
+/// the range. The block count of a damaged inode may be any number, and two such inodes may belong
+/// to one owner.
 #[test]
 fn counts_past_the_range_of_a_dquot_are_reported() {
     let two_inodes = 2 * i128::from(u64::MAX);

@@ -11,7 +11,8 @@ use super::{begin, root};
 use crate::testing::{change_core, crashed, make, open, recover, superblock};
 use crate::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
-/// The names of the tasks that did their work, one name for each step of work, in order.
+/// The names of the tasks that did their work, in order. A task that takes several steps appears
+/// once for each step.
 type CallLog = Arc<Mutex<Vec<String>>>;
 
 /// Deferred work of a test. A task that is done records its name. A task may defer other work, or

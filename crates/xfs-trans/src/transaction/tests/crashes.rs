@@ -24,7 +24,8 @@ struct State {
 }
 
 /// The state after each commit, and the forces. Each pair in `durable` is one force: the number of
-/// requests that the device had recorded after it, and the index of the state that it made durable.
+/// requests that the device had recorded after the force, and the index of the state that the force
+/// made durable.
 struct History {
     states: Vec<State>,
     durable: Vec<(usize, usize)>,

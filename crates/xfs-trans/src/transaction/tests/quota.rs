@@ -54,7 +54,8 @@ impl QuotaLedger for EmptyLedger {
     }
 }
 
-/// Opens a volume that counts users without dquots. Returns its ledger too.
+/// Opens a volume that counts the usage of users, but has no dquots. Returns the journal and the
+/// ledger.
 fn open_without_dquots() -> (Arc<Journal>, Arc<EmptyLedger>) {
     let journal = open(&make(), 0);
     let ledger = Arc::new(EmptyLedger { given_up: AtomicU32::new(0) });
@@ -62,8 +63,9 @@ fn open_without_dquots() -> (Arc<Journal>, Arc<EmptyLedger>) {
     (journal, ledger)
 }
 
-/// Gives the root directory 8 more blocks in a transaction that rolls, which no dquot can count.
-/// The chain ends by a commit or, if `is_cancelled`, by a cancelled last step without changes.
+/// Gives the root directory 8 more blocks in a transaction that rolls. No dquot exists that could
+/// count these blocks. The chain ends by a commit or, if `is_cancelled`, by a cancelled last step
+/// without changes.
 fn lose_a_change(journal: &Arc<Journal>, is_cancelled: bool) {
     let record = root(journal);
     let mut tx = begin(journal);

@@ -7,8 +7,8 @@ const BUFFER: usize = BUFFER_BYTES as usize;
 
 /// Writes slices of these lengths from byte `offset` on, and checks the bytes of each piece.
 /// `taken` stands for the device: it gets the number of a piece, counted from 1, and the length of
-/// the piece. It returns how many of these bytes it has written. Returns the offset and length of
-/// each piece, and the result of the write.
+/// the piece in bytes, and returns how many of these bytes it has written. Returns the offset and
+/// length of each piece, and the result of the write.
 fn check_pieces(
     offset: u64,
     lengths: &[usize],

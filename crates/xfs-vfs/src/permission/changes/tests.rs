@@ -80,8 +80,8 @@ fn mode_is_changed_only_as_its_owner() {
 }
 
 /// Checks which callers may give a set-ID file to another owner or group. The file then loses its
-/// set-ID bits, which is a change of mode, so the caller also needs the power of the owner. A
-/// directory keeps its set-ID bits.
+/// set-ID bits. That is a change of mode, so the caller must also be the owner or have
+/// `CAP_FOWNER`. A directory keeps its set-ID bits.
 #[test]
 fn new_owner_of_a_set_id_file_takes_the_power_of_the_old_one() {
     let chown = Credentials::new(OTHER, OTHER).capabilities(Capabilities::CHOWN);

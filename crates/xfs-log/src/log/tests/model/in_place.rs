@@ -1,5 +1,5 @@
-//! Model tests of items that leave the AIL without its lock once they are written, while other
-//! threads insert them again.
+//! Model tests of items that leave the AIL while the AIL is not locked, as soon as the items are
+//! written, while other threads insert them again.
 
 use std::sync::Arc;
 

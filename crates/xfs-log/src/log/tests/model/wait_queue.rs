@@ -12,8 +12,8 @@ use crate::space::{LogSpace, Urgency};
 
 const SIZE: u64 = 800;
 
-/// Number of bytes of log space that the test takes at first. It gives them back little by little,
-/// so that waiters can be served.
+/// Number of bytes of log space that the test takes at first. The test gives these bytes back
+/// little by little, so that waiters can be served.
 const TAKEN: u64 = 700;
 
 /// Runs threads that request different numbers of bytes. Bytes are given back little by little,
