@@ -1,4 +1,4 @@
-//! Extracts a tree of an image into a new directory of the host: files, directories and links.
+//! Extracts a tree of a volume (files, directories and links) into a new directory of the host.
 //!
 //! `cargo run -p ferroxfs --example extract -- IMAGE PATH DIRECTORY`
 

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p ferroxfs --example make -- IMAGE`
 //!
-//! The crate `xfs-mkfs` makes the volume. A program of yours needs it beside `ferroxfs`:
+//! The crate `xfs-mkfs` makes the volume. Your program needs this crate in addition to `ferroxfs`:
 //!
 //! ```toml
 //! [dependencies]

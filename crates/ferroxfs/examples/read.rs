@@ -1,4 +1,4 @@
-//! Opens an image and reads: lists a directory, and prints a file.
+//! Opens an image for reading. Lists one of its directories, and prints one of its files.
 //!
 //! `cargo run -p ferroxfs --example read -- IMAGE DIRECTORY FILE`
 

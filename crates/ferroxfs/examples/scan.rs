@@ -1,5 +1,5 @@
-//! Scans a tree, and sums up the files and the space of each user. A file with several names counts
-//! once.
+//! Walks a tree of a volume, and sums up the inodes and the space of each owner. A file with
+//! several names counts once.
 //!
 //! `cargo run -p ferroxfs --example scan -- IMAGE PATH`
 //!
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use ferroxfs::Volume;
 
-/// Number of inodes and bytes of one user.
+/// Number of inodes that a user owns, and the bytes that they use.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) inodes: u64,

@@ -1,4 +1,5 @@
-//! Reads PATH as a user: the permissions of its directories and of the file decide.
+//! Reads the file PATH on behalf of the user UID. The permissions of the file and of the
+//! directories on the path decide whether the user may read it.
 //!
 //! `cargo run -p ferroxfs --example user -- IMAGE UID PATH`
 

@@ -1,4 +1,4 @@
-//! The public modules of the crate. Each module only exports names.
+//! The public modules of the crate. Each of them only re-exports names of other modules and crates.
 //!
 //! Owns: the choice of the public module that exports each name. The root exports the names that
 //! most programs need. A module exports the names that belong to one task. Does **not** own: the

@@ -10,7 +10,7 @@ use xfs_vfs::{AclKind, Activity, AttributeUse, QualifiedName};
 use crate::node::Node;
 use crate::{FileType, Result};
 
-/// Prefix of the attribute names that only administrators see.
+/// Prefix of the names of attributes that only administrators can see.
 const TRUSTED: &[u8] = b"trusted.";
 
 /// One extended attribute, without its value.
@@ -20,8 +20,8 @@ pub struct Attribute {
     /// The Linux name, with its namespace: `user.`, `trusted.`, `security.` or `system.`.
     pub name: OsString,
     /// Length of the stored value in bytes. The value that [`Node::attribute`] returns has the same
-    /// length, except for an access control list: it is returned in the format of Linux, which has
-    /// another length.
+    /// length, with one exception: an access control list is returned in the format of Linux, and
+    /// its length differs.
     pub stored_length_bytes: u32,
 }
 
@@ -46,7 +46,8 @@ impl Node {
     }
 }
 
-/// Returns those extended attributes of an inode that Linux would show to the caller.
+/// Returns the extended attributes of an inode, without those that Linux would hide from the
+/// caller.
 pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
     let sees_trusted = node.caller().sees_trusted();
     let mut list = Vec::new();

@@ -90,8 +90,9 @@ impl Node {
         Ok(())
     }
 
-    /// Removes the entry `name`, which must not lead to a directory. The file is freed when it has
-    /// no other name and no handle. If a crash comes first, the recovery of the volume frees it.
+    /// Removes the entry `name`, which must not lead to a directory. The file is freed once it has
+    /// no other name and no open handle. If the system crashes before that, the recovery of the
+    /// volume frees the file.
     ///
     /// # Errors
     ///
@@ -166,8 +167,8 @@ impl Node {
     /// - EBUSY for `.` and `..`; ENAMETOOLONG for a name of more than 255 bytes.
     /// - EINVAL for a name with a slash or NUL, and for a directory that would become its own
     ///   descendant.
-    /// - EACCES if the caller may not search and write both directories, or not write a directory
-    ///   that moves to another one.
+    /// - EACCES if the caller may not search and write both directories, or may not write a
+    ///   directory that moves to another parent directory.
     /// - EPERM as [`remove_file`](Self::remove_file), for the source and for the target; if
     ///   `directory` is immutable.
     /// - EMLINK for a directory, if the one that it moves to has the largest number of links.
@@ -207,8 +208,8 @@ impl Node {
         context.set_attributes(entry, changes)
     }
 
-    /// Sets the times of last access and last modification to now. The owner may do that, and a
-    /// caller with write access.
+    /// Sets the times of last access and last modification to now. The caller must own the file or
+    /// have write access to it.
     ///
     /// # Errors
     ///
@@ -279,8 +280,8 @@ impl Node {
     /// - ERANGE for a name of more than 255 bytes, its namespace included, E2BIG for a value of
     ///   more than 64 KiB.
     /// - EPERM for an immutable or append-only file; for `user.` of anything but a file or
-    ///   directory, or of a sticky directory of another owner; for `trusted.` and `security.`
-    ///   without the [capability](crate::Capabilities) for it.
+    ///   directory, or of a sticky directory that the caller does not own; for `trusted.` and
+    ///   `security.` without the [capability](crate::Capabilities) for it.
     /// - EACCES for `user.` if the caller may not write the file.
     /// - ENOSPC; EFBIG if the attributes have the largest number of extents.
     /// - For a list those of [`set_acl`](Self::set_acl); the errors of [every
@@ -309,8 +310,8 @@ impl Node {
         Ok(())
     }
 
-    /// Removes an extended attribute by its Linux name. Removing an access control list that does
-    /// not exist is no error.
+    /// Removes an extended attribute, given by its Linux name. Removing an access control list that
+    /// does not exist is no error.
     ///
     /// # Errors
     ///
@@ -331,9 +332,10 @@ impl Node {
         Ok(())
     }
 
-    /// Removes the capabilities of the file, and with `set_ids` also its set-ID bits, as Linux does
-    /// before a write by another user. Both let a program run with rights that its caller lacks.
-    /// Append-only files lose them too. Returns whether the file had any of them.
+    /// Removes the capabilities of the file, and if `set_ids` is true also its set-ID bits, as
+    /// Linux does before a write by another user. Capabilities and set-ID bits let a program run
+    /// with rights that its caller lacks. Append-only files lose them too. Returns whether the file
+    /// had any of them.
     ///
     /// # Errors
     ///
@@ -346,14 +348,14 @@ impl Node {
         context.shed_privileges(entry, set_ids)
     }
 
-    /// Makes all earlier changes of this inode durable before the call returns, the contents of a
-    /// file included.
+    /// Makes all earlier changes of this inode durable before the call returns. For a file, this
+    /// includes its contents.
     ///
     /// # Errors
     ///
     /// - EROFS on a volume that is open for reading.
-    /// - The error of a [lost](crate::File#buffered-bytes) write to this file, once. This call has
-    ///   made nothing durable then, and the volume continues.
+    /// - The error of an earlier [lost](crate::File#buffered-bytes) write to this file. It is
+    ///   returned once. This call has then made nothing durable, and the volume stays usable.
     /// - The error of the log; the volume is shut down then.
     #[doc(alias = "fsync")]
     pub fn sync(&self) -> Result<()> {
@@ -362,8 +364,8 @@ impl Node {
     }
 
     /// Makes the contents durable before the call returns, with the metadata that is needed to read
-    /// them: the extents and the size. The times may not be durable. So overwriting a file without
-    /// extending it costs only a flush of the device, and writes nothing to the log.
+    /// them: the extents and the size. The times may not be durable. After a file was overwritten
+    /// without being extended, this call only flushes the device, and writes nothing to the log.
     ///
     /// # Errors
     ///
@@ -385,8 +387,8 @@ impl Node {
     }
 }
 
-/// Returns the kind of operation to count in the statistics when an access control list is set
-/// (`Some`) or removed (`None`).
+/// Returns the activity that the statistics count when an access control list is set (`Some`) or
+/// removed (`None`).
 fn attribute_count(list: Option<&Acl>) -> Activity {
     if list.is_some() { Activity::AttributeSet } else { Activity::AttributeRemoved }
 }

@@ -1,8 +1,8 @@
 //! Checking a volume for consistency, without changing it.
 //!
 //! [`Volume::check`] reads every structure of a volume, compares the structures with each other,
-//! and returns a [`Report`]. Damage is not an error but a [`Finding`]: its stable [`Code`], its
-//! [`Severity`], its [`Place`] down to the byte, the value found and the value expected.
+//! and returns a [`Report`]. Damage is not an error but a [`Finding`]: it has a stable [`Code`], a
+//! [`Severity`], a [`Place`] down to the byte, the value found and the value expected.
 //!
 //! ```
 //! # let device = xfs_trans::testing::make();
@@ -63,7 +63,7 @@ impl Volume {
     /// is reported as unchecked. If the log was dirty when the volume
     /// was opened, the replayed volume is checked: the volume as it will be after a recovery.
     ///
-    /// Findings of up to 1,000 inodes get the paths of these inodes.
+    /// A finding about an inode gets the paths of the inode, for up to 1,000 inodes.
     ///
     /// # Errors
     ///

@@ -60,8 +60,9 @@ impl Node {
     }
 
     /// Returns the entries of this directory from `from` on. A directory can be listed in parts.
-    /// Each part begins at the [`Cookie::after`] the last entry of the part before. Such a listing
-    /// misses no entry that exists all the time, whatever is added and removed between the parts.
+    /// Each part begins at the cookie [`Cookie::after`] the last entry of the preceding part. Such
+    /// a listing misses no entry that exists all the time, whatever is added and removed between
+    /// the parts.
     ///
     /// # Errors
     ///
@@ -84,8 +85,8 @@ impl Node {
 
 /// Whether a listing compares the entries of a directory with its index.
 enum Auditing {
-    /// The listing does not compare entries and index: it was made without a comparison, the index
-    /// could not be read, or the comparison has ended.
+    /// The listing does not compare entries and index: no comparison was requested, the index could
+    /// not be read, or the comparison has ended.
     Off,
     /// The listing will compare the entries with the index. It reads the index before the first
     /// entries.

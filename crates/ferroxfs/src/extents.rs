@@ -23,7 +23,7 @@ pub struct FileExtent {
     pub device_offset_bytes: u64,
     /// First block of the extent on the volume.
     pub block: FsBlock,
-    /// Whether the extent is allocated but not written: it reads as zeros.
+    /// Whether the extent is allocated but not written. An unwritten extent reads as zeros.
     pub unwritten: bool,
     /// Whether other files, or other parts of the same file, use the same blocks.
     pub shared: bool,
@@ -45,7 +45,8 @@ pub struct FileExtents<'a> {
 
 /// The source from which the extents are read.
 enum ListedExtents<'a> {
-    /// The extents are read from the inode itself, which does not change.
+    /// The extents are read from the inode itself. The inode does not change, because the volume is
+    /// open for reading.
     Still(xfs_inode::ForkExtents<'a>),
     /// The extents are read from a copy, made at the start because the file may change.
     Taken(std::vec::IntoIter<Result<Extent>>),

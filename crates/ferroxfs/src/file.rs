@@ -58,19 +58,20 @@ pub use ranges::{AllocateMode, RangeMode};
 /// one or two seconds, and when the handle is closed or dropped. Space is reserved when they are
 /// buffered, so that a full volume refuses the write itself.
 ///
-/// If they cannot be written, because of ENOSPC or the device's error, they are lost, and the
-/// volume continues. The operation that had them written gets the error: a read, a write elsewhere
-/// or a change of the file. The next sync or [`close`](Self::close) of the file gets it too, once.
-/// If a dropped handle met the error, the next sync or close of the volume also gets it.
+/// If buffered bytes cannot be written, because of ENOSPC or an error of the device, they are lost,
+/// and the volume continues. The operation that caused the write gets the error: a read, a write
+/// elsewhere or a change of the file. The next sync or [`close`](Self::close) of the file gets it
+/// too, once. If a dropped handle met the error, the next sync or close of the volume also gets it.
 ///
 /// # Crash consistency
 ///
 /// Written bytes are durable once [`sync_all`](Self::sync_all), [`sync_data`](Self::sync_data) or
-/// [`Volume::sync`](crate::Volume::sync) has returned, and within five seconds without any of them.
-/// Until then a crash may leave a part of them. Overwritten sectors hold the old bytes or the new
-/// ones. Of added bytes there are as many as the length shows, and never bytes that the blocks held
-/// before they belonged to the file. Each operation that changes a range or the length documents
-/// what a crash leaves. The rest is as for [every change](crate#changes).
+/// [`Volume::sync`](crate::Volume::sync) has returned, and after at most five seconds without any
+/// of these calls. Until then a crash may leave a part of them. Overwritten sectors hold the old
+/// bytes or the new ones. A file that was extended has as many of the added bytes as its length
+/// shows. It never shows bytes that its blocks held before they belonged to the file. Each
+/// operation that changes a range or the length documents what a crash leaves. The rest is as for
+/// [every change](crate#changes).
 ///
 /// Before a caller other than root changes contents, the file loses its set-ID bits and
 /// capabilities in a separate change, as by [`Node::drop_privileges`].
@@ -117,9 +118,9 @@ impl Drop for File {
 }
 
 impl File {
-    /// Returns the cached inode and a write guard, for a change of the contents. Leases are broken
-    /// before the guard is taken: their holders may have to wait for a thaw, and a freeze waits for
-    /// the guard.
+    /// Returns the cached inode and a write guard, for a change of the contents. Conflicting leases
+    /// are broken before the guard is taken: a lease holder may have to wait for a thaw, and a
+    /// freeze waits for the guard.
     fn changing(&self) -> Result<(WriteGuard<'_>, &Arc<CachedInode>)> {
         self.check_writable()?;
         let (mount, entry) = self.node.writable()?;
@@ -207,7 +208,7 @@ impl File {
     /// - EOPNOTSUPP for data on a realtime device.
     /// - The errors of writing [buffered bytes](Self#buffered-bytes) in the range.
     /// - The device's error.
-    /// - EUCLEAN for a corrupt structure of the volume.
+    /// - EUCLEAN if a structure of the volume is corrupt.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.check_readable()?;
         self.check_alignment(offset, buffer.len())?;
@@ -266,8 +267,9 @@ impl File {
         self.node.view().seek_hole(self.node.cache(), offset)
     }
 
-    /// Locks the contents of a file for reading, after all buffered bytes were written to the
-    /// device. `None`: the volume is open for reading, and the file cannot change.
+    /// Locks the contents of a file for reading, after all its buffered bytes were written to the
+    /// device. Returns `None`, and takes no lock, on a volume that is open for reading: its files
+    /// cannot change.
     fn reading(&self) -> Result<Option<Reading<'_>>> {
         let Ok((mount, entry)) = self.node.writable() else { return Ok(None) };
         mount.contents(entry).read_all().map(Some)
@@ -294,8 +296,8 @@ impl File {
     /// Writes as [`write_at`](Self::write_at) does, for bytes that a cache in front of this volume
     /// has acknowledged before. The bytes are written even if the file has become immutable or
     /// append-only since then, and the file keeps set-ID bits and capabilities. If only some bytes
-    /// can be written, the call returns the error of the others, so that the cache does not discard
-    /// bytes that were not written.
+    /// can be written, the call returns the error for the remaining bytes, so that the cache does
+    /// not discard bytes that were not written.
     ///
     /// # Errors
     ///
@@ -368,9 +370,9 @@ impl File {
     /// Sets the length. Bytes that are cut off are freed, and added bytes read as zeros.
     ///
     /// The new length is durable with the next [`sync_all`](Self::sync_all) of the file, or any
-    /// other force of the log. A crash before that leaves the new length or the old one. With the
-    /// old one, the bytes that were to be cut off may read as zeros to the end of their block,
-    /// which is overwritten before the length changes.
+    /// other force of the log. A crash before that leaves the new length or the old one. If the old
+    /// length is left, the bytes from the new end to the end of its block may read as zeros,
+    /// because they are overwritten before the length changes.
     ///
     /// # Errors
     ///
@@ -393,7 +395,7 @@ impl File {
     }
 
     /// Makes the data and all metadata of the inode durable before the call returns. This includes
-    /// the names that the file got before.
+    /// the names that the file has got so far.
     ///
     /// # Errors
     ///
@@ -418,7 +420,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// That of a [lost](Self#buffered-bytes) write. The handle is closed nevertheless.
+    /// The error of a [lost](Self#buffered-bytes) write. The handle is closed nevertheless.
     pub fn close(self) -> Result<()> {
         match self.node.writable() {
             Ok((mount, entry)) => mount.contents(entry).flush_for_sync(),
@@ -454,7 +456,7 @@ impl Write for File {
         Ok(written)
     }
 
-    /// Writes buffered bytes to the device. [`File::sync_all`] makes them durable.
+    /// Writes the file's buffered bytes to the device. [`File::sync_all`] makes them durable.
     fn flush(&mut self) -> io::Result<()> {
         match self.node.writable() {
             Ok((mount, entry)) => mount.contents(entry).write_back().map_err(io::Error::from),

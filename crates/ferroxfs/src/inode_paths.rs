@@ -1,13 +1,14 @@
 //! Search for every path that leads to an inode.
 //!
-//! With parent pointers, the search goes upwards from the inode to the root. Without them, only a
-//! directory knows its parent. Any other inode is searched for from the root.
+//! With parent pointers, the search goes upwards from the inode to the root. Without parent
+//! pointers, only a directory knows its parent: for any other inode, the whole tree is searched
+//! from the root.
 //!
 //! # Invariants
 //!
 //! - **I1** The search upwards is bounded. A directory has one parent and is visited once, so that
 //!   a cycle of directories ends the search with an error.
-//! - **I2** At most `MAX_PATHS` paths are made, whatever entries and parent pointers say.
+//! - **I2** The search returns at most `MAX_PATHS` paths, whatever entries and parent pointers say.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;

@@ -55,9 +55,11 @@
 //! ```
 //!
 //! [`Volume::close`] marks the log clean, and returns errors that dropping the volume cannot
-//! return. A volume that is dropped is left as by a crash, and loses nothing that was durable.
+//! return. A volume that is dropped without a close is left as after a crash, and loses nothing
+//! that was durable.
 //!
-//! By path, new files belong to root and have usual modes. [`Node::create`] chooses:
+//! Files that are made by path belong to root and have usual modes. [`Node::create`] lets the
+//! caller choose:
 //!
 //! ```
 //! # let device = xfs_trans::testing::make();
@@ -99,10 +101,10 @@
 //!
 //! # Errors in short
 //!
-//! An [`Error`] has arms to match on, an [`errno`](Error::errno), and becomes a
-//! [`std::io::Error`] by `?`. It is an error of the device, damage, a kind of volume that is
-//! refused, a POSIX case, or the shutdown of the volume. Nothing in an image is trusted: damage
-//! names the structure, the address, the check and the values.
+//! An [`Error`] has arms to match on, an [`errno`](Error::errno), and becomes a [`std::io::Error`]
+//! by `?`. The arms are an error of the device, damage, a kind of volume that is refused, a POSIX
+//! case, and the shutdown of the volume. Nothing in an image is trusted: damage names the
+//! structure, the address, the check and the values.
 //!
 //! ```
 //! # let volume = ferroxfs::OpenOptions::new().open_device(xfs_trans::testing::make())?;
@@ -157,17 +159,17 @@
 //! [`Node`], by path through [`Volume`], and in the contents of a [`File`]. Unless an operation
 //! says otherwise:
 //!
-//! - **It is atomic.** No reader sees a part of it, and after a crash it has happened whole or not
-//!   at all. When it fails nothing has changed, or the volume is shut down.
+//! - **It is atomic.** No reader sees a part of the change, and after a crash it has happened whole
+//!   or not at all. If a change fails, either nothing has changed, or the volume is shut down.
 //! - **It is durable** once [`Volume::sync`], [`Volume::close`], or [`Node::sync`] or
-//!   [`File::sync_all`] of the changed inode has returned, and within five seconds without any of
-//!   them ([`OpenOptions::upkeep`]). After [`File::sync_data`] contents and size are durable. The
-//!   flag `SYNC` of an inode is stored, and makes nothing durable by itself.
+//!   [`File::sync_all`] of the changed inode has returned, and after at most five seconds without
+//!   any of these calls ([`OpenOptions::upkeep`]). After [`File::sync_data`] contents and size are
+//!   durable. The flag `SYNC` of an inode is stored, and makes nothing durable by itself.
 //! - **Order is kept.** Changes become durable in the order in which they were made: a crash leaves
 //!   all changes up to some point, and none after it. Contents are independent of that: see
 //!   [`File`].
-//! - **It waits** while the volume is [frozen](Volume::freeze), and for [leases](File::set_lease)
-//!   that it breaks.
+//! - **It waits** while the volume is [frozen](Volume::freeze), and until the
+//!   [leases](File::set_lease) that it breaks have ended.
 //!
 //! # Errors
 //!
@@ -179,8 +181,9 @@
 //! - EROFS on a volume that is open for reading.
 //! - [`Error::Shutdown`] (EIO) on a volume that was shut down: by [`Volume::shut_down`], because
 //!   log or metadata could not be written, or because a change failed half way. From then on every
-//!   change, sync and close fails, and reading continues with cached and on-disk state. Whether the
-//!   change that met it is durable is unknown; the next open recovers what is.
+//!   change, sync and close fails, and reading continues with cached and on-disk state. It is
+//!   unknown whether the change that got this error is durable. The next open recovers all durable
+//!   changes.
 //! - ENOSPC; a removal returns it only once the reserved blocks are used up too.
 //! - [`Error::Unsupported`] (EOPNOTSUPP) if the log is smaller than any that mkfs.xfs makes.
 //!

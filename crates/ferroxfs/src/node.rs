@@ -98,11 +98,11 @@ impl Node {
         Ok((OpContext::new(mount.write_guard(), self.caller()), entry))
     }
 
-    /// Closes the handle. An inode without a name and without another reference is freed before
-    /// this returns; dropping a handle leaves the freeing to a background thread. If the volume is
-    /// [frozen](crate::Volume::freeze), `finish` does not wait: the background thread frees the
-    /// inode after the thaw. [`close`](crate::Volume::close) of the volume returns why an inode
-    /// could not be freed.
+    /// Closes the handle. If the inode has no name and no other reference, it is freed before this
+    /// call returns. If the handle is dropped instead, a background thread frees the inode. If the
+    /// volume is [frozen](crate::Volume::freeze), `finish` does not wait: the background thread
+    /// frees the inode after the thaw. If an inode could not be freed,
+    /// [`close`](crate::Volume::close) of the volume returns the error.
     pub fn finish(self) {
         if let NodeInode::Live(inode_ref) = self.inode {
             inode_ref.finish_unless_frozen();
@@ -117,8 +117,8 @@ impl Node {
         }
     }
 
-    /// Returns a handle on the same inode that acts through `volume`, another reference to the
-    /// volume.
+    /// Returns a handle on the same inode. The new handle uses `volume`, another reference to the
+    /// same volume, and acts for the caller of that reference.
     pub(crate) fn through(&self, volume: Arc<VolumeRef>) -> Self {
         match &self.inode {
             NodeInode::Still(_, inode) => Self::still(volume, Arc::clone(inode)),
@@ -147,7 +147,7 @@ impl Node {
     /// # Errors
     ///
     /// EACCES; EPERM to write an immutable file; EROFS to write on a volume that is open for
-    /// reading, unless it is a device, pipe or socket.
+    /// reading, unless the file is a device, pipe or socket.
     #[doc(alias = "faccessat2")]
     pub fn access(&self, wanted: Access) -> Result<()> {
         let is_ours =
@@ -278,11 +278,12 @@ impl Node {
         Err(Corruption::new(Structure::Inode, place, InodeCheck::MetadataMismatch).into())
     }
 
-    /// Returns the error for a name that a lookup did not find. The error is damage if the
-    /// directory has an entry of this name that its index lacks. In all other cases it is `error`.
+    /// Returns the error for a name that a lookup did not find. If the directory has an entry of
+    /// this name that its index lacks, the error reports this damage. In all other cases it is
+    /// `error`, the error of the lookup.
     ///
-    /// This reads the whole directory. So it is used only on a volume that does not change, and
-    /// only for a path that a caller has given.
+    /// This reads the whole directory. So the search is made only on a volume that does not change,
+    /// and only for a path that a caller has given.
     pub(crate) fn explain_missing(&self, name: &OsStr, error: Error) -> Error {
         let is_still = self.volume_ref().mount().is_err() && self.cache().rereads() == 0;
         if !is_still || !matches!(error, Error::Posix(PosixError::NotFound)) {
@@ -292,7 +293,7 @@ impl Node {
         verified.err().unwrap_or(error)
     }
 
-    /// Returns the directory above this one; for the root, the root.
+    /// Returns the parent directory of this directory. The parent of the root is the root itself.
     ///
     /// # Errors
     ///
@@ -339,7 +340,8 @@ impl Node {
         check_access(me, self.cache(), &inode, Access::EXECUTE)
     }
 
-    /// Calls `look` with this directory, which does not change during the call.
+    /// Calls `look` with a view of this directory, and returns the result of `look`. The directory
+    /// does not change during the call.
     pub(crate) fn in_directory<T>(
         &self,
         look: impl FnOnce(&Directory<'_>) -> Result<T>,

@@ -1,7 +1,7 @@
 //! Opening a volume: from a path to a verified superblock and the state of the log.
 //!
-//! All files and devices are opened here, before anything of the volume is read. A caller may drop
-//! its privileges between [`OpenOptions::open_devices`] and [`Devices::open`].
+//! All files and devices are opened here, before any structure of the volume is read. A caller may
+//! drop its privileges between [`OpenOptions::open_devices`] and [`Devices::open`].
 
 mod damaged;
 mod error;
@@ -149,7 +149,8 @@ impl OpenOptions {
         self
     }
 
-    /// Reads a volume that is mounted elsewhere. Its state may be stale or inconsistent.
+    /// Reads a volume that is mounted elsewhere. The state that is read may be stale or
+    /// inconsistent.
     #[must_use]
     pub fn live(mut self, live: bool) -> Self {
         self.live = live;
@@ -188,7 +189,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets how many bytes of unused buffers are kept.
+    /// Sets how many bytes of unused buffers of metadata the buffer cache keeps.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
@@ -204,9 +205,9 @@ impl OpenOptions {
     }
 
     /// Counts the usage of users, groups and projects, and enforces their limits, on a volume that
-    /// is opened for writing. The first such open makes the quota inodes. Types that were not
-    /// counted by the last open are counted over all inodes, which reads every inode. Without this
-    /// option nothing is counted, and the next open with quota counts again, as with the kernel.
+    /// is opened for writing. The first such open makes the quota inodes. Types of quota that the
+    /// last open did not count are counted now, by reading every inode. Without this option nothing
+    /// is counted, and the next open with quota counts all inodes again, as with the kernel.
     ///
     /// ```
     /// # let device = xfs_trans::testing::make();
@@ -252,9 +253,10 @@ impl OpenOptions {
 
     /// Sets how soon written data is durable (by default after 5 seconds), and how often the log is
     /// covered, that is, marked as having nothing to replay (by default after 30 seconds). This
-    /// applies to a volume that is open for writing. With a [`fixed_time`](Self::fixed_time) the
-    /// default is never, because the result would depend on the clock. With a fixed time, a given
-    /// `upkeep` applies to the log alone: [joined](Self::join_writes) writes stay buffered.
+    /// applies to a volume that is open for writing. With a [`fixed_time`](Self::fixed_time), the
+    /// default is that neither ever happens in the background, because the result would depend on
+    /// the clock. With a fixed time, a given `upkeep` applies to the log alone:
+    /// [joined](Self::join_writes) writes stay buffered.
     #[must_use]
     pub fn upkeep(mut self, upkeep: Upkeep) -> Self {
         self.options.upkeep = Some(upkeep);
@@ -321,8 +323,8 @@ impl OpenOptions {
     }
 
     /// Opens and locks the files that `path` and the options name, and finds where the filesystem
-    /// starts, without reading more of it. No file is opened later, so a caller can drop its
-    /// privileges after this call.
+    /// starts, without reading more of the filesystem. No file is opened later, so a caller can
+    /// drop its privileges after this call.
     ///
     /// # Errors
     ///
@@ -349,8 +351,8 @@ impl OpenOptions {
         }
     }
 
-    /// Opens the log device and the realtime device that the options name, and combines them with
-    /// the opened data device.
+    /// Opens the log device and the realtime device that the options name. Returns them together
+    /// with the data device, which is open already.
     fn located_devices(&self, found: LocatedVolume) -> Result<Devices, OpenError> {
         let open = |path: &Option<PathBuf>| match path {
             Some(path) => self.open_file(path).map(Some),

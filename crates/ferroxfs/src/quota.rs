@@ -97,8 +97,8 @@ impl Quotas {
         Ok(QuotaIter { quotas: self.clone(), kind, file, ids })
     }
 
-    /// Changes limits and timers of a user, group or project. The limits of ID 0 are the default
-    /// limits of its type, and its timers are the grace periods.
+    /// Changes limits and timers of a user, group or project. ID 0 has a special meaning: its
+    /// limits are the default limits of the type, and its timers are the grace periods.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl Quotas {
         mount.with_room(|| engine.set(&mount.journal, kind, id, limits))
     }
 
-    /// Returns the dquots in memory and the mount of a volume that counts a type. Returns `None` if
-    /// the dquots on disk are current.
+    /// Returns the quota engine, which has the dquots in memory, and the mount, if the volume
+    /// counts this type. Returns `None` otherwise: the dquots on disk are current then.
     fn engine(&self, kind: QuotaType) -> Result<Option<(&Arc<QuotaEngine>, &Mount)>> {
         let Some(engine) = self.volume_ref().quota() else { return Ok(None) };
         let mount = self.volume_ref().mount()?;

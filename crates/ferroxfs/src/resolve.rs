@@ -79,8 +79,8 @@ pub(crate) fn resolve_from(
     Ok(current)
 }
 
-/// Returns whether a path can only lead to a directory, so that a symbolic link at its end is
-/// followed.
+/// Returns whether the form of a path requires a directory at its end. A symbolic link at the end
+/// of such a path is followed.
 pub(crate) fn asks_for_directory(path: &[u8]) -> bool {
     path.ends_with(b"/") || path.ends_with(b"/.")
 }
@@ -142,8 +142,8 @@ pub(crate) fn resolve_remembered(
 }
 
 /// Returns whether the cached rights of a directory let the caller search it. The function writes
-/// no memory. `false`: the rights are not cached or deny the search, and the caller must check the
-/// directory under its latch.
+/// no memory. `false`: the rights are not cached or deny the search, and the caller of the function
+/// must check the directory under its latch.
 fn grants_search(caller: Caller<'_>, directory: &CachedInode) -> bool {
     let Some(me) = caller.credentials() else { return true };
     directory.rights().is_some_and(|rights| grants_without_list(me, rights, Access::EXECUTE))

@@ -1,8 +1,8 @@
 //! A small volume in memory, for programs that need a temporary tree of files and no XFS image.
 //!
 //! Owns: the tree of names of a [`ScratchVolume`], and the contents of its files. Does **not** own
-//! the inodes, or the walks over them: `xfs-icache` has both. A scratch volume gives it a list of
-//! inodes to walk over.
+//! the inodes, or the walks over them: `xfs-icache` has both. A scratch volume gives `xfs-icache` a
+//! list of inodes to walk over.
 //!
 //! Nothing is written to a device. There are no owners, modes, times or attributes, and all changes
 //! of names take one lock. A program that needs those, or parallel changes, makes an XFS volume in
@@ -10,8 +10,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A name holds a reference to its inode. So an inode is freed when its last name is
-//!   removed and its last handle is dropped, whichever comes last.
+//! - **I1** A name holds a reference to its inode. So an inode is freed once its last name is
+//!   removed and its last handle is dropped.
 //! - **I2** Names change under `changing`. A directory that has lost its name gets no entries.
 //!
 //! Lock order: `changing`, then one directory, then the state of one inode.
@@ -35,7 +35,7 @@ use xfs_vfs::NewKind;
 use crate::Result;
 use tree::{ScratchName, Tree};
 
-/// A small volume in memory, without backing store. It is freed with its last handle.
+/// A small volume in memory, without backing store. The volume is freed with the last handle on it.
 ///
 /// ```
 /// use ferroxfs::NewKind;
@@ -77,8 +77,8 @@ pub struct ScratchEntry {
 }
 
 impl ScratchVolume {
-    /// Returns an empty volume that may use about `most_bytes` bytes of memory. A file counts with
-    /// its length, holes included. Every inode and every name counts with the memory that it takes.
+    /// Returns an empty volume that may use about `most_bytes` bytes of memory. The usage counts
+    /// the length of each file, holes included, and the memory of each inode and name.
     #[must_use]
     pub fn new(most_bytes: u64) -> Self {
         Self { tree: Arc::new(Tree::new(most_bytes)) }
@@ -103,13 +103,13 @@ impl ScratchVolume {
             .iter_inodes(filter, |entry| f(&ScratchNode::new(&self.tree, entry.clone().store())))
     }
 
-    /// Counts the inodes, by looking at each.
+    /// Returns counts of the inodes, by visiting each.
     #[must_use]
     pub fn cache_counts(&self) -> CacheCounts {
         count_inodes(&self.tree.inodes)
     }
 
-    /// Returns the number of bytes in use.
+    /// Returns the number of bytes of memory that the volume counts as used.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.tree.inodes.room.used_bytes()

@@ -18,10 +18,11 @@ pub struct Space {
     pub block_size: u32,
     /// Blocks for data and metadata, without the internal log.
     pub total_blocks: u64,
-    /// Free blocks, counted over the allocation groups.
+    /// Free blocks, summed up over the allocation groups.
     pub free_blocks: u64,
-    /// Free blocks that files can have, as `statfs` shows them on a mounted volume. The other free
-    /// blocks are reserved for btrees and for operations that must not fail for lack of space.
+    /// Free blocks that files can use, as `statfs` shows them on a mounted volume. The remaining
+    /// free blocks are reserved: for btrees, and for operations that must not fail for lack of
+    /// space.
     pub available_blocks: u64,
     /// Allocated inodes, free ones included.
     pub inodes: u64,
@@ -41,8 +42,8 @@ impl Space {
         self.files.saturating_sub(self.inodes.saturating_sub(self.free_inodes))
     }
 
-    /// Returns this space within the limits of a project. The soft limit counts before the hard
-    /// one.
+    /// Returns this space, reduced to the limits of a project where they are smaller. If the
+    /// project has a soft limit, that limit counts instead of the hard one.
     fn within(mut self, quota: &Quota) -> Self {
         let limit = |usage: &Usage| if usage.soft != 0 { usage.soft } else { usage.hard };
         let blocks = limit(&quota.blocks);
@@ -87,7 +88,7 @@ impl Volume {
 impl Node {
     /// Returns space and inodes as `statfs` shows them for this file. On a volume that enforces the
     /// limits of projects, a directory whose new files inherit its project shows the limits of the
-    /// project in place of the volume's space, where they are smaller.
+    /// project in place of the volume's space, where the limits are smaller.
     ///
     /// # Errors
     ///
@@ -110,8 +111,8 @@ impl Node {
     }
 }
 
-/// Sums up free space and inodes over the headers of all allocation groups. The superblock may have
-/// lazy counters, which can be wrong.
+/// Sums up free space and inodes over the headers of all allocation groups. The counters of the
+/// superblock are not used: they may be lazy counters, which can be out of date.
 pub(crate) fn count(core: &VolumeRef) -> Result<Space> {
     let superblock = core.superblock();
     let geometry = core.cache().geometry();

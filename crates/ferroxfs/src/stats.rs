@@ -10,7 +10,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Owns: the figures, collected from the layers that count. Each counter has one part for each
+//! Owns: collecting the figures from the layers that count them. Each counter has one part for each
 //! processor slot, and a figure is the sum of the parts. Counters are read one after the other, so
 //! they need not agree while operations run.
 
@@ -63,7 +63,7 @@ pub struct VolumeStats {
     /// Counters of the names in the dentry cache.
     #[doc(alias = "dentry")]
     pub dentries: DentryCacheStats,
-    /// Counters of the locks that programs hold on files.
+    /// Counters of the locks that callers hold on files.
     pub locks: LockStats,
 }
 
@@ -79,7 +79,7 @@ pub struct DentryCacheStats {
     pub negative: u64,
 }
 
-/// Counters of the locks that programs hold on files.
+/// Counters of the locks that callers hold on files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockStats {
@@ -164,8 +164,8 @@ pub struct InodeLookupStats {
     /// Number of lookups that read the inode from disk.
     #[doc(alias = "xs_ig_missed")]
     pub missed: u64,
-    /// Number of lookups that read the inode from disk, while another thread inserted it into the
-    /// cache.
+    /// Number of lookups that read the inode from disk, while another thread inserted the same
+    /// inode into the cache.
     #[doc(alias = "xs_ig_dup")]
     pub duplicates: u64,
     /// Number of inodes that were evicted: to make room, by dropping caches, or because only a

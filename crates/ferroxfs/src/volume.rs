@@ -43,11 +43,12 @@ use crate::{Error, File, ReadDir, Result};
 /// A path is resolved from the root of the volume: an absolute link starts again there, and `..` in
 /// the root is the root. Files made by path belong to user and group 0, or to the [user that the
 /// volume acts for](Self::as_user). Directories get the mode 0o755 and files 0o644;
-/// [`Node::create`] makes other files. The directory of a path must exist.
+/// [`Node::create`] makes files with other properties. The directory that a path names as the
+/// parent must exist.
 ///
 /// Each change by path is one change of a [`Node`], unless it says otherwise. The
 /// [crate](crate#changes) says what a crash leaves of it, when it is durable, and how it fails on a
-/// volume that is open for reading or was shut down. It has the errors of that change and of
+/// volume that is open for reading or was shut down. Its errors are those of that change and of
 /// [`lookup`](Self::lookup), and EINVAL for a path that ends in no name.
 #[derive(Clone)]
 pub struct Volume(Arc<VolumeShards>);
@@ -64,18 +65,18 @@ impl Volume {
     }
 
     /// Writes everything in place and marks the log clean. A volume that is dropped instead is left
-    /// as by a crash: the next open recovers all durable changes.
+    /// as after a crash: the next open recovers all durable changes.
     ///
     /// # Errors
     ///
     /// - EBUSY if another clone, [`Node`] or [`File`] keeps the volume open. This clone is dropped
     ///   nevertheless. If it was the last clone, the volume can no longer be closed, only dropped.
-    /// - The error that kept an inode from being freed since the volume was opened: everything is
-    ///   durable then, and the log is left to a recovery.
-    /// - The error of the log, or that the volume was shut down: durable changes are left to a
-    ///   recovery.
-    /// - The error of a [lost](File#buffered-bytes) write of a dropped handle, or of a discard: the
-    ///   volume is closed nevertheless.
+    /// - The error that kept an inode from being freed since the volume was opened. In this case
+    ///   everything is durable, and the next open recovers the log.
+    /// - The error of the log, or [`Error::Shutdown`](crate::Error::Shutdown) if the volume was
+    ///   shut down. The next open recovers the durable changes.
+    /// - The error of a [lost](File#buffered-bytes) write of a dropped handle, or the error of a
+    ///   discard. The volume is closed nevertheless.
     ///
     /// On a volume that is open for reading there is nothing to do.
     pub fn close(self) -> Result<()> {
@@ -103,11 +104,12 @@ impl Volume {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// An open file stays open, whatever becomes of its mode. Operations on the volume as a whole
-    /// need [`Capabilities::SYS_ADMIN`]. This separates the users of a program; it does not confine
-    /// the program itself, which can use the [`device`](Self::device).
+    /// An open file stays usable, even if its mode changes. Operations on the volume as a whole
+    /// need [`Capabilities::SYS_ADMIN`]. The checks separate the users that a program serves. They
+    /// do not confine the program itself, which can use the [`device`](Self::device).
     ///
-    /// The returned volume uses some memory for each processor, so keep it as long as it is needed.
+    /// The returned volume uses some memory for each processor, so a program should keep it for all
+    /// operations of the user.
     #[must_use]
     pub fn as_user(&self, credentials: Credentials) -> Self {
         Self(Arc::new(self.0.acting_as(credentials)))
@@ -122,7 +124,8 @@ impl Volume {
         Self(Arc::new(VolumeShards::new(core, findings)))
     }
 
-    /// Returns the sizes of the volume, which change when it [grows](Self::grow).
+    /// Returns the geometry of the volume: its sizes and features. The sizes change when the volume
+    /// [grows](Self::grow).
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.volume_ref().cache().geometry()
@@ -146,14 +149,14 @@ impl Volume {
         }
     }
 
-    /// Sets the label, on a volume that may be in use. The new label is durable on return. Programs
-    /// that read the device directly see it when the volume is closed at the latest.
+    /// Sets the label, also while the volume is in use. The new label is durable on return.
+    /// Programs that read the device directly see it when the volume is closed at the latest.
     ///
     /// # Errors
     ///
-    /// EPERM without [`Capabilities::SYS_ADMIN`]; the errors of [every change](crate#errors). A
-    /// damaged copy of the superblock does not keep the others from being changed. A crash leaves
-    /// the old label or the new one, in each copy.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; the errors of [every change](crate#errors). If
+    /// one copy of the superblock is damaged, the other copies are changed nevertheless. After a
+    /// crash, each copy has the old label or the new one.
     #[doc(alias = "FS_IOC_SETFSLABEL")]
     pub fn set_label(&self, label: &Label) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;
@@ -172,7 +175,7 @@ impl Volume {
         }
     }
 
-    /// Changes the UUID, on a volume that may be in use, and returns the new one. Other changes
+    /// Changes the UUID, also while the volume is in use, and returns the new one. Other changes
     /// wait for a moment, as for [`freeze`](Self::freeze). The new UUID is durable on return.
     /// [`Devices::set_uuid`](crate::device::Devices::set_uuid) changes the UUID of a volume that is
     /// not open.
@@ -180,16 +183,16 @@ impl Volume {
     /// # Errors
     ///
     /// EROFS, EPERM without [`Capabilities::SYS_ADMIN`], EBUSY if the volume is frozen, the error
-    /// of a [lost](File#buffered-bytes) write. The device's error shuts the volume down, which has
-    /// the old UUID or the new one then, as after a crash. If only a copy of the superblock cannot
-    /// be changed, the volume has the new UUID and continues.
+    /// of a [lost](File#buffered-bytes) write. An error of the device shuts the volume down. The
+    /// volume then has the old UUID or the new one, as after a crash. If only a copy of the
+    /// superblock cannot be changed, the volume has the new UUID and continues.
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid> {
         self.require(Capabilities::SYS_ADMIN)?;
         self.volume_ref().mount()?.set_uuid(change)
     }
 
-    /// Returns damage that was found when the volume was opened but did not prevent opening it: the
-    /// device ends before the volume, and possibly the log is in the missing part.
+    /// Returns the damage that was found when the volume was opened and that did not prevent
+    /// opening it, such as a device that ends before the volume does.
     #[must_use]
     pub fn findings(&self) -> &[Error] {
         self.0.findings()
@@ -202,7 +205,7 @@ impl Volume {
         self.volume_ref().staleness()
     }
 
-    /// Returns space and inodes, counted over the allocation groups.
+    /// Returns the space and the number of inodes, summed up over the allocation groups.
     ///
     /// # Errors
     ///
@@ -226,7 +229,7 @@ impl Volume {
         self.volume_ref().node(self.volume_ref().superblock().root_inode)
     }
 
-    /// Returns the root of the metadata directory, which no path leads to. Its entries are the
+    /// Returns the root of the metadata directory, to which no path leads. Its entries are the
     /// files of realtime groups and of quota.
     ///
     /// # Errors
@@ -242,8 +245,8 @@ impl Volume {
         Ok(node)
     }
 
-    /// Returns the inode of this number. The number may come from anywhere: the inode is read only
-    /// if the inode btree says that it exists.
+    /// Returns the inode of this number. The number need not be trusted: the inode is read only if
+    /// the inode btree says that it exists.
     ///
     /// # Errors
     ///
@@ -263,12 +266,12 @@ impl Volume {
 
     /// Returns the inode of this number as [`node`](Self::node) does, but without a search in the
     /// inode btree. The caller must know that the number belongs to an inode in use: a name led to
-    /// it, or a handle on it exists although it has lost its last name.
+    /// the inode, or a handle on it is still open after its last name was removed.
     ///
     /// # Errors
     ///
-    /// ENOENT if it was freed since; EPERM without [`Capabilities::DAC_READ_SEARCH`]; EUCLEAN for a
-    /// corrupt volume.
+    /// ENOENT if the inode was freed since; EPERM without [`Capabilities::DAC_READ_SEARCH`];
+    /// EUCLEAN for a corrupt volume.
     pub fn node_trusted(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;
         self.volume_ref().node(number)
@@ -367,7 +370,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EINVAL if it is no link, and as [`lookup`](Self::lookup).
+    /// EINVAL if the inode is no symbolic link; the errors of [`lookup`](Self::lookup).
     pub fn read_link(&self, path: impl AsRef<Path>) -> Result<OsString> {
         self.lookup_no_follow(path)?.read_link()
     }
@@ -394,7 +397,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`lookup_no_follow`](Self::lookup_no_follow); errors below are items of the iterator.
+    /// As [`lookup_no_follow`](Self::lookup_no_follow); errors below that path are items of the
+    /// iterator.
     pub fn walk(&self, path: impl AsRef<Path>) -> Result<Walk> {
         let path = path.as_ref();
         Ok(Walk::new(path, self.lookup_no_follow(path)?))
@@ -405,8 +409,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`node`](Self::node); EPERM without [`Capabilities::SYS_ADMIN`]. Errors on the way are
-    /// part of the answer.
+    /// As [`node`](Self::node); EPERM without [`Capabilities::SYS_ADMIN`]. Errors of the search are
+    /// in the result.
     pub fn inode_paths(&self, number: InodeNumber) -> Result<InodePaths> {
         self.require(Capabilities::SYS_ADMIN)?;
         Ok(inode_paths::find(&self.node(number)?))
@@ -415,13 +419,13 @@ impl Volume {
 
 impl Node {
     /// Returns the same file on behalf of the user of `volume`, which is this volume [as another
-    /// user](Volume::as_user). It is as if the user had been handed an open directory, or a
-    /// descriptor opened with `O_PATH`: each operation on the file is checked, but not whether the
-    /// user could have reached the file.
+    /// user](Volume::as_user). Each operation on the returned node is checked for that user. It is
+    /// not checked whether the user could have reached the file by a path, as with an `O_PATH`
+    /// descriptor that was handed to the user.
     ///
     /// # Errors
     ///
-    /// EXDEV if it is another volume.
+    /// EXDEV if `volume` is a different volume.
     #[doc(alias = "SCM_RIGHTS")]
     pub fn acting_as(&self, volume: &Volume) -> Result<Self> {
         let volume = volume.volume_ref();

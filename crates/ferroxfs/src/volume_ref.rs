@@ -21,9 +21,9 @@
 //!
 //! - **I1** Neither `VolumeInner` nor `Identity` keeps a `VolumeRef` alive, so that dropping the
 //!   last handle frees everything.
-//! - **I2** While a `Volume` exists, finding the reference of the calling thread writes only the
-//!   count of one slot. After that, new handles share the reference of the handle that they come
-//!   from.
+//! - **I2** While a `Volume` exists, taking the reference of the calling thread's slot writes only
+//!   the count of that slot. After the `Volume` was dropped, new handles share the reference of the
+//!   handle that they come from.
 
 use std::sync::{Arc, Weak};
 
@@ -46,7 +46,7 @@ pub enum Staleness {
     Live,
 }
 
-/// The state of a volume that exists once, however many references to the volume there are.
+/// The state that all references to a volume share.
 pub(crate) struct VolumeInner {
     superblock: Superblock,
     cache: Arc<BufferCache>,
@@ -251,7 +251,7 @@ impl VolumeShards {
         Self::over(Arc::new(VolumeInner { findings, ..inner }), None)
     }
 
-    /// Makes references to the same volume, whose operations act on behalf of another user.
+    /// Makes references to the same volume, for operations on behalf of another user.
     pub(crate) fn acting_as(&self, credentials: Credentials) -> Self {
         Self::over(Arc::clone(&self.here().inner), Some(credentials))
     }

@@ -4,8 +4,8 @@
 //!
 //! - **I1** A walk enters a directory at most once. If directories form a cycle, the walk ends with
 //!   an error at the entry that closes it.
-//! - Memory grows with the depth, not with its square. There is one path, which each level
-//!   extends. A volume may be as deep as it has inodes.
+//! - Memory grows linearly with the depth of the tree, because all levels share one path, which
+//!   each level extends. The depth of a tree is limited only by the number of its inodes.
 //! - **I3** An error is an item like any other: the walk continues with everything that can still
 //!   be read.
 
@@ -38,8 +38,8 @@ pub struct WalkEntry {
 #[error("{}: {source}", path.display())]
 #[non_exhaustive]
 pub struct WalkError {
-    /// The path that the error is about: a file that could not be read, or a directory whose
-    /// listing is not complete.
+    /// The path that the error is about: a file that could not be read, or a directory that could
+    /// not be listed completely.
     pub path: PathBuf,
     /// The error.
     #[source]
@@ -62,7 +62,7 @@ pub struct Walk {
     entered: HashSet<InodeNumber>,
     contents_first: bool,
     sorted: bool,
-    /// The directory that was returned last, and whose entries were not read yet.
+    /// The directory that was returned last, if its entries were not read yet.
     pending: Option<WalkEntry>,
     /// A directory that could not be opened, after its error has been returned. The directory
     /// itself is returned next.

@@ -24,11 +24,11 @@ use crate::Result;
 use crate::node::Node;
 
 impl Node {
-    /// Watches this inode, or with [`Scope::Subtree`] everything below this directory too.
+    /// Watches this inode, or with [`Scope::Subtree`] also everything below this directory.
     ///
     /// # Errors
     ///
-    /// - EACCES if the caller may not read it, EPERM for a subtree without
+    /// - EACCES if the caller may not read this inode; EPERM for a subtree without
     ///   [`Capabilities::SYS_ADMIN`].
     /// - EROFS on a volume that is open for reading.
     /// - ENOTDIR for a subtree that is no directory.

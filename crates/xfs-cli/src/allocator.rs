@@ -23,7 +23,7 @@ const KEPT_MS: std::ffi::c_long = 10_000;
 const PURGE_DECOMMITS: mi_option_t = 5;
 
 /// The value of `mi_option_purge_decommits` that offers purged memory to the system (`MADV_FREE`):
-/// the system takes it when it needs memory, and not at once.
+/// the system takes this memory only when it needs some.
 const WHEN_NEEDED: std::ffi::c_long = 0;
 
 /// Keeps freed memory for a while, and then offers it to the system (`MADV_FREE`). A volume soon
@@ -31,7 +31,7 @@ const WHEN_NEEDED: std::ffi::c_long = 0;
 /// because the system clears every page first. The environment variables `MIMALLOC_PURGE_DELAY` and
 /// `MIMALLOC_PURGE_DECOMMITS` take precedence.
 ///
-/// Must be called before a second thread exists.
+/// The program must call this function before it has a second thread.
 pub(crate) fn keep_freed_memory() {
     // SAFETY: Options with these numbers exist. Any number of milliseconds is a value of the first,
     // and 0 and 1 are the values of the second. Options are plain variables of the allocator, and

@@ -33,7 +33,7 @@ enum Document {
     File(Box<Output>),
 }
 
-/// The command `bench` in a child process that a run of `bench` has started (`--worker`).
+/// The command `bench --worker`, in a child process that a run of `bench` has started.
 struct Worker;
 
 /// Opens the outputs and catches signals. Returns the command, ready to run.

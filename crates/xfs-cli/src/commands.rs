@@ -1,8 +1,8 @@
 //! Dispatch of a command line to its command, and the two steps of every command.
 //!
 //! First [`open`] opens everything that the command needs: images, devices, output files, tables of
-//! the host. Then [`Run::run`] does the work and opens nothing more. Between the two, the process
-//! gives up its rights, before it reads the first byte of an image.
+//! the host. Then [`Run::run`] does the work and opens nothing more. Between these two steps, the
+//! process gives up its rights, so that it has none when it begins to interpret an image.
 
 #[cfg(feature = "bench")]
 use crate::bench;

@@ -2,7 +2,7 @@
 //!
 //! Owns: opening such a volume ([`volume`]), its survey, its files as sources of copies
 //! ([`source`]), and the messages about files that are not whole ([`shortfalls`]). Does **not**
-//! own: what can be read (`xfs-salvage`), or the output of a command.
+//! own: reading the damaged structures (`xfs-salvage`), or the output of a command.
 
 pub(crate) mod shortfalls;
 pub(crate) mod source;
@@ -32,8 +32,8 @@ impl SurveyProgress for Bar<'_> {
     }
 }
 
-/// Surveys a volume, and prints what the survey could not look at. `shown` is the name of the image
-/// in messages.
+/// Surveys a volume, and prints the parts that the survey could not examine. `shown` is the name of
+/// the image in messages.
 pub(crate) fn survey<'a>(
     volume: &'a DamagedVolume,
     options: SalvageOptions,
@@ -72,7 +72,7 @@ pub(crate) fn name_tree(
     Ok((tree, shortfalls.take()))
 }
 
-/// Finds the file at a path in a surveyed volume; `None` if there is none.
+/// Finds the file at a path in a surveyed volume; `None` if no name leads to a file.
 pub(crate) fn find<'a>(
     survey: &'a Salvage<'_>,
     path: &[u8],

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// greatest code counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// The command did everything that was asked for.
+    /// The command did everything that was requested.
     #[default]
     Fine = 0,
     /// A failure without a code of its own: no such file, no permission, a full disk.
@@ -21,7 +21,7 @@ pub(crate) enum Exit {
     LogDirty = 4,
     /// A structure of the image failed its checks.
     Corrupt = 5,
-    /// A repair has changed the volume, and no damage is left. `main` converts the code to the 1 of
+    /// A repair has changed the volume, and no damage is left. `main` converts the code to 1, as in
     /// fsck(8).
     Repaired = 6,
     /// `diff` has found a difference. `main` converts the code to the 1 of diff(1).
@@ -39,7 +39,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Returns whether a signal stopped the run.
+    /// Returns whether this outcome means that a signal stopped the run.
     pub(crate) fn is_of_signal(self) -> bool {
         matches!(self, Self::HungUp | Self::Interrupted | Self::Terminated)
     }

@@ -18,13 +18,13 @@ pub(crate) struct Failure {
     exit: Exit,
     message: Option<String>,
     hint: Option<String>,
-    /// Whether writing to standard output has failed. Then the command can print nothing more.
+    /// Whether writing to standard output has failed, so that the command can print nothing more.
     is_of_output: bool,
     /// Whether the message already names the image or file, and the location in it.
     is_placed: bool,
     /// Whether the volume is shut down, so that no further file in it can be changed.
     is_of_volume: bool,
-    /// The thing that was missing in the volume, if that caused the failure.
+    /// The file or the free space that was missing in the volume, if that caused the failure.
     lack: Option<Missing>,
     /// Whether the volume had no space left.
     is_of_room: bool,
@@ -35,7 +35,8 @@ pub(crate) struct Failure {
 pub(crate) enum Missing {
     /// A file or directory.
     Name,
-    /// Free space. The number is the bytes that were to be written; `None` if it is unknown.
+    /// Free space. The number is that of the bytes that were to be written; `None` if it is
+    /// unknown.
     Room(Option<u64>),
 }
 
@@ -82,8 +83,8 @@ impl Failure {
         Self { message: None, ..Self::new(exit, "") }
     }
 
-    /// Puts the subject in front of the message, unless the message is already
-    /// [`placed`](Self::placed).
+    /// Puts the subject in front of the message, unless the message already names its location
+    /// ([`placed`](Self::placed)).
     pub(crate) fn about(mut self, subject: &str) -> Self {
         if !self.is_placed {
             self.message = self.message.map(|message| format!("{subject}: {message}"));

@@ -1,5 +1,5 @@
-//! Files as the commands see them: the facts of a file, a file as a source of copies, and the
-//! conversion from the library's nodes.
+//! Files in the form in which the commands use them: the facts of a file, a file as a source of
+//! copies, and the conversion from the library's nodes.
 
 pub(crate) mod facts;
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Open images and paths in them.
 //!
 //! Owns: opening an image as the options of the command line ask for. Does **not** own: the wording
-//! of errors ([`failures`]), or volumes whose start is damaged ([`damaged`]). An [`Image`] is open,
-//! but its volume has not been read; an [`ImageVolume`] is a volume that has been read.
+//! of errors ([`failures`]), or opening volumes whose start is damaged ([`damaged`]). An [`Image`]
+//! has open devices, but its volume has not been read. An [`ImageVolume`] is a volume that has been
+//! read.
 
 pub(crate) mod address;
 mod damaged;
@@ -76,7 +77,7 @@ impl Image {
         Self::open_by(open, path, options)
     }
 
-    /// Opens the image at `path` for writing, so that the usage of these types of owners is
+    /// Opens the image at `path` for writing, with quota: the usage of these types of owners is
     /// counted.
     pub(crate) fn open_counting(
         path: &Path,
@@ -109,7 +110,7 @@ impl Image {
         Ok(Self { path: shown.to_owned(), ..image })
     }
 
-    /// Returns an image of the open device on which mkfs has just made a volume, to fill that
+    /// Returns the image for the open device on which mkfs has just made a volume, to fill that
     /// volume. `log` is the device of an external log. If a time is given, the volume uses it as
     /// the current time. `shown` is the name of the image in messages.
     pub(crate) fn made_on(
@@ -172,7 +173,8 @@ impl Image {
         }
     }
 
-    /// Returns the path of the image on the host. An address has no credentials here.
+    /// Returns the path of the image on the host. If the path is the address of a server, it
+    /// contains no credentials.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -291,8 +293,9 @@ impl Image {
     }
 
     /// Prints a note if the log ends in torn records, or if whole records follow its end. No
-    /// recovery replays these records. After a power failure none of them was synced. A damaged log
-    /// can look the same, and its records may have been synced.
+    /// recovery replays these records. If a power failure has caused this state, none of the
+    /// records was synced. A damaged log can look the same, and then the records may have been
+    /// synced.
     pub(crate) fn note_torn_log(&self, console: &mut Console) {
         if let Some(text) = torn_log_of(&self.devices) {
             let shown = names::in_message(self.path.as_os_str().as_bytes());
@@ -324,7 +327,7 @@ impl ImageVolume {
     }
 
     /// Writes all changes to their places on disk and marks the log clean. The caller must hold the
-    /// last reference to the volume.
+    /// only reference to the volume.
     pub(crate) fn close(self) -> Result<(), Failure> {
         let Self { path, volume } = self;
         volume.close().map_err(|error| about_image(Failure::from(error), &path))

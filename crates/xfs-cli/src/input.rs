@@ -4,8 +4,8 @@
 //! that the last one changes. So the input is read to its end before the image is opened. If the
 //! input fails, the image is not changed.
 //!
-//! Owns: spooling the input, in memory up to a bound and then in an unnamed file. A regular file is
-//! complete already and is not copied.
+//! Owns: spooling the input, in memory up to a bound and then in an unnamed file. A regular file
+//! needs no spool, because it is already complete.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -42,7 +42,8 @@ pub(crate) fn standard_input() -> Result<Spool, Failure> {
     Spool::of_file(open().map_err(failed)?, "standard input")
 }
 
-/// Opens standard input. A closed or unreadable descriptor is an error, and not an empty input.
+/// Opens standard input. A closed or unreadable descriptor is an error, and does not count as empty
+/// input.
 pub(crate) fn open() -> io::Result<File> {
     match input_was_closed() {
         true => Err(Errno::BADF.into()),

@@ -1,8 +1,8 @@
 //! Signals that ask a run to stop: SIGINT, SIGTERM and SIGHUP.
 //!
-//! Owns: when these signals are caught, the check that long work makes ([`check`]), and how the
-//! program ends after a signal. Does **not** own: the files and volumes that a command removes or
-//! closes when it stops.
+//! Owns: catching these signals, the check that long work makes ([`check`]), and the end of the
+//! program after a signal. Does **not** own: the files and volumes that a command removes or closes
+//! when it stops.
 //!
 //! ```text
 //!  default action --arm--> caught --watch--> polled by `check` --second signal--> default action
@@ -55,8 +55,8 @@ pub(crate) fn arm() -> Result<(), Failure> {
 
 /// Starts a thread that waits for the caught signals. A second signal ends the program.
 ///
-/// The thread starts only inside the sandbox, because a process with several threads cannot enter a
-/// user namespace.
+/// Must be called after the process has entered the sandbox, because a process with several threads
+/// cannot enter a user namespace.
 pub(crate) fn watch() -> Result<(), Failure> {
     let Some(mut signals) = ARMED.lock().take() else { return Ok(()) };
     let wait = move || {
@@ -78,7 +78,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     }
 }
 
-/// Works as [`check`], for code that returns I/O errors.
+/// Does the same as [`check`], for code that returns I/O errors.
 pub(crate) fn check_io() -> io::Result<()> {
     match STOP.get() {
         None => Ok(()),
@@ -96,8 +96,8 @@ pub(crate) fn cancel() -> Cancel {
     Arc::new(|| STOP.get().is_some())
 }
 
-/// Ends the program by the signal that stopped the run (I3). If no signal has stopped the run, or
-/// if another failure decided the exit code, does nothing.
+/// If a signal stopped the run, ends the program by that signal (I3). Does nothing if no signal
+/// stopped the run, or if another failure decides the exit code.
 pub(crate) fn end(exit: Exit) {
     if let Some(&signal) = STOP.get()
         && exit == exit_of(signal)

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use crate::file::facts::{Facts, FileKind};
 use crate::terminal::escaping::EscapedOutput;
 
-/// The version of the documents. It changes when a key changes its meaning or goes away, but not
-/// for a new key.
+/// The version of the documents. The version changes when a key changes its meaning or is removed,
+/// but not when a key is added.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// A JSON object to which keys are added.
@@ -74,7 +74,7 @@ pub(crate) fn kind_name(kind: FileKind) -> &'static str {
     }
 }
 
-/// Writes a document that holds no list: the keys of the object, after `schema_version`.
+/// Writes a document without a list: `schema_version`, and then the keys of the object.
 pub(crate) fn write_document(out: &mut EscapedOutput, object: Object) -> io::Result<()> {
     let mut document = Object::new();
     document.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
@@ -95,7 +95,7 @@ impl List {
         Ok(Self { has_entries: false })
     }
 
-    /// Begins a document with the keys of `head` before the list.
+    /// Begins a document that has the keys of `head` before the list.
     pub(crate) fn begin_with(
         out: &mut EscapedOutput,
         head: &Object,

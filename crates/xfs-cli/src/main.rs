@@ -6,8 +6,8 @@
 //! # Map
 //!
 //! The command NAME is the file `NAME.rs` in one of the folders below. Its arguments are in `cli/`,
-//! in a file named after the folder or after the command. `commands.rs` opens the command;
-//! [`run::Run`] runs it.
+//! in a file named after the folder or after the command. `commands.rs` opens the files of the
+//! command, and [`run::Run`] runs it.
 //!
 //! ```text
 //! inspect/   check info ls tree stat readlink getfacl getfattr find du extents parents dump log

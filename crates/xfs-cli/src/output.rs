@@ -2,9 +2,9 @@
 //! destination of a single copy, and man pages.
 //!
 //! Owns: the check that no image is overwritten by data read from it, and the choice between two
-//! ways to write. A regular file, new or existing, appears complete or stays as it was
-//! ([`staging`]). Anything else is written in place: a device, a pipe, a descriptor of this
-//! process. Does **not** own: the contents.
+//! ways to write. A regular file, new or existing, gets its complete contents in one step or stays
+//! as it was ([`staging`]). Any other output is written in place: a device, a pipe, a descriptor of
+//! this process. Does **not** own: the contents.
 //!
 //! # Invariants
 //!
@@ -13,8 +13,8 @@
 //!   then it has the old contents.
 //! - **I3** An existing file keeps its owner, mode, attributes and names.
 //! - **I4** A file or block device that another program uses as an image is refused as an output.
-//!   Such an image is mounted, or it is locked by a run, a mount or a virtual machine. The output
-//!   itself stays locked until it is complete.
+//!   Such an image is mounted, or it is locked by a run of ferroxfs, a mount or a virtual machine.
+//!   The output itself stays locked until it is complete.
 
 mod destination;
 pub(crate) mod space;
@@ -212,8 +212,8 @@ impl Output {
 ///
 /// # Errors
 ///
-/// Only that another program uses the file or device: a mount, a virtual machine, or another run.
-/// The message names the program.
+/// Fails only if another program uses the file or device: a mount, a virtual machine, or another
+/// run of ferroxfs. The message names the program.
 fn claim(path: &Path) -> Result<Option<FileDevice>, Failure> {
     match FileDevice::open(path, xfs_device::OpenOptions::read_write()) {
         Ok(device) => Ok(Some(device)),
@@ -285,8 +285,8 @@ pub(crate) fn parent(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// Returns the path of a new or existing regular file, with symbolic links followed. `None` for any
-/// other destination.
+/// Returns the path of the new or existing regular file to which `path` leads, with symbolic links
+/// followed. `None` for any other destination.
 pub(crate) fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
     match destination::find(path)? {
         Destination::File(place) => Ok(Some(place.path())),
@@ -367,7 +367,8 @@ pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
     Err(failure.hint(place_in(path)))
 }
 
-/// Returns the hint that a path in an image is written `IMAGE:/path`, with `image` as the example.
+/// Returns the hint that a path in an image is written `IMAGE:/path`. The hint shows this for
+/// `image`.
 pub(crate) fn place_in(image: &Path) -> String {
     let shown = names::in_message(image.as_os_str().as_bytes());
     format!("a path in an image is written IMAGE:/path, such as {shown}:/")

@@ -1,6 +1,6 @@
 //! `quota`: shows, checks and limits the usage and the limits of users, groups and projects.
 //!
-//! Owns: the choice of the subcommand, and the names of owners. Does **not** own: quota itself
+//! Owns: the dispatch to the subcommands, and the names of owners. Does **not** own: quota itself
 //! ([`ferroxfs::quota`]).
 
 pub(crate) mod check;
@@ -48,8 +48,8 @@ fn chosen(options: QuotaTypeOptions) -> impl Iterator<Item = QuotaType> {
     TYPES.into_iter().zip(is_chosen).filter(|(_, is_chosen)| *is_chosen).map(|(kind, _)| kind)
 }
 
-/// The names that this host has for owners. The tables are read before the rights of the process
-/// are given up.
+/// The names that this host has for owners. The tables are read before the process gives up its
+/// rights.
 struct OwnerNames {
     tables: [owners::NameTable; 3],
 }

@@ -4,8 +4,8 @@
 //! Owns: the list of these rights. An image may come from an attacker, so a bug in a parser must
 //! not give access to the machine beyond the image. Namespaces hide the file names of the host,
 //! Landlock denies access to its files and network, and a seccomp filter denies the remaining
-//! system calls. Root loses its capabilities. None of this can be undone. Does **not** own: the
-//! rights that a command still needs, which the command itself names ([`Reach`]).
+//! system calls. Root loses its capabilities. None of these steps can be undone. Does **not** own:
+//! the choice of the rights that a command still needs, which the command itself names ([`Reach`]).
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod calls;
@@ -34,20 +34,20 @@ use crate::failure::Failure;
 pub(crate) use namespaces::Namespaces;
 use namespaces::Root;
 
-/// The newest version of Landlock whose rights are removed. An older kernel removes only the rights
-/// that it knows.
+/// The version of Landlock whose access rights are restricted. An older kernel restricts only the
+/// rights that it knows.
 const NEWEST: ABI = ABI::V6;
 
 /// The rights on the host that a command needs after it has opened everything.
 pub(crate) enum Reach<'a> {
-    /// Access only to the files that are open already.
+    /// Access only to files that are already open.
     Nothing,
-    /// Access only to the files that are open already, and to open rings of io_uring. The rings are
+    /// Access only to files that are already open, and to open rings of io_uring. The rings are
     /// restricted to the operations that they were made for.
     OpenRings,
-    /// Access to the files that are open already, and these rights beneath this directory.
+    /// Access to files that are already open, and these rights beneath this directory.
     Beneath(BorrowedFd<'a>, Rights),
-    /// Access to the files that are open already, and [`Rights::Names`] beneath both directories.
+    /// Access to files that are already open, and [`Rights::Names`] beneath both directories.
     NamesBeneath([BorrowedFd<'a>; 2]),
     /// All rights, because the command reads trees of the host or starts programs.
     Host,
@@ -63,8 +63,8 @@ pub(crate) enum Rights {
     Names,
     /// Creating, reading and replacing trees of files, by name in an open directory.
     Trees,
-    /// The rights of [`Trees`](Self::Trees), and creating devices. A user who may create devices
-    /// has a way to every disk.
+    /// The rights of [`Trees`](Self::Trees), and creating devices. A process with this right can
+    /// reach every disk.
     TreesAndDevices,
 }
 
@@ -80,7 +80,8 @@ impl Rights {
     }
 }
 
-/// Gives up all rights of this process except `reach`, and the right to connect to these TCP ports.
+/// Gives up all rights of this process, except those of `reach` and the right to connect to these
+/// TCP ports.
 ///
 /// # Errors
 ///
@@ -110,8 +111,8 @@ pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen, ports: &[u16]) -> Resu
     give_up(reach, when, ports, namespaces)
 }
 
-/// Gives up all rights except `reach` and connections to the ports of `namespaces`, for this thread
-/// and the threads that it starts.
+/// Gives up all rights of this thread and of the threads that it starts, except those of `reach`
+/// and the right to connect to the ports of `namespaces`.
 ///
 /// # Errors
 ///
@@ -129,8 +130,8 @@ pub(crate) fn enter_thread(
     }
 }
 
-/// Converts `EPERM` from entering namespaces to success, because a user who is not root may lack
-/// the right to enter them. Passes on any other error.
+/// Converts `EPERM` from entering namespaces to success, because a user other than root may lack
+/// the right to enter namespaces. Passes on any other error.
 fn unless_root(errno: Errno) -> Result<(), Errno> {
     if errno == Errno::PERM { Ok(()) } else { Err(errno) }
 }

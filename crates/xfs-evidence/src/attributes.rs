@@ -1,9 +1,9 @@
 //! The extended attributes and parent pointers of a damaged inode.
 //!
 //! Owns: attributes from the short form and from every leaf of the attribute fork, and the values
-//! in blocks of their own. Does **not** own: the nodes, which only lead to leaves. All mapped
-//! blocks of the fork are read, so a damaged node loses nothing. A damaged entry does not hide any
-//! other entry.
+//! in blocks of their own. Does **not** own: the nodes, which only lead to leaves. All blocks that
+//! the fork maps are read, so no attribute is lost because of a damaged node. A damaged entry does
+//! not hide any other entry.
 
 mod leaf_entry;
 mod namespace;
@@ -44,7 +44,7 @@ pub struct FoundAttribute {
     /// The part of the attribute that the damage leaves uncertain.
     pub doubt: Option<AttributeDoubt>,
     /// Whether the leaf that holds the attribute passed all checks; in the short form, whether the
-    /// inode passed them.
+    /// inode passed all checks.
     pub trust: Trust,
 }
 
@@ -82,7 +82,7 @@ pub struct FoundParent {
     /// The name of the file in the parent directory.
     pub name: Box<[u8]>,
     /// Whether the leaf that holds the parent pointer passed all checks; in the short form, whether
-    /// the inode passed them.
+    /// the inode passed all checks.
     pub trust: Trust,
 }
 
@@ -98,7 +98,7 @@ pub struct AttributeEvidence {
     pub unreadable: u64,
     /// The ranges of the fork whose blocks could not be read, or are not attribute blocks.
     pub missing: Vec<FileRange>,
-    /// The map of the attribute fork. It is empty in the short form.
+    /// The extent map of the attribute fork. It is empty in the short form.
     pub map: ForkEvidence,
     /// The damages that were found while the attributes were read.
     pub damages: Vec<Damage>,
@@ -147,11 +147,11 @@ impl Evidence<'_> {
         found
     }
 
-    /// Returns the parent pointers that are left in the bytes of a free inode.
+    /// Returns the parent pointers that can still be found in the bytes of a free inode.
     ///
     /// A free inode does not say where its attribute fork began, so every offset at which it can
-    /// begin is tried. A short form counts only if all of it passes its checks and has a parent
-    /// pointer.
+    /// begin is tried. The bytes at an offset are used only if they are a short form that passes
+    /// all checks and has a parent pointer.
     #[must_use]
     pub fn parents_left(&self, inode: &InodeEvidence) -> Vec<FoundParent> {
         let literal = inode.bytes.get(CORE_BYTES..).unwrap_or_default();
@@ -201,8 +201,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Returns the attribute of a record, and the part of the attribute that is uncertain. Returns
-    /// `None` if the name is damaged.
+    /// Returns the attribute that a record stands for, and the part of the attribute that is
+    /// uncertain. Returns `None` if the name is damaged.
     fn entry_of<'a>(
         &self,
         record: &short_form::Record<'a>,
@@ -375,7 +375,7 @@ impl Evidence<'_> {
     }
 
     /// Reads one block of a remote value. Returns the part of the value in the block, which must
-    /// begin at byte `offset` of the value and is never empty. Returns `None` if the block is
+    /// begin at byte `offset` of the value and must not be empty. Returns `None` if the block is
     /// damaged or holds another part.
     fn value_part(
         &self,
@@ -401,7 +401,7 @@ impl Evidence<'_> {
     }
 }
 
-/// How far an entry can be believed.
+/// How far an entry can be believed, and its uncertain part.
 #[derive(Clone, Copy)]
 struct Quality {
     trust: Trust,

@@ -49,15 +49,15 @@ pub struct FoundName {
 /// The names of a directory, as far as they could be read.
 #[derive(Clone, Debug, Default)]
 pub struct DirectoryEvidence {
-    /// The parent, as the entry `..` or the header of the short form names it. `None` if it could
-    /// not be read.
+    /// The parent directory, according to the entry `..` or the header of the short form. `None` if
+    /// it could not be read.
     pub parent: Option<InodeNumber>,
     /// The names, without `.` and `..`, in the order of their cookies.
     pub names: Vec<FoundName>,
     /// The ranges of data blocks that could not be read or failed a check. Doubtful names from such
     /// blocks are in `names`.
     pub missing: Vec<FileRange>,
-    /// The map of the data fork. It is empty in the short form.
+    /// The extent map of the data fork. It is empty in the short form.
     pub map: ForkEvidence,
     /// The damages that were found while the directory was read.
     pub damages: Vec<Damage>,
@@ -66,7 +66,8 @@ pub struct DirectoryEvidence {
 }
 
 impl DirectoryEvidence {
-    /// Returns whether all names were read, even if other fields are damaged.
+    /// Returns whether all names were read. Damage in other fields of the directory does not
+    /// matter.
     #[must_use]
     pub fn has_all_names(&self) -> bool {
         self.is_complete || self.is_whole()
@@ -127,8 +128,8 @@ impl Evidence<'_> {
         self.entries_by_map(inode, self.extents(inode, ForkKind::Data))
     }
 
-    /// Reads the names of a directory whose data fork has this map. The map may have been
-    /// [filled](ForkEvidence::fill) from another source.
+    /// Reads the names of a directory whose data fork has the extent map `map`. The map may have
+    /// been [filled](ForkEvidence::fill) from another source.
     #[must_use]
     pub fn entries_by_map(&self, inode: &InodeEvidence, map: ForkEvidence) -> DirectoryEvidence {
         let mut found = DirectoryEvidence { map, ..DirectoryEvidence::default() };
@@ -170,8 +171,8 @@ impl Evidence<'_> {
     }
 
     /// Adds to the missing ranges the data blocks in a gap between extents, up to the size of the
-    /// directory. If the map of the whole gap could be read, the gap is a hole, and nothing is
-    /// added.
+    /// directory. If the map of the whole gap could be read, the gap is a hole of the file, and
+    /// nothing is added.
     fn lose_gap(&self, gap: FileRange, inode: &InodeEvidence, found: &mut DirectoryEvidence) {
         let size = inode.any_core().map_or(0, |core| core.size);
         let end = FileBlock(size.div_ceil(u64::from(self.geometry().block_size)).min(gap.end.0));
@@ -374,9 +375,9 @@ impl Evidence<'_> {
         is_entry.then_some((name, length))
     }
 
-    /// Searches a block for entries, in steps of 8 bytes. A record is believed if its tag is its
-    /// own offset, its name is legal and its inode lies inside the volume. After such a record, the
-    /// search continues at its end.
+    /// Searches a block for entries, in steps of 8 bytes. A record is believed if its tag equals
+    /// its offset, its name is legal and its inode number lies inside the volume. The search
+    /// continues at the end of such a record.
     fn search(&self, bytes: &[u8], start: u64, mut on_entry: impl FnMut(&Entry<'_>)) {
         let end = records_end(bytes);
         let mut copy = bytes.get(..end).unwrap_or(bytes).to_vec();

@@ -1,21 +1,22 @@
 //! Division of a short form into its records.
 //!
-//! Owns: where the records of attributes or directory entries inside an inode begin. A record has
-//! its own length, so a wrong length hides where all later records begin. Does **not** own: the
-//! fields of a record.
+//! Owns: finding where the records of attributes or directory entries in a short form begin. A
+//! record has its own length, so a wrong length hides where all later records begin. Does **not**
+//! own: the fields of a record.
 //!
 //! The form states the number of records and the end of the last one. Together with the records
-//! these are three statements, and one damaged field contradicts only one of them:
+//! themselves, these are three statements, and one damaged field makes only one of them wrong:
 //!
-//! 1. All records fill the form: the form is divided as it is.
-//! 2. Sound records reach the stated end, or are as many as stated: the other field is damaged.
-//! 3. Sound records before and after one gap are one fewer than stated and reach the stated end:
-//!    the gap is the damaged record.
+//! 1. The stated number of records reaches the stated end exactly: the form is divided as it is.
+//! 2. Sound records reach the stated end but have another number than stated, or the reverse: the
+//!    field that does not fit is damaged.
+//! 3. Sound records reach the stated end, except for one gap, and are one fewer than stated: the
+//!    gap is the damaged record.
 //! 4. Else only the records before the damage are known.
 //!
-//! A form has at most 64 KiB, and each step passes over it once.
+//! A form has at most 64 KiB, and each step reads it once.
 
-/// A record as it was read, whatever its fields hold.
+/// A record as it was read. Its fields may have impossible values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<T> {
     pub(crate) fields: T,
@@ -45,8 +46,8 @@ pub(crate) struct Division<T> {
     pub(crate) records: Vec<T>,
     /// The number of further records, whose bounds are not known.
     pub(crate) unreadable: u64,
-    /// Whether the last record or the stated end of the form is damaged: the length of the last
-    /// record is not certain.
+    /// Whether the length of the last record is uncertain, because this record or the stated end of
+    /// the form is damaged.
     pub(crate) has_doubtful_end: bool,
 }
 
@@ -57,7 +58,7 @@ impl<T> Division<T> {
 }
 
 /// Divides a short form into records. `read` returns the record at the start of the bytes that it
-/// gets, if the whole record lies inside these bytes.
+/// gets, or `None` if the record does not lie inside these bytes.
 pub(crate) fn divide<'a, T: Copy>(
     form: ShortFormBytes<'a>,
     read: impl Fn(&'a [u8]) -> Option<Record<T>>,
@@ -110,8 +111,8 @@ impl<'a, T: Copy, R: Fn(&'a [u8]) -> Option<Record<T>>> Divider<'a, R> {
     }
 
     /// Divides the form by one of its two statements: into sound records that reach the stated end,
-    /// or into as many sound records as stated. If both are possible, the division with more
-    /// records is right, because bytes after the form are no records.
+    /// or into as many sound records as stated. If both are possible, returns the division with
+    /// more records, because bytes after the end of the form do not look like records.
     fn by_one_statement(&self) -> Option<Division<T>> {
         let ShortFormBytes { body, count, end, .. } = self.form;
         let by_count = Self::run(body, count, |bytes| self.sound(bytes));
@@ -147,8 +148,9 @@ impl<'a, T: Copy, R: Fn(&'a [u8]) -> Option<Record<T>>> Divider<'a, R> {
     }
 
     /// Returns the sound records before and after a single damaged record. The damaged record is
-    /// the first gap between sound records that makes their number one less than stated. Later
-    /// gaps do not count: after a damaged length, other bytes can look like records.
+    /// the first gap between sound records that makes their number one less than stated. Gaps after
+    /// the first such gap are not considered, because after a damaged length other bytes can look
+    /// like records.
     fn around_one_record(&self) -> Option<Division<T>> {
         let ShortFormBytes { count, shortest, .. } = self.form;
         let stated = self.stated()?;

@@ -1,10 +1,10 @@
-//! The map of a fork: its extents, in the inode or in a btree that may be damaged.
+//! The extent map of a fork: the extents are in the inode, or in a btree that may be damaged.
 //!
 //! Owns: following the map without stopping at damage, the ranges that are missing, and extent
-//! records that are left in free inodes. Does **not** own: what the blocks hold.
+//! records that are left in free inodes. Does **not** own: the contents of the mapped blocks.
 //!
-//! The walk ignores sibling pointers. A block of the tree is believed if its parent points to it
-//! and it carries the inode as its owner, whatever its neighbours say.
+//! The walk ignores sibling pointers. A block of the btree is believed if its parent points to it
+//! and its header names the inode as the owner, whatever its siblings say.
 
 mod fill;
 
@@ -22,8 +22,8 @@ use xfs_format::{
 use crate::inode::InodeEvidence;
 use crate::volume::{Damage, Evidence, Trust};
 
-/// The largest number of extents that one [`ForkEvidence`] holds. A fork with more extents is cut
-/// off after them, which is a damage of the kind [`Damage::OverBudget`].
+/// The largest number of extents that one [`ForkEvidence`] holds. The extents of a fork beyond that
+/// number are left out and reported as a damage of the kind [`Damage::OverBudget`].
 pub const MOST_EXTENTS: usize = 1 << 22;
 /// The largest number of blocks of one extent btree that are read.
 const MOST_TREE_BLOCKS: u64 = 1 << 18;
@@ -45,12 +45,12 @@ pub struct ForkEvidence {
     /// The extents in file order, without overlap. Each comes from the inode or from a leaf that
     /// passed all checks.
     pub extents: Vec<Extent>,
-    /// Extents from damaged leaves, and extents that overlap an earlier one. Each of them is valid
-    /// by itself.
+    /// Extents from damaged leaves, and extents that overlap an earlier one. Each of these extents
+    /// is valid by itself.
     pub doubtful: Vec<Extent>,
     /// The ranges of the fork whose map could not be read. Any other gap between extents is a hole.
     pub missing: Vec<FileRange>,
-    /// The blocks of the fork's btree that carry the right magic number and owner.
+    /// The blocks of the fork's btree that have the right magic number and owner.
     pub tree_blocks: Vec<FsBlock>,
     /// The damages that were found while the map was read.
     pub damages: Vec<Damage>,
@@ -120,7 +120,8 @@ struct Child {
 }
 
 impl Evidence<'_> {
-    /// Reads the map of a fork. Forks in other formats than extents and btree give an empty map.
+    /// Reads the map of a fork. The map of a fork in any other format than extents or btree is
+    /// empty.
     ///
     /// The inode may be doubtful; then the extents in the inode are as doubtful as the inode.
     #[must_use]
@@ -187,8 +188,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Reads one block of an extent btree. Returns the children of a node, last first; none for a
-    /// leaf, whose extents are added to `found`.
+    /// Reads one block of an extent btree. Returns the children of a node, the last one first.
+    /// Returns no children for a leaf, but adds its extents to `found`.
     fn extent_block(
         &self,
         owner: InodeNumber,
@@ -238,7 +239,7 @@ impl Evidence<'_> {
     }
 
     /// Reads a leaf of an extent btree at a block that a sweep of the device or the reverse map has
-    /// named. Returns `None` if the block is not such a leaf.
+    /// found. Returns `None` if the block is not such a leaf.
     #[must_use]
     pub fn extent_leaf(&self, block: FsBlock) -> Option<FoundLeaf> {
         let (bytes, at) = self.read_block(block).ok()?;
@@ -251,11 +252,11 @@ impl Evidence<'_> {
     }
 
     /// Returns the extents that are left in the fork of an inode whose extent counts are lost, such
-    /// as a free inode. Records are taken from the start of the fork as long as they follow each
-    /// other and each of them is valid by itself.
+    /// as a free inode. Takes records from the start of the fork as long as each is valid by itself
+    /// and follows the record before it in the file.
     ///
-    /// If the fork holds the root of a btree, the extents come from those of its leaves that still
-    /// name the inode as their owner.
+    /// If the fork holds the root of a btree, the extents come from those leaves of the btree that
+    /// still name the inode as their owner.
     #[must_use]
     pub fn remains(&self, inode: &InodeEvidence, kind: ForkKind) -> ForkEvidence {
         let mut found = ForkEvidence::default();
@@ -318,8 +319,8 @@ impl ForkEvidence {
     }
 }
 
-/// Adds to the map the extents that are stored in the inode itself. The blocks of an extent that
-/// fails a check are added to the missing ranges.
+/// Adds to the map the extents that are stored in the inode itself. Adds the file blocks of an
+/// extent that fails a check to the missing ranges.
 fn inline_extents(
     inode: &InodeEvidence,
     kind: ForkKind,

@@ -2,7 +2,8 @@
 //!
 //! Owns: reading one block of a group's btree, and the order in which a walk from a root reaches
 //! the blocks. Does **not** own: the records, or the decision which blocks are believed. The
-//! visitor of a walk makes it: `records.rs` for a salvage, and `xfs-repair` for a rebuild.
+//! visitor of a walk makes this decision: `records.rs` for a salvage, and `xfs-repair` for a
+//! rebuild.
 //!
 //! A walk visits each block at most once, so it ends, and it reads no more blocks than the group
 //! has.
@@ -30,7 +31,8 @@ pub struct TreePointer {
 pub struct TreeBlock {
     /// The pointer that led to the block.
     pub pointer: TreePointer,
-    /// The check that the block fails, such as that of its checksum. `None` if it is sound.
+    /// The check that the block fails, such as the check of its checksum. `None` if the block is
+    /// sound.
     pub failed: Option<Corruption>,
     bytes: Vec<u8>,
     kind: BtreeKind,
@@ -42,7 +44,7 @@ impl TreeBlock {
     ///
     /// # Panics
     ///
-    /// Never: the block was decoded when it was read.
+    /// Never panics: the block was decoded when it was read.
     #[must_use]
     pub fn view(&self) -> BtreeBlock<'_> {
         BtreeBlock::decode(&self.bytes, self.kind, self.at).expect("the block was decoded")
@@ -51,12 +53,12 @@ impl TreeBlock {
 
 /// The receiver of the blocks of a walk.
 pub trait TreeVisitor {
-    /// Receives a block. Returns the level of its children if the walk continues with them, and
-    /// `None` otherwise.
+    /// Receives a block. Returns the level that the children of the block must have if the walk
+    /// continues with them, and `None` if it does not.
     fn visit(&mut self, block: &TreeBlock) -> Option<u32>;
 
-    /// Receives a pointer to a block that the walk cannot use, with the damages of the block. There
-    /// are none if the block lies outside of the group or was visited before.
+    /// Receives a pointer to a block that the walk cannot use, with the damages of the block.
+    /// `damages` is empty if the block lies outside of the group or was visited before.
     fn miss(&mut self, pointer: TreePointer, damages: Vec<Damage>);
 }
 
@@ -65,7 +67,7 @@ impl Evidence<'_> {
     ///
     /// # Errors
     ///
-    /// Returns the damages if the block cannot be read, or is not a block of this btree.
+    /// Returns the damages if the block cannot be read or is not a block of this btree.
     pub fn tree_block(
         &self,
         group: &Group<'_>,

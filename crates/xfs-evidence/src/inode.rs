@@ -21,9 +21,9 @@ pub struct InodeEvidence {
 /// The result of the checks of an inode.
 #[derive(Clone, Debug)]
 pub enum InodeState {
-    /// The inode is in use and passed all checks of one inode.
+    /// The inode is in use and passed all checks.
     Sound(InodeCore),
-    /// The core can be decoded, but fails a check. The mode may be 0.
+    /// The core can be decoded, but fails the given check. Its mode may be 0.
     Doubtful(InodeCore, Corruption),
     /// The inode is free and passed all checks.
     Free(InodeCore),
@@ -36,7 +36,7 @@ pub enum InodeState {
 pub enum Absence {
     /// The number is outside the volume.
     OutsideVolume,
-    /// The device refused the read.
+    /// The device could not read the inode.
     Unread(Damage),
     /// The bytes are not an inode: the magic number or a format byte is wrong.
     NotAnInode(Corruption),

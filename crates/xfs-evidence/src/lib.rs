@@ -3,8 +3,8 @@
 //! Owns: reading inodes, forks, directories, attributes and parent pointers without stopping at the
 //! first damage; the sweep, which finds blocks and inodes that name themselves. Also owns: the
 //! geometry of a volume without a usable superblock; inodes and metadata blocks in old records of
-//! the log, and whether such a state is complete. Does **not** own: the replay of the log, or
-//! decisions about what to keep. `xfs-repair` and `xfs-salvage` make those.
+//! the log, and whether such a state is complete. Does **not** own: the replay of the log, or the
+//! decision which results to use, which `xfs-repair` and `xfs-salvage` make.
 //!
 //! Every result has three parts: what could be read, the damages that were met, and the ranges that
 //! are missing. A part of a result that comes from a block with a wrong checksum is marked as
@@ -14,8 +14,9 @@
 //!
 //! - **E1** Nothing is written.
 //! - **E2** A damage never ends a read: the rest of the structure is read and returned.
-//! - **E3** Every loop over pointers has a budget. A budget that is used up is a damage. Forks that
-//!   map the blocks of others share one budget for all reads of an [`Evidence`].
+//! - **E3** Every loop over pointers has a budget. A budget that is used up is reported as a
+//!   damage. All useless reads of fork blocks, such as reads of blocks that belong to another fork,
+//!   share one budget of the [`Evidence`].
 //! - **E4** Memory for a result grows only with blocks that were read.
 
 mod attributes;

@@ -1,11 +1,11 @@
 //! Reading of old records of the log.
 //!
-//! Owns: reading every whole record that is left in the log, in whatever cycle it was written; the
-//! run of records that ends at the head. Does **not** own: the items of the records, or the replay
-//! of the log.
+//! Owns: reading every whole record that is still in the log, whatever its cycle; finding the run
+//! of records that ends at the head. Does **not** own: the items of the records, or the replay of
+//! the log.
 //!
-//! A log is a ring. After an unmount its records are of no use to the volume, but they stay until
-//! the ring comes round. They hold the inodes and blocks that were changed lately.
+//! A log is a ring. After an unmount, the volume no longer needs the records of the log, but they
+//! stay until later records overwrite them. They hold the inodes and blocks that were changed last.
 
 use std::ops::ControlFlow;
 
@@ -13,8 +13,8 @@ use xfs_format::Lsn;
 use xfs_format::log_record::LogRecordHeader;
 use xfs_log::{LogDevice, LogEntry, LogReader, LogState};
 
-/// The number of times that each block of the log is read, on average, before the reading of
-/// records gives up. The records of a damaged log can overlap.
+/// The number of times that each block of the log may be read, on average, before the search for
+/// records stops. The records of a damaged log can overlap.
 const READS_PER_BLOCK: u64 = 8;
 
 /// The run of whole records that ends at the head of the log.
@@ -70,8 +70,8 @@ pub(crate) fn read_runs(
     Some(UnbrokenRun { start: unbroken?, head: head? })
 }
 
-/// Returns a made-up state of the log. It makes a reader start at the record with this header and
-/// end at block `end`.
+/// Returns a made-up state of the log, with which a reader starts at the record with this header
+/// and ends at block `end`.
 fn run_of(log: &LogDevice, header: &LogRecordHeader, end: u32) -> LogState {
     // A run that begins at `end` would be empty, so it ends at the end of the log.
     let end = if header.lsn.block() == end { log.length_blocks() } else { end };

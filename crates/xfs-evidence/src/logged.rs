@@ -1,14 +1,15 @@
-//! Inodes as old records of the log have them.
+//! The states of inodes in old records of the log.
 //!
-//! Owns: the last state in which an inode had a name; whether that is its newest state. Does
-//! **not** own: reading the records (`log_runs.rs`), or the replay of the log.
+//! Owns: the last logged state in which an inode had a name, and the decision whether that is the
+//! newest state of the inode. Does **not** own: reading the records (`log_runs.rs`), or the replay
+//! of the log.
 //!
 //! # Why a state is the newest one
 //!
 //! Each change of an inode logs its whole core, and the parts of its forks that changed. Records
-//! are overwritten in the order in which they were written. Assume that all records can be read
-//! from the one with the state up to the head of the log, and that no later record has the inode.
-//! Then the core on disk is the one in the state. This does not hold for programs that change a
+//! are overwritten in the order in which they were written. Assume that all records from the one
+//! with a state up to the head of the log can be read, and that no later record has the inode. Then
+//! that state has the newest core of the inode. This does not hold for programs that change a
 //! volume without its log, such as `xfs_repair` and `xfs_db`.
 
 use std::collections::BTreeMap;
@@ -26,10 +27,11 @@ use crate::volume::Evidence;
 /// The largest number of inodes that are kept. Each takes some 700 bytes.
 const MOST_INODES: usize = 1 << 19;
 
-/// An inode as the log has it, in the last state in which it had a name.
+/// The last logged state of an inode in which the inode had a name.
 #[derive(Clone, Debug)]
 pub struct LoggedInode {
-    /// The disk form, with a right checksum. A fork that the log does not have is all zeros.
+    /// The inode in its disk form, with a right checksum. A fork that the log does not have is all
+    /// zeros.
     pub bytes: Vec<u8>,
     /// Whether the log has the data fork: its contents, its extents, the root of its btree, or the
     /// device number.
@@ -42,8 +44,8 @@ pub struct LoggedInode {
 
 /// The states of one inode, applied in the order of the log.
 struct Replay {
-    /// The bytes of the inode in its last state with a name. Their checksum is not updated. Empty
-    /// if the log has no such state.
+    /// The bytes of the inode in its last state with a name. The checksum in them is not updated.
+    /// Empty if the log has no such state.
     bytes: Vec<u8>,
     generation: u32,
     named: Lsn,
@@ -54,10 +56,10 @@ struct Replay {
 }
 
 impl Evidence<'_> {
-    /// Returns the inodes for whose number `wanted` returns `true`. Each inode has the last state
-    /// in the log in which it had a name. Inodes without such a state are left out.
+    /// Returns the inodes for whose number `wanted` returns `true`. Each inode is returned in the
+    /// last logged state in which it had a name. Inodes without such a state are left out.
     ///
-    /// Damaged records are passed over. Volumes of version 4 give no inodes. `log` is the device of
+    /// Skips damaged records. Returns no inodes for a volume of version 4. `log` is the device of
     /// the log, which is the data device of a volume with an internal log.
     ///
     /// Calls `poll` after each record and each transaction. If `poll` breaks, no inodes are
@@ -111,8 +113,8 @@ impl Evidence<'_> {
     }
 
     /// Applies the inode items of one transaction to the states in `found`. Ignores an item if
-    /// `wanted` returns `false` for its inode number. Returns `false` if an item cannot be read: it
-    /// and those after it are passed over.
+    /// `wanted` returns `false` for its inode number. Returns `false` if an item cannot be read:
+    /// then this item and all later ones of the transaction are skipped.
     fn take_inodes(
         &self,
         transaction: &LoggedTransaction,
@@ -191,7 +193,7 @@ impl Replay {
 }
 
 impl LoggedInode {
-    /// Returns whether the whole fork is known: the log has the fork, or the fork is empty.
+    /// Returns whether the whole fork is known: the log has it, or it is empty according to `core`.
     #[must_use]
     pub fn has_fork(&self, core: &InodeCore, kind: ForkKind) -> bool {
         let Some(format) = core.fork_format(kind) else { return true };

@@ -1,21 +1,23 @@
-//! Damaged metadata blocks as old records of the log have them.
+//! The states of damaged metadata blocks in old records of the log.
 //!
-//! Owns: the logged bytes of a damaged block, and the proof that they give the block as it was
-//! written last. Does **not** own: reading the records (`log_runs.rs`), the replay of the log, or
-//! the use of a block: `xfs-repair` writes it to the volume, and readers of an [`Evidence`] with a
-//! log get it in place of the damaged one.
+//! Owns: the logged bytes of a damaged block, and the proof that these bytes are the newest state
+//! of the block. Does **not** own: reading the records (`log_runs.rs`), the replay of the log, or
+//! the use of the proven block: `xfs-repair` writes it to the volume, and an [`Evidence`] with a
+//! log reads it in place of the damaged block.
 //!
 //! # Why a block is right
 //!
-//! The log has the chunks of a block that were changed, of 128 bytes each. A block that was freed
-//! is cancelled, and what was logged before the cancellation is forgotten. There are two proofs:
+//! The log has those chunks of a block (128 bytes each) that were changed. If a block was freed,
+//! the log has a cancellation, and the chunks that were logged before the cancellation are
+//! discarded. There are two proofs:
 //!
-//! - **Checksum.** The logged chunks are put over the damaged block, but not over its checksum and
-//!   its LSN. If the checksum then fits, this is the block as it was written last. Damage outside
-//!   of the logged chunks, or a logged chunk that is out of date, would give another checksum.
+//! - **Checksum.** The logged chunks replace those of the damaged block, except for its checksum
+//!   and LSN. If the checksum is then right, the result is the newest state of the block. With
+//!   damage outside of the logged chunks, or with a logged chunk that is out of date, the checksum
+//!   would be wrong.
 //! - **Newest state.** The log has all chunks of the block. All records from the one with the
 //!   oldest of these chunks up to the head can be read, and the block on disk does not have a newer
-//!   LSN. So no later record changes the block or cancels it. This does not hold for programs that
+//!   LSN. So no later record changes or cancels the block. This does not hold for programs that
 //!   change a volume without its log, such as `xfs_repair` and `xfs_db`.
 //!
 //! A block with a right checksum is never replaced.
@@ -46,16 +48,16 @@ const MOST_BASIC_BLOCKS: u64 = 128;
 /// item of 32 bytes can name a block of 64 KiB, and a log has millions of such items.
 const READS_PER_LOG_BYTE: u64 = 16;
 
-/// The proof that a block from the log is the block as it was written last.
+/// The proof that a block from the log is the newest state of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockProof {
-    /// The checksum of the damaged block fits.
+    /// The checksum stored in the damaged block is right for the result.
     Checksum,
     /// The log has the whole block, and no later record changes it.
     NewestInLog,
 }
 
-/// A damaged metadata block as the log has it.
+/// The newest state of a damaged metadata block, from the log.
 #[derive(Clone, Debug)]
 pub struct LoggedBlock {
     /// The kind of the block.
@@ -81,12 +83,12 @@ impl LoggedBlock {
 }
 
 impl Evidence<'_> {
-    /// Returns the damaged metadata blocks that the log proves, by their address. Only addresses
-    /// for which `wanted` returns `true` are looked for. `log` is the device of the log, which is
-    /// the data device of a volume with an internal log.
+    /// Returns the newest states of damaged metadata blocks, as far as the log proves them, by
+    /// address. Looks only for addresses for which `wanted` returns `true`. `log` is the device of
+    /// the log, which is the data device of a volume with an internal log.
     ///
     /// Blocks with a right checksum are left out, and so are superblocks, inodes and dquots.
-    /// Volumes of version 4 give no blocks, because their blocks have no checksum.
+    /// Returns no blocks for a volume of version 4, whose blocks have no checksum.
     ///
     /// Calls `poll` after each record and each transaction. If `poll` breaks, no blocks are
     /// returned.
@@ -129,7 +131,8 @@ struct LoggedChunks {
     /// The header of the newest buffer item that logged chunks of the block.
     format: BufferFormat,
     bytes: Vec<u8>,
-    /// For each chunk, the LSN of the newest record that has it.
+    /// For each chunk, the LSN of the newest record with this chunk. `None` if the log lacks the
+    /// chunk.
     chunks: Vec<Option<Lsn>>,
 }
 
@@ -144,8 +147,8 @@ struct Collector<'a, W> {
     used_bytes: usize,
     /// The number of bytes that may still be read from the volume while the log is read.
     read_budget_bytes: u64,
-    /// The LSN of the newest transaction with an item that is damaged or was passed over for a
-    /// limit. A cancellation or a newer state of a block may be lost there.
+    /// The LSN of the newest transaction with an item that is damaged, or that was skipped because
+    /// of a limit. Such an item may be a cancellation or a newer state of a block.
     damaged: Option<Lsn>,
 }
 
@@ -180,7 +183,7 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         cancelled.into_iter().for_each(|(at, blocks)| self.cancel(at, blocks));
     }
 
-    /// Forgets the chunks of all blocks in a range of basic blocks: the range is freed.
+    /// Discards the chunks of all blocks in a range of basic blocks, because the range was freed.
     fn cancel(&mut self, at: DiskAddr, blocks: u64) {
         let end = DiskAddr(at.0.saturating_add(blocks));
         let first = DiskAddr(at.0.saturating_sub(MOST_BASIC_BLOCKS));
@@ -191,8 +194,8 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         self.used_bytes -= cancelled.map(|(_, block)| block.bytes.len()).sum::<usize>();
     }
 
-    /// Adds the chunks of an item to those of its block, if the block is damaged. An item without
-    /// chunks changes nothing, and no program logs a block of more than 64 KiB.
+    /// Adds the chunks of an item to those of its block, if the block is damaged. Ignores an item
+    /// without chunks, and an item for a block of more than 64 KiB, which no program logs.
     fn add(&mut self, item: &LoggedBuffer<'_>, lsn: Lsn) {
         let at = item.format.at;
         if u64::from(item.format.blocks) > MOST_BASIC_BLOCKS || item.pieces.is_empty() {
@@ -216,7 +219,7 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         }
     }
 
-    /// Makes room for the chunks of a block that is not known, or that was known with another
+    /// Makes an entry for the chunks of a block that has none yet, or that has one with another
     /// length. Returns `false` if the block is sound, or if a limit is reached.
     fn make_room(&mut self, format: &BufferFormat, lsn: Lsn) -> bool {
         let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
@@ -253,8 +256,9 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         format.blocks != 0 && end.is_some_and(|end| end <= limit)
     }
 
-    /// Returns whether a sound block is on disk: one of the logged type, or one of another kind
-    /// that names itself. A program without a log may have put the latter there.
+    /// Returns whether the disk has a sound block at the address: a block of the logged type, or a
+    /// block of another kind that states its own address. A program that does not use the log may
+    /// have written the latter.
     fn is_sound(&self, format: &BufferFormat) -> bool {
         let Some(bytes) = self.on_disk(format) else { return false };
         let logged = kind_of_buffer(format, &bytes, self.evidence.geometry());
@@ -264,7 +268,7 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
     }
 
     /// Returns whether a filesystem block of the buffer after its first one is a sound block of its
-    /// own, or holds a sound inode. The buffer would replace it.
+    /// own, or holds a sound inode. The logged buffer must not replace such a block.
     fn covers_sound_block(&self, format: &BufferFormat, on_disk: &[u8]) -> bool {
         let geometry = self.evidence.geometry();
         let step = geometry.block_basic_blocks() as usize;
@@ -274,8 +278,8 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         inner.any(|(block, at)| self.has_sound_block(block, at) || self.has_sound_inode(block))
     }
 
-    /// Returns whether a sound block that names itself is at `at`. `first` is its first filesystem
-    /// block.
+    /// Returns whether `at` has a sound block that states its own address. `first` are the bytes of
+    /// its first filesystem block.
     fn has_sound_block(&self, first: &[u8], at: DiskAddr) -> bool {
         let Some(identity) = BlockIdentity::of(first) else { return false };
         let (kind, geometry) = (identity.kind(), self.evidence.geometry());
@@ -327,8 +331,8 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         proven.collect()
     }
 
-    /// Puts the chunks over the damaged block: all of them, or those that records from `since` on
-    /// have. Returns the block if its checksum then fits.
+    /// Replaces chunks of the damaged block by logged ones: all of them, or only those from records
+    /// with an LSN of at least `since`. Returns the block if its checksum is then right.
     fn by_checksum(
         &self,
         block: &LoggedChunks,
@@ -350,7 +354,7 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         is_right.then_some(LoggedBlock { kind, bytes, proof: BlockProof::Checksum })
     }
 
-    /// Returns the block if the log has all of it, in its newest state.
+    /// Returns the block if the log has all of its chunks in their newest state.
     fn by_log(
         &self,
         block: &LoggedChunks,
@@ -378,7 +382,8 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
 }
 
 impl LoggedChunks {
-    /// Replaces a chunk by that of a record, unless a newer record had it.
+    /// Stores the bytes of a chunk from the record with this LSN, unless the chunk is already known
+    /// from a newer record.
     fn put(&mut self, index: usize, bytes: &[u8], lsn: Lsn) {
         let Some(known) = self.chunks.get_mut(index) else { return };
         if known.is_some_and(|known| known > lsn) {

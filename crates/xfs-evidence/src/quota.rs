@@ -1,4 +1,4 @@
-//! Recognising the inodes of quota, which no directory names.
+//! Recognising quota inodes, to which no directory entry leads.
 
 use xfs_format::dquot::{QuotaKind, dquot_at};
 use xfs_format::inode::{FileType, ForkKind};
@@ -6,13 +6,14 @@ use xfs_format::inode::{FileType, ForkKind};
 use crate::inode::InodeEvidence;
 use crate::volume::Evidence;
 
-/// The number of extents whose first block is looked at. The first block of a sound quota inode
-/// holds dquots.
+/// The largest number of extents of which the first block is examined. The first block of a sound
+/// quota inode holds dquots.
 const MOST_EXTENTS: usize = 16;
 
 impl Evidence<'_> {
-    /// Returns the type of owner that a sound inode holds quota of: a regular file of size 0 with
-    /// one link, in which a block begins with a dquot. `None` if the inode is not such a file.
+    /// Returns the type of owner (user, group or project) whose quota a sound inode holds. A quota
+    /// inode is a regular file of size 0 with one link, in which a block begins with a dquot.
+    /// `None` if the inode is not such a file.
     #[must_use]
     pub fn quota_kind(&self, found: &InodeEvidence) -> Option<QuotaKind> {
         let core = found.core()?;

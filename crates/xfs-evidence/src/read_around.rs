@@ -2,14 +2,16 @@
 
 use xfs_device::BlockDevice;
 
-/// The length of the parts, in bytes, that are tried first after a failed read.
+/// Length in bytes of the parts in which a range is read after a read of the whole range has
+/// failed.
 const PART_BYTES: usize = 4096;
 
-/// The length of the smallest part, in bytes.
+/// Length in bytes of the smallest part that is read by itself.
 const SECTOR_BYTES: usize = 512;
 
 /// Fills `piece` with the bytes of the device from byte `at` on. Sectors that cannot be read become
-/// zeros, in which no structure is recognised. One such sector must not hide its neighbours.
+/// zeros, in which no structure is recognised. One such sector must not prevent the search of its
+/// neighbours.
 pub(crate) fn read_around(device: &dyn BlockDevice, at: u64, piece: &mut [u8]) {
     if device.read_at(piece, at).is_ok() {
         return;

@@ -1,6 +1,6 @@
 //! The records of a group's btrees, as far as they can be read.
 //!
-//! Owns: the records of one btree, and those of leaves that were found without a pointer. Does
+//! Owns: reading the records of one btree, and those of leaves to which no pointer is known. Does
 //! **not** own: following pointers (`group_tree.rs`), or the meaning of records.
 
 use std::marker::PhantomData;
@@ -41,7 +41,7 @@ impl Evidence<'_> {
     ///
     /// # Errors
     ///
-    /// Returns the damage that prevents it.
+    /// Returns the damage that prevents reading the AGF.
     pub fn agf(&self, group: AgNumber) -> Result<Agf, Damage> {
         let (bytes, at) = self.header(group, 1)?;
         self.sound_header(BlockKind::Agf, &bytes, at)?;
@@ -52,7 +52,7 @@ impl Evidence<'_> {
     ///
     /// # Errors
     ///
-    /// Returns the damage that prevents it.
+    /// Returns the damage that prevents reading the AGI.
     pub fn agi(&self, group: AgNumber) -> Result<Agi, Damage> {
         let (bytes, at) = self.header(group, 2)?;
         self.sound_header(BlockKind::Agi, &bytes, at)?;
@@ -73,8 +73,8 @@ impl Evidence<'_> {
     /// Passes to `on_record` the records of one btree of a group, in the order of the btree. The
     /// root is taken from the group's header, which must be sound.
     ///
-    /// Records of leaves that fail a check are passed as [`Trust::Doubtful`], as far as each of
-    /// them can be decoded.
+    /// The records of a leaf that fails a check are passed as [`Trust::Doubtful`], if they can be
+    /// decoded.
     pub fn group_records<F: BtreeFormat>(
         &self,
         group: AgNumber,
@@ -120,8 +120,8 @@ impl Evidence<'_> {
     /// Passes to `on_record` the records of a leaf that a sweep of the device has found. Returns
     /// `false` if `block` is not such a leaf.
     ///
-    /// A leaf that the btree has freed keeps its checksum, so the records may be stale. The caller
-    /// decides whether to use them.
+    /// A leaf that was freed from the btree keeps its checksum, so its records may be stale. The
+    /// caller decides whether to use them.
     pub fn leaf_records<F: BtreeFormat>(
         &self,
         group: AgNumber,

@@ -1,12 +1,12 @@
-//! Damaged inodes whose newest state is in the log.
+//! Restoring damaged inodes whose newest state is in the log.
 //!
-//! Owns: the decision whether the log, the damaged inode and the reverse map state an inode
-//! completely. Does **not** own: reading the log (`logged.rs`), or the use of the result.
+//! Owns: the decision whether the log, the damaged inode and the reverse map together give a
+//! complete inode. Does **not** own: reading the log (`logged.rs`), or the use of the result.
 //! `xfs-repair` writes the inode to the volume, and `xfs-salvage` copies the file.
 //!
-//! Only the newest state of an inode is used. Its core is exact. A fork that the log lacks comes
-//! from the damaged inode if it can be read there, or else from the reverse map. If the data fork
-//! is in neither of them, the log does not help.
+//! Only the newest state of an inode is used. The core in that state is exact. A fork that the log
+//! lacks comes from the damaged inode if it can be read there, or else from the reverse map. If
+//! neither has the data fork, the inode is not restored.
 
 use xfs_format::InodeNumber;
 use xfs_format::extent::{Extent, ExtentRules};
@@ -34,22 +34,22 @@ pub trait MappedForks {
 pub struct RestoredInode {
     /// The core of the inode.
     pub core: InodeCore,
-    /// The disk form, with a right checksum. The forks in `from_map` are zeros, and so is an
-    /// attribute fork that is lost.
+    /// The inode in its disk form, with a right checksum. The bytes of the forks in `from_map`, and
+    /// of a lost attribute fork, are zeros.
     pub bytes: Vec<u8>,
     /// The forks that neither the log nor the damaged inode has, each with its extents from the
     /// reverse map, in the order of the file and without overlap.
     pub from_map: Vec<(ForkKind, Vec<Extent>)>,
-    /// Whether the attribute fork is known from no source. The core still states the fork.
+    /// Whether no source has the attribute fork, although the core says that there is one.
     pub lacks_attributes: bool,
 }
 
 impl Evidence<'_> {
-    /// Joins the state of an inode in the log with the forks that the log lacks. `found` is the
+    /// Completes the logged state of an inode with the forks that the log lacks. `found` is the
     /// damaged inode.
     ///
-    /// Returns `None` if the log does not have the newest state, or if the extents of the data fork
-    /// are not known from any source.
+    /// Returns `None` if the log does not have the newest state, or if no source has the extents of
+    /// the data fork.
     #[must_use]
     pub fn restore_inode(
         &self,
@@ -95,7 +95,7 @@ impl Evidence<'_> {
         self.has_all_blocks(&restored, maps).then_some(restored)
     }
 
-    /// Returns whether an inode passes its checks, and everything that its forks hold can be read.
+    /// Returns whether an inode passes its checks and the contents of both forks can be read.
     #[must_use]
     pub fn is_readable(&self, inode: &InodeEvidence) -> bool {
         let InodeState::Sound(core) = &inode.state else { return false };
@@ -108,8 +108,8 @@ impl Evidence<'_> {
     }
 
     /// Returns whether the extents of the inode add up to the number of blocks that the core
-    /// states. If a fork from the reverse map has an extent btree, whose own blocks would count
-    /// too, returns whether the reverse maps are undamaged.
+    /// states. If a fork from the reverse map has an extent btree, whose own blocks would also
+    /// count, the sum is unknown: then returns whether the reverse maps are undamaged.
     fn has_all_blocks(&self, restored: &RestoredInode, maps: &impl MappedForks) -> bool {
         let core = &restored.core;
         let found = self.judge_inode(core.number, restored.bytes.clone());

@@ -1,7 +1,7 @@
 //! The superblock of a volume whose first sector may be damaged.
 //!
 //! Owns: finding the copies, and building one superblock from all of them. Does **not** own: the
-//! checks of one superblock, and the headers of groups that agree with one.
+//! checks of one superblock, or the comparison of superblocks with the headers of groups.
 //!
 //! ```text
 //! primary sound ─→ a copy agrees, none can be read, or more groups agree than with any copy
@@ -37,8 +37,8 @@ use witnesses::Witnesses;
 const MAX_SECTOR_BYTES: usize = 32 << 10;
 /// The largest number of copies that are read.
 const MOST_COPIES: u32 = 4096;
-/// The largest number of copies with different sizes that take part in a vote. Copies that differ
-/// are few, because a copy is read only if its checksum is right.
+/// The largest number of different copies that take part in a vote. More than a few cannot be
+/// expected, because only copies with a right checksum are read.
 const MOST_VERSIONS: usize = 64;
 
 /// A superblock, and where it comes from.
@@ -51,8 +51,8 @@ pub struct SuperblockEvidence {
     /// The structures from which the sizes in the superblock were taken.
     pub source: SuperblockSource,
     /// The reason why the superblock may not belong to this volume; `None` if there is no such
-    /// reason. A program that only reads can use a doubtful superblock. A program that writes
-    /// blocks where a wrong superblock puts them can destroy a volume.
+    /// reason. A program that only reads can use a doubtful superblock. A program that writes must
+    /// not: if the superblock is wrong, the writes can destroy another volume.
     pub doubt: Option<SuperblockDoubt>,
 }
 
@@ -95,8 +95,8 @@ pub enum SuperblockSource {
         /// Number of copies that were found.
         found: u32,
     },
-    /// The first sector, but for the number of the root inode. The stated inode is not the root
-    /// directory, and another one is.
+    /// The first sector, except for the number of the root inode: the inode that the sector names
+    /// is not the root directory, and another inode is.
     PrimaryWithoutRoot,
     /// The headers of groups and inodes, because no superblock is left. The superblock that is made
     /// from them has no root inode. It states an external log, because the place of the log is not
@@ -112,7 +112,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Returns whether, by the sizes in the copy itself, a group other than the first starts at
+    /// Returns whether, according to the sizes in the copy, a group other than the first starts at
     /// byte `at`.
     fn is_in_its_place(&self, at: u64) -> bool {
         let geometry = &self.superblock.geometry;
@@ -125,18 +125,19 @@ impl Copy {
 
 /// Finds the superblock of the volume on `device`.
 ///
-/// The search for copies can read the whole device. It does so if the primary leads to no copy, and
-/// either no copy lies where mkfs.xfs would have put it, or the headers of the first group are
-/// damaged. Returns `None` if there is no superblock that passes its checks.
+/// The search for copies can read the whole device. It does so if there is no copy where the sizes
+/// in the primary superblock put one, and either no copy lies where mkfs.xfs would have put it, or
+/// the headers of the first group are damaged. Returns `None` if there is no superblock that passes
+/// its checks.
 ///
-/// A copy counts only if, by its own sizes, a group starts where the copy lies, because a file can
-/// hold a whole volume. Sizes that more groups state win over those that more copies state, because
-/// a growth that was cut off leaves old copies.
+/// A copy is used only if, according to its own sizes, a group starts where the copy lies, because
+/// a file can hold the image of another volume. If copies differ, the sizes are chosen that more
+/// groups confirm, and not those that more copies have: an interrupted growth leaves old copies.
 ///
 /// # Errors
 ///
-/// Returns the reason if a superblock is sound but its volume is not supported. Version 4 is not
-/// supported here.
+/// Returns the reason if a superblock is sound but its volume is not supported. This search does
+/// not support version 4.
 pub fn find_superblock(
     device: &dyn BlockDevice,
 ) -> Result<Option<SuperblockEvidence>, SuperblockError> {
@@ -169,9 +170,9 @@ pub fn find_superblock(
 }
 
 /// Builds the superblock when no copy agrees with `primary`, the superblock in the first sector.
-/// Takes the sizes from the copies, or from `primary` if more groups agree with it than with any
-/// copy. Takes them from the headers of groups if there is no copy, or if no group agrees with a
-/// copy.
+/// The sizes come from the copies, or from `primary` if more groups agree with it than with any
+/// copy. If there is no copy, or no group agrees with a copy, the sizes come from the headers of
+/// groups.
 fn by_copies(device: &dyn BlockDevice, primary: Option<Copy>) -> Option<SuperblockEvidence> {
     let (copies, has_rival) = search(device, primary.as_ref());
     let best = vote(device, &copies);
@@ -249,8 +250,8 @@ fn copies_of(device: &dyn BlockDevice, superblock: &Superblock) -> Vec<Copy> {
         .collect()
 }
 
-/// Finds the copies of one volume on the device. Looks for them where the sizes in `primary`, the
-/// superblock in the first sector, put them. If none is there, searches the device for them.
+/// Finds the copies of one volume on the device. Looks first where the sizes in `primary`, the
+/// superblock in the first sector, put the copies. If there is no copy, searches the device.
 /// Returns the copies, and whether the device may belong to another volume as well.
 fn search(device: &dyn BlockDevice, primary: Option<&Copy>) -> (Vec<Copy>, bool) {
     let by_primary = primary.map(|copy| copies_of(device, &copy.superblock));
@@ -265,7 +266,7 @@ fn search(device: &dyn BlockDevice, primary: Option<&Copy>) -> (Vec<Copy>, bool)
 }
 
 /// Returns the fields of a superblock that all copies of a volume share. The other fields are
-/// zeros: counters, and fields that the kernel changes in the primary only.
+/// zeros: counters, and fields that the kernel changes only in the primary superblock.
 fn key(disk: &SuperblockDisk) -> SuperblockDisk {
     let runtime = VersionFlags::ATTR | VersionFlags::QUOTA;
     let incompat = disk.incompat.get() & !IncompatFeatures::NEEDSREPAIR.bits();
@@ -323,8 +324,9 @@ fn vote<'a>(device: &dyn BlockDevice, copies: &'a [Copy]) -> Option<Elected<'a>>
     })
 }
 
-/// Sets the inodes of the realtime bitmap and summary where no copy states them. mkfs.xfs makes
-/// them directly after the root, also on a volume without a realtime device.
+/// Sets the numbers of the inodes of the realtime bitmap and summary if no copy states them.
+/// mkfs.xfs makes these inodes directly after the root inode, also on a volume without a realtime
+/// device.
 fn place_realtime_inodes(disk: &mut SuperblockDisk, root: u64) {
     let is_metadir = disk.incompat.get() & IncompatFeatures::METADIR.bits() != 0;
     let is_unset = disk.realtime_bitmap_inode.get() == u64::MAX
@@ -335,8 +337,8 @@ fn place_realtime_inodes(disk: &mut SuperblockDisk, root: u64) {
     }
 }
 
-/// Builds the superblock from `copy`. Fields that only the primary has are taken from the first
-/// sector if that sector still names this volume.
+/// Builds the superblock from `copy`. Fields that only the primary superblock has are taken from
+/// the first sector if that sector still has the UUID of this volume.
 fn build(
     device: &dyn BlockDevice,
     copy: &Copy,
@@ -368,9 +370,9 @@ fn build(
     })
 }
 
-/// Takes the quota inodes and the state of quota from the damaged first sector `raw`: no copy has
-/// them. A number is left out if its inode can be read and is not a quota inode of its type. No
-/// counts are taken as checked.
+/// Takes the quota inodes and the state of quota from the damaged first sector `raw`, because no
+/// copy has them. A number is left out if its inode can be read and is not a quota inode of its
+/// type. The flags for checked counts are not taken.
 fn take_quota(
     device: &dyn BlockDevice,
     copy: &Copy,

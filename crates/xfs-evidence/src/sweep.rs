@@ -55,8 +55,8 @@ pub enum FoundBlock {
     Symlink,
 }
 
-/// A structure that the sweep has found at the address that the structure itself states. It carries
-/// the volume's UUID.
+/// A structure that the sweep has found. The structure states the address at which it was found,
+/// and the UUID of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// The address of the block or of the inode.
@@ -64,7 +64,7 @@ pub struct Sighting {
     /// The kind of the structure.
     pub what: FoundBlock,
     /// The owner that the structure states: an inode number, or the number of a group. For an
-    /// inode, its own number.
+    /// inode, this is the number of the inode itself.
     pub owner: u64,
     /// The LSN of the last logged change. Remote values have none.
     pub lsn: Lsn,
@@ -99,7 +99,7 @@ pub struct Sweep {
 /// Reads all blocks of the groups `groups` in order. Passes to `on_sighting` every structure that
 /// states its own address, with the bytes from its start to the end of its block.
 ///
-/// Headers of groups are not reported: their places are known.
+/// Headers of groups are not reported, because their places are known.
 pub fn sweep(
     evidence: &Evidence<'_>,
     groups: Range<u32>,
@@ -241,7 +241,8 @@ impl BlockIdentity {
         Some(Self::new(what, owner, at, disk.uuid, lsn))
     }
 
-    /// Returns the inode that the block names as its owner, or the group for a btree of a group.
+    /// Returns the owner that the block states: the number of an inode, or the number of the group
+    /// for a btree block of a group.
     pub(crate) const fn owner(&self) -> u64 {
         self.owner
     }

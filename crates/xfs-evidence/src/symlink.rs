@@ -46,7 +46,7 @@ impl Evidence<'_> {
     }
 
     /// Reads the target of a symbolic link whose inode is gone, from the blocks that the reverse
-    /// map gives to it. The blocks state the length of the target.
+    /// map gives to the link. The headers of the blocks give the length of the target.
     #[must_use]
     pub fn target_of_gone(&self, link: InodeNumber, extents: &[Extent]) -> LinkEvidence {
         let mut found = LinkEvidence::default();

@@ -1,5 +1,5 @@
-//! The damaged volume, and reads of it. A read that fails is noted as a damage and does not end the
-//! run.
+//! The damaged volume, and reads of it. A read that fails is recorded as a damage and does not end
+//! the run.
 //!
 //! Owns: the device, the superblock, the list of ranges that could not be read, and the type of a
 //! damage.
@@ -109,14 +109,14 @@ pub struct Evidence<'a> {
     unread: RefCell<Vec<ByteRange>>,
     waste: WasteBudget,
     log_head: Option<Lsn>,
-    /// The damaged blocks that the log proves, by their address.
+    /// The states of damaged blocks that the log proves, by address.
     logged: BTreeMap<DiskAddr, LoggedBlock>,
-    /// The owners of those blocks in `logged` that the checksum does not prove.
+    /// The inodes that own those blocks in `logged` that are not proven by a checksum.
     logged_owners: BTreeSet<InodeNumber>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Creates a reader of the volume on `device`, whose sizes `superblock` gives.
+    /// Creates a reader of the volume on `device`, with the sizes in `superblock`.
     #[must_use]
     pub const fn new(device: &'a dyn BlockDevice, superblock: &'a Superblock) -> Self {
         let waste = WasteBudget::of(&superblock.geometry);
@@ -132,10 +132,10 @@ impl<'a> Evidence<'a> {
         Self { log_head, ..self }
     }
 
-    /// Looks in the log for the damaged blocks of the volume. Metadata is then read from the blocks
-    /// that the log proves ([`logged_blocks`](Self::logged_blocks)), and not from the damaged ones.
-    /// Contents of files are not. Calls `poll` after each record and each transaction. If `poll`
-    /// breaks, the log is not used.
+    /// Looks in the log for the damaged blocks of the volume. Later reads of metadata return the
+    /// block that the log proves ([`logged_blocks`](Self::logged_blocks)) in place of a damaged
+    /// one. Reads of file contents do not. Calls `poll` after each record and each transaction. If
+    /// `poll` breaks, the log is not used.
     pub fn use_log(&mut self, log: SharedDevice, poll: impl FnMut() -> ControlFlow<()>) {
         self.logged = self.logged_blocks(log, |_| true, poll);
         let unproven = self.logged.values();
@@ -143,15 +143,15 @@ impl<'a> Evidence<'a> {
         self.logged_owners = unproven.filter_map(LoggedBlock::inode).collect();
     }
 
-    /// Returns whether a metadata block of an inode is read from the log and is not proven by its
-    /// checksum ([`BlockProof::NewestInLog`]).
+    /// Returns whether the log replaces a metadata block of this inode without a proof by checksum
+    /// ([`BlockProof::NewestInLog`]).
     #[must_use]
     pub fn has_block_from_log(&self, inode: InodeNumber) -> bool {
         self.logged_owners.contains(&inode)
     }
 
-    /// Returns the blocks of groups that are read from the log and are not proven by their checksum
-    /// ([`BlockProof::NewestInLog`]), by address. Such a block has no inode as its owner.
+    /// Returns the blocks of groups (blocks without an owner inode) that the log replaces without a
+    /// proof by checksum ([`BlockProof::NewestInLog`]), by address.
     pub fn group_blocks_from_log(&self) -> impl Iterator<Item = (DiskAddr, BlockKind)> {
         let blocks = self.logged.iter();
         let unproven = blocks
@@ -205,11 +205,12 @@ impl<'a> Evidence<'a> {
         ByteRange::joined(self.unread.borrow().clone())
     }
 
-    /// Fills `bytes` from a disk address. A refused range is noted in [`unread`](Self::unread).
+    /// Fills `bytes` from a disk address. A range that cannot be read is added to
+    /// [`unread`](Self::unread).
     ///
     /// # Errors
     ///
-    /// Returns the refused range as a damage.
+    /// Returns the range that cannot be read as a damage.
     pub fn read(&self, at: DiskAddr, bytes: &mut [u8]) -> Result<(), Damage> {
         let start = at.byte_offset().unwrap_or(u64::MAX);
         let end = start.saturating_add(bytes.len() as u64);
@@ -227,7 +228,7 @@ impl<'a> Evidence<'a> {
     ///
     /// # Errors
     ///
-    /// Returns the refused range, or a block number outside the volume, as a damage.
+    /// Returns the range that cannot be read, or a block number outside the volume, as a damage.
     pub(crate) fn read_block(&self, block: FsBlock) -> Result<(Vec<u8>, DiskAddr), Damage> {
         let end = u64::MAX;
         let outside = Damage::Unread {
@@ -240,11 +241,11 @@ impl<'a> Evidence<'a> {
         Ok((bytes, at))
     }
 
-    /// Checks a block, and returns how far its contents can be believed. The damage, if there is
-    /// one, goes to `damages`.
+    /// Checks a block, and returns how far its contents can be believed. If the block is damaged,
+    /// adds the damage to `damages`.
     ///
     /// The result is `None` if the block is not of this kind at all: its magic number is wrong, it
-    /// carries another volume's UUID, or it says that it belongs to another address.
+    /// has the UUID of another volume, or it states another address.
     pub(crate) fn judge(
         &self,
         kind: BlockKind,

@@ -1,14 +1,14 @@
-//! The limit on the time of a run: the number of useless reads of fork blocks.
+//! The limit on the time of a run: a budget of useless reads of fork blocks.
 //!
 //! Owns: the number of such reads that a run may still do, and the blocks that one fork has read.
 //! Does **not** own: the bounds of one btree or one list.
 //!
 //! A sound block of a directory or attribute fork names one owner, so the blocks of a volume bound
 //! the useful reads of all forks. Damaged forks can map the same blocks many times: one million
-//! directories the same thousand blocks, or one directory one block a million times. A read that
-//! finds no sound block of its owner, or a block that the fork has read before, is wasted. The run
-//! has a budget for wasted reads. Once it is spent, each fork ends after [`FREE_WASTE`] wasted
-//! reads, so a sound fork is still read whole.
+//! directories the same thousand blocks, or one directory one block a million times. A read is
+//! wasted if it finds no sound block of the fork's owner, or a block that was read for this fork
+//! before. The run has a budget for wasted reads. Once the budget is spent, reading a fork stops
+//! after [`FREE_WASTE`] wasted reads, so a sound fork is still read completely.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -83,7 +83,8 @@ mod tests {
     use std::cell::Cell;
     use xfs_format::FsBlock;
 
-    /// Checks E3 of the crate.
+    /// Checks E3 of the crate: once the budget is spent, reading a fork ends after its free wasted
+    /// reads.
     #[test]
     fn fork_ends_after_its_free_reads_when_the_budget_is_spent() {
         let budget = WasteBudget { left: Cell::new(3) };

@@ -43,7 +43,7 @@ struct EntryDisk {
 
 const _: () = assert!(size_of::<EntryDisk>() == 12);
 
-/// One entry in the Linux form, which is little-endian on every machine.
+/// One entry of a list in the Linux form, which is little-endian on every machine.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct PosixEntry {
@@ -155,12 +155,12 @@ pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
     Ok(())
 }
 
-/// Decodes the value of the attribute `SGI_ACL_FILE` or `SGI_ACL_DEFAULT`. `inode` is the file, for
-/// messages.
+/// Decodes the value of the attribute `SGI_ACL_FILE` or `SGI_ACL_DEFAULT`. `inode` is the inode
+/// number of the file, for messages.
 ///
 /// # Errors
 ///
-/// Returns a [`Corruption`] if the count does not match the length, or an entry is unknown.
+/// Returns a [`Corruption`] if the count of entries does not match the length, or a tag is unknown.
 pub fn decode(value: &[u8], inode: InodeNumber) -> Result<Vec<AclEntry>, Corruption> {
     decode_entries(value)
         .map_err(|check| Corruption::new(Structure::Acl, StructureAddress::Inode(inode), check))

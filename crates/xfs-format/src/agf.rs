@@ -121,7 +121,7 @@ pub struct Agf {
     /// The entries of the free list that are in use.
     pub free_list: FreeListRange,
     /// Number of free blocks that the records of the free-space btrees describe. Blocks on the free
-    /// list are not included.
+    /// list do not count.
     #[doc(alias = "freeblks")]
     pub free_blocks: u32,
     /// Length of the longest free extent, in blocks.
@@ -272,9 +272,10 @@ impl Agf {
 }
 
 impl FreeListRange {
-    /// Checks that the range lies in a ring of `size` entries. A range that does not enclose
-    /// `count` entries passes this check, because kernels before 4.17 wrote such ranges. Code that
-    /// reads the list refuses such a range, and code that changes the list resets the range before.
+    /// Checks that the range lies in a ring of `size` entries. A range from `first` to `last` that
+    /// does not have `count` entries passes this check, because kernels before 4.17 wrote such
+    /// ranges. Code that reads the list refuses such a range. Code that changes the list first
+    /// resets the range.
     fn verify(&self, size: u32) -> Result<(), AgfCheck> {
         let Self { first, last, count } = *self;
         if first >= size || last >= size || count > size {

@@ -70,9 +70,9 @@ pub const fn entry_range(index: u32) -> core::ops::Range<usize> {
     start..start + size_of::<U32>()
 }
 
-/// Writes a free list whose entries from `first` on hold `blocks`; after the last entry follows
-/// entry 0. Blocks that do not fit the ring are left out, and all other entries are empty.
-/// [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
+/// Writes a free list whose entries from `first` on hold `blocks`; the list is a ring, so entry 0
+/// follows the last entry. Blocks that do not fit the ring are left out, and all other entries
+/// become empty. [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
 ///
 /// # Panics
 ///
@@ -111,8 +111,8 @@ pub struct Agfl<'a> {
 }
 
 impl<'a> Agfl<'a> {
-    /// Creates a view of `sector`, exactly one sector read from `at`. `version` is the volume's.
-    /// Values are not checked: [`BlockKind::verify`] does that.
+    /// Creates a view of `sector`, exactly one sector read from `at`. `version` is the format
+    /// version of the volume. Values are not checked: [`BlockKind::verify`] does that.
     ///
     /// [`BlockKind::verify`]: crate::BlockKind::verify
     ///
@@ -164,13 +164,13 @@ impl<'a> Agfl<'a> {
         self.entries.iter().map(|raw| Some(AgBlock(raw.get())).filter(|block| !block.is_null()))
     }
 
-    /// Returns the blocks on the list, in the order in which they will be used. `range` comes from
-    /// the AGF.
+    /// Returns the blocks on the list, in the order in which the allocator takes them. `range` is
+    /// the range of entries in use, from the AGF.
     ///
     /// # Errors
     ///
-    /// Returns an error if the range does not lie inside the ring, or does not enclose as many
-    /// entries as it counts. An item of the iterator is an error if its entry is empty.
+    /// Returns an error if the range does not lie inside the ring, or if `first` and `last` do not
+    /// enclose `count` entries. An item of the iterator is an error if its entry is empty.
     pub fn blocks(
         &self,
         range: FreeListRange,

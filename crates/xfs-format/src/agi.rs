@@ -158,7 +158,7 @@ impl AgiFields {
     }
 
     /// Returns the byte ranges of the fields that differ from `stored`, each with its new contents.
-    /// Length and LSN are left out, because other code changes those.
+    /// The length of the group and the LSN are left out, because other code changes these fields.
     pub fn changes_since(&self, stored: &Self) -> impl Iterator<Item = (Range<usize>, [u8; 4])> {
         let changed = self.words().into_iter().zip(stored.words());
         changed.filter(|(new, old)| new != old).map(|((offset, word), _)| {

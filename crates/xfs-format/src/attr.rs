@@ -1,7 +1,7 @@
 //! Extended attributes: names with values, stored in one of three forms.
 //!
-//! Owns: namespaces, flags, and each form in a module of its own. Does **not** own: the nodes of
-//! larger attribute forks ([`dabtree`](crate::dabtree)), the meaning of values
+//! Owns: namespaces and flags, and the three forms, each in a module of its own. Does **not** own:
+//! the nodes of larger attribute forks ([`dabtree`](crate::dabtree)), the meaning of values
 //! ([`acl`](crate::acl), [`parent`](crate::parent)), or the names that Linux gives to attributes.
 //!
 //! A few attributes fit into the inode ([`short_form`]). More attributes lie in leaves ([`leaf`]).
@@ -25,7 +25,8 @@ pub use short_form::{AttrShortForm, AttrShortFormEntries};
 #[doc(alias = "XFS_XATTR_SIZE_MAX")]
 pub const MAX_VALUE: u32 = 64 << 10;
 
-/// Names in a leaf start at multiples of this many bytes, whether their values are local or remote.
+/// In a leaf, the name of an attribute starts at a multiple of this many bytes, whether the value
+/// is local or remote.
 pub const ALIGNMENT: usize = 4;
 
 bitflags! {

@@ -1,9 +1,9 @@
 //! Blocks of all kinds of btrees (`xfs_btree_block`).
 //!
 //! Owns: the two headers, the offsets of records, keys and pointers, and every check of one block
-//! against itself, including its records. Does **not** own checks across blocks (descent, siblings,
-//! owners): the cursor makes those. The root of a fork's btree lies in the inode and has another
-//! form: [`ExtentRoot`](crate::extent::ExtentRoot).
+//! against itself, including its records. Does **not** own: checks that need several blocks
+//! (descent, siblings, owners), which the cursor makes. The root of a fork's btree lies in the
+//! inode and has another form: [`ExtentRoot`](crate::extent::ExtentRoot).
 //!
 //! ```text
 //! short   0 magic  4 level  6 count  8 left   12 right  16 address  24 LSN  32 UUID  48 owner
@@ -50,7 +50,7 @@ pub trait BtreeFormat {
     type Key: Copy + Debug + Ord;
 
     /// Whether the key of a record determines everything that the record covers. If `true`, a
-    /// change of a record that keeps its key changes no key in the nodes above.
+    /// change of a record that does not change its key changes no key in the nodes above.
     const KEY_TELLS_ALL: bool = false;
 
     /// Decodes a record of this btree and checks it. `group` is the allocation group of the btree.
@@ -101,7 +101,7 @@ pub trait BtreeFormat {
     fn encode_key(record: &Self::Record, into: &mut [u8]);
 
     /// Returns whether `record` may directly follow `previous` in a leaf. The key of `record` must
-    /// be higher. The two must not overlap, except in a kind of btree that allows overlaps.
+    /// be higher. The two records must not overlap, except in a kind of btree that allows overlaps.
     fn may_follow(record: &Self::Record, previous: &Self::Record) -> bool;
 }
 

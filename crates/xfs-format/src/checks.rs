@@ -1,7 +1,7 @@
 //! The checks of each structure: one enum for each kind of structure.
 //!
 //! Owns: the names, the values and the messages of failed checks. Does **not** own the code that
-//! checks. The modules below depend on no module of a structure, so that both
+//! checks. The modules below this one do not depend on the modules of the structures, so that both
 //! [`Corruption`](crate::Corruption) and the modules of the structures can use them.
 
 pub(crate) mod acl;

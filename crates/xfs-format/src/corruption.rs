@@ -1,9 +1,9 @@
 //! Corruption of a structure: the kind of structure, its address, and the failed check with its
 //! values.
 //!
-//! Owns: [`Corruption`] and the checks that all structures share. The checks of one structure are
-//! an enum in the module `checks`. The enum is a variant of [`Check`], so that callers can match on
-//! the checks and tests can name them.
+//! Owns: [`Corruption`] and the checks that all structures share. For each structure, an enum in
+//! the module `checks` has its checks. Each of these enums is the field of a variant of [`Check`],
+//! so that callers can match on the checks and tests can name them.
 
 use core::fmt;
 

@@ -16,8 +16,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The hash of an entry is the highest hash in its child. Entries are therefore sorted,
-//!   and the first entry whose hash is not below a name's hash leads to the first leaf that may
+//! - **I1** The hash of an entry is the highest hash in its child. Entries are therefore sorted.
+//!   The first entry whose hash is not below the hash of a name leads to the first leaf that may
 //!   hold the name.
 
 use core::mem::{offset_of, size_of};

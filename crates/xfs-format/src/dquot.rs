@@ -57,7 +57,7 @@ bitflags! {
         const USER_ACCOUNTED = 0x0001;
         /// The limits of users are enforced.
         const USER_ENFORCED = 0x0002;
-        /// The usage of users was checked, and every change since was counted.
+        /// The usage of users was checked, and every later change was counted.
         const USER_CHECKED = 0x0004;
         /// The usage of projects is counted.
         const PROJECT_ACCOUNTED = 0x0008;
@@ -71,11 +71,11 @@ bitflags! {
         const GROUP_ACCOUNTED = 0x0040;
         /// The limits of groups are enforced.
         const GROUP_ENFORCED = 0x0080;
-        /// The usage of groups was checked, and every change since was counted.
+        /// The usage of groups was checked, and every later change was counted.
         const GROUP_CHECKED = 0x0100;
         /// The limits of projects are enforced.
         const PROJECT_ENFORCED = 0x0200;
-        /// The usage of projects was checked, and every change since was counted.
+        /// The usage of projects was checked, and every later change was counted.
         const PROJECT_CHECKED = 0x0400;
         /// All bits. This makes decoding keep the bits that have no name.
         const _ = !0;
@@ -255,8 +255,8 @@ impl DquotDisk {
         zerocopy::transmute!(bytes)
     }
 
-    /// Returns a dquot without limits and usage, as it is in a newly allocated block. It has no
-    /// checksum yet.
+    /// Returns a dquot without limits and usage, as in a newly allocated block. Its checksum is not
+    /// computed yet.
     #[doc(alias = "xfs_qm_init_dquot_blk")]
     #[must_use]
     pub fn unused(kind: QuotaKind, id: u32, geometry: &Geometry) -> Self {
@@ -300,8 +300,7 @@ impl DquotDisk {
         stored.clamp(1, last).into()
     }
 
-    /// Returns whether the dquot holds any limit, usage or timer. Programs are not shown other
-    /// dquots.
+    /// Returns whether the dquot holds any limit, usage or timer. Programs see only such dquots.
     #[doc(alias = "XFS_IS_DQUOT_UNINITIALIZED")]
     #[must_use]
     pub fn is_used(&self) -> bool {
@@ -432,7 +431,7 @@ pub fn dquot_at(block: &[u8], index: u32) -> Option<&DquotDisk> {
 ///
 /// # Panics
 ///
-/// If the block has no such dquot: a mistake of the caller.
+/// Panics if the block has no such dquot: a mistake of the caller.
 pub fn replace_fields(
     block: &mut [u8],
     index: u32,
@@ -447,12 +446,12 @@ pub fn replace_fields(
     }
 }
 
-/// Writes the fields of a dquot in memory, with an LSN, to the dquot's place in a block, and seals
-/// it. The block is of a v5 volume.
+/// Writes `fields`, the fields of a dquot in memory, and an LSN to the place of the dquot in a
+/// block of a v5 volume, and computes the checksum of the dquot.
 ///
 /// # Panics
 ///
-/// If the block has no such dquot: a mistake of the caller.
+/// Panics if the block has no such dquot: a mistake of the caller.
 pub fn write_in_place(block: &mut [u8], index: u32, fields: &[u8; DQUOT_BYTES], lsn: Lsn) {
     let start = index as usize * DQUOT_BLOCK_BYTES;
     let bytes = block.get_mut(start..start + DQUOT_BLOCK_BYTES).expect("the block has the dquot");
@@ -475,7 +474,7 @@ pub fn fill_block(block: &mut [u8], kind: QuotaKind, first: u32, geometry: &Geom
 }
 
 /// Fills a block with dquots as [`fill_block`] does, but keeps the fields of each old dquot that
-/// passes its own checks. A write that tore one dquot so costs the limits of one owner. The kept
+/// passes its own checks. So if a write tore one dquot, only one owner loses its limits. The kept
 /// dquots get the LSN 0.
 pub fn rebuild_block(block: &mut [u8], kind: QuotaKind, first: u32, geometry: &Geometry) {
     let context = VerifyContext { geometry, log_head: None };
@@ -500,8 +499,8 @@ pub fn rebuild_block(block: &mut [u8], kind: QuotaKind, first: u32, geometry: &G
 }
 
 /// Returns whether a block has dquots in all its places, each with the magic number, the type and
-/// the ID that its place implies. `first` is the ID of the first one. Other fields may be damaged:
-/// a torn write leaves such a block, because a write never changes these three fields.
+/// the ID that its place implies. `first` is the ID of the first place. Other fields may be
+/// damaged, for example by a torn write, which never changes these three fields.
 #[must_use]
 pub fn has_all_owners(block: &[u8], kind: QuotaKind, first: u32) -> bool {
     owners(block, kind, first).all(|is_owner| is_owner)

@@ -1,6 +1,6 @@
 //! The fields that every self-describing block carries: checksum, own address, UUID, LSN.
 //!
-//! Owns: checking and sealing these fields at given offsets, which differ by structure. Does
+//! Owns: checking and sealing these fields at given offsets, which differ between structures. Does
 //! **not** own magic numbers, which identify structures, or the owner field: only the code that
 //! follows a pointer knows the required owner.
 

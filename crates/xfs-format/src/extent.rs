@@ -36,7 +36,7 @@ pub const EXTENT_BYTES: usize = size_of::<ExtentDisk>();
 /// The largest number of blocks that one record can cover.
 #[doc(alias = "XFS_MAX_BMBT_EXTLEN")]
 pub const MAX_EXTENT_BLOCKS: u32 = (1 << LENGTH_BITS) - 1;
-/// Limit on the block numbers of a file: all of them are lower.
+/// Limit on the block numbers of a file: every block number is lower.
 #[doc(alias = "XFS_MAX_FILEOFF")]
 pub const FILE_BLOCK_LIMIT: u64 = (1 << FILE_BLOCK_BITS) - 1;
 /// Limit on the extents of a data fork with 32-bit counters, which are signed.
@@ -71,7 +71,7 @@ pub struct ExtentDisk {
 
 const _: () = assert!(size_of::<ExtentDisk>() == 16);
 
-/// A mapping of consecutive file blocks to consecutive blocks of the volume.
+/// An extent: a mapping of consecutive file blocks to consecutive blocks of the volume.
 #[doc(alias = "xfs_bmbt_irec")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
@@ -84,7 +84,7 @@ pub struct Extent {
     /// Number of blocks.
     #[doc(alias = "br_blockcount")]
     pub length_blocks: u32,
-    /// Whether the blocks are allocated but read as zeros.
+    /// Whether the blocks are allocated but not written, so that they read as zeros.
     pub unwritten: bool,
 }
 
@@ -147,14 +147,14 @@ impl Extent {
         fits.then(|| ExtentDisk { high: high.into(), low: low.into() })
     }
 
-    /// Returns the file block after the last one of the extent.
+    /// Returns the file block after the last file block of the extent.
     #[must_use]
     pub const fn end(&self) -> FileBlock {
         FileBlock(self.file_block.0.saturating_add(self.length_blocks as u64))
     }
 
-    /// Checks the record without its neighbours: where its blocks may lie (I2), and whether it may
-    /// be unwritten (I3).
+    /// Checks the record by itself, without its neighbours: where its blocks may lie (I2), and
+    /// whether it may be unwritten (I3).
     ///
     /// # Errors
     ///
@@ -228,8 +228,8 @@ impl<'a> ExtentList<'a> {
     }
 
     /// Checks every record, and that the records are in order (I1) from file block `from` on.
-    /// Returns the end of the last record. The caller passes it as `from` for the next list of the
-    /// same fork.
+    /// Returns the file block after the last record. The caller passes this block as `from` for the
+    /// next list of the same fork.
     ///
     /// # Errors
     ///

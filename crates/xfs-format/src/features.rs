@@ -84,7 +84,7 @@ bitflags! {
     pub struct Features2: u32 {
         /// The superblock's free-space counters are written lazily.
         const LAZYSBCOUNT = 0x0002;
-        /// The offset of the attribute fork can differ from inode to inode.
+        /// The offset of the attribute fork in the inode can differ between inodes.
         const ATTR2 = 0x0008;
         /// The volume has an abandoned form of parent pointers.
         const PARENT_OLD = 0x0010;
@@ -130,7 +130,7 @@ bitflags! {
         const META_UUID = 1 << 2;
         /// Time stamps may have the 64-bit form.
         const BIGTIME = 1 << 3;
-        /// xfs_repair must run before the volume is used.
+        /// The volume must be repaired before it is used.
         const NEEDSREPAIR = 1 << 4;
         /// Extent counters may have the 64-bit form.
         const NREXT64 = 1 << 5;

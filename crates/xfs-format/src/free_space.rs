@@ -60,7 +60,7 @@ impl FreeSpace {
         FreeSpaceDisk { start: self.start.0.into(), count: self.count.into() }
     }
 
-    /// Returns the block after the last one of the extent.
+    /// Returns the block after the last block of the extent.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
         AgBlock(self.start.0 + self.count)
@@ -148,8 +148,8 @@ impl BtreeFormat for FreeSpaceBySize {
         put(&record.encode(), into);
     }
 
-    /// Returns whether `record` sorts after `previous`. Records of one length must not be adjacent
-    /// either, because they would be one record.
+    /// Returns whether `record` sorts after `previous`. Two records of equal length must also not
+    /// be adjacent, because adjacent free extents are one record.
     fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
         record.count > previous.count
             || (record.count == previous.count && record.start > previous.end())

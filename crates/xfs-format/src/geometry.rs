@@ -66,9 +66,9 @@ pub struct Geometry {
     pub inode_alignment_blocks: u32,
     /// Alignment of sparse inode chunks in blocks; 0 if the volume has no sparse chunks.
     pub sparse_alignment_blocks: u32,
-    /// Number of blocks in an extent of the realtime device. A volume without a realtime device has
-    /// this number too, because extent size hints of directories must be multiples of it. Such a
-    /// volume may have 0, which counts as 1.
+    /// Number of blocks in an extent of the realtime device. A volume without a realtime device
+    /// also has this number, because extent size hints of directories with the realtime flag must
+    /// be multiples of it. On such a volume it may be 0, which counts as 1.
     #[doc(alias = "sb_rextsize")]
     pub realtime_extent_blocks: u32,
     /// Sizes of the realtime section.
@@ -99,7 +99,7 @@ impl Geometry {
     ///
     /// # Panics
     ///
-    /// If an inode is longer than a block.
+    /// Panics if an inode is longer than a block.
     #[must_use]
     pub const fn without_groups(block_log: u8, inode_log: u8, sector_size: u32) -> Self {
         Self {
@@ -182,8 +182,8 @@ impl Geometry {
     }
 
     /// Returns the number of allocation groups that begin before the end of a device of this
-    /// length. A device that is too short has fewer groups than the superblock states, and a
-    /// damaged superblock can state far more groups than the device has.
+    /// length. The number is lower than `ag_count` if the device is too short, or if a damaged
+    /// superblock states too many groups.
     #[must_use]
     pub fn count_groups_on_device(&self, device_bytes: u64) -> u32 {
         let group_bytes = u64::from(self.ag_blocks) << self.block_log;
@@ -278,9 +278,9 @@ impl Geometry {
         exists.then_some((group, in_group))
     }
 
-    /// Splits a number as [`split_inode`](Self::split_inode) does, whether an inode can have this
-    /// number or not: a range of numbers may begin with numbers that stand for the headers of a
-    /// group. Returns `None` if the group does not exist.
+    /// Splits a number as [`split_inode`](Self::split_inode) does, but also splits a number that no
+    /// inode can have, such as a number that stands for the headers of a group. Ranges of numbers
+    /// may begin with such numbers. Returns `None` if the group does not exist.
     #[must_use]
     pub fn split_inode_number(&self, number: InodeNumber) -> Option<(AgNumber, AgInode)> {
         let bits = self.ag_inode_log();

@@ -1,5 +1,4 @@
-//! Golden sectors and blocks for tests: those that mkfs.xfs and the kernel wrote
-//! (`testdata/groups`).
+//! Golden sectors and blocks for tests: mkfs.xfs and the kernel wrote them (`testdata/groups`).
 
 use std::vec::Vec;
 
@@ -51,7 +50,8 @@ pub(crate) fn verify(
 }
 
 /// Flips every bit of the first `limit` bytes, one at a time. Recomputes the checksum after each
-/// flip and calls `check` with the result. A flip in the checksum itself is therefore undone.
+/// flip and calls `check` with the result. Recomputing the checksum undoes a flip in the checksum
+/// itself.
 pub(crate) fn for_each_flip(
     kind: BlockKind,
     bytes: &[u8],

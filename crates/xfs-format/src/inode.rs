@@ -16,9 +16,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** [`InodeCore::decode`] reads the fields and checks only the format words. The other
-//!   values are not trusted before [`InodeCore::verify`] has passed. Decoding allocates nothing,
-//!   because a scan decodes millions of inodes.
+//! - **I1** [`InodeCore::decode`] reads the fields and checks only the format words. The caller
+//!   must not trust the other values before [`InodeCore::verify`] has passed. Decoding allocates
+//!   nothing, because a scan decodes millions of inodes.
 //! - **I2** An inode with mode 0 is free. The core of a free inode is valid, and its forks are not
 //!   read.
 
@@ -119,7 +119,7 @@ pub struct InodeCore {
     pub gid: u32,
     /// Number of directory entries that name the inode; 0 for an unlinked file that is still open.
     pub nlink: u32,
-    /// Project ID of the file.
+    /// Project ID of the inode.
     #[doc(alias = "projid")]
     pub project_id: u32,
     /// Time of the last read.
@@ -329,8 +329,8 @@ impl InodeCore {
     }
 
     /// Returns whether a directory has an inheritable extent size hint that does not suit its new
-    /// files. The new files are realtime files, but the hint is not a multiple of the realtime
-    /// extent size.
+    /// files: they inherit the realtime flag, but the hint is not a multiple of the realtime extent
+    /// size.
     ///
     /// Older kernels allowed such hints and xfs_repair complains about them. Newer kernels hide
     /// such a hint from programs, and remove it at the next change of the directory.
@@ -341,7 +341,7 @@ impl InodeCore {
     }
 
     /// Returns whether a directory has an extent size hint for copy-on-write that does not suit its
-    /// new files. The new files are realtime files, but the hint is not a multiple of the realtime
+    /// new files: they inherit the realtime flag, but the hint is not a multiple of the realtime
     /// extent size. Newer kernels also accept such a hint, but remove it at once.
     #[must_use]
     pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
@@ -384,7 +384,7 @@ pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
 }
 
 /// Returns the bytes of a fork as [`fork`] does, but for an inode that may be damaged. The caller
-/// passes the length of a core on the volume, because the version in the inode may be wrong.
+/// passes the length that cores have on the volume, because the version in the inode may be wrong.
 #[must_use]
 pub fn fork_after<'a>(
     core_bytes: usize,
@@ -403,7 +403,7 @@ pub fn fork_after<'a>(
 }
 
 /// Returns the length of the core of the inode in `bytes`, which follows from the inode's own
-/// version. The verifier has compared the version with the volume's.
+/// version. The verifier has compared this version with that of the volume.
 #[must_use]
 pub fn core_bytes(bytes: &[u8]) -> usize {
     match bytes.get(offset_of!(InodeDisk, version)) {

@@ -1,9 +1,9 @@
 //! Kinds of metadata buffers: how each is verified after a read and sealed before a write.
 //!
-//! Owns: the one table from kind to verifier. The verifier of a kind checks magic number, checksum,
-//! UUID, address, LSN and every bound inside the buffer. It does **not** check the properties that
-//! the path to the buffer requires (owner, level, sibling): the code that follows the pointer
-//! checks them.
+//! Owns: the table that gives each kind its verifier. The verifier of a kind checks magic number,
+//! checksum, UUID, address, LSN and every bound inside the buffer. It does **not** check the
+//! properties that the path to the buffer requires (owner, level, sibling): the code that follows
+//! the pointer checks them.
 
 use core::ops::Range;
 
@@ -95,7 +95,7 @@ impl BlockKind {
     /// volume.
     ///
     /// The code that changes inodes, remote attribute blocks and dquots seals each of them. This
-    /// function leaves such buffers as they are.
+    /// function does not change such buffers.
     ///
     /// # Panics
     ///
@@ -109,9 +109,9 @@ impl BlockKind {
         }
     }
 
-    /// Returns the byte ranges that [`seal`](Self::seal) writes: the LSN and the checksum. The log
-    /// has older bytes there than the disk. Returns `None` for buffers that `seal` leaves as they
-    /// are, and for the superblock.
+    /// Returns the byte ranges that [`seal`](Self::seal) writes: the LSN and the checksum. In these
+    /// ranges, the log has older bytes than the disk. Returns `None` for buffers that `seal` leaves
+    /// as they are, and for the superblock.
     #[must_use]
     pub fn sealed_ranges(self) -> Option<[Range<usize>; 2]> {
         let Envelope { crc, lsn, .. } = *self.envelope()?;

@@ -11,10 +11,10 @@
 //!
 //! - **I1** A type with an invariant checks it when a value is created.
 //! - **I2** Disk structures are big-endian types without padding. Their size is asserted at compile
-//!   time. Two modules read little-endian numbers: [`crc`] and [`log_item`]. The module [`acl`]
-//!   also reads and writes such numbers, in a form that is not on disk.
-//! - The version of the volume decides the form of each block. The magic number of a block
-//!   gives the form to its decoder, and the verifier refuses a block of the other version. Only v5
+//!   time. Two modules read little-endian numbers from the disk: [`crc`] and [`log_item`]. The
+//!   module [`acl`] also reads and writes such numbers, in a form that is not on disk.
+//! - The version of the volume decides the form of each block. The decoder of a block takes the
+//!   form from the magic number, and the verifier refuses a block of the other version. Only v5
 //!   structures are encoded.
 //! - Every address space has its own type ([`addr`]). [`Geometry`], which has the shifts,
 //!   converts between them.

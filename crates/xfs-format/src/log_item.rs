@@ -11,9 +11,9 @@
 //! ```
 //!
 //! The fields of items have the byte order of the machine that wrote the log. The header of the
-//! record says which ([`ByteOrder`](crate::log_record::ByteOrder)). Bytes that replay copies to the
-//! disk unchanged are big-endian, like the disk: forks, parts of buffers, and all of an inode
-//! creation.
+//! record states this byte order ([`ByteOrder`](crate::log_record::ByteOrder)). Bytes that replay
+//! copies to the disk unchanged are big-endian, like the disk: forks, parts of buffers, and all of
+//! an inode creation.
 //!
 //! # Invariants
 //!
@@ -190,8 +190,8 @@ pub enum LoggedItem<'a> {
 }
 
 impl<'a> LoggedItem<'a> {
-    /// Decodes an item from its regions. `place` is where its transaction starts in the log, for
-    /// messages. Addresses in the item are not checked.
+    /// Decodes an item from its regions. `place` is the address in the log at which the transaction
+    /// of the item starts, for messages. Addresses in the item are not checked.
     ///
     /// # Errors
     ///

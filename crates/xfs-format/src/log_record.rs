@@ -243,12 +243,13 @@ pub struct LogRecordHeader {
     pub length: u32,
     /// The LSN of the record.
     pub lsn: Lsn,
-    /// The tail of the log when this record was written: recovery would have started there.
+    /// The tail of the log when this record was written. A recovery with this record as the newest
+    /// one starts at the tail.
     pub tail: Lsn,
     /// The checksum; 0 if the writer made none.
     pub crc: u32,
-    /// The basic block at which the previous record starts. In the first record all bits of this
-    /// number are ones.
+    /// The basic block at which the previous record starts. In the first record of a log, all bits
+    /// of this number are ones.
     pub previous_block: u32,
     /// Number of operations in the payload.
     pub operations: u32,
@@ -371,8 +372,8 @@ impl LogRecordHeader {
         self.header_blocks() + self.payload_blocks()
     }
 
-    /// Checks the checksum of a whole record as it is on disk. A record without a checksum passes
-    /// if checksums are optional, or if it is an unmount record.
+    /// Checks the checksum of `record`, a whole record with the bytes that it has on disk. A record
+    /// without a checksum passes if checksums are optional, or if it is an unmount record.
     ///
     /// # Errors
     ///
@@ -428,7 +429,7 @@ impl LogRecordHeader {
         Some(crc::append(sum, payload.get(..self.length as usize)?))
     }
 
-    /// Restores the first four bytes of every payload block from the cycle data.
+    /// Restores in `record` the first four bytes of every payload block from the cycle data.
     ///
     /// # Errors
     ///

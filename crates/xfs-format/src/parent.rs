@@ -1,7 +1,7 @@
 //! Parent pointers: one attribute per link of an inode, with the directory of the link.
 //!
-//! Owns: the attribute's value, and the hash that orders such attributes. The attribute's name is
-//! the name of the directory entry.
+//! Owns: the value of such an attribute, and the hash by which these attributes are sorted. The
+//! attribute's name is the name of the directory entry.
 //!
 //! ```text
 //! 0 inode of the directory (8)  8 its generation (4)

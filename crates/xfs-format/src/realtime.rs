@@ -105,7 +105,7 @@ impl RealtimeSuperblock {
 
 /// Number of realtime extents for which one word of a bitmap has bits.
 pub const BITMAP_WORD_EXTENTS: u64 = 32;
-/// Length in bytes of a word of a bitmap, and of a counter of a summary.
+/// Length in bytes of a word of the bitmap, and of a counter of the summary.
 pub const SPACE_WORD_BYTES: usize = 4;
 
 /// Decodes a word of the bitmap, or a counter of the summary, of a section without groups. Such a

@@ -1,8 +1,8 @@
 //! Record of the reference counts (`xfs_refcount_rec`): first block, length and count, 4 bytes
 //! each.
 //!
-//! Owns: the record and its two domains. Does **not** own the owners of the references: the reverse
-//! map has the owners.
+//! Owns: the record and its two domains. Does **not** own: the owners of the references, which the
+//! reverse map records.
 //!
 //! Blocks of a single owner have no record. The top bit of the first block marks extents that are
 //! reserved for copy-on-write. Keys are compared including that bit, so those extents sort last.
@@ -105,7 +105,7 @@ impl Refcount {
         }
     }
 
-    /// Returns the block after the last one of the extent.
+    /// Returns the block after the last block of the extent.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
         AgBlock(self.start.0 + self.count)

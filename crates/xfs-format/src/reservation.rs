@@ -1,12 +1,13 @@
 //! Log reservations: the log bytes that each kind of transaction may write, and the shortest log
 //! that follows from them.
 //!
-//! Owns: the worst case of each kind of transaction, the overhead of the log records around it, and
-//! the minimum log size. Does **not** own: granting log space, or the transactions themselves.
+//! Owns: the largest number of log bytes of each kind of transaction, the overhead of the log
+//! records around them, and the minimum log size. Does **not** own: granting log space, or the
+//! transactions themselves.
 //!
 //! These numbers are part of the format, although no structure holds them. A kernel refuses to
 //! mount a volume whose log is shorter than the kernel's own minimum. Therefore mkfs must count as
-//! the kernel counts, including its generous estimates.
+//! the kernel does, including the generous estimates of the kernel.
 //!
 //! # Counting a transaction
 //!
@@ -124,8 +125,8 @@ impl TransactionKind {
 #[doc(alias = "xfs_trans_res")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Number of log bytes of one transaction (one step of a chain), without the overhead of the
-    /// log ([`unit_bytes`]).
+    /// Number of log bytes of one transaction (one step of a chain). The overhead of the log is not
+    /// included ([`unit_bytes`] adds it).
     #[doc(alias = "tr_logres")]
     pub bytes: u64,
     /// Number of steps of a chain for which log space is granted when the chain starts.
@@ -301,7 +302,8 @@ impl<'a> Reservations<'a> {
     }
 
     /// Returns the number of log bytes of the largest transaction in the chain of a write. A
-    /// transaction of the chain maps an extent, frees up to two, or changes reference counts.
+    /// transaction of the chain maps an extent, frees up to two extents, or changes reference
+    /// counts.
     fn write(&self) -> u64 {
         let (map, free, refcount) = (
             self.inodes(1)
@@ -319,8 +321,8 @@ impl<'a> Reservations<'a> {
     }
 
     /// Returns the number of log bytes of the largest transaction in the chain of a truncation. A
-    /// transaction of the chain unmaps up to two extents, frees up to four, or changes reference
-    /// counts.
+    /// transaction of the chain unmaps up to two extents, frees up to four extents, or changes
+    /// reference counts.
     fn truncate(&self) -> u64 {
         let unmap = self.inodes(1) + self.blocks(u64::from(self.heights.data_extents) + 1);
         let free = self.sectors(9) + self.space_changes(4);
@@ -341,8 +343,8 @@ impl<'a> Reservations<'a> {
         (blocks << self.geometry.directory_block_log) + blocks * self.directory_block_extents() + 1
     }
 
-    /// Returns the number of extent btree blocks for one more directory block, if each of its
-    /// filesystem blocks is a separate extent.
+    /// Returns the number of blocks by which the extent btree may grow for one more directory
+    /// block, if each filesystem block of the directory block is a separate extent.
     fn directory_block_extents(&self) -> u64 {
         self.map_blocks(1 << self.geometry.directory_block_log, self.heights.data_extents)
     }

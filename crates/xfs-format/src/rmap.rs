@@ -10,8 +10,8 @@
 //! offset   63 attribute fork  62 block of a fork's btree  61 unwritten  53..0 block of the file
 //! ```
 //!
-//! Extents of different files may overlap if blocks are shared. Therefore a node also holds the
-//! highest key of each child, and records are ordered by block, owner and offset.
+//! Records of different files may overlap, because files can share blocks. Therefore records are
+//! ordered by block, owner and offset, and a node also holds the highest key of each child.
 
 use bitflags::bitflags;
 use zerocopy::big_endian::{U32, U64};
@@ -247,7 +247,7 @@ impl Rmap {
         self.offset.0 | self.flags.bits()
     }
 
-    /// Returns the block after the last one of the extent.
+    /// Returns the block after the last block of the extent.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
         AgBlock(self.start.0 + self.count)
@@ -313,8 +313,8 @@ impl BtreeFormat for ReverseMap {
         put(&[Self::key(record).encode(), record.high_key().encode()], into);
     }
 
-    /// Returns whether `record` sorts after `previous`. The two may overlap, because several owners
-    /// may map shared blocks. On a volume without sharing, extents must not overlap.
+    /// Returns whether `record` sorts after `previous`. The two records may overlap, because
+    /// several owners may map shared blocks. On a volume without sharing, extents must not overlap.
     fn may_follow(record: &Rmap, previous: &Rmap) -> bool {
         Self::key(record) > Self::key(previous)
     }

@@ -193,7 +193,7 @@ pub struct Superblock {
     /// Stripe width in blocks; 0 if there is none.
     #[doc(alias = "swidth")]
     pub stripe_width_blocks: u32,
-    /// The bits of the version word `sb_versionnum`, without the version nibble.
+    /// The bits of the version word `sb_versionnum`, without the four bits of the version.
     pub version_flags: VersionFlags,
     /// The bits of the second version word, `sb_features2`.
     pub features2: Features2,
@@ -403,9 +403,9 @@ pub enum SuperblockError {
 }
 
 impl Superblock {
-    /// Checks that the superblock was not logged after the head of the log. A superblock that was
-    /// logged after the head shows that the log has been zeroed or replaced. Later writes would
-    /// then have older LSNs than the structures that they change.
+    /// Checks that the superblock was not logged after the head of the log. A superblock with a
+    /// later LSN shows that the log has been zeroed or replaced. Later writes would then get lower
+    /// LSNs than the structures that they change.
     ///
     /// # Errors
     ///

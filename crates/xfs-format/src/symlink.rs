@@ -1,7 +1,8 @@
 //! Remote block of a symbolic link (`xfs_dsymlink_hdr`).
 //!
 //! Owns: the header of a buffer with a part of a target that is too long for the inode. Each extent
-//! of the link is one buffer with its own header. Does **not** own: joining the parts.
+//! of the link is one buffer with its own header. Does **not** own: joining the parts to the whole
+//! target.
 //!
 //! ```text
 //! 0     4        8       12    16     32      40      48    56            56 + length

@@ -101,8 +101,8 @@ impl Timestamp {
         self.clamp_by(first, first + BIGTIME_LAST_SET_SECOND)
     }
 
-    /// Returns the moment if its second lies between `first` and `last`, else the start of the
-    /// nearest of these two seconds.
+    /// Returns the moment if its second lies between `first` and `last`, or else the start of the
+    /// nearer one of these two seconds.
     fn clamp_by(self, first: i64, last: i64) -> Self {
         if (first..=last).contains(&self.seconds) {
             return self;

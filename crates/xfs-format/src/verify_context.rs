@@ -1,4 +1,4 @@
-//! The facts about a volume that every verifier gets, whatever structure it checks.
+//! The facts about a volume that every verifier needs, whatever structure it checks.
 
 use crate::addr::Lsn;
 use crate::geometry::Geometry;

@@ -1,4 +1,4 @@
-//! The changes of a plan, as a person reads them.
+//! The changes of a plan, in the form in which a person reads them.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// One change of a plan: an object that a rule rewrites.
+/// One change of a plan: a rule rewrites an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Action {
@@ -22,7 +22,7 @@ pub struct Action {
     /// The codes of the checker's findings that led to the change. Empty for a change that follows
     /// from another change.
     pub codes: Vec<Code>,
-    /// The contents that the object keeps, and the evidence for them, in words.
+    /// The contents of the object that are kept, and the evidence for them, in words.
     pub keeps: String,
     /// The contents that are lost. Empty for most changes.
     pub loses: Vec<Loss>,
@@ -40,8 +40,8 @@ impl Action {
         Self { rule, place, codes, keeps: keeps.into(), loses: Vec::new() }
     }
 
-    /// Adds contents that the change loses: `what` in words, and the inode that loses them or is
-    /// lost.
+    /// Adds a loss to the report: `what` names the lost contents in words, and `inode` is the inode
+    /// that loses them or is itself lost. Returns the report.
     #[must_use]
     pub fn losing(mut self, inode: Option<InodeNumber>, what: impl Into<String>) -> Self {
         self.loses.push(Loss { inode, what: what.into(), ranges: Vec::new() });
@@ -49,7 +49,7 @@ impl Action {
     }
 
     /// Adds a range of bytes of the device to the loss that was added last. The repair frees these
-    /// bytes without overwriting them, and the quarantine keeps a copy of them.
+    /// bytes without overwriting them, and the caller copies them to the quarantine.
     ///
     /// # Panics
     ///

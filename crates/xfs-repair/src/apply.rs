@@ -10,7 +10,7 @@
 //!                                            order ─flush─→ superblock without it ─flush─→ done
 //! ```
 //!
-//! A run is a range of changed sectors. An undo makes the same steps, and writes the old bytes.
+//! A run is a range of changed sectors. An undo makes the same steps, but writes the old bytes.
 //!
 //! # Why a crash does no harm
 //!
@@ -18,12 +18,14 @@
 //!   the first write.
 //! - **A2** At any time each sector of a run holds its old or its new bytes. The superblock's
 //!   sector holds its old bytes, its new bytes, or the new bytes with NEEDSREPAIR.
-//! - **A3** While runs are written, NEEDSREPAIR is durable: the kernel, xfs_repair's callers and
-//!   ferroxfs do not write to the volume. The flag goes only after a flush of all runs.
+//! - **A3** While runs are written, the flag NEEDSREPAIR is durable, so that the kernel, callers of
+//!   xfs_repair and ferroxfs do not write to the volume. The flag is cleared only after a flush of
+//!   all runs.
 //!
-//! So after a crash at any point both directions write every run again, whatever its state, and end
-//! byte-equal to before or after. A run is written even if it reads as done: after a failed flush
-//! the host may show bytes that never reached the disk.
+//! So after a crash at any point, an apply or an undo can be started again. It writes every run
+//! again, whatever the state of the run, and the volume is then byte for byte as after or before
+//! the repair. A run is written even if it already reads as the new bytes: after a failed flush the
+//! host may show bytes that never reached the disk.
 
 use std::mem::offset_of;
 
@@ -55,8 +57,7 @@ enum Goal {
     After,
 }
 
-/// Brings a volume to its state after the repair. Also finishes a repair or an undo that was
-/// interrupted.
+/// Brings a volume to its state after the repair, also if a repair or an undo was interrupted.
 ///
 /// # Errors
 ///
@@ -116,8 +117,8 @@ impl Goal {
 ///
 /// # Errors
 ///
-/// [`RepairError::Refused`] if a sector of the volume is in no state that the repair leaves (A2):
-/// the undo file is of another volume, or another program has changed the volume since.
+/// [`RepairError::Refused`] if a sector of the volume is in a state that a repair cannot leave
+/// (A2): the undo file is of another volume, or another program has changed the volume since.
 pub fn volume_state(undo: &UndoFile, device: &dyn BlockDevice) -> Result<VolumeState> {
     if device.length_bytes() != undo.device_bytes() {
         return Err(RepairError::Refused(format!(

@@ -3,10 +3,11 @@
 //! Owns: the chunks and their masks. Does **not** own: the inode btrees, which rule `space` builds
 //! from the chunks.
 //!
-//! If the inode btree is damaged, or lacks a chunk that the reverse map records, a chunk is
-//! believed if a record of a leaf, the reverse map or its own inodes prove it. An inode proves the
-//! chunk if its checksum is right and the number that it states is that of its place on disk. Free
-//! inodes alone prove nothing: they are left over from a chunk that was freed.
+//! The inode btree is used if it is undamaged and has all chunks that the reverse map records.
+//! Otherwise a chunk is believed if a record of a btree leaf, the reverse map or the inodes of the
+//! chunk prove it. An inode proves the chunk if its checksum is right and it states the inode
+//! number of its place on disk. Free inodes alone prove nothing, because they may be left over from
+//! a chunk that was freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,9 +60,9 @@ pub(crate) fn find(patient: &Patient, number: AgNumber) -> GroupChunks {
     found
 }
 
-/// Returns whether `records` has every block that the reverse map records as a block of inodes.
-/// Also returns `true` if the reverse map is damaged. Such a block can be missing even if the inode
-/// btree is sound: a lost write leaves a btree without the newest chunks.
+/// Returns whether the chunks in `records` cover every block that the reverse map records as a
+/// block of inodes. Also returns `true` if the reverse map is damaged. A chunk can be missing even
+/// from a sound inode btree: after a lost write, the btree lacks the newest chunks.
 fn has_all_mapped(patient: &Patient, number: AgNumber, records: &[InodeChunk]) -> bool {
     let map = patient.reverse_map(number);
     if !map.is_whole {
@@ -155,7 +156,7 @@ impl<'a> Search<'a> {
         chunks
     }
 
-    /// Returns the possible first inodes of chunks that have inodes in this block.
+    /// Returns all inode numbers at which a chunk with inodes in this block can start.
     fn starts_at(&self, block: u32) -> Vec<u32> {
         let geometry = self.group.geometry();
         let per_block = 1_u32 << geometry.inodes_per_block_log;
@@ -251,7 +252,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The reverse map of a group, as evidence for its inode chunks.
+/// The evidence of a group's reverse map for the inode chunks of the group.
 struct Proof<'a> {
     /// The blocks that the reverse map records as blocks of inodes.
     mapped: &'a BTreeSet<u32>,
@@ -266,8 +267,8 @@ impl Proof<'_> {
     }
 }
 
-/// Returns a chunk from a mask of present inodes and a mask of free inodes. Four inodes that share
-/// a bit of the hole mask become a hole if they are not all present.
+/// Returns a chunk from a mask of present inodes and a mask of free inodes. The hole mask has one
+/// bit for four inodes: if any of the four is absent, all four become a hole.
 fn of_masks(start: AgInode, present: u64, free: u64) -> InodeChunk {
     let mut holes = 0_u16;
     for bit in 0..INODES_PER_CHUNK / INODES_PER_HOLE_BIT {

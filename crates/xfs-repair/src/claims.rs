@@ -1,8 +1,8 @@
 //! The claims of all owners of blocks on a volume, except the space btrees. The claims show which
 //! blocks are in use and which are free.
 //!
-//! Owns: the claims, and the gaps between them. Does **not** own: decisions between two owners of
-//! one block.
+//! Owns: the claims, and the gaps between them. Does **not** own: the decision which of two owners
+//! keeps a block.
 //!
 //! A claim says that an owner uses a range of blocks. It has the form of a record of the reverse
 //! map.
@@ -53,8 +53,8 @@ pub(crate) fn of_volume(patient: &Patient, model: &Model) -> Claims {
     claims
 }
 
-/// Returns whether the volume has an inode some of whose blocks are not known. No fork claims the
-/// unknown blocks.
+/// Returns whether some blocks of any inode of the volume are not known. No claim covers such
+/// blocks.
 pub(crate) fn has_unknown_owner(model: &Model) -> bool {
     !model.inodes.values().all(is_known)
 }
@@ -70,7 +70,7 @@ pub(crate) const fn claim(start: AgBlock, count: u32, owner: RmapOwner) -> Rmap 
 }
 
 /// Adds claims of each inode in `held` on the blocks that the reverse map records for it. The forks
-/// of these inodes are not completely known, so nothing else may claim these blocks.
+/// of these inodes are not completely known, so that no other owner gets these blocks.
 fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
     if held.is_empty() {
         return;
@@ -86,9 +86,9 @@ fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
     }
 }
 
-/// Adds claims of the inodes in `held` on the damaged btree blocks to which their forks point. A
-/// block that another owner claims is left out. Otherwise nothing might claim these blocks: a
-/// damaged reverse map may have no record of them.
+/// Adds claims of the inodes in `held` on the damaged btree blocks to which their forks point.
+/// Leaves out blocks that another owner claims. Without these claims the blocks might seem free,
+/// because a damaged reverse map may have no record of them.
 fn hold_damaged_blocks(
     geometry: &Geometry,
     model: &Model,

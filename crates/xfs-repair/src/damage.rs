@@ -1,6 +1,6 @@
 //! Groups the findings of a check by the object that has to be rewritten.
 //!
-//! Owns: the grouping. Does **not** own: how an object is rewritten (the rules).
+//! Owns: the grouping. Does **not** own: how an object is rewritten, which the rules decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use xfs_check::{Area, Code, Finding, Report};
 use xfs_format::{AgNumber, DiskAddr, Geometry, InodeNumber};
 
 /// The damage that the check at the start of a round of repairs has found: all findings more severe
-/// than `preen`, grouped by the object to which they belong.
+/// than `preen` (the lowest level), grouped by the object to which they belong.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Damage {
     /// The findings about an inode, its forks included.
@@ -16,7 +16,7 @@ pub(crate) struct Damage {
     /// The findings about a group. A finding about the btrees of a group is here even if it also
     /// names an inode.
     pub(crate) groups: BTreeMap<AgNumber, Vec<Finding>>,
-    /// The inodes for which the fork and the reverse map state different extents.
+    /// The inodes with a fork for which the reverse map states other extents than the fork itself.
     pub(crate) disputed: BTreeSet<InodeNumber>,
     /// All other findings: those about neither an inode nor a group.
     pub(crate) volume: Vec<Finding>,
@@ -24,7 +24,8 @@ pub(crate) struct Damage {
 
 impl Damage {
     /// Groups the findings of a report. `owner` returns the inode to which the block at an address
-    /// belongs. It is needed because a finding in a block of a fork's btree names only the address.
+    /// belongs. `owner` is needed because a finding about a btree block of a fork names only the
+    /// address of the block.
     pub(crate) fn of(
         report: &Report,
         mut owner: impl FnMut(DiskAddr) -> Option<InodeNumber>,

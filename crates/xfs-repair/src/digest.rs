@@ -1,8 +1,9 @@
 //! The digest that finds damage in plans and undo files.
 //!
 //! Owns: the hash function and its text form. The key is fixed: the digest detects accidents, not
-//! forgery. A forged plan changes nothing, because an apply makes the plan again; and the owner of
-//! an undo file is the owner of the volume.
+//! forgery. A forged plan has no effect, because an apply makes the plan again and compares the
+//! two. An undo file needs no protection from forgery, because it belongs to the owner of the
+//! volume.
 
 use std::fmt;
 use std::hash::Hasher as _;

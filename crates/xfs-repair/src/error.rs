@@ -9,7 +9,7 @@ use xfs_evidence::SuperblockDoubt;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepairError {
-    /// The device could not be read, or the overlay could not keep a change.
+    /// The device could not be read, or the overlay could not store a change.
     #[error("cannot read or change byte {offset}: {error}")]
     Io {
         /// The offset on the device at which the request began, in bytes.

@@ -39,7 +39,7 @@ const OFFSET_UNIT: usize = 8;
 
 impl Patient<'_> {
     /// Returns the number of bytes that a fork has in its inode. For an attribute fork that does
-    /// not exist yet, this is the length that [`set_fork`](Self::set_fork) gives it.
+    /// not exist yet, this is the length with which [`set_fork`](Self::set_fork) creates it.
     ///
     /// # Panics
     ///
@@ -55,10 +55,10 @@ impl Patient<'_> {
     }
 
     /// Gives a fork new contents: writes format, extent count, block count and, if extents do not
-    /// fit the inode, a new extent btree. Size and times stay. Blocks that the fork no longer has
-    /// become free, and their groups are marked for a rebuild of their space btrees. The room of
-    /// the fork in the inode does not change. An inode without an attribute fork gets one if `kind`
-    /// is the attribute fork.
+    /// fit the inode, a new extent btree. Size and times stay. Blocks that the fork no longer maps
+    /// become free, and their groups are marked for a rebuild of the space btrees. The number of
+    /// bytes that the fork has in the inode does not change. An inode without an attribute fork
+    /// gets one if `kind` is the attribute fork.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Patient<'_> {
     }
 
     /// Builds a btree over `extents`: writes the blocks of the btree, and its root into `fork`.
-    /// Uses the blocks of the old btree first. Returns the blocks that it used.
+    /// Takes the blocks of the old btree first. Returns the blocks that the new btree occupies.
     fn put_tree(
         &mut self,
         number: InodeNumber,
@@ -213,8 +213,8 @@ fn new_fork_offset(found: &InodeEvidence, core: &InodeCore) -> u8 {
     u8::try_from(least.max(usual).min(most)).expect("the literal area has fewer than 256 units")
 }
 
-/// Writes the root of the data fork's btree again after the data fork got fewer bytes in the inode,
-/// because the offset of the root's pointers depends on that number of bytes.
+/// Writes the root of the data fork's btree again after the length of the data fork in the inode
+/// was reduced. The offset of the pointers in the root depends on that length.
 fn shrink_root(found: &InodeEvidence, core: &InodeCore, bytes: &mut [u8]) {
     if core.data_format != ForkFormat::Btree {
         return;

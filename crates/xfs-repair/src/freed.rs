@@ -1,7 +1,7 @@
 //! The blocks that a fork gives up when it is written again.
 //!
-//! Owns: the difference of two maps, by blocks on the volume. Does **not** own: whether the
-//! contents of these blocks are lost.
+//! Owns: the difference of two extent maps: the blocks on the volume that only the first one has.
+//! Does **not** own: whether the contents of these blocks are lost.
 
 use xfs_format::extent::Extent;
 use xfs_format::{FileBlock, FsBlock};

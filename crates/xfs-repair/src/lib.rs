@@ -1,4 +1,5 @@
-//! Repairs an XFS volume: plans a repair by doing it in an overlay, applies it, and undoes it.
+//! Repairs an XFS volume: plans a repair by doing it in an overlay, applies the plan, and can undo
+//! it.
 //!
 //! Owns: the rules that turn findings into changes, the plan, the undo file, and the order of
 //! writes of an apply. Does **not** own: finding damage (`xfs-check`), reading damaged structures
@@ -18,11 +19,11 @@
 //! - **R1** Nothing is written to the volume before the whole result was checked in memory.
 //! - **R2** The same image and the same options give the same plan, byte for byte.
 //! - **R3** Every byte that changes is in an undo file, which is durable before the first write.
-//! - **R4** A rule that loses something runs only with `--allow-loss`, after a copy to the
-//!   quarantine.
-//! - **R5** A structure without a finding keeps its bytes, unless another change has to follow into
-//!   it.
-//! - **R6** A device with an unreadable sector is not written. The plan lists the sectors.
+//! - **R4** A rule that loses contents runs only with `--allow-loss`, and the lost contents are
+//!   first copied to the quarantine.
+//! - **R5** A structure without a finding keeps its bytes, unless it must change because of a
+//!   change elsewhere.
+//! - **R6** A device that has unreadable sectors is not written. The plan lists these sectors.
 
 mod action;
 mod apply;

@@ -14,9 +14,9 @@
 //! | damaged | it is replayed up to the damage, and made empty in a later cycle | yes |
 //! | damaged, and no record at its tail can be replayed | it is made empty in a later cycle | yes |
 //!
-//! The log keeps what it has of destroyed structures, and later rules read it there. Open work is
-//! an operation that a crash left unfinished: the log has its intent and no completion. It is
-//! dropped as in the rows above.
+//! The log keeps its copies of destroyed structures, and later rules read these copies. Open work
+//! is an operation that a crash left unfinished: the log has its intent and no completion. The rows
+//! above say when open work is dropped.
 //!
 //! A log is older than the volume if it was zeroed, or belongs to an earlier state of the volume.
 
@@ -39,7 +39,7 @@ use crate::planning::LogReplay;
 use crate::undo::read_device;
 use watched::WatchedDevice;
 
-/// The headers of a group that have an LSN, with the sector of each.
+/// The headers of a group that have an LSN: the number of the sector in the group, and its kind.
 const HEADERS: [(u32, BlockKind); 3] =
     [(0, BlockKind::Superblock), (1, BlockKind::Agf), (2, BlockKind::Agi)];
 
@@ -103,8 +103,8 @@ impl SettleLog<'_> {
 
     /// Replays a dirty log. If operations that a crash interrupted cannot be finished, replays the
     /// log without finishing them ([`dropped`] decides whether that is allowed). The damage that
-    /// this leaves is repaired like any other. Returns the outcome, and the action that names the
-    /// parts that were not replayed or finished, if any.
+    /// remains is repaired like any other damage. Returns the outcome, and the action that names
+    /// the parts that were not replayed or finished, if any.
     fn replay_dirty(&self) -> Result<(LogOutcome, Option<Action>)> {
         // A recovery that fails half way must leave no trace, so it runs in an overlay of its own.
         let most_bytes = xfs_log::MAX_REPLAY_BYTES;
@@ -144,7 +144,7 @@ impl SettleLog<'_> {
     }
 
     /// Replays the records of a damaged log from the tail up to the first one that cannot be read,
-    /// and makes the log empty. Open intents are dropped: a record after the damage may have
+    /// and makes the log empty. Drops open intents, because a record after the damage may have
     /// finished them. Returns `None`, and changes nothing, if no record at the tail can be read or
     /// replayed, or if the newest record names an impossible cycle. `why` says how the log is
     /// damaged.
@@ -190,8 +190,8 @@ impl SettleLog<'_> {
         Ok((LogOutcome::Formatted, Some(action)))
     }
 
-    /// Returns the newest LSN in the superblock and in the headers of the groups. Headers that fail
-    /// their checks are left out.
+    /// Returns the newest LSN in the superblock and in the headers of the groups. Ignores headers
+    /// that fail their checks.
     fn newest_lsn(&self) -> Lsn {
         let geometry = &self.superblock.geometry;
         let context = VerifyContext { geometry, log_head: None };
@@ -227,8 +227,9 @@ impl SettleLog<'_> {
 /// the action that names them, or `None` if the log has none.
 ///
 /// Work on free space, the reverse map and reference counts is dropped: the claims of all owners
-/// state the result. Work on the map of a file, on its attributes or on an exchange of contents is
-/// dropped only if `allow_loss` is `true`, because nothing else states its result.
+/// show what the result must be. Work on the map of a file, on its attributes or on an exchange of
+/// contents is dropped only if `allow_loss` is `true`, because no other structure shows what the
+/// result must be.
 ///
 /// # Errors
 ///
@@ -262,7 +263,7 @@ fn names_of(kinds: &[ItemKind]) -> String {
     Vec::from_iter(names).join(", ")
 }
 
-/// The name of the rule that drops operations which a crash left unfinished in the log.
+/// The name of the rule that drops from the log operations that a crash left unfinished.
 const DROP_RULE: &str = "log.open-work";
 
 /// The name of the rule that replays a log onto a volume with destroyed structures.
@@ -274,14 +275,14 @@ const BEFORE_DAMAGE_RULE: &str = "log.before-damage";
 /// The name of the rule that makes a log empty.
 const RULE: &str = "log.format";
 
-/// Returns the codes of the checker's findings that appear if metadata of the volume has LSNs
+/// Returns the codes of the findings that the checker reports if metadata of the volume has LSNs
 /// beyond the head of the log.
 fn codes() -> Vec<Code> {
     vec![Code::SbLsn]
 }
 
-/// Returns the error of a repair for a failed step on the log. A failed device is never
-/// [`RepairError::Log`]: nothing is known about the log then, so no rule may make it empty.
+/// Returns the error of a repair for a failed step on the log. A failure of the device never
+/// becomes [`RepairError::Log`]: then nothing is known about the log, so no rule may make it empty.
 fn failed(error: impl Into<RecoveryError>) -> RepairError {
     match error.into().into_device_failure() {
         Ok(failure) => {
@@ -293,7 +294,7 @@ fn failed(error: impl Into<RecoveryError>) -> RepairError {
 }
 
 /// Returns the error of a repair for a failed request. A lack of memory or of space for temporary
-/// files is named as such: the device has not failed.
+/// files is reported as such and not as a failure of the device.
 fn device_failure(offset: u64, error: io::Error) -> RepairError {
     if error.kind() == io::ErrorKind::StorageFull {
         return RepairError::Refused(format!(

@@ -1,7 +1,7 @@
 //! The forks of all inodes, as the reverse maps of the groups record them.
 //!
-//! Owns: the records of the damaged volume, by inode. Does **not** own: the choice between a fork
-//! and its records (rule `fork`).
+//! Owns: the reverse-map records of the damaged volume, sorted by inode. Does **not** own: the
+//! choice between a fork and its records (rule `fork`).
 
 use std::collections::BTreeMap;
 

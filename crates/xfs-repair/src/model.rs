@@ -1,10 +1,10 @@
-//! The model of a volume: its inodes with their forks, names and parent pointers, as far as they
-//! can be read.
+//! The model of a volume: its inodes, forks, names and parent pointers, as far as these can be
+//! read.
 //!
 //! Owns: one pass over all inodes. Does **not** own: decisions about what is right.
 //!
-//! The model is in memory. Its size grows with the number of inodes and names, unlike the
-//! checker's.
+//! The model is in memory. Its size grows with the number of inodes and names, unlike the memory of
+//! the checker.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::patient::Patient;
 pub(crate) enum InodeState {
     /// The inode passes its checks.
     Sound,
-    /// The bytes decode and state this inode's number, but a check fails.
+    /// The bytes decode as an inode and state the right inode number, but a check fails.
     Doubtful,
     /// The bytes are not an inode, or state the number of another inode.
     Gone,
@@ -123,7 +123,7 @@ pub(crate) struct Model {
     pub(crate) chunks: BTreeMap<AgNumber, Vec<InodeChunk>>,
     /// The names of all directories, sorted by directory and name.
     pub(crate) names: Vec<ModelName>,
-    /// The `..` of each directory that has a readable one.
+    /// The inode to which `..` leads, for each directory whose `..` can be read.
     pub(crate) dotdots: BTreeMap<InodeNumber, InodeNumber>,
     /// The parent pointers of all inodes, sorted by child.
     pub(crate) parents: Vec<ModelParent>,
@@ -223,7 +223,7 @@ impl Model {
     }
 
     /// Returns the known chunk whose 64 inode numbers include this one, or `None` if no known chunk
-    /// has it. The inode may lie in a hole of a sparse chunk.
+    /// includes the number. The inode may lie in a hole of a sparse chunk.
     pub(crate) fn chunk_of(&self, group: AgNumber, inode: AgInode) -> Option<&InodeChunk> {
         let chunks = self.chunks.get(&group)?;
         let after = chunks.partition_point(|chunk| chunk.start <= inode);

@@ -9,7 +9,7 @@ pub struct RehearsalOptions {
     pub log_head: Option<Lsn>,
     /// Whether rules may make repairs that lose contents.
     pub allow_loss: bool,
-    /// The greatest number of rounds of checks and repairs. If it is `None`, rounds follow each
-    /// other as long as the last one has changed something, up to a fixed bound.
+    /// The greatest number of rounds of checks and repairs. With `None`, there is another round as
+    /// long as the last one has changed something, up to a fixed bound.
     pub most_rounds: Option<u32>,
 }

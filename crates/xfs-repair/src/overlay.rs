@@ -1,15 +1,15 @@
 //! The overlay of a repair: a device on top of the damaged one. Writes stay in the overlay, and
 //! reads return the written bytes.
 //!
-//! Owns: the written chunks, the bound of their memory, the spill file for further chunks, the list
-//! of changed bytes, and the list of ranges that the device below could not read. Does **not** own:
-//! the device below, which the overlay never writes.
+//! Owns: the written chunks, the bound of the memory for these chunks, the spill file for further
+//! chunks, the list of changed bytes, and the list of ranges that the device below could not read.
+//! Does **not** own: the device below, which the overlay never writes.
 //!
 //! # Memory
 //!
-//! The overlay keeps at most the given number of bytes in memory. Each further chunk goes to the
-//! spill file. Without a spill file the write fails. The table of chunks takes some 50 bytes for
-//! each chunk of 4 KiB.
+//! The overlay keeps at most a given number of bytes in memory, and puts all further chunks into
+//! the spill file. Without a spill file, a write beyond that number fails. The table of chunks
+//! takes some 50 bytes for each chunk of 4 KiB.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -68,8 +68,8 @@ pub(crate) struct RepairOverlay {
 }
 
 impl RepairOverlay {
-    /// Creates an overlay over `base` that keeps at most `memory_bytes` bytes in memory, and the
-    /// rest in `spill`.
+    /// Creates an overlay over `base` that keeps at most `memory_bytes` bytes in memory. Further
+    /// bytes go to the file `spill`; without it, such writes fail.
     pub(crate) fn new(base: SharedDevice, memory_bytes: u64, spill: Option<File>) -> Self {
         Self {
             base,
@@ -92,8 +92,8 @@ impl RepairOverlay {
     }
 
     /// Calls `visit` with each changed run (a range of changed sectors), in the order of addresses.
-    /// A run never crosses the end of the superblock's sector, which has `superblock_bytes` bytes,
-    /// and has at most 64 KiB.
+    /// A run has at most 64 KiB, and never crosses the end of the superblock's sector, which has
+    /// `superblock_bytes` bytes.
     pub(crate) fn for_each_change(
         &self,
         superblock_bytes: u64,
@@ -146,12 +146,12 @@ impl RepairOverlay {
         result
     }
 
-    /// Reads bytes of the device below, as they were before the repair.
+    /// Reads bytes of the device below the overlay: the state before the repair.
     pub(crate) fn read_below(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_base(offset, buffer).map_err(|error| RepairError::Io { offset, error })
     }
 
-    /// Reads the bytes of a written chunk.
+    /// Reads the bytes of a chunk that the overlay has stored.
     fn read_slot(&self, number: u64, into: &mut [u8; CHUNK_BYTES]) -> io::Result<()> {
         let chunks = self.chunks.read();
         match chunks.slots.get(&number).expect("the chunk was written") {

@@ -6,9 +6,9 @@
 //! # Invariants
 //!
 //! - **I1** Every change goes to the overlay.
-//! - **I2** Blocks are free if no owner claims them. The records of free space may be damaged. So
-//!   they are used only while an inode cannot be read and no reverse map has its blocks
-//!   (`reserve`). A group whose claims change is marked, and its space is rebuilt last.
+//! - **I2** Blocks are free if no owner claims them. The records of free space may be damaged, so
+//!   they are used in one case only: if an inode cannot be read and no reverse map has its blocks
+//!   (`reserve`). A group whose claims change is marked, and its space btrees are rebuilt last.
 
 mod attempt;
 
@@ -59,14 +59,14 @@ pub(crate) struct Patient<'p> {
     chunks: BTreeMap<AgNumber, GroupChunks>,
     /// The reverse map of each group, as the damaged volume has it.
     reverse_maps: RefCell<BTreeMap<AgNumber, Rc<GroupTree<Rmap>>>>,
-    /// The forks of all inodes as `reverse_maps` records them. `None` until a rule first needs
-    /// them.
+    /// The forks of all inodes, according to the reverse maps of all groups. `None` until a rule
+    /// first needs them.
     mapped: RefCell<Option<Rc<MappedExtents>>>,
     /// The free blocks of each group in this round (one check and the repairs that follow it), as
     /// ranges: the first block, and the block after the last one. `None` until they are first
     /// needed.
     free: Option<BTreeMap<AgNumber, Vec<(u32, u32)>>>,
-    /// The changes since the start of the running attempt. `None` outside of attempts.
+    /// The changes since the start of the current attempt. `None` outside of attempts.
     journal: Option<Journal>,
     /// The blocks of each group that may belong to an inode that cannot be read, and are therefore
     /// not free. Computed together with `free`.
@@ -75,13 +75,13 @@ pub(crate) struct Patient<'p> {
     /// inode cannot be distinguished from free blocks.
     blind: BTreeSet<AgNumber>,
     /// The groups in `blind` from which blocks were taken although these blocks may belong to an
-    /// unreadable inode. That happens only if losing contents is permitted.
+    /// unreadable inode. Such blocks are taken only if losses are allowed.
     taken_blindly: BTreeSet<AgNumber>,
 }
 
 impl<'p> Patient<'p> {
     /// Creates the state of a volume under repair, over an overlay of the damaged device.
-    /// `superblock` is the one that was found by evidence. It may not be on the device yet: rule
+    /// `superblock` was found by evidence. The device may not have this superblock yet: rule
     /// `superblock` writes it.
     pub(crate) fn new(
         overlay: SharedDevice,
@@ -110,13 +110,14 @@ impl<'p> Patient<'p> {
         }
     }
 
-    /// Returns whether the caller stops the repair. A search may then end early: its result is used
-    /// by no rule, because the next [`poll`](Self::poll) ends the repair.
+    /// Returns whether the caller stops the repair. A search may then end early: no rule uses the
+    /// result of the search, because the next [`poll`](Self::poll) ends the repair.
     pub(crate) fn is_stopped(&self) -> bool {
         self.progress.is_stopped()
     }
 
-    /// Ends the repair if the caller stops it. Called between rules, and in long searches.
+    /// Returns an error if the caller stops the repair. The rules call this function between rules
+    /// and in long searches.
     ///
     /// # Errors
     ///
@@ -125,7 +126,7 @@ impl<'p> Patient<'p> {
         if self.is_stopped() { Err(RepairError::Stopped) } else { Ok(()) }
     }
 
-    /// Tells a reader of the log whether the repair continues.
+    /// Returns `Break` if the caller stops the repair, for a reader of the log.
     pub(crate) fn continues(&self) -> ControlFlow<()> {
         if self.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -160,7 +161,7 @@ impl<'p> Patient<'p> {
         Evidence::new(self.device(), &self.superblock)
     }
 
-    /// Returns the input of a verifier: the geometry and the head of the log.
+    /// Returns the context that every verifier gets: the geometry and the head of the log.
     pub(crate) const fn context(&self) -> VerifyContext<'_> {
         VerifyContext { geometry: self.geometry(), log_head: self.log_head }
     }
@@ -181,7 +182,7 @@ impl<'p> Patient<'p> {
         self.allows_loss
     }
 
-    /// Reads bytes of the volume, as the repair has left them so far.
+    /// Reads bytes of the volume in their current state, with all changes of the repair so far.
     ///
     /// # Errors
     ///
@@ -191,13 +192,13 @@ impl<'p> Patient<'p> {
         self.overlay.read_at(bytes, offset).map_err(|error| RepairError::Io { offset, error })
     }
 
-    /// Reads bytes as evidence. Returns `false` if they cannot be read: then they are no evidence,
-    /// but the repair continues.
+    /// Reads bytes as evidence. Returns `false` if the bytes cannot be read. The repair then
+    /// continues without this evidence.
     pub(crate) fn can_read(&self, at: DiskAddr, bytes: &mut [u8]) -> bool {
         self.read(at, bytes).is_ok()
     }
 
-    /// Writes bytes to the overlay. The caller has already computed their checksum.
+    /// Writes bytes to the overlay. The caller has already stored the right checksum in the bytes.
     ///
     /// # Errors
     ///
@@ -210,8 +211,8 @@ impl<'p> Patient<'p> {
         written.map_err(|error| RepairError::Io { offset, error })
     }
 
-    /// Returns the reverse map of a group as it was at the first call for this group. Of a damaged
-    /// map, all records are returned that lie in readable leaves.
+    /// Returns the reverse map of a group as it was at the first call for this group. If the map is
+    /// damaged, returns the records of all readable leaves.
     pub(crate) fn reverse_map(&self, group: AgNumber) -> Rc<GroupTree<Rmap>> {
         if let Some(map) = self.reverse_maps.borrow().get(&group) {
             return Rc::clone(map);
@@ -237,8 +238,8 @@ impl<'p> Patient<'p> {
         mapped
     }
 
-    /// Forgets what was read of the groups: their inode chunks, their reverse maps, and the forks
-    /// that these record. Blocks that these came from have been restored.
+    /// Discards the cached inode chunks and reverse maps of all groups, and the forks that the
+    /// reverse maps record. Called after blocks from which these were read have been restored.
     pub(crate) fn forget_groups(&mut self) {
         self.chunks.clear();
         self.reverse_maps.get_mut().clear();
@@ -296,7 +297,7 @@ impl<'p> Patient<'p> {
         self.mark_inodes(group);
     }
 
-    /// Marks a group for a rebuild of its inode btrees and its AGI.
+    /// Marks a group for a rebuild of its inode btrees and AGI at the end of the round.
     pub(crate) fn mark_inodes(&mut self, group: AgNumber) {
         if self.marked_inodes.insert(group) {
             self.note_mark(group, true);
@@ -326,7 +327,7 @@ impl<'p> Patient<'p> {
     }
 
     /// Takes `count` free blocks, from group `near` where possible, and marks their groups for a
-    /// rebuild of the space btrees. The blocks are neighbours where possible.
+    /// rebuild of the space btrees. Takes adjacent blocks where possible.
     ///
     /// # Errors
     ///
@@ -371,8 +372,8 @@ impl<'p> Patient<'p> {
     }
 
     /// Returns the blocks of some groups that no owner claims, as ranges in order: the first block,
-    /// and the block after the last one. They may still be reserved for an unreadable inode
-    /// ([`is_reserved`](Self::is_reserved)).
+    /// and the block after the last one. Some of these blocks may be reserved for an unreadable
+    /// inode ([`is_reserved`](Self::is_reserved)).
     ///
     /// # Errors
     ///
@@ -547,8 +548,8 @@ impl<'p> Patient<'p> {
         marked.into_iter().map(|group| (group, inodes.contains(&group))).collect()
     }
 
-    /// Forgets the chunks of a group and the blocks of its inode btrees, after these btrees were
-    /// rebuilt.
+    /// Discards the cached chunks of a group and the blocks of its inode btrees, after these btrees
+    /// were rebuilt.
     pub(crate) fn forget_chunks(&mut self, group: AgNumber) {
         self.chunks.remove(&group);
     }
@@ -569,8 +570,8 @@ impl<'p> Patient<'p> {
     }
 }
 
-/// Takes `count` blocks from `runs` (ranges of free blocks), or all of them if there are fewer.
-/// Takes them from one run if one is long enough, and otherwise from the first runs.
+/// Takes `count` blocks from `runs` (ranges of free blocks), or all blocks of `runs` if there are
+/// fewer. Takes them from one run if one is long enough, and otherwise from the first runs.
 fn take_of(runs: &mut Vec<(u32, u32)>, count: u32) -> Vec<u32> {
     let mut taken = Vec::new();
     if let Some((start, _)) = runs.iter_mut().find(|(start, end)| end - start >= count) {

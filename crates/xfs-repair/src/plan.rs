@@ -1,8 +1,8 @@
 //! The plan: everything that a repair would change, in one deterministic text.
 //!
-//! Owns: the plan's parts, its text, and the check of a text that is read. Does **not** own: how a
-//! plan is made (`planning`), or the contents of the changes. A plan holds digests only, so it can
-//! be shown to other people.
+//! Owns: the parts of the plan, the text of the plan, and the check of such a text when it is read.
+//! Does **not** own: how a plan is made (`planning`), or the contents of the changes. A plan holds
+//! digests only, so it can be shown to other people.
 //!
 //! # Format
 //!
@@ -106,7 +106,7 @@ pub struct Plan {
     /// The number of findings of damage before the first round of checks and repairs. By then the
     /// superblock and the log are already repaired.
     pub findings: u64,
-    /// The number of rounds of checking and repairing.
+    /// The number of rounds of checking and repairing that are part of the plan.
     pub rounds: u32,
     /// The number of rounds that were taken back, because the volume was worse or no better after
     /// them. Damage that only these rounds would have changed is in `left`.
@@ -130,8 +130,8 @@ impl Plan {
         self.runs.is_empty()
     }
 
-    /// Returns whether the volume is damaged before the repair. A dirty log that can be replayed is
-    /// no damage.
+    /// Returns whether the volume is damaged before the repair. A dirty log that can be replayed
+    /// does not count as damage.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         let is_replay_only = self.log == LogOutcome::Replayed && self.actions.is_empty();
@@ -275,7 +275,7 @@ pub fn place(place: &Place) -> Value {
 }
 
 /// The text of a plan that was read from a file. Only its lines and its digest have been checked.
-/// When the plan is applied, this text is compared with a plan that is made again.
+/// An apply makes the plan again and compares it with this text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanText {
     text: String,

@@ -1,7 +1,8 @@
 //! Planning: rounds of checking and repairing in an overlay, until nothing is left to repair.
 //!
-//! Owns: the order superblock, log, rounds; the plan and the overlay that come out. Does **not**
-//! own: the rounds (`rounds`), the rules (`rules`), or writes to the volume (`apply`).
+//! Owns: the order of the steps (superblock, log, rounds), and their results: the plan and the
+//! overlay. Does **not** own: the rounds (`rounds`), the rules (`rules`), or writes to the volume
+//! (`apply`).
 //!
 //! # Why the plan is deterministic
 //!
@@ -40,10 +41,10 @@ const AGI_SECTOR: u32 = 2;
 /// The default for the memory of the overlay, in bytes.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// Replays a dirty log onto a device that keeps all writes in memory.
+/// The caller's replay of a dirty log, onto a device that keeps all writes in memory.
 pub trait LogReplay {
     /// If the log is dirty, replays it and finishes the operations that a crash left open. All
-    /// writes go to `device`.
+    /// writes go to `device`. Returns what was done with the log.
     ///
     /// # Errors
     ///
@@ -51,7 +52,7 @@ pub trait LogReplay {
     fn replay(&self, device: SharedDevice) -> std::result::Result<LogOutcome, String>;
 }
 
-/// Options of planning a repair.
+/// Options for planning a repair.
 pub struct PlanOptions<'a> {
     /// Whether rules that lose something may be used.
     pub allow_loss: bool,
@@ -65,7 +66,8 @@ pub struct PlanOptions<'a> {
 }
 
 impl<'a> PlanOptions<'a> {
-    /// Returns the defaults: without loss, with 256 MiB of memory and no spill file.
+    /// Returns the default options: losses are not allowed, the overlay has 256 MiB of memory, and
+    /// there is no spill file.
     #[must_use]
     pub fn new(log: &'a dyn LogReplay) -> Self {
         Self { allow_loss: false, log, memory_bytes: MEMORY_BYTES, spill: None }
@@ -75,8 +77,8 @@ impl<'a> PlanOptions<'a> {
 /// The two steps of planning that make decisions: finding the superblock, and the rounds of
 /// checking and repairing. Tests replace these steps by steps of their own.
 pub(crate) trait Decide {
-    /// Finds a superblock if the first sector holds none, and writes it there. Returns the
-    /// superblock and the actions for the plan.
+    /// Finds the superblock of the volume. If the first sector does not hold it, writes it there.
+    /// Returns the superblock and the actions for the plan.
     fn superblock(&self, device: &SharedDevice) -> Result<(Superblock, Vec<Action>)>;
 
     /// Checks and repairs the volume in an overlay, until nothing changes any more.
@@ -228,7 +230,7 @@ pub(crate) fn plan_with(
 const MOST_GROUPS: u32 = 1 << 20;
 
 /// One pass of planning: superblock, log, and rounds. There is a second pass if the last rounds of
-/// the first one must be taken back.
+/// the first pass must be taken back, or if a sector cannot be read.
 struct Pass<'a> {
     overlay: &'a Arc<RepairOverlay>,
     log: &'a dyn LogReplay,
@@ -288,8 +290,9 @@ impl Pass<'_> {
         rehearsing.finish(superblock, Start { log, actions, back }, decide)
     }
 
-    /// Makes the log clean, in the overlay. The mark NEEDSREPAIR forbids a replay. So it is lifted
-    /// in the overlay meanwhile: the log of a marked volume can hold changes like any other.
+    /// Makes the log clean, in the overlay. The mark NEEDSREPAIR forbids a replay. But the log of a
+    /// marked volume can also hold changes, so the mark is cleared in the overlay during the
+    /// replay.
     fn settle_log(
         &self,
         device: &SharedDevice,
@@ -312,8 +315,8 @@ impl Pass<'_> {
     }
 }
 
-/// The state of planning during its rounds of checks and repairs: the overlay in which they are
-/// done, and their options.
+/// The state of planning during its rounds of checks and repairs: the overlay that the rounds
+/// change, and the options of the rounds.
 struct Rehearsing<'a> {
     overlay: Arc<RepairOverlay>,
     /// The overlay of the repair, as the device that the rules read and write.
@@ -343,8 +346,8 @@ impl Rehearsing<'_> {
         Ok(Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap_or(before))
     }
 
-    /// Runs the rounds of checking and repairing in the overlay. Makes the plan of everything that
-    /// they changed.
+    /// Runs the rounds of checking and repairing in the overlay. Returns the plan of all their
+    /// changes, or the reason for a second pass.
     fn finish(self, before: Superblock, start: Start, decide: &dyn Decide) -> Result<Passed> {
         let failed = |error: &dyn Display| RepairError::Log(error.to_string());
         let was_marked = before.has_incompat(IncompatFeatures::NEEDSREPAIR);

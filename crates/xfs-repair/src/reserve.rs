@@ -1,13 +1,13 @@
 //! The reserve of a group: blocks that may belong to an inode that cannot be read, so that a repair
 //! must not use them as free blocks.
 //!
-//! Owns: finding the blocks of a group that no owner claims, but that a btree of free space does
+//! Owns: finding those blocks of a group that no owner claims and that a btree of free space does
 //! not list as free. Does **not** own: claims (`claims`), or the decision to rebuild a group
 //! without this evidence (rule `space`).
 //!
 //! The blocks of an inode that cannot be read are claimed only if the reverse map has them. Without
-//! a whole reverse map, only the btrees of free space show which blocks are its own and which are
-//! free. A block is free if every btree that is whole says so.
+//! a whole reverse map, only the btrees of free space show which blocks may belong to such an inode
+//! and which are free. A block counts as free if every whole btree of free space lists it.
 
 use std::ops::Range;
 
@@ -67,7 +67,8 @@ pub(crate) fn contains_any(reserve: &[Rmap], blocks: &Range<u32>) -> bool {
     reserve.iter().any(|claim| claim.start.0 < blocks.end && blocks.start < claim.end().0)
 }
 
-/// Returns the blocks of a group that are neither in a claim of `known` nor in `free`.
+/// Returns the blocks of a group that are neither in a claim of `known` nor in an extent of `free`,
+/// in the form of claims.
 fn without(known: &[Rmap], free: &[FreeSpace], length_blocks: u32) -> Vec<Rmap> {
     let mut known = known.to_vec();
     let free = free.iter().map(|free| claims::claim(free.start, free.count, RmapOwner::Volume));

@@ -1,8 +1,8 @@
 //! The rounds of a rehearsal (a repair in an overlay): check the volume, apply the rules, check
 //! again.
 //!
-//! Owns: the loop, its end, and the best round. Does **not** own: rules, taking rounds back
-//! (`planning`), or the writes of an apply.
+//! Owns: the loop over the rounds, the decision to end it, and the choice of the best round. Does
+//! **not** own: rules, taking rounds back (`planning`), or the writes of an apply.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,8 +50,9 @@ pub fn rehearse(
     run(overlay, superblock, options, &())
 }
 
-/// Works as [`rehearse`], and reports the progress of the checks. If `progress` requests a stop
-/// during a check, the report says so, and the overlay must not be used.
+/// Does the same as [`rehearse`], and also reports the progress of the checks to `progress`. If
+/// `progress` requests a stop during a check, the report says that the check was stopped, and the
+/// overlay must not be used.
 ///
 /// # Errors
 ///
@@ -99,7 +100,7 @@ const MOST_ROUNDS: u32 = 8;
 /// The damage before the first round.
 struct Before {
     /// For each code and place, the number of findings. Findings that are only consequences of
-    /// others count too.
+    /// other findings are also counted.
     known: BTreeMap<(Code, Place), u64>,
     unchecked: BTreeSet<String>,
     /// The number of findings of damage, including those that the checker's report counts but does
@@ -108,7 +109,7 @@ struct Before {
     dropped: u64,
 }
 
-/// The state of a volume after a round. A lower score is better.
+/// How damaged a volume is after a round. A lower score is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
     /// Whether there is damage, or a part that cannot be checked, that was not there before the

@@ -1,5 +1,5 @@
-//! The rules: each rewrites one kind of damaged object, from the other statements about it on the
-//! volume.
+//! The rules: each rewrites one kind of damaged object, from other structures of the volume that
+//! repeat its contents.
 //!
 //! Owns: the order of the rules. The order follows the dependencies: geometry, chunks, inodes,
 //! forks, contents of directories and attributes, names and links. Space comes last, because it is
@@ -94,7 +94,8 @@ fn owners_of_blocks(patient: &mut Patient) -> Result<BTreeMap<FsBlock, InodeNumb
     Ok(owners)
 }
 
-/// Returns the inode to whose fork this btree block belongs according to the reverse map, if any.
+/// Returns the inode to whose fork this btree block belongs according to the reverse map. `None` if
+/// the reverse map names none.
 fn owner_by_map(patient: &Patient, group: AgNumber, block: AgBlock) -> Option<InodeNumber> {
     let map = patient.reverse_map(group);
     let covers = |record: &&Rmap| record.start <= block && block < record.end();
@@ -104,8 +105,8 @@ fn owner_by_map(patient: &Patient, group: AgNumber, block: AgBlock) -> Option<In
     })
 }
 
-/// Applies the rules to the damage that the check of this round has found. Returns whether
-/// something was changed.
+/// Applies the rules to the damage that the check of this round has found. Returns whether a rule
+/// changed anything.
 ///
 /// After a change to chunks, inodes or maps, the findings about names are out of date. The rules
 /// about names then wait for the next round. After a block was restored from the log, all other

@@ -28,7 +28,7 @@ impl LogReplay for CleanLog {
     }
 }
 
-/// Rules for tests that repair a device by copying each sector that differs from the golden image.
+/// Rules for tests: they repair a device by copying from the golden image each sector that differs.
 pub(crate) struct CopyGolden;
 
 impl Decide for CopyGolden {

@@ -77,8 +77,8 @@ pub(crate) fn agi(patient: &Patient, group: AgNumber) -> Option<Header<Agi>> {
     })
 }
 
-/// Returns whether a block that fails `check` is still evidence: magic number, checksum, UUID and
-/// address are right, and only some field is wrong.
+/// Returns whether a block that fails `check` is still evidence. It is if `check` concerns another
+/// field than magic number, checksum, UUID or address.
 pub(crate) const fn is_evidence(check: &Check) -> bool {
     !matches!(
         check,
@@ -91,7 +91,7 @@ pub(crate) const fn is_evidence(check: &Check) -> bool {
 }
 
 /// Reads a btree from its root. If the walk meets damage, or there is no root, searches the group
-/// for further leaves and adds their records; those may be out of date.
+/// for further leaves and adds the records in them. Such records may be out of date.
 pub(crate) fn read<F: BtreeFormat>(
     patient: &Patient,
     number: AgNumber,
@@ -120,7 +120,7 @@ pub(crate) fn walk<F: BtreeFormat>(
     TreeReader::new(patient, group).walk::<F>(root)
 }
 
-/// Reads the btrees of one group as evidence.
+/// A reader of the btrees of one group, as evidence.
 struct TreeReader<'a> {
     patient: &'a Patient<'a>,
     evidence: Evidence<'a>,

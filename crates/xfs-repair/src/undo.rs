@@ -16,12 +16,13 @@
 //!
 //! # Invariants
 //!
-//! - **U1** The first run is the sector of the superblock, whether it changes or not.
-//! - **U2** The file is durable, and read back whole, before the first write to the volume.
-//! - **U3** Nothing of a file is used before all of it was verified. Each run is verified again
-//!   when it is read.
-//! - **U4** A run whose old and new bytes are equal is a witness: the apply does not write it, and
-//!   a volume that differs there was changed by another program.
+//! - **U1** The first run is the sector of the superblock, whether the repair changes this sector
+//!   or not.
+//! - **U2** The file is made durable and read back completely before the first write to the volume.
+//! - **U3** No part of a file is used before the whole file was verified. Each run is verified
+//!   again when it is read.
+//! - **U4** A run whose old and new bytes are equal is a witness: an apply does not write it. If
+//!   the volume differs there, another program has changed the volume.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -62,7 +63,7 @@ pub struct UndoFile {
     runs: Vec<Entry>,
 }
 
-/// The place of one run: on the volume, and in the undo file.
+/// The place of one run: its offset on the volume, and that in the undo file.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// The byte offset of the run on the volume.

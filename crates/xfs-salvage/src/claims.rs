@@ -5,7 +5,8 @@
 //! volume whose bits would take more than 256 MiB is not examined.
 //!
 //! Sound files claim each block once. Damaged ones can claim the same extent a million times, so
-//! the work is bounded: past [`FACTOR`] times the blocks of the volume, nothing more is examined.
+//! the work is bounded: after [`FACTOR`] units of work for each block of the volume, nothing more
+//! is examined.
 
 use xfs_format::extent::Extent;
 use xfs_format::{FsBlock, Geometry};
@@ -17,8 +18,7 @@ const MOST_BYTES: u64 = 256 << 20;
 /// for each block.
 const FACTOR: u64 = 4;
 
-/// The blocks of the volume that are claimed by files, and those of them that are claimed by two
-/// files.
+/// The blocks of the volume that files claim, and among them those that two files claim.
 pub(crate) struct Claims {
     /// A bitmap of the blocks that at least one file claims. It is empty if the volume is too large
     /// to be examined.
@@ -100,7 +100,8 @@ fn parts(extent: &Extent, geometry: &Geometry) -> impl Iterator<Item = Part> + u
     })
 }
 
-/// Returns the number of a block counted from the start of the device.
+/// Returns the number of a block, counted from the start of the device. `None` if there is no such
+/// block.
 fn linear(block: FsBlock, geometry: &Geometry) -> Option<u64> {
     let (group, block) = geometry.split_block(block)?;
     Some(u64::from(group.0) * u64::from(geometry.ag_blocks) + u64::from(block.0))
@@ -135,7 +136,7 @@ mod tests {
         }
     }
 
-    /// Checks S4 of the crate.
+    /// Checks S4 of the crate: claims past the budget are not examined.
     #[test]
     fn claims_past_the_budget_are_not_examined() {
         let geometry = golden().geometry();

@@ -1,7 +1,8 @@
-//! The contents of a file, and the ranges of them that cannot be read or found.
+//! The contents of a file, and the missing ranges of these contents: ranges that cannot be read, or
+//! whose blocks are not known.
 //!
 //! Owns: reading the mapped ranges, and finding the bytes before and after an unreadable sector.
-//! Does **not** own: the map.
+//! Does **not** own: the extent map.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -43,7 +44,7 @@ impl Window {
 }
 
 impl Contents {
-    /// Creates the contents of a file of `size` bytes with this map.
+    /// Creates the contents of a file of `size` bytes with this extent map.
     pub(crate) fn new(map: ForkEvidence, size: u64, block_log: u8) -> Self {
         let bytes = |block: FileBlock| block.0.checked_shl(block_log.into()).unwrap_or(u64::MAX);
         let missing = map.missing.iter().map(|range| ByteRange {
@@ -68,15 +69,15 @@ impl Contents {
     }
 
     /// Returns the missing ranges in ascending order. Overlapping and adjacent ranges are joined.
-    /// Ranges that the device refuses are known only after their contents have been read.
+    /// Ranges that the device cannot read become known only when the contents are read.
     #[must_use]
     pub fn missing(&self) -> Vec<ByteRange> {
         ByteRange::joined(self.missing.borrow().clone())
     }
 
-    /// Returns the next range at or after `offset` whose bytes were read. The range has at most 1
-    /// MiB. `None` if no more bytes can be read. Holes, unwritten extents and ranges that cannot be
-    /// read are passed over.
+    /// Reads the next range at or after `offset` that has data and can be read, and returns it. The
+    /// range has at most 1 MiB. `None` if no more bytes can be read. Holes, unwritten extents and
+    /// ranges that cannot be read are passed over.
     pub(crate) fn data_after(&self, evidence: &Evidence<'_>, offset: u64) -> Option<Range<u64>> {
         let mut offset = offset;
         while offset < self.size {
@@ -160,8 +161,8 @@ impl Contents {
         }
     }
 
-    /// Fills `buffer` from `offset` on, as far as the contents reach. Returns the number of bytes
-    /// filled. Bytes of holes and of missing ranges are zeros.
+    /// Fills `buffer` with the contents from `offset` on, up to their end. Returns the number of
+    /// bytes filled. Bytes of holes and of missing ranges are zeros.
     pub(crate) fn read_at(&self, evidence: &Evidence<'_>, offset: u64, buffer: &mut [u8]) -> usize {
         let left = self.size.saturating_sub(offset);
         let count = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));

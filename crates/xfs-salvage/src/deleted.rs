@@ -1,11 +1,13 @@
-//! Finds files that were deleted: their inodes are free, or lie where no inode chunk is any more.
+//! Finds files that were deleted: their inodes are free, or lie in blocks that no longer belong to
+//! an inode chunk.
 //!
-//! Owns: finding deleted files, their names, and the parts of their contents that no other file
-//! uses by now. Does **not** own: inodes without a name that are still in use. Those are orphans.
+//! Owns: finding deleted files, their names, and those parts of their contents that no other file
+//! has overwritten since. Does **not** own: inodes without a name that are still in use, which are
+//! orphans.
 //!
 //! A file is deleted in two steps. First its blocks are freed, then its inode. The kernel writes
 //! the freed inode without its extents, but leaves the bytes of its forks. If all inodes of a chunk
-//! are free, the chunk is freed too, and its blocks keep the inodes as they were written last.
+//! are free, the chunk is freed too, and its blocks keep the last written state of the inodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +32,7 @@ use crate::survey::{Salvage, Stopped, Survey, SweepStep};
 const MOST_FILES: usize = 1 << 24;
 /// The most blocks of directories whose old names are read.
 const MOST_BLOCKS: usize = 1 << 22;
-/// The number of inodes that are looked at before the next report of progress.
+/// The number of inodes that are examined between two reports of progress.
 const STEP_INODES: u64 = 1024;
 /// The length of the longest name on the host, in bytes.
 const MOST_NAME_BYTES: usize = 255;
@@ -43,8 +45,8 @@ pub(crate) type LastName = (InodeNumber, Vec<u8>);
 pub(crate) struct Deleted {
     files: Vec<InodeNumber>,
     names: BTreeMap<InodeNumber, LastName>,
-    /// The bytes of deleted inodes from old records of the log. Only inodes whose form on disk has
-    /// nothing left of the file are here.
+    /// The bytes of deleted inodes from old records of the log. The map has only inodes whose state
+    /// on disk has nothing left of the file.
     logged: BTreeMap<InodeNumber, Vec<u8>>,
     space: FreeSpace,
 }
@@ -54,7 +56,8 @@ impl Deleted {
         self.files.is_empty()
     }
 
-    /// Returns the inode of a deleted file: from the log if it was found there, else from the disk.
+    /// Returns the inode of a deleted file: the state in `logged` if there is one, else the state
+    /// on disk.
     fn inode(&self, evidence: &Evidence<'_>, number: InodeNumber) -> InodeEvidence {
         match self.logged.get(&number) {
             Some(bytes) => evidence.judge_inode(number, bytes.clone()),
@@ -64,8 +67,9 @@ impl Deleted {
 }
 
 impl Survey<'_, '_> {
-    /// Reads the whole device for inodes that are not in use, and for directory blocks. Searches
-    /// the old records of the log for these inodes, as they were before they were freed.
+    /// Reads the whole device for inodes that are not in use, and for directory blocks. Also
+    /// searches the old records of the log for the states that these inodes had before they were
+    /// freed.
     pub(crate) fn deleted(&mut self, log: Option<SharedDevice>) -> Result<Deleted, Stopped> {
         let evidence = &self.evidence;
         let (inventory, claims) = (&self.inventory, &self.claims);
@@ -98,7 +102,7 @@ impl Survey<'_, '_> {
         Ok(deleted)
     }
 
-    /// Adds the deleted files whose inodes are still in the log in their state before the deletion.
+    /// Adds the deleted files for whose inodes the log still has a state from before the deletion.
     /// If an inode is still unchanged on disk, the inode on disk is used instead.
     fn add_logged(&self, deleted: &mut Deleted, log: SharedDevice) -> Result<(), Stopped> {
         let (evidence, inventory) = (&self.evidence, &self.inventory);
@@ -203,8 +207,8 @@ fn is_metadata(evidence: &Evidence<'_>, first: &Extent) -> bool {
 }
 
 impl Salvage<'_> {
-    /// Returns deleted file `index`: its name in the made-up directory `deleted`, its inode, and
-    /// the last directory and name that are known of it.
+    /// Returns the deleted file with the number `index`: its name in the made-up directory
+    /// `deleted`, its inode, and its last known directory and name.
     pub(crate) fn deleted_file(
         &self,
         index: usize,
@@ -231,7 +235,8 @@ impl Salvage<'_> {
         if has_mode { 0 } else { FileType::Regular.mode_bits() | 0o600 }
     }
 
-    /// Returns where the inode of the deleted file with the number `index` comes from.
+    /// Returns the source of the inode of the deleted file with the number `index`: the disk or the
+    /// log.
     pub(crate) fn deleted_source(&self, index: usize) -> InodeSource {
         let number = self.deleted.files.get(index);
         match number.is_some_and(|number| self.deleted.logged.contains_key(number)) {
@@ -240,7 +245,7 @@ impl Salvage<'_> {
         }
     }
 
-    /// Returns the contents of a deleted file, without the blocks that are in use again.
+    /// Returns the contents of a deleted file, without the blocks that another owner uses now.
     pub(crate) fn deleted_contents(
         &self,
         inode: &InodeEvidence,

@@ -1,5 +1,5 @@
-//! The free blocks of a group. They show which blocks of a deleted file are in use again, and must
-//! be left out of its contents.
+//! The free blocks of a group. They show which blocks of a deleted file another owner uses now: the
+//! contents of the deleted file must not include these.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const MOST_GROUPS: usize = 8;
 /// The free extents of a group, in order; `None` if its btree is damaged.
 type GroupExtents = Option<Rc<Vec<(u32, u32)>>>;
 
-/// The free space of the groups that were looked up last.
+/// A cache of the free space of the groups that were looked up last.
 #[derive(Default)]
 pub(crate) struct FreeSpace {
     groups: RefCell<BTreeMap<AgNumber, GroupExtents>>,
@@ -44,9 +44,9 @@ impl FreeSpace {
         known
     }
 
-    /// Returns the parts of an extent that are free now. If the free-space btree is damaged, the
-    /// extent counts as free if no file claims a block of it. If it is not known which blocks files
-    /// claim, the extent counts as used.
+    /// Returns those parts of an extent of a deleted file that are free now. If the free-space
+    /// btree is damaged, the extent counts as free if no file claims a block of it. If it is not
+    /// known which blocks files claim, the extent counts as used.
     pub(crate) fn free_parts(
         &self,
         evidence: &Evidence<'_>,

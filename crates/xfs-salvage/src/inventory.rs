@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use xfs_format::InodeNumber;
 
-/// One bit mask for each kind of fact. Each mask has a bit for each of 64 consecutive inodes.
+/// The facts about 64 consecutive inodes: for each kind of fact a mask with one bit for each inode.
 #[derive(Clone, Copy, Debug, Default)]
 struct Masks {
     used: u64,
@@ -25,7 +25,7 @@ pub(crate) enum Mark {
     Readable,
     /// The inode is a directory that can be read.
     Directory,
-    /// A name has led to the inode, or the inode was reported in another way.
+    /// A name has led to the inode, or the inode needs no name: it was reported without one.
     Visited,
 }
 

@@ -1,7 +1,8 @@
 //! Copies files from a damaged XFS volume without writing to it.
 //!
-//! Owns: the tree of what can be read, what is known of each file, and files that were deleted.
-//! Does **not** own: reading damaged structures (`xfs-evidence`), or the files of the host.
+//! Owns: the tree of the files that can be read, the facts about each file, and the search for
+//! deleted files. Does **not** own: reading damaged structures (`xfs-evidence`), or the files of
+//! the host.
 //!
 //! ```text
 //!  survey: groups ─→ inodes in use ─→ directories that are not whole ─→ names from parent pointers
@@ -13,12 +14,12 @@
 //! # Invariants
 //!
 //! - **S1** Nothing is written to the volume. The crate never calls `write_at`.
-//! - **S2** A range that cannot be read becomes a hole in the copy, never made-up contents. Each
-//!   file is reported with its missing ranges.
-//! - **S3** Each inode in use is reported: in its place, as an orphan, or as lost.
+//! - **S2** A range that cannot be read becomes a hole in the copy, never made-up contents. The
+//!   report on each file lists its missing ranges.
+//! - **S3** Each inode in use is reported: under its name, as an orphan, or as lost.
 //! - **S4** Memory grows with three things only: 48 bytes for every 64 inodes, one or two bits for
-//!   every block where that is at most 256 MiB in all, and the names and extents of damaged
-//!   directories and files. A [`NameTree`] keeps all names, for callers that ask for one.
+//!   every block if these take at most 256 MiB, and the names and extents of damaged directories
+//!   and files. A [`NameTree`] keeps all names, for callers that ask for one.
 
 mod claims;
 mod contents;

@@ -1,8 +1,8 @@
 //! The lookup of one path in the tree that is salvaged.
 //!
-//! Owns: finding a file by its path, whatever the source of its names: entries, parent pointers, or
-//! the made-up directory `orphans`. Does **not** own: the names ([`Node::entries`]), or lookups in
-//! a [`NameTree`](crate::NameTree), which has all names already.
+//! Owns: finding a file by its path, whatever the source of its names: directory entries, parent
+//! pointers, or the made-up directory `orphans`. Does **not** own: the names ([`Node::entries`]),
+//! or lookups in a [`NameTree`](crate::NameTree), which already has all names in memory.
 //!
 //! ```text
 //!  path ─→ entries of each directory on it ─→ found
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! The entries are enough for most paths, and reading them is cheap. Other names come from the
-//! parent pointers of all files in a directory, or are known only after every other name was
-//! visited. So the second attempt makes the walk of a listing, and finds each name that a listing
-//! shows.
+//! parent pointers of all files in a directory, or become known only after every other name was
+//! visited. So if the first attempt fails, the second one walks the tree as a listing does, and
+//! finds every name that a listing shows.
 
 use xfs_format::inode::FileType;
 
@@ -28,8 +28,9 @@ impl<'a> Salvage<'a> {
     /// [`NameTree`](crate::NameTree) is found. Symbolic links are not followed, and `..` removes
     /// the component before it.
     ///
-    /// Only the returned file and the files below it are reported. The lookup reports nothing. The
-    /// directories on the way count as visited, so a survey serves one lookup that finds a file.
+    /// The lookup itself reports nothing: only the returned file and the files below it are
+    /// reported when their nodes are dropped. The directories on the path count as visited, so a
+    /// survey can be used for only one successful lookup.
     ///
     /// # Errors
     ///
@@ -57,7 +58,8 @@ impl<'a> Salvage<'a> {
         found
     }
 
-    /// Looks each component up in its directory, without the parent pointers of the files there.
+    /// Looks each component up in its directory. Does not read the parent pointers of the files in
+    /// the directories.
     fn find_by_entries(&'a self, components: &[&[u8]]) -> Option<Node<'a>> {
         let mut node = self.top();
         for name in components {
@@ -66,7 +68,7 @@ impl<'a> Salvage<'a> {
         Some(node)
     }
 
-    /// Walks the tree depth first, as far as the path.
+    /// Walks the tree depth first until it reaches the path.
     fn find_by_walk(
         &'a self,
         components: &[&[u8]],

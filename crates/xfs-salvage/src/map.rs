@@ -1,7 +1,7 @@
 //! The map of ddrescue: which ranges of an image were copied from the failing disk.
 //!
-//! Owns: reading the map, and a device that refuses the other ranges. An image has zeros where
-//! ddrescue could read nothing, and zeros must not be taken for contents.
+//! Owns: reading the map, and a device that refuses the other ranges. An image has zeros in the
+//! ranges that ddrescue could not read, and these zeros must not be taken for contents.
 //!
 //! ```text
 //! # comment
@@ -25,7 +25,7 @@ pub struct RescueMap {
     missing: Vec<ByteRange>,
 }
 
-/// The reason why a map was not understood.
+/// The reason why a map cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RescueMapError {
@@ -56,8 +56,8 @@ impl RescueMap {
     ///
     /// # Errors
     ///
-    /// Returns the first line that is not understood. A map that is misread would pass zeros off
-    /// as contents.
+    /// Returns an error for the first line that cannot be parsed. A wrongly parsed map would make
+    /// zeros appear as contents of files.
     pub fn parse(text: &str) -> Result<Self, RescueMapError> {
         let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
         let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));

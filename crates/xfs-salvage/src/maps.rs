@@ -1,7 +1,7 @@
-//! The extent maps of damaged files, and of files whose inode is gone.
+//! The extent maps of damaged files, and of files whose inode cannot be read ("gone").
 //!
 //! Owns: joining the map in the inode with the extents that the survey has found in other
-//! structures. Does **not** own: finding them (`survey.rs`).
+//! structures. Does **not** own: finding these extents (`survey.rs`).
 
 use xfs_evidence::{DirectoryEvidence, Evidence, ForkEvidence, FoundName, InodeEvidence, Trust};
 use xfs_format::directory::index_start;
@@ -31,8 +31,8 @@ pub(crate) fn starts_with_any(
 }
 
 impl Salvage<'_> {
-    /// Returns the map of a data fork, with the extents of the reverse map in its gaps. Damage in
-    /// the map goes to `remarks`.
+    /// Returns the extent map of a data fork. Extents from the reverse map fill its gaps. Adds
+    /// damage in the map to `remarks`.
     pub(crate) fn map(&self, inode: &InodeEvidence, remarks: &mut Remarks) -> ForkEvidence {
         let map = self.evidence.extents(inode, ForkKind::Data);
         self.complete_map(inode.number, map, remarks)
@@ -71,8 +71,8 @@ impl Salvage<'_> {
         Some(map)
     }
 
-    /// Returns the kind of an inode that is gone and that no name led to, by its first block in the
-    /// reverse map. `None` if no file or directory can be made of its blocks.
+    /// Returns the kind of an inode that is gone and to which no name led. The first of its blocks
+    /// in the reverse map decides. `None` if no file or directory can be made of its blocks.
     pub(crate) fn kind_of_gone(&self, number: InodeNumber) -> Option<NodeKind> {
         let map = self.map_of_gone(number)?;
         let first = map.extents.first()?;
@@ -113,8 +113,8 @@ impl Salvage<'_> {
         names
     }
 
-    /// Returns the names of a directory, read through its map, whose gaps are filled from the
-    /// reverse map.
+    /// Returns the names of a directory, read by its extent map. Extents from the reverse map fill
+    /// the gaps of the map.
     pub(crate) fn directory(
         &self,
         inode: &InodeEvidence,

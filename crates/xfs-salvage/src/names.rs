@@ -8,7 +8,7 @@ use xfs_format::InodeNumber;
 /// The most names that are kept. Further names are dropped, and their files become orphans.
 const MOST_NAMES: u64 = 1 << 26;
 
-/// A name that a parent pointer gives.
+/// A name that a parent pointer states.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PointerName {
     pub(crate) name: Box<[u8]>,
@@ -26,8 +26,9 @@ pub(crate) struct Names {
 
 impl Names {
     /// Keeps those parent pointers of the inode `child` that lead to one of the wanted directories.
-    /// `generation_of` returns `None` for a directory that is not wanted, and `Some(None)` for one
-    /// whose inode is gone, so that its generation is not known.
+    /// `generation_of` returns the generation of a wanted directory: `None` for a directory that is
+    /// not wanted, and `Some(None)` for one whose generation is not known because its inode is
+    /// gone.
     pub(crate) fn take(
         &mut self,
         child: InodeNumber,

@@ -1,15 +1,15 @@
 //! The tree that is salvaged: files, directories, and the made-up directories for orphans and
 //! deleted files.
 //!
-//! Owns: walking names lazily, directories that exist only by the parent pointers of their
-//! children, orphans, and the report on each file. Does **not** own: where copies go.
+//! Owns: walking names lazily, directories that only the parent pointers of their children still
+//! show, orphans, and the report on each file. Does **not** own: the destination of the copies.
 //!
-//! A node reports when it is dropped: by then its contents have been read, so the report knows the
-//! ranges that the device refused. A node is reported as not copied, unless the caller has said by
-//! [`set_copied`](Node::set_copied) that the copy is finished.
+//! A node reports when it is dropped: by then the caller has read its contents, so the report has
+//! the ranges that the device could not read. A node is reported as not copied, unless the caller
+//! has said by [`set_copied`](Node::set_copied) that the copy is finished.
 //!
-//! The walk must be depth first. The orphans come after everything else in the root, because only
-//! then it is known which inodes no name has led to.
+//! The walk must be depth first. The orphans come after all other entries of the root, because only
+//! the end of the walk shows to which inodes no name has led.
 
 mod entries;
 mod unlisted;
@@ -31,7 +31,7 @@ use crate::survey::{Salvage, doubt};
 
 pub use entries::NodeEntries;
 
-/// The most levels of directories. Deeper ones are salvaged as orphans.
+/// The most levels of directories. Deeper directories are salvaged as orphans.
 pub(crate) const MOST_LEVELS: u32 = 2048;
 /// The permissions of salvaged files whose mode is not known.
 const UNKNOWN_MODE: u16 = 0o600;
@@ -44,12 +44,12 @@ const SET_ID: u16 = 0o6000;
 /// The permissions of salvaged directories without a readable inode, such as the made-up ones.
 const MADE_MODE: u16 = 0o755;
 
-/// The position of a node in the tree.
+/// The position of a node in the tree that is salvaged.
 pub(crate) struct Position {
     parent: Option<Rc<Self>>,
     name: Vec<u8>,
     level: u32,
-    /// Whether the node is an orphan whose inode may have been freed, or lies below such an orphan.
+    /// Whether the node is, or lies below, an orphan whose inode may have been freed.
     is_unsure: bool,
 }
 
@@ -92,11 +92,11 @@ pub(crate) enum NodeKind {
     GoneFile,
     /// A symbolic link whose inode is gone. Its target comes from the reverse map.
     GoneLink,
-    /// A pipe or socket whose inode is gone. The mode of the node has its type.
+    /// A pipe or socket whose inode is gone. The type is in the mode of the node.
     GoneSpecial,
-    /// The directory of the inodes that no name has led to.
+    /// The made-up directory of the inodes to which no name has led.
     Orphans,
-    /// The directory of the deleted files.
+    /// The made-up directory of the deleted files.
     DeletedFiles,
 }
 
@@ -107,20 +107,20 @@ pub struct Node<'a> {
     inode: InodeEvidence,
     origin: Origin,
     position: Rc<Position>,
-    /// The mode to use if the inode's own cannot be believed.
+    /// The mode to use if that of the inode cannot be believed; 0 if the mode of the inode is used.
     mode: u16,
     contents: OnceCell<Contents>,
     remarks: RefCell<Remarks>,
     /// Whether the caller has finished the copy of this file.
     is_copied: Cell<bool>,
-    /// Whether another node has already reported the file. If so, dropping this node reports
-    /// nothing.
+    /// Whether another node has already reported the file. If so, this node reports nothing when it
+    /// is dropped.
     is_reported: bool,
     last_name: Option<(InodeNumber, Vec<u8>)>,
     inode_source: Option<InodeSource>,
 }
 
-/// The facts of a file.
+/// The facts about a file, as stat shows them.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
     /// The inode number.
@@ -243,13 +243,13 @@ impl<'a> Node<'a> {
 }
 
 impl Node<'_> {
-    /// Sets the mode that replaces the inode's own mode; 0 keeps the inode's own.
+    /// Sets the mode that replaces that of the inode; 0 keeps the mode of the inode.
     pub(crate) const fn with_mode(mut self, mode: u16) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Returns the mode that replaces the inode's own mode, or 0 if the inode's own is used.
+    /// Returns the mode that replaces that of the inode, or 0 if the mode of the inode is used.
     pub(crate) const fn chosen_mode(&self) -> u16 {
         self.mode
     }
@@ -279,8 +279,8 @@ impl Node<'_> {
         self.position.path()
     }
 
-    /// Returns the facts of the file, such as mode, owner and size. If the inode fails a check, the
-    /// flags and the set-ID bits are left out, and the link count is at least 2.
+    /// Returns the facts about the file, such as mode, owner and size. If the inode fails a check,
+    /// the flags and the set-ID bits are left out, and the link count is at least 2.
     #[must_use]
     pub fn facts(&self) -> NodeFacts {
         let zero = Timestamp::default();
@@ -346,7 +346,7 @@ impl Node<'_> {
         }
     }
 
-    /// Returns the contents of a regular file.
+    /// Returns the contents of a regular file. `None` for a node of another type.
     #[must_use]
     pub fn contents(&self) -> Option<&Contents> {
         if self.kind == NodeKind::GoneFile {
@@ -461,7 +461,8 @@ impl Node<'_> {
         whole.map(|(namespace, name, value)| Attribute { namespace, name, value }).collect()
     }
 
-    /// Records that the copy is finished: the destination has everything that could be read.
+    /// Records that the copy is finished: the destination has all parts of the file that could be
+    /// read.
     pub fn set_copied(&self) {
         self.is_copied.set(true);
     }

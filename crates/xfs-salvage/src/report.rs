@@ -10,7 +10,7 @@ pub enum Status {
     Complete,
     /// All bytes were read, but a structure that leads to them is damaged or contradicts another.
     Doubtful,
-    /// Ranges of the contents, or other parts of the file, are missing.
+    /// Ranges of the contents, or other parts of the file such as attributes, are missing.
     Partial,
     /// The caller did not finish the copy: the destination refused the file, or the run was
     /// stopped.
@@ -33,7 +33,7 @@ impl Status {
     }
 }
 
-/// Where the name of a file comes from.
+/// The source of the name of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// An entry of a directory.
@@ -59,12 +59,13 @@ impl Origin {
     }
 }
 
-/// Where the state of an inode comes from.
+/// The source of the state of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InodeSource {
     /// The inode was read in its place on the disk.
     Disk,
-    /// The inode on the disk is damaged or free. An old record of the log has the inode.
+    /// The state comes from an old record of the log, because the inode on the disk is damaged or
+    /// free.
     Log,
 }
 
@@ -86,15 +87,15 @@ pub struct FileReport {
     pub path: Vec<u8>,
     /// The inode number.
     pub inode: InodeNumber,
-    /// The mode; 0 if it is not known.
+    /// The file type and permissions; 0 if they are not known.
     pub mode: u16,
     /// The length of the contents in bytes.
     pub size: u64,
     /// How much was salvaged.
     pub status: Status,
-    /// Where the name comes from.
+    /// The source of the name.
     pub origin: Origin,
-    /// Where the state of the inode comes from. `None` if the inode is gone.
+    /// The source of the state of the inode. `None` if the inode is gone.
     pub inode_source: Option<InodeSource>,
     /// The last known name and directory of an orphan or a deleted file.
     pub last_name: Option<(InodeNumber, Vec<u8>)>,
@@ -177,8 +178,8 @@ impl Totals {
         self.missing_bytes = missing.fold(self.missing_bytes, u64::saturating_add);
     }
 
-    /// Returns whether every file could be read completely and without a doubt. Files whose copy
-    /// was not finished say nothing about the volume and do not count.
+    /// Returns whether every file could be read completely and without doubt. Files whose copy was
+    /// not finished are not considered, because they show nothing about the volume.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.doubtful == 0 && self.partial == 0 && self.lost == 0 && self.orphans == 0

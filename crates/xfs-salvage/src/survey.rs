@@ -1,8 +1,8 @@
-//! The survey: finds the inodes in use, and the extents and names of damaged ones in other
+//! The survey: finds the inodes in use, and the extents and names of damaged inodes in other
 //! structures.
 //!
 //! Owns: the order of the passes, and the state that the tree needs. Does **not** own: the root
-//! (`root.rs`), states of inodes from the log (`logged.rs`), extents from other structures
+//! (`root.rs`), the states of inodes in the log (`logged.rs`), extents from other structures
 //! (`maps.rs`), or the tree itself (`node.rs`).
 
 mod logged;
@@ -41,10 +41,11 @@ const MOST_ROOTS: usize = 16;
 /// The options of a salvage.
 #[derive(Clone, Default)]
 pub struct SalvageOptions {
-    /// Whether deleted files are searched for too. That search reads the whole device.
+    /// Whether the salvage also searches for deleted files. That search reads the whole device.
     pub deleted: bool,
-    /// The device that holds the log: the volume's own, or that of an external log. Its old records
-    /// are searched for damaged inodes and for deleted files. With `None`, no records are searched.
+    /// The device that holds the log: the device of the volume, or that of an external log. Its old
+    /// records are searched for damaged inodes and for deleted files. With `None`, no records are
+    /// searched.
     pub log: Option<SharedDevice>,
 }
 
@@ -84,10 +85,11 @@ pub struct Salvage<'a> {
     /// The groups in which freed inodes cannot be distinguished from inodes in use, because neither
     /// the inode btree nor the reverse map is whole.
     unsure: BTreeSet<AgNumber>,
-    /// The groups whose inodes were found by reading the group. Some may be missing.
+    /// The groups whose inodes were found by reading the whole group. Some inodes of these groups
+    /// may be missing.
     swept: BTreeSet<AgNumber>,
     pub(crate) logged: LoggedInodes,
-    /// Whether the reverse maps of all groups were read whole, so that every extent is known.
+    /// Whether the reverse maps of all groups were read completely, so that every extent is known.
     pub(crate) knows_all_extents: bool,
     pub(crate) root: Option<InodeNumber>,
     pub(crate) deleted: Deleted,
@@ -95,7 +97,8 @@ pub struct Salvage<'a> {
     notes: Vec<String>,
     pub(crate) totals: RefCell<Totals>,
     pub(crate) sink: RefCell<Option<Sink>>,
-    /// Whether reports are dropped: a lookup passes over files that are not copied.
+    /// Whether reports are discarded. During a lookup they are, because the lookup visits files
+    /// that are not copied.
     pub(crate) is_muted: Cell<bool>,
 }
 
@@ -206,8 +209,8 @@ impl<'a> Salvage<'a> {
         &self.evidence
     }
 
-    /// Returns an inode: in its newest state from the log, if the inode on disk is damaged and the
-    /// log has that state.
+    /// Returns an inode. If the inode on disk is damaged and the log has the newest state of the
+    /// inode, returns that state.
     pub(crate) fn inode(&self, number: InodeNumber) -> InodeEvidence {
         self.logged.inode(&self.evidence, number)
     }
@@ -219,8 +222,8 @@ impl<'a> Salvage<'a> {
         group.is_some_and(|group| self.unsure.contains(&group))
     }
 
-    /// Returns whether an inode of which nothing is left was in use, as far as it is known. In a
-    /// group whose inodes were found by reading it, nothing says which inodes were in use.
+    /// Returns whether an inode of which nothing is left is known to have been in use. In a group
+    /// whose inodes were found by reading the group, this is not known.
     pub(crate) fn was_used(&self, number: InodeNumber) -> bool {
         let inventory = self.inventory.borrow();
         let group = self.evidence.geometry().split_inode(number).map(|(group, _)| group);
@@ -228,9 +231,9 @@ impl<'a> Salvage<'a> {
         !inventory.has(number, Mark::Free) && (is_unlisted || inventory.has(number, Mark::Used))
     }
 
-    /// Returns the lowest inode from `from` on of which the reverse map has blocks, and which no
-    /// name led to and no btree lists. A reverse map states the owners of blocks in groups whose
-    /// inode btree is damaged.
+    /// Returns the lowest inode from `from` on that has blocks in a reverse map, but that no inode
+    /// btree lists and to which no name led. A reverse map can name inodes of groups whose inode
+    /// btree is damaged.
     pub(crate) fn unlisted_fork(&self, from: InodeNumber) -> Option<InodeNumber> {
         let is_unlisted = |number: InodeNumber| {
             let inventory = self.inventory.borrow();
@@ -257,15 +260,16 @@ pub(crate) struct Survey<'a, 'p> {
     pub(crate) evidence: Evidence<'a>,
     pub(crate) inventory: Inventory,
     pub(crate) claims: Claims,
-    /// The directories that are damaged in part, each with its generation.
+    /// The directories of which a part is damaged, each with its generation.
     damaged: BTreeMap<InodeNumber, u32>,
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
     strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
     unsure: BTreeSet<AgNumber>,
-    /// The groups whose inodes were found by reading the group. Some may be missing.
+    /// The groups whose inodes were found by reading the whole group. Some inodes of these groups
+    /// may be missing.
     swept: BTreeSet<AgNumber>,
     logged: LoggedInodes,
-    /// Directories whose `..` names the directory itself, as that of a root does.
+    /// Directories whose `..` names the directory itself, as in a root directory.
     roots: Vec<InodeNumber>,
     /// Whether some inodes may be missing, so that names may be missing too.
     is_incomplete: bool,
@@ -382,8 +386,8 @@ impl Survey<'_, '_> {
     }
 
     /// Examines each inode in use: adds up its blocks, and records which forks and directories are
-    /// damaged. The inodes that are damaged themselves come last, because their newest states are
-    /// looked for in `log` first.
+    /// damaged. Examines damaged inodes last, because it first looks for their newest states in
+    /// `log`.
     fn inodes(&mut self, log: Option<SharedDevice>) -> Result<(), Stopped> {
         let all = self.inventory.count(Mark::Used);
         let (mut next, mut done) = (InodeNumber(0), 0);

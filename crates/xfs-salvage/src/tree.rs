@@ -1,10 +1,11 @@
 //! All names of a salvaged volume in memory, for commands that do not copy files.
 //!
 //! Owns: the walk that visits each name once, and the paths. Does **not** own: the names
-//! ([`Node::entries`]), or the facts and contents of a file, which a [`Node`] reads again.
+//! ([`Node::entries`]), or the facts and contents of a file, which a [`Node`] reads from the volume
+//! when they are needed.
 //!
 //! A listing or a mount visits directories in any order. The walk of [`Node::entries`] must be
-//! depth first, because only its end shows which inodes no name has led to. So the walk is made
+//! depth first, because only its end shows to which inodes no name has led. So the walk is made
 //! once, and its names are kept.
 
 use xfs_format::InodeNumber;
@@ -19,7 +20,7 @@ const MOST_NAMES: usize = 1 << 26;
 /// The number of names between two reports of progress.
 const STEP_NAMES: u64 = 1024;
 
-/// The number of a name in a [`NameTree`], which stands for the whole path.
+/// The number of a name in a [`NameTree`]. The number identifies the whole path of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(u32);
 
@@ -69,9 +70,9 @@ struct OpenLevel<'a> {
 }
 
 impl<'a> Salvage<'a> {
-    /// Walks the whole tree, and returns its names without deleted files. Each file is reported as
-    /// if it had been copied. Its contents are not read, so ranges that the device cannot read are
-    /// not reported as missing.
+    /// Walks the whole tree, and returns all names, without those of deleted files. Each file is
+    /// reported as if it had been copied. Its contents are not read, so ranges that the device
+    /// cannot read are not reported as missing.
     ///
     /// # Errors
     ///
@@ -176,7 +177,7 @@ impl NameTree {
         self.entry(id).parent
     }
 
-    /// Returns the inode that the name leads to; `None` for the directory of the orphans, which is
+    /// Returns the inode to which the name leads. `None` for the directory of the orphans, which is
     /// not on the volume, and for a top without a root inode.
     #[must_use]
     pub fn inode(&self, id: NameId) -> Option<InodeNumber> {
@@ -232,7 +233,8 @@ impl NameTree {
         self.children(id).find(|child| self.name(*child) == name)
     }
 
-    /// Returns the name that a path leads to. Symbolic links are not followed.
+    /// Returns the name that a path ends in, or `None` if there is no such path. Symbolic links are
+    /// not followed.
     #[must_use]
     pub fn find(&self, path: &[u8]) -> Option<NameId> {
         let mut at = NameId::TOP;
@@ -246,7 +248,7 @@ impl NameTree {
         Some(at)
     }
 
-    /// Returns the file that a name leads to. The returned node reports nothing.
+    /// Returns a node for the file to which a name leads. The returned node reports nothing.
     #[must_use]
     pub fn node<'a>(&self, salvage: &'a Salvage<'a>, id: NameId) -> Node<'a> {
         let entry = self.entry(id);

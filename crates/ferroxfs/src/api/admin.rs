@@ -1,7 +1,8 @@
 //! Administration of a volume: label and UUID, growing, freezing, shutdown, upkeep, inventories.
 //!
-//! The operations are methods of [`Volume`](crate::Volume), except for those on a volume that is
-//! not open, which are methods of [`Devices`](crate::device::Devices). Here are their types.
+//! The operations on an open volume are methods of [`Volume`](crate::Volume). The operations on a
+//! volume that is not open are methods of [`Devices`](crate::device::Devices). This module has the
+//! types that they take and return.
 //!
 //! | to | call | types |
 //! |---|---|---|

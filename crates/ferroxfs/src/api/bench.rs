@@ -33,8 +33,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether the mount keeps one list of all cached inodes, in addition to an index for each
-    /// allocation group.
+    /// Sets how the mount finds its cached inodes: by an index for each allocation group alone, or
+    /// also by one list of all cached inodes.
     #[must_use]
     pub fn inode_index(mut self, index: InodeIndex) -> Self {
         self.inode_index = index;
@@ -47,7 +47,7 @@ impl OpenOptions {
     ///
     /// # Panics
     ///
-    /// With 0.
+    /// With 0 slots.
     #[must_use]
     pub fn log_slots(mut self, slots: usize) -> Self {
         assert!(slots > 0, "a log has at least one slot");
@@ -55,8 +55,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets how an open and a close find out whether a file has locks: by a flag alone, or by
-    /// reading a pointer too.
+    /// Sets how an open and a close find out whether a file has locks: by a flag alone, or by also
+    /// reading the pointer to the locks.
     #[must_use]
     pub fn lock_check(mut self, check: LockCheck) -> Self {
         self.options.lock_check = check;

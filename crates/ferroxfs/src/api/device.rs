@@ -1,8 +1,8 @@
 //! Devices that hold a volume, and the trait for a device of your own.
 //!
 //! [`OpenOptions::open_device`](crate::OpenOptions::open_device) opens the volume on any
-//! [`BlockDevice`]. [`OpenOptions::open_devices`](crate::OpenOptions::open_devices) opens the files
-//! only, for a program that gives up its privileges before it reads an image:
+//! [`BlockDevice`]. [`OpenOptions::open_devices`](crate::OpenOptions::open_devices) only opens the
+//! files. A program can then give up its privileges before it reads the image:
 //!
 //! ```
 //! # let (_folder, image) = xfs_trans::testing::make_file();

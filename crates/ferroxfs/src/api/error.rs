@@ -1,4 +1,4 @@
-//! The types that errors are made of: damage in detail, and refusals.
+//! The types inside errors: damage in detail, and the features for which a volume is refused.
 //!
 //! [`Error`](crate::Error), [`PosixError`](crate::PosixError), [`IoError`](crate::IoError),
 //! [`Corruption`](crate::Corruption) and [`OpenError`](crate::OpenError) are at the root.

@@ -15,7 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Numbers of groups and inodes are in [`admin`](crate::admin), blocks of the volume in
+//! Numbers of groups and inodes are in the module [`admin`](crate::admin), blocks of the volume in
 //! [`contents`](crate::contents), and disk addresses in [`error`](crate::error).
 //!
 //! [`Geometry`]: crate::Geometry

@@ -2,8 +2,8 @@
 //!
 //! Locks are advisory, as on Linux. [`File::lock`](crate::File::lock) takes a record lock,
 //! [`File::flock`](crate::File::flock) locks a whole file, and
-//! [`File::set_lease`](crate::File::set_lease) takes a lease, whose holder is called before a
-//! conflicting open or change. Locks need a volume that is open for writing.
+//! [`File::set_lease`](crate::File::set_lease) takes a lease. The holder of a lease is notified
+//! before a conflicting open or change. Locks need a volume that is open for writing.
 //!
 //! ```
 //! # let device = xfs_trans::testing::make();

@@ -3,7 +3,8 @@
 //! **No stability is promised.** A new version may change or remove anything here. This module
 //! needs the feature `raw`, which also adds methods to [`Volume`], [`Node`] and [`Devices`].
 //!
-//! It is for programs that look below files, such as a checker. Nothing here checks permissions.
+//! This module is for programs that read structures below files, such as a checker. Nothing here
+//! checks permissions.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use xfs_trans::testing::make_with;
 use crate::OpenOptions;
 
 /// A volume can hold attribute names that are longer than Linux allows. Checks that such an
-/// attribute can be read and removed, and not set.
+/// attribute can be read and removed, but not set.
 #[test]
 fn attribute_with_a_longer_name_than_linux_has_is_removable_only() {
     let options = OpenOptions::new().write(true);

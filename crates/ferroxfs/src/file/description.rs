@@ -1,7 +1,7 @@
 //! Open file descriptions. A description is one open of a file, and all clones of the handle share
 //! it.
 //!
-//! Owns: that the open is counted, and what happens when its last handle is closed: its locks and
+//! Owns: the count of opens, and the work when the last handle of an open is closed: its locks and
 //! leases end, and preallocated blocks are freed. Does **not** own locks and leases (`xfs-locks`).
 
 use std::fmt;
@@ -64,8 +64,8 @@ impl FileDescription {
     }
 }
 
-/// Registers an open of a file in `mode` with the locks of the file, and breaks conflicting leases.
-/// `wait` says whether to wait until these leases have ended.
+/// Registers an open of a file in `mode` with the lock state of the file, and breaks conflicting
+/// leases. `wait` says whether to wait until these leases have ended.
 fn count(inode_ref: &InodeRef, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     let mount = inode_ref.mount();
     if inode_ref.tally().is_none() {

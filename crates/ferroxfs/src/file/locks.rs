@@ -28,14 +28,14 @@ pub enum LockOwner {
 }
 
 impl File {
-    /// Locks a range against other owners, replacing the owner's locks there. Locks are advisory:
-    /// reads and writes do not check them.
+    /// Takes a record lock on a range for `owner`. It replaces locks that this owner already has in
+    /// the range. Locks are advisory: reads and writes do not check them.
     ///
     /// # Errors
     ///
     /// - EAGAIN with [`Wait::No`] on a conflict.
     /// - EDEADLK if a process would wait for itself.
-    /// - EINTR or ETIMEDOUT if the [`Waiter`](xfs_locks::Waiter) ends the wait with it.
+    /// - EINTR or ETIMEDOUT if the [`Waiter`](xfs_locks::Waiter) ends the wait with this error.
     /// - EBADF for an exclusive lock on a file that is not open for writing, or a shared one on a
     ///   file that is not open for reading.
     /// - EOPNOTSUPP on a volume that is open for reading.
@@ -151,8 +151,8 @@ impl File {
     ///
     /// - EACCES on a file of another owner without [`Capabilities::LEASE`].
     /// - EAGAIN if the file is open, or leased, in a conflicting way.
-    /// - EDEADLK within the closure of [`lend_at`](Self::lend_at), which holds the locks that this
-    ///   call waits for.
+    /// - EDEADLK within the closure of [`lend_at`](Self::lend_at), because the loan holds locks
+    ///   that this call would wait for.
     /// - EOPNOTSUPP on a volume that is open for reading.
     #[doc(alias = "F_SETLEASE")]
     pub fn set_lease(&self, kind: LeaseKind, mode: LeaseMode, notify: Notify) -> Result<()> {

@@ -32,20 +32,20 @@ impl Node {
         Ok(File { node: self, position: 0, is_direct: false, reads, has_written, description })
     }
 
-    /// Opens the file as [`open_read_only`](Self::open_read_only) does, for a caller that needs
-    /// only the file and gives up the node.
+    /// Opens the file as [`open_read_only`](Self::open_read_only) does, but consumes the node, for
+    /// a caller that needs only the file.
     pub(crate) fn into_read_only(self) -> Result<File> {
         self.into_file(Access::READ, |inode_ref| FileDescription::open(inode_ref, OpenMode::Read))
     }
 
     /// Opens a regular file, for reading, and for writing if its volume is open for writing.
-    /// Conflicting leases are broken, and waited for.
+    /// Conflicting leases are broken. The call waits until they have ended.
     ///
     /// # Errors
     ///
     /// EISDIR for a directory, EINVAL for anything else without contents, EACCES; EPERM for an
-    /// immutable file if its volume is open for writing: [`open_read_only`](Self::open_read_only)
-    /// opens it.
+    /// immutable file if its volume is open for writing. [`open_read_only`](Self::open_read_only)
+    /// can open such a file.
     pub fn open(&self) -> Result<File> {
         self.clone().into_file(self.all_access(), |inode_ref| {
             FileDescription::open(inode_ref, OpenMode::Write)
@@ -95,7 +95,7 @@ impl Node {
     /// # Errors
     ///
     /// As [`open`](Self::open); EAGAIN with [`Wait::No`], EINTR or ETIMEDOUT if the
-    /// [`Waiter`](xfs_locks::Waiter) ends the wait with it.
+    /// [`Waiter`](xfs_locks::Waiter) ends the wait with this error.
     #[doc(alias = "O_NONBLOCK")]
     pub fn open_as(&self, mode: OpenMode, wait: Wait<'_>) -> Result<File> {
         let wanted = match mode {

@@ -167,8 +167,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`clone_range`](Self::clone_range); EINVAL also for a range that passes the end of this
-    /// file.
+    /// As [`clone_range`](Self::clone_range); EINVAL also for a range that extends past the end of
+    /// this file.
     #[doc(alias = "FIDEDUPERANGE")]
     pub fn deduplicate(
         &self,
@@ -196,16 +196,18 @@ impl File {
         })
     }
 
-    /// Exchanges contents of two files, all or nothing also in a crash. A length of 0 means
-    /// everything from both offsets to the ends of the files, whose lengths are then exchanged too.
-    /// The exchange is durable on return, with all earlier changes of the volume.
+    /// Exchanges ranges of the contents of two files. After a crash, the whole exchange has
+    /// happened or nothing of it. A length of 0 means everything from both offsets to the ends of
+    /// the files, whose lengths are then exchanged too. The exchange is durable on return, with all
+    /// earlier changes of the volume.
     ///
     /// # Errors
     ///
     /// - EBADF unless both are open for reading and writing.
     /// - EOPNOTSUPP on a volume without the feature; EXDEV for files of two volumes.
-    /// - EINVAL for ranges that are not whole blocks (except at the end of both files), that pass
-    ///   an end, or that overlap; in one file also for a length of 0.
+    /// - EINVAL for ranges that are not whole blocks (except at the end of both files), that extend
+    ///   past the end of a file, or that overlap; also for a length of 0 if both ranges are in one
+    ///   file.
     /// - EPERM if either is immutable or append-only.
     /// - EFBIG past the largest file.
     /// - ENOSPC; the errors of writing [buffered bytes](Self#buffered-bytes) of either file, and of
@@ -312,18 +314,19 @@ fn check_exchangeable(mount: &Mount) -> Result<()> {
     }
 }
 
-/// Checks, before the first step of a move of extents, that there is space for a step. A move
-/// cannot be repeated as a whole, so it must not begin if its steps would fail with ENOSPC. Each
-/// step reserves the same number of blocks, and gives back those that it has not used.
+/// Checks, before the first step of a move of extents, that there is space for a step. A move that
+/// has stopped half way cannot be repeated, so it must not begin if its steps would fail with
+/// ENOSPC. Each step reserves the same number of blocks, and gives back those that it has not used.
 fn make_room_to_move(mount: &Mount) -> Result<()> {
     let blocks = LiveInode::grow_blocks(mount.geometry(), ForkKind::Data, 2);
     mount.begin(TransactionKind::Write, blocks)?.cancel();
     Ok(())
 }
 
-/// Locks the contents of two files exclusively, the lower inode number first, or of one file once.
-/// On return, buffered bytes of both are on the device, and neither file has a layout lease. Both
-/// conditions are needed even for a file that keeps its contents and only shares its blocks.
+/// Locks the contents of two files exclusively, the one with the lower inode number first. If both
+/// are the same file, locks it once. On return, buffered bytes of both are on the device, and
+/// neither file has a layout lease. Both conditions are needed even for a file that keeps its
+/// contents and only shares its blocks.
 fn settle_both<'a>(
     mount: &'a Mount,
     left: &'a Arc<CachedInode>,

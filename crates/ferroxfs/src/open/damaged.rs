@@ -1,8 +1,8 @@
 //! Opening a volume whose first superblock is damaged.
 //!
 //! Owns: the choice of the byte at which a volume starts if its superblock is not recognised, and
-//! the overlay in memory that has a sound superblock in place of the damaged one. Does **not** own:
-//! the search for a copy (`xfs-evidence`).
+//! the overlay in memory that shows a sound superblock in place of the damaged one. Does **not**
+//! own: the search for a copy (`xfs-evidence`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub enum DamagedStart {
 }
 
 impl DamagedStart {
-    /// Returns whether the device may be opened as a damaged volume, although `error` says why no
-    /// volume was recognised on it.
+    /// Returns whether a device on which no volume was recognised may still be opened as a damaged
+    /// volume. `error` says why no volume was recognised.
     fn accepts(self, error: &FindError) -> bool {
         match self {
             Self::Unrecognised => {
@@ -111,7 +111,7 @@ impl OpenOptions {
     }
 
     /// Returns the part of a device that the options name (a partition, or everything from an
-    /// offset on), whatever it contains.
+    /// offset on), whatever this part contains.
     fn place_of(&self, data: SharedDevice) -> Result<LocatedVolume, FindError> {
         let (start, length) = match &self.selection {
             Selection::Auto => (0, data.length_bytes()),

@@ -21,7 +21,7 @@ pub enum OpenError {
     /// The file or device holds no XFS filesystem, or more than one.
     #[error(transparent)]
     Find(#[from] FindError),
-    /// The volume could not be read, is corrupt, or needs something that is not supported.
+    /// The volume could not be read, is corrupt, or has a feature that is not supported.
     #[error(transparent)]
     Volume(#[from] Error),
     /// The log holds changes that are not in place yet, and this crate does not replay some of
@@ -44,7 +44,8 @@ pub enum OpenError {
     /// The text says which section it has instead: none, or an internal one.
     #[error("a realtime device was named, but the volume has {0}")]
     RealtimeDevice(&'static str),
-    /// The volume is to be changed, has a realtime section, and its device was not named.
+    /// The volume is to be opened for changes and has a realtime section on a device of its own,
+    /// which was not named.
     #[error("the volume has a realtime device, and none was given")]
     RealtimeDeviceMissing,
     /// The system cannot start the threads of a volume that is open for writing.

@@ -2,8 +2,8 @@
 //!
 //! Every block of metadata has the UUID with which the volume was made. That UUID stays in the
 //! blocks. The superblock keeps it in addition to the new UUID (`META_UUID`). Records of the log
-//! have the current UUID. If the UUID changed and the last record of the log did not, the volume
-//! could not be mounted.
+//! have the current UUID. If only the UUID of the superblock changed, and not that of the last log
+//! record, the volume could not be mounted.
 //!
 //! # Crash argument
 //!
@@ -61,8 +61,8 @@ impl Devices {
         log.and_then(|log| xfs_log::end_clean_log(log, uuid)).map_err(OpenError::Log)
     }
 
-    /// Writes the UUID into the superblock and its copies. The outer result is that of the
-    /// superblock, the inner one that of the copies.
+    /// Writes the UUID into the superblock and its copies. The outer result says whether the
+    /// superblock was written, the inner one whether all copies were.
     fn write_uuid(
         &self,
         superblock: &Superblock,

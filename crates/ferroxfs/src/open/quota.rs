@@ -1,11 +1,11 @@
-//! The quota flags of a volume that is opened for writing without quota, or recovered.
+//! The quota flags of a volume that is opened for writing without quota, or that is only recovered.
 //!
 //! Owns: the decision whether an access leads to changes that the dquots do not count, and clearing
 //! the flags in that case. Does **not** own: counting (`xfs-quota`), the flags of a volume that is
 //! opened with quota ([`Attachment`](xfs_quota::Attachment)), or the replay of logged dquots
 //! (`xfs-log`).
 //!
-//! A volume that is opened without quota counts nothing, as a mount of the kernel without quota
+//! A volume that is opened without quota counts nothing, like a mount by the kernel without quota
 //! options. A kernel trusts the counts only while flags of the superblock say that they were
 //! checked. Without these flags it counts again. So the first transaction of a volume that is
 //! opened for writing without quota clears the flags. A log holds transactions in their order:
@@ -13,8 +13,8 @@
 //! docs/internals/quota.md).
 //!
 //! A recovery that is not a part of opening for writing replays logged dquots together with the
-//! changes that they count. It clears the flags only if it must then finish work that changes
-//! counts: freeing an unlinked inode, or an unfinished change of a file's blocks.
+//! changes that they count. The recovery clears the flags only if it must then finish work that
+//! changes counts: freeing an unlinked inode, or an unfinished change of a file's blocks.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn leaves_work_to_count(journal: &Arc<Journal>, replayed: &Replayed) -> Result<b
 
 /// Returns whether finishing an intent can change the number of blocks of a file. Only an intent
 /// about an extent map, an attribute or an exchange of contents can. All other intents concern
-/// blocks that their owner has given up already.
+/// blocks that their owner has already given up.
 fn changes_files(intent: &Intent) -> bool {
     matches!(intent.kind(), ItemKind::Map | ItemKind::Attr | ItemKind::Exchange)
 }

@@ -1,4 +1,4 @@
-//! Opening a volume for reading: as it is, after a replay of its log in memory, or after a whole
+//! Opening a volume for reading: as it is, after a replay of its log in memory, or after a complete
 //! recovery in memory.
 //!
 //! Owns: the choice between these three ways, and the findings about a volume that can still be

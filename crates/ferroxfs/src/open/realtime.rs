@@ -1,4 +1,5 @@
-//! The realtime device of a volume: checks against the volume, and flushing it with the others.
+//! The realtime device of a volume: its checks against the volume, and its flush together with the
+//! other devices.
 //!
 //! Owns: the check of the section's length, and the comparison of the section's own superblock with
 //! that of the volume. For a volume that is open for writing, it also owns opening the free space
@@ -187,7 +188,7 @@ fn metadata_entry(
 }
 
 /// The data device, whose flush also flushes the realtime device. A record of the log may map
-/// extents of both, so the contents of both must be durable before it.
+/// extents of both, so the contents on both must be durable before the record is written.
 struct FlushedTogether {
     data: SharedDevice,
     realtime: SharedDevice,

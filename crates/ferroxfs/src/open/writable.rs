@@ -157,7 +157,7 @@ impl Devices {
 /// The result of opening a journal.
 pub(super) struct OpenedJournal {
     pub(super) summary: Summary,
-    /// Quota that is started and not complete, if the options ask for quota.
+    /// Quota whose start has begun and is not complete. `None` if the options request no quota.
     quota: Option<Attachment>,
 }
 
@@ -169,8 +169,8 @@ pub(super) struct QuotaStart {
 }
 
 /// Finishes the intents that a crash left open in the log. Before that, starts quota as `start`
-/// says. If `access` changes files and `start` counts nothing, clears the flags that say that the
-/// counts were checked.
+/// says. If `access` changes files and `start` counts nothing, clears the superblock's flags that
+/// say that the quota counts were checked.
 ///
 /// # Errors
 ///
@@ -249,8 +249,8 @@ impl IntentRecovery for Finisher<'_> {
 
 impl Finisher<'_> {
     /// Frees the inodes of an unlinked list. At an inode that cannot be read, the rest of the list
-    /// is given up, as in the kernel. To take the inodes after it out of the list, the inode that
-    /// cannot be read would have to be written.
+    /// is given up, as in the kernel. Taking later inodes out of the list would require a write to
+    /// the inode that cannot be read.
     #[doc(alias = "xlog_recover_iunlink_bucket")]
     fn free_list(
         &self,
@@ -283,8 +283,8 @@ impl Finisher<'_> {
         if is_broken { self.give_up(group, list.bucket) } else { Ok(()) }
     }
 
-    /// Empties an unlinked list that has an inode which cannot be read. After that, only xfs_repair
-    /// can find the inodes that were on the list.
+    /// Empties an unlinked list in which an inode cannot be read. After that, only xfs_repair can
+    /// find the inodes that were on the list.
     fn give_up(&self, group: AgNumber, bucket: usize) -> BufferResult<()> {
         let tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;
         tx.commit_or_cancel(|tx| xfs_alloc::clear_unlinked_list(tx, group, bucket))

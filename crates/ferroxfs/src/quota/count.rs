@@ -13,8 +13,8 @@ impl Quotas {
     /// the usage that [`get`](Self::get) and [`iter`](Self::iter) return is right. Nothing is
     /// written.
     ///
-    /// `step` is called again and again with the number of inodes so far, and for each damage. It
-    /// can end the count. Damaged inodes are not counted.
+    /// `step` is called repeatedly with the number of inodes counted so far, and for each damaged
+    /// structure. `step` can end the count. Damaged inodes are not counted.
     ///
     /// ```
     /// # let device = xfs_trans::testing::make();

@@ -17,7 +17,8 @@ use crate::Result;
 /// About how many bytes of memory a name takes in addition to its own bytes.
 const NAME_BYTES: u64 = 64;
 
-/// The panic message for a name that is gone although `Tree::changing` was held since the lookup.
+/// The panic message if a name is gone although the thread has held `Tree::changing` since it
+/// looked the name up.
 const FOUND: &str = "the name was found under the lock";
 
 type Node = Arc<CachedInode<SmallKind>>;
@@ -155,8 +156,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a name that the caller has found. Releases the memory of the name, and its reference
-    /// to the inode.
+    /// Removes a name that the caller has looked up. Releases the memory of the name, and its
+    /// reference to the inode.
     fn take_out(&self, directory: &Node, name: &[u8]) -> Result<()> {
         let removed = names_of(directory)?.remove(name).expect(FOUND);
         self.inodes.room.give_back(room_of(name));

@@ -30,7 +30,7 @@ pub struct CheckpointStats {
     /// Number of transactions that were added to checkpoints.
     pub commits: u64,
     /// Number of bytes that checkpoints have written for their items. An item that changes several
-    /// times before the checkpoint is written counts once.
+    /// times in one checkpoint counts once.
     pub bytes: u64,
     /// Number of items of the checkpoint that is being gathered.
     pub gathered_items: u64,
@@ -96,8 +96,8 @@ pub struct WriteBackStats {
     /// changing them.
     #[doc(alias = "xs_push_ail_locked")]
     pub locked: u64,
-    /// Number of logged items that a walk over the list of unwritten items found while they were
-    /// being written in place.
+    /// Number of logged items that were already being written in place when a walk found them in
+    /// the list.
     #[doc(alias = "xs_push_ail_flushing")]
     pub flushing: u64,
     /// Number of logged items that are not written in place yet.

@@ -10,9 +10,9 @@ use crate::Result;
 
 impl Volume {
     /// Calls `f` with each inode in use from number `from` on, in order, until `f` stops the
-    /// listing. For a damaged inode, `f` gets an error.
+    /// listing. For a damaged inode, `f` gets an error instead.
     ///
-    /// `f` gets a cached inode as it is in the cache, so that all earlier changes are seen.
+    /// If an inode is cached, `f` gets the cached state, so that it sees all earlier changes.
     ///
     /// # Errors
     ///
@@ -35,7 +35,8 @@ impl Volume {
     }
 
     /// Lists inodes as [`bulkstat`](Self::bulkstat) does, but only those of one allocation group,
-    /// from its inode `from` on. This is for a caller that reads several groups in parallel.
+    /// from the inode `from` of this group on. A caller that reads several groups in parallel needs
+    /// this function.
     ///
     /// # Errors
     ///

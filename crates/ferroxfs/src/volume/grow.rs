@@ -61,18 +61,18 @@ impl From<GrowError> for io::Error {
 
 impl Volume {
     /// Grows the volume to `blocks`, or to the size that the device had when the volume was opened.
-    /// Returns how many blocks it has then. A last allocation group of fewer than 64 blocks is left
-    /// out, so that the result may be smaller than requested. The volume stays in use: changes wait
-    /// for a moment, as for [`freeze`](Self::freeze). The new size is durable on return; a crash
-    /// leaves the old size or the new one.
+    /// Returns the number of blocks that the volume then has. A last allocation group of fewer than
+    /// 64 blocks is left out, so that the result may be smaller than requested. The volume stays in
+    /// use: changes wait for a moment, as for [`freeze`](Self::freeze). The new size is durable on
+    /// return; a crash leaves the old size or the new one.
     ///
     /// # Errors
     ///
     /// [`GrowError`]. EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for
-    /// reading, EBUSY on a frozen one; the error of a [lost](crate::File#buffered-bytes) write. An
-    /// error of the device before the volume changes leaves it as it was; an error of the log after
-    /// that shuts it down. If a copy of the superblock is damaged, the volume has grown, and the
-    /// other copies have followed.
+    /// reading, EBUSY on a frozen one; the error of a [lost](crate::File#buffered-bytes) write.
+    /// After an error of the device before the first change, the volume is as it was. A later error
+    /// of the log shuts the volume down. If a copy of the superblock is damaged, the volume has
+    /// grown, and the other copies have the new size.
     #[doc(alias = "XFS_IOC_FSGROWFSDATA")]
     #[doc(alias = "xfs_growfs")]
     pub fn grow(&self, blocks: Option<u64>) -> Result<u64, GrowError> {

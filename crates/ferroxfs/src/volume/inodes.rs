@@ -35,11 +35,11 @@ impl Volume {
             .iter_inodes(filter, |entry| f(&volume.node_of(InodeRef::new(mount, entry.clone())))))
     }
 
-    /// Registers a listener for files whose blocks or size change without a call that asks for it:
-    /// when preallocated blocks are given back, or when writing buffered bytes uses more or fewer
-    /// blocks than [`Node::metadata`] has reported. Callers that cache metadata need such a
-    /// listener. The listener is called with locks held, so it must neither wait nor use this
-    /// volume.
+    /// Registers a listener for changes of a file's number of blocks or size that no call
+    /// requested. Such a change occurs when preallocated blocks are freed, or when the write of
+    /// buffered bytes uses more or fewer blocks than [`Node::metadata`] has reported. Callers that
+    /// cache metadata need such a listener. The listener is called with locks held, so it must
+    /// neither wait nor use this volume.
     ///
     /// # Errors
     ///
@@ -68,7 +68,8 @@ impl Volume {
         Ok(drop_idle(&mount.inode_cache))
     }
 
-    /// Counts the cached inodes, by looking at each: for an overview, not for a hot path.
+    /// Returns counts of the cached inodes. The call visits each cached inode, so it is meant for
+    /// an overview and not for a hot path.
     ///
     /// # Errors
     ///
@@ -79,8 +80,8 @@ impl Volume {
 
     /// Shuts the volume down. Every later change fails
     /// ([`Error::Shutdown`](crate::Error::Shutdown)), and the log is left for the next open.
-    /// [Buffered bytes](crate::File#buffered-bytes) of files are lost, even if a flush is
-    /// requested.
+    /// [Buffered bytes](crate::File#buffered-bytes) of files are lost, even if `how` requests a
+    /// flush.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Changing a volume by path, in the style of `std::fs`.
 //!
-//! Owns: the properties of new files, and which operations on a [`Node`] make up an operation by
-//! path. The documentation of [`Volume`] says what holds for all of them.
+//! Owns: the properties of new files, and the choice of the operations on a [`Node`] that make up
+//! an operation by path. The documentation of [`Volume`] states the rules that hold for all
+//! operations by path.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -33,7 +34,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::create`], EEXIST only if other callers make and remove the file again and again;
+    /// As [`Node::create`], but EEXIST only if other callers repeatedly make and remove the file;
     /// as [`Node::open`] and [`File::set_len`]; ELOOP.
     pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
@@ -53,8 +54,8 @@ impl Volume {
     }
 
     /// Opens or makes a file as [`create_file`](Self::create_file) does, after a lookup has not
-    /// found the file. Its name may exist nevertheless: as a symbolic link without a target, or
-    /// because another caller makes the file at the same time.
+    /// found the file. The name may exist nevertheless: it may be a symbolic link whose target does
+    /// not exist, or another caller may make the file at the same time.
     fn find_or_create(&self, mut directory: Node, name: &OsStr) -> Result<File> {
         let (mut name, mut links, mut races) = (name.to_os_string(), 0, 0);
         while races < MOST_RACES {
@@ -88,9 +89,9 @@ impl Volume {
         Err(PosixError::Exists.into())
     }
 
-    /// Makes a file with these contents, or replaces the contents of an existing one. This is not
-    /// one change: until the contents are durable, a crash may leave the file empty, or with a part
-    /// of them.
+    /// Makes a file with these contents, or replaces the contents of an existing one. The call
+    /// makes several changes: until the contents are durable, a crash may leave the file empty or
+    /// with a part of them.
     ///
     /// # Errors
     ///
@@ -267,9 +268,9 @@ impl Volume {
     /// # Errors
     ///
     /// - EROFS on a volume that is open for reading.
-    /// - The first error of a file that could not be written, or [was lost](File#buffered-bytes) by
-    ///   a dropped handle: everything else is durable then.
-    /// - The error of the log; the volume is shut down then.
+    /// - The first error of a file whose buffered bytes could not be written, or of bytes that a
+    ///   dropped handle [has lost](File#buffered-bytes). In this case everything else is durable.
+    /// - The error of the log. The volume is shut down then.
     pub fn sync(&self) -> Result<()> {
         let mount = self.volume_ref().mount()?;
         let written = mount.write_back_all();
@@ -278,7 +279,7 @@ impl Volume {
     }
 
     /// Looks up the directory of the last name in a path, and returns it with the name. If the path
-    /// does not end in a name, `refusal` gives the error.
+    /// does not end in a name, returns the error that `refusal` gives.
     fn path_end<'a>(
         &self,
         path: &'a Path,
@@ -300,7 +301,7 @@ impl Volume {
 struct PathEnd<'a> {
     directory: Node,
     name: &'a OsStr,
-    /// Whether a slash follows the name, which must then be the name of a directory.
+    /// Whether a slash follows the name, which must then name a directory.
     has_slash: bool,
 }
 

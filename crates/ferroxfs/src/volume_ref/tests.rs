@@ -16,8 +16,8 @@ fn volume() -> Volume {
     devices.open().unwrap()
 }
 
-/// Runs an operation twice. Counts the writes to memory that threads share in the second run, which
-/// finds everything cached.
+/// Runs an operation twice. Returns the counts of writes to shared memory in the second run, in
+/// which everything is cached.
 fn count(operation: impl Fn(&Volume)) -> Counts {
     let volume = volume();
     operation(&volume);
@@ -61,8 +61,8 @@ fn cached_path_costs_a_user_no_more_than_root() {
     assert_eq!(user.volume.total() + user.group.total(), 0, "{user:?}");
 }
 
-/// A lookup that does not follow the last symbolic link uses the dentry cache too. Checks that it
-/// writes no more shared memory than a lookup of a file.
+/// A lookup that does not follow the last symbolic link uses the dentry cache too. Checks that such
+/// a lookup writes no more shared memory than a lookup of a file.
 #[test]
 fn lookup_of_a_link_itself_costs_no_more_than_a_file() {
     let options = OpenOptions::new().write(true);

@@ -16,7 +16,7 @@ fn volume(options: &str) -> Volume {
     open.open_device(make_with(options)).unwrap()
 }
 
-/// Takes all waiting events of a watch. Returns their kinds and names.
+/// Takes all queued events of a watch. Returns the kind and the name of each event.
 fn told(watch: &Watch) -> Vec<(WatchEvents, String)> {
     let next = || watch.try_next();
     let name = |name: Option<std::ffi::OsString>| name.unwrap_or_default().into_string().unwrap();
@@ -139,8 +139,8 @@ fn volume_closes_while_a_watch_ends() {
     ending.join().unwrap();
 }
 
-/// Lets a watch lose events repeatedly. Checks that it reports one overflow event for all losses
-/// until that event is read.
+/// Makes more events than a watch can queue, several times. Checks that the watch reports one
+/// overflow event for all lost events until that event is read.
 #[test]
 fn overflowing_watch_reports_it_once() {
     let volume = volume("");

@@ -1,5 +1,5 @@
-//! Tests of promises of the public API that the compiler cannot check: the number of names at the
-//! root of the crate, and the conversion of errors to those of `std::io`.
+//! Tests of those promises of the public API that the compiler cannot check: the number of names at
+//! the root of the crate, and the conversion of errors to those of `std::io`.
 
 use std::collections::BTreeSet;
 use std::io;

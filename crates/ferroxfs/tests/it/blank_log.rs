@@ -69,9 +69,9 @@ fn power_cut_after_a_zeroed_log_is_recovered() {
     assert!(seen > 20, "{seen}");
 }
 
-/// A volume that was used before has metadata with log sequence numbers. A zeroed log starts from
-/// lower ones, so that the old metadata would pass for newer than every new record. Such a volume
-/// must be refused.
+/// A volume that was used before has metadata with log sequence numbers. A zeroed log starts again
+/// with lower numbers, so recovery would take the old metadata for newer than every new record.
+/// Such a volume must be refused.
 #[test]
 fn used_volume_with_a_zeroed_log_is_refused() {
     let device = make();

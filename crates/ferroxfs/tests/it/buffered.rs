@@ -268,9 +268,9 @@ fn error_of_a_late_write_is_returned_once() {
     volume.close().unwrap();
 }
 
-/// A failed flush of one handle may lose bytes of another handle. Checks that the sync of the other
-/// handle returns the error too. Checks I1 of `xfs_vfs::contents`: a handle flushes when it is
-/// dropped.
+/// If one handle on a file flushes when it is dropped and the flush fails, bytes that another
+/// handle has written may be lost. Checks that a sync of the other handle returns the error. Checks
+/// I1 of `xfs_vfs::contents`: a handle flushes when it is dropped.
 #[test]
 fn dropped_handle_leaves_the_error_to_another() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));

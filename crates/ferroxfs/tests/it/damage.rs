@@ -55,8 +55,8 @@ fn walk_continues_after_an_unreadable_inode() {
     assert_eq!(good.len() + lost, whole.walk("/").unwrap().count());
 }
 
-/// Checks I1 of `ferroxfs::walk`: in a volume where a directory is its own descendant, a walk has
-/// one error and ends.
+/// Checks I1 of `ferroxfs::walk`: in a volume where a directory is its own descendant, a walk
+/// reports one error and ends.
 #[test]
 fn cycle_of_directories_ends_a_walk_and_a_climb() {
     // The last directory of the chain is empty. The entry for it now leads to the top.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use ferroxfs::contents::ForkKind;
 use ferroxfs::{Error, FileType, Node, Result, Volume};
 
-/// Everything that could be read from a volume, and the errors.
+/// Fingerprints of everything that could be read from a volume, and the errors of the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     /// A fingerprint of each path that could be read completely.

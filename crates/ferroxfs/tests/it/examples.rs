@@ -1,5 +1,5 @@
-//! Runs every file of `examples/` against an image. They are compiled into this test, so that they
-//! are tested as they are shown.
+//! Runs every file of `examples/` against an image. The examples are compiled into this test, so
+//! that the published source is tested.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,8 @@ mod watch;
 #[path = "../../examples/write.rs"]
 mod write;
 
-/// Makes an image with the example `make`. Returns the folder of the image and its path.
+/// Makes an image with the example `make`. Returns the temporary folder that holds the image, and
+/// the path of the image.
 fn image() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("disk.img");

@@ -13,8 +13,8 @@ const EIO: i32 = 5;
 /// Number of threads of a test. Each thread makes a different set of reads fail.
 const THREADS: u64 = 4;
 
-/// Returns the golden image on a device whose `nth` read fails. `persistence` says whether the
-/// reads after it fail too.
+/// Returns the golden image on a device whose `nth` read fails. `persistence` says whether all
+/// later reads fail too.
 fn device(nth: u64, persistence: Persistence) -> Arc<FailingDevice> {
     let device = FailingDevice::new(Arc::new(golden()), nth);
     device.set_fault(Some(Fault { kind: RequestKind::Read, nth, persistence }));
@@ -31,7 +31,7 @@ fn check_eio(error: &Error) {
 }
 
 /// Checks that each file in `shown` has the same fingerprint as in `whole`, the intact volume.
-/// `nth` is the read that failed, for the message.
+/// `nth` is the number of the read that failed, for the message.
 fn check_true(shown: &Shown, whole: &Shown, nth: u64) {
     for (path, print) in &shown.files {
         assert_eq!(whole.files.get(path), Some(print), "read {nth}: {}", path.display());
@@ -70,7 +70,8 @@ fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &
 
 /// Reads the golden image again and again, each time on a new device. On the first device the first
 /// read fails, on the next one the read that is `step` reads later, and so on, until no read is
-/// left to fail. Checks the errors, and that everything can be read when reads no longer fail.
+/// left to fail. Checks the errors with `check_failing`, and then that everything can be read once
+/// reads no longer fail.
 fn check_every(step: u64, persistence: Persistence) {
     let whole = read_everything(&super::volume());
     assert!(whole.errors.is_empty(), "{:?}", whole.errors);

@@ -138,8 +138,8 @@ fn immutable_file_changes_only_its_settings() {
     }
 }
 
-/// Checks that on a volume without a realtime device, a directory can have the flag that gives new
-/// files the realtime flag. On such a volume, no file gets the realtime flag.
+/// Checks that on a volume without a realtime device, a directory can have the flag by which new
+/// files inherit the realtime flag. A new file on such a volume does not get the realtime flag.
 #[test]
 fn directory_may_inherit_realtime_without_the_device() {
     let volume = open();

@@ -18,9 +18,9 @@ use xfs_trans::testing::make_sized;
 
 const CREATION: CreateOptions = CreateOptions::new(0o700);
 /// Number of files that the test frees. With the three inodes of a new volume they fill sixteen
-/// chunks of 64 inodes, so that no file that stays has its inode in these chunks. The inode of such
-/// a file would itself hold the tail of the log. A directory block that only the first checkpoint
-/// has logged would hold the tail too. With short names there is no such block.
+/// chunks of 64 inodes, so that no remaining file has its inode in these chunks: such an inode
+/// would itself hold the tail of the log. A directory block that only the first checkpoint has
+/// logged would also hold the tail. The names are short enough that there is no such block.
 const FREED: usize = 1021;
 const KEPT: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! Tests of a frozen volume: nothing reaches its device, a copy of it is consistent, and reads
-//! continue.
+//! Tests of a frozen volume: nothing is written to its device, a copy of the device is consistent,
+//! and reads continue.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ fn second_freeze_and_second_thaw_are_refused() {
 }
 
 /// Checks that on a frozen volume, reads, syncs, closes and lookups do not wait and do not write to
-/// the device. Work that closed handles leave is done after the thaw.
+/// the device. The work that closed handles leave behind is done after the thaw.
 #[test]
 fn reads_on_a_frozen_volume_write_nothing() {
     let recording = Arc::new(RecordingDevice::new(make()));

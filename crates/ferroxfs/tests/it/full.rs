@@ -38,7 +38,7 @@ fn had_room_for_bytes(result: io::Result<()>) -> bool {
 }
 
 /// Fills a directory with large files, then with smaller files, and at last with empty files.
-/// Returns the number of names used, including those of files that could not be made.
+/// Returns the number of names that were tried, including those of files that could not be made.
 fn fill(volume: &Volume, directory: &str) -> usize {
     let mut made = 0;
     let mut bytes = 1 << 20;

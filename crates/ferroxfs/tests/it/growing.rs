@@ -27,7 +27,7 @@ fn make() -> SharedDevice {
 }
 
 /// Opens the closed volume again, and checks that it has the same counts of blocks and inodes as in
-/// `space`, which were read before the close.
+/// `space`, which was read before the close.
 fn check_counts(device: &SharedDevice, space: ferroxfs::Space) {
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();
     let fresh = volume.space().unwrap();

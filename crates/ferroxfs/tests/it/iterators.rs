@@ -1,5 +1,5 @@
 //! Tests that run all walks over inodes, and all changes of the set of inodes, in parallel threads.
-//! Then they close the volume while watches still hold some inodes.
+//! At the end, each test closes the volume while watches still hold some inodes.
 //!
 //! With `FERROXFS_LONG=1` each test runs for a minute.
 
@@ -102,7 +102,7 @@ fn watch(volume: &Volume, prng: &mut Prng) {
 }
 
 /// Runs all walks and changes in parallel on one opened volume, then closes the volume. Handles and
-/// watches hold 20 inodes meanwhile, and the walks must find these.
+/// watches hold 20 inodes meanwhile. The walks must find these inodes.
 fn check_round(volume: Volume, duration: Duration) {
     let kept: BTreeSet<_> = (0..KEPT).map(|file| kept_number(&volume, file)).collect();
     let nodes: Vec<_> =

@@ -20,18 +20,18 @@ const PLAIN: CreateOptions = CreateOptions::new(0o777);
 const LIST_ENTRIES: u32 = 5461;
 /// The longest value of an attribute, in bytes.
 const VALUE_BYTES: usize = 64 << 10;
-/// Number of single free blocks that `scatter` leaves in addition to [`SCATTERED_BYTES`] of such
-/// blocks. Neither neighbour of a single free block is free.
+/// Number of isolated free blocks that `scatter` leaves in addition to those of
+/// [`SCATTERED_BYTES`]. A free block is isolated if neither of its neighbours is free.
 const SCATTERED_BLOCKS: u64 = 700;
 const SCATTERED_BYTES: u64 = 2 << 20;
 
-/// Returns a name of 255 bytes.
+/// Returns a name of 255 bytes that begins with `first`.
 fn long(first: char) -> String {
     first.to_string().repeat(255)
 }
 
-/// Returns the longest access control list. As a default list of a directory, it gives one such
-/// list to a new file and two to a new directory.
+/// Returns the longest access control list. If this is the default list of a directory, a new file
+/// in the directory gets one such list, and a new directory gets two.
 fn longest_list() -> Acl {
     let entry = |tag| AclEntry { tag, permissions: 7 };
     let users = (0..LIST_ENTRIES - 4).map(|user| entry(AclTag::User(1000 + user)));
@@ -44,8 +44,9 @@ fn open(device: &SharedDevice) -> Volume {
     options.open().unwrap()
 }
 
-/// Fills the volume so that only single blocks stay free. An attribute value then takes one extent
-/// for each of its blocks. Inode chunks need more than one block, so free inodes are made first.
+/// Fills the volume so that only isolated blocks stay free. An attribute value then takes one
+/// extent for each of its blocks. Inode chunks need more than one block, so free inodes are made
+/// first.
 fn scatter(volume: &Volume) {
     let block = u64::from(volume.geometry().block_size);
     let spare = |number: u32| format!("/{}/{number}", number % 4);
@@ -182,8 +183,8 @@ fn check(features: &str) {
 }
 
 /// Runs the test with this block size on three volumes: without parent pointers, with them, and
-/// without the btrees of reverse mappings, reference counts and free inodes. These btrees make
-/// transactions larger, and so the smallest log.
+/// without the btrees of reverse mappings, reference counts and free inodes. With these btrees
+/// transactions are larger, and so is the smallest log.
 fn check_block_size(size: &str) {
     for features in ["-n parent=0", "-n parent=1 -i exchange=1", "-m rmapbt=0,reflink=0,finobt=0"] {
         check(&format!("-b size={size} {features}"));

@@ -43,8 +43,8 @@ fn rights(node: &Node) -> (u16, Option<Acl>) {
 }
 
 /// Makes files, and calls `prepare` on each of them. Then calls `change` on each file while another
-/// thread forces the log. Cuts the power at many points, and checks that each file then has the
-/// permission bits and access list from before the change, or both from after it.
+/// thread forces the log. Cuts the power at many points. Checks that each file then has permission
+/// bits and access list both from before the change, or both from after it.
 fn check(prepare: impl Fn(&Node), change: impl Fn(&Node)) {
     let device = make_with("-b size=1k -l size=16m");
     let volume = open(&device);
@@ -189,16 +189,16 @@ fn short_inherited_list_is_created_with_its_file() {
 }
 
 /// A long list is set in a later transaction than the one that creates the file, so a power cut can
-/// leave a file without it. Another thread forces the log at random times, so a single run may have
-/// no such cut.
+/// leave the file without the list. Another thread forces the log at random times, so a single run
+/// may have no such cut.
 #[test]
 fn long_inherited_list_is_created_after_its_file() {
     const HISTORIES: usize = 20;
     assert!((0..HISTORIES).any(|_| check_heirs(5000)[1] > 0));
 }
 
-/// Checks that the caller's permission is examined before the length that the list has on disk, as
-/// in the kernel.
+/// Checks that a list that is too long for the disk is refused for lack of permission if the caller
+/// may not set it: as in the kernel, permission is checked before the length.
 #[test]
 fn list_without_permission_is_refused_before_its_length() {
     let volume = open(&make_with("-l size=16m"));

@@ -165,8 +165,8 @@ fn open_breaks_a_lease() {
     });
 }
 
-/// Checks that each change of names or attributes waits for the holder of a delegation, and none
-/// waits for the holder of a lease.
+/// Checks that each change of names or attributes waits until the holder of a delegation has
+/// returned it, and that no such change waits for the holder of a lease.
 #[test]
 fn changes_break_delegations() {
     type Change = fn(&Volume) -> ferroxfs::Result<()>;
@@ -452,8 +452,8 @@ fn locks_held(volume: &Volume) -> u64 {
     volume.statistics().unwrap().locks.held
 }
 
-/// Uses the volume as a front end does: opens the file for each call, and passes process IDs as
-/// owners of locks. Checks that the locks of a process last until they are released.
+/// Uses the volume as a front end does: opens the file again for each call, and passes process IDs
+/// as owners of locks. Checks that the locks of a process last until they are released.
 #[test]
 fn process_locks_last_until_released() {
     with_file(|volume| {

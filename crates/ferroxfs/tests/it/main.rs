@@ -62,7 +62,8 @@ fn volume() -> Volume {
     open(golden())
 }
 
-/// Writes `value` into the core of an inode on a closed volume, at byte `at` of the core.
+/// Writes `value` into the core of an inode on a closed volume, at byte `at` of the core, and
+/// corrects the checksum.
 fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
     let devices = OpenOptions::new().with_devices(Arc::clone(device), None);
     let volume = devices.open().expect("the image opens");

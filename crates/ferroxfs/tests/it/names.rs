@@ -77,8 +77,8 @@ fn lookup_below_a_file_is_not_a_directory() {
     });
 }
 
-/// Threads look up names while other threads rename them back and forth and create them again.
-/// Checks that no lookup leads to a wrong file.
+/// Threads look up names while another thread renames a file back and forth, and creates and
+/// removes a file of another name. Checks that no lookup leads to a wrong file.
 #[test]
 fn lookups_during_changes_find_no_wrong_file() {
     with_volume(|volume| {

@@ -1,4 +1,4 @@
-//! Tests of the ends of paths: slashes, dots, and other last components that are no names.
+//! Tests of paths with unusual ends: slashes, dots, and other last components that are not names.
 
 use std::sync::Arc;
 

@@ -55,8 +55,8 @@ fn write_or_new_owner_removes_capabilities() {
     check("-l size=16m", change, look);
 }
 
-/// To chown(2), the ID `u32::MAX` means "unchanged". The kernel refuses to change a file that has
-/// this ID.
+/// To chown(2), the ID `u32::MAX` means "unchanged". The kernel refuses to change a file whose
+/// owner or group has this ID. Checks that ferroxfs refuses the ID.
 #[test]
 fn largest_owner_number_is_refused() {
     let change = |volume: &Volume| {

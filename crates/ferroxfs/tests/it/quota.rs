@@ -32,8 +32,8 @@ fn recover(device: &SharedDevice) {
     assert!(devices.recover().unwrap().is_some(), "the log is dirty");
 }
 
-/// Reads the dquots of a volume. Returns the usage that they hold for each user, group or project
-/// (as `kind` says) that owns anything.
+/// Reads the dquots of a volume. Returns the usage that the dquots of this kind state for each ID
+/// that owns anything.
 fn usage(device: &SharedDevice, kind: QuotaKind) -> BTreeMap<u32, Usage> {
     let superblock = superblock(device);
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();

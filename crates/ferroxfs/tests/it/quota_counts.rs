@@ -202,7 +202,7 @@ fn quotacheck_counts_a_volume_that_was_changed_without_quota() {
     check(&device, "after quotacheck");
 }
 
-/// Checks Q2 of `xfs_trans::transaction::quota`.
+/// Checks Q2 of `xfs_trans::transaction::quota`: the counts are right after power cuts.
 #[test]
 fn counts_survive_power_cuts() {
     let device = make();
@@ -272,7 +272,7 @@ fn kept_modes_are_those_of_the_log_and_not_of_the_disk() {
     check(&crashed, "kept modes");
 }
 
-/// Returns the offset on the device of the dquots of a closed volume's first users.
+/// Returns the byte offset on the device of the first block of user dquots of a closed volume.
 fn user_dquots_offset(device: &SharedDevice) -> u64 {
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();
     let inode = volume.quota().state().unwrap().inode(QuotaType::User).unwrap();
@@ -296,8 +296,9 @@ fn clear_user_counts(device: &SharedDevice, id: usize) {
     device.write_at(&block, at, Durability::Cached).unwrap();
 }
 
-/// The counts of a user are too low on disk, and its file is removed. The counts cannot become
-/// negative, so the next open must count again (Q1 of `xfs_trans::transaction::quota`).
+/// The counts of a user on disk are made too low, and then a file of the user is removed. The
+/// counts cannot become negative, so the next open must count all inodes again (Q1 of
+/// `xfs_trans::transaction::quota`).
 #[test]
 fn count_that_would_fall_below_0_makes_the_next_open_count_again() {
     let device = make();
@@ -395,8 +396,8 @@ impl BlockDevice for BadSector {
 }
 
 /// Opens a volume whose default limits are in a sector that the device cannot read. Checks that the
-/// error names quota, that nothing is changed, and that the limits are still there once the sector
-/// can be read.
+/// error of the open names quota, that nothing on the volume is changed, and that the limits are
+/// still there once the sector can be read.
 #[test]
 fn default_limits_that_cannot_be_read_fail_the_open_by_name_and_change_nothing() {
     let device = make();

@@ -1,4 +1,5 @@
-//! Tests of limits of quota: which operations are refused, with which error, and what is left.
+//! Tests of limits of quota: which operations are refused, with which error, and how much of an
+//! operation is done.
 
 use std::sync::Arc;
 
@@ -191,7 +192,7 @@ fn limits_are_not_enforced_without_the_option() {
     assert_eq!(quota(&volume, QuotaType::User, USER).inodes.used, 2);
 }
 
-/// Number of bytes after which a growing file gets blocks ahead of its need.
+/// Number of bytes to write to a growing file so that it gets preallocated blocks past its end.
 const GROWN_BYTES: u64 = 13 << 18;
 
 /// Writes [`GROWN_BYTES`] bytes to a file from byte `start` on, in pieces that continue each other,

@@ -32,8 +32,8 @@ fn close_empty(disks: &Disks, volume: Volume) {
     assert_eq!(superblock.free_realtime_extents, superblock.realtime_extents);
 }
 
-/// Allocates 8 GiB in extents of one block, which have bits in 64 blocks of the bitmap, and frees
-/// them by a truncation.
+/// Allocates 8 GiB in extents of one block, whose bits fill 64 blocks of the bitmap. Frees the
+/// extents by a truncation.
 #[test]
 fn truncation_of_a_large_realtime_file_frees_all_of_its_extents() {
     let disks = Disks::make_sized(4, LARGE_BYTES);
@@ -63,9 +63,10 @@ fn removal_and_recovery_of_a_large_realtime_file_free_all_of_its_extents() {
     close_empty(&crashed, recovered);
 }
 
-/// Frees an unwritten extent of which the first block was written, after an unwritten record of
-/// the greatest length. Freeing converts that block to unwritten again, which must not join the
-/// whole extent with a record that is full. Checks that all blocks become free.
+/// Prepares a file with a record of unwritten blocks that has the greatest length, followed by a
+/// realtime extent whose first block was written. Truncates the file to length 0. Before the extent
+/// is freed, its first block becomes unwritten again, but its blocks must not be joined to the full
+/// record. Checks that all blocks become free.
 #[test]
 fn extent_next_to_the_longest_record_is_freed() {
     const RECORD_BYTES: u64 = 2_097_148 << 12;
@@ -108,7 +109,8 @@ fn change_fragments(volume: &Volume, thread: usize, random: &mut Prng) {
 }
 
 /// Lets threads write, truncate and remove realtime files on a volume with the smallest log, which
-/// they fill several times. Checks that no thread waits for ever, and the volume at the end.
+/// they fill several times. Checks that no thread waits for ever, and that the volume is sound at
+/// the end.
 #[test]
 fn threads_that_share_a_realtime_section_and_a_small_log_all_end() {
     let disks = Disks::make_sized(4, 96 << 20);
@@ -143,8 +145,9 @@ fn patch(device: &SharedDevice, offset: u64, length: usize, change: impl FnOnce(
     device.write_at(&bytes, offset, Durability::Cached).unwrap();
 }
 
-/// Makes a volume whose inodes of the bitmap and the summary are wrong, in one of two ways: both
-/// are one inode, or the bitmap has the realtime flag. Checks that opening it for writing fails.
+/// Opens two damaged volumes for writing. In the superblock of the first, one inode is both the
+/// realtime bitmap and the summary. On the second, the inode of the bitmap has the realtime flag.
+/// Checks that opening each volume fails.
 #[test]
 fn volume_with_wrong_inodes_of_its_bitmap_and_summary_is_not_opened() {
     let is_refused = |disks: &Disks| {

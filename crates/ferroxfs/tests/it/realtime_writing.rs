@@ -86,8 +86,8 @@ impl Disks {
         self.options(&OpenOptions::new().write(true)).unwrap()
     }
 
-    /// Checks the unmounted volume: the free extents in the superblock are those that no file has,
-    /// no two files share one, and xfs_repair finds nothing.
+    /// Checks the unmounted volume: the superblock's count of free extents is the number of extents
+    /// that no file has, no two files share an extent, and xfs_repair finds nothing.
     pub(crate) fn check(&self) {
         let superblock = superblock(&self.data);
         let unit = u64::from(superblock.geometry.realtime_extent_blocks) * 4096;
@@ -198,8 +198,8 @@ fn fill_existing(model: &mut [u8], start: usize, length: usize) {
     }
 }
 
-/// Changes files at random and compares their contents with a model after each change, and the
-/// volume with a sum over its files and xfs_repair at the end.
+/// Changes files at random and compares their contents with a model after each change, and checks
+/// the volume at the end by a sum over its files and by xfs_repair.
 fn check_changes(extent_kib: u64, seed: u64) {
     let disks = Disks::make(extent_kib);
     let mut volume = disks.open();
@@ -377,9 +377,9 @@ pub(crate) fn check_after_cut(volume: &Volume, synced: &Range<usize>, cut: &str)
     }
 }
 
-/// Writes, syncs and removes files with both devices recorded in one order. All other extents are
-/// in use, so each file takes the extents that the removal of the preceding one has freed. Cuts the
-/// power at random points. Checks each state after its recovery.
+/// Writes, syncs and removes files while the requests to both devices are recorded in one common
+/// order. All other extents are in use, so each file takes the extents that the removal of the
+/// preceding one has freed. Cuts the power at random points. Checks each state after its recovery.
 #[test]
 fn power_cuts_of_both_devices_lose_no_synced_file() {
     let Disks { data, realtime } = Disks::make(16);

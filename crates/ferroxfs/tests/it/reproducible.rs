@@ -122,7 +122,7 @@ fn same_operations_give_the_same_bytes_on_a_slow_device() {
 }
 
 /// With little memory, buffers and inodes are evicted and read again. A hash with a random key
-/// decides which of them are evicted. Checks that the bytes of the volume do not depend on it:
+/// decides which of them are evicted. Checks that the bytes of the volume do not depend on the key:
 /// I2 in docs/internals/reproducible.md and I3 in docs/internals/reproducible.md.
 #[test]
 fn same_operations_give_the_same_bytes_with_little_memory() {

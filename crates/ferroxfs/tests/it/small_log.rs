@@ -14,8 +14,8 @@ use xfs_trans::testing::{log_device, make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
-/// Number of random operations that a thread performs before it checks again how often the log has
-/// wrapped.
+/// Number of random operations that a thread performs before the thread checks again how often the
+/// log has wrapped.
 const STEPS: u32 = 50;
 const PLAIN: CreateOptions = CreateOptions::new(0o644);
 

@@ -42,8 +42,8 @@ fn places(file: &File) -> Vec<std::ops::Range<u64>> {
     extents.map(place).collect()
 }
 
-/// Opens the file, changes it, and calls `sync_data`. Cuts the power right after that in several
-/// ways, and checks that the file then has the expected bytes.
+/// Opens the file, changes it, and calls `sync_data`. Then cuts the power in several ways, and
+/// checks that the file has the `expected` bytes after each cut.
 fn check(change: impl FnOnce(&Volume, &File), expected: &[u8]) {
     let device = volume_with_files();
     let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
@@ -139,8 +139,9 @@ fn changes_needed_by_contents_survive_after_sync_data() {
     check(write_shared, &ones(|bytes| bytes[4096..8192].fill(2)));
 }
 
-/// After a change of its inode, a file is overwritten, and so gets new times. `sync_data` must make
-/// the earlier change durable, although new times alone need not become durable.
+/// The inode of a file is changed, and then the file is overwritten, which changes only its times.
+/// `sync_data` must make the earlier change durable, although it need not make changes of times
+/// durable.
 #[test]
 fn change_before_new_times_survives_after_sync_data() {
     let change = |_: &Volume, file: &File| {
@@ -157,8 +158,8 @@ fn change_before_new_times_survives_after_sync_data() {
     check(change, &expected);
 }
 
-/// A checkpoint that is being written has already flushed the device. That flush does not cover
-/// bytes of a file that are written after it, although the checkpoint has the last metadata change
+/// A checkpoint that is being written has already flushed the device. File bytes that are written
+/// after this flush are not covered by it, although the checkpoint holds the last metadata change
 /// that these bytes need. So `sync_data` must flush again.
 #[test]
 fn flush_before_the_write_is_not_relied_on() {

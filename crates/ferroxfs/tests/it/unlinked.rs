@@ -28,8 +28,8 @@ fn journal(device: &SharedDevice) -> Arc<Journal> {
     open_journal(cache, log, &superblock).unwrap()
 }
 
-/// Removes the names of files and puts the files on unlinked lists, as if they were still open.
-/// Then writes everything in place.
+/// Removes the names of files and puts their inodes on unlinked lists, as if the files were still
+/// open. Then writes all logged changes in place.
 fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
     let journal = journal(device);
     let root = Arc::new(LiveInode::load(&journal, superblock(device).root_inode).unwrap());

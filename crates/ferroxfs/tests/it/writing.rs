@@ -31,7 +31,8 @@ fn reopen(device: &SharedDevice) -> Volume {
 }
 
 /// Makes a volume with these options of mkfs, and changes it by `change`. Calls `look`, which
-/// checks the result, before the close, and again on the volume opened for reading.
+/// checks the result, before the volume is closed, and again after the volume was opened for
+/// reading.
 pub(crate) fn check(options: &str, change: impl Fn(&Volume), look: impl Fn(&Volume)) {
     let device = make_with(options);
     let volume = open(&device);
@@ -399,8 +400,8 @@ fn deduplication_leaves_the_times() {
 }
 
 /// A time outside of the range that an inode can store becomes the nearest time in the range. This
-/// holds for times that a caller sets and for the current time.
-/// Checks I2 of `xfs_inode::live`: times are clamped to the range of their format.
+/// is checked for times that a caller sets and for the current time. Checks I2 of
+/// `xfs_inode::live`: times are clamped to the range of their format.
 #[test]
 fn times_out_of_range_are_clamped() {
     let ranges = [

@@ -1,5 +1,6 @@
-//! Tests of copies of frozen volumes. Our log has the same contents as the log of the kernel. We
-//! recover the kernel's copy, and the kernel recovers ours.
+//! Tests of copies of frozen volumes. The log of a volume that ferroxfs has frozen must have the
+//! same contents as the log of one that the kernel has frozen. ferroxfs must recover the copy from
+//! the kernel, and the kernel the copy from ferroxfs.
 
 use std::fs;
 use std::io::Write;
@@ -45,8 +46,8 @@ fn same(contents: &[u8]) -> Result<(), TrialError> {
     if contents == b"contents" { Ok(()) } else { Err(failed("other contents")) }
 }
 
-/// Makes a volume with an open file that has lost its name, and freezes the volume with ferroxfs.
-/// Returns a copy of the frozen volume.
+/// Makes a volume with ferroxfs. One of its files is open and has lost its name. Freezes the
+/// volume. Returns a copy of the frozen volume.
 fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let volume: Volume = patiently(|| options(image).open(&image.data)).map_err(failed)?;
     let mut file = volume.create_file("/file").map_err(failed)?;

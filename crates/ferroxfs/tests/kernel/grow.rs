@@ -70,8 +70,8 @@ fn by_the_kernel(image: &Image, wanted: u64) -> Result<(), TrialError> {
     }
 }
 
-/// Returns the superblocks of all groups, without the fields that depend on when and by which
-/// writer they were written.
+/// Returns the superblocks of all groups, without the fields that depend on the time of the write
+/// or on the writer.
 fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
     let geometry = volume.geometry();
     let read = |group| {
@@ -132,8 +132,8 @@ fn compare(ours: &Image, kernel: &Image) -> Result<(), TrialError> {
     if space(&ours)? == space(&kernel)? { Ok(()) } else { Err(failed("other space")) }
 }
 
-/// Fills the volume that ferroxfs has grown with files, through the kernel, and checks it with
-/// xfs_repair.
+/// Mounts the volume that ferroxfs has grown with the kernel, fills it with files, and checks it
+/// with xfs_repair.
 fn use_it(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     fill(mount.path())?;

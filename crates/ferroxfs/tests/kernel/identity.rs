@@ -1,5 +1,5 @@
-//! Tests of changes of labels and UUIDs. The kernel and xfs_repair accept every change, also one
-//! that was cut off by failing writes.
+//! Tests of changes of labels and UUIDs. The kernel and xfs_repair must accept the volume after
+//! every change, also after one that failing writes have interrupted.
 
 use std::fs;
 use std::path::Path;

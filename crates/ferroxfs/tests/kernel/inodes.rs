@@ -1,5 +1,5 @@
-//! Tests a volume with a low limit of inodes. ferroxfs and the kernel reach the limit at about the
-//! same number of inodes, and `statfs` shows this number.
+//! Tests a volume with a low limit of inodes. ferroxfs and the kernel must reach the limit at about
+//! the same number of inodes, and `statfs` must show this number.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! Tests of access control lists. The same steps on a volume of the kernel and on a volume of ours
-//! give the same errors, permission bits and lists. The kernel reads our lists.
+//! Tests of access control lists. The same steps on a volume that the kernel mounts and on one that
+//! ferroxfs opens must give the same errors, permission bits and lists. The kernel must be able to
+//! read the lists that ferroxfs writes.
 
 use std::fs;
 use std::io;

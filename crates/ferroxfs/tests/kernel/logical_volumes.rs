@@ -41,7 +41,7 @@ impl Drop for Group {
     }
 }
 
-/// Runs a program. If the program is not installed, the trial is skipped.
+/// Runs a program. Returns its output. If the program is not installed, the trial is skipped.
 fn run(program: &str, arguments: &[&str]) -> Result<String, TrialError> {
     let output =
         Command::new(program).args(arguments).env("LVM_SUPPRESS_FD_WARNINGS", "1").output();
@@ -80,8 +80,8 @@ impl Group {
         self.directory.path().join(name)
     }
 
-    /// Runs a tool of LVM, set up so that it sees only the loop devices and does not use device
-    /// mapper.
+    /// Runs a tool of LVM and returns its output. The tool is set up so that it sees only the loop
+    /// devices and does not use device mapper.
     fn lvm(&self, tool: &str, arguments: &[&str]) -> Result<String, TrialError> {
         let devices: Vec<_> =
             self.loops.iter().map(|device| format!("\"a|^{device}$|\"")).collect();

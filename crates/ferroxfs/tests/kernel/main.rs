@@ -1,9 +1,9 @@
 //! Tests that compare the library with the kernel.
 //!
 //! In the first test, four threads fill a volume to the last block and empty it again. The volume
-//! is consistent at any time, and `statfs` agrees with the kernel. The modules test the limit of
-//! inodes, access control lists, permissions, labels and UUIDs, copies of frozen volumes, growth,
-//! directory blocks in several extents, and logical volumes of LVM.
+//! must be consistent at any time, and `statfs` must agree with the kernel. The modules test the
+//! limit of inodes, access control lists, permissions, labels and UUIDs, copies of frozen volumes,
+//! growth, directory blocks in several extents, and logical volumes of LVM.
 
 mod freeze;
 mod grow;
@@ -88,8 +88,8 @@ fn check(geometry: &Geometry) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks a volume with `xfs_repair`, and compares our `statfs` with that of the kernel. Returns
-/// the number of free blocks.
+/// Checks a volume with `xfs_repair`, and compares the `statfs` of ferroxfs with that of the
+/// kernel. Returns the number of free blocks.
 fn judge(image: &Image) -> Result<u64, TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
@@ -136,7 +136,7 @@ fn on_threads(volume: &Volume, work: Work) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns whether an operation had space. Any error except ENOSPC is returned.
+/// Returns whether an operation had space: `false` for ENOSPC. Any other error is returned.
 fn had_room<T>(result: Result<T, Error>) -> Result<bool, Error> {
     match result {
         Ok(_) => Ok(true),
@@ -175,7 +175,7 @@ fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     }
 }
 
-/// Removes every `one_in`-th file of a directory.
+/// Removes every n-th file of a directory, where n is `one_in`.
 fn empty(volume: &Volume, directory: &str, one_in: usize) -> Result<(), Failure> {
     let folder = volume.lookup(directory)?;
     let names = folder.entries()?.map(|entry| entry.map(|entry| entry.name().to_owned()));

@@ -1,11 +1,12 @@
-//! Tests of permissions: an operation of any user has the same result on a volume of the kernel and
-//! on a volume of ours.
+//! Tests of permissions: an operation of any user must have the same result on a volume that the
+//! kernel mounts and on one that ferroxfs opens.
 //!
 //! Each seed is a case: a few files with random owners, modes, access control lists and flags, an
 //! actor, and one operation. The actor is root or a user with random groups and capabilities. On
-//! the kernel's volume, a thread with these credentials makes system calls. On ours, the test uses
-//! [`Volume::as_user`], or the volume itself as root. The test compares the results of the
-//! operations. At the end it compares everything that the kernel shows of the two volumes.
+//! the volume of the kernel, a thread with these credentials makes system calls. On the volume of
+//! ferroxfs, the test uses [`Volume::as_user`], or the volume itself as root. The test compares the
+//! results of the operations. At the end it compares everything that the kernel shows of the two
+//! volumes.
 
 mod actor;
 mod comparison;
@@ -32,7 +33,8 @@ use scene::Scene;
 const CASES: u64 = 3000;
 const LONG_CASES: u64 = 60_000;
 
-/// Root performs the operation in one case out of this many; an ordinary user does in the others.
+/// In one of this many cases, root performs the operation. In all other cases an ordinary user
+/// does.
 const ROOTS_SHARE: u64 = 6;
 
 /// One case: the files of the scene, an actor, and the operation.

@@ -1,5 +1,6 @@
-//! Tests of directory blocks that lie in several extents when the power is cut. We recover such
-//! blocks from a log of the kernel, which the kernel itself cannot, and from a log of ours.
+//! Tests of directory blocks that lie in several extents when the power is cut. ferroxfs must
+//! recover such blocks from a log of the kernel, which the kernel itself cannot do, and from its
+//! own log.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -87,7 +88,7 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
 }
 
 /// Makes the kernel allocate the larger free extents, so that no later directory block gets one.
-/// The kernel uses these extents first for a large request.
+/// For a large request, the kernel takes these extents first.
 fn take_larger_extents(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     let file = File::create_new(mount.path().join("taker")).map_err(failed)?;
@@ -96,8 +97,8 @@ fn take_larger_extents(image: &Image) -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// Renames all files into the empty directory through the kernel, and shuts its volume down, as a
-/// crash would.
+/// Renames all files into the empty directory through the kernel. Then shuts down the kernel's
+/// mount, as after a crash.
 fn crash_kernel(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     for number in 0..FILES {

@@ -1,9 +1,9 @@
-//! Examples, exit codes and related programs, which stand at the end of each help text, man page
-//! and reference page.
+//! Examples, exit codes and related programs: they are at the end of each help text, man page and
+//! reference page.
 //!
-//! Owns: the table of examples, and how help and pages show it. Does **not** own: the arguments of
-//! commands. Tests parse each example, and run those that need no mount, in a directory with
-//! `disk.img`, `disk.map`, `tree/`, `root.tar` and `notes.txt`.
+//! Owns: the table of examples, and its form in help texts and pages. Does **not** own: the
+//! arguments of commands. Tests parse each example, and run those that need no mount, in a
+//! directory with `disk.img`, `disk.map`, `tree/`, `root.tar` and `notes.txt`.
 
 mod examples;
 mod markdown;

@@ -1,9 +1,9 @@
 //! Parsing of the command line, and the shared options of each command.
 //!
-//! Owns: the table [`COMMANDS`]. The help of a command hides the shared options that the command
-//! has no use for. Most commands get `--json` from this module. The others declare `--json` with
-//! their other arguments, or have no such option. Does **not** own: the message for an option that
-//! a command does not support.
+//! Owns: the table [`COMMANDS`]. The help of a command does not show the shared options that are
+//! useless for this command. Most commands get the option `--json` from this module. All others
+//! declare `--json` with their other arguments, or have no such option. Does **not** own: the
+//! message for an option that a command does not support.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ use super::{Cli, with_manual};
 /// The shared options that a group of commands hides, and where these commands declare `--json`.
 struct SharedOptions {
     commands: &'static [&'static str],
-    /// Ids of the shared options that the commands have no use for.
+    /// Ids of the shared options that are useless for these commands.
     hidden: &'static [&'static str],
     json: Json,
 }
@@ -25,8 +25,8 @@ enum Json {
     /// This module declares `--json`. With it, the command reports the result of its work as a JSON
     /// document.
     Result,
-    /// This module declares no `--json` for the command. The command declares it with its other
-    /// arguments, or has no such option.
+    /// This module declares no `--json` for the command. The command declares the option with its
+    /// other arguments, or has no such option.
     Own,
 }
 
@@ -131,8 +131,8 @@ const OF_IMAGES: &[&str] = &[
 /// The id of the option `--json`, here and in [`JsonOption`](super::options::JsonOption).
 const JSON: &str = "json";
 
-/// Parses the command line. A request for help or for the version is returned as an error too, with
-/// the text to print.
+/// Parses the command line. A request for help or for the version is also returned as an error,
+/// which has the text to print.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
     let mut command = with_manual(with_shared_options(Cli::command()));
     let matches = command.try_get_matches_from_mut(with_help_of_help(words))?;
@@ -140,8 +140,9 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
     Ok(Cli { json: is_json_asked(&matches), ..cli })
 }
 
-/// Returns the word of a command line that names the command: the first one that is no option and
-/// no value of an option. The command line may be invalid. `None`: it has no such word.
+/// Returns the word of a command line that names the command: the first word that is neither an
+/// option nor the value of an option. The command line may be invalid. `None`: there is no such
+/// word.
 pub(crate) fn command_word(words: &[OsString]) -> Option<&OsString> {
     let command = Cli::command();
     let takes_value = |word: &OsString| {
@@ -176,7 +177,7 @@ fn with_help_of_help(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Hides the shared options that a command has no use for. Adds `--json` to the commands that the
+/// Hides the shared options that are useless for a command. Adds `--json` to the commands that the
 /// table marks with `Json::Result`.
 pub(crate) fn with_shared_options(mut command: Command) -> Command {
     let shared: Vec<_> = command.get_arguments().cloned().collect();
@@ -210,8 +211,8 @@ fn hide(command: Command, shared: &Arg) -> Command {
     if is_own { command } else { command.arg(shared.clone().hide(true)) }
 }
 
-/// Returns whether the command got the flag `--json`. The option `--json` of `bench` takes a file
-/// name, so it is not a flag and does not count.
+/// Returns whether the command line gives the flag `--json`. The option `--json` of `bench` takes a
+/// file name, so it is not a flag and does not count.
 fn is_json_asked(matches: &ArgMatches) -> bool {
     let Some((_, command)) = matches.subcommand() else { return false };
     matches!(command.try_get_one::<bool>(JSON), Ok(Some(true)))

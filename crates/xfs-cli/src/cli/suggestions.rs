@@ -1,8 +1,8 @@
 //! Suggestions for a word that is no command, and for an argument that a command does not take.
 //!
-//! Owns: the tables of words and of arguments from other programs. Does **not**
-//! own: the suggestions by similarity, which clap makes. A destructive command is never suggested:
-//! a word that resembles `rm` may mean anything.
+//! Owns: the tables of words and arguments that users know from other programs. Does **not** own:
+//! the suggestions by similarity, which clap makes. A destructive command is never suggested: a
+//! word that resembles `rm` may mean anything.
 
 use std::path::Path;
 
@@ -159,9 +159,9 @@ pub(crate) fn explain_surplus(error: &mut Error) {
     }
 }
 
-/// Replaces clap's suggestion for an unknown command with the tip that `WORDS` has for it. A path
-/// gets the tip that the command comes first. For any other word, clap's suggestion stays, without
-/// destructive and hidden commands.
+/// Replaces clap's suggestion for an unknown command with the tip that `WORDS` has for the word. A
+/// path gets the tip that the command comes first. For any other word, clap's suggestion stays, but
+/// destructive and hidden commands are removed from it.
 pub(crate) fn replace(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;

@@ -1,7 +1,7 @@
 //! The files of a damaged volume that are not whole, for messages.
 //!
-//! Owns: the choice of the reports that are kept, and their wording. Does **not** own: the reports
-//! (`xfs-salvage`), or the manifest of `salvage`.
+//! Owns: the choice of the reports that are kept, and the wording of messages about them. Does
+//! **not** own: the reports (`xfs-salvage`), or the manifest of `salvage`.
 
 use xfs_salvage::{FileReport, Origin, Status};
 
@@ -23,7 +23,7 @@ pub(crate) struct Shortfalls {
 }
 
 impl Shortfalls {
-    /// Keeps the report unless the file is complete and has a name.
+    /// Keeps the report, unless the file was salvaged completely and under a name.
     pub(crate) fn take(&mut self, report: &FileReport) {
         if report.status == Status::Complete && report.origin != Origin::Orphan {
             return;
@@ -35,7 +35,8 @@ impl Shortfalls {
         self.reports.push(report.clone());
     }
 
-    /// Returns the reports on the files that are not whole. Only the first `MOST_KEPT` are kept.
+    /// Returns the reports on the files that are not whole. There are at most `MOST_KEPT`: further
+    /// reports are not kept.
     pub(crate) fn reports(&self) -> &[FileReport] {
         &self.reports
     }
@@ -58,8 +59,8 @@ impl Shortfalls {
         }
     }
 
-    /// Returns a failure for each of the first `MOST_NAMED` files that `concerns` accepts, and
-    /// one failure with the number of all others.
+    /// Returns a failure for each of the first `MOST_NAMED` files that `concerns` accepts, and one
+    /// failure with the number of further files.
     pub(crate) fn failures(
         &self,
         shown: &str,
@@ -81,7 +82,7 @@ impl Shortfalls {
     }
 }
 
-/// Describes how much of a file is left, and why not all of it.
+/// Describes how much of a file was salvaged, and why the rest was not.
 pub(crate) fn describe(report: &FileReport) -> String {
     let reasons = report.reasons.join("; ");
     let missing: u64 = report.missing.iter().map(|range| range.end - range.start).sum();

@@ -24,7 +24,7 @@ impl<'a> SalvageSource<'a> {
     }
 }
 
-/// The entries of a directory of a damaged volume.
+/// An iterator over the entries of a directory of a damaged volume.
 pub(crate) struct SalvageEntries<'a>(NodeEntries<'a>);
 
 impl<'a> Iterator for SalvageEntries<'a> {
@@ -110,7 +110,7 @@ fn time(timestamp: Timestamp) -> Time {
 ///
 /// # Errors
 ///
-/// The reason in words, for an access control list that cannot be decoded.
+/// The reason in words, if the attribute is an access control list that cannot be decoded.
 fn named_value(attribute: Attribute) -> Result<Option<NamedValue>, String> {
     let Attribute { namespace, name, value } = attribute;
     let list = |linux: &[u8], value: &[u8]| {

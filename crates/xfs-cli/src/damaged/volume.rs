@@ -1,8 +1,8 @@
 //! Opening a volume that may be damaged, even in its first superblock. A map of ddrescue can say
 //! which bytes of the image could not be copied.
 //!
-//! Owns: the device, the superblock that stands for the damaged one, and the replay of the log in
-//! memory. Does **not** own: the search for a superblock (`xfs-evidence`).
+//! Owns: the device, the superblock that is used in place of a damaged one, and the replay of the
+//! log in memory. Does **not** own: the search for a superblock (`xfs-evidence`).
 
 use std::fs::File;
 use std::io::Read;
@@ -29,7 +29,7 @@ const REPLAY_BYTES: u64 = 1 << 30;
 /// The largest size, in bytes, of a map of ddrescue.
 const MAP_BYTES: u64 = 1 << 30;
 
-/// An image whose devices are open, and whose superblock has not been looked for yet.
+/// An image whose devices are open, before the search for its superblock.
 pub(crate) struct DamagedImage {
     path: PathBuf,
     device: SharedDevice,
@@ -46,8 +46,8 @@ pub(crate) struct DamagedVolume {
 }
 
 impl DamagedVolume {
-    /// Returns the options of a survey that takes damaged inodes from the log, and leaves out
-    /// deleted files.
+    /// Returns the options of a survey that restores damaged inodes from the log, and does not
+    /// search for deleted files.
     pub(crate) fn survey_options(&self) -> SalvageOptions {
         SalvageOptions { deleted: false, log: self.log.clone() }
     }
@@ -99,8 +99,8 @@ impl DamagedImage {
         names::in_message(self.path.as_os_str().as_encoded_bytes()).into_owned()
     }
 
-    /// Finds the superblock and replays the log. Remarks for the user, such as a damaged
-    /// superblock, go to `note`.
+    /// Finds the superblock and replays the log. Passes remarks for the user, such as that the
+    /// superblock is damaged, to `note`.
     pub(crate) fn read(self, mut note: impl FnMut(String)) -> Result<DamagedVolume, Failure> {
         let failure = |failure: Failure| about_image(failure, &self.path);
         let found = find_superblock(&*self.device)
@@ -160,9 +160,10 @@ impl DamagedImage {
         Ok(as_it_is)
     }
 
-    /// Replays in memory the parts of a log that do not need what is destroyed: all changes but
-    /// those of destroyed structures, or those before the damage of the log itself. Open work is
-    /// left as it is. Returns the volume and the text of a note. `None` if no part can be replayed.
+    /// Replays in memory the part of a log that can be replayed in spite of damage: all changes
+    /// except those of destroyed structures or, if the log itself is damaged, all changes before
+    /// the damage. Does not finish operations that a crash interrupted. Returns the volume and the
+    /// text of a note for the user. `None` if no part can be replayed.
     fn replay_in_part(&self, superblock: &Superblock) -> Option<(DamagedVolume, String)> {
         let mut superblock = superblock.clone();
         // The mark forbids a replay. Here nothing is written but memory.
@@ -205,8 +206,8 @@ impl DamagedImage {
         torn_log_text(&state)
     }
 
-    /// Replays the log in memory. The superblock that was found takes the place of the first one,
-    /// if that is damaged.
+    /// Replays the log in memory. If the first superblock is damaged, the superblock `found` takes
+    /// its place.
     fn replay(&self, found: &SuperblockEvidence) -> Result<DamagedVolume, OpenError> {
         let overlay = OverlayDevice::new(Arc::clone(&self.device), REPLAY_BYTES);
         let needs_repair = found.superblock.has_incompat(IncompatFeatures::NEEDSREPAIR);

@@ -1,4 +1,5 @@
-//! `chmod`: changes permissions. Also owns `change_trees`, which changes every file of a tree.
+//! `chmod`: changes permissions. Also owns `change_trees`, with which other commands too change
+//! every file of a tree.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -31,7 +32,7 @@ pub(crate) struct TreeReach {
 }
 
 impl TreeReach {
-    /// Returns the reach of a change of whole trees that follows no link.
+    /// Returns the reach of a change of whole trees in which no symbolic link is followed.
     pub(crate) const fn tree() -> Self {
         Self { is_recursive: true, follows: false }
     }
@@ -43,7 +44,8 @@ pub(crate) fn parse_mode(command: &str, text: &str) -> Result<ModeChange, Failur
     ModeChange::parse(text).ok_or_else(|| Failure::usage(wrong()))
 }
 
-/// Returns the mode of a file after a change: `old` is its mode, `kind` its type.
+/// Returns the mode of a file after a change. `old` is the mode before the change, and `kind` is
+/// the type of the file.
 pub(crate) fn changed_mode(mode: &ModeChange, umask: u32, old: u16, kind: FileType) -> u16 {
     let is_directory = kind == FileType::Directory;
     let bits = mode.of(u32::from(old), Circumstances { is_directory, umask });
@@ -76,8 +78,8 @@ impl Run for Chmod {
     }
 }
 
-/// Calls `change` for each file at these paths. With `TreeReach::is_recursive` everything below
-/// is changed too, each directory before its entries. A failure of one file is reported, and the
+/// Calls `change` for each file at these paths. With `TreeReach::is_recursive` everything below is
+/// changed too, each directory before its entries. A failure for one file is reported, and the
 /// other files are changed.
 pub(crate) fn change_trees(
     targets: ImagePaths,
@@ -99,7 +101,7 @@ pub(crate) fn change_trees(
 }
 
 /// Changes the file at one path, and with [`TreeReach::is_recursive`] everything below it. A
-/// failure of a file below it is reported, and the other files are changed. An error about the
+/// failure for one file below it is reported, and the other files are changed. An error about the
 /// whole volume ends the change.
 fn change_tree(
     target: &ImagePath,

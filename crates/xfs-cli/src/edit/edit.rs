@@ -5,8 +5,8 @@
 //!       -> is the file unchanged? -> new contents in one step
 //! ```
 //!
-//! Owns: the copy for the editor, and the check that the file was not changed meanwhile. Does
-//! **not** own: replacing the contents of a file ([`put`]).
+//! Owns: the copy for the editor, and the check that the file in the image was not changed while
+//! the editor ran. Does **not** own: replacing the contents of a file ([`put`]).
 //!
 //! # Invariants
 //!
@@ -42,7 +42,7 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
 
-/// The editor that is used if the user has chosen none, as in POSIX.
+/// The editor that runs if the user has chosen none, as in POSIX.
 const USUAL_EDITOR: &str = "vi";
 /// The mode of a file that the edit creates.
 const NEW_MODE: u16 = 0o644;
@@ -219,8 +219,8 @@ impl Copy {
         original.is_same(edited).map_err(|error| Failure::host(self.path.as_os_str(), &error))
     }
 
-    /// Gives the file of the image the edited contents. Without `is_forced`, the call fails if the
-    /// file was changed in the image after the copy was made.
+    /// Replaces the contents of the file in the image by the edited contents. Without `is_forced`,
+    /// the call fails if the file in the image was changed after the copy was made.
     fn put(&self, edited: &Spool, target: &ImagePath, is_forced: bool) -> Result<(), Failure> {
         let found = match target.volume.inner().lookup(&target.path) {
             Err(Error::Posix(PosixError::NotFound)) => None,

@@ -103,9 +103,9 @@ impl NewPlace {
         }
     }
 
-    /// Returns `made`, the result of creating the link, unless an existing file has to be replaced.
-    /// If the name of the link is taken and `is_forced` is set, `put` replaces the file that has
-    /// this name.
+    /// Handles `made`, the result of creating the link. If the name of the link is taken and
+    /// `is_forced` is set, calls `put`, which replaces the file of this name, and returns the
+    /// result of `put`. Otherwise returns `made`.
     fn replace(
         &self,
         new: &ImagePath,

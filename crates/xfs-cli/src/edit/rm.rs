@@ -115,8 +115,8 @@ struct TreeRemoval<'a> {
 }
 
 impl TreeRemoval<'_> {
-    /// Removes everything that can be removed. A file that cannot be removed is reported. The file
-    /// stays, and the directories above it stay without a report of their own. An error about the
+    /// Removes everything that can be removed. Reports each file that cannot be removed. The
+    /// directories above such a file also stay, without a report of their own. An error about the
     /// whole volume ends the removal.
     fn remove(self, tally: &Tally, console: &mut Console) -> Result<(), Failure> {
         let Self { target, above, name, node } = self;

@@ -129,7 +129,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns whether the command line names entries of the access control list `kind`.
+    /// Returns whether the command line names entries of this kind of access control list (access
+    /// or default).
     fn names_entries_of(&self, kind: AclKind) -> bool {
         let is_default = kind == AclKind::Default;
         let mut given = self.set.iter().chain(&self.remove).chain(&self.modify);

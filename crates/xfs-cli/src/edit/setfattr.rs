@@ -77,8 +77,8 @@ fn parse_value(value: &OsStr) -> Option<Vec<u8>> {
 }
 
 /// Decodes a value that is given as text. Quotation marks around the text are removed. A backslash
-/// escapes a quotation mark, a backslash, or a byte as up to three octal digits. In front of
-/// anything else a backslash stands for itself.
+/// escapes a quotation mark, a backslash, or a byte as up to three octal digits. Before any other
+/// character, a backslash stands for itself.
 fn decode_text(bytes: &[u8]) -> Vec<u8> {
     let inner = bytes.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let mut rest = inner.unwrap_or(bytes);

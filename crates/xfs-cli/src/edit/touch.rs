@@ -70,8 +70,9 @@ fn find(target: &ImagePath, is_needed: bool) -> Result<Option<Node>, Failure> {
     }
 }
 
-/// Returns the file at the path. With `makes` it creates a missing file, also at the end of a
-/// dangling symbolic link. Returns `None` if the file does not exist and `makes` is false.
+/// Returns the file at the path. If `makes` is true, the function creates a missing file, also as
+/// the target of a dangling symbolic link. Returns `None` if the file does not exist and `makes` is
+/// false.
 pub(crate) fn find_or_make(target: &ImagePath, makes: bool) -> Result<Option<Node>, Failure> {
     match target.volume.inner().lookup(&target.path) {
         Ok(node) => Ok(Some(node)),

@@ -1,19 +1,19 @@
-//! A walk of a tree of an image that may change during the walk.
+//! A walk over a tree of an image. The tree may change during the walk.
 //!
-//! Owns: the order of files, the inodes in use, and the path for messages. Does **not** own: the
-//! work on each file.
+//! Owns: the order of files, the references to inodes, and the path for messages. Does **not** own:
+//! the work on each file.
 //!
 //! # Invariants
 //!
-//! - **I1** Only the innermost directory and the current file are in use. Of the enclosing
-//!   directories, only inode numbers and listing positions are kept. So the number of inodes in
+//! - **I1** The walk holds only the innermost directory and the current file. For the enclosing
+//!   directories, it keeps only inode numbers and listing positions. So the number of inodes in
 //!   memory does not grow with the depth of a tree or the size of a directory.
 //! - **I2** A listing continues after the current entry. Removing that entry skips no other entry,
 //!   and an entry that could not be removed is not visited again.
 //! - **I3** A directory is entered at most once: in a volume whose directories form a cycle, the
 //!   walk ends with an error at the entry that closes the cycle.
 //! - **I4** Symbolic links are not followed.
-//! - **I5** After a signal the walk ends: the command reports the interruption.
+//! - **I5** After a signal the walk ends, and the command reports the interruption.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

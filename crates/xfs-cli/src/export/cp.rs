@@ -39,13 +39,13 @@ struct Cp {
     fidelity: Fidelity,
 }
 
-/// The destination of a run of `cp`.
+/// The destination of a run of `cp`, opened.
 enum Destination {
     /// Standard output.
     Stdout,
     /// A pipe, a device, or a regular file that is written in place.
     Output(Output),
-    /// A directory, in which copies keep their names.
+    /// A directory, in which the copies get the names of their sources.
     Into(Directory),
     /// One name in a directory. The contents of a copied directory go to a new directory of that
     /// name.
@@ -94,7 +94,8 @@ pub(crate) fn open(
 }
 
 /// Opens a damaged image and the directory for the copies: the destination if it is a directory,
-/// and otherwise the directory that the destination is in. Returns the command, ready to run.
+/// and otherwise the directory that is to contain the destination. Returns the command, ready to
+/// run.
 fn open_damaged(
     sources: &[OsString],
     destination: &OsStr,
@@ -140,9 +141,9 @@ fn ends_as_directory(path: &OsStr) -> bool {
     path.as_bytes().ends_with(b"/") || path.as_bytes().ends_with(b"/.")
 }
 
-/// Explains a failure to open the sources. The failure gets a hint if the destination is an image
-/// without a path. If there is one source, and neither the source nor the destination is a path in
-/// an image, the message says so.
+/// Explains a failure to open the sources. Adds a hint if the destination is an image without a
+/// path. If there is one source, and neither the source nor the destination is a path in an image,
+/// the new message says so.
 fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failure {
     let path = Path::new(destination);
     if check_no_volume(path).is_err() {
@@ -179,8 +180,8 @@ pub(crate) fn is_in_image(word: &OsStr) -> bool {
 }
 
 /// Opens a destination that is written in place: a pipe or a device, and with `keeps_file` also a
-/// regular file. Returns `None` for any other destination. Fails if the destination is itself an
-/// image, with the hint to write the destination as a path in that image.
+/// regular file. Returns `None` for any other destination. Fails if the destination is an image.
+/// The hint is to write the destination as a path in that image.
 fn output_at(
     destination: &OsStr,
     targets: &ImagePaths,
@@ -339,8 +340,8 @@ fn measure(targets: &[ImagePath], is_recursive: bool) -> Measure {
     }
 }
 
-/// Returns the inode space of `target`. All targets in one image have the same space. Its number is
-/// the index in `targets` of the first target in the image.
+/// Returns the inode space of `target`. All targets in one image have the same space. The number of
+/// the space is the index in `targets` of the first target in the image.
 fn origin(target: &ImagePath, targets: &[ImagePath]) -> InodeSpace {
     let is_same = |other: &ImagePath| other.volume.path() == target.volume.path();
     InodeSpace(targets.iter().position(is_same).unwrap_or_default())

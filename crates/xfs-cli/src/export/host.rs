@@ -9,8 +9,8 @@
 //! - **I1** Nothing outside the destination is written, whatever the image holds. Every name is
 //!   checked to be a single component, and is used only relative to a directory descriptor that was
 //!   itself opened without following links.
-//! - **I2** A file under its own name is complete: it is created under another name and renamed. A
-//!   second run replaces the files of the first.
+//! - **I2** A file under its final name is complete: it is created under another name and then
+//!   renamed. A second run replaces the files of the first run.
 //! - **I3** A directory gets its times and permissions after everything in it has been created.
 //! - **I4** A directory of the image is entered at most once for each source, so that the copy of a
 //!   directory inside itself ends.
@@ -38,7 +38,7 @@ use attributes::{AttributeNotes, Shortfalls};
 use directory::FirstName;
 pub(crate) use directory::{Directory, Existing};
 
-/// The properties of a file that its copy keeps, and the properties whose loss is not reported.
+/// The choice of the properties that copies keep, and of those whose loss is not reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fidelity {
     /// Whether owners, permissions, times, attributes, hard links and devices are copied too.
@@ -51,7 +51,7 @@ pub(crate) struct Fidelity {
 
 /// The largest number of files that are kept open until they get their inode flags at the end. More
 /// open files could exceed the limit of the process, which would end the run. Further files are
-/// closed, and opened again at the end by their first names.
+/// closed. They are opened again at the end by their first names.
 const FLAGGED_LIMIT: usize = 256;
 
 /// One run of copying files to the host.
@@ -66,7 +66,7 @@ pub(crate) struct HostWriter<'a> {
     /// below the source starts with these bytes. The rest of it is the path of the file inside the
     /// source.
     start_length: usize,
-    /// The first name on the host of each file with several names.
+    /// The first name that each file with several names got on the host.
     links: HashMap<(InodeSpace, u64), FirstName>,
     entered: HashSet<u64>,
     shortfalls: Shortfalls,
@@ -102,8 +102,8 @@ struct HostLevel<S: Source> {
 }
 
 impl<'a> HostWriter<'a> {
-    /// Starts a run that copies into the directory `root`. A failure of one file goes to `report`;
-    /// `tally` counts the copies.
+    /// Starts a run that copies into the directory `root`. Failures for single files go to
+    /// `report`, and `tally` counts the copies.
     pub(crate) fn new(
         fidelity: Fidelity,
         root: &'a Directory,
@@ -125,7 +125,7 @@ impl<'a> HostWriter<'a> {
         }
     }
 
-    /// Starts the next source. All names of one inode become names of one file on the host, also if
+    /// Starts the next source. All names of one inode become names of one file on the host, even if
     /// the names are in several sources with the same `origin`.
     pub(crate) fn start_source(&mut self, origin: InodeSpace, location: SourceLocation) {
         self.origin = origin;
@@ -138,7 +138,7 @@ impl<'a> HostWriter<'a> {
     ///
     /// # Errors
     ///
-    /// Only failures that would repeat for every further file, such as a full disk.
+    /// Returns only failures that would occur again for every further file, such as a full disk.
     pub(crate) fn copy<S: Source>(&mut self, source: S, name: &[u8]) -> Result<(), Failure> {
         let root = self.root;
         self.start_length = root.path_of(name).len();

@@ -1,7 +1,8 @@
 //! `salvage`: copies everything that can be read from a damaged volume.
 //!
-//! Owns: the destination, the manifest file, and the exit code. Does **not** own: what is salvaged
-//! (`xfs-salvage`), or the writers of trees and archives, which `cp` and `tar` use too.
+//! Owns: the destination, the manifest file, and the exit code. Does **not** own: reading the
+//! damaged volume (`xfs-salvage`), or the writers of trees and archives, which `cp` and `tar` also
+//! use.
 //!
 //! The volume is only read. A dirty log is replayed in memory where that is possible.
 

@@ -1,7 +1,7 @@
 //! The facts in the inode of a file, in plain values.
 //!
-//! The commands that test, list, extract and archive files work on these values. So their tests can
-//! use files that no kernel would make.
+//! The commands that test, list, extract and archive files work on these values. So the tests of
+//! these commands can use files that no kernel would make.
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,8 +129,8 @@ pub(crate) struct Facts {
     pub(crate) changed: Time,
     /// Time of creation.
     pub(crate) born: Time,
-    /// The creation time that an archive gives a file; `None` if the file comes from another
-    /// source. If it is `None`, the volume sets the time.
+    /// The creation time that an archive states for a file; `None` if the file comes from another
+    /// source. With `None`, the volume sets the time of creation.
     pub(crate) created: Option<Time>,
     /// Inode flags, as in FS_IOC_FSGETXATTR.
     pub(crate) xflags: u32,

@@ -107,7 +107,7 @@ impl Source for NodeSource {
         Ok(self.node.read_link()?.into_vec())
     }
 
-    /// Returns the attributes that a copy of the file gets.
+    /// Returns those attributes of the file that a copy gets.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
         let mut all = attributes(&self.node);
         all.retain(|attribute| {

@@ -21,8 +21,8 @@ pub(crate) trait Source: Sized {
     fn length(&self) -> Option<u64> {
         Some(self.facts().size)
     }
-    /// Reads contents from `offset` on. Returns the number of bytes read. It is less than the
-    /// length of the buffer only at the end of the contents.
+    /// Reads contents from `offset` on. Returns the number of bytes read. The number is less than
+    /// the length of the buffer only at the end of the contents.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Failure>;
     /// Returns the next range of bytes at or after `offset` that holds data; `None` if only holes
     /// follow.
@@ -43,7 +43,7 @@ pub(crate) trait Source: Sized {
     fn entries(&self) -> Result<Self::Entries, Failure>;
 }
 
-/// The namespace in which inode numbers identify files: the host, or one image.
+/// The space in which inode numbers identify files: the host, or one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct InodeSpace(pub(crate) usize);
 
@@ -57,7 +57,7 @@ pub(crate) struct SourceLocation {
 }
 
 impl SourceLocation {
-    /// Adds the location to the failure of a file. `below` is the path of the file below this
+    /// Adds the location to a failure about a file. `below` is the path of the file below this
     /// source.
     pub(crate) fn failure(&self, below: &[u8], failure: Failure) -> Failure {
         let path = join(&self.path, below);
@@ -86,10 +86,10 @@ pub(crate) struct NamedValue {
 
 /// Returns whether a copy of a file gets its attribute `name`.
 ///
-/// Linux shows root the access control lists of XFS under second names (`trusted.SGI_ACL_*`).
-/// Attributes with these names are not copied: outside XFS they have no meaning. The properties of
-/// a volume, such as `autofsck`, are attributes of its root directory. They are not copied either,
-/// because they say nothing about the destination.
+/// Linux also shows root the access control lists of XFS under the names `trusted.SGI_ACL_*`.
+/// Attributes with these names are not copied, because they have no meaning outside XFS. The
+/// properties of a volume, such as `autofsck`, are attributes of its root directory. They are not
+/// copied either, because they say nothing about the destination.
 pub(crate) fn is_carried_over(name: &[u8]) -> bool {
     let stays = [b"trusted.SGI_ACL_".as_slice(), b"trusted.xfs:"];
     !stays.iter().any(|start| name.starts_with(start))

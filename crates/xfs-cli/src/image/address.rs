@@ -20,9 +20,9 @@ pub(crate) struct Address {
 impl Address {
     /// Parses an address of the command line.
     ///
-    /// With `image` (the option `--image`), the whole of `word` is the path. Without it, `word` is
-    /// split at the first `:/`, which can follow an address such as `nbd://HOST/EXPORT`; if there
-    /// is none, `word` is the image, and the path is `/`.
+    /// If `image` (the option `--image`) is given, the whole of `word` is the path. Without it,
+    /// `word` is split at the first `:/`, which can follow an address such as `nbd://HOST/EXPORT`;
+    /// if there is none, `word` is the image, and the path is `/`.
     pub(crate) fn parse(word: &OsStr, image: Option<&Path>) -> Result<Self, Failure> {
         if let Some(image) = image {
             return Ok(Self { image: image.to_owned(), path: absolute(word.as_bytes()) });
@@ -68,7 +68,7 @@ pub(crate) fn path_separator(word: &[u8]) -> Option<usize> {
     rest.windows(2).position(|pair| pair == b":/").map(|at| start + at)
 }
 
-/// Fails for a word without `:/` that names no image but looks like `IMAGE:path`.
+/// Fails if a word without `:/` names no image but has the form `IMAGE:path`.
 fn check_no_path(word: &OsStr) -> Result<(), Failure> {
     let bytes = word.as_bytes();
     let is_file = |part: &[u8]| Path::new(OsStr::from_bytes(part)).is_file();

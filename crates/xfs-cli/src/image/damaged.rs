@@ -1,8 +1,8 @@
 //! Opening an image whose first superblock may be damaged: for `check`, `repair`, `metadump`,
 //! `salvage`, and commands with `--damaged`.
 //!
-//! Owns: the choice of the contents that each command accepts at the start of the volume. Does
-//! **not** own: the place of the volume and the search for a copy of its superblock
+//! Owns: the decision which contents each command accepts at the start of the volume. Does **not**
+//! own: finding the volume, or the search for a copy of its superblock
 //! ([`OpenOptions::open_unrecognised_devices`]).
 
 use std::path::Path;
@@ -62,7 +62,7 @@ impl Image {
         }
     }
 
-    /// Opens the image at `path` for `salvage`, whatever it contains where the volume starts.
+    /// Opens the image at `path` for `salvage`, whatever is at the place where the volume starts.
     pub(crate) fn open_for_salvage(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
         let open = OpenOptions::new().live(options.live).no_recovery(options.no_recovery);
         let open = Self::with_global(open, path, options)?;

@@ -45,7 +45,7 @@ impl From<PosixError> for Failure {
 }
 
 /// The hint for a write that failed because the filesystem of the host is full. Changes that were
-/// not durable yet are lost, as in a crash, so the command must be repeated.
+/// not durable are lost, as in a crash, so the user must repeat the command.
 const HOST_FULL: &str =
     "the filesystem that holds the image is full: free space there, and repeat the command";
 

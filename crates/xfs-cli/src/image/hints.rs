@@ -115,8 +115,8 @@ fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| PATTERN.contains(byte))
 }
 
-/// Adds to a failure for lack of space how many bytes were needed and how many are free, and a hint
-/// to make space.
+/// Adds to a failure for lack of space the number of needed bytes, the number of free bytes, and a
+/// hint to make space.
 pub(super) fn at_room(failure: Failure, volume: &ferroxfs::Volume, needed: Option<u64>) -> Failure {
     let free = volume
         .space()

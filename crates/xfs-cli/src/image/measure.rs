@@ -8,8 +8,8 @@ use super::ImagePath;
 use crate::terminal::tally::Measure;
 
 impl Measure {
-    /// Measures a whole volume with `of_volume` if the only path is the root of that volume.
-    /// Otherwise the amount of work is unknown.
+    /// Returns the amount of work for a whole volume, from `of_volume`, if the only path is the
+    /// root of that volume. Otherwise the amount is unknown.
     pub(crate) fn of_targets(targets: &[ImagePath], of_volume: impl Fn(&Volume) -> Self) -> Self {
         match targets {
             [target] if target.path.as_os_str().as_bytes().iter().all(|byte| *byte == b'/') => {

@@ -1,4 +1,4 @@
-//! Paths in images: resolving each of them to a file, and changing the files.
+//! Paths in images: resolving the paths to files, and changing these files.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -29,7 +29,8 @@ pub(crate) struct ImagePath {
     pub(crate) volume: ImageVolume,
     /// The path inside the volume.
     pub(crate) path: PathBuf,
-    /// The text in front of printed paths: the image, if the command reads several images.
+    /// The text in front of printed paths: the image and a colon if the command reads several
+    /// images, and otherwise nothing.
     pub(crate) prefix: Vec<u8>,
 }
 
@@ -71,13 +72,14 @@ impl ImagePath {
         }
     }
 
-    /// Returns the parent directory of the path, and the last name of the path. A path that ends in
-    /// a slash must name an existing directory.
+    /// Returns the parent directory of the path, and the last name of the path. If the path ends in
+    /// a slash, it must name an existing directory.
     pub(crate) fn place(&self) -> Result<(Node, OsString), Failure> {
         self.place_of(&self.path)
     }
 
-    /// Returns the parent directory and the name for a directory that may not exist yet.
+    /// Returns the parent directory and the last name of the path of a directory, which may not
+    /// exist yet.
     pub(crate) fn place_of_directory(&self) -> Result<(Node, OsString), Failure> {
         self.split(&self.path)
     }
@@ -249,8 +251,8 @@ pub(crate) fn change_each(
     Ok(console.conclude()?)
 }
 
-/// Works as [`change_each`], but passes all paths to `change` in one call. The images are closed
-/// even if a signal stops `change`.
+/// Does the same as [`change_each`], but passes all paths to `change` in one call. The images are
+/// closed even if a signal stops `change`.
 pub(crate) fn change_all(
     targets: ImagePaths,
     console: &mut Console,

@@ -26,7 +26,7 @@ use crate::terminal::{names, plural};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests(Arc<RequestLog>);
 
-/// A build without the feature `object_store` makes no requests.
+/// The log in a build without the feature `object_store`, which makes no requests.
 #[cfg(not(feature = "object_store"))]
 #[derive(Debug, Default)]
 struct RequestLog;
@@ -79,7 +79,8 @@ impl Requests {
         self.0.ports.lock().iter().copied().collect()
     }
 
-    /// Prints the number of requests and the bytes that they brought, if the requests were printed.
+    /// Prints the number of requests and of the bytes that were received, if the single requests
+    /// were printed.
     pub(crate) fn conclude(&self, console: &mut Console) {
         if self.0.is_printed {
             let count = self.0.count.load(Ordering::Relaxed);

@@ -221,8 +221,8 @@ fn totals(report: &Report) -> Object {
     object
 }
 
-/// Returns the findings to list, each with its number. With `shows_all` (`--all`), the findings
-/// that are consequences of these come after them.
+/// Returns the findings to list, each with its number. With `shows_all` (`--all`), the consequences
+/// of these findings follow at the end.
 fn listed(report: &Report, shows_all: bool) -> impl Iterator<Item = (usize, &Finding)> {
     let consequences = report.consequences.iter().filter(move |_| shows_all);
     report.findings.iter().chain(consequences).enumerate()

@@ -1,9 +1,9 @@
 //! `du`: adds up the space that files use.
 //!
 //! A block counts once, at the first name that leads to the block. So a file with several names
-//! counts at the first name, and a shared block counts at the first of its files. With `--shared`,
-//! the space that was left out for these reasons is shown too. With `--apparent-size`, lengths are
-//! added up.
+//! counts at the first name, and a shared block counts at the first file that has it. With
+//! `--shared`, the space that was left out for these reasons is also shown. With `--apparent-size`,
+//! lengths are added up.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
@@ -101,8 +101,8 @@ impl Run for Du {
     }
 }
 
-/// The inodes and the shared space of one volume that have been counted, so that they are not
-/// counted again.
+/// The inodes and the shared space of one volume that have already been counted, so that they are
+/// not counted again.
 #[derive(Default)]
 struct CountedSpace {
     /// Inodes with several names that have been counted.
@@ -115,7 +115,7 @@ struct CountedSpace {
 struct Count<'a> {
     arguments: &'a DuArguments,
     target: &'a ImagePath,
-    /// The usage below each open directory, by the depth of the directory.
+    /// The usage below each open directory so far, by the depth of the directory.
     below: Vec<Usage>,
     counted: &'a mut CountedSpace,
     tally: Arc<Tally>,

@@ -1,7 +1,7 @@
 //! `dump`: shows any structure of a volume, field by field, with the result of its verifier.
 //!
-//! The bytes are read from the device. The buffer cache would withhold a structure that fails its
-//! checks, and such structures are the reason for this command.
+//! The bytes are read directly from the device. The buffer cache would not return a structure that
+//! fails its checks, and this command is meant for such structures.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -104,8 +104,8 @@ impl Run for Dump {
 
 impl Dump {
     /// Returns the address of the superblock of group `ag`. The address is computed from the first
-    /// superblock, even if that is damaged. `None` if the sizes of blocks and groups in it are
-    /// invalid, or if the group is past the end of the image.
+    /// superblock, even if that superblock is damaged. `None` if the sizes of blocks and groups in
+    /// it are invalid, or if the group is past the end of the image.
     fn superblock_place(&self, ag: u32) -> Result<Option<DiskAddr>, Failure> {
         if ag == 0 {
             return Ok(Some(DiskAddr(0)));
@@ -147,7 +147,7 @@ impl Dump {
     }
 }
 
-/// A structure of a volume, as the command shows it.
+/// A structure of a volume that the command shows, with the result of its verifier.
 struct DumpedStructure {
     name: &'static str,
     at: DiskAddr,
@@ -236,8 +236,8 @@ impl Dumper<'_> {
     }
 
     /// Returns the block at an address of the volume, and a description of its contents; `None` for
-    /// unknown contents. A directory block may be longer than a filesystem block and then includes
-    /// the blocks after it.
+    /// unknown contents. A directory block may be longer than a filesystem block: then the
+    /// structure includes the blocks that follow.
     fn describe(&self, block: FsBlock) -> Result<(DumpedStructure, Option<Described>), Failure> {
         let geometry = self.geometry();
         let at = geometry

@@ -83,7 +83,7 @@ fn without_link_options(mut words: &[OsString]) -> Result<&[OsString], Failure> 
     Ok(words)
 }
 
-/// Reads one of the times (`stamp`) of a file to which the expression refers.
+/// Reads from an image one of the times (`stamp`) of a file to which the expression refers.
 fn read_reference(image: &Image, path: &[u8], stamp: Stamp) -> Result<Time, Failure> {
     let volume = image.read()?;
     let found = volume.inner().lookup_no_follow(OsStr::from_bytes(path));

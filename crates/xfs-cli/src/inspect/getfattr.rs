@@ -71,8 +71,8 @@ impl Run for Getfattr {
     }
 }
 
-/// Returns the attributes that the arguments ask for, sorted by name. An attribute that cannot be
-/// read is reported.
+/// Returns the attributes that the arguments select, sorted by name. Reports each attribute that
+/// cannot be read.
 fn select(
     target: &ImagePath,
     node: &Node,

@@ -41,7 +41,7 @@ pub(crate) fn open(
 
 impl Run for Info {
     /// Shows the facts of any volume whose superblock can be read. If ferroxfs refuses to read the
-    /// files of the volume, a printed line and the exit code report the refusal.
+    /// files of the volume, the output and the exit code say so.
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let description = self.image.describe()?;
         self.image.note_torn_log(console);
@@ -82,7 +82,7 @@ impl Run for Info {
 
 impl Info {
     /// Counts the free space of the allocation groups. Returns `None` if ferroxfs refuses to read
-    /// the files of the volume, or if the count fails; a failed count is reported.
+    /// the files of the volume, or if the count fails. Reports a failure of the count.
     fn space(&self, description: &Description, console: &mut Console) -> Option<Space> {
         if description.refusal.is_some() {
             return None;

@@ -1,8 +1,8 @@
 //! `log`: shows head, tail and state of the log, and the changes in the log that a replay would
 //! make.
 //!
-//! A dump is written while the log is read. So the memory that a dump takes grows with the size of
-//! transactions that overlap in the log, and not with the size of the log.
+//! A dump is written while the log is read. So the memory for a dump grows with the size of the
+//! transactions whose records overlap in the log, and not with the size of the log.
 
 use std::io::{self, Write};
 

@@ -44,7 +44,7 @@ pub(crate) fn open(
     Ok(Box::new(Ls { arguments, targets, clock: Clock::open() }))
 }
 
-/// A line of a listing: an entry of a directory.
+/// A line of a listing, for one entry of a directory.
 struct ListingRow {
     name: Vec<u8>,
     inode: u64,
@@ -116,8 +116,9 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Lists a directory and, with `-R`, everything below it. `heading` is `None` if no paths are
-    /// printed above the lists. Otherwise its value says whether something was printed before.
+    /// Lists a directory and, with `-R`, everything below it. `heading` is `None` if no path is
+    /// printed above each list. Otherwise it says whether something was printed before, so that an
+    /// empty line must come first.
     fn tree(
         &mut self,
         target: &ImagePath,
@@ -404,7 +405,7 @@ impl Widths {
 }
 
 /// Returns whether a file has an access control list that its mode cannot express. A list that
-/// cannot be read counts as missing here: the command `getfacl` reports the failure.
+/// cannot be read counts as missing here, because the command `getfacl` reports the failure.
 fn has_list(node: &Node) -> bool {
     let is_there = |kind| matches!(node.acl(kind), Ok(Some(_)));
     is_there(AclKind::Access) || (is_directory(node) && is_there(AclKind::Default))

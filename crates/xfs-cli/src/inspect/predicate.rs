@@ -37,7 +37,7 @@ Expression (as in find(1); numbers take + and - in front):
   -print  -print0  -printf FORMAT  -ls
 Owners are shown as numbers: names of this host need not apply to the image.";
 
-/// A file, with the properties that an expression can use.
+/// A file to be examined: the properties that an expression can use.
 pub(crate) trait ExaminedFile {
     /// Returns the path as the walk reached it, starting with the argument of the command.
     fn path(&self) -> &[u8];
@@ -73,8 +73,8 @@ pub(crate) struct Program {
     pub(crate) is_depth_first: bool,
     /// Whether the user gave an action. If not, the parser has added one that prints the path.
     pub(crate) has_action: bool,
-    /// The files to which the expression refers. The caller must look up their times before an
-    /// evaluation.
+    /// The files to which the expression refers. The caller must look up the times of these files
+    /// before an evaluation.
     pub(crate) references: Vec<Reference>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Program {
 pub(crate) struct Reference {
     /// The address of the file: `IMAGE:/path`.
     pub(crate) address: OsString,
-    /// The one of the file's four times that is compared.
+    /// The time that is compared, one of the four times of the file.
     pub(crate) stamp: Stamp,
 }
 
@@ -131,12 +131,14 @@ pub(crate) enum Test {
     AgeDays(Stamp, Comparison),
     /// Compares the age of one of the file's four times, in minutes.
     AgeMinutes(Stamp, Comparison),
-    /// The time of the file that the first value names is later than the second value.
+    /// A time of the file is later than the second value. The first value says which of the four
+    /// times.
     NewerThan(Stamp, Time),
-    /// The time of the file that the first value names is later than the time of a reference file.
-    /// The second value is the index of the reference file in `Program::references`.
+    /// A time of the file is later than the time of a reference file. The first value says which of
+    /// the four times. The second value is the index of the reference file in
+    /// `Program::references`.
     NewerThanFile(Stamp, usize),
-    /// The file has this extended attribute, and with this value if one is given.
+    /// The file has this extended attribute and, if a value is given, with this value.
     Attribute(Vec<u8>, Option<Vec<u8>>),
 }
 

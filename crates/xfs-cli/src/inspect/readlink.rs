@@ -61,8 +61,8 @@ impl Run for Readlink {
     }
 }
 
-/// Returns the target of a symbolic link. For any other file, the message says that the file is no
-/// symbolic link; the text for the errno, EINVAL, would not say that.
+/// Returns the target of a symbolic link. For any other file, the message of the failure says that
+/// the file is no symbolic link, which the text for EINVAL would not say.
 fn read_link(target: &ImagePath, node: &Node) -> Result<OsString, Failure> {
     if !node.metadata().is_symlink() {
         return Err(target.failure(Failure::new(Exit::Failed, "not a symbolic link")));

@@ -95,8 +95,8 @@ struct Drawing<'a> {
     target: &'a ImagePath,
     style: NameStyle,
     list: Option<&'a mut List>,
-    /// The path of the innermost open directory. There is one path for all levels, because a path
-    /// for each level would take memory quadratic in the depth.
+    /// The path of the innermost open directory. All levels share one path: with a path for each
+    /// level, memory would grow with the square of the depth.
     path: Vec<u8>,
     /// The text before each line of the innermost open directory.
     indent: String,

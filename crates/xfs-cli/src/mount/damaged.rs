@@ -1,11 +1,11 @@
 //! The files of a damaged volume, as a tree that a mount shows.
 //!
-//! Owns: the thread that reads the volume, and the questions to it. Does **not** own: what can be
-//! read (`xfs-salvage`), or the requests of the kernel (`xfs-fuse`).
+//! Owns: the thread that reads the volume, and the questions to that thread. Does **not** own:
+//! reading damaged structures (`xfs-salvage`), or the requests of the kernel (`xfs-fuse`).
 //!
-//! A survey, which finds everything that can still be read, belongs to one thread. That thread
+//! Only one thread can use a survey, which finds everything that can still be read. That thread
 //! surveys the volume, keeps its names, and answers the questions of the workers one after the
-//! other. It ends when the mount ends.
+//! other. The thread ends when the mount ends.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -45,8 +45,7 @@ pub(super) struct DamagedTree {
     space: TreeSpace,
 }
 
-/// The result of a survey: the notes and the losses that the user must know, and the space of the
-/// volume.
+/// The result of a survey: the notes and losses to report to the user, and the space of the volume.
 pub(super) struct SurveyReport {
     pub(super) notes: Vec<String>,
     pub(super) shortfalls: Shortfalls,
@@ -70,7 +69,7 @@ impl SurveyProgress for UntilStopped<'_> {
 
 impl DamagedTree {
     /// Starts the thread that reads the volume, and waits until it has surveyed the volume. During
-    /// the wait, the function calls `is_stopped` regularly, and gives up if that returns true: a
+    /// the wait, calls `is_stopped` regularly, and stops the survey if that returns true, because a
     /// signal has arrived.
     pub(super) fn start(
         image: DamagedImage,
@@ -161,8 +160,8 @@ fn read(
     }
 }
 
-/// Returns whether a mount can show a name. The kernel would refuse a whole listing for a name that
-/// no path can hold.
+/// Returns whether a mount can show a name. If a listing had a name that cannot be part of a path,
+/// the kernel would refuse the whole listing.
 fn is_shown(name: &[u8]) -> bool {
     is_safe_name(name) && name.len() <= MOST_NAME_BYTES
 }
@@ -171,7 +170,7 @@ fn is_shown(name: &[u8]) -> bool {
 struct Surveyed<'a> {
     survey: &'a Salvage<'a>,
     tree: NameTree,
-    /// The entries of each directory that has been asked for, sorted by name.
+    /// The entries of each directory that a worker has requested so far, sorted by name.
     children: RefCell<HashMap<NameId, Rc<[NameId]>>>,
 }
 
@@ -236,7 +235,7 @@ impl<'a> Surveyed<'a> {
     }
 
     /// Reads `length` bytes of a file's contents from `offset` on. Fails with EIO if one of the
-    /// bytes is lost: zeros in its place would be taken for contents.
+    /// bytes is lost, because zeros in its place would be taken for contents.
     fn read(&self, node: u64, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let file = self.tree.node(self.survey, self.id(node)?);
         let mut bytes = vec![0; length];

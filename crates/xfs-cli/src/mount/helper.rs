@@ -1,7 +1,7 @@
 //! Calls of the program by mount(8), which calls a helper as `mount.TYPE DEVICE DIR [-sfnv] [-N
 //! namespace] [-o options] [-t type]`.
 //!
-//! Owns: the conversion of these arguments to those of the command `mount`.
+//! Owns: the conversion of these arguments to arguments of the command `mount`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

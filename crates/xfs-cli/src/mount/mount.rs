@@ -1,8 +1,8 @@
 //! `mount`: serves a volume through FUSE.
 //!
-//! Without `-f` this process starts a second ferroxfs process that serves. This process then waits
-//! until the serving process reports that the mount is ready. If the serving process fails, it
-//! prints the message, and this process exits with the same code. The program starts a new process
+//! Without `-f`, this process starts a second ferroxfs process, which serves the mount, and waits
+//! until that process reports that the mount is ready. If the serving process fails, it prints the
+//! message itself, and this process exits with the same code. The program starts a new process
 //! instead of forking, because a fork would lose threads that may be running already.
 
 use std::ffi::OsString;
@@ -39,7 +39,7 @@ pub(super) const READY: &[u8] = b"ready\n";
 pub(super) const PARTIAL: &[u8] = b"parts\n";
 const _: () = assert!(READY.len() == PARTIAL.len());
 
-/// The command in the process that the user runs: it starts the serving process.
+/// The command in the process that the user starts. It starts the serving process.
 struct Start {
     device: PathBuf,
     folder: PathBuf,
@@ -131,7 +131,8 @@ pub(crate) fn open(
     }))
 }
 
-/// Returns the failure to open a device, with hints that fit `mount` instead of other commands.
+/// Returns the failure to open a device, with hints for `mount` in place of those for other
+/// commands.
 fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> Failure {
     let failure = open_failure(device, &refusal.error);
     if let Some(number) = &refusal.predecessor {
@@ -158,7 +159,7 @@ fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> F
     }
 }
 
-/// Returns the option lists of `-o`, and global options as lists of the same form.
+/// Returns the option lists of `-o`, followed by the global options in the same form.
 fn option_lists(
     arguments: &MountArguments,
     global: &GlobalOptions,
@@ -186,7 +187,8 @@ fn option_lists(
 }
 
 impl Run for Start {
-    /// Returns the rights of this process, which reads no image, but starts the process that does.
+    /// Returns the rights that this process keeps: all of them. It reads no image, but starts the
+    /// process that reads it.
     fn reach(&self) -> Reach<'_> {
         if self.reads_only { Reach::ByThread } else { Reach::Host }
     }

@@ -1,6 +1,6 @@
 //! `mounts`: lists the mounts of ferroxfs that are visible to this process.
 //!
-//! No request goes to a mount, because a server that hangs would block the list.
+//! The command sends no request to a mount, because a server that hangs would block it.
 
 use std::fs;
 use std::io::Write;
@@ -108,7 +108,7 @@ impl Run for Mounts {
 }
 
 /// Returns the PID of the process that serves a mount: the process that holds the lock on the
-/// image. `None` if several mounts read one image, because the locks do not say which process
+/// image. `None` if several mounts read the image, because the locks do not show which process
 /// serves which mount.
 fn server_of(mount: &MountedVolume, mounts: &[MountedVolume]) -> Option<u32> {
     let is_alone = mounts.iter().filter(|other| other.image == mount.image).count() == 1;

@@ -1,13 +1,13 @@
 //! The previous server of an image that is to be mounted again.
 //!
-//! umount(2) returns before the server has closed the image. A mount that follows waits until the
-//! server has closed it, as a mount by the kernel does. Owns: distinguishing such a server from
-//! other users of the image. Does **not** own: locks, which alone say when the image is free.
+//! umount(2) returns before the server has closed the image. A later mount of the image waits until
+//! the server has closed it, as a mount by the kernel does. Owns: distinguishing such a server from
+//! other users of the image. Does **not** own: the locks, which alone show when the image is free.
 //!
 //! A process is a previous server if three conditions hold. It has locked the image; its command
-//! line is one of `ferroxfs mount`; and neither its mount table nor that of this process
-//! shows a mount of the locked image. A process that has not mounted yet looks the same, so the
-//! wait also lasts until it has mounted.
+//! line is one of `ferroxfs mount`; and neither its mount table nor that of this process shows a
+//! mount of the locked image. A process that is about to mount the image looks the same, so a later
+//! mount also waits until that process has mounted.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -28,7 +28,7 @@ use crate::terminal::names;
 
 /// How long the previous server may take to close the image.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the wait lasts before it is reported to the user.
+/// The time after which a wait is reported to the user.
 const SILENCE: Duration = Duration::from_secs(1);
 /// The interval between two attempts to open the image.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -36,17 +36,17 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The identity of a file (device and inode number), or of a block device (device number).
 type ImageIdentity = (u64, u64, u64);
 
-/// A process that has served an image and still has it locked.
+/// A process that has served an image and still holds the lock on the image.
 struct Predecessor {
     number: String,
     process: OwnedFd,
 }
 
-/// The kind of process that has an image locked.
+/// The kind of process that holds the lock on an image.
 enum ImageUser {
     /// The previous server, which is about to end.
     Predecessor(Predecessor),
-    /// A process that is no previous server. A previous server may have the image locked as well.
+    /// A process that is no previous server. A previous server may also hold a lock on the image.
     Other,
     /// No process, or none that is visible to this process.
     Nobody,
@@ -55,13 +55,13 @@ enum ImageUser {
 /// The reason why an image cannot be opened.
 pub(crate) struct Refusal {
     pub(super) error: OpenError,
-    /// The PID of a previous server that has not closed the image in time; `None` if that is not
-    /// the reason.
+    /// The PID of the previous server, if the reason is that it has not closed the image in time;
+    /// `None` for any other reason.
     pub(super) predecessor: Option<String>,
 }
 
-/// Calls `open`, and repeats the call while a previous server has not closed the image. `tell` gets
-/// the message that reports a long wait.
+/// Calls `open`, and repeats the call as long as a previous server has not closed the image. Passes
+/// a message to `tell` if the wait is long.
 pub(crate) fn open_after<T>(
     open: impl Fn() -> Result<T, OpenError>,
     mut tell: impl FnMut(String),
@@ -103,8 +103,8 @@ pub(crate) fn open_after<T>(
     }
 }
 
-/// Returns the file that another process has locked or uses, if that is why the image cannot be
-/// opened. Returns `None` for any other error.
+/// If an image cannot be opened because another process has locked or uses a file, returns the path
+/// of that file. Returns `None` for any other error.
 fn taken(error: &OpenError) -> Option<&Path> {
     let OpenError::Device(error) = error else { return None };
     match error.failure() {
@@ -164,8 +164,8 @@ fn is_server(number: &str) -> bool {
     parsed.is_ok_and(|cli| matches!(cli.command, Command::Mount(_)))
 }
 
-/// Returns whether the mount table of a process, by its name in /proc, shows a mount of one of
-/// these images.
+/// Returns whether the mount table of a process shows a mount of one of these images. `process` is
+/// the name of the process in /proc.
 fn is_mounted(process: &str, images: &[ImageIdentity]) -> bool {
     sources(process).iter().any(|source| {
         let path = Path::new("/proc").join(process).join("root");

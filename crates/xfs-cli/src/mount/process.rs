@@ -1,7 +1,7 @@
 //! Other processes: finding them in /proc, and waiting for them.
 //!
-//! Owns: process descriptors, so that a reused PID cannot mean another process. Does **not** own:
-//! the role that a process has for a mount.
+//! Owns: descriptors of processes, with which a reused PID cannot be mistaken for the old process.
+//! Does **not** own: finding out what a process does for a mount.
 
 use std::time::{Duration, Instant};
 

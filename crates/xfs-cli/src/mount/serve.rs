@@ -1,4 +1,4 @@
-//! The process that serves a mount: how it starts, its threads, its signals, and how it ends.
+//! The process that serves a mount: its start, its threads, its signals, and its end.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -32,7 +32,8 @@ use crate::sandbox::{self, Namespaces, Reach};
 use crate::terminal::console::Console;
 use crate::terminal::names;
 
-/// How long programs may continue to use the mount after a signal or a failure has ended it.
+/// How long programs may continue to use the mount after a signal or a failure has stopped its
+/// server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The command in the process that serves the mount.
@@ -54,8 +55,8 @@ struct SurveyedTree {
     is_partial: bool,
 }
 
-/// The facts with which a mount starts: the caught signals, and whether parts of the volume cannot
-/// be read.
+/// The input of the start of a mount: the caught signals, and whether parts of the volume cannot be
+/// read.
 struct MountStart {
     signals: Signals,
     is_partial: bool,
@@ -130,7 +131,7 @@ fn no_thread(error: &std::io::Error) -> Failure {
 }
 
 impl Run for ServeVolume {
-    /// Returns the rights of the first thread, which has to unmount at the end.
+    /// Returns the rights that the first thread keeps: it must be able to unmount at the end.
     fn reach(&self) -> Reach<'_> {
         if self.options.is_read_only() { Reach::ByThread } else { Reach::Host }
     }
@@ -265,7 +266,7 @@ impl ServeVolume {
     }
 }
 
-/// Closes the volume after the mount has ended.
+/// Closes the volume after the mount has ended. Fails if the volume is still in use.
 fn closed<S: Handler>(
     mount: Mount<Confined<S>>,
     close: impl FnOnce(S) -> Result<(), Failure>,
@@ -290,7 +291,7 @@ fn log_to_system() -> Arc<SystemLog> {
     log
 }
 
-/// Returns the opened volume if its root can be read. Without the root, nothing at the mount point
+/// Returns the opened volume if its root can be read. Without the root, no operation on the mount
 /// would work.
 fn readable(
     opened: Result<ferroxfs::Volume, OpenError>,
@@ -313,8 +314,8 @@ fn readable(
     }
 }
 
-/// Starts a thread that stops the mount on each signal. `told` delivers the handle with which the
-/// thread stops the mount. The thread ends when `signals` is closed.
+/// Starts a thread that stops the mount on each signal. The thread receives from `told` the handle
+/// with which it stops the mount. The thread ends when `signals` is closed.
 fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>, Failure> {
     let watcher = Builder::new().name("signals".to_owned()).spawn(move || {
         // The channel is closed if nothing was mounted.

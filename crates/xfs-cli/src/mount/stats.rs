@@ -28,7 +28,7 @@ use listen::Listener;
 const MOST_BYTES: usize = 64 << 10;
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 const MICROSECONDS_PER_SECOND: f64 = 1e6;
-/// The prefix of the names of all figures.
+/// The prefix of the names of all figures (values of counters).
 const PREFIX: &str = "ferroxfs_";
 
 struct Stats {
@@ -58,8 +58,8 @@ struct RequestRow {
     count: f64,
     failures: f64,
     seconds: f64,
-    /// For each bucket of durations, its end in seconds and the number of requests that took no
-    /// longer. The shortest bucket comes first.
+    /// For each bucket of durations, its upper bound in seconds and the number of requests that
+    /// took at most that long. The shortest bucket comes first.
     classes: Vec<(f64, f64)>,
 }
 
@@ -68,8 +68,8 @@ struct RequestRow {
 struct Figure {
     name: String,
     value: f64,
-    /// Whether the number only grows. If so, the difference of two values shows what happened
-    /// between them.
+    /// Whether the number only grows. If so, the difference of two values is the growth between
+    /// them.
     is_counter: bool,
 }
 
@@ -224,7 +224,7 @@ impl RequestRow {
 
     /// Returns the time in seconds within which the fraction `part` of all requests was answered.
     /// Requests are assumed to be spread evenly within a bucket. For the last bucket, which has no
-    /// end, its start is returned.
+    /// upper bound, returns its lower bound.
     fn quantile(&self, part: f64) -> f64 {
         let wanted = self.count * part;
         let (mut start, mut below) = (0.0, 0.0);

@@ -4,9 +4,9 @@
 //! no log daemon listens, root writes a line to the kernel log (`/dev/kmsg`). Does **not** own: the
 //! choice of messages.
 //!
-//! The crates for syslog bring clocks, host names and transports of their own, so this module does
-//! without them. The socket is connected before the process enters the sandbox, in which it can
-//! open none.
+//! The crates for syslog bring clocks, host names and transports of their own, so this module uses
+//! none of them. The socket is connected before the process enters the sandbox, in which the
+//! process cannot open a socket.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! The log of a mount that runs in the foreground, written to standard error.
 //!
 //! Owns: the choice of logged events, and their form. Does **not** own: the spans and events, which
-//! are in the code that does the work. An event that is not logged costs a comparison.
+//! are in the code that does the work. An event that is not logged costs only a comparison.
 
 use std::fmt::{self, Debug};
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! `umount`: makes everything durable, ends a mount and waits until its image is closed.
 //!
-//! A failure to make data durable is reported while the mount can still be read. Afterwards,
+//! A failure to make data durable is reported while the mount can still be read. After the unmount,
 //! `umount` finds out how the serving process ended ([`serving`]), because that process can report
 //! only to the system log.
 
@@ -86,8 +86,8 @@ impl Umount {
         Ok(console.conclude_with(object)?)
     }
 
-    /// Makes all changes in the kernel and the server durable. If the root of the mount cannot be
-    /// opened, this is skipped: the way in which the server ends shows the same failure later.
+    /// Makes all changes in the kernel and the server durable. Does nothing if the root of the
+    /// mount cannot be opened: the way in which the server ends then shows the same failure later.
     fn sync(&self, console: &mut Console) -> Result<(), Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(root) = rustix::fs::open(&self.folder, flags, Mode::empty()) else { return Ok(()) };
@@ -151,7 +151,7 @@ impl Umount {
     }
 }
 
-/// Returns whether unmounting failed because the mount is in use. The program fusermount3 shows
+/// Returns whether unmounting failed because the mount is in use. The program fusermount3 states
 /// this reason only in its message.
 fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY) || error.to_string().contains("busy")

@@ -1,8 +1,8 @@
 //! Resolution of the path of an output to a file of the host.
 //!
-//! Owns: following symbolic links, and recognising descriptors of this process. A descriptor that
-//! the shell has opened is used with its position: opening `/dev/stdout` again would overwrite the
-//! contents before that position.
+//! Owns: following symbolic links, and recognising descriptors of this process. A path such as
+//! `/dev/stdout` is resolved to the descriptor that the shell has opened, with its position:
+//! opening the path again would overwrite the contents before that position.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -88,7 +88,8 @@ pub(super) fn find(path: &Path) -> io::Result<Destination> {
     Err(Errno::LOOP.into())
 }
 
-/// Opens a device or a pipe for writing. Opening a pipe waits until a reader has opened it.
+/// Opens a device or a pipe for writing. Opening a pipe waits until another process has opened the
+/// pipe for reading.
 pub(super) fn open_special(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOCTTY.bits().cast_signed();
     File::options().write(true).custom_flags(flags).open(path)

@@ -1,12 +1,12 @@
-//! The disk space of the host for the files that a command writes there: how much is free, and
-//! files that are extended.
+//! The disk space of the host for the files that a command writes there: the number of free bytes,
+//! and extending files.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Returns the number of bytes that this user may still write on the filesystem of a file. The file
-/// may not exist yet. `None` if the number is unknown.
+/// Returns the number of bytes that this user can still write on the filesystem of the file at
+/// `path`, which need not exist yet. `None` if the number is unknown.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let found = rustix::fs::statvfs(path)

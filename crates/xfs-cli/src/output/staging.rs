@@ -1,4 +1,4 @@
-//! A regular file of the host that is being written, and how it gets its name.
+//! A regular file of the host that is being written, and the ways in which it gets its name.
 //!
 //! Owns: the location of the staged file, and how it replaces an existing file. Does **not** own:
 //! the contents of the file.
@@ -41,8 +41,8 @@ const PRIVATE_MODE: Mode = Mode::from_raw_mode(0o600);
 /// The number of temporary names to try, because some names may be taken.
 const MOST_NAMES: u32 = 1000;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Attributes that are computed from the contents or give rights to a program in the contents. They
-/// are not copied to new contents.
+/// Attributes that are computed from the contents of a file, or that give rights to the program in
+/// the file. They are not copied to a file with new contents.
 const OF_CONTENTS: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
 /// The largest size in bytes of the list of attribute names, and of one value, as in Linux.
 const ATTRIBUTE_BYTES: usize = 64 << 10;
@@ -133,7 +133,7 @@ impl StagedFile {
         }
     }
 
-    /// Returns whether a process that may change only one directory can put both files at their
+    /// Returns whether changes in a single directory suffice to put both files at their
     /// destinations.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         let is_copied = |staged: &Self| matches!(staged.replaces, Replaces::Contents(_));
@@ -186,7 +186,7 @@ impl StagedFile {
     /// # Errors
     ///
     /// `AlreadyExists` if the destination exists, also if another program has created it since this
-    /// file was staged. Otherwise the errors of the host.
+    /// file was staged. The errors of the host.
     pub(crate) fn publish_new(mut self) -> io::Result<()> {
         match self.replaces {
             Replaces::Nothing => Ok(self.link()?),
@@ -242,8 +242,9 @@ impl StagedFile {
 }
 
 impl Drop for StagedFile {
-    /// Removes a file that was not published, so that no partial file stays (I2). The error that
-    /// led here is reported elsewhere.
+    /// Removes a file that was not published, so that no partial file stays (I2). Errors of the
+    /// removal are ignored: the caller reports the error because of which the file was not
+    /// published.
     fn drop(&mut self) {
         self.remove();
     }
@@ -283,7 +284,7 @@ fn by_descriptor(file: impl AsFd) -> PathBuf {
 }
 
 /// Gives a staged file the owner, mode and attributes of the file that it replaces. Returns false
-/// if the staged file cannot have them, or if the file to be replaced has several names.
+/// if the staged file cannot get them, or if the file to be replaced has several names.
 fn can_stand_for(staged: &File, present: &File) -> io::Result<bool> {
     let metadata = present.metadata()?;
     Ok(metadata.nlink() == 1 && copy_owner_and_mode(staged, present, &metadata).is_ok())

@@ -1,4 +1,4 @@
-//! `quota check`: compares the usage that the volume has recorded with all inodes.
+//! `quota check`: compares the recorded usage of each owner with a count over all inodes.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;

@@ -19,7 +19,8 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::text::owners::NameTable;
 
-/// The new project of trees: 0 without inheritance takes the trees out of their project.
+/// The new project for trees, and whether new files inherit it. Project 0 without inheritance takes
+/// the trees out of their project.
 struct SetProject {
     targets: ImagePaths,
     project: u32,
@@ -75,7 +76,7 @@ impl Run for SetProject {
     }
 }
 
-/// The project of a file, and whether new files in it inherit the project.
+/// The project of a file or directory, and whether new files in the directory inherit the project.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileProject {
     id: u32,
@@ -90,7 +91,7 @@ impl FileProject {
     }
 
     /// Returns whether a file below a directory of the project `top` belongs to the tree: it has
-    /// the project, and a directory also the inheritance.
+    /// that project, and a directory also has the same inheritance as `top`.
     fn agrees(self, top: Self, file_type: FileType) -> bool {
         let is_directory = file_type == FileType::Directory;
         self.id == top.id && (!is_directory || self.inherits == top.inherits)

@@ -17,7 +17,8 @@ use crate::terminal::names;
 use crate::text::size;
 use crate::text::time::Clock;
 
-/// The grace period of a type whose ID 0 has none, in seconds: seven days.
+/// The default grace period in seconds, seven days. It applies to a type of quota whose ID 0 states
+/// no grace period.
 const GRACE_SECONDS: u64 = 7 * 24 * 3600;
 
 struct Report {
@@ -163,7 +164,8 @@ impl Report {
         writeln!(console.out(), "{}", line.trim_end())
     }
 
-    /// Returns the rest of a grace period: "none" after its end, and nothing if it has not begun.
+    /// Returns the remaining grace period as text: "none" after its end, and an empty text if it
+    /// has not begun.
     fn left(&self, id: u32, usage: &Usage) -> String {
         if id == 0 || usage.timer == 0 {
             return String::new();

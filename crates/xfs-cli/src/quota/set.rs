@@ -57,8 +57,8 @@ fn owner(arguments: &QuotaSetArguments) -> Result<(QuotaType, u32), Failure> {
     }
 }
 
-/// Returns the options that count the types that the volume counts already, and the type of the
-/// owner.
+/// Returns options with which the volume counts the types that it already counts, and also the type
+/// of the owner.
 const fn counted(of_owner: QuotaType) -> QuotaOptions {
     let mut quota = QuotaOptions::all(QuotaMode::Keep);
     let own = match of_owner {
@@ -103,15 +103,15 @@ impl Set {
         quotas.set(self.kind, self.id, &limits).map_err(failed)
     }
 
-    /// Returns the timer for a grace period. The timers of ID 0 are periods; those of others are
-    /// ends.
+    /// Returns the timer for a grace period. For ID 0, the timer is the length of the period; for
+    /// any other ID, the time at which it ends.
     fn timer(&self, seconds: u64) -> u64 {
         let now = u64::try_from(self.clock.now().seconds).unwrap_or(0);
         if self.id == 0 { seconds } else { now.saturating_add(seconds) }
     }
 }
 
-/// Refuses a hard limit below the soft limit. The library would leave both as they are.
+/// Refuses a hard limit below the soft limit. The library would leave both limits unchanged.
 fn check_order(resource: &str, before: &Usage, change: &Limit) -> Result<(), Failure> {
     let (soft, hard) = (change.soft.unwrap_or(before.soft), change.hard.unwrap_or(before.hard));
     if hard == 0 || hard >= soft {

@@ -21,8 +21,8 @@ use super::{Reach, Rights, cause};
 /// Whether this architecture has a filter of system calls.
 pub(super) const HAS_FILTER: bool = true;
 
-/// The numbers of system calls, each with rules on its arguments. A call without rules is allowed
-/// with any arguments.
+/// The allowed system calls by number, each with rules on its arguments. A call with an empty list
+/// of rules is allowed with any arguments.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Restricts this thread, and the threads that it starts, to the system calls that `reach` and
@@ -89,7 +89,7 @@ fn allowed(reach: &Reach<'_>, ports: &[u16]) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// Allows sockets of TCP, and connecting them. Landlock decides to which ports.
+/// Allows sockets of TCP, and connecting them. Landlock decides to which ports they may connect.
 fn allow_connections(rules: &mut Rules) -> Result<(), BackendError> {
     rules.extend(CONNECTIONS.iter().map(|call| (*call, Vec::new())));
     let families = [libc::AF_INET, libc::AF_INET6];
@@ -202,7 +202,7 @@ const CONTENTS: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// System calls of TCP connections. Sending and receiving is among [`CONTENTS`].
+/// System calls of TCP connections. The calls for sending and receiving are in [`CONTENTS`].
 const CONNECTIONS: &[c_long] = &[
     libc::SYS_connect,
     libc::SYS_getpeername,

@@ -1,7 +1,7 @@
 //! The capabilities of root that a command keeps inside the sandbox.
 //!
 //! Owns: the list of these capabilities. A command that works only on open files needs none,
-//! because the kernel checks rights when a file is opened. Does **not** own: the time at which all
+//! because the kernel checks rights when a file is opened. Does **not** own: the decision when all
 //! other capabilities are dropped ([`give_up`](super::give_up)).
 
 use rustix::io::Errno;

@@ -4,9 +4,9 @@
 //! the choice of the threads that enter them.
 //!
 //! A mount namespace with an empty root hides the file names of the host. Landlock alone would not
-//! be enough: it lets a process look at a file by its name, and change the file's mode, owner,
-//! attributes and times. The other namespaces are a second line of defence: they hide things that
-//! the filter of system calls already makes unreachable.
+//! be enough: it does not stop a process from reading the facts of a file by its name, or from
+//! changing mode, owner, attributes and times of the file. The other namespaces are a second line
+//! of defence: they hide things that the filter of system calls already makes unreachable.
 
 #![allow(
     unsafe_code,
@@ -37,9 +37,9 @@ use crate::cli::options::SandboxWhen;
 type Kind = (&'static str, UnshareFlags, LinkNameSpaceType);
 
 const MOUNT: Kind = ("mnt", UnshareFlags::NEWNS, LinkNameSpaceType::Mount);
-/// Namespaces that only repeat what the filter of system calls does. The last one, for the network,
-/// takes five times as long to create as the others together. Processes that create network
-/// namespaces also wait for each other.
+/// Namespaces that only forbid operations that the filter of system calls also forbids. The last
+/// one, for the network, takes five times as long to create as the others together. Processes that
+/// create network namespaces also wait for each other.
 const SECONDARY: [Kind; 4] = [
     ("ipc", UnshareFlags::NEWIPC, LinkNameSpaceType::InterProcessCommunication),
     ("uts", UnshareFlags::NEWUTS, LinkNameSpaceType::HostNameAndNISDomainName),
@@ -55,14 +55,14 @@ pub(super) enum Root<'a> {
     /// The root is this directory, with the mounts beneath it. After the change of the root, the
     /// descriptor of the directory no longer leads to directories above it.
     Directory(BorrowedFd<'a>),
-    /// The root is that of the host, unchanged.
+    /// The root stays that of the host.
     Same,
 }
 
 /// Moves this process into new namespaces. For an empty root, it also creates a user namespace if
-/// the user may not create the other namespaces without one. In a user namespace, files cannot be
-/// given to supplementary groups. A process that connects to `ports` stays in the network
-/// namespace.
+/// the user may not create the other namespaces without one. In a user namespace, the process
+/// cannot give files to its supplementary groups. A process that connects to `ports` stays in the
+/// network namespace.
 ///
 /// # Errors
 ///
@@ -111,7 +111,7 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
-    /// Creates the namespaces if the sandbox is wanted. Only root can create them, because the
+    /// Creates the namespaces if `when` enables the sandbox. Only root can create them, because the
     /// threads of a process cannot have a user namespace of their own. The threads inside may
     /// connect to `ports`.
     pub(crate) fn make(when: SandboxWhen, ports: &[u16]) -> Self {

@@ -93,7 +93,7 @@ fn inside() {
     println!("all of it was denied");
 }
 
-/// Checks that a process that reads an image from a server reaches the port of that server, and no
+/// Checks that a process that reads an image from a server can use the port of that server, and no
 /// other port, kind of socket or file.
 #[test]
 fn only_named_ports_are_reached() {
@@ -138,8 +138,8 @@ fn inside_with_a_port() {
 
 /// Checks that operations outside the open directory `reached` fail: on other files of `directory`,
 /// on devices, programs and the network. Runs in a thread that was started inside the sandbox, so
-/// that the threads of a process are checked too. `has_root` says that the process has the rights
-/// of root, and so an empty root directory.
+/// that the threads of a process are checked too. `has_root` says whether the process has the
+/// rights of root, with which it gets an empty root directory.
 fn deny_all(directory: &Path, reached: &File, has_root: bool) {
     is_denied(fs::read(directory.join("secret")));
     is_denied(fs::write(directory.join("other"), ""));

@@ -23,8 +23,8 @@ const MAX_NAMES: usize = 10_000;
 struct Complete {
     devices: Option<ferroxfs::device::Devices>,
     line: CompletionLine,
-    /// The words to print if the image is mounted; they come from the folder of the mount, which is
-    /// up to date. `None` if the image has to be read.
+    /// The words to print if the image is mounted. They come from the folder of the mount, because
+    /// its contents are current. `None` if the image has to be read.
     words: Option<Vec<Vec<u8>>>,
 }
 
@@ -113,8 +113,7 @@ impl CompletionLine {
         Some(line)
     }
 
-    /// Opens the image, even if another program uses it: a name that is no longer valid does no
-    /// harm.
+    /// Opens the image, even if another program uses it: names that are no longer valid do no harm.
     fn open(&self) -> Option<ferroxfs::device::Devices> {
         let image = self.image.as_deref().filter(|image| image.exists())?;
         self.options().open_devices(image).or_else(|_| self.live().open_devices(image)).ok()

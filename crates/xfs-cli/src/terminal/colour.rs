@@ -1,4 +1,5 @@
-//! Colours of file names on a terminal: those of ls(1) without LS_COLORS.
+//! Colours of file names on a terminal: the default colours of ls(1), which apply without
+//! LS_COLORS.
 
 use std::io;
 

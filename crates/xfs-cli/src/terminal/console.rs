@@ -1,7 +1,7 @@
 //! Standard output and standard error of one run.
 //!
 //! Owns: everything that depends on whether the outputs are terminals (colours, quoting, progress).
-//! Also owns the report of failures as they happen, the result of the work, and the exit code so
+//! Also owns the report of failures when they occur, the result of the work, and the exit code so
 //! far. Does **not** own: the formats of the output.
 
 use std::env;
@@ -114,7 +114,7 @@ impl Console {
     }
 
     /// Shows that one step of the work is in progress, until the returned value is dropped. If the
-    /// work already shows its progress, that display stays, and the result is `None`.
+    /// work already has a progress display, changes nothing and returns `None`.
     pub(crate) fn step(&self, doing: &'static str) -> Option<Progress> {
         if self.work.is_some() || !self.shows_progress() {
             return None;
@@ -142,7 +142,8 @@ impl Console {
         self.conclude_with(Object::new())
     }
 
-    /// Works as [`conclude`](Self::conclude); the keys of `object` come first in the document.
+    /// Does the same as [`conclude`](Self::conclude), but puts the keys of `object` first in the
+    /// document.
     pub(crate) fn conclude_with(&mut self, mut object: Object) -> io::Result<()> {
         if let Some(mut current) = self.work.take() {
             let elapsed = current.began.elapsed();
@@ -189,7 +190,7 @@ impl Console {
     }
 
     /// Returns how names are shown: quoted on a terminal, unless `null` says that lines end with
-    /// NUL. Such output is for programs, and nothing in it is escaped.
+    /// NUL. In that case the output is for programs, and nothing in it is escaped.
     pub(crate) fn name_style(&mut self, null: bool) -> NameStyle {
         if null {
             self.out.disarm();

@@ -1,11 +1,11 @@
 //! Escaped standard output: names and other text from an image never control the terminal.
 //!
 //! Names and other text of an image may hold any byte. Commands quote the values that they know to
-//! be names ([`names`]). Any other text that they print is escaped here, so that no command can
-//! forget to escape it. Two kinds of output go through [`EscapedOutput::raw`], unescaped: colours
-//! and frames of the commands, and the contents of files, which the user asked for.
+//! be names ([`names`]). Any other text that commands print is escaped here, so that no command can
+//! forget it. Two kinds of output go through [`EscapedOutput::raw`], unescaped: colours and frames
+//! of the commands, and the contents of files, which the user asked for.
 //!
-//! A pipe or a file gets every byte unchanged.
+//! In output to a pipe or a file, every byte is unchanged.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 

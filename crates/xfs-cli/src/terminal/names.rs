@@ -5,7 +5,7 @@
 //! quoted, as ls(1) does, in the form in which a shell reads them.
 //!
 //! Owns: the choice of the characters that a terminal may get. [`printable`] and its variants
-//! escape text that is no name.
+//! escape text other than names.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -37,8 +37,8 @@ pub(crate) fn in_message(name: &[u8]) -> Cow<'_, str> {
     quote(name)
 }
 
-/// Returns text that any terminal may show: unprintable characters are written in octal, but line
-/// ends stay.
+/// Returns the text in a form that is safe on any terminal: unprintable characters are written in
+/// octal, except line ends.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| is_printable(c) || c == '\n') {
         return Cow::Borrowed(text);
@@ -53,8 +53,8 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Works as [`printable`], for bytes that may not be UTF-8. Tabs stay too, because columns use
-/// them.
+/// Does the same as [`printable`], for bytes that may not be UTF-8. Tabs are also kept, because
+/// columns use them.
 pub(crate) fn printable_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     let is_shown = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
     if std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_shown)) {

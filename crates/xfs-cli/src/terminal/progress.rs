@@ -32,13 +32,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Returns whether a bar can be shown: whether standard error is a terminal.
+    /// Returns whether a bar can be shown, that is, whether standard error is a terminal.
     pub(crate) fn is_possible() -> bool {
         io::stderr().is_terminal()
     }
 
     /// Shows a bar once [`SILENCE`] has passed. Its text is the line that `view` returns. The
-    /// thread that draws the bar is in the sandbox if the caller is.
+    /// thread that draws the bar is in the sandbox if the calling thread is.
     pub(crate) fn begin(view: impl Fn() -> ProgressLine + Send + 'static) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         let (stop, stopped) = channel();

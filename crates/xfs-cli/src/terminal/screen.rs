@@ -1,4 +1,4 @@
-//! Frames on a terminal, each of which replaces the one before.
+//! Frames on a terminal, each of which replaces the preceding one.
 //!
 //! Owns: drawing from the top of the screen. Does **not** own: the contents of frames. Drawing
 //! changes no mode of the terminal, so an interrupt has nothing to restore.
@@ -26,8 +26,8 @@ impl Screen {
         (moves && stdout().is_terminal()).then_some(Self(()))
     }
 
-    /// Returns the text that draws a frame over the one before. The height of the terminal is read
-    /// for each frame, because windows change their size.
+    /// Returns the text that draws a frame over the preceding one. The height of the terminal is
+    /// read for each frame, because windows change their size.
     pub(crate) fn frame(&self, text: &str) -> String {
         let size = rustix::termios::tcgetwinsize(stdout());
         let rows = size.ok().map(|size| size.ws_row).filter(|rows| *rows > 0);
@@ -36,8 +36,8 @@ impl Screen {
 }
 
 /// Returns the text that draws a frame on a terminal with `rows` rows. If the frame has more lines,
-/// the last line says how many are left out: lines that scroll away could not be drawn over. The
-/// cursor ends in the row below the last line.
+/// the last row says how many are left out. A longer frame would scroll, and the next frame could
+/// not replace the lines that have scrolled away. The cursor ends in the row below the last line.
 fn frame(text: &str, rows: usize) -> String {
     let lines: Vec<_> = text.lines().collect();
     let room = rows.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Standard output, and whether the program was started with one.
+//! Standard output, and the check whether the program was started with standard output open.
 //!
 //! If a program is started with standard output closed (`>&-`), the runtime of Rust opens /dev/null
 //! in its place before `main`, and treats EBADF as success. The output of a command would be lost

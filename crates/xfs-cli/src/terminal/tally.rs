@@ -124,7 +124,7 @@ pub(crate) enum Subject {
 }
 
 /// The condition for writing the summary line. The line is written only to a terminal, because
-/// scripts take text on standard error as an error.
+/// scripts may take any text on standard error for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SummaryWhen {
     /// The line is written at the end of each run.
@@ -169,7 +169,8 @@ impl Measure {
         Self::Files(space.inodes.saturating_sub(space.free_inodes))
     }
 
-    /// Returns the amount done and the whole amount; `None` if the whole amount is unknown.
+    /// Returns the amount of work that is done and the whole amount; `None` if the whole amount is
+    /// unknown.
     fn fraction(&self, counts: Counts, expected: u64) -> Option<(u64, u64)> {
         let names = counts.files + counts.directories;
         let (done, all) = match self {

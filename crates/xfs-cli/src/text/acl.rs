@@ -206,13 +206,13 @@ impl AclBuilder {
         self.entries.is_empty()
     }
 
-    /// Returns whether any entry of the list has execute permission.
+    /// Returns whether any entry of the list grants execute permission.
     fn can_execute(&self) -> bool {
         self.entries.iter().any(|entry| entry.permissions & EXECUTE != 0)
     }
 
     /// Sets entries: changes those that exist and adds the others. `X` means execute permission if
-    /// the file is a directory, or if an entry of the list, as changed so far, has execute
+    /// the file is a directory, or if an entry of the list, as changed so far, grants execute
     /// permission.
     pub(crate) fn modify(&mut self, given: &[GivenEntry], is_directory: bool) {
         for given in given {
@@ -242,7 +242,7 @@ impl AclBuilder {
         }
     }
 
-    /// Adds the entries that every list must have, copied from `other`, if they are missing.
+    /// Adds the entries that every list must have and that are missing here, copied from `other`.
     pub(crate) fn complete_from(&mut self, other: &Self) {
         for entry in other.entries.iter().filter(|entry| !is_extended(entry.tag)) {
             if self.permissions_of(entry.tag).is_none() {

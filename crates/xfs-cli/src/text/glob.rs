@@ -48,7 +48,7 @@ impl Glob {
 
     /// Returns whether the pattern matches the whole of `text`.
     ///
-    /// Only the last `*` is ever retried. So the work is at most the product of the lengths of
+    /// Backtracks only to the last `*`, so the work is at most the product of the lengths of
     /// pattern and text.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         let (mut part, mut at) = (0, 0);

@@ -1,14 +1,14 @@
 //! Modes as text: `644`, `u=rw,go+rX`, `g=u`, as chmod(1) parses them.
 //!
-//! Owns: the syntax of such texts, and the mode that results from applying one. Does **not** own:
-//! the file that has the mode.
+//! Owns: the syntax of such texts, and the computation of the new mode. Does **not** own: setting
+//! the mode of a file.
 //!
 //! # Invariants
 //!
 //! - **I1** The set-ID bits of a directory change only if they are named. The letter `s` names the
-//!   bit of its class, and a number names the bits that it has. A number of five or more digits
-//!   names all bits. So a directory whose group is inherited keeps its set-group-ID bit through
-//!   `chmod 755`.
+//!   bit of its class, and a number names the set-ID bits that are set in it. A number of five or
+//!   more digits names all bits. So a directory whose group is inherited keeps its set-group-ID bit
+//!   through `chmod 755`.
 //! - **I2** An operation without classes changes only the bits that the umask allows.
 
 use rustix::fs::Mode;

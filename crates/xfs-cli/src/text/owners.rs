@@ -42,7 +42,7 @@ pub(crate) struct NameTable {
 
 impl NameTable {
     /// Reads a table like /etc/passwd, with lines `name:password:id:…`, or like /etc/projid, with
-    /// lines `name:id`. The first name of an id counts.
+    /// lines `name:id`. If an id has several names, the first one is used.
     pub(crate) fn parse(table: &[u8]) -> Self {
         let mut names = HashMap::new();
         for line in table.split(|&byte| byte == b'\n') {

@@ -7,7 +7,7 @@ use jiff::{Timestamp, Zoned};
 use crate::failure::Failure;
 use crate::file::facts::Time;
 
-/// Returns the time in `SOURCE_DATE_EPOCH`, which everything that this run creates gets
+/// Returns the time in `SOURCE_DATE_EPOCH`, which all files and volumes that this run creates get
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>). `None` if the variable is not set.
 pub(crate) fn source_date_epoch() -> Result<Option<ferroxfs::Timestamp>, Failure> {
     let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") else { return Ok(None) };

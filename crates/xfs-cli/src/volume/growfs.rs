@@ -69,7 +69,7 @@ pub(crate) fn open(
 /// Extends the image file from `has` to `needed` bytes; `has` counts from the start of the volume
 /// to the end of the file. Returns `None` for a device, and for a file in which the volume is not
 /// at the start, such as a disk with partitions. If such a device or file is too short, the library
-/// reports it later.
+/// later returns the error.
 fn lengthen(path: &Path, has: u64, needed: u64) -> std::io::Result<Option<Lengthened>> {
     let metadata = path.metadata()?;
     if !metadata.is_file() || metadata.len() != has {

@@ -74,7 +74,7 @@ struct ChosenSize {
     retries: u32,
 }
 
-/// The source of the files that the new volume gets.
+/// The source of the files with which the new volume is filled.
 struct Fill {
     sources: ImportSources,
     policy: Rc<Policy>,
@@ -400,8 +400,8 @@ impl Fill {
         ImportSources::open(&arguments.from, &arguments.add, &reading)
     }
 
-    /// Fills the new volume. `made` has the devices of the data and of the log, if they are not to
-    /// be opened by their paths.
+    /// Fills the new volume. `made` has the open data device and log device; without it, they are
+    /// opened by their paths.
     fn run(
         self,
         data: &Device,
@@ -499,7 +499,7 @@ fn restrict(options: &mut Options, names: &[String]) -> Result<(), Failure> {
 }
 
 /// Returns the number of bytes that an option asks for. `None` if the option is not given, or if
-/// the size cannot be computed. In the second case, the planning of the volume reports the reason.
+/// the size cannot be computed. In the latter case, the planning of the volume reports the reason.
 fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
     let number = |size: Option<Size>, otherwise: u32| {
         size.and_then(|size| u32::try_from(size.number).ok()).unwrap_or(otherwise)

@@ -1,6 +1,6 @@
-//! The check that `metadump` and `mdrestore` replace no filesystem.
+//! The check of `metadump` and `mdrestore` that they overwrite no filesystem.
 //!
-//! Owns: the look at the contents of the output. Does **not** own: the kinds of contents
+//! Owns: recognising the present contents of the output. Does **not** own: the kinds of contents
 //! (`xfs-mkfs`), or opening the output.
 
 use std::fs;

@@ -1,8 +1,8 @@
-//! `repair`: plans a repair, applies it, takes it back, or finishes one that was interrupted.
+//! `repair`: plans a repair, applies it, undoes it, or finishes one that was interrupted.
 //!
 //! Owns: the files that the command opens, the order in which they become durable, and the exit
-//! code. Does **not** own: what is changed and the order of writes to the volume (`xfs-repair`), or
-//! how a plan is shown ([`report`]).
+//! code. Does **not** own: the choice of changes and the order of writes to the volume
+//! (`xfs-repair`), or the printed form of a plan ([`report`]).
 //!
 //! A signal before the first write to the volume leaves no file, and at most the empty directory of
 //! the quarantine. After the first write, a signal no longer stops the repair.
@@ -42,8 +42,8 @@ const MOST_PLAN_BYTES: u64 = 1 << 30;
 struct Repair {
     image: Image,
     mode: Mode,
-    /// The file for that part of the rehearsal (the repair tried out on an overlay) that does not
-    /// fit in memory.
+    /// The file for those changes of the rehearsal (the repair in an overlay) that do not fit in
+    /// memory.
     spill: File,
     is_json: bool,
 }
@@ -349,8 +349,8 @@ impl Job<'_> {
         Ok(path)
     }
 
-    /// Prints the result of an undo or a resume: `state`, the word for the state of the repair, and
-    /// the amount that was written.
+    /// Prints the result of an undo or a resume: `state`, a word such as "undone", and the number
+    /// of bytes that were written.
     fn say(&self, undo: &UndoFile, state: &str, console: &mut Console) -> Result<(), Failure> {
         if self.is_json {
             let mut object = Object::new();

@@ -1,7 +1,7 @@
 //! Finding the command blocks of a Markdown document.
 //!
-//! A block for a shell opens with `sh`. The words after `sh` are the needs of the block: `root`,
-//! `fuse`, `qemu`, or a `checkout` of the project instead of an empty directory.
+//! A block for a shell opens with `sh`. The words after `sh` state what the block needs: `root`,
+//! `fuse`, `qemu`, or a `checkout` of the project in place of an empty directory.
 
 /// A fenced block that a reader types into a shell.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) struct Needs {
 ///
 /// # Errors
 ///
-/// The line of a fence that is never closed, or of one whose needs are unknown.
+/// Returns a message with the line of a fence that is never closed, or of one with unknown needs.
 pub(crate) fn find(document: &str) -> Result<Vec<Block>, String> {
     let mut blocks = Vec::new();
     let mut lines = document.lines().enumerate();
@@ -67,7 +67,8 @@ fn needs<'a>(words: impl Iterator<Item = &'a str>) -> Result<Needs, &'a str> {
     Ok(needs)
 }
 
-/// Checks that blocks are found with their lines and needs, and that no block is skipped silently.
+/// Checks that blocks are found with the right lines and needs, and that no block is skipped
+/// silently.
 pub(crate) fn blocks_are_found_with_their_needs() {
     let document = "# T\n```sh\na\nb\n```\n```text\nno\n```\n  ```sh root fuse\n  c\n  ```\n";
     let needs = Needs { root: true, fuse: true, ..Needs::default() };

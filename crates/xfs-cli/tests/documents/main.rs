@@ -1,8 +1,8 @@
 //! Tests that the commands in the documents work as printed.
 //!
-//! The shell blocks of each document run in order, in one shell and an empty directory, as root and
-//! as an ordinary user. A block that this machine cannot run is reported as skipped, with its
-//! document and line.
+//! The shell blocks of each document run in order, in one shell and an empty directory, once as
+//! root and once as an ordinary user. A block that this machine cannot run is reported as skipped,
+//! with its document and line.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -20,9 +20,9 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use crate::blocks::Block;
 use crate::shell::{Shell, User, can_be, cannot_mount, cannot_serve};
 
-/// Commands that a reader runs in a checkout of the project. Each has the test that runs it or
-/// builds its program, or the reason why no test does. The commands build the project, so they do
-/// not run here.
+/// Commands that a reader runs in a checkout of the project. With each command is the test that
+/// runs it or builds its program, or the reason why no test does. These commands build the project,
+/// so they do not run here.
 const TRIED_ELSEWHERE: [(&str, &str); 17] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
@@ -120,8 +120,8 @@ fn document_trials(root: &Path, document: &Path, shell: &Arc<Shell>) -> Vec<Tria
     trials
 }
 
-/// Returns one trial that runs all blocks that `user` can run, and a skipped trial for each other
-/// block.
+/// Returns one trial that runs all blocks that `user` can run, and for each other block a trial
+/// that is reported as skipped.
 fn user_trials(name: &str, blocks: &[Block], user: User, shell: &Arc<Shell>) -> Vec<Trial> {
     let mut trials = Vec::new();
     let mut commands = String::new();

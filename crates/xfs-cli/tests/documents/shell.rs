@@ -12,7 +12,7 @@ use xfs_oracle::harness::TrialError;
 
 /// The user id of an ordinary user, for tests that root runs: on Debian, that of `nobody`.
 const ORDINARY_USER: u32 = 65534;
-/// The time limit for a document: longer than any takes on a busy machine.
+/// The time limit for a document: longer than any document takes on a busy machine.
 const TIMEOUT_SECONDS: &str = "600";
 
 /// The script that lets every user open /dev/fuse, in a mount namespace of its own. Only a root
@@ -23,7 +23,7 @@ mknod -m 666 /mnt/fuse c 10 229
 mount --bind /mnt/fuse /dev/fuse
 ";
 
-/// The script that runs the blocks, and then ends mounts that a failed block has left.
+/// The script that runs the blocks, and then unmounts what a failed block has left mounted.
 const RUN: &str = r#"
 code=0
 sh -eux "$1" || code=$?
@@ -69,7 +69,7 @@ impl Shell {
         Self { folder, program: copy }
     }
 
-    /// Runs shell commands as a user. A failure has the last lines of the output.
+    /// Runs shell commands as a user. The error has the last lines of the output.
     pub(crate) fn run(&self, name: &str, commands: &str, user: User) -> Result<(), TrialError> {
         can_be(user)?;
         let directory = self.folder.path().join(name);
@@ -108,7 +108,7 @@ impl Shell {
     }
 }
 
-/// Returns an error, with which the trial is skipped, if this process cannot act as `user`.
+/// Returns an error if this process cannot act as `user`. With this error, the trial is skipped.
 pub(crate) fn can_be(user: User) -> Result<(), OracleError> {
     if user == User::Root && !is_root() {
         return Err(OracleError::Unavailable("not root".to_owned()));

@@ -64,9 +64,9 @@ fn metadata_that_cannot_be_applied_costs_no_contents() {
     assert!(place.check(&["getfacl", "image:/list"]).contains("group::r--\nmask::rwx\n"));
 }
 
-/// Checks that an access control list overrides the mode in the header. The group bits of the
-/// header's mode hold the permissions of the owning group. In the mode of a file with a list, they
-/// hold the mask.
+/// Checks that an access control list overrides the mode in the header. In the mode of the header,
+/// the group bits are the permissions of the owning group. In the mode of a file with a list, they
+/// are the mask of the list.
 #[test]
 fn access_lists_override_the_header_mode() {
     let place = VolumeDir::new();

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{GoldenDir, transcript};
 
-/// Arguments with which a run is short.
+/// Arguments of `bench` that make a run short.
 const SMALL: [&str; 7] = ["--threads", "1,2", "--files", "20", "--runs", "1", "--log-size=64m"];
 
 fn run(place: &GoldenDir, more: &[&str]) -> String {
@@ -63,9 +63,9 @@ fn invalid_arguments_are_refused() {
     }
 }
 
-/// Checks that a second interrupt ends a run at once, by the signal. After a first interrupt during
-/// a long step, the run still finishes that step. If the first interrupt comes before the step, it
-/// ends the run, and the test is repeated with a longer delay.
+/// Checks that a second interrupt ends a run at once, by the signal. The first interrupt must come
+/// during a long step, which the run would still finish. If it comes earlier, it ends the run, and
+/// the test is repeated with a longer delay.
 #[test]
 fn second_interrupt_does_not_wait() {
     let tries = 1..=20;
@@ -76,7 +76,7 @@ fn second_interrupt_does_not_wait() {
 const SIGINT: i32 = 2;
 
 /// Starts a run of `bench`, waits until it has a handler for SIGINT, and then waits for `delay`.
-/// Then sends SIGINT again and again until the run ends. Returns how it ended.
+/// Then sends SIGINT again and again until the run ends. Returns the exit status of the run.
 fn interrupted_after(delay: Duration) -> ExitStatus {
     // The program leaves an ignored signal ignored, so a run in the background of a script would
     // never catch it.

@@ -1,4 +1,4 @@
-//! Tests of the image and the path that the message about a failed copy names.
+//! Tests of messages about a failed copy: which image and which path they name.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

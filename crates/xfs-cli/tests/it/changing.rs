@@ -459,7 +459,7 @@ fn tree_survives_import_and_export() {
 }
 
 /// Checks that two equal volumes hold the same bytes after an import of the same tree into each.
-/// Checks I3 of `xfs_cli::import::writer`: the same sources give the same calls.
+/// Checks I3 of `xfs_cli::import::writer`: the same sources give the same calls of the library.
 #[test]
 fn two_imports_give_the_same_bytes() {
     let place = VolumeDir::new();
@@ -499,8 +499,8 @@ fn single_files_are_copied_in() {
     place.check_failure(&["cp", "none", "image:/"], 1, "No such file");
 }
 
-/// Checks that files that the kernel generates are copied whole. The size of such a file is not its
-/// length, and it does not support seeking for data.
+/// Checks that files that the kernel generates are copied whole. The size that stat shows for such
+/// a file is not the length of its contents, and the file does not support seeking for data.
 #[test]
 fn files_of_unknown_length_are_copied_to_their_end() {
     let place = VolumeDir::new();
@@ -521,7 +521,8 @@ fn files_of_unknown_length_are_copied_to_their_end() {
     assert_eq!(place.check(&["find", "image:/empty", "-printf", "%s %b"]), "0 0");
 }
 
-/// Checks that commands create the target of a dangling link, as open(2) with O_CREAT does.
+/// Checks that commands which create files follow a dangling link and create its target, as open(2)
+/// with O_CREAT does.
 #[test]
 fn dangling_link_is_followed_to_the_new_file() {
     let place = VolumeDir::new();

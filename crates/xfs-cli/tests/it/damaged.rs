@@ -8,8 +8,8 @@ use xfs_testkit::{Image, golden};
 
 use crate::{GoldenDir, write_image};
 
-/// Returns the address of the first block of the image for which `is_it` holds. `is_it` gets
-/// `length` bytes from the start of the block on.
+/// Returns the address of the first block of the image for which `is_it` holds. `is_it` gets the
+/// bytes from the start of the block on, `length` of them.
 fn find_block(image: &Image, length: usize, is_it: impl Fn(&[u8]) -> bool) -> DiskAddr {
     let blocks =
         (0..image.length_bytes()).step_by(1024).map(|offset| DiskAddr(offset as u64 / 512));

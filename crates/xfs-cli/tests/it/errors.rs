@@ -267,8 +267,8 @@ fn copy_of_a_superblock_is_shown_by_its_place() {
     assert!(shown.contains("verification: passed\n"), "{shown}");
 }
 
-/// Checks the table of docs/exit-codes.md: for each row, commands of several kinds exit with its
-/// code.
+/// Checks the table of docs/exit-codes.md: for each row, commands of several kinds exit with the
+/// code of the row.
 #[test]
 fn exit_codes_are_as_documented() {
     let place = GoldenDir::new();

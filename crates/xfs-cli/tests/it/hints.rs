@@ -189,8 +189,9 @@ fn figures_are_served_or_watched() {
     place.check_failure(&["stats", "--prometheus", "--watch", "/proc"], 2, words);
 }
 
-/// Checks the hint for a volume that is opened with the external log of another volume: it only
-/// says to name the right log. To mount and unmount the volume, or to repair it, would not help.
+/// Checks the hint for a volume that is opened with the external log of another volume: it says
+/// only to name the right log, because mounting and unmounting the volume, or repairing it, would
+/// not help.
 #[test]
 fn log_of_another_volume_is_refused() {
     let place = VolumeDir::new();

@@ -149,7 +149,7 @@ fn hostile_archives_stay_inside() {
 }
 
 /// Checks that the properties of a volume are not copied to another volume or to a directory of the
-/// host. They are attributes of the root of the volume.
+/// host. These properties are stored as attributes of the root directory.
 #[test]
 fn properties_stay_with_their_volume() {
     let place = VolumeDir::new();
@@ -185,7 +185,7 @@ fn properties_stay_with_their_volume() {
 }
 
 /// Checks that the image that an import writes to is left out if it lies in the imported directory.
-/// The image would grow by its own contents.
+/// Otherwise the image would grow by its own contents.
 #[test]
 fn image_is_not_imported_into_itself() {
     let place = VolumeDir::new();
@@ -323,7 +323,7 @@ fn later_member_replaces_an_earlier_one() {
     place.check(&["log", "image"]);
 }
 
-/// Checks that the lack of space for an attribute ends the run, as any other lack of space does.
+/// Checks that the run ends if there is no space for an attribute, as with any other lack of space.
 #[test]
 fn attribute_without_space_ends_the_run() {
     let place = VolumeDir::new();

@@ -12,9 +12,9 @@ use xfs_testkit::golden;
 
 use crate::{GoldenDir, shared, transcript};
 
-/// The lengths in bytes to which the image is cut. Some are no multiple of the sector size. The
-/// cuts are among the inodes of the first group, after them, between the groups, in the log, and
-/// after the log. Each cut loses inodes.
+/// The lengths in bytes to which the image is cut. Some lengths are no multiple of the sector size.
+/// The image is cut among the inodes of the first group, after these inodes, between the groups, in
+/// the log, and after the log. Each cut loses inodes.
 const LENGTHS: [u64; 6] = [500_000, 9_123_457, 16_777_216, 17_000_000, 22_000_000, 22_058_000];
 
 fn cut(length: u64) -> GoldenDir {

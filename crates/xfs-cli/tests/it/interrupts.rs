@@ -1,5 +1,5 @@
-//! Tests of runs that SIGINT or SIGTERM stops at random points: they never leave half a file under
-//! its final name.
+//! Tests of runs that SIGINT or SIGTERM stops at random points: such a run must never leave half a
+//! file under its final name.
 //!
 //! Each signal is tried at two points of each command; with `FERROXFS_LONG=1` at a hundred.
 
@@ -86,8 +86,8 @@ impl Bench {
     /// Stops runs of a command by signals at random points. `prepare` makes the starting state
     /// before each run. `verify` checks the files after a run; its argument says whether the run
     /// succeeded. Returns the number of runs that a signal has stopped. If a run ends before its
-    /// signal arrives, the signals for later runs come earlier. Runs are repeated until at least
-    /// one has been stopped.
+    /// signal arrives, the signals for later runs are sent earlier. Runs are repeated until at
+    /// least one has been stopped.
     fn stop(&self, arguments: &[&str], prepare: impl Fn(u64), verify: impl Fn(bool)) -> u64 {
         prepare(0);
         let start = Instant::now();
@@ -130,8 +130,8 @@ impl Bench {
         child.wait().unwrap()
     }
 
-    /// Stops runs that write the file `out`. The file exists before one half of the runs, and does
-    /// not exist before the other half. After each run, `out` must be complete (`is_whole`) or as
+    /// Stops runs that write the file `out`. Before one half of the runs the file exists, and
+    /// before the other half it does not. After each run, `out` must be complete (`is_whole`) or as
     /// before.
     fn stop_output(&self, arguments: &[&str], is_whole: impl Fn(&[u8]) -> bool) {
         let out = self.path("out");
@@ -331,9 +331,9 @@ fn ignored_signal_stays_ignored() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Checks that a signal ends an import at once while it reads its input: nothing is locked yet, and
-/// there is nothing to remove.
-/// Checks I1 of `xfs_cli::interrupt`: a signal ends a run at once if the run holds nothing.
+/// Checks that a signal ends an import at once while the import reads its input: nothing is locked
+/// yet, and there is nothing to remove. Checks I1 of `xfs_cli::interrupt`: a signal ends a run at
+/// once if the run holds nothing.
 #[test]
 fn stopped_run_is_reported() {
     let bench = Bench::new();

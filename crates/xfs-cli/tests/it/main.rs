@@ -123,8 +123,8 @@ fn write_image_at(image: &Image, file: &File, start: u64) {
     }
 }
 
-/// Returns the directory with the golden image for all tests that do not change the image. They
-/// share this directory, and none of them removes it, so it is in the build directory.
+/// Returns the directory with the golden image for all tests that do not change the image. These
+/// tests share the directory. It is in the build directory, because no test removes it.
 fn shared() -> &'static GoldenDir {
     static PLACE: OnceLock<GoldenDir> = OnceLock::new();
     let built = env!("CARGO_TARGET_TMPDIR");

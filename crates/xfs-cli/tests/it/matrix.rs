@@ -60,8 +60,8 @@ fn page() -> String {
     fs::read_to_string(root().join("docs/matrix.md")).unwrap()
 }
 
-/// Looks for a test by its name, which has the crate, the test binary, modules and the function or
-/// trial: `xfs-cli::it::matrix::named_tests_exist`. Returns whether the file of the module has it.
+/// Returns whether the file of a module has the test with this name. The name consists of crate,
+/// test binary, modules and function or trial, as in `xfs-cli::it::matrix::named_tests_exist`.
 fn has_test(name: &str) -> bool {
     let parts: Vec<&str> = name.split("::").collect();
     let [package, modules @ .., test] = parts.as_slice() else { return false };
@@ -92,7 +92,7 @@ fn named_tests_exist() {
     }
 }
 
-/// A golden volume: its kind in the page, and a file of it with its length and its first byte.
+/// A golden volume: its kind in the page, and the path, length and first byte of one of its files.
 struct Golden {
     kind: &'static str,
     data: Image,

@@ -35,8 +35,8 @@ fn received(server: &RangeServer) -> u64 {
 }
 
 /// Lists a volume of 1 GiB in a bucket. Checks that the listing is that of the file, that less than
-/// 2 % of the bytes were transferred, and that the log shows each request. Most of the bytes are
-/// parts of the log of 64 MiB, whose end is searched.
+/// 2 % of the bytes were transferred, and that the log shows each request. Most of the transferred
+/// bytes are parts of the log of 64 MiB, whose end must be found.
 #[test]
 fn image_in_a_bucket_is_listed_with_few_of_its_bytes() {
     let place = GoldenDir::new();
@@ -72,7 +72,7 @@ fn image_in_a_bucket_is_listed_with_few_of_its_bytes() {
     assert!(errors.lines().last() == Some(sum.as_str()), "{sum}: {errors}");
 }
 
-/// Reads the golden volume from a web server, as it is and inside of a qcow2 image.
+/// Reads the golden volume from a web server, once as a raw image and once inside of a qcow2 image.
 #[test]
 fn image_on_a_web_server_is_read_like_the_file() {
     let place = GoldenDir::new();

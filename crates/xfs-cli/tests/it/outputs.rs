@@ -243,8 +243,8 @@ fn check_shell(place: &VolumeDir, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The arguments of commands that write a file that the user names. The name of the file follows
-/// the arguments.
+/// The arguments of commands that write a file that the user names. The name of the file is
+/// appended to the arguments.
 const WRITERS: [&[&str]; 8] = [
     &["get", "image:/f", "-o"],
     &["tar", "image", "-o"],
@@ -265,8 +265,8 @@ fn place_with_file() -> VolumeDir {
     place
 }
 
-/// Returns whether the command `writer` gives a new output the owner and mode of the copied file
-/// (`-p`).
+/// Returns whether the command `writer` has the option `-p`, with which a new output gets the owner
+/// and mode of the copied file.
 fn carries_over(writer: &[&str]) -> bool {
     writer.contains(&"-p")
 }

@@ -59,8 +59,8 @@ fn write_mbr(disk: &File, entries: impl IntoIterator<Item = (u8, u64, u64)>) {
     disk.write_all_at(&record, 0).unwrap();
 }
 
-/// Writes the first copy of a GPT, after a protective master boot record. A partition starts at
-/// each of the bytes `starts`; `sector` is the sector size.
+/// Writes the first copy of a GPT, after a protective master boot record. `starts` are the byte
+/// offsets of the partitions, and `sector` is the sector size in bytes.
 fn write_gpt(disk: &File, sector: u64, starts: [u64; 3]) {
     write_mbr(disk, [(0xee, 1, u64::from(u32::MAX))]);
     let mut table = vec![0; 128 * 128];

@@ -1,5 +1,5 @@
-//! Tests that progress bars and summary lines appear on a terminal, which script(1) makes, and
-//! nowhere else.
+//! Tests that progress bars and summary lines appear on a terminal and nowhere else. The terminal
+//! is made by script(1).
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -64,8 +64,8 @@ fn left(seen: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).collect()
 }
 
-/// Returns the bytes of an archive. Tests send it in two parts, and hold back the second part until
-/// they have seen a bar.
+/// Returns the bytes of an archive. Tests send these bytes in two parts, and hold back the second
+/// part until they have seen a progress bar.
 fn archive(place: &VolumeDir) -> Vec<u8> {
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();

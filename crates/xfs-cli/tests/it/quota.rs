@@ -105,8 +105,8 @@ fn check_of_right_counts_has_no_difference() {
     assert!(text.ends_with(" owners compared, 0 differences\n"), "{text}");
 }
 
-/// Checks that a wrong count is reported by `quota check` and by `check`, each with both numbers,
-/// and that no command has written to the image.
+/// Checks that a wrong count is reported by `quota check` and by `check`, each time with the
+/// recorded and the right number, and that no command has written to the image.
 #[test]
 fn wrong_count_is_shown_with_both_numbers() {
     let place = quota();

@@ -97,8 +97,8 @@ fn flags_come_when_a_file_has_its_names() {
     assert_eq!(place.check(&["cat", "old:/d/immutable"]), "d/immutable");
 }
 
-/// Checks that a file gets its project only after all its names. Once it has a project, it cannot
-/// get a name in a directory that passes on another project.
+/// Checks that a file gets its project only after all its names. A file that has a project cannot
+/// get a name in a directory whose files inherit another project.
 #[test]
 fn project_comes_when_a_file_has_its_names() {
     let place = VolumeDir::new();
@@ -197,8 +197,8 @@ fn extent_size_hints_are_copied() {
     assert_eq!(hints(&place, "same", "/d/file"), (EXTENT, COPY), "of the host's nothing is known");
 }
 
-/// Checks that the names of one file are names of one file in the copy too, even if they are in
-/// several arguments of the command.
+/// Checks that the names of one file are names of one file in the copy too, even if the names are
+/// in several arguments of the command.
 #[test]
 fn hard_links_between_arguments_are_kept() {
     let place = VolumeDir::new();
@@ -231,8 +231,9 @@ fn hard_links_between_arguments_are_kept() {
     place.check(&["log", "other"]);
 }
 
-/// Checks a source file with two names, if its copy under the first name is replaced later in the
-/// same run. The second name must become a new copy, and not a further name of the replaced copy.
+/// Copies a source file with two names, and replaces the copy under the first name later in the
+/// same run. Checks that the second name becomes a new copy, and not a further name of the replaced
+/// copy.
 #[test]
 fn copy_replaced_in_the_same_run_is_not_linked() {
     let place = VolumeDir::new();
@@ -370,7 +371,7 @@ fn put_keeps_properties_of_the_file() {
     }
 }
 
-/// Checks that `put` on a full volume loses no contents, also where another file shares the blocks.
+/// Checks that `put` on a full volume loses no contents, even if another file shares the blocks.
 /// All space must be reserved before the first block is overwritten.
 #[test]
 fn put_keeps_blocks_shared_with_other_files() {

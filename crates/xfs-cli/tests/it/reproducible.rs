@@ -1,5 +1,5 @@
 //! Tests that two volumes that are filled from the same source hold the same bytes, whatever else
-//! the machine does. The environment variable SOURCE_DATE_EPOCH has the same value for both.
+//! the machine does. For both runs, the environment variable SOURCE_DATE_EPOCH has the same value.
 //!
 //! The archives are generated while they are read, so that many files need no space on the host.
 //! `FERROXFS_LONG=1` fills 40 pairs of volumes.
@@ -41,8 +41,7 @@ enum Source<'a> {
     Archive { files: usize },
 }
 
-/// A writer that passes its data on in short writes. A generator of random numbers chooses their
-/// lengths.
+/// A writer that passes its data on in short writes of random lengths.
 struct Pieces<W> {
     inner: W,
     random: Option<Prng>,
@@ -172,8 +171,8 @@ fn run(place: &TempDir, arguments: &[&str], source: Source<'_>, machine: Machine
     });
 }
 
-/// Makes a volume with mkfs and fills it from `source`. The log is hardly larger than it must be.
-/// It therefore wraps while some 20,000 files are written.
+/// Makes a volume with mkfs and fills it from `source`. The log is only a little larger than the
+/// minimum, so that it wraps while some 20,000 files are written.
 fn fill(place: &TempDir, image: &str, source: Source<'_>, machine: Machine) {
     let arguments = [
         "mkfs",
@@ -249,7 +248,8 @@ fn import_over_an_earlier_one_gives_the_same_bytes() {
 }
 
 /// Makes a tree with this number of files, and with files whose properties depend on the host:
-/// access times, holes and blocks of zeros. These properties differ from one `turn` to the next.
+/// access times, holes and blocks of zeros. These properties differ between trees with different
+/// `turn`.
 fn make_tree(top: &Path, files: usize, turn: u64) {
     let mut random = Prng::new(5);
     let then = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
@@ -310,8 +310,8 @@ fn tree_gives_the_same_bytes_after_it_was_read_and_with_other_holes() {
     check_same(&place, "image 0", "image 1");
 }
 
-/// Checks that blocks of zeros in a file of the host become holes, and that the file keeps its
-/// length.
+/// Checks that blocks of zeros in a file of the host become holes of the imported file, which has
+/// the same length.
 #[test]
 fn zeros_of_a_file_of_the_host_become_holes() {
     let place = TempDir::new().unwrap();

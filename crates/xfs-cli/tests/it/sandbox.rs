@@ -14,13 +14,13 @@ use crate::changing::VolumeDir;
 const LARGE: usize = 1 << 20;
 
 /// Starts the command `cat`, waits until it blocks in the middle of its output, and calls `look`
-/// with the folder of its process in /proc.
+/// with the folder of the `cat` process in /proc.
 fn look_at_cat(options: &[&str], look: impl FnOnce(&Path)) {
     look_at_cat_through(options, |cat| cat, look);
 }
 
-/// Works as [`look_at_cat`]. `through` gets the command that starts `cat`, and returns the command
-/// that is run instead.
+/// Does the same as [`look_at_cat`], but runs another command: `through` gets the command that
+/// starts `cat`, and returns the one to run.
 fn look_at_cat_through(
     options: &[&str],
     through: impl FnOnce(Command) -> Command,
@@ -43,7 +43,7 @@ fn look_at_cat_through(
     assert_eq!((rest, child.wait().unwrap().code()), (LARGE - 1, Some(0)));
 }
 
-/// Returns whether a process is in a namespace of this kind that is not the namespace of the test.
+/// Returns whether a process is in another namespace of this kind than the test.
 fn is_apart(process: &Path, kind: &str) -> bool {
     let namespace = |process: &Path| fs::read_link(process.join("ns").join(kind)).unwrap();
     namespace(process) != namespace(Path::new("/proc/self"))
@@ -159,8 +159,8 @@ fn command_without_a_sandbox_is_where_it_was_started() {
     });
 }
 
-/// Checks that attributes are set on files that cannot be opened. Inside the sandbox no file of the
-/// host has a name, not even in /proc.
+/// Checks that attributes are set on files that cannot be opened. Inside the sandbox, no file of
+/// the host can be reached by a name, not even through /proc.
 #[test]
 fn attributes_are_set_on_files_that_cannot_be_opened() {
     if !rustix::process::geteuid().is_root() {

@@ -1,7 +1,7 @@
 //! Tests of the published schemas of the JSON output of `check` and `repair`.
 //!
 //! The validator knows the keywords that the schemas use, and fails on any other. It refuses keys
-//! that a schema does not have, so that each key of the output is described.
+//! that a schema does not have, which shows that each key of the output is described.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::changing::VolumeDir;
 
-/// The keywords that say nothing about the value.
+/// The keywords of schemas that restrict no value by themselves.
 const WORDS: [&str; 5] = ["$schema", "title", "description", "$defs", "required"];
 
 /// A published schema.

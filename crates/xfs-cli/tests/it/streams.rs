@@ -1,4 +1,5 @@
-//! Tests of a standard output that is a terminal, closed, full, or a pipe without a reader.
+//! Tests of commands whose standard output is a terminal, is closed, is full, or is a pipe without
+//! a reader.
 
 use std::fs::File;
 use std::process::{Command, Output, Stdio};

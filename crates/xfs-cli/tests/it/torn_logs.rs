@@ -9,13 +9,14 @@ use xfs_testkit::{LogRecords, golden};
 
 use crate::GoldenDir;
 
-/// Number of blocks from the start of the golden image's log that are records or zeros. The blocks
-/// after them are of cycle 3, and the records of cycle 4.
+/// Number of blocks at the start of the golden image's log that hold the newest records (cycle 4)
+/// or zeros. The blocks after them are of cycle 3.
 const CLEARED_BLOCKS: u32 = 512;
 
-/// Writes records to the log of the golden image, with `append`, and damages the record at the
-/// block that `append` returns. Each record logs the core of the root inode, with the permissions
-/// that `append` asks for. Returns the place, and the block of the damaged record.
+/// Calls `append` to write records to the log of the golden image, and then damages the record at
+/// the block that `append` returns. Each record logs the core of the root inode, with the
+/// permissions that `append` chooses. Returns the directory of the image, and the block of the
+/// damaged record.
 fn damaged_log(append: impl FnOnce(&mut dyn FnMut(u16) -> u32) -> u32) -> (GoldenDir, u32) {
     let mut image = golden();
     let sector = image.bytes(DiskAddr(0), 512).unwrap();
@@ -46,7 +47,8 @@ fn damaged_log(append: impl FnOnce(&mut dyn FnMut(u16) -> u32) -> u32) -> (Golde
     (place, damaged)
 }
 
-/// Returns a place whose image has a log with two records, of which the second is damaged.
+/// Returns a directory with an image whose log has two records, of which the second is damaged, and
+/// the block of that record.
 fn torn_log() -> (GoldenDir, u32) {
     damaged_log(|append| {
         append(0o755);
@@ -54,8 +56,8 @@ fn torn_log() -> (GoldenDir, u32) {
     })
 }
 
-/// Each command reads the volume, and must name the torn log once. The mount fails, because its
-/// folder does not exist.
+/// Runs each command that reads a volume on one with a torn log. Each must report the torn log
+/// once. The mount fails, because its folder does not exist.
 #[test]
 fn torn_log_is_named_by_each_command_that_reads_the_volume() {
     let (place, block) = torn_log();
@@ -85,8 +87,9 @@ fn whole_log_is_not_called_torn() {
     }
 }
 
-/// The second record cannot be read, and more records follow than can have been in flight with it.
-/// `check` refuses such a log. A salvage takes the change of the first record.
+/// The second record of the log cannot be read, and more records follow than can have been in
+/// flight with it. Checks that `check` refuses such a log, and that a salvage replays the first
+/// record.
 #[test]
 fn salvage_replays_a_damaged_log_up_to_the_damage() {
     let (place, block) = damaged_log(|append| {

@@ -146,8 +146,9 @@ fn directories_that_form_a_cycle_end_a_change() {
     }
 }
 
-/// Checks that `chown -R` with a symbolic link as its argument changes the link, and not the target
-/// of the link, as chown(1) does. `chmod -R` follows such a link, as chmod(1) and setfacl(1) do.
+/// Checks that `chown -R` changes a symbolic link that is its argument, and not the target of the
+/// link, as chown(1) does. In contrast, `chmod -R` must follow such a link, as chmod(1) and
+/// setfacl(1) do.
 #[test]
 fn link_that_is_named_gets_an_owner_itself() {
     let place = VolumeDir::new();

@@ -8,7 +8,7 @@ use xfs_testkit::golden;
 
 use crate::{GoldenDir, transcript};
 
-/// The commands that read an image, with arguments that take different paths through the program.
+/// The commands that read an image, with arguments that exercise different parts of the program.
 const COMMANDS: [&[&str]; 37] = [
     &["info", "image"],
     &["info", "--xfs-info", "image"],
@@ -75,7 +75,7 @@ impl State {
     }
 }
 
-/// Runs every command, and checks that the image is unchanged and that `code_is_due` accepts the
+/// Runs every command, and checks that the image is unchanged and that `code_is_due` accepts each
 /// exit code.
 fn check_untouched(place: &GoldenDir, options: &[&str], code_is_due: impl Fn(i32) -> bool) {
     let before = State::of(place);

@@ -19,7 +19,7 @@ use crate::freeze::Freeze;
 /// removed files are used again.
 const NAMES: u64 = 200;
 
-/// The least number of operations that the load makes between two commands of a test.
+/// The least number of operations that the load must complete between two commands of a test.
 const MORE: u64 = 100;
 
 /// The threads of a running load.
@@ -46,9 +46,9 @@ impl Load {
         Self { shared, threads }
     }
 
-    /// Makes the kernel write its changes to their places on disk, again and again. Without this,
-    /// the kernel may keep its changes in the log until the end, and a reader of the device would
-    /// not see them in their places.
+    /// Makes the kernel write its changes in place, again and again. Otherwise the kernel might
+    /// keep the changes in the log until the end, and a reader of the device would not see them in
+    /// place.
     pub(crate) fn keep_settling(&mut self, mount: &Path) {
         let (shared, mount) = (Arc::clone(&self.shared), mount.to_owned());
         self.threads.push(thread::spawn(move || {

@@ -1,6 +1,6 @@
-//! Tests of the program and the kernel on one volume at the same time. A mounted volume is refused,
-//! read with `--live` while the kernel writes it, and never written by ferroxfs. Other tests
-//! compare what the kernel shows of volumes that ferroxfs has filled.
+//! Tests of the program and the kernel on one volume at the same time. ferroxfs must refuse a
+//! mounted volume, read it with `--live` while the kernel writes it, and never write it. Other
+//! tests compare the kernel's view of volumes that ferroxfs has filled.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,8 +35,8 @@ use crate::load::Load;
 /// machine.
 const PATIENCE_SECONDS: &str = "300";
 
-/// Each command that lists files runs several times under load. At least one of its outputs must
-/// have more lines than this number.
+/// Each command that lists files runs several times under load. At least one output of each command
+/// must have more lines than this number.
 const SOME: usize = 20;
 
 fn main() -> ExitCode {
@@ -135,10 +135,10 @@ fn shape(image: &Path) -> String {
     format!("{groups} groups, log of {log} MiB, {parents} parent pointers")
 }
 
-/// Checks that a benchmark limits the memory of the kernel. With memory for all inodes, few are
-/// read from disk more than once although all are looked up twice; with memory for a tenth, most
-/// are read twice. Afterwards the memory cgroup is gone. If this machine allows no memory cgroup,
-/// the report says why.
+/// Checks that a benchmark limits the memory of the kernel. All inodes are looked up twice. With
+/// memory for all inodes, only few may be read from disk twice; with memory for a tenth of them,
+/// most must be. Afterwards the memory cgroup must be gone. If this machine allows no memory
+/// cgroup, the report says why.
 fn benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     const FILES: u64 = 3000;
     let left = left_groups();
@@ -190,7 +190,8 @@ fn left_groups() -> BTreeSet<PathBuf> {
 }
 
 /// Checks that a copy of many immutable files keeps both names of each. An immutable file can get
-/// no further name, so its flag must wait for the second name, which comes after the other files.
+/// no further name, so the flag must be set after the second name. Second names are made after all
+/// first names.
 fn flagged_files_keep_their_names() -> Result<(), TrialError> {
     /// The number of files: more than are kept open until they get their flags.
     const FILES: usize = 300;

@@ -1,4 +1,4 @@
-//! Tests that the kernel shows the same for volumes that ferroxfs and mkfs.xfs have filled.
+//! Tests that volumes filled by ferroxfs and by mkfs.xfs look the same when the kernel mounts them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};

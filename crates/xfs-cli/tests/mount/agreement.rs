@@ -1,6 +1,6 @@
-//! A test that runs a seeded history of all operations that FUSE passes on. Each answer is compared
-//! with that of the model. The tree at the end is compared with what the kernel's XFS finds on the
-//! volume.
+//! A test that runs a seeded history of all operations that FUSE passes on. Each answer of the
+//! mount is compared with that of the model. The final tree is compared with the tree that the
+//! kernel's XFS finds on the volume.
 //!
 //! `FERROXFS_SEED=N` repeats one history; `FERROXFS_LONG=1` runs 20 of them.
 
@@ -75,7 +75,7 @@ fn check(seed: u64, options: &str) -> Result<(), TrialError> {
 
 /// Returns whether the kernel's FUSE passes the operation to its server (docs/mount-differences.md
 /// has the list). Returns false also for operations that set the flags immutable or append-only:
-/// FUSE does not know these flags, and so finds other errors first.
+/// FUSE does not know these flags, and therefore may return other errors first.
 fn is_carried(operation: &Operation) -> bool {
     use AllocationMode::{Collapse, Insert, Unshare};
     if let Operation::SetFlags { settings, .. } = operation {

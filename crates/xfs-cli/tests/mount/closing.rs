@@ -149,8 +149,8 @@ fn failure_to_sync_is_reported_by_umount() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that `umount` reports a volume that cannot be closed. The log has space, but its changes
-/// cannot be written to their places on the volume.
+/// Checks that `umount` reports a volume that cannot be closed. The log has space, but the logged
+/// changes cannot be written in place.
 fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Outside)?;
     tight.mount();
@@ -169,7 +169,7 @@ fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
 }
 
 /// Checks that a server that is ended by a signal writes a failure to close the volume to the
-/// system log, because no process waits for the server.
+/// system log, because no process waits for that server.
 fn bad_end_is_logged() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Inside)?;
     let log = UnixDatagram::bind(tight.at("log")).unwrap();
@@ -210,8 +210,8 @@ fn bad_end_is_logged() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that `umount` waits for a server in another PID namespace, where processes have other
-/// PIDs.
+/// Checks that `umount` waits for a server in another PID namespace, in which the server has
+/// another PID.
 fn server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Inside)?;
     let inside = |rest: &[&str]| {

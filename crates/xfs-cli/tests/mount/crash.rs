@@ -48,8 +48,9 @@ pub(crate) fn killed_mount_is_recovered() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that data written with O_SYNC or O_DSYNC survives a kill. Writes to an append-only file
-/// bypass the kernel's page cache, and the kernel sends no fsync after them.
+/// Checks that data written with O_SYNC or O_DSYNC survives a kill. Also checks an append-only
+/// file: writes to it bypass the page cache of the kernel, and the kernel sends no fsync after
+/// them.
 pub(crate) fn written_through_data_survives_a_kill() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let kinds = [("plain", false), ("added", true)];

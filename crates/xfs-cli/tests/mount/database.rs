@@ -1,5 +1,5 @@
 //! A test of SQLite on a mount whose server is killed in the middle of transactions. The database
-//! has synced all transactions that it acknowledged, and they are there after the next mount.
+//! has synced all transactions that it acknowledged, so they must be there after the next mount.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};

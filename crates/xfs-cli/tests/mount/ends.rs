@@ -1,5 +1,5 @@
-//! Tests of mounts that end without a request to the program: after an invalid answer, a panic or a
-//! cut connection, or with the last user of a detached mount.
+//! Tests of mounts that end although no command requests it: after an invalid answer, after a
+//! panic, when the connection is cut, or when the last user of a detached mount ends.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -90,7 +90,7 @@ fn await_unmounted(folder: &Path) {
     }
 }
 
-/// Asks the mount for its free space. Returns true if the request fails within ten seconds, and
+/// Requests the free space of the mount. Returns true if the request fails within ten seconds, and
 /// false if it succeeds or hangs.
 fn ask(folder: &Path) -> bool {
     let mut stat = Command::new("timeout");

@@ -210,9 +210,9 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that stat(2) no longer counts the preallocated blocks of a file once the file has been
-/// closed and the blocks are freed. The kernel caches the number of blocks, and does not notice by
-/// itself that the server has freed some of them.
+/// Checks that stat(2) no longer counts preallocated blocks of a file once the file was closed and
+/// these blocks were freed. The kernel caches the number of blocks, so the server must tell the
+/// kernel that it has freed some.
 pub(crate) fn freed_space_is_shown() -> Result<(), TrialError> {
     const PIECE: usize = 64 << 10;
     const PIECES: u64 = 200;
@@ -234,8 +234,8 @@ pub(crate) fn freed_space_is_shown() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that reads show the effects of a call that fails. Zeroing frees blocks before it
-/// allocates others: if no others are available, the freed blocks are gone and read as zeros.
+/// Checks that reads show the effects of a call that fails. Zeroing a range frees its blocks before
+/// it allocates others: if no others are available, the call fails, and the range reads as zeros.
 pub(crate) fn effects_of_a_failed_call_are_shown() -> Result<(), TrialError> {
     const BYTES: u64 = 1 << 20;
     let volume = mounted("rw")?;

@@ -122,7 +122,7 @@ fn damaged() -> Vec<Trial> {
 }
 
 /// Trials of mounts together with another program: one that opens /dev/fuse or mounts for the
-/// server, or a service manager that is told when the mount is ready.
+/// server, or a service manager that is notified when the mount is ready.
 fn prepared() -> Vec<Trial> {
     vec![
         Trial::new("mount_passes_on_suid_and_dev", work::mount_passes_on_suid_and_dev),

@@ -1,4 +1,5 @@
-//! Tests of media that change under a mount: fsynced data is gone, and ferroxfs must report it.
+//! Tests of media that change under a mount: data that was synced is gone, and ferroxfs must report
+//! this.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -130,7 +131,7 @@ fn check_below_a_loop_device(shrink: impl FnOnce(&Path, &Loop)) -> Result<(), Tr
 }
 
 /// Checks that fsync fails if the file below a loop device shrinks. The loop device keeps its size,
-/// and would extend the file again.
+/// and writes to it would extend the file again.
 fn file_below_a_loop_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     check_below_a_loop_device(|image, _| shrink(image))
 }

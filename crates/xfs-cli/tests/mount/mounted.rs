@@ -1,5 +1,4 @@
-//! Guards and helpers for tests on a mount. A mount of the program is removed when its guard is
-//! dropped.
+//! Guards and helpers for tests on a mount. Dropping the guard of a mount unmounts it.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -114,9 +113,9 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Unmounts, and tries again while the mount is in use. A child that another trial has just forked
-/// may use the mount: until the child executes its program, it holds the descriptors of this
-/// process open.
+/// Unmounts, and tries again while the mount is in use. A child process that another trial has just
+/// forked may keep the mount in use: until the child executes its program, it has copies of the
+/// open descriptors of this process.
 pub(crate) fn umount(path: &Path) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -260,7 +259,7 @@ pub(crate) fn await_end(pid: &str) {
 pub(crate) struct Stopped(String);
 
 impl Stopped {
-    /// Stops the process with this PID, and waits until all its threads have stopped. That is some
+    /// Stops the process with this PID, and waits until all its threads have stopped, which is some
     /// time after the signal.
     pub(crate) fn new(process: String) -> Self {
         run(Command::new("kill").args(["-STOP", &process]));

@@ -1,8 +1,8 @@
 //! Tests of permissions that the server checks (`nodefault_permissions`). The results must be the
 //! same as on a mount of the kernel's XFS.
 //!
-//! The cases are the same as in the comparison of the library with the kernel. They run on two
-//! mounts, with the same system calls of the same thread. `FERROXFS_SEED=N` repeats one case;
+//! The cases are the same as in the comparison of the library with the kernel. Each case runs on
+//! both mounts, with the same system calls of the same thread. `FERROXFS_SEED=N` repeats one case;
 //! `FERROXFS_LONG=1` runs more cases.
 
 mod actor;
@@ -115,8 +115,9 @@ impl Case {
 
 /// Changes the file of a test case so that known differences of FUSE do not matter. Pipes become
 /// regular files ([`pipes_and_sockets_are_restricted`] tests pipes). A set-group-ID bit is cleared
-/// if it would stay when the file is written. Capabilities of a file are removed if its owner
-/// changes: the kernel removes them with the rights of the server before it refuses the change.
+/// if it would stay when the file is written. The capabilities of a file are removed if the
+/// operation changes its owner: the kernel would remove them with the rights of the server before
+/// it refuses the change.
 fn tame(found: &mut Found, operation: &Operation, actor: &Actor) {
     const LENDS_GROUP: u16 = 0o2010;
     const SET_GROUP_ID: u16 = 0o2000;
@@ -167,8 +168,8 @@ fn mask_nothing() {
     rustix::process::umask(rustix::fs::Mode::empty());
 }
 
-/// Checks permissions on a read-only mount. Its workers are in a sandbox, so another thread reads
-/// the groups and capabilities of callers in /proc for them.
+/// Checks permissions on a read-only mount. The workers of its server are in a sandbox, so another
+/// thread of the server reads the groups and capabilities of callers in /proc.
 fn server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
     mask_nothing();
     let cases: Vec<_> = cases().into_iter().filter(Case::only_looks).collect();
@@ -228,8 +229,8 @@ fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
     }
 }
 
-/// Returns the errors with which the kernel's FUSE itself answers an operation, although the server
-/// would answer with another error.
+/// Returns the errors with which the kernel's FUSE itself answers an operation, in cases in which
+/// the server would return another error.
 fn said_before(operation: &Operation) -> &'static [Errno] {
     match operation {
         Operation::Unlink => &[Errno::PERM, Errno::ISDIR],

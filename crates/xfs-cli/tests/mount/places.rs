@@ -1,5 +1,5 @@
 //! Tests of mounts together with another program: one that opens /dev/fuse or mounts for the
-//! server, or a service manager that is told when the mount is ready.
+//! server, or a service manager that is notified when the mount is ready.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -33,7 +33,7 @@ pub(crate) fn user_namespace_has_its_own_mount() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that the server in a user namespace stores the user ids that callers have inside that
+/// Checks that a server in a user namespace stores the user ids that callers have inside that
 /// namespace.
 pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
@@ -117,8 +117,8 @@ pub(crate) fn ready_mount_notifies_systemd() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that the server can take over a FUSE connection that another program has mounted. A
-/// helper mounts in this way if it drops its rights before it starts the server.
+/// Checks that the server can take over a FUSE connection that another program has mounted. A mount
+/// helper that drops its rights before it starts the server works in this way.
 pub(crate) fn connection_is_taken_over() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     // The mount disappears with the namespace, whatever fails.

@@ -1,6 +1,6 @@
 //! A test of PostgreSQL on a mount whose server is killed under load. The database has synced all
-//! rows that it acknowledged, and they are there after the next mount. The accounts of pgbench stay
-//! in balance.
+//! rows that it acknowledged, so they must be there after the next mount. The accounts of pgbench
+//! must stay in balance.
 //!
 //! PostgreSQL runs as an ordinary user, because it refuses to run as root.
 

@@ -1,8 +1,8 @@
-//! A test of Git on a mount whose server is killed: committed and synced data is there after the
-//! next mount.
+//! A test of Git on a mount whose server is killed: data that was committed and synced must be
+//! there after the next mount.
 //!
-//! Git syncs every file and no directory, so the last changed name is durable only with the next
-//! file: the last acknowledged commit may be missing.
+//! Git syncs every file but no directory. So the last change of a name becomes durable only with
+//! the sync of the next file, and the last acknowledged commit may be missing.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

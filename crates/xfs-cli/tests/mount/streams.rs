@@ -1,4 +1,5 @@
-//! Tests of large reads, whose data goes from the image to the kernel without a copy.
+//! Tests of large reads, for which the server passes data from the image to the kernel without a
+//! copy.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -19,8 +20,8 @@ fn open_direct(path: &std::path::Path) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).unwrap()
 }
 
-/// Writes a file of 4 MiB and a bit, with preallocated blocks and a hole between its written
-/// ranges. Returns its contents.
+/// Writes a file of a little more than 4 MiB, with preallocated blocks and a hole between its
+/// written ranges. Returns its contents.
 fn write_pieces(path: &std::path::Path) -> Vec<u8> {
     let mut expected: Vec<u8> = (0..4 * MIB + 1234).map(|at| (at / 509) as u8).collect();
     let file = File::create(path).unwrap();

@@ -66,8 +66,8 @@ fn mount_waits_until_a_file_is_closed() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that a mount waits until a block device is closed. A second process cannot open the
-/// device exclusively, and so fails before it tries the lock.
+/// Checks that a mount waits until a block device is closed. Unlike with an image file, the open
+/// itself fails, because a second process cannot open the device exclusively.
 fn mount_waits_until_a_device_is_closed() -> Result<(), TrialError> {
     let mut volume = volume("parent-exchange")?;
     let device = LoopDevice::of(&volume);

@@ -95,7 +95,7 @@ fn user_volume() -> Result<Mounted, TrialError> {
 }
 
 /// Runs a script in its own mount namespace, with a folder that holds the program and the image and
-/// belongs to the user. Checks the volume afterwards.
+/// belongs to the user. Checks the volume with xfs_repair afterwards.
 fn run_as_user(volume: &Mounted, script: &str, arguments: &[String]) -> Result<(), TrialError> {
     // Below /tmp, because this user may be unable to enter the folders above the build.
     let home = tempfile::tempdir_in("/tmp").unwrap();

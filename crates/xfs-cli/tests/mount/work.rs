@@ -42,8 +42,8 @@ fn listing(folder: &Path) -> String {
     lines.join("\n")
 }
 
-/// Returns what stat(1) shows of each file below a folder, except values in which two mounts may
-/// differ.
+/// Returns the output of stat(1) for each file below a folder, without values in which two mounts
+/// may differ.
 fn shown(folder: &Path) -> String {
     // Only the names of attributes: some values are longer than a line should be.
     let format = "%n %f %h %u %g %s %b %t:%T %x %y %z %w\n";
@@ -97,7 +97,7 @@ fn lay_over(volume: &Mounted) {
     assert_eq!(fs::read(volume.at("folder/file")).unwrap(), b"lower");
 }
 
-/// Checks the program as a helper of mount(8), as it is called for an entry of fstab.
+/// Checks that the program works as a helper of mount(8), which calls it for an entry of fstab.
 pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     let volume = volume("default")?;
     let helper = volume.outside("mount.fuse.ferroxfs");

@@ -1,5 +1,5 @@
-//! Tests of a mount for which the kernel caches writes (`writeback_cache`). Acknowledged data may
-//! be lost only in a crash, and synced data not even then.
+//! Tests of a mount for which the kernel caches writes (`writeback_cache`). Data of acknowledged
+//! writes may be lost only in a crash, and synced data not even then.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -22,15 +22,16 @@ const LONG_BYTES: usize = 24 << 20;
 const MOMENT: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sets an inode flag as chattr(1) does. The program chattr itself would inherit descriptors, and
-/// closing those would write their files.
+/// Sets an inode flag as chattr(1) does. The program chattr itself would inherit open descriptors,
+/// and closing them would write the buffered data of their files.
 fn set_flag(path: &Path, flag: IFlags) {
     let file = File::open(path).unwrap();
     let flags = ioctl_getflags(&file).unwrap();
     ioctl_setflags(&file, flags | flag).unwrap();
 }
 
-/// Returns `length` bytes that differ from page to page, and from those of another `seed`.
+/// Returns `length` bytes of a pattern. The bytes of different pages differ, and so do the patterns
+/// of different values of `seed`.
 fn pattern(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|index| (index / 4096 * 31 + index % 251 + seed) as u8).collect()
 }

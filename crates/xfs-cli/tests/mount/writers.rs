@@ -1,8 +1,8 @@
 //! Tests of two programs that open one image in different ways: a second writer is always refused,
 //! and a reader is warned.
 //!
-//! Each trial holds an image open in one way and tries the others. The table is in
-//! docs/internals/image-locks.md.
+//! Each trial holds an image open in one way, and tries to open it in the other ways. The table is
+//! in docs/internals/image-locks.md.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -155,8 +155,8 @@ impl Ways {
         }
     }
 
-    /// Tries to write to an image through the path `image`. The attempt must be refused; `way`
-    /// names it in messages.
+    /// Tries to write to an image through the path `image`, and records whether the attempt was
+    /// refused. `way` names the attempt in messages.
     fn written(&mut self, way: &str, image: &Path) {
         self.refused(way, &write(&[], image));
     }
@@ -177,8 +177,8 @@ fn list(options: &[&str], image: &Path) -> Output {
     ferroxfs(options).arg("ls").arg(image).output().unwrap()
 }
 
-/// Checks that an output is refused if it leads to the image that is read, or to an image that is
-/// mounted.
+/// Checks that a command refuses an output whose path leads to the image that it reads, or to an
+/// image that is mounted.
 fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -530,7 +530,7 @@ fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that readers do not exclude each other, in whatever way they open the image.
+/// Checks that readers do not exclude each other, however they open the image.
 fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -549,7 +549,7 @@ fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that a killed server leaves no lock behind, in whatever way it had opened the image.
+/// Checks that a killed server leaves no lock behind, however it had opened the image.
 fn killed_writer_leaves_no_lock() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");

@@ -1,8 +1,8 @@
 //! Entries with damaged fields in a leaf of attributes.
 //!
-//! Owns: the choice of the entries of a leaf that can be believed, and corrections of single
-//! fields. The hash of an entry confirms the name and the flags of the entry: it distinguishes a
-//! parent pointer from other attributes, and a local value from a remote one.
+//! Owns: the decision which entries of a leaf can be believed, and corrections of single fields.
+//! The hash of an entry confirms its name and two of its flags: with a wrong flag for a parent
+//! pointer or for a local value, the hash would differ from the stored one.
 
 use xfs_format::attr::leaf::AttrLeafEntryDisk;
 use xfs_format::attr::{AttrEntry, AttrFlags, AttrLeaf, Namespace};
@@ -24,8 +24,8 @@ pub(super) struct LeafEntry<'a> {
     pub(super) doubt: Option<AttributeDoubt>,
 }
 
-/// Returns the attributes of a leaf without those that readers ignore. `None` stands for an
-/// attribute of which a part is lost.
+/// Returns the attributes of a leaf, without incomplete ones, which readers ignore. `None` stands
+/// for an attribute of which a part is lost.
 pub(super) fn entries<'a>(leaf: &AttrLeaf<'a>, trust: Trust) -> Vec<Option<LeafEntry<'a>>> {
     let is_live = |entry: &&AttrLeafEntryDisk| entry.flags & AttrFlags::INCOMPLETE.bits() == 0;
     let stored: Vec<AttrLeafEntryDisk> = leaf.table().iter().filter(is_live).copied().collect();

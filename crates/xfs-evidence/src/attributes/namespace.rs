@@ -1,8 +1,8 @@
 //! The namespace of an attribute whose flags are damaged.
 //!
-//! Owns: the choice of the namespace that was meant. The flags of that namespace differ from the
-//! stored flags by the fewest bits. A parent pointer is recognised by its value, or by its hash in
-//! a leaf.
+//! Owns: the choice of the namespace that the flags meant before the damage. The flags of that
+//! namespace differ from the stored flags by the fewest bits. A parent pointer is recognised by its
+//! value, or by its hash in a leaf.
 
 use xfs_format::attr::{AttrFlags, Namespace};
 
@@ -38,9 +38,9 @@ pub(super) fn of_short_flags(flags: u8) -> Option<Namespace> {
     (namespace.flags().bits() == flags).then_some(namespace)
 }
 
-/// Returns the namespace that was meant by damaged flags, which name no possible namespace. `fits`
-/// says whether the rest of the attribute is possible in a namespace. Returns `None` if no
-/// namespace fits.
+/// Returns the namespace that damaged flags meant before the damage. The damaged flags name no
+/// possible namespace. `fits` says whether the rest of the attribute is possible in a namespace.
+/// Returns `None` if no namespace fits.
 ///
 /// An attribute that can be a parent pointer is taken as one. If several other namespaces are
 /// possible, the name decides. If the name does not decide, the namespace is "trusted", because

@@ -1,6 +1,6 @@
 //! Records of a damaged attribute fork in short form.
 //!
-//! Owns: the fields of a record. Does **not** own: the division of the form
+//! Owns: the fields of a record. Does **not** own: the division of the short form into records
 //! ([`division`]), or the meaning of flags ([`namespace`]).
 
 use xfs_format::attr::short_form::{AttrShortFormEntryDisk, AttrShortFormHeaderDisk};
@@ -32,7 +32,8 @@ pub(super) fn records(fork: &[u8]) -> Division<Record<'_>> {
     division::divide(form, read)
 }
 
-/// Returns the record at the start of `bytes`, if its name is not empty and it lies inside `bytes`.
+/// Returns the record at the start of `bytes`. `None` if its name is empty or it does not lie
+/// inside `bytes`.
 fn read(bytes: &[u8]) -> Option<division::Record<Record<'_>>> {
     let (head, rest) = AttrShortFormEntryDisk::ref_from_prefix(bytes).ok()?;
     let (name, rest) = rest.split_at_checked(head.name_length.into())?;

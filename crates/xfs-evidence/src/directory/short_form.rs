@@ -1,7 +1,7 @@
 //! Entries of a damaged directory in short form.
 //!
 //! Owns: the fields of an entry, and the width of inode numbers. Does **not** own: the division of
-//! the form ([`division`]).
+//! the short form into entries ([`division`]).
 
 use xfs_format::directory::short_form::FIRST_OFFSET;
 use xfs_format::directory::{ALIGNMENT, Cookie, Entry, EntryType, data, name_is_sound};
@@ -9,9 +9,9 @@ use xfs_format::{Geometry, InodeNumber};
 
 use crate::division::{self, Division, ShortFormBytes};
 
-/// Length of the two counts before the parent.
+/// Length of the two counts before the number of the parent, in bytes.
 const COUNTS: usize = 2;
-/// Length of an entry before its name.
+/// Length of the part of an entry before its name, in bytes.
 const HEAD: usize = 3;
 
 /// An entry with its fields as they are stored.
@@ -27,7 +27,8 @@ struct Record<'a> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShortEntries<'a> {
     /// The entries with a legal name and a possible inode. A damaged type is
-    /// [`EntryType::Unknown`], and a damaged position follows from the entry before.
+    /// [`EntryType::Unknown`], and a damaged position is replaced by the one that follows from the
+    /// preceding entry.
     pub(super) entries: Vec<Entry<'a>>,
     /// Whether the short form has further entries that cannot be read.
     pub(super) is_missing_any: bool,
@@ -71,7 +72,8 @@ fn divided<'a>(
     possible(&division, geometry)
 }
 
-/// Returns the entry at the start of `bytes`, if its name is not empty and it lies inside `bytes`.
+/// Returns the entry at the start of `bytes`. `None` if its name is empty or it does not lie inside
+/// `bytes`.
 fn read<'a>(
     bytes: &'a [u8],
     width: usize,

@@ -3,8 +3,8 @@
 //! Owns: the parts of extents that fall into gaps, and the ranges that stay missing. Does **not**
 //! own: the source of the extents.
 //!
-//! A lost extent btree of a sparse file can have millions of extents in the reverse map, so the
-//! work grows with the number of extents times its logarithm, not with its square.
+//! If the extent btree of a sparse file is lost, the reverse map can have millions of extents of
+//! the file. So the time for n extents grows with n log n, not with the square of n.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use super::{FileRange, ForkEvidence};
 
 impl ForkEvidence {
     /// Adds extents from another source, such as the reverse map, for the file blocks that have no
-    /// extent so far. These file blocks are then no longer missing. Of two new extents that
-    /// overlap, the first wins.
+    /// extent so far. These file blocks are then no longer missing. If two new extents overlap, the
+    /// first one is used for the common blocks.
     pub fn fill(&mut self, more: &[Extent]) {
         let extents = std::mem::take(&mut self.extents).into_iter();
         let mut map: BTreeMap<FileBlock, Extent> =

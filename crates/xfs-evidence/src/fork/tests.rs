@@ -46,8 +46,8 @@ fn first_of_two_new_extents_that_overlap_wins() {
     assert_eq!(map.missing, [range(0, 8), range(20, 30)]);
 }
 
-/// Fills the lost map of a sparse file with 500,000 extents, which are separated by as many holes.
-/// Work that grew with the square of that number would take hours.
+/// Fills the lost map of a sparse file with 500,000 extents, each followed by a hole. With an
+/// algorithm of quadratic time, this test would take hours.
 #[test]
 fn lost_btree_of_a_sparse_file_is_filled_in_seconds() {
     let count = 500_000;

@@ -2,8 +2,8 @@
 //! their own number or address.
 //!
 //! Owns: finding the headers of groups, and the sizes that follow from them. Does **not** own: the
-//! log, whose place nothing else states. A volume found this way can be read, and its log cannot be
-//! replayed.
+//! log, because no other structure states its place. A volume that is found in this way can be
+//! read, but its log cannot be replayed.
 //!
 //! ```text
 //! AGF      group, length in blocks, UUID; its distance from the AGI is a sector
@@ -27,7 +27,7 @@ use crate::read_around::read_around;
 
 /// Length of one read of the search, in bytes.
 const SEARCH_BYTES: usize = 1 << 20;
-/// The smallest sector, in bytes. Headers start at multiples of it.
+/// The smallest sector, in bytes. Headers start at multiples of this length.
 const STEP: usize = 512;
 /// Offset of the checksum in an AGF.
 const AGF_CRC: usize = 216;
@@ -38,15 +38,15 @@ const MOST_HEADERS: usize = 4096;
 /// The largest number of headers from which the search tries to compute the sizes of the volume,
 /// one after another.
 const MOST_TRIED: usize = 64;
-/// The length of the log, in blocks, that the superblock states: that of the shortest log, because
-/// the true place and length of the log are not known.
+/// The length of the log, in blocks, that the built superblock states. It is the length of the
+/// shortest log, because the true place and length are not known.
 const LOG_BLOCKS: u32 = 512;
 /// The size of an extent of the realtime device that mkfs.xfs chooses, in bytes.
 const REALTIME_EXTENT_BYTES: u32 = 4096;
 /// The version that the built superblock states.
 const VERSION_5: u16 = 5;
-/// Base-2 logarithm of the size in bytes of a directory block that mkfs.xfs makes on volumes with
-/// smaller blocks.
+/// Base-2 logarithm of the length in bytes of a directory block, as mkfs.xfs chooses it on volumes
+/// whose blocks are smaller than that.
 const DIRECTORY_BLOCK_LOG: u32 = 12;
 
 /// The AGF and the AGI of one group, as they were found on the device.
@@ -67,8 +67,8 @@ struct Sizes {
     inode_bytes: u32,
 }
 
-/// Returns the disk form of a superblock with the sizes of the volume, or `None` if too little is
-/// left. Its root inode is not set.
+/// Returns the disk form of a superblock with the sizes of the volume, or `None` if too few headers
+/// are left. The root inode in the superblock is not set.
 pub(super) fn find(device: &dyn BlockDevice) -> Option<SuperblockDisk> {
     let headers = search(device);
     let is_start = |group: &&Headers| group.start == 0 && group.agf.group.get() == 0;
@@ -147,8 +147,8 @@ fn sizes(device: &dyn BlockDevice, headers: &[&Headers]) -> Option<Sizes> {
     Some(Sizes { block_bytes, ag_blocks, ag_count, data_blocks, inode_bytes })
 }
 
-/// Returns the size of a block in bytes: the size with which the root of the free-space btree lies
-/// where the AGF points, and states that address as its own.
+/// Returns the size of a block in bytes: the size with which the block to which the AGF points is
+/// the root of the free-space btree and states that address as its own.
 fn block_bytes(device: &dyn BlockDevice, group: &Headers) -> Option<u32> {
     (10..=16).map(|log| 1_u32 << log).find(|size| {
         let roots = [group.agf.by_block_root.get(), group.agf.by_size_root.get()];
@@ -261,9 +261,10 @@ fn ro_compat(group: &Headers) -> RoCompatFeatures {
     features
 }
 
-/// Returns the incompatible features that the built superblock states. A reader must know these
-/// features, but each structure shows by itself whether it uses them. The exception is sparse
-/// chunks, which every mkfs.xfs since 2016 makes.
+/// Returns the incompatible features that the built superblock states. Each structure shows by
+/// itself whether it uses one of these features, so it does no harm to state them all. The
+/// exception is sparse chunks, which the superblock states because every mkfs.xfs since 2016
+/// enables them.
 fn incompat() -> IncompatFeatures {
     IncompatFeatures::FTYPE
         | IncompatFeatures::SPARSE_INODES

@@ -28,8 +28,9 @@ enum Rank {
 }
 
 /// Returns the number of the root inode: the one that `stated` has, or else the one that most
-/// copies have, or else the directory that mkfs made first. A number whose inode is more likely the
-/// root directory wins. All ones if nothing states it and mkfs's directory is not there.
+/// copies have, or else the directory that mkfs made first. Among these numbers, the one wins whose
+/// inode is most likely the root directory. Returns a number with all bits set if no superblock
+/// states a number and there is no directory where mkfs makes the first.
 pub(super) fn find(device: &dyn BlockDevice, stated: &Copy, copies: &[Copy]) -> u64 {
     let evidence = Evidence::new(device, &stated.superblock);
     let own = stated.disk.root_inode.get();
@@ -57,8 +58,9 @@ fn rank(evidence: &Evidence<'_>, number: InodeNumber) -> Rank {
     }
 }
 
-/// Returns the root inode number that most copies state, not counting those that state all
-/// ones. mkfs.xfs writes the true number into few copies, and all ones into the others.
+/// Returns the root inode number that most copies state, not counting copies in which all bits of
+/// the number are set. mkfs.xfs writes the true number into only a few copies, and sets all bits in
+/// the others.
 fn of_copies(copies: &[Copy]) -> u64 {
     let roots: Vec<u64> = copies
         .iter()

@@ -1,7 +1,7 @@
 //! The search for a copy of a superblock on a device whose first sector has no usable superblock.
 //!
-//! Owns: the places that are tried, and the choice between copies of different volumes. Does
-//! **not** own: the vote of the copies of one volume.
+//! Owns: the choice of the places on the device that are tried, and the choice between copies of
+//! different volumes. Does **not** own: the vote of the copies of one volume.
 //!
 //! ```text
 //! second groups of equal divisions ─→ a copy at a group start of its own sizes
@@ -26,12 +26,12 @@ const MIN_GROUP_BYTES: u64 = 16 << 20;
 const MOST_DIVISIONS: u64 = 2048;
 /// Length of one read of the search, in bytes.
 const SEARCH_BYTES: usize = 1 << 20;
-/// The size of the smallest block, in bytes. Groups start at multiples of it.
+/// The size of the smallest block, in bytes. Groups start at multiples of this size.
 const SEARCH_STEP: usize = 1024;
 /// The largest number of copies with different contents whose groups are read.
 const MOST_CANDIDATES: usize = 64;
 
-/// The result of the search: a copy, and whether the device may belong to another volume as well.
+/// The result of the search: a copy, and whether the device may just as well hold another volume.
 pub(super) struct BestCopy {
     pub(super) copy: Copy,
     pub(super) has_rival: bool,
@@ -48,9 +48,9 @@ struct Candidate {
 struct Candidates(Vec<Candidate>);
 
 impl Candidates {
-    /// Reads a copy of a superblock at byte `at`. Adds it to the candidates if, by the copy's own
-    /// sizes, a group starts there. Returns whether the copy belongs to the volume without doubt,
-    /// so that the search can end.
+    /// Reads a copy of a superblock at byte `at`. Adds the copy to the candidates if, according to
+    /// the sizes in the copy, a group starts at `at`. Returns whether the copy belongs to the
+    /// volume without doubt, so that the search can end.
     fn take(&mut self, device: &dyn BlockDevice, at: u64) -> bool {
         let Ok(copy) = read_copy(device, at) else { return false };
         if !copy.is_in_its_place(at) || self.0.len() >= MOST_CANDIDATES {

@@ -1,12 +1,12 @@
-//! The groups that state the same sizes as a superblock.
+//! Witnesses for a superblock: the groups whose headers agree with it.
 //!
-//! Owns: reading the headers of groups where a superblock puts them, and the order of two
-//! superblocks by the groups that agree. Does **not** own: the choice of a superblock.
+//! Owns: reading the headers of groups where a superblock puts them, and the comparison of two
+//! superblocks by the groups that agree with each. Does **not** own: the choice of a superblock.
 //!
-//! A file can hold a whole volume, as the image of a virtual machine does, and an earlier mkfs.xfs
-//! leaves its superblocks. Their checksums are right, so only the groups show that a superblock
-//! belongs to the device. A header agrees if it carries the UUID, the number of its group, and the
-//! length that the superblock gives this group.
+//! A device can have superblocks of other volumes: in a file that is the image of a virtual
+//! machine, or left by an earlier mkfs.xfs. Their checksums are right, so only the groups show
+//! whether a superblock belongs to the device. A header agrees with a superblock if it has the UUID
+//! of the superblock, the number of its group, and the length that the superblock gives this group.
 
 use std::cmp::Ordering;
 
@@ -32,7 +32,7 @@ pub(super) struct Witnesses {
     pub(super) has_first: bool,
     /// Number of groups that agree with the superblock.
     pub(super) agreeing: u32,
-    /// Number of groups that were read. Groups after the end of the device are left out.
+    /// Number of groups whose headers were read. Groups after the end of the device are not read.
     pub(super) of: u32,
     /// Number of bytes in the groups that agree with the superblock.
     bytes: u64,
@@ -60,13 +60,13 @@ impl Witnesses {
         found
     }
 
-    /// Returns whether at least half of the groups agree with the superblock.
+    /// Returns whether at least half of the groups that were read agree with the superblock.
     pub(super) const fn is_half(&self) -> bool {
         self.agreeing > 0 && self.agreeing as u64 * 2 >= self.of as u64
     }
 
     /// Compares two superblocks. If the first group agrees with only one of them, that one is
-    /// greater; otherwise, the one that agrees with groups of more bytes in total.
+    /// greater; otherwise, the one is greater that agrees with groups of more bytes in total.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         (self.has_first, self.bytes).cmp(&(other.has_first, other.bytes))
     }

@@ -114,7 +114,8 @@ fn directory_block_with_a_wrong_checksum_gives_doubtful_names() {
     }
 }
 
-/// Checks E2 of the crate: the rest of the map is read and returned.
+/// Checks E2 of the crate: the rest of the map is read and returned, and the map names the missing
+/// range.
 #[test]
 fn extent_btree_with_a_zeroed_leaf_names_the_missing_range() {
     let mut image = golden();

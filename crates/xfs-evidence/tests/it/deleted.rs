@@ -1,4 +1,4 @@
-//! Tests of reading the parts that are left of deleted names and freed inodes.
+//! Tests that read the remains of deleted names and freed inodes.
 
 use std::collections::BTreeSet;
 

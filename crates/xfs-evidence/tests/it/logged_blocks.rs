@@ -1,4 +1,5 @@
-//! Tests of the limits on hostile logs, when damaged metadata blocks are looked for in the log.
+//! Tests of the limits that apply to hostile logs when damaged metadata blocks are looked for in
+//! the log.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ impl BlockDevice for CountedReads {
     }
 }
 
-/// Returns an item for attributes in the block of `length_bytes` at `at`. The item has the first
-/// chunk of the block, or no chunk at all.
+/// Returns a log item for an attribute block of `length_bytes` bytes at `at`. The item has the
+/// first chunk of the block if `has_chunk` is true, and otherwise no chunk.
 fn item<'a>(at: u64, length_bytes: u32, has_chunk: bool) -> LoggedItem<'a> {
     let mut format = BufferFormat::clean(DiskAddr(at), length_bytes);
     format.flags = BufferType::AttrLeaf.flags();
@@ -106,7 +107,7 @@ fn block_with_changing_length_is_read_within_the_budget() {
     assert!(read <= budget + 4 * u64::from(LONGEST), "{read} bytes, and {budget} are allowed");
 }
 
-/// Fills the memory for damaged blocks, and cancels these blocks. A damaged block that the log has
+/// Fills the memory for damaged blocks, and cancels these blocks. A damaged block that is logged
 /// after that must be found.
 #[test]
 fn cancelled_blocks_give_their_memory_back() {
@@ -192,7 +193,8 @@ fn link_does_not_replace_a_sound_block_after_the_first_one() {
     assert!(!is_link_found(2, false));
 }
 
-/// The longest target takes two blocks of the golden image.
+/// Logs a link of more blocks than any target takes: the longest target takes two blocks of the
+/// golden image. Checks that the link is not used.
 #[test]
 fn link_longer_than_any_target_is_not_used() {
     assert!(!is_link_found(3, true));

@@ -11,7 +11,8 @@ use xfs_testkit::{LogRecords, golden};
 
 use crate::support::superblock;
 
-/// Appends a transaction whose only item cannot be read: the item states more regions than it has.
+/// Appends a transaction to the log whose only item cannot be read, because it states more regions
+/// than it has.
 fn append_unreadable(log: &mut LogRecords<'_>) {
     let mut format = BufferFormat::clean(DiskAddr(64), 512);
     format.regions = 9;
@@ -27,8 +28,8 @@ enum Record {
     Unreadable,
 }
 
-/// Returns whether a log with these records has the newest state of the root inode. `None` if it
-/// has no state of it. Stops the search at once if `stops` is set.
+/// Returns whether a log with these records has the newest state of the root inode. `None` if the
+/// log has no state of this inode. Stops the search at once if `stops` is set.
 fn newest_state(records: &[Record], stops: bool) -> Option<bool> {
     let mut image = golden();
     let superblock = superblock(&image);

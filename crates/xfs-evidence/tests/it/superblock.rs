@@ -42,8 +42,8 @@ fn superblock_with_a_wrong_byte_keeps_its_label_and_counters() {
     assert_eq!(found.superblock.free_blocks, whole.free_blocks);
 }
 
-/// Makes the superblock name a file, a free inode, an inode outside of all chunks, and no inode as
-/// the root, each with a right checksum.
+/// Makes the superblock name a wrong root inode, with a right checksum: a file, a free inode, an
+/// inode outside of all chunks, and none at all. Checks that the right number is found each time.
 #[test]
 fn root_inode_that_is_not_the_root_directory_is_corrected() {
     let sound = golden();
@@ -62,7 +62,8 @@ fn root_inode_that_is_not_the_root_directory_is_corrected() {
     }
 }
 
-/// Destroys the root directory's inode. Checks that its number stays.
+/// Destroys the inode of the root directory. Checks that the superblock that is found still names
+/// it as the root.
 #[test]
 fn root_inode_that_is_destroyed_keeps_its_number() {
     let mut image = golden();

@@ -16,11 +16,11 @@
 //! - **I1** Entries are sorted by hash.
 //! - **I2** Names lie between "first used" and the end of the block and do not overlap. A "first
 //!   used" of 0 means 65536, the end of the largest block.
-//! - **I3** A remote name takes two bytes more than its fields: padding that became part of the
-//!   format.
+//! - **I3** A name with a remote value takes two bytes more than its fields. These bytes are
+//!   padding that became part of the format.
 //!
-//! The free ranges are a hint. Kernels before 2026 could leave overlapping or stale ranges, so the
-//! only check is that the ranges lie inside the block.
+//! The free ranges in the header are only a hint. Kernels before 2026 could leave overlapping or
+//! stale ranges, so the only check is that the ranges lie inside the block.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -242,7 +242,7 @@ impl<'a> AttrLeaf<'a> {
         self.select(start..end)
     }
 
-    /// Returns the attribute to which a table entry of this leaf points. The argument may also be a
+    /// Returns the attribute to which a table entry of this leaf points. `entry` may also be a
     /// corrected copy of a table entry.
     ///
     /// # Errors

@@ -114,7 +114,7 @@ impl<'a> RemoteBlock<'a> {
         self.header.offset.get()
     }
 
-    /// Returns the part of the value that this block holds.
+    /// Returns the bytes of the value that this block holds.
     #[must_use]
     pub fn part(&self) -> &'a [u8] {
         self.part
@@ -130,8 +130,8 @@ pub struct RemoteIdentity {
     pub uuid: Uuid,
 }
 
-/// Writes one block of a remote value: header, `part`, zeros and checksum. `offset` is where the
-/// part begins in the value. Such blocks are never logged.
+/// Writes one block of a remote value: header, `part`, zeros and checksum. `offset` is the byte
+/// offset of `part` in the value. Such blocks are never logged.
 ///
 /// # Panics
 ///

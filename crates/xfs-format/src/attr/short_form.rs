@@ -191,9 +191,9 @@ pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Encodes one attribute with a local value in short form, for a new inode. The bytes are those of
-/// [`encode`]. Returns `None` if the attribute is too long for the form, or the form is longer than
-/// `room` bytes.
+/// Encodes one attribute with a local value in short form, for a new inode. The result is the same
+/// as that of [`encode`]. Returns `None` if the attribute is too long for the form, or the form is
+/// longer than `room` bytes.
 #[must_use]
 pub fn encode_first(
     namespace: Namespace,

@@ -111,7 +111,7 @@ impl<'a> BtreeBlock<'a> {
         self.level as u32
     }
 
-    /// Returns whether the block holds records and not pointers.
+    /// Returns whether the block is a leaf, which holds records and no pointers.
     #[must_use]
     pub const fn is_leaf(&self) -> bool {
         self.level == 0
@@ -234,8 +234,8 @@ impl<'a> BtreeBlock<'a> {
 }
 
 /// Returns the layout of a v4 block of this kind of btree, if `magic` is its magic number. Any
-/// other number is an error, because the caller has already found that it is not the magic number
-/// of a v5 block.
+/// other number is an error: the caller has already found that `magic` is not the magic number of a
+/// v5 block.
 #[cold]
 fn layout_of_version_4(kind: BtreeKind, magic: u32) -> Result<&'static BtreeLayout, Check> {
     let layout = kind.layout_in(FormatVersion::V4);

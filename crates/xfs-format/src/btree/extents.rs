@@ -13,8 +13,8 @@ use crate::group::Group;
 
 /// The btree of a fork's extents.
 ///
-/// The checks here do not know to which fork a record belongs. The inode decides where its extents
-/// may lie and whether they may be unwritten.
+/// The checks in this module do not know to which fork a record belongs. So they do not check where
+/// the extent may lie or whether it may be unwritten: the inode decides both.
 #[doc(alias = "bmbt")]
 #[derive(Clone, Copy, Debug)]
 pub enum Extents {}

@@ -19,7 +19,7 @@
 //! - **I1** Records tile the block; each record starts at a multiple of 8, and its tag is its own
 //!   offset.
 //! - **I2** Two free records are never adjacent. The table "best free" in the header holds the
-//!   three longest free records, longest first.
+//!   offsets and lengths of the three longest free records, the longest first.
 //! - **I3** In the block form the index holds every entry of the block once. Its other entries are
 //!   stale: their cookie is 0.
 
@@ -297,8 +297,8 @@ impl<'a> DataBlock<'a> {
     }
 
     /// Returns the entries of a block in block form that have the name of an earlier entry. The
-    /// result is empty for a block of another form. Only the names of neighbours in the index with
-    /// equal hashes are compared.
+    /// result is empty for a block of another form. Names are compared only if their hashes are
+    /// equal, that is, if they are neighbours in the index.
     #[must_use]
     pub fn duplicate_names(&self) -> Vec<DuplicateName> {
         let runs = self.index().chunk_by(|a, b| a.hash.get() == b.hash.get());
@@ -393,8 +393,8 @@ impl<'a> Iterator for DataEntries<'a> {
     }
 }
 
-/// The magic number of a data block, the owner, the longest free records, and the bytes after the
-/// header.
+/// The parts of a data block: the magic number, the owner, the longest free records, and the bytes
+/// after the header.
 type SplitHeader<'a> = (u32, Option<InodeNumber>, &'a [BestFreeDisk; 3], &'a [u8]);
 
 fn split_header(bytes: &[u8], version: FormatVersion) -> Result<SplitHeader<'_>, Check> {
@@ -441,8 +441,8 @@ fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), Di
     Some(if is_own { Ok(()) } else { Err(DirectoryCheck::Tag { offset, tag }) })
 }
 
-/// Returns whether `name` is `.` or `..`, and `start` is the byte offset in the directory at which
-/// the first block holds the entry of that name.
+/// Returns whether `name` is `.` or `..`, and `start`, a byte offset in the directory, is the
+/// offset at which the first block holds the entry of that name.
 fn is_dot_entry(name: &[u8], start: u64, form: DirectoryForm) -> bool {
     let (dot, parent) = (form.dot_cookie().offset(), form.parent_cookie().offset());
     is_dot_name(name) && ((name.len() == 1 && start == dot) || (name.len() == 2 && start == parent))

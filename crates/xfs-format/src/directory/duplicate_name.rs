@@ -1,8 +1,9 @@
 //! Duplicate names in a directory.
 //!
 //! If two entries have the same name, a lookup finds one of them, but a listing shows both. A
-//! program that copies the tree would write the second file through the first, which may be a
-//! symbolic link. Readers therefore return only the first entry, and report the second.
+//! program that copies the tree would open the first copied file to write the second one, and the
+//! first may be a symbolic link. Readers therefore return only the first entry, and report the
+//! second.
 
 use alloc::vec::Vec;
 

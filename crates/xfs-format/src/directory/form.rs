@@ -13,8 +13,8 @@ pub const DATA_HEADER: usize = 64;
 /// Length of the header before the first record, in bytes, on a v4 volume.
 pub(super) const DATA_HEADER_V4: usize = 16;
 
-/// Number of bytes of an entry before its name: inode number and name length. `ENTRY_TAIL` is the
-/// number of bytes after the name: type and tag.
+/// Number of bytes of an entry before its name: inode number and name length. The type and the tag
+/// follow the name; `ENTRY_TAIL` is their number of bytes.
 const ENTRY_HEAD: usize = 9;
 const ENTRY_TAIL: usize = 3;
 
@@ -41,15 +41,15 @@ pub enum EntryTypes {
 pub enum NameComparison {
     /// Names are equal if their bytes are.
     Exact,
-    /// Names are compared without case (`mkfs.xfs -n version=ci`). Names are stored as given, and
-    /// their hashes are those of the folded names.
+    /// Names are compared without case (`mkfs.xfs -n version=ci`). Names are stored as given. Their
+    /// hashes are computed from the names in lower case.
     #[doc(alias = "ASCII_CI")]
     #[doc(alias = "XFS_SB_VERSION_BORGBIT")]
     AsciiCi,
 }
 
 impl NameComparison {
-    /// Returns the hash under which the index of a directory stores a name.
+    /// Returns the hash that the index of a directory stores for a name.
     #[doc(alias = "xfs_ascii_ci_hashname")]
     #[inline]
     #[must_use]
@@ -60,7 +60,7 @@ impl NameComparison {
         }
     }
 
-    /// Returns whether two names are the same for a lookup.
+    /// Returns whether a lookup of the name `wanted` finds an entry with the name `stored`.
     #[doc(alias = "xfs_ascii_ci_compname")]
     #[inline]
     #[must_use]
@@ -118,13 +118,13 @@ impl DirectoryForm {
         }
     }
 
-    /// Returns the cookie of `.`, which has no entry in short form.
+    /// Returns the cookie of `.` in a directory in short form, which stores no entry for `.`.
     #[must_use]
     pub const fn dot_cookie(self) -> Cookie {
         Cookie((self.data_header_bytes() >> 3) as u32)
     }
 
-    /// Returns the cookie of `..`, which has no entry in short form.
+    /// Returns the cookie of `..` in a directory in short form, which stores no entry for `..`.
     #[must_use]
     pub const fn parent_cookie(self) -> Cookie {
         Cookie((self.parent_offset() >> 3) as u32)

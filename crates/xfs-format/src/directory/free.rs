@@ -47,8 +47,9 @@ pub struct FreeHeaderDisk {
     pub pad: U32,
 }
 
-/// The header fields that v4 and v5 blocks have in common: the first data block that the block
-/// describes, the number of its entries, and the number of entries whose data block exists.
+/// The header fields that v4 and v5 blocks have in common: the first data block that the index
+/// block describes, the number of entries of the index block, and the number of entries whose data
+/// block exists.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct FreeFieldsDisk {
@@ -124,8 +125,8 @@ impl<'a> FreeBlock<'a> {
         self.owner
     }
 
-    /// Returns the index of the first data block for which this block stores the length of the
-    /// longest free record. The index counts directory blocks.
+    /// Returns the number, counted in directory blocks, of the first data block for which this
+    /// block stores the length of the longest free record.
     #[must_use]
     pub fn first_data_block(&self) -> u32 {
         self.fields.first.get()

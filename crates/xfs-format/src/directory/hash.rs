@@ -19,7 +19,7 @@ pub fn name_hash(name: &[u8]) -> u32 {
     tail.iter().fold(hash, |hash, byte| u32::from(*byte) ^ hash.rotate_left(7))
 }
 
-/// Computes the hash of a name on a volume that ignores case: the hash of the folded name.
+/// Computes the hash of a name on a volume that ignores case: the hash of the name in lower case.
 #[doc(alias = "xfs_ascii_ci_hashname")]
 #[must_use]
 pub(super) fn folded_name_hash(name: &[u8]) -> u32 {

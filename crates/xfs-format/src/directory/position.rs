@@ -11,12 +11,11 @@ pub const FREE_OFFSET: u64 = 64 << 30;
 /// Entries start at multiples of this many bytes.
 pub const ALIGNMENT: usize = 8;
 
-/// The position of an entry in its directory: the byte offset among the data blocks, in units of 8
-/// bytes.
+/// The position of an entry in its directory: its byte offset in the data blocks, divided by 8.
 ///
 /// An entry keeps its cookie for its whole life, also when the directory changes form. An iteration
-/// can therefore continue after any change. It yields the entries whose cookie is not below the
-/// cookie at which it continues.
+/// can therefore continue after any change. It then returns the entries whose cookies are not below
+/// the cookie at which it continues.
 #[doc(alias = "xfs_dir2_dataptr_t")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cookie(pub u32);
@@ -25,8 +24,8 @@ impl Cookie {
     /// The cookie at which an iteration starts. It is lower than the cookies of all entries.
     pub const START: Self = Self(0);
 
-    /// Returns the cookie of an entry at byte `offset`. Returns `None` from 32 GiB on, where no
-    /// data blocks lie.
+    /// Returns the cookie of an entry at byte `offset` of the data blocks. Returns `None` for an
+    /// offset of 32 GiB or more, where a directory has no data blocks.
     #[must_use]
     pub fn from_offset(offset: u64) -> Option<Self> {
         if offset >= INDEX_OFFSET { None } else { u32::try_from(offset >> 3).ok().map(Self) }

@@ -15,7 +15,8 @@
 //! - **I1** The wide count is the number of inode numbers, including the parent's, that need more
 //!   than 32 bits. If the count is not 0, all inode numbers are stored in 8 bytes.
 //! - **I2** An entry stores the offset at which it will lie in a data block if the directory leaves
-//!   the short form. Its cookie therefore stays valid. Offsets ascend.
+//!   the short form. The cookie of the entry therefore stays valid. The offsets of the entries
+//!   ascend.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -98,10 +99,10 @@ pub fn encode<'e>(
 }
 
 impl<'a> ShortForm<'a> {
-    /// The cookie of `.`, which has no entry in short form, on a v5 volume.
+    /// The cookie of `.` on a v5 volume. The short form stores no entry for `.`.
     pub const DOT_COOKIE: Cookie = DirectoryForm::V5.dot_cookie();
 
-    /// The cookie of `..`, which has no entry in short form, on a v5 volume.
+    /// The cookie of `..` on a v5 volume. The short form stores no entry for `..`.
     pub const PARENT_COOKIE: Cookie = DirectoryForm::V5.parent_cookie();
 
     /// Decodes the header. `bytes` are the whole directory: the number of bytes that the inode

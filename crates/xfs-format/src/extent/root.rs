@@ -100,7 +100,7 @@ impl<'a> ExtentRoot<'a> {
         Ok(Self { level, keys, pointers })
     }
 
-    /// Returns the level of the root, which is the number of levels below it and at least 1.
+    /// Returns the level of the root: the number of levels of the btree below the root, at least 1.
     #[must_use]
     pub const fn level(&self) -> u16 {
         self.level

@@ -30,8 +30,8 @@ pub struct RealtimeGeometry {
     /// Number of bits of a block number inside a group; 0 without groups.
     #[doc(alias = "sb_rgblklog")]
     pub group_blocks_log: u8,
-    /// Whether a group starts at a multiple of `1 << group_blocks_log` blocks on the device, which
-    /// leaves a gap after a shorter group.
+    /// Whether a group starts at a multiple of `1 << group_blocks_log` blocks on the device, so
+    /// that a gap follows a shorter group.
     #[doc(alias = "ZONE_GAPS")]
     pub has_gaps: bool,
     /// First block of the section on the data device; 0 if the section has a device of its own.
@@ -72,7 +72,7 @@ impl RealtimeGeometry {
     }
 
     /// Returns the number of blocks of a group; 0 if the group does not exist. A section without
-    /// groups counts as one group.
+    /// groups counts as a single group with the number 0.
     #[must_use]
     pub const fn group_length(&self, group: u32) -> u64 {
         if self.group_count == 0 {
@@ -122,8 +122,8 @@ impl RealtimeGeometry {
         linear.checked_add(self.start)
     }
 
-    /// Returns the first block after the section on its device, or `None` if it does not fit 64
-    /// bits.
+    /// Returns the first block after the section on its device, or `None` if the block number does
+    /// not fit 64 bits.
     #[must_use]
     pub fn device_end(&self) -> Option<u64> {
         let blocks = match self.group_count.checked_sub(1) {

@@ -215,8 +215,8 @@ impl InodeCore {
     }
 
     /// Checks that a fork does not have more extents than its format allows. `room` is the length
-    /// of the fork in the inode, in bytes, and `most` is the limit of the extent counter. A btree
-    /// must have more extents than the inode has room for.
+    /// of the fork in the inode, in bytes, and `most` is the limit of the extent counter. If the
+    /// fork has the format of a btree, there must be more extents than fit into the inode.
     fn check_extent_count(&self, kind: ForkKind, room: usize, most: u64) -> Result<(), InodeCheck> {
         let Some(format) = self.fork_format(kind) else { return Ok(()) };
         let extents = self.fork_extents(kind);

@@ -18,8 +18,8 @@ use crate::addr::InodeNumber;
 const MAX_NAME_BYTES: u32 = 255;
 const MAX_VALUE_BYTES: u32 = 64 << 10;
 
-/// The valid bits of the field `filter` of an intent: the namespaces, and the mark of an incomplete
-/// attribute.
+/// The valid bits of the field `filter` of an intent: the flags of namespaces, and the flag of an
+/// incomplete attribute.
 const FILTERS: u32 = 0x02 | 0x04 | 0x08 | 0x80;
 
 /// A change of an attribute that an intent requests.
@@ -113,7 +113,7 @@ pub struct AttrIntent<'a> {
     pub generation: u32,
     /// The change of the attribute that the intent requests.
     pub operation: AttrOperation,
-    /// The flags of the attribute's namespace, and the mark of an incomplete attribute.
+    /// The flags of the attribute's namespace, and the flag of an incomplete attribute.
     pub filter: u32,
     /// The names and values of the operation.
     pub names: AttrNames<'a>,

@@ -1,7 +1,6 @@
 //! Fields in the byte order of the machine that wrote the log.
 //!
-//! This is one of the two modules that read little-endian numbers from the disk; the other is
-//! `crc`.
+//! This module and `crc` are the only ones that read little-endian numbers from the disk.
 #![allow(clippy::little_endian_bytes, reason = "items are logged in the writer's byte order")]
 
 use alloc::vec::Vec;

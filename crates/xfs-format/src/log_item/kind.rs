@@ -1,6 +1,6 @@
 //! The kinds of log items: their numbers in the log, their names, and which kind completes which.
 //!
-//! Owns: the numbers. Does **not** own the fields of an item of a kind.
+//! Owns: the numbers. Does **not** own: the fields that an item of each kind has.
 
 /// The kind of a log item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

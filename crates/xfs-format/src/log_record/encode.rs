@@ -59,8 +59,8 @@ impl LogOperation {
 }
 
 impl LogRecordHeader {
-    /// Completes `record` in place: writes the headers and the cycles of the blocks. Returns the
-    /// checksum of the record.
+    /// Completes `record` in place: writes the headers, and the cycle at the start of each block.
+    /// Returns the checksum of the record.
     ///
     /// `record` has space for the headers, with arbitrary contents, and the payload after it.
     /// `log_blocks` is the length of the log in basic blocks: blocks past its end wrap to its start

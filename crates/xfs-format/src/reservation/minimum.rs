@@ -53,8 +53,8 @@ pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> 
 }
 
 /// Returns the smallest number of blocks of a volume's log: space for three of the largest
-/// transactions. One can run while another is written to the log. The changes of a third may exist
-/// only in the log, because they are not yet written to their blocks on the disk.
+/// transactions. One of them can run while another is written to the log, and while the log still
+/// has to keep the changes of a third, which are not yet written in place.
 #[doc(alias = "xfs_log_calc_minimum_size")]
 #[must_use]
 pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u64 {
@@ -117,8 +117,7 @@ const fn counts_intents(kind: TransactionKind) -> bool {
 }
 
 /// Returns the number of log bytes of a transaction that sets the largest attribute that fits an
-/// attribute leaf. `is_old` selects the way in which kernels without parent pointers count log
-/// bytes.
+/// attribute leaf. With `is_old`, counts the bytes as kernels without parent pointers do.
 #[doc(alias = "xfs_log_calc_max_attrsetm_res")]
 fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let geometry = reservations.geometry;

@@ -78,7 +78,7 @@ impl SuperblockDisk {
     }
 
     /// Returns the second feature word. On a v4 volume it is valid only with `MOREBITS`. Some
-    /// machines stored this word in the next field, `sb_bad_features2`, so a v4 volume has the bits
+    /// machines stored this word in the next field, `sb_bad_features2`, so the result has the bits
     /// of both fields.
     pub(super) fn features2(&self) -> Features2 {
         let bits = match self.format_version() {

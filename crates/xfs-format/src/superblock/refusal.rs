@@ -35,8 +35,8 @@ pub enum Unsupported {
     #[error("XFS version 4 volumes (-m crc=0) can only be read")]
     Version4Write,
     /// The volume has version 4, and the operation must work on damaged volumes. Blocks of version
-    /// 4 do not name their owner or their volume, so nothing says to which file a damaged structure
-    /// belongs.
+    /// 4 do not name their owner or their volume, so it cannot be known to which file a damaged
+    /// structure belongs.
     #[error(
         "XFS version 4 volumes (-m crc=0) can be read and checked, but not repaired, salvaged \
              or dumped as metadata"
@@ -110,8 +110,8 @@ pub(super) const VERSION_NIBBLE: u16 = 0x000f;
 /// Version numbers that exist.
 const KNOWN_VERSIONS: core::ops::RangeInclusive<u16> = 1..=VERSION_5;
 
-/// Refuses a volume of a version before 4. This is the first check, because such a volume has no
-/// checksum.
+/// Returns an error for a volume of a version before 4. This check must precede all others, because
+/// the superblock of such a volume has no checksum.
 pub(super) fn refuse_version(disk: &SuperblockDisk) -> Result<(), Unsupported> {
     let version = disk.version.get() & VERSION_NIBBLE;
     if !matches!(version, VERSION_4 | VERSION_5) && KNOWN_VERSIONS.contains(&version) {

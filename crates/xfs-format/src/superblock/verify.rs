@@ -57,8 +57,8 @@ fn verify_version(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     }
 }
 
-/// Checks that a v4 volume has no unknown feature. A missing feature is no damage:
-/// [`refusal`](super::refusal) names it.
+/// Checks that a v4 volume has no unknown feature. A missing feature is not corruption:
+/// [`refusal`](super::refusal) refuses it by name.
 fn verify_version_4(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     let version = disk.version.get();
     if version & !(VersionFlags::all().bits() | 0xf) != 0 {

@@ -73,9 +73,9 @@ impl Block {
     }
 }
 
-/// Checks that the verifier accepts all of `blocks`, that it refuses a change without a recomputed
-/// checksum, and that it checks the common fields. Also checks that no change of one byte makes
-/// `read` panic, whether the verifier accepts the change or not.
+/// Checks that the verifier accepts all of `blocks`, that it refuses each block after a change
+/// without a new checksum, and that it checks the common fields. Also checks that `read` does not
+/// panic after a change of any one byte, whether the verifier accepts the changed block or not.
 pub(crate) fn check_blocks(blocks: &[Block], read: impl Fn(&Block)) {
     for block in blocks {
         assert_eq!(block.verify(), Ok(()), "{}", block.at);

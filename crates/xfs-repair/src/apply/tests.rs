@@ -46,7 +46,7 @@ impl Case {
 }
 
 /// Returns whether a copy of the damaged golden image is equal to another volume. Only the chunks
-/// that the copy has changed are compared: everything else is as in the golden image.
+/// that differ from the golden image in the copy are compared.
 fn is_equal(copy: &CowDevice, other: &dyn BlockDevice) -> bool {
     copy.changed_chunks().iter().all(|(at, chunk)| {
         let mut there = vec![0; chunk.len()];
@@ -112,9 +112,9 @@ fn needs_repair_is_durable_while_runs_are_written() {
     }
 }
 
-/// Makes the n-th request of this kind fail during an apply (and later ones too, if `persistence`
-/// says so), for n = 1, 2, 3 and so on, until an apply has no failing request. Checks that `resume`
-/// and `undo` work on the volume after each failed apply.
+/// Applies a repair repeatedly, for n = 1, 2, 3 and so on, while the n-th request of this kind
+/// fails (and all later ones, if `persistence` says so). Ends with the first apply that has no
+/// failing request. Checks that `resume` and `undo` work on the volume after each failed apply.
 fn check_failures(kind: RequestKind, persistence: Persistence) {
     let case = case();
     for nth in 1.. {

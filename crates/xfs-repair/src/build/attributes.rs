@@ -1,5 +1,5 @@
-//! Builder of whole attribute forks: a list of attributes becomes the short form, or leaves with
-//! nodes above them and blocks of remote values.
+//! Builder of whole attribute forks: it turns a list of attributes into the short form, or into
+//! leaves with nodes above them and blocks of remote values.
 //!
 //! Owns: the choice of the form, leaves, remote values, and the places of all blocks in the fork.
 //! Does **not** own: where the blocks lie on disk.
@@ -37,14 +37,15 @@ pub(crate) struct NewAttribute {
 }
 
 impl NewAttribute {
-    /// Creates a parent pointer of an inode that has the name `name` in `directory`. `generation`
-    /// is that of the directory.
+    /// Creates the parent pointer of an inode that has the name `name` in the directory
+    /// `directory`. `generation` is the generation of that directory.
     pub(crate) fn parent(name: &[u8], directory: InodeNumber, generation: u32) -> Self {
         let value = ParentDisk { inode: directory.0.into(), generation: generation.into() };
         Self { namespace: Namespace::Parent, name: name.to_vec(), value: value.as_bytes().to_vec() }
     }
 
-    /// Returns the attribute as a leaf stores it if its value is local: beside the name.
+    /// Returns the attribute in the form in which a leaf stores it with a local value, that is, a
+    /// value next to the name.
     fn entry(&self) -> AttrEntry<'_> {
         AttrEntry {
             namespace: self.namespace,
@@ -53,8 +54,8 @@ impl NewAttribute {
         }
     }
 
-    /// Returns the attribute as a leaf stores it if its value is remote: in other blocks of the
-    /// fork, from `first_block` on.
+    /// Returns the attribute in the form in which a leaf stores it with a remote value, that is, a
+    /// value in other blocks of the fork, from `first_block` on.
     fn remote_entry(&self, first_block: FileBlock) -> AttrEntry<'_> {
         let length_bytes = u32::try_from(self.value.len()).expect("a value has at most 64 KiB");
         let value = AttrValue::Remote { first_block, length_bytes };
@@ -142,7 +143,7 @@ pub(crate) fn build(
     Some(AttributeForm::Blocks(AttributeBlocks { tree, values: remote.parts }))
 }
 
-/// The blocks of remote values, in the order in which their attributes are packed.
+/// The blocks of remote values, in the order in which the attributes are packed into leaves.
 struct RemoteValues<'g> {
     /// The next block of the fork that is free for a value.
     next: u64,

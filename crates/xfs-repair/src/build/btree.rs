@@ -1,7 +1,7 @@
 //! The bulk loader: sorted records in, a whole btree out.
 //!
 //! Owns: the shape of the btree, its keys, siblings and sealed blocks. Does **not** own: where the
-//! blocks lie, which the caller decides, or the header or inode that points to the root.
+//! blocks lie, which the caller decides, or the header or inode that has the pointer to the root.
 //!
 //! Leaves and nodes are filled to three quarters, so that the next changes do not split every
 //! block. The entries of a level are spread evenly. Each block then has at least half of the
@@ -117,8 +117,9 @@ pub(crate) fn build<F: BtreeFormat>(
     }
 }
 
-/// Builds the btree of a fork from extents in file order. `capacity` is the number of children that
-/// the root in the inode holds. Takes as many of `blocks` as [`count_fork_blocks`] says, in order.
+/// Builds the btree of a fork from extents in file order. `capacity` is the largest number of
+/// children that the root in the inode can hold. Takes as many of `blocks` as [`count_fork_blocks`]
+/// says, in order.
 ///
 /// # Panics
 ///
@@ -146,8 +147,8 @@ pub(crate) fn build_fork(
 
 /// The owner that the blocks of a btree state, and the LSN that they get.
 struct TreeOwner<'a> {
-    /// The group of the btree. For the btree of a fork it is an arbitrary group, of which only the
-    /// geometry is used.
+    /// The group of the btree. For the btree of a fork, any group of the volume: only its geometry
+    /// is used.
     group: Group<'a>,
     owner: u64,
     lsn: Lsn,
@@ -160,7 +161,7 @@ struct Entry<R> {
     first: R,
     /// The record with the highest high key below the entry; in a leaf, the record itself.
     highest: R,
-    /// The block number of the child. It has no meaning in a leaf.
+    /// The block number of the child. It has no meaning in an entry of a leaf.
     pointer: u64,
 }
 
@@ -189,7 +190,8 @@ impl<'a, F: BtreeFormat, I: Iterator<Item = u64>> Loader<'a, F, I> {
         Self { owner, numbers, last: 0, blocks: Vec::new(), format: PhantomData }
     }
 
-    /// Builds one level above another, until a level has at most `capacity` blocks.
+    /// Builds the levels of the btree from the leaves upwards, until a level has at most `capacity`
+    /// blocks.
     fn load(mut self, records: &[F::Record], capacity: usize) -> Levels<F::Record> {
         let entries: Vec<_> = records
             .iter()

@@ -61,8 +61,8 @@ pub(crate) fn spread<T>(items: &[T], capacity: usize) -> std::slice::Chunks<'_, 
     items.chunks(items.len().div_ceil(parts).max(1))
 }
 
-/// Builds the nodes above `leaves`. Gives each leaf and node the next block of the fork from
-/// `places`. Returns `None` if `places` has too few blocks, or if the tree would be too high.
+/// Builds the nodes above `leaves`. Assigns the blocks of the fork in `places` to the leaves and
+/// nodes (I1). Returns `None` if `places` has too few blocks, or if the tree would be too high.
 pub(crate) fn assemble(
     leaves: Vec<Branch>,
     tree: &TreeIdentity,
@@ -110,8 +110,8 @@ fn link(row: &mut [Branch], places: &[FileBlock]) -> Option<()> {
     Some(())
 }
 
-/// Returns the entries of the next higher level, which lead to the blocks of this level. `None` if
-/// a block number does not fit in 32 bits.
+/// Returns the entries for the nodes of the next higher level, one for each block of this level.
+/// `None` if a block number does not fit in 32 bits.
 fn children(row: &[Branch], places: &[FileBlock]) -> Option<Vec<NodeEntryDisk>> {
     let entry = |(branch, place): (&Branch, &FileBlock)| {
         let before = u32::try_from(place.0).ok()?;

@@ -1,4 +1,4 @@
-//! Builder of whole directories: a list of entries becomes the short form, or blocks.
+//! Builder of whole directories: it turns a list of entries into the short form, or into blocks.
 //!
 //! Owns: the choice of the form, data blocks, hash index and free-space index. Does **not** own:
 //! where the blocks lie on disk, or which entries a directory has.
@@ -83,7 +83,7 @@ pub(crate) fn build(
 }
 
 /// Returns a directory in short form, or `None` if it is too large for that: it must fit in `room`
-/// bytes of the inode, and in one block after a conversion.
+/// bytes of the inode, and, after a later conversion to block form, in one block.
 fn short(directory: &NewDirectory<'_>, geometry: &Geometry, room: usize) -> Option<Vec<u8>> {
     if directory.entries.len() > usize::from(u8::MAX) {
         return None;
@@ -160,9 +160,9 @@ impl Builder<'_> {
         NewEntry { name: name.to_vec(), child: inode, entry_type: EntryType::Directory }
     }
 
-    /// Returns a directory block with the contents `bytes`. It is block number `number` of a
-    /// section of the fork: data, hash index or free-space index. `section` is the file block at
-    /// which the section starts.
+    /// Returns a directory block with the contents `bytes`. The fork has three sections: data, hash
+    /// index and free-space index. The block has the number `number` in its section. `section` is
+    /// the file block at which the section starts.
     fn new_block(
         &self,
         section: FileBlock,
@@ -226,8 +226,8 @@ impl Builder<'_> {
         field(length).get()
     }
 
-    /// Packs the entries into data blocks. Returns the blocks, and for each directory entry its
-    /// entry of the hash index. Returns `None` if the data blocks would reach the hash index.
+    /// Packs the entries into data blocks. Returns the blocks, and the entry of the hash index for
+    /// each directory entry. Returns `None` if the data blocks would reach the hash index.
     fn data_blocks(&self, all: &[&NewEntry]) -> Option<(Vec<DataBytes>, Vec<HashEntryDisk>)> {
         let mut blocks = Vec::new();
         let mut index = Vec::with_capacity(all.len());
@@ -273,7 +273,7 @@ impl Builder<'_> {
     }
 
     /// Returns the only leaf of a directory in leaf form, or `None` if the whole index does not fit
-    /// in one leaf. `best` has the longest free area of each data block.
+    /// in one leaf. `best` has the length of the longest free area of each data block.
     fn single_leaf(&self, index: &[HashEntryDisk], best: &[U16]) -> Option<Vec<u8>> {
         let tail = size_of_val(best) + size_of::<u32>();
         if size_of::<LeafHeaderDisk>() + size_of_val(index) + tail > self.block_bytes {
@@ -309,8 +309,8 @@ impl Builder<'_> {
         dabtree::assemble(leaves, &self.tree(), &mut places)
     }
 
-    /// Returns the blocks of the free-space index. `best` has the longest free area of each data
-    /// block.
+    /// Returns the blocks of the free-space index. `best` has the length of the longest free area
+    /// of each data block.
     fn free_index(&self, best: &[U16]) -> Vec<NewBlock> {
         let capacity = (self.block_bytes - size_of::<FreeHeaderDisk>()) / size_of::<U16>();
         let mut blocks = Vec::new();

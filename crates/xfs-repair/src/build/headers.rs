@@ -1,7 +1,7 @@
 //! Builder of the header sectors of a group: AGF, AGI, AGFL.
 //!
-//! Owns: encoding and sealing (checksumming) the sectors. Does **not** own: the values, which rule
-//! `space` counts.
+//! Owns: encoding and sealing (checksumming) the sectors. Does **not** own: the values of the
+//! fields, which rule `space` computes.
 
 use xfs_format::agf::{AGF_SECTOR, Agf};
 use xfs_format::agfl::{self, AGFL_SECTOR};
@@ -10,7 +10,7 @@ use xfs_format::{AgBlock, AgNumber, BlockKind, Geometry, Lsn};
 
 use crate::build::btree::BuiltBlock;
 
-/// Returns the sector of an AGF, with checksum. Its LSN is the one in `agf`.
+/// Returns the sector of an AGF, with checksum. The sector gets the LSN in `agf`.
 pub(crate) fn agf(agf: &Agf, geometry: &Geometry) -> BuiltBlock {
     let mut bytes = vec![0; geometry.sector_size as usize];
     agf.encode(geometry, &mut bytes);
@@ -18,7 +18,7 @@ pub(crate) fn agf(agf: &Agf, geometry: &Geometry) -> BuiltBlock {
     BuiltBlock { at: geometry.header_disk_addr(agf.group, AGF_SECTOR), bytes }
 }
 
-/// Returns the sector of an AGI, with checksum. Its LSN is the one in `agi`.
+/// Returns the sector of an AGI, with checksum. The sector gets the LSN in `agi`.
 pub(crate) fn agi(agi: &Agi, geometry: &Geometry) -> BuiltBlock {
     let mut bytes = vec![0; geometry.sector_size as usize];
     agi.encode(geometry, &mut bytes);

@@ -18,7 +18,7 @@ use crate::plan::LogOutcome;
 use crate::planning::{LogReplay, PlanOptions, plan_repair};
 use crate::testing::{CleanLog, superblock_of};
 
-/// Returns the golden image with every byte of its log overwritten by `fill`.
+/// Returns the golden image with every byte of its log overwritten with the value `fill`.
 fn with_log_of(fill: u8) -> Arc<CowDevice> {
     let device = CowDevice::new(Arc::new(golden()));
     let mut sector = [0; 512];
@@ -91,8 +91,8 @@ fn open_work_on_space_is_dropped_by_name() {
 }
 
 /// Returns the golden image with a dirty log. Its first record gives the root inode the mode 0750,
-/// its second one cannot be read, and the mode in all later ones is 0711. `cycle` replaces the
-/// cycle of the log, if it is given.
+/// its second one cannot be read, and the mode in all later ones is 0711. If `cycle` is given, it
+/// replaces the cycle number of the log.
 fn with_log_damaged_in_the_middle(cycle: Option<u32>) -> Arc<CowDevice> {
     let mut image = golden();
     let sector = image.bytes(DiskAddr(0), 512).unwrap();
@@ -139,7 +139,7 @@ fn damaged_log_is_replayed_up_to_the_damage() {
 }
 
 /// Plans the repair of a damaged log whose records have the cycle 2^31. Checks that the new log
-/// does not take its cycle from them: the kernel compares cycles as signed numbers.
+/// does not take its cycle from these records: the kernel compares cycles as signed numbers.
 #[test]
 fn record_with_an_impossible_cycle_is_not_replayed() {
     let device = with_log_damaged_in_the_middle(Some(1 << 31));
@@ -153,7 +153,7 @@ fn record_with_an_impossible_cycle_is_not_replayed() {
 }
 
 /// Settles a damaged log, with loss allowed, while the n-th request of a kind fails, for each n.
-/// Checks that a failed request is an error, or leaves the result as it is without a failure. It
+/// Checks that a failed request either is reported as an error or does not change the result, and
 /// never makes the log empty.
 fn check_failing_device(kind: RequestKind, persistence: Persistence) {
     let sound = with_log_damaged_in_the_middle(None);
@@ -213,8 +213,8 @@ fn with_open_intent() -> Arc<CowDevice> {
     Arc::new(CowDevice::new(Arc::new(image)))
 }
 
-/// A full recovery for tests. Replays the log, reads the header of a group as the work on an intent
-/// does, and drops the intents.
+/// A full recovery for tests. Replays the log, reads the header of a group as finishing an intent
+/// would, and drops the intents.
 struct FullRecovery;
 
 impl LogReplay for FullRecovery {
@@ -270,7 +270,8 @@ fn dirty_log_of_a_marked_volume_is_replayed() {
 }
 
 /// Settles a sound dirty log with an open intent while the n-th read fails once, for each n. Checks
-/// that a failed read is an error or has no effect. The intent is never dropped.
+/// that a failed read is reported as an error or has no effect, and that the intent is never
+/// dropped.
 #[test]
 fn failed_read_of_the_full_recovery_keeps_open_intents() {
     let sound = with_open_intent();

@@ -2,8 +2,9 @@
 //!
 //! Owns: the error of that request. Does **not** own: the device below, or what a failure means.
 //!
-//! A replay of the log reports an error in words, and those do not say whether a device failed. A
-//! volume can also shut down after a failed write, and then reports only that it is shut down.
+//! This device is needed because a replay of the log reports an error in words, which do not say
+//! whether the device failed. A volume that shuts down after a failed write also reports only the
+//! shutdown.
 
 use std::io;
 
@@ -12,8 +13,8 @@ use xfs_sync::{Mutex, Volume};
 
 use crate::error::RepairError;
 
-/// A device over another one. A request outside of the device is no failure of the device: a
-/// damaged pointer leads there.
+/// A device over another one, which remembers the first failed request. A request outside of the
+/// device does not count as a failure of the device, because a damaged pointer causes it.
 pub(super) struct WatchedDevice {
     inner: SharedDevice,
     /// The offset of the first failed request, and its error.
@@ -33,7 +34,8 @@ impl WatchedDevice {
         Some(super::device_failure(offset, error))
     }
 
-    /// Remembers the error of a request of `length` bytes at `offset`, if it is the first one.
+    /// Returns `done`, the result of a request of `length` bytes at `offset`. Remembers an error if
+    /// it is the first one.
     fn note(&self, offset: u64, length: u64, done: io::Result<()>) -> io::Result<()> {
         let Err(error) = done else { return Ok(()) };
         let end = offset.checked_add(length);

@@ -13,8 +13,8 @@ fn base() -> Arc<MemoryDevice> {
 }
 
 /// Applies the same random writes to an overlay with this memory bound and to an array. Checks that
-/// the overlay reads like the array, and that its changed runs are the differences between the
-/// array and the device below.
+/// reads of the overlay return the bytes of the array, and that the changed runs of the overlay are
+/// the differences between the array and the device below.
 fn check_random_writes(memory_bytes: u64, seed: u64) {
     let base = base();
     let spill = tempfile::tempfile().unwrap();

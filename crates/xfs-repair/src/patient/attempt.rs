@@ -3,9 +3,9 @@
 //!
 //! Owns: the journal of an attempt. Does **not** own: which changes belong together (the rules).
 //!
-//! A volume with few free blocks can still be repaired where no block is needed. So an object that
-//! needs too many blocks keeps its bytes and its findings, and the rules continue with the next
-//! one.
+//! Most objects of a volume with few free blocks can still be repaired, because their repair needs
+//! no block. So if an object needs more blocks than are free, the repair leaves the object and its
+//! findings as they are, and the rules continue with the next object.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::error::RepairError;
 /// The changes since the start of an attempt.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    /// Each write, with the bytes before it.
+    /// For each write, the bytes that it has overwritten.
     writes: Vec<OldBytes>,
     /// The blocks that the attempt has taken.
     taken: Vec<(AgNumber, u32)>,
@@ -26,8 +26,8 @@ pub(super) struct Journal {
     marks: Vec<(AgNumber, bool)>,
     /// The number of actions in the plan at the start of the attempt.
     actions: usize,
-    /// The groups from which blocks had been taken blindly at the start of the attempt. The plan
-    /// must not name a loss that was taken back.
+    /// The groups from which blocks had been taken blindly at the start of the attempt. If the
+    /// attempt is undone, the plan must not name losses of its blocks.
     taken_blindly: BTreeSet<AgNumber>,
 }
 
@@ -94,8 +94,8 @@ impl Patient<'_> {
         Ok(())
     }
 
-    /// Records the `length` bytes at `at` before they are overwritten, so that the write can be
-    /// undone.
+    /// Records in the journal the `length` bytes at `at` before they are overwritten, so that the
+    /// write can be undone.
     pub(super) fn note_write(&mut self, at: DiskAddr, length: usize) -> Result<(), RepairError> {
         if self.journal.is_none() {
             return Ok(());

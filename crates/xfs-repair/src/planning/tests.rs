@@ -27,7 +27,7 @@ fn plan_of_a_clean_volume_is_empty() {
 }
 
 /// Returns the golden image with zeros in its first sector and in `count` sectors of each group,
-/// from the group's sector number `first` on.
+/// from sector number `first` of the group on.
 fn without_headers(first: u32, count: usize) -> Image {
     let mut image = golden();
     let geometry = image.geometry();

@@ -32,7 +32,8 @@ fn score_of_new_damage_is_worse_than_that_of_the_old_damage() {
     assert!(before.score(&report(&[])) < before.score(&agf));
 }
 
-/// A caller that stops the repair at its question number `stop`, and counts the questions.
+/// A caller that counts how often the repair asks whether to stop. After the first `stop` questions
+/// it always requests a stop.
 struct Stopper {
     stop: u64,
     asked: AtomicU64,
@@ -46,7 +47,7 @@ impl Progress for Stopper {
     }
 }
 
-/// Repairs the golden image without the AGI of its first group, and stops as `stopper` says.
+/// Repairs a golden image whose first AGI was zeroed. `stopper` decides when the repair is stopped.
 fn rehearsed(stopper: &Stopper) -> Result<Rehearsed, RepairError> {
     let device: SharedDevice = Arc::new(CowDevice::new(Arc::new(golden())));
     device.write_at(&[0; 512], 2 * 512, Durability::Cached).unwrap();

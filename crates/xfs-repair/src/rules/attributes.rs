@@ -1,5 +1,5 @@
 //! Rules *attributes* and *parents*: write a whole attribute fork again, with the parent pointers
-//! that it must have by the decided tree (the names that `resolve` has decided on).
+//! that it must have according to the decided tree (the tree of names that `resolve` has chosen).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,8 @@ use crate::fork::ForkContents;
 use crate::freed::freed;
 use crate::patient::Patient;
 
-/// Writes again each attribute fork that is damaged, lacks a parent pointer, or has a pointer that
-/// does not belong there.
+/// Writes again each attribute fork that is damaged, lacks a parent pointer, or has a parent
+/// pointer that it must not have.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ struct Kept {
 
 /// Returns the attributes of a fork that are kept, and descriptions of those that are lost.
 /// `absent` has the parent pointers that the fork must have and lacks. An attribute that equals one
-/// of them is a damaged parent pointer, and is not kept.
+/// of `absent` is a damaged parent pointer, and is not kept.
 fn kept(found: AttributeEvidence, absent: &PointerSet, inode: InodeNumber) -> Kept {
     let mut kept = Kept { attributes: Vec::new(), lost: Vec::new() };
     let mut seen: BTreeMap<(Namespace, Box<[u8]>), FoundValue> = BTreeMap::new();
@@ -143,7 +143,7 @@ impl Kept {
     }
 }
 
-/// Returns the part of a kept attribute that may be lost, in words.
+/// Describes the part of a kept attribute that may be wrong or lost.
 fn doubt_text(doubt: AttributeDoubt, attribute: &FoundAttribute, shown: &str) -> String {
     match doubt {
         AttributeDoubt::Namespace => format!(

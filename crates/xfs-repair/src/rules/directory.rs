@@ -1,7 +1,7 @@
 //! Rule *directory*: writes a whole directory again.
 //!
 //! A directory is written if a finding says that its blocks are damaged, or if its entries, their
-//! types or `..` differ from the decided tree (the names that `resolve` has decided on). A
+//! types or `..` differ from the decided tree (the tree of names that `resolve` has chosen). A
 //! directory that would lose names is written only if losses are allowed.
 
 use std::ops::Range;
@@ -43,8 +43,9 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
     Ok(())
 }
 
-/// Returns whether a directory may be written only if losses are allowed. That is so if its inode
-/// is made again, if entries of it are lost, or if the decided tree gives up one of its names.
+/// Returns whether a directory may be written only if losses are allowed. That is so if the inode
+/// of the directory is made again, if entries of the directory are lost, or if the decided tree
+/// gives up one of its names.
 fn waits(names: &Names<'_>, directory: InodeNumber) -> bool {
     let is_dropped = names.tree.dropped.iter().any(|dropped| dropped.link.directory == directory);
     let member = names.facts.members.get(&directory);

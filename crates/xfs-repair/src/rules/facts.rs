@@ -1,8 +1,8 @@
-//! Everything that the volume says about names: entries, parent pointers, and the inodes that they
-//! connect.
+//! Everything that a volume states about names: directory entries, parent pointers, and the inodes
+//! that these connect.
 //!
-//! Owns: the collection, in one pass over all inodes. Does **not** own: which of two contradicting
-//! statements is right (`resolve`).
+//! Owns: collecting these statements, in one pass over all inodes. Does **not** own: which of two
+//! contradicting statements is right (`resolve`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,7 +101,7 @@ pub(crate) enum Slot {
     Impossible,
 }
 
-/// Everything that the volume says about names.
+/// Everything that a volume states about names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The root directory.
@@ -139,8 +139,8 @@ impl Facts {
         self.spare.is_some_and(|(spare, _)| spare == inode)
     }
 
-    /// Returns whether parent pointers state every name of the volume, so that no name depends on
-    /// an entry alone.
+    /// Returns whether all parent pointers of the volume could be read, so that they state every
+    /// name and no name depends on a directory entry alone.
     pub(crate) fn has_all_pointers(&self) -> bool {
         self.has_parents
             && self.has_all_inodes

@@ -4,7 +4,8 @@
 //! the flag of shared blocks. Does **not** own: the contents of the blocks.
 //!
 //! Sound leaves come first. The reverse map fills the ranges that no sound leaf covers, and those
-//! only. Where it has no record either, the range becomes a hole, which is a loss.
+//! only. If the reverse map has no record for such a range either, the range becomes a hole, which
+//! is a loss.
 
 use std::collections::BTreeMap;
 
@@ -72,12 +73,14 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 /// Rewrites each fork that the reverse map contradicts, if the evidence shows that the reverse map
 /// is right.
 ///
-/// The reverse map is right if it agrees with the inode's count of blocks and the fork does not; or
-/// if the fork's blocks belong to another owner or to free space, and those of the map do not.
+/// The reverse map is right if it agrees with the inode's count of blocks and the fork does not. It
+/// is also right if blocks of the fork belong to another owner or are free, and no block of the map
+/// does.
 ///
-/// It is also right if it only adds blocks to the fork that have no other owner and are not free.
-/// Then the inode is an older state: the map and the free space are two witnesses of the blocks. A
-/// directory is left out, because parent pointers state its names too.
+/// Finally, it is right if it has all extents of the fork, and its further blocks have no other
+/// owner and are not free. Then the inode is an older state: the reverse map and the free space
+/// both show that the blocks are in use. This last rule is not applied to directories, because
+/// parent pointers also state their names.
 fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let mut inodes = damage.disputed.clone();
     let has_wrong_count =
@@ -132,7 +135,8 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
     Ok(())
 }
 
-/// Returns whether a map has all extents of a fork, and more. Both are in the order of the file.
+/// Returns whether the extents `map` include all extents `fork`, and more. Both are in the order of
+/// the file.
 fn adds_to(map: &[Extent], fork: &[Extent]) -> bool {
     let holds = |extent: &Extent| {
         let index = map.partition_point(|other| other.end() <= extent.file_block);
@@ -148,8 +152,8 @@ fn blocks_of(extents: &[Extent]) -> u64 {
     extents.iter().map(|extent| u64::from(extent.length_blocks)).sum()
 }
 
-/// The blocks of every owner of the volume, and its free blocks. A fork that contradicts the
-/// reverse map is compared with them.
+/// The blocks of every owner of the volume, and the free blocks. A fork that contradicts the
+/// reverse map is compared with these.
 struct Owned {
     geometry: Geometry,
     claims: BTreeMap<AgNumber, Vec<Rmap>>,
@@ -174,7 +178,8 @@ impl Owned {
     }
 
     /// Returns whether one of the extents overlaps a block that is free or belongs to an owner
-    /// other than `inode`. Contents of other files count too, although files may share them.
+    /// other than `inode`. Blocks with the contents of another file also count, although files may
+    /// share such blocks.
     fn contradicts(&self, inode: InodeNumber, extents: &[Extent]) -> bool {
         extents.iter().any(|extent| {
             let Some((group, start)) = self.geometry.split_block(extent.start) else { return true };
@@ -196,8 +201,7 @@ const fn is_of_fork(code: Code) -> bool {
         )
 }
 
-/// Corrects the number of blocks that an inode states. The extent maps of both its forks must be
-/// whole.
+/// Corrects the number of blocks that an inode states. The extent maps of both forks must be whole.
 pub(super) fn count_blocks(patient: &mut Patient, inode: InodeNumber) -> Result<(), RepairError> {
     let found = patient.evidence().inode(inode);
     let blocks: u64 = [ForkKind::Data, ForkKind::Attr]
@@ -282,7 +286,7 @@ fn may_be_unwritten(core: &InodeCore, kind: ForkKind) -> bool {
 }
 
 /// Fills the missing ranges of a fork from the reverse map. Returns the extents in the order of the
-/// file, without overlap. They all count as written if `may_be_unwritten` is `false`.
+/// file, without overlap. If `may_be_unwritten` is `false`, all extents count as written.
 fn filled(fork: &ForkEvidence, mapped: &[Extent], may_be_unwritten: bool) -> Vec<Extent> {
     let mut extents = fork.extents.clone();
     let doubtful = fork
@@ -331,8 +335,8 @@ fn continues(first: &Extent, second: &Extent) -> bool {
         && first.length_blocks.checked_add(second.length_blocks).is_some()
 }
 
-/// Returns the extents in the order of the file. Joins adjacent extents. Cuts off the part of an
-/// extent that overlaps the extent before it.
+/// Sorts the extents by their offset in the file, cuts off the part of an extent that overlaps the
+/// extent before it, and joins adjacent extents. Returns the result.
 pub(super) fn in_order(extents: Vec<Extent>) -> Vec<Extent> {
     let fork = ForkEvidence { extents, ..ForkEvidence::default() };
     filled(&fork, &[], true)

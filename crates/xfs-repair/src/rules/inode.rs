@@ -1,8 +1,8 @@
 //! Rule `inode`: restores the inodes whose own bytes are damaged.
 //!
 //! Owns: the order in which the ways to restore an inode are tried. Does **not** own: forks of
-//! inodes that decode (rule `fork`), or inodes of directories that are gone (rule
-//! `directory-inode`): their children still state them.
+//! inodes that decode (rule `fork`), or destroyed inodes of directories (rule `directory-inode`),
+//! whose numbers their children still state.
 //!
 //! ```text
 //!  checksum wrong ─→ one bit? ─→ restored
@@ -78,7 +78,8 @@ struct Known {
     /// and those that hold the only name of a child. Rule `directory-inode` makes them again.
     directories: BTreeSet<InodeNumber>,
     /// Whether one of `directories` is destroyed, and the reverse map has blocks of it. Rule
-    /// `directory-inode` restores it, and names in these blocks are known only then.
+    /// `directory-inode` restores such a directory, and names in its blocks are known only after
+    /// that.
     has_lost_directory: bool,
     /// The newest time in any sound inode.
     newest: Timestamp,
@@ -246,8 +247,8 @@ fn restore_mode(
     Ok(true)
 }
 
-/// Frees an inode that was in use, whose mode is lost, and whose contents fit no file type. The
-/// inode and the blocks of its forks are listed as lost, so that the caller copies them to the
+/// Frees an inode that was in use, if its mode is lost and its contents fit no file type. Lists the
+/// inode and the blocks of its forks as lost, so that the caller of the repair copies them to the
 /// quarantine.
 fn lose(patient: &mut Patient, found: &InodeEvidence, codes: Vec<Code>) -> Result<(), RepairError> {
     let place = Place::of_inode(found.number, patient.geometry());
@@ -281,7 +282,8 @@ fn make_free(
     patient.write_raw_inode(number, &bytes)
 }
 
-/// Frees an inode of which nothing is left, and marks it as free in its chunk.
+/// Overwrites an inode of which nothing is left with a free inode, and marks it as free in its
+/// chunk.
 fn clear(patient: &mut Patient, number: InodeNumber) -> Result<(), RepairError> {
     make_free(patient, number, 0)?;
     let Some((group, inode)) = patient.geometry().split_inode(number) else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! Rule `inode-chunks`: finds the inode chunks of a group whose inode btrees are damaged.
 //!
-//! Owns: the decision to rebuild the inode btrees, and the free masks of their records. Does
-//! **not** own: how chunks are found ([`chunks`]), or building the btrees (rule `space`).
+//! Owns: the decision to rebuild the inode btrees of a group, and the free masks of their records.
+//! Does **not** own: how chunks are found ([`chunks`]), or building the btrees (rule `space`).
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Rule *links*: corrects link counts from the decided tree (the names that `resolve` has decided
-//! on).
+//! Rule *links*: corrects link counts from the decided tree (the tree of names that `resolve` has
+//! chosen).
 
 use std::collections::BTreeMap;
 

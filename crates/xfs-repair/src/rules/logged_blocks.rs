@@ -1,12 +1,14 @@
-//! Rule `logged-blocks`: restores damaged metadata blocks from the chunks that the log has of them.
+//! Rule `logged-blocks`: restores damaged metadata blocks from the chunks (128 bytes each) that the
+//! log has of these blocks.
 //!
 //! Owns: which blocks are looked for, and writing them. Does **not** own: reading the log, and the
 //! proof that a block is right (both in `xfs-evidence`).
 //!
-//! Only a block in which the check of this round has found damage is written. A block that a
-//! program without a log, such as `xfs_repair`, has freed may hold file data now, and a damaged
-//! pointer can lead the check to it. So no block is written that the reverse map gives to the data
-//! fork of another file. A volume without a reverse map does not have this safeguard.
+//! A block is written only if the check of this round has found damage in it. A program that does
+//! not use the log, such as `xfs_repair`, may have freed the block. It may hold file data now, and
+//! a damaged pointer may have led the check to it. So the rule writes no block that the reverse map
+//! gives to the data fork of another file. A volume without a reverse map does not have this
+//! safeguard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +25,9 @@ use crate::patient::Patient;
 /// The name of this rule in plans and messages.
 const RULE: &str = "logged-blocks";
 
-/// Writes the damaged blocks that the log proves. A block of a group is written only if no rule has
-/// changed the volume yet: later rules keep what they have read of the groups.
+/// Writes the damaged blocks whose contents the log proves. Headers and btree blocks of a group are
+/// written only if no rule has changed the volume yet, because the other rules keep data that they
+/// have read from these blocks.
 ///
 /// # Errors
 ///
@@ -61,8 +64,9 @@ pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// Returns whether the reverse map gives a part of the block to the data fork of a file that the
-/// block does not belong to. Only blocks of directories and symbolic links are in a data fork.
+/// Returns whether the reverse map gives a part of the block to the data fork of a file to which
+/// the block, as logged, does not belong. Only blocks of directories and symbolic links are in a
+/// data fork.
 fn holds_file_data(patient: &Patient, at: DiskAddr, block: &LoggedBlock) -> bool {
     let geometry = patient.geometry();
     let Some((group, start)) = geometry.split_disk_addr(at) else { return false };
@@ -84,7 +88,8 @@ fn holds_file_data(patient: &Patient, at: DiskAddr, block: &LoggedBlock) -> bool
     })
 }
 
-/// Returns the addresses of the blocks in which the check has found damage, with the codes.
+/// Returns the addresses of the blocks in which the check has found damage, each with the codes of
+/// the findings.
 fn damaged_blocks(damage: &Damage) -> BTreeMap<DiskAddr, BTreeSet<Code>> {
     let of_inodes = damage.inodes.values().flatten();
     let all = of_inodes.chain(damage.groups.values().flatten()).chain(&damage.volume);

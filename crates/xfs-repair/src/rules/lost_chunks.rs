@@ -1,5 +1,5 @@
-//! Rule *lost-chunks*: records again the inode chunks of which nothing is left but the numbers of
-//! their inodes in entries and parent pointers elsewhere.
+//! Rule *lost-chunks*: records again the inode chunks that are lost, except that directory entries
+//! and parent pointers elsewhere still state numbers of their inodes.
 //!
 //! Owns: the decision that a chunk existed. Does **not** own: the inodes in it. Directories are
 //! made again by the rules about names.
@@ -26,8 +26,8 @@ use crate::patient::Patient;
 const OVERWRITTEN: &str =
     "the bytes of the free inodes, if their blocks belong to an inode that cannot be read";
 
-/// Records again the chunks whose existence names and parent pointers prove. Looks only at the
-/// groups in `damaged`, whose inode btrees are rebuilt.
+/// Records again the lost chunks whose existence is proved by names and parent pointers. Looks only
+/// at the groups in `damaged`, whose inode btrees are rebuilt.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub(crate) fn run(
 }
 
 /// Returns the chunks whose blocks no owner claims, with their masks. The boolean says whether one
-/// of the blocks may belong to an inode that cannot be read.
+/// of the chunk's blocks may belong to an inode that cannot be read.
 fn with_room(
     patient: &mut Patient,
     damaged: &BTreeSet<AgNumber>,
@@ -95,7 +95,7 @@ fn with_room(
     Ok(found)
 }
 
-/// The group of a chunk, and its first inode.
+/// The group of a chunk, and the first inode of the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ChunkPlace {
     group: AgNumber,
@@ -103,7 +103,7 @@ struct ChunkPlace {
 }
 
 /// Returns the chunks of damaged groups that are not known, although names, parent pointers or the
-/// superblock mention inodes in them. Each has a mask of the mentioned inodes.
+/// superblock mention inodes in them. Returns a mask of the mentioned inodes with each chunk.
 fn lost_chunks(
     patient: &mut Patient,
     damaged: &BTreeSet<AgNumber>,
@@ -133,7 +133,7 @@ fn lost_chunks(
 }
 
 /// Returns the record of a chunk in which the inodes in the mask `mentioned` are in use and all
-/// others are free. Writes the free inodes; those in use are repaired later.
+/// others are free. Writes the free inodes to disk. Those in use are repaired later.
 fn record(
     patient: &mut Patient,
     place: ChunkPlace,

@@ -1,7 +1,7 @@
 //! The rules about names: directories, parent pointers, link counts, lost inodes.
 //!
-//! Owns: the order in which the decided tree is written. The decision is in `resolve`. Does **not**
-//! own: how one directory or one attribute fork is written.
+//! Owns: the order in which the decided tree of names is written. The decision is in `resolve`.
+//! Does **not** own: how one directory or one attribute fork is written.
 //!
 //! These rules look at the whole volume, because a name is stated in two places: the directory
 //! entry and the parent pointer. They write only objects that have findings or that differ from the
@@ -21,8 +21,8 @@ use crate::error::RepairError;
 use crate::model::Model;
 use crate::patient::Patient;
 
-/// The volume as the rules about names see it: its inodes, the statements about names, and the
-/// decided tree of names.
+/// The input of the rules about names: the inodes of the volume, the statements about names, and
+/// the decided tree of names.
 pub(crate) struct Names<'a> {
     /// The inodes of the volume and their forks.
     pub(crate) model: &'a Model,
@@ -102,8 +102,8 @@ fn concerns_names(damage: &Damage) -> bool {
     damage.inodes.values().flatten().any(|finding| is_about_names(finding.code))
 }
 
-/// Gives each inode the type that its names state, if the decided tree says that its stored type is
-/// wrong. Returns whether there are such inodes.
+/// Gives each inode whose stored type is wrong according to the decided tree the type that its
+/// names state. Returns whether there are such inodes.
 fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairError> {
     for (inode, entry_type) in &names.tree.types {
         let Some(file_type) = entry_type.file_type() else { continue };
@@ -121,7 +121,8 @@ fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairErr
 const PERMISSIONS: u16 = 0o7777;
 
 /// Corrects the generation in the inode of each directory for which `resolve` has decided on
-/// another generation. The parent pointers of the directory's children state that other generation.
+/// another generation. The parent pointers of the directory's children state the generation that
+/// was chosen.
 fn set_generations(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     for (directory, generation) in &names.tree.generations {
         patient.set_inode(*directory, |core| core.generation = *generation)?;

@@ -95,13 +95,14 @@ pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<
     Ok(is_restored)
 }
 
-/// The contents that a directory whose inode was made has, and those that it has not.
+/// The contents that a directory keeps after its inode was made again, and the blocks that it
+/// loses.
 #[derive(Clone, Copy)]
 struct MadeFrom<'a> {
     /// The contents that the directory keeps, in words.
     kept: &'a str,
-    /// The blocks that the reverse map gives to the old directory, and that the new one does not
-    /// have.
+    /// The blocks that the reverse map gives to the old directory, and that the new directory does
+    /// not map.
     freed: &'a [Extent],
 }
 
@@ -128,8 +129,8 @@ fn report_made(patient: &mut Patient, names: &Names<'_>, core: &InodeCore, from:
     });
 }
 
-/// Makes the realtime inodes again if they are lost; the superblock names them. On a volume without
-/// a realtime device they are empty files.
+/// Makes the realtime inodes again, whose numbers the superblock has, if they are lost. On a volume
+/// without a realtime device they are empty files.
 ///
 /// # Errors
 ///
@@ -161,7 +162,7 @@ pub(crate) fn make_reserved(patient: &mut Patient, names: &Names<'_>) -> Result<
     Ok(())
 }
 
-/// Marks the inode as used in its chunk.
+/// Marks the inode as in use in the record of its chunk.
 fn mark_used(patient: &mut Patient, number: InodeNumber) {
     let (group, in_group) = patient.geometry().split_inode(number).expect("the slot was found");
     let mut chunk = patient.chunk_of(group, in_group).expect("a chunk holds the slot");
@@ -205,17 +206,17 @@ struct MadeInode {
 }
 
 impl MadeInode {
-    /// Chooses the permissions of the directory, which no structure states. The root directory gets
-    /// those of a new volume, without which only root could reach any file. All others are
-    /// accessible to their owner only.
+    /// Chooses the permissions of the directory, of which no structure has a copy. The root
+    /// directory gets the permissions that it has on a new volume: with fewer, only root could
+    /// reach any file. All others are accessible to their owner only.
     fn of(names: &Names<'_>, number: InodeNumber, generation: u32) -> Self {
         let permissions = if number == names.facts.root { 0o755 } else { 0o700 };
         Self { number, generation, permissions }
     }
 }
 
-/// Returns the core of the inode of a directory that is made again. Each field that no other
-/// structure repeats gets a fixed value, so that the same image gives the same plan.
+/// Returns the core of the inode of a directory that is made again. A field of which no other
+/// structure has a copy gets a fixed value, so that the same image gives the same plan.
 fn made_core(template: &Template, made: MadeInode) -> InodeCore {
     let MadeInode { number, generation, permissions } = made;
     let time = template.time;

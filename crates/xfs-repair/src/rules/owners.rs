@@ -2,11 +2,12 @@
 //! shared.
 //!
 //! Owns: the decision which owner keeps the blocks, and the copies for the others. Does **not**
-//! own: forks that the reverse map contradicts, which rule `fork` has rewritten before; or the
-//! contents of files on a volume with reference counts, which stay shared.
+//! own: forks that the reverse map contradicts, which rule `fork` has rewritten before; or contents
+//! of files on a volume with reference counts, because such blocks stay shared.
 //!
-//! The first owner keeps the blocks: metadata before contents, and the lower inode before the
-//! higher one. Each other owner gets a copy of them, so that no owner loses what it shows now.
+//! Metadata has a better right to the blocks than contents of files, and a lower inode number a
+//! better right than a higher one. The owner with the best right keeps the blocks. Each other owner
+//! gets a copy of them, so that its present contents stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +31,8 @@ const RULE: &str = "copy-for";
 /// compared with one segment (a range of blocks that the same claims cover).
 const MOST_STEPS: u64 = 1 << 24;
 
-/// A fork that must give up blocks to an owner with a better right, and gets copies of them.
+/// A fork that must give up blocks to an owner with a better right, and gets copies of these
+/// blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Loser {
     inode: InodeNumber,
@@ -42,7 +44,8 @@ struct Loser {
 ///
 /// # Errors
 ///
-/// The error of the overlay. An owner for whose copies there is no room is left as it is.
+/// The error of the overlay. If there is no room for the copies of an owner, that owner is left as
+/// it is.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let has_damage = |group: &AgNumber| {
         let findings = damage.groups.get(group).into_iter().flatten();
@@ -220,8 +223,8 @@ fn copy(patient: &mut Patient, loser: Loser, ranges: &[(u64, u64)]) -> Result<()
     patient.set_fork(loser.inode, kind, ForkContents::Extents(super::fork::in_order(extents)))
 }
 
-/// Cuts an extent at the bounds of `ranges`. Returns the parts, and for each part whether it lies
-/// in one of the ranges.
+/// Cuts an extent at the bounds of `ranges`, which are ranges of its blocks. Returns the parts,
+/// each with a flag that says whether the part lies in one of the ranges.
 fn parts(extent: &Extent, ranges: &[(u64, u64)]) -> Vec<(Extent, bool)> {
     let end = extent.start.0 + u64::from(extent.length_blocks);
     let inside = |edge: &u64| *edge > extent.start.0 && *edge < end;

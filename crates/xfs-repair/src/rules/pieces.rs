@@ -1,8 +1,8 @@
 //! Writes the blocks of a rebuilt fork.
 //!
-//! Owns: the choice of a block on disk for each block of the fork. A block of the fork that has one
-//! keeps it, so that no space changes if the fork's map stays the same. Does **not** own: the
-//! contents of the blocks.
+//! Owns: the choice of a block on disk for each block of the fork. A block of the fork that has a
+//! block on disk keeps it, so that the allocated space changes only if the fork's map changes. Does
+//! **not** own: the contents of the blocks.
 
 use std::collections::BTreeMap;
 
@@ -66,8 +66,8 @@ impl ForkPlace {
     }
 }
 
-/// Writes `pieces` as the new contents of a fork. Takes free blocks if the fork has too few, and
-/// changes the fork's extent map if it differs.
+/// Writes `pieces` as the new contents of a fork. Takes free blocks if the fork maps too few, and
+/// changes the fork's extent map if the blocks differ.
 ///
 /// # Errors
 ///
@@ -92,7 +92,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Returns the block on disk for each block of the fork that the pieces fill. A block that the fork
+/// Returns the block on disk for each block of the fork that `pieces` fill. A block that the fork
 /// already maps keeps its place; free blocks are taken for the others.
 fn places(
     patient: &mut Patient,
@@ -127,8 +127,8 @@ fn places(
     Ok(places)
 }
 
-/// Joins blocks to extents. Blocks of one extent are neighbours both in the fork and on the volume,
-/// and lie in one group.
+/// Joins blocks to extents. The blocks of an extent are consecutive both in the fork and on the
+/// volume, and lie in one group.
 fn joined(places: &BTreeMap<FileBlock, FsBlock>, geometry: &Geometry) -> Vec<Extent> {
     let group = |block: FsBlock| geometry.split_block(block).map(|(group, _)| group);
     let mut extents: Vec<Extent> = Vec::new();

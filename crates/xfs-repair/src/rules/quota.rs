@@ -1,4 +1,5 @@
-//! Rule `quota`: clears the flags of the superblock that say that the counts of quota were checked.
+//! Rule `quota`: clears the flags of the superblock which say that the counts of quota were
+//! checked.
 //!
 //! Owns: these flags. Does **not** own: the dquots. A kernel writes all dquots of a type again at
 //! the first mount with quota after the flag of the type was cleared. A repair changes files

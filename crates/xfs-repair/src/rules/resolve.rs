@@ -6,31 +6,32 @@
 //! A *link* is a name of a child in a directory. An entry and a parent pointer are two witnesses of
 //! one link. The decisions for contradictions, in this order:
 //!
-//! 1. All entries state a type other than the inode's: the entries are right, if the contents do
-//!    not fit the inode's type.
-//! 2. Several children have one name: the child with both witnesses gets it, or else the one with a
-//!    pointer, or else that of the first entry.
+//! 1. All entries of an inode state one type, and the inode another: the entries are right if the
+//!    contents do not fit the type in the inode.
+//! 2. Several children have one name: the child with both witnesses gets the name, or else the
+//!    child with a parent pointer, or else the child of the first entry.
 //! 3. An entry without a pointer: the link is kept, unless the child has other names and the block
 //!    is damaged, or the block is older than the inode and the links kept so far already reach the
 //!    link count.
 //! 4. A pointer without an entry: the link is kept if entries of the directory are lost, if the
 //!    child has no other name, or if the links kept so far do not reach the link count. The link
 //!    count of an inode that is older than the entries of the directory proves nothing.
-//! 5. Several names of a directory: the one with both witnesses, then the one that `..` confirms.
+//! 5. Several names of a directory: the name with both witnesses is kept, or else the name that
+//!    `..` confirms.
 //! 6. A ring of directories: the link with fewer witnesses is cut.
-//! 7. An inode without a name: `lost+found`, under its last known name.
+//! 7. An inode without a name: it gets its last known name in `lost+found`.
 //!
 //! # Age
 //!
-//! A lost write leaves an older state of a block or an inode, with a right checksum. A transaction
-//! that makes or removes a name changes the entry, the pointer and the link count, and all blocks
-//! and inodes of the transaction get its LSN. So if only one side of a name has the change, then
-//! that side has the higher LSN, and the other side is the older state. Equal or unknown LSNs prove
-//! nothing.
+//! A write that was lost leaves an older state of a block or an inode on disk, with a right
+//! checksum. A transaction that makes or removes a name changes the entry, the pointer and the link
+//! count, and all blocks and inodes of the transaction get its LSN. So if only one of these
+//! structures has the change, it has the higher LSN, and the others are older states. Equal or
+//! unknown LSNs prove nothing.
 //!
 //! # Invariants
 //!
-//! - **I1** The result depends on the statements only, not on their order.
+//! - **I1** The result depends only on the statements of the volume, and not on their order.
 //! - **I2** A name is given up only if its inode is not in use and cannot be made again, or if
 //!   another child has a better right to it.
 
@@ -119,7 +120,7 @@ impl Tree {
         self.links.get(start..end).unwrap_or(&[])
     }
 
-    /// Returns the type that the directory entry of a link must state.
+    /// Returns the type that the directory entry of a link must have.
     pub(crate) fn entry_type(&self, facts: &Facts, link: &Link) -> EntryType {
         match facts.members.get(&link.child) {
             _ if self.made.contains_key(&link.child) => EntryType::Directory,
@@ -173,8 +174,8 @@ fn is_before(first: Option<Lsn>, second: Option<Lsn>) -> bool {
 }
 
 /// Returns the directories whose children agree on a generation other than the one that is stored
-/// in the directory's inode. At least two children must agree, because the pointer of a single
-/// child may be wrong as well.
+/// in the directory's inode. At least two children must agree, because the parent pointer of a
+/// single child may itself be wrong.
 fn voted_generations(facts: &Facts) -> BTreeMap<InodeNumber, u32> {
     let named: BTreeSet<(InodeNumber, &[u8], InodeNumber)> = facts
         .names
@@ -295,8 +296,8 @@ impl Resolver<'_> {
         pointers.map(|pointer| pointer.directory).collect()
     }
 
-    /// Returns all possible links that a directory entry or a parent pointer states. Gives up the
-    /// impossible ones.
+    /// Returns those links that a directory entry or a parent pointer states and that are possible.
+    /// Gives up the impossible ones.
     fn candidates(&mut self) -> Vec<Link> {
         let mut links: BTreeMap<(InodeNumber, Box<[u8]>, InodeNumber), Link> = BTreeMap::new();
         for name in &self.facts.names {
@@ -340,7 +341,8 @@ impl Resolver<'_> {
 
     /// Returns whether a link is possible: its child exists or may exist, and is neither the root
     /// directory nor a reserved inode. A child whose inode cannot be read may exist, because a
-    /// later round can repair it. If losses are not allowed, every other child is possible too.
+    /// later round can repair it. If losses are not allowed, a child that does not exist is also
+    /// accepted, so that its name is kept.
     fn is_possible(&self, link: &Link) -> bool {
         let is_special = link.child == self.facts.root || self.facts.reserved.contains(&link.child);
         if is_special {
@@ -379,7 +381,7 @@ impl Resolver<'_> {
         kept
     }
 
-    /// Gives up a link. Its name is reported as lost if its child may exist but cannot be read. If
+    /// Gives up a link. Its name is reported as lost if the child may exist but cannot be read. If
     /// the child is in use, the name is not reported: the child keeps another name, or gets one in
     /// `lost+found`.
     fn drop_link(&mut self, link: Link) {
@@ -427,8 +429,9 @@ impl Resolver<'_> {
             || self.facts.members.get(&directory).is_some_and(|member| !member.has_all_names)
     }
 
-    /// Returns whether a link is kept, by the evidence for it. `others` is the number of links of
-    /// the same child that are kept already. A number below the link count is evidence too.
+    /// Returns whether the evidence for a link is strong enough to keep it. `others` is the number
+    /// of links of the same child that are already kept. If that number is below the link count of
+    /// the child, this is also evidence for the link.
     fn is_believed(&self, link: &Link, others: u32) -> bool {
         let Some(child) = self.facts.members.get(&link.child) else { return true };
         let wants_more = others < child.links && !child.is_directory();

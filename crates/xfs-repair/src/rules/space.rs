@@ -1,12 +1,13 @@
 //! Rule `space`: builds the btrees and headers of a group from the claims of all owners.
 //!
-//! Owns: free space, reverse map, reference counts, inode btrees, free list, AGF and AGI of a group
-//! that is marked or has damage in them. Does **not** own: the claims of owners on blocks, which
-//! earlier rules have made right.
+//! Owns: free space, reverse map, reference counts, inode btrees, free list, AGF and AGI of each
+//! group that is marked for a rebuild or has damage in one of these. Does **not** own: the claims
+//! of owners on blocks, which earlier rules have made right.
 //!
 //! The btrees take their blocks from the space that no owner claims, and so change the free space
-//! that they record. The number of blocks is therefore found by repetition: with too few blocks,
-//! the rule starts again with more. Blocks that are left over go to the free list.
+//! that they record. The number of blocks that the btrees need is therefore found by repetition: if
+//! it was too low, the rule starts again with more blocks. Blocks that are left over go to the free
+//! list.
 
 mod records;
 mod unlinked;
@@ -120,7 +121,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// Builds the unlinked lists of groups. `groups` has the codes of the findings of each of them.
+/// Builds the unlinked lists of groups. `groups` has the groups, each with the codes of the
+/// findings about it.
 fn relink(patient: &mut Patient, groups: BTreeMap<AgNumber, Vec<Code>>) -> Result<(), RepairError> {
     if groups.is_empty() {
         return Ok(());
@@ -198,7 +200,8 @@ impl Rebuild<'_> {
         btree::build::<F>(&self.group, self.lsn, records, blocks)
     }
 
-    /// Builds the btrees in the blocks `taken`, then the headers that lead to them.
+    /// Builds the btrees in the blocks `taken`, and then the headers that have the addresses of
+    /// their roots.
     fn blocks(&self, records: &Records, needs: &Needs, taken: &[AgBlock]) -> Vec<BuiltBlock> {
         let mut rest = taken;
         let mut next = |count: usize| {

@@ -72,7 +72,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
 }
 
 /// Clears the fields that have no meaning on this volume: flags that are set only while mkfs makes
-/// a volume, or that are unknown, and the sizes of a realtime device if it has none.
+/// a volume, or that are unknown, and the sizes of a realtime device if the volume has none.
 const fn clear_unused(superblock: &mut Superblock) {
     superblock.in_progress = false;
     superblock.quota_flags &= KNOWN_QUOTA_FLAGS;
@@ -88,7 +88,8 @@ const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
 
 /// Returns the superblock with the numbers of the realtime bitmap and summary inodes filled in,
 /// which mkfs.xfs leaves out of the copies. These are the two inodes after the root inode, provided
-/// that each of them cannot be read or is a regular file with one link and no permissions.
+/// that each of the two either cannot be read or is a regular file with one link and no
+/// permissions.
 fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superblock {
     let is_set = |inode: InodeNumber| inode.0 != 0 && !inode.is_null();
     let evidence = patient.evidence();
@@ -114,10 +115,10 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
     superblock
 }
 
-/// Adds the quota inodes that the superblock has lost: copies do not have their numbers. A quota
-/// inode is one without a name that holds dquots of a type for which the superblock has no inode.
-/// Its type is accounted then, and not checked. Returns the codes of the findings about the inodes
-/// that were added.
+/// Adds the quota inodes that the superblock has lost: copies do not have their numbers. An inode
+/// counts as a quota inode if it has no name and holds dquots of a type for which the superblock
+/// has no inode. The flags then say that this type is accounted and not checked. Returns the codes
+/// of the findings about the inodes that were added.
 fn add_quota_inodes(patient: &Patient, damage: &Damage, superblock: &mut Superblock) -> Vec<Code> {
     let evidence = patient.evidence();
     let mut codes = Vec::new();
@@ -162,8 +163,8 @@ fn is_same(found: &Superblock, right: &Superblock) -> bool {
     counters == *right
 }
 
-/// Returns the superblock as a copy holds it: mkfs.xfs sets the flag "in progress" in copies, and
-/// nothing clears it later.
+/// Returns the superblock as a copy holds it: with the flag "in progress", which mkfs.xfs sets in
+/// copies and no program clears.
 fn copy_of(superblock: &Superblock) -> Superblock {
     Superblock {
         in_progress: true,

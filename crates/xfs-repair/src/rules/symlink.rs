@@ -1,8 +1,8 @@
 //! Rule *symlink*: writes the blocks of a symbolic link's target again.
 //!
-//! The target has no second copy. If a block still belongs to the link by its header, its bytes are
-//! kept, although the checksum may be wrong: the report says so. If not, the target is lost from
-//! that block on.
+//! The target has no second copy. If the header of a block shows that it belongs to the link, the
+//! bytes of the block are kept, even if the checksum is wrong; the report then says so. Otherwise
+//! the target is lost from that block on.
 
 use xfs_check::{Area, Code, Place};
 use xfs_format::extent::Extent;
@@ -89,8 +89,8 @@ fn repair(
     Ok(())
 }
 
-/// Writes a target into an inode, whose size the caller sets. It goes into the fork if it fits, and
-/// otherwise into the blocks `extents`. Returns whether the inode has these blocks then.
+/// Writes a target into an inode, whose size the caller sets. The target is stored in the fork if
+/// it fits, and otherwise in the blocks `extents`. Returns whether it was stored in these blocks.
 ///
 /// # Errors
 ///
@@ -169,8 +169,8 @@ impl LinkTarget {
         self.bytes.truncate(end.unwrap_or(self.bytes.len()).min(MAX_TARGET_BYTES as usize));
     }
 
-    /// Returns the bytes that the link gets: those that are left of its target, or a mark that
-    /// nothing is left.
+    /// Returns the bytes that the link gets: those that are left of its target, or the text
+    /// [`NOTHING_LEFT`] if there are none.
     fn bytes_or_mark(&self) -> &[u8] {
         if self.bytes.is_empty() { NOTHING_LEFT } else { &self.bytes }
     }
@@ -180,7 +180,7 @@ impl LinkTarget {
         self.bytes_or_mark().len() as u64
     }
 
-    /// Returns whether all blocks of the target are sound. Then they have the whole target.
+    /// Returns whether the whole target is known, because all its blocks are sound.
     pub(super) const fn is_whole(&self) -> bool {
         self.is_sound && !self.bytes.is_empty()
     }

@@ -37,8 +37,9 @@ fn undo_file_reads_back() {
     assert_ne!(first.old, first.new);
 }
 
-/// Writes the undo file of a plan that repairs everything, and that of the same plan with one part
-/// not checked. Only the first may say that the volume is clean after the repair.
+/// Writes the undo file of a plan that repairs everything, and the undo file of the same plan with
+/// one unchecked part. Checks that only the first one says that the volume is clean after the
+/// repair.
 #[test]
 fn undo_file_says_whether_the_repair_leaves_damage() {
     let mut rehearsal = rehearse_copy(damaged());
@@ -51,7 +52,7 @@ fn undo_file_says_whether_the_repair_leaves_damage() {
     }
 }
 
-/// Checks U3 of `xfs_repair::undo`.
+/// Checks U3 of `xfs_repair::undo`: a file with a damaged byte is refused.
 #[test]
 fn each_damaged_byte_is_refused() {
     let sound = undo_file();
@@ -63,7 +64,7 @@ fn each_damaged_byte_is_refused() {
     }
 }
 
-/// Checks U3 of `xfs_repair::undo`.
+/// Checks U3 of `xfs_repair::undo`: a truncated file is refused.
 #[test]
 fn each_truncation_is_refused() {
     let sound = undo_file();
@@ -75,7 +76,7 @@ fn each_truncation_is_refused() {
     check_refused(&longer, "one byte more");
 }
 
-/// Checks U1 and U3 of `xfs_repair::undo`.
+/// Checks U1 and U3 of `xfs_repair::undo`: a file without one of its runs is refused.
 #[test]
 fn missing_run_is_refused() {
     let sound = undo_file();

@@ -25,7 +25,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the name that a parent pointer of `child` gives.
+    /// Returns the candidate for a name that a parent pointer of `child` states.
     pub(super) fn of_pointer(name: &[u8], child: InodeNumber) -> Self {
         Self {
             name: name.to_vec(),
@@ -51,26 +51,28 @@ pub struct NodeEntries<'a> {
     rest: Rest,
 }
 
-/// The position of the iterator after the names of the directory itself: at the orphans, at the
-/// deleted files, or at the end.
+/// The entries that follow the names of the directory itself: the orphans, the deleted files, or
+/// none.
 enum Rest {
     Nothing,
     Orphans(OrphanPass, InodeNumber),
     Deleted(usize),
 }
 
-/// The passes in which orphans are found, in this order. A directory comes before its children.
+/// The passes in which orphans are found, in this order, so that a directory is found before its
+/// children.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrphanPass {
     /// Directories whose inode cannot be read.
     Gone,
     /// Orphan directories whose parent directory is not an orphan itself.
     Tops,
-    /// The orphan directories that are left, which form rings: each is its own ancestor.
+    /// The remaining orphan directories. They form rings, in which each is its own ancestor.
     Rings,
     /// All other inodes.
     Files,
-    /// Inodes of which only blocks are left: no btree lists them, and the reverse map knows them.
+    /// Inodes of which only blocks are left: no inode btree lists them, but the reverse map has
+    /// blocks of them.
     Blocks,
 }
 
@@ -224,8 +226,8 @@ impl<'a> Iterator for NodeEntries<'a> {
 
 impl<'a> NodeEntries<'a> {
     /// Returns the entry with this name, and skips the entries before it. Returns `None` if there
-    /// is no such entry, or nothing of its file is left. Names that only the parent pointers of the
-    /// entries state are not looked at.
+    /// is no such entry, or if nothing of its file is left. Does not look at names that only the
+    /// parent pointers of children state.
     pub(crate) fn find_name(&mut self, name: &[u8]) -> Option<Node<'a>> {
         let candidate = self.names.find(|candidate| candidate.name == name)?;
         self.child(&candidate)

@@ -1,11 +1,12 @@
-//! Names that the parent pointers of children state, and that their directory lacks.
+//! Names that the parent pointers of children state, and that the directory of the children lacks.
 //!
 //! Owns: comparing the pointers of each child with the names of the directory in which the child
-//! was found. Does **not** own: the names of directories that are known to be damaged: the survey
-//! collects the pointers for those.
+//! was found. Does **not** own: the names of directories that are known to be damaged, for which
+//! the survey collects the parent pointers.
 //!
-//! A name can be wrong in a block with a right checksum. Its file then has a parent pointer with
-//! the right name, and nothing says which of the two is damaged. So the file gets both names.
+//! A name can be wrong in a block with a right checksum. The file of that entry then has a parent
+//! pointer with the right name. It cannot be decided which of the two names is damaged, so the file
+//! gets both.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +29,9 @@ pub(super) struct UnlistedNames {
 }
 
 impl UnlistedNames {
-    /// Returns the names that `node`, a directory, has. They are empty if the volume has no parent
-    /// pointers or the inode of the directory cannot be read.
+    /// Starts the comparison for the directory `node`, which has the names `names`. Nothing is
+    /// compared if the volume has no parent pointers, or if the inode of the directory cannot be
+    /// read.
     pub(super) fn of(node: &Node<'_>, names: &[Candidate]) -> Self {
         let geometry = node.salvage.evidence.geometry();
         let core = match geometry.has_incompat(IncompatFeatures::PARENT) {
@@ -44,9 +46,10 @@ impl UnlistedNames {
         Self { directory, known, found: Vec::new(), compared: BTreeSet::new() }
     }
 
-    /// Adds the names that the parent pointers of a child state and that the directory lacks. Notes
-    /// on the child if none of them has its name. A directory is left out: it can have one name
-    /// only.
+    /// Adds the names that the parent pointers of a child state and that the directory lacks. Adds
+    /// a remark to a child with one link whose parent pointers could all be read, but do not state
+    /// the name under which the child was found. Does nothing for a child that is a directory,
+    /// because it can have only one name.
     pub(super) fn take(&mut self, child: &Node<'_>) {
         let Some((directory, generation)) = self.directory else { return };
         let Some(core) = child.inode.core().filter(|_| child.kind == NodeKind::Inode) else {

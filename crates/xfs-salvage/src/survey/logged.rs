@@ -1,7 +1,7 @@
-//! Damaged inodes whose newest state is in the log.
+//! Salvage of damaged inodes from the log, if it has their newest states.
 //!
-//! Owns: the choice of inodes that are looked for in the log, and their states. Does **not** own:
-//! the decision whether a state is the newest and complete (`xfs-evidence`).
+//! Owns: the choice of the inodes that are looked for in the log, and the states that are found.
+//! Does **not** own: the decision whether a state is the newest and complete (`xfs-evidence`).
 //!
 //! An inode that can be read is never replaced. A volume that was changed without its log, for
 //! example by `xfs_repair`, can be newer than its log, so a file with an inode from the log counts
@@ -34,12 +34,12 @@ struct LoggedState {
     /// The bytes of the inode, with a right checksum. A data fork that comes from the reverse map
     /// is empty.
     bytes: Vec<u8>,
-    /// Whether the attributes of the inode are known from no source.
+    /// Whether no source has the attributes of the inode.
     lacks_attributes: bool,
 }
 
 impl LoggedInodes {
-    /// Returns an inode: in its state from the log if it has one, else from the disk.
+    /// Returns an inode: the state from the log if there is one here, else the state on disk.
     pub(crate) fn inode(&self, evidence: &Evidence<'_>, number: InodeNumber) -> InodeEvidence {
         match self.states.get(&number) {
             Some(state) => evidence.judge_inode(number, state.bytes.clone()),
@@ -59,7 +59,8 @@ impl LoggedInodes {
 }
 
 /// Returns a sentence about each block of a group that comes from the log and is not proven by its
-/// checksum. Such a block may list all inodes of its group, so no single file counts as doubtful.
+/// checksum. Such a block may concern all inodes of its group, so the doubt is reported here and
+/// not for single files.
 pub(super) fn notes_of_blocks(evidence: &Evidence<'_>) -> Vec<String> {
     let blocks = evidence.group_blocks_from_log();
     let notes = blocks.map(|(at, kind)| {
@@ -88,9 +89,9 @@ impl MappedForks for LoggedForks {
 }
 
 impl Survey<'_, '_> {
-    /// Looks in the log for the newest states of the inodes that are in use and damaged. In a group
-    /// whose inodes were found by reading it, also looks for inodes of which nothing is left on
-    /// disk, and marks those as used.
+    /// Looks in the log for the newest states of the inodes that are in use and damaged. In groups
+    /// whose inodes were found by reading the group, also looks for inodes of which nothing is left
+    /// on disk, and marks those that are found as used.
     pub(super) fn restore_from_log(&mut self, log: Option<SharedDevice>) -> Result<(), Stopped> {
         let Some(log) = log else { return Ok(()) };
         let is_damaged =
@@ -125,8 +126,8 @@ impl Survey<'_, '_> {
         Ok(())
     }
 
-    /// Returns whether an inode is in use and damaged, or may be one of which nothing is left on
-    /// disk.
+    /// Returns whether an inode is in use and damaged, or may have been in use although nothing of
+    /// it is left on disk.
     fn may_be_damaged(&self, number: InodeNumber) -> bool {
         if self.inventory.has(number, Mark::Readable) {
             return false;

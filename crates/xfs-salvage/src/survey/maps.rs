@@ -1,7 +1,7 @@
 //! The extents of damaged forks, from structures other than the inode.
 //!
-//! Owns: collecting them from the reverse maps and from leaves of extent btrees. Does **not** own:
-//! joining them with the map of a file (`maps.rs` of the crate).
+//! Owns: collecting these extents from the reverse maps and from leaves of extent btrees. Does
+//! **not** own: joining them with the extent map of a file (`maps.rs` of the crate).
 
 use xfs_evidence::{FoundBlock, Sighting, Trust, sweep};
 use xfs_format::btree::BtreeKind;

@@ -1,4 +1,4 @@
-//! The root directory, and the inodes that no name leads to.
+//! The choice of the root directory, and of the inodes that need no name.
 //!
 //! Owns: the choice of the root, and which inodes are metadata. Does **not** own: the search for
 //! inodes and names.
@@ -12,7 +12,7 @@ use crate::names::Names;
 
 impl Survey<'_, '_> {
     /// Returns the root inode that the superblock names. If nothing is left of that inode, returns
-    /// another directory that is its own parent, or `None`.
+    /// another directory that is its own parent. `None` if there is none.
     pub(super) fn root(&mut self, names: &Names) -> Option<InodeNumber> {
         let stated = self.evidence.superblock().root_inode;
         let is_there = |number: InodeNumber| {
@@ -33,7 +33,7 @@ impl Survey<'_, '_> {
         other
     }
 
-    /// Marks the inodes that have no name on a sound volume either, such as quota inodes, so that
+    /// Marks the inodes that have no name even on a sound volume, such as quota inodes, so that
     /// they are not taken for orphans.
     pub(super) fn leave_out_metadata(&mut self, root: Option<InodeNumber>) {
         let superblock = self.evidence.superblock();

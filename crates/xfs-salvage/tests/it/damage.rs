@@ -1,5 +1,5 @@
-//! Tests on damaged volumes: everything that is left of the files is delivered, and the reports are
-//! true.
+//! Tests on damaged volumes: everything that is left of the files must be delivered, and the
+//! reports must be true.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,8 @@ pub(crate) fn superblock(image: &Image) -> Superblock {
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
 }
 
-/// Returns the number of the inode at a path. `delivered` has the files of the undamaged image.
+/// Returns the number of the inode at a path. `delivered` are the files that the salvage of the
+/// undamaged image has delivered.
 pub(crate) fn number_of(delivered: &Delivered, path: &str) -> InodeNumber {
     delivered.reports[path].inode
 }
@@ -81,8 +82,9 @@ fn directory_block_that_is_zeroed_gets_its_names_from_parent_pointers() {
     assert!(by_pointer > 100, "{by_pointer}");
 }
 
-/// Changes a name in a short directory, whose inode gets a right checksum. Nothing says whether the
-/// entry or the parent pointer is wrong, so the file must be delivered under both names.
+/// Changes a name in a short directory, whose inode gets a right checksum. It cannot be decided
+/// whether the entry or the parent pointer is wrong, so the file must be delivered under both
+/// names.
 #[test]
 fn name_that_contradicts_the_parent_pointer_is_delivered_under_both() {
     let mut image = golden();
@@ -142,7 +144,9 @@ fn file_whose_inode_is_zeroed_keeps_its_contents() {
     assert_eq!(left.reports["files/original"].status, Status::Doubtful);
 }
 
-/// The reverse map has no block of the file, so the file was empty. Its sound entry proves it.
+/// Zeros the inode of an empty file. The reverse map has no block of the file, which proves that it
+/// was empty, and the sound entry proves that it existed. Checks that it is delivered as an empty
+/// file.
 #[test]
 fn file_without_blocks_whose_inode_is_zeroed_is_delivered_empty() {
     let mut image = golden();
@@ -155,7 +159,8 @@ fn file_without_blocks_whose_inode_is_zeroed_is_delivered_empty() {
     assert_eq!(left.totals.lost, 0);
 }
 
-/// Without a whole reverse map, nothing says whether the file had contents.
+/// Without a whole reverse map, it is not known whether a file without a known block had contents.
+/// Checks that the file counts as partial.
 #[test]
 fn file_without_a_known_block_is_partial_if_the_reverse_map_is_damaged() {
     let mut image = golden();
@@ -171,8 +176,9 @@ fn file_without_a_known_block_is_partial_if_the_reverse_map_is_damaged() {
     assert_eq!(report.status, Status::Partial, "{:?}", report.reasons);
 }
 
-/// The inode of the file is gone, and so is its entry. Only the reverse map knows the file, which
-/// is an orphan whether the inode btree lists it or not (S3 of the crate).
+/// The inode of the file is gone, and so is its entry. Only the reverse map has blocks of the file.
+/// Checks that it is delivered as an orphan, whether the inode btree lists it or not (S3 of the
+/// crate).
 #[test]
 fn file_of_which_only_blocks_are_left_is_an_orphan() {
     let sound = golden();
@@ -196,7 +202,8 @@ fn file_of_which_only_blocks_are_left_is_an_orphan() {
     }
 }
 
-/// An entry that leads to a free inode is older than the inode, and delivers nothing.
+/// Zeros the inodes of a symbolic link and a pipe. Checks that both are delivered with their types,
+/// and the link with its target.
 #[test]
 fn link_and_pipe_whose_inodes_are_zeroed_are_delivered() {
     let mut image = golden();
@@ -335,7 +342,8 @@ fn volume_without_any_superblock_loses_nothing() {
     assert_equal_but(&whole, &left, &[]);
 }
 
-/// Checks S2 of the crate.
+/// Checks S2 of the crate: ranges that ddrescue has not copied become holes, and the reports list
+/// them.
 #[test]
 fn ranges_that_were_not_copied_are_holes_with_a_name() {
     let image = golden();

@@ -1,4 +1,5 @@
-//! Volumes that were changed on purpose, with right checksums: salvage ends, and does not panic.
+//! Volumes that were changed on purpose, with right checksums: a salvage of them must end and must
+//! not panic.
 
 use std::sync::LazyLock;
 

@@ -16,7 +16,7 @@ use crate::support::{Delivered, salvage};
 const LOCAL_ATTRIBUTES: LoggedFields = LoggedFields::ATTR_LOCAL;
 const FILE: LoggedFields = LoggedFields::DATA_EXTENTS.union(LOCAL_ATTRIBUTES);
 
-/// Salvages an image, and looks for damaged inodes in its log.
+/// Salvages an image. The salvage also looks for damaged inodes in the log of the image.
 fn run(image: &Image) -> Delivered {
     let bytes = image.bytes(DiskAddr(0), image.length_bytes()).unwrap();
     let log: SharedDevice = Arc::new(MemoryDevice::from_bytes(&bytes).unwrap());
@@ -27,7 +27,7 @@ fn inode(image: &Image, number: InodeNumber) -> Vec<u8> {
     image.bytes(inode_address(image, number), 512).unwrap()
 }
 
-/// Logs these parts of an inode in an old record of the log, and zeros the inode.
+/// Puts these parts of an inode into an old record of the log, and zeros the inode on disk.
 fn move_to_log(image: &mut Image, number: InodeNumber, fields: LoggedFields) {
     let bytes = inode(image, number);
     let mut log = LogRecords::of(image);
@@ -36,8 +36,8 @@ fn move_to_log(image: &mut Image, number: InodeNumber, fields: LoggedFields) {
     zero_inode(image, number);
 }
 
-/// Each file is zeroed by itself, and only the log has its inode. The copy must be equal to that of
-/// the sound image.
+/// For one file after another, zeros the inode, so that only the log has it. Each copy must be
+/// equal to that of the sound image.
 #[test]
 fn inode_that_only_the_log_has_is_delivered() {
     let sound = golden();
@@ -87,8 +87,8 @@ fn file_whose_attributes_the_log_lacks_is_partial() {
     assert_eq!(report.status, Status::Partial, "{:?}", report.reasons);
 }
 
-/// Checks that the file `files/empty` has no inode from the log: it is only an empty file with the
-/// name of its entry.
+/// Checks that the file `files/empty` has no inode from the log: it was delivered as an empty file
+/// with the name of its directory entry.
 #[track_caller]
 fn assert_is_made_again(left: &Delivered) {
     let (file, report) = (&left.files["files/empty"], &left.reports["files/empty"]);
@@ -114,7 +114,8 @@ fn state_before_a_damaged_record_is_not_used() {
     assert_is_made_again(&run(&image));
 }
 
-/// The log says that the inode was freed after its last state with a name.
+/// According to the log, the inode was freed after its last state with a name. Checks that this
+/// state is not used.
 #[test]
 fn inode_that_was_freed_later_is_not_used() {
     let mut image = golden();
@@ -169,8 +170,8 @@ fn attribute_leaf(image: &Image, number: InodeNumber) -> DiskAddr {
     places.find(is_leaf).unwrap()
 }
 
-/// Zeros a leaf of attributes that only the log has. All attributes must be delivered, and the file
-/// must count as doubtful.
+/// Zeros a leaf of attributes, so that only the log has it. All attributes must be delivered, and
+/// the file must count as doubtful.
 #[test]
 fn block_that_only_the_log_has_is_delivered() {
     let mut image = golden();
@@ -187,8 +188,8 @@ fn block_that_only_the_log_has_is_delivered() {
     assert_eq!(left.totals.doubtful, 1);
 }
 
-/// Damages a part of a leaf of attributes that the log has. The checksum proves the leaf, so the
-/// file is complete. Without the log, attributes are lost.
+/// Damages a part of a leaf of attributes, and logs this part. The checksum proves the restored
+/// leaf, so the file must be complete. Without the log, attributes are lost.
 #[test]
 fn chunk_that_only_the_log_has_completes_its_block() {
     let mut image = golden();
@@ -206,8 +207,8 @@ fn chunk_that_only_the_log_has_completes_its_block() {
     assert_ne!(without.files["attr-node"].attributes, whole.files["attr-node"].attributes);
 }
 
-/// Zeros the header of the inode btrees of a group, which only the log has. No file counts as
-/// doubtful, so the survey must name the header.
+/// Zeros the AGI of a group, so that only the log has it. No file counts as doubtful, so the notes
+/// of the survey must name the AGI.
 #[test]
 fn group_header_that_only_the_log_has_is_noted() {
     let mut image = golden();

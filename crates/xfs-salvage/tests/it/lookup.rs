@@ -26,8 +26,9 @@ fn change_entry(image: &mut Image, whole: &Delivered, name: &[u8], change: impl 
     });
 }
 
-/// Lets the entry `original` lead to the file of the entry `empty`. No name leads to the file of
-/// `original` then, because another file has the name that its parent pointer states.
+/// Lets the entry `original` lead to the file of the entry `empty`. No name then leads to the file
+/// of `original`, because the name in its parent pointer belongs to another file. Returns the inode
+/// of that file.
 fn make_orphan(image: &mut Image, whole: &Delivered) -> InodeNumber {
     let other = u32::try_from(number_of(whole, "files/empty").0).unwrap();
     change_entry(image, whole, b"original", |entry| {
@@ -37,8 +38,8 @@ fn make_orphan(image: &mut Image, whole: &Delivered) -> InodeNumber {
     number_of(whole, "files/original")
 }
 
-/// Gives the parent pointer of `fifo`, a file of the root directory, another name than its entry
-/// has. The new name is longer.
+/// Puts the name `name` into the parent pointer of `fifo`, a file of the root directory. The name
+/// differs from that of the entry, and is longer.
 fn rename_pointer(image: &mut Image, whole: &Delivered, name: &[u8]) {
     let at = inode_address(image, number_of(whole, "fifo"));
     image.edit(at, 512, BlockKind::InodeCluster, |inode| {
@@ -90,8 +91,8 @@ fn orphan_is_found_by_its_path() {
     assert_eq!(find(&image, "/orphans/1"), None);
 }
 
-/// A directory that a lookup visits before it fails must not count as salvaged in the walk that
-/// follows.
+/// A lookup that fails visits directories before it fails. These must not count as salvaged in the
+/// walk that follows.
 #[test]
 fn directory_on_the_path_of_a_failed_lookup_is_walked() {
     let image = golden();
@@ -102,8 +103,8 @@ fn directory_on_the_path_of_a_failed_lookup_is_walked() {
     assert_eq!(salvage.totals().lost, 0);
 }
 
-/// The root has a file with the name of a made-up directory, which only a parent pointer states.
-/// The file and the orphan must both be delivered.
+/// A file of the root has the name of a made-up directory. Only the parent pointer of the file
+/// states this name. The file and the orphan must both be delivered.
 #[test]
 fn made_up_directory_takes_no_name_of_a_parent_pointer() {
     let mut image = golden();

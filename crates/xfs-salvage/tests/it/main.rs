@@ -1,4 +1,4 @@
-//! Tests of salvage on the golden image, whole and damaged.
+//! Tests of salvage on the golden image, undamaged and damaged.
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,

@@ -9,7 +9,8 @@ use xfs_testkit::{NeverWritten, golden};
 
 use crate::support::salvage;
 
-/// Checks S1 and S3 of the crate, with a device that panics when it is written.
+/// Checks S1 and S3 of the crate, with a device that panics when it is written: every file is
+/// delivered complete.
 #[test]
 fn whole_volume_is_delivered_complete() {
     let device = NeverWritten::new(golden());

@@ -13,8 +13,8 @@ use xfs_salvage::{FileReport, NameId, Node, NodeEntries, Salvage, SalvageOptions
 /// The length of one read of the tests, in bytes.
 const READ_BYTES: usize = 64 << 10;
 
-/// A copied file: its type and size, a hash of its data and their offsets (or of its link target),
-/// and the number of its attributes.
+/// A copied file: its type and size, a hash of its data and the offsets of the data (for a link, of
+/// its target), and the number of its attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Copied {
     pub(crate) mode: u16,

@@ -52,7 +52,7 @@ fn file_closed_during_a_flush_keeps_no_preallocation() {
 }
 
 /// A flush of a file fails, and a handle on the file is closed as soon as no byte is buffered any
-/// more. Checks that the close returns the error of the flush.
+/// more. Checks that closing the handle returns the error of the flush.
 #[test]
 fn close_returns_the_error_of_a_flush_just_before() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));

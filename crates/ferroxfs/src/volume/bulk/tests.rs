@@ -48,7 +48,7 @@ fn all(volume: &Volume, path: BulkPath) -> BTreeMap<InodeNumber, Metadata> {
     seen
 }
 
-/// Returns the metadata of every file with a name, as stat shows it, by inode number.
+/// Returns the metadata that stat shows for every file with a name, by inode number.
 fn by_stat(volume: &Volume) -> BTreeMap<InodeNumber, Metadata> {
     let walk = volume.walk("/").unwrap();
     walk.map(|entry| entry.unwrap().node.metadata()).map(|one| (one.number, one)).collect()
@@ -79,8 +79,8 @@ fn bulkstat_agrees_with_stat() {
     }
 }
 
-/// Removes all but the first files of `fill`, and fills the volume with data that is no inode. The
-/// data then lies in the blocks of the freed inode chunks too.
+/// Removes all but the first files of `fill`, and fills the volume with file data. The data then
+/// also lies in the blocks of the freed inode chunks.
 fn replace_chunks_by_data(volume: &Volume) {
     let root = volume.root().unwrap();
     (1..FILES).for_each(|number| root.remove_file(format!("file{number}")).unwrap());
@@ -281,8 +281,8 @@ fn bulkstat_caches_no_inode() {
 }
 
 /// Checks that a bulkstat through the cache counts each inode that was not cached once as read and
-/// once as evicted. This also holds if a chunk on disk lies in two chunks of the cache, if some
-/// inodes are cached, and if many files were removed.
+/// once as evicted. Repeats the check with a chunk on disk that lies in two chunks of the cache,
+/// with some inodes cached, and after many files were removed.
 #[test]
 fn bulkstat_counts_each_inode_it_visits() {
     for format in ["", "-i sparse=0"] {

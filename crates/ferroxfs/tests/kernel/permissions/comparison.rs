@@ -1,4 +1,5 @@
-//! Comparison of the results of all test cases on a volume of the kernel and on a volume of ours.
+//! Comparison of the results of all test cases on a volume that the kernel mounts and on one that
+//! ferroxfs opens.
 
 use std::fmt::Debug;
 use std::fs;
@@ -22,8 +23,8 @@ pub(crate) struct Outcomes {
     pub(crate) facts: Vec<String>,
 }
 
-/// Checks that two volumes have the same outcomes. The error lists the differences. `agree`
-/// compares the two answers of a case.
+/// Checks that two volumes have the same outcomes. The error lists the differences. `agree` decides
+/// whether the two answers of a case agree.
 pub(crate) fn compare<C: Debug>(
     cases: &[C],
     found: &Outcomes,

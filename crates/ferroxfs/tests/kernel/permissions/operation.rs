@@ -87,8 +87,8 @@ const MADE: [Made; 6] = [
 const FLAGS: [u32; 4] = [0x8, 0x10, 0x80, 0];
 
 impl Operation {
-    /// Returns an operation with random arguments. Its kind follows from `turn`: successive turns
-    /// go through all kinds.
+    /// Returns an operation with random arguments. Its kind follows from `turn`: consecutive values
+    /// of `turn` go through all kinds.
     pub(super) fn random(turn: u64, random: &mut Random) -> Self {
         let mode = random.below(0o10_000) as u16;
         match turn % 31 {
@@ -129,8 +129,9 @@ impl Operation {
 }
 
 impl Operation {
-    /// Removes set-ID bits from the mode of a new directory, because the two systems differ: for
-    /// root, the library makes a directory with set-ID bits at once, and mkdir(2) never does.
+    /// Removes set-ID bits from the mode of a new directory, because the library and the kernel
+    /// differ: for root, the library makes a directory with set-ID bits at once, and mkdir(2) never
+    /// does.
     #[allow(dead_code, reason = "tests of a mount call mkdir(2)")]
     pub(super) fn take_set_ids_of_new_directory(&mut self) {
         if let Self::Make(Made::Directory, mode) = self {
@@ -138,8 +139,8 @@ impl Operation {
         }
     }
 
-    /// Returns whether the operation needs regular files that can be opened. The library opens no
-    /// special files, and no file for appending only.
+    /// Returns whether the operation needs regular files that can be opened. The library cannot
+    /// open special files, and cannot open a file for appending only.
     pub(super) fn needs_contents(&self) -> bool {
         use Operation::{
             Allocate, Exchange, OpenQuietly, OpenToRead, OpenToWrite, OpenToWriteOnly, SetFlags,

@@ -1,10 +1,10 @@
 //! The reference pages of the project, docs/reference: one Markdown page for each command, and one
 //! for the findings of `check`.
 //!
-//! Owns: the form of these pages. Does **not** own: their contents, which are the definitions of
-//! the commands and the table of examples, as in the man pages, and the table of codes of
-//! `xfs-check`. `cargo xtask reference` writes the pages, and a test compares them with the
-//! definitions.
+//! Owns: the form of these pages. Does **not** own: their contents. These come, as in the man
+//! pages, from the definitions of the commands and the table of examples, and for the findings from
+//! the table of codes in `xfs-check`. `cargo xtask reference` writes the pages, and a test compares
+//! them with the definitions.
 
 use std::fmt::Write as _;
 
@@ -226,7 +226,8 @@ fn see_also(entry: &ManualEntry) -> String {
     links.join(", ") + "."
 }
 
-/// Returns a link to the page of a command, or the name of another program's page as it is.
+/// Returns a link to the page `page` if it is that of a ferroxfs command. Returns the name of any
+/// other page unchanged.
 fn link(page: &str) -> String {
     let own = page.strip_prefix("ferroxfs").and_then(|rest| rest.strip_suffix("(1)"));
     match own {

@@ -134,7 +134,7 @@ fn reference_page_shows_units_defaults_and_values() {
     assert!(!reference_page("ferroxfs.md").contains("complete.md"));
 }
 
-/// Checks that each argument or option that takes a value has a help text.
+/// Checks that each argument or option that takes a value names the value and has a help text.
 #[test]
 fn option_with_a_value_names_and_explains_it() {
     fn check(command: &Command, count: &mut usize) {

@@ -1,8 +1,9 @@
 //! Setting owners, permissions, times, extended attributes and flags of files on the host.
 //!
-//! The order matters. A change of owner clears set-uid bits and capabilities, so it comes first. An
-//! ACL changes the permissions of the group, so the mode comes after it. Every change alters times,
-//! so they come last, except for flags that forbid every further change.
+//! The order matters. A change of owner clears set-uid bits and capabilities, so the owner is set
+//! first. An ACL changes the permissions of the group, so the mode is set after the ACL. Every
+//! change alters the times, so the times are set last, except for flags that forbid every further
+//! change.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -141,7 +142,8 @@ impl Shortfalls {
     }
 }
 
-/// The path of a file, and the record of the properties that could not be set.
+/// The path of a file whose properties are being set, and the record of those that could not be
+/// set.
 pub(super) struct AttributeNotes<'a> {
     /// The path of the file.
     pub(super) path: &'a [u8],
@@ -209,8 +211,8 @@ fn owner(facts: &Facts) -> (Option<Uid>, Option<Gid>) {
     (uid, gid)
 }
 
-/// Returns the mode for a file, without set-uid and set-gid bits if the owner could not be set.
-/// These bits would grant the rights of a user that the image does not name.
+/// Returns the mode for a file. If the owner could not be set, the mode has no set-uid and set-gid
+/// bits, because they would grant the rights of another user than the one in the image.
 fn permitted_mode(
     facts: &Facts,
     has_owner: bool,

@@ -1,4 +1,4 @@
-//! Directories and names on the host. No other part of the export passes names to the kernel.
+//! Directories and names on the host. No other part of the export passes file names to the kernel.
 //!
 //! Every call is relative to a descriptor of a directory inside the destination, takes a single
 //! component, and does not follow a symbolic link of that name. A staged file has only a temporary
@@ -34,7 +34,7 @@ pub(crate) struct Directory {
     components: Vec<Vec<u8>>,
 }
 
-/// The first name on the host of a file with several names.
+/// The first name that a file with several names got on the host.
 #[derive(Clone)]
 pub(super) struct FirstName {
     directory: Vec<Vec<u8>>,
@@ -101,8 +101,8 @@ impl Directory {
         Ok((Self { descriptor, path: self.path_of(name), components }, is_new))
     }
 
-    /// Removes permissions of the owner that are not in `mode`. The directory had them until now,
-    /// so that it could be filled.
+    /// Removes from the directory those permissions of the owner that are not in `mode`. The
+    /// directory had them until now, so that it could be filled.
     pub(super) fn restrict_mode(&self, mode: u32) {
         if mode & 0o700 == 0o700 {
             return;
@@ -128,7 +128,7 @@ impl Directory {
     }
 
     /// Gives a staged file the owner and mode of the regular file `name`, which it will replace, as
-    /// far as the caller may.
+    /// far as the user has the right to set them.
     pub(super) fn copy_owner_and_mode(&self, name: &[u8], staged: &OwnedFd) {
         let Ok(there) = self.stat(name) else { return };
         if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
@@ -190,7 +190,8 @@ impl Directory {
         Err(Errno::EXIST)
     }
 
-    /// Returns the identity of the file `name` of this directory, with which `link` finds it again.
+    /// Returns the identity of the file `name` of this directory. With the identity, `link` finds
+    /// the file again.
     pub(super) fn made(&self, name: &[u8]) -> Result<FirstName, Errno> {
         let stat = self.stat(name)?;
         Ok(FirstName {

@@ -130,7 +130,7 @@ impl HostWriter<'_> {
     }
 
     /// Adds `name` to the file that the run has created for an earlier name of the same inode.
-    /// Returns `false` if the inode had no earlier name, or if the file of that name can get no
+    /// Returns `false` if the inode has no earlier name in this run, or if its file can get no
     /// further name.
     fn link_again(&mut self, parent: &Directory, name: &[u8], facts: &Facts) -> Result<bool, Stop> {
         if !self.fidelity.is_archive || facts.links < 2 {
@@ -151,7 +151,7 @@ impl HostWriter<'_> {
     }
 }
 
-/// The directory and the name on the host that a file gets.
+/// The directory and the name that a file gets on the host.
 #[derive(Clone, Copy)]
 struct NewEntry<'a> {
     parent: &'a Directory,

@@ -153,8 +153,8 @@ fn deep_trees_need_no_stack() {
     assert_eq!(extract(deep, &stage.to(), ARCHIVE), [""; 0]);
 }
 
-/// Checks I3 of `xfs_cli::export::host`: the directory has its times and permissions, although
-/// files were created in it.
+/// Checks I3 of `xfs_cli::export::host`: the directory has the right times and permissions,
+/// although files were created in it.
 #[test]
 fn archive_copy_keeps_all_properties() {
     let stage = Stage::new();

@@ -1,8 +1,8 @@
 //! The option `--damaged` of `cp` and `tar`: copies one file or tree of a damaged volume, as far as
 //! it can be read.
 //!
-//! Owns: the path in the damaged volume. Does **not** own: destinations, which `cp` and `tar` have
-//! opened, or the messages about what is not whole ([`Shortfalls`]).
+//! Owns: finding the path in the damaged volume. Does **not** own: the destinations, which `cp` and
+//! `tar` have opened, or the messages about files that are not whole ([`Shortfalls`]).
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ pub(crate) enum DamagedDestination {
     Archive(Option<Output>),
 }
 
-/// Where and how `cp` makes copies.
+/// The destination and the options of the copies that `cp --damaged` makes.
 pub(crate) struct DamagedCopies {
     pub(crate) directory: Directory,
     /// The name of the copy; `None` if the copy keeps the name of its source.

@@ -1,7 +1,8 @@
 //! The manifest of a salvage: a line of JSON for each file, and the totals as the last line.
 //!
-//! The file is written in place, line by line, so that an interrupted run leaves what it knew. Such
-//! a run has a line `stopped` instead of the totals, or no last line if it was killed.
+//! The file is written in place, line by line, so that an interrupted run leaves the lines about
+//! all files so far. Such a run has a line `stopped` instead of the totals, or no last line if it
+//! was killed.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -42,7 +43,7 @@ impl Manifest {
         Ok(Self { path: path.to_owned(), out: BufWriter::new(file), error: None })
     }
 
-    /// Writes the line of one file. An error is kept, and returned at the end.
+    /// Writes the line of one file. An error is remembered, and `finish` returns it.
     pub(super) fn write(&mut self, report: &FileReport) {
         if self.error.is_none() {
             self.error = self.line(&describe(report)).err();

@@ -5,11 +5,11 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Nothing is replaced. The file appears when the volume is complete, and only if nothing
-//!   else has taken its name.
+//! - **I1** No file is replaced. The new file gets its name when the volume is complete, and only
+//!   if no other file has this name.
 //!
 //! The length of the volume depends on the survey, but after the survey no file can be opened any
-//! more. So the file is opened with a greater length, of which the volume takes the first part. At
+//! more. So the file is opened with a greater length, and the volume is made in its first part. At
 //! the end the file is cut to the length of the volume.
 
 use std::fs;
@@ -54,7 +54,7 @@ pub(super) struct NewVolume {
     device: SharedDevice,
     /// The length in bytes of the file while it is filled. The finished volume can be no longer.
     room_bytes: u64,
-    /// The length in bytes that the user asked for; `None` if the user asked for none.
+    /// The length in bytes that the user asked for; `None` if the user gave no length.
     asked_bytes: Option<u64>,
     latest: Option<Timestamp>,
 }
@@ -98,8 +98,8 @@ impl NewVolume {
         self.staged.reach()
     }
 
-    /// Makes the new volume, copies everything that can be read from the damaged one into it, and
-    /// gives the file its name.
+    /// Makes the new volume, copies everything that can be read from the damaged volume into it,
+    /// and gives the file its name.
     pub(super) fn fill(
         self,
         survey: &Salvage<'_>,
@@ -134,9 +134,9 @@ impl NewVolume {
         self.staged.publish_new().map_err(failed)
     }
 
-    /// Returns the length of the volume in bytes: the length that the user asked for. Without one,
-    /// it is that of the damaged volume, or greater if the files need more. Blocks that files share
-    /// are copied for each of them.
+    /// Returns the length of the volume in bytes: the length that the user asked for. If the user
+    /// gave none, it is the length of the damaged volume, or more if the files need more. Blocks
+    /// that files share are copied for each of them.
     fn length(&self, survey: &Salvage<'_>) -> Result<u64, Failure> {
         if let Some(bytes) = self.asked_bytes {
             return Ok(bytes);

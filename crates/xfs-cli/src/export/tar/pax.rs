@@ -51,8 +51,8 @@ impl PaxRecords {
         self.records.push((keyword, attribute.value.clone()));
     }
 
-    /// Puts the target of a link into the header, and also into a record if the header has no room
-    /// for all of it.
+    /// Puts the target of a link into the header. If the header has no room for the whole target,
+    /// also adds a record with it.
     pub(super) fn push_optional_link(&mut self, header: &mut Header, target: &[u8]) {
         fill(&mut header.as_old_mut().linkname, target);
         if target.len() > NAME_BYTES {

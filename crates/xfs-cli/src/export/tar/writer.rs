@@ -7,10 +7,10 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The archive is well-formed whatever fails: the contents of a member have the length
-//!   that its header says, with zeros for ranges that cannot be read.
-//! - **I2** No name of a member leads out of the directory into which a careless reader extracts
-//!   the archive.
+//! - **I1** The archive is well-formed even after failures: the contents of a member have the
+//!   length that its header says, with zeros for ranges that cannot be read.
+//! - **I2** No name of a member leads out of the directory into which the archive is extracted,
+//!   even if the extracting program does not check names.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -69,7 +69,7 @@ impl<'a> TarWriter<'a> {
         Self { out, report, location: None, start_length: 0, links, entered, tally }
     }
 
-    /// Lets `tally` count the files that are written.
+    /// Makes `tally` count the files that are written. Returns the writer.
     pub(crate) fn counted_by(mut self, tally: &Arc<Tally>) -> Self {
         self.tally = Arc::clone(tally);
         self
@@ -87,7 +87,7 @@ impl<'a> TarWriter<'a> {
     ///
     /// # Errors
     ///
-    /// Only errors of writing to the output.
+    /// Returns only errors of writing to the output.
     pub(crate) fn write<S: Source>(mut self, source: S, path: &[u8]) -> io::Result<()> {
         self.start_length = path.len();
         let mut open: Vec<TarLevel<S>> = Vec::new();

@@ -13,7 +13,7 @@ use xfs_mkfs::{Access, FirstKernels, MissingFeature, Reader, ReaderVersion};
 
 use crate::json::Object;
 
-/// Returns the report as lines of text: one for mainline kernels, and one for each reader.
+/// Returns the report as lines of text: a line for mainline kernels, and a line for each reader.
 pub(super) fn text(superblock: &Superblock) -> String {
     let mut text = String::new();
     let mut line = |reader: &str, access: &str, rest: &str| {

@@ -1,7 +1,7 @@
 //! `ls --damaged`: lists directories of damaged volumes, as far as they can be read.
 //!
 //! Owns: the rows of names that can be read and of names whose file is gone. Does **not** own: the
-//! form of a listing, which `ls` has.
+//! form of a listing, which `ls` determines.
 
 use std::path::PathBuf;
 
@@ -200,7 +200,8 @@ impl Lister<'_> {
     }
 
     /// Returns the rows of a directory: its entries, and the names whose file is gone. The second
-    /// value is the name in the tree, which only an entry other than `.` and `..` has.
+    /// value of each row is the name in the tree. It is `None` for `.`, `..`, and names whose file
+    /// is gone.
     fn rows(&self, directory: NameId) -> Vec<(ListingRow, Option<NameId>)> {
         let tree = self.volume.tree;
         let arguments = self.listing.arguments;

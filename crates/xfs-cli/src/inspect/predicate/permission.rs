@@ -1,5 +1,5 @@
-//! The argument of `-perm`: an octal or symbolic mode. It matches exactly, or with `-` if all its
-//! bits are set, or with `/` if any of its bits is set.
+//! The argument of `-perm`: an octal or symbolic mode. Without a prefix, the mode of the file must
+//! be equal; with `-`, all of the given bits must be set; with `/`, any of them.
 
 use std::ffi::OsStr;
 

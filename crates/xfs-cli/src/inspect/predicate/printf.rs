@@ -28,7 +28,7 @@ enum FormatPart {
 struct Layout {
     is_left: bool,
     is_zero_filled: bool,
-    /// Whether octal numbers start with a zero.
+    /// Whether octal numbers start with a zero (the flag `#`).
     is_alternate: bool,
     width: usize,
     precision: Option<usize>,

@@ -63,7 +63,7 @@ impl ExaminedFile for HostEntry {
 }
 
 /// A walk of a tree on the host. Like find(1), it visits files in the order in which the host lists
-/// a directory, so that `-quit` stops both at the same file.
+/// a directory, so that `-quit` ends both walks at the same file.
 struct Walk<'a> {
     program: &'a Program,
     clock: &'a Clock,

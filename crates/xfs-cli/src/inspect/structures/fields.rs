@@ -46,8 +46,8 @@ trait Plain {
     fn plain(&self, name: &str) -> Value;
 }
 
-/// Returns the value of a number field. The number `null` means "none". The name decides whether
-/// the number is shown in a special form, such as a mode or a set of bits.
+/// Returns the value of a number field. The number `null` means "none". The name of the field
+/// decides whether the number is shown in a special form, such as a mode or a set of bits.
 fn number(name: &str, value: u64, null: u64) -> Value {
     match name {
         "magic" => Value::Magic(value),

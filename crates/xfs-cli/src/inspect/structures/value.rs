@@ -14,8 +14,8 @@ pub(crate) type Fields = Vec<(&'static str, Value)>;
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// A number. In most fields, a number of all ones means "none"; `is_null` says whether this
-    /// number means "none".
+    /// A number. `is_null` says whether this number means "none", as a number with all bits set
+    /// does in most fields.
     Number { value: u64, is_null: bool },
     /// A number whose bits have meanings. It is printed in hexadecimal.
     Bits(u64),

@@ -1,19 +1,19 @@
 //! `stats --listen`: serves the figures of a mount by HTTP.
 //!
-//! Owns: `GET /metrics` in HTTP/1.1 on a loopback address, and its limits on connections, bytes and
-//! time, with one request per connection. Does **not** own: the figures.
+//! Owns: `GET /metrics` in HTTP/1.1 on a loopback address, with one request per connection, and the
+//! limits on connections, bytes and time. Does **not** own: the figures.
 //!
-//! The few lines of the protocol are written here. Small crates for HTTP servers (tiny_http) accept
-//! requests of any size for any time, and frameworks bring a runtime. A request is not trusted: it
-//! is compared with known text, and never echoed.
+//! The few lines of the protocol are written here. Small crates for HTTP servers (tiny_http) limit
+//! neither the size nor the duration of a request, and frameworks need a runtime. A request is not
+//! trusted: it is compared with known text, and never echoed.
 //!
 //! # Invariants
 //!
-//! - **I1** Only one thread asks the mount for figures. If the mount never answers, that thread
-//!   waits, and clients get an error that reports this.
+//! - **I1** Only one thread requests figures from the mount. If the mount does not answer, only
+//!   that thread waits, and clients get an error that says so.
 //! - **I2** A request that names another host is refused. Otherwise a web page could read the
-//!   figures: its own host name may resolve to this machine, and a browser on this machine would
-//!   give it the answer.
+//!   figures: if the host name of the page resolves to this machine, a browser on this machine
+//!   would pass the answer to the page.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -83,8 +83,8 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Answers requests with the result of `figures`. Returns only after an error, for example if
-    /// no connection can be accepted any more.
+    /// Answers requests with the result of `figures`. Returns only after an error that ends the
+    /// service, such as that no further connection can be accepted.
     pub(super) fn serve(&self, figures: impl Fn() -> FiguresResult + Send + 'static) -> io::Error {
         let teller = match FiguresThread::start(figures) {
             Ok(teller) => teller,
@@ -163,7 +163,8 @@ pub(super) fn failed(address: SocketAddr, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("--listen: {address}: {error}"))
 }
 
-/// A connection with a deadline for a whole request or answer, however often single bytes arrive.
+/// A connection with a deadline for a whole request or answer. Single bytes that arrive do not
+/// extend the deadline.
 struct Bounded {
     stream: TcpStream,
     end: Instant,

@@ -1,8 +1,8 @@
 //! Reading the exit status of a process that is no child of this process.
 //!
-//! Owns: asking the kernel through a process descriptor. Since Linux 6.15, an ioctl returns the
-//! status after the parent has reaped the process. Until the parent reaps the process, the status
-//! is read in /proc. Does **not** own: waiting for the end of the process.
+//! Owns: reading the status from the kernel through a process descriptor. Since Linux 6.15, an
+//! ioctl returns the status after the parent has reaped the process. Until the parent reaps the
+//! process, the status is read in /proc. Does **not** own: waiting for the end of the process.
 
 #![allow(unsafe_code, reason = "an ioctl is declared by its number and the layout of a buffer")]
 
@@ -18,7 +18,8 @@ use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct ProcessFacts {
-    /// The fields that the caller asks for. In the answer, the fields that the kernel has filled.
+    /// In a request, the fields that the caller wants. In the answer, the fields that the kernel
+    /// has filled.
     mask: u64,
     cgroup: u64,
     /// The ids of processes, users and groups, which are not used.

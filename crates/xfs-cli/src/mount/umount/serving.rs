@@ -1,7 +1,7 @@
 //! The server of a mount, and how its work ends.
 //!
-//! Owns: finding the process or the image to wait for, and finding out how the server ended. Does
-//! **not** own: the unmount itself.
+//! Owns: finding the process that serves the mount, or else its image, and finding out how the
+//! server ended. Does **not** own: the unmount itself.
 //!
 //! The exit status of the process is the best source: it says whether the server has closed the
 //! volume. If the process is not visible, or its status is unknown, the lock on the image says when
@@ -44,7 +44,7 @@ pub(super) enum MountAccess {
     Writes,
     /// The volume was shut down on request, so there is nothing to make durable.
     Down,
-    /// The access is unknown, because this process may not read it from the mount.
+    /// The access is unknown, because this process has no right to read it from the mount.
     Unknown,
 }
 
@@ -143,7 +143,7 @@ impl Serving {
         }
     }
 
-    /// Returns how the server ended, as far as the log of the image says it.
+    /// Returns how the server ended, as far as the log of the image shows it.
     fn ending_by_log(&self, image: &Path) -> Ending {
         if matches!(self.access, MountAccess::Reads | MountAccess::Down) {
             return Ending::Well;
@@ -183,9 +183,9 @@ fn is_dead(folder: &Path) -> bool {
     rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) == Err(Errno::NOTCONN)
 }
 
-/// Returns whether a mount can be ended although reading its root fails with this error. The server
-/// found the root damaged (EUCLEAN), or could not read it from the device, or the user must not
-/// enter it.
+/// Returns whether this error, with which reading the root of a mount fails, comes from a server
+/// that still runs. Such errors mean that the root is damaged (EUCLEAN), that the device cannot
+/// read it, or that the user must not enter it.
 fn hides_server(errno: Errno) -> bool {
     matches!(errno, Errno::UCLEAN | Errno::IO | Errno::ACCESS)
 }

@@ -99,7 +99,7 @@ fn has_loop_device(file: &Metadata) -> bool {
     )
 }
 
-/// The device that the command line asks for. It is not opened yet.
+/// The device that the command line names, before it is opened.
 pub(super) struct DeviceRequest<'a> {
     pub(super) path: &'a Path,
     /// The length in bytes that the options ask for; `None` if they ask for none.
@@ -109,7 +109,7 @@ pub(super) struct DeviceRequest<'a> {
     /// Whether a new file has exactly `bytes`, although the file that it replaces is longer.
     pub(super) is_exact: bool,
     /// The open NBD export, if the path is the address of one. A server may end with its first
-    /// connection, so there is only one.
+    /// connection, so this connection is used for all purposes.
     remote: Option<SharedDevice>,
 }
 
@@ -254,8 +254,8 @@ impl<'a> DeviceRequest<'a> {
     }
 
     /// Returns whether a new file may replace the file at the path. A file with a loop device is
-    /// not replaced, because the loop device would keep the old file. With -K it is not replaced
-    /// either, so that it keeps its blocks.
+    /// not replaced, because the loop device would keep the old file. With -K the file is also not
+    /// replaced, so that it keeps its blocks.
     fn can_be_replaced(&self, arguments: &MkfsArguments) -> bool {
         match std::fs::metadata(self.path) {
             Ok(metadata) => metadata.is_file() && !arguments.keep && !has_loop_device(&metadata),

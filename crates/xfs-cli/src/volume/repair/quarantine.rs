@@ -1,6 +1,7 @@
 //! The quarantine: a copy of everything that a repair with losses gives up or overwrites.
 //!
-//! Owns: the files in the directory. Does **not** own: which parts are lost (the plan says so).
+//! Owns: the files in the directory of the quarantine. Does **not** own: the decision which parts
+//! are lost, which the plan has.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The undo file on the host: where it goes, and how it becomes durable.
+//! The undo file on the host: the choice of its path, and making it durable.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ use crate::terminal::names;
 const SUFFIX: &str = ".undo";
 
 /// The place of an undo file. The file has no name before [`publish`](Self::publish), so a run that
-/// writes nothing leaves nothing.
+/// does not write to the volume leaves no file.
 pub(super) struct UndoPlace {
     path: PathBuf,
     staged: StagedFile,
@@ -26,9 +26,9 @@ pub(super) struct UndoPlace {
 }
 
 impl UndoPlace {
-    /// Creates the undo file at `path`, or beside the image. A file that exists is never
-    /// overwritten: it may be the only way back from an earlier repair. Only the owner may read the
-    /// file, because it has names, attributes and contents of the volume.
+    /// Creates the undo file at `path`, or beside the image. An existing file is never overwritten,
+    /// because it may be the only way to undo an earlier repair. Only the owner may read the file,
+    /// because it has names, attributes and contents of the volume.
     pub(super) fn open(path: Option<&Path>, image: &Path) -> Result<Self, Failure> {
         let path = match path {
             Some(path) => path.to_owned(),
@@ -63,8 +63,8 @@ impl UndoPlace {
     }
 
     /// Gives the undo file its name, and makes the name durable. Returns the path of the undo file.
-    /// Fails if the name is no longer free: another repair may have taken it while this one was
-    /// tried out on an overlay.
+    /// Fails if the name is no longer free: another repair may have taken the name during the
+    /// rehearsal of this one.
     pub(super) fn publish(self) -> Result<PathBuf, Failure> {
         let Self { path, staged, folder } = self;
         let published = staged.publish_new().and_then(|()| folder.sync_all());
@@ -76,7 +76,7 @@ impl UndoPlace {
     }
 }
 
-/// Returns the failure for an undo file whose name another file has.
+/// Returns the failure for an undo file whose name is already taken by another file.
 fn exists(path: &Path) -> Failure {
     let shown = names::in_message(path.as_os_str().as_bytes());
     Failure::new(Exit::Failed, format!("{shown}: exists already")).hint(

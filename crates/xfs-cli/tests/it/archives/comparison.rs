@@ -10,7 +10,7 @@ use std::path::Path;
 use ferroxfs::{FileType, Node};
 
 /// Times from this number of seconds since 1970 up to twice this number are not compared, because
-/// the test run itself may have set them. Later times come from an archive and are compared.
+/// the test run itself may have set such times. Later times come from an archive and are compared.
 const NOW_SECONDS: i64 = 1_690_000_000;
 
 /// A file with the properties that are compared, from the host or from an image.
@@ -163,8 +163,8 @@ fn image_entry(node: &Node) -> Entry {
     }
 }
 
-/// Maps each inode number to the first path of the inode. Two paths are hard links to one file if
-/// the map has the same first path for both.
+/// Returns for each path the first path of the same inode. So two paths are hard links to one file
+/// if they have the same first path.
 fn groups(tree: &Tree) -> HashMap<u64, &[u8]> {
     let mut groups = HashMap::new();
     for (path, entry) in tree {

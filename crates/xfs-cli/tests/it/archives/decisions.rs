@@ -1,5 +1,5 @@
 //! Compares the files that GNU tar, bsdtar and `import` extract from odd archives. Each difference
-//! must be in the table of decisions.
+//! between `import` and the others must be in the table of decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -201,7 +201,8 @@ fn odd_archives_differ_from_tar_and_bsdtar_as_decided() {
 }
 
 /// Returns the kind of oddity that a path belongs to: its first component. If a file was extracted
-/// outside of the directory of its kind, that component is no known kind, and the test fails.
+/// outside of the directory of its kind, the first component is not the name of a kind, and the
+/// test fails.
 fn kind_of(path: &[u8]) -> String {
     let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
     String::from_utf8_lossy(first).into_owned()

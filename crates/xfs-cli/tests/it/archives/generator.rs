@@ -1,5 +1,5 @@
 //! A generator of odd archives. Each kind of oddity writes members below a directory of its own
-//! name, so that a difference shows its kind.
+//! name, so that the path of a differing file shows the kind of oddity.
 
 use super::writer::{Head, Writer, binary, octal8, octal12};
 
@@ -212,8 +212,8 @@ fn sizes_without_bodies(to: &mut Writer, at: &str) {
     file(to, format!("{at}/after"));
 }
 
-/// Writes an empty file and a hard link to it that has the contents, as libarchive does when it
-/// converts a cpio archive.
+/// Writes a file as an empty member, and a hard link to the file as a member that has the contents,
+/// as libarchive does when it converts a cpio archive.
 fn link_bodies(to: &mut Writer, at: &str) {
     to.pax(&[("mtime", "1000000000.5")]);
     let first = head(to, format!("{at}/file"));

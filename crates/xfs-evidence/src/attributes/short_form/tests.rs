@@ -28,8 +28,8 @@ fn form() -> Vec<u8> {
     form
 }
 
-/// Sets one byte of the short form, and compares the names that are then found, and the number of
-/// unreadable records, with the expected ones.
+/// Sets one byte of the short form. Compares the names that are then found with `expected`, and the
+/// number of unreadable records with `unreadable`.
 #[track_caller]
 fn check(offset: usize, byte: u8, expected: &[&[u8]], unreadable: u64) {
     let mut form = form();
@@ -60,7 +60,7 @@ fn damaged_count_or_size_keeps_all_records() {
     check(0, 0xff, &NAMES, 0);
 }
 
-/// Checks that a damaged length in a record hides only that record.
+/// Checks that only the record with the damaged length cannot be read.
 #[test]
 fn damaged_length_costs_one_record() {
     // A damaged length of the last value cannot be told from a damaged end of the form.

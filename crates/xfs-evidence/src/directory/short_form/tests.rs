@@ -30,8 +30,8 @@ fn geometry() -> Geometry {
     golden().geometry()
 }
 
-/// Sets a byte of the directory `form()`, and compares the names that are read with the expected
-/// ones. The bytes of the directory are followed by zeros.
+/// Sets a byte of the directory `form()`, and compares the names that are then read with
+/// `expected`. The bytes of the directory are followed by zeros.
 #[track_caller]
 fn check(offset: usize, byte: u8, expected: &[&[u8]]) {
     let (mut fork, size) = form();
@@ -70,8 +70,8 @@ fn damaged_size_keeps_all_names() {
     }
 }
 
-/// Checks that a name with a slash, an impossible inode or a wrong length is lost, and that no
-/// other name is lost.
+/// Checks that an entry whose name has a slash, whose inode is impossible or whose length is wrong
+/// is lost, and that no other entry is lost.
 #[test]
 fn damaged_name_inode_or_length_costs_one_name() {
     for (index, start) in STARTS.into_iter().enumerate() {

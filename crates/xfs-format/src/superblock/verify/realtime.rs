@@ -95,7 +95,7 @@ fn verify_start(disk: &SuperblockDisk, is_zoned: bool) -> Result<(), SuperblockC
 }
 
 /// Checks the values that follow from the number of realtime extents, such as the size of the
-/// bitmap. Volumes without a realtime section may have other values.
+/// bitmap. On volumes without a realtime section these values are not checked.
 fn verify_bitmap(
     disk: &SuperblockDisk,
     has_metadir: bool,

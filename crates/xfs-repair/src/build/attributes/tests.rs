@@ -1,4 +1,4 @@
-//! Tests of building attribute forks in each form: they are decoded again and compared.
+//! Tests that build attribute forks in each form, decode them again, and compare the attributes.
 
 use std::collections::BTreeSet;
 

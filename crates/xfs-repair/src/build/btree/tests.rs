@@ -14,9 +14,9 @@ use xfs_testkit::golden;
 use super::{build, count_blocks, count_levels};
 
 /// Builds a btree of `records` in blocks from 100 on, and walks it from its root. Each block must
-/// pass its verifier, have at least half of the entries that fit unless it is the root, and lead to
-/// its right neighbour. The leaves must hold all records in order. Each key of a node must be that
-/// of its child.
+/// pass its verifier, have at least half of the entries that fit unless it is the root, and have a
+/// pointer to its right neighbour. The leaves must hold all records in order. Each key of a node
+/// must be that of its child.
 fn check_build<F: BtreeFormat>(geometry: &Geometry, records: &[F::Record]) {
     let group = Group::new(geometry, AgNumber(1)).expect("the image has two groups");
     let count = count_blocks::<F>(records.len(), geometry);

@@ -1,4 +1,4 @@
-//! Tests of building directories in each form: they are decoded again and compared.
+//! Tests that build directories in each form, decode them again, and compare the entries.
 
 use xfs_device::BlockDevice;
 use xfs_format::directory::{

@@ -1,12 +1,14 @@
-//! The fields of an inode with a wrong checksum that pass their checks, although they may be wrong.
+//! Doubtful fields: if the checksum of an inode is wrong, fields that pass their checks may still
+//! be wrong.
 //!
-//! Owns: the values that such fields get, and the words for the plan. Does **not** own: fields that
-//! fail a check (`fields`).
+//! Owns: the values that such fields get, and the description of them in the plan. Does **not**
+//! own: fields that fail a check (`fields`).
 //!
 //! A wrong checksum says that some bytes are wrong, and not which ones. Most values of owner,
 //! permissions, times and size are possible, so no check notices them. Three rules keep a wrong
-//! value from doing harm: no doubtful inode gives away the rights of its owner, no contents are cut
-//! off by a size, and no time is impossible. The plan says what may be wrong.
+//! value from doing harm: no doubtful mode lets other users run a program with the rights of the
+//! owner, no doubtful size cuts off contents, and no time is impossible. The plan says what may be
+//! wrong.
 
 use xfs_evidence::{Evidence, InodeEvidence};
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, verify_checksum};
@@ -23,9 +25,9 @@ const SET_ID: u16 = 0o6000;
 /// doubtful inode may be the one that was changed last.
 const MOST_SECONDS_LATER: i64 = 24 * 60 * 60;
 
-/// Changes the fields of a corrected inode that may be wrong, where a wrong value does harm.
-/// Returns what the plan says about them: nothing if the checksum of the inode was right. `found`
-/// is the inode before the correction.
+/// Changes those doubtful fields of a corrected inode in which a wrong value does harm. Returns the
+/// text of the plan about doubtful fields: none if the checksum of the inode was right. `found` is
+/// the inode before the correction.
 ///
 /// # Errors
 ///
@@ -67,8 +69,8 @@ pub(super) fn settle(
     Ok(text)
 }
 
-/// Returns the size of a regular file whose last block has contents. `None` if the file's own size
-/// may be right, or if its extents are not all known.
+/// Returns the size of a regular file whose last block has contents. `None` if the stored size may
+/// be right, or if not all extents are known.
 fn least_size(evidence: &Evidence<'_>, inode: &InodeEvidence) -> Option<u64> {
     let core = inode.core().filter(|core| core.file_type() == Some(FileType::Regular))?;
     if !matches!(core.data_format, ForkFormat::Extents | ForkFormat::Btree) {
@@ -83,7 +85,8 @@ fn least_size(evidence: &Evidence<'_>, inode: &InodeEvidence) -> Option<u64> {
     (core.size <= start_of_last).then(|| end << block_log)
 }
 
-/// Returns the time of the directory that has the inode, or 1970 if the directory cannot be read.
+/// Returns the time of the directory that holds a name of the inode, or 1970 if the directory
+/// cannot be read.
 fn parent_time(evidence: &Evidence<'_>, known: &Known, found: &InodeEvidence) -> Timestamp {
     let directories = known.names(found.number).iter().map(|name| name.directory);
     let inodes = directories.map(|directory| evidence.inode(directory));
@@ -92,8 +95,8 @@ fn parent_time(evidence: &Evidence<'_>, known: &Known, found: &InodeEvidence) ->
     times.next().unwrap_or_default()
 }
 
-/// Sets each time of an inode that is before 1970, or later than it can be. Returns whether there
-/// was one.
+/// Sets to `time` each time of an inode that is before 1970 or too far after `newest`, the newest
+/// time in any sound inode. Returns whether it changed any.
 fn set_times(core: &mut InodeCore, newest: Timestamp, time: Timestamp) -> bool {
     let latest = newest.seconds().saturating_add(MOST_SECONDS_LATER);
     let mut is_set = false;

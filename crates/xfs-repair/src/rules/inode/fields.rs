@@ -3,9 +3,8 @@
 //! Owns: candidates for the value of a field, and the choice among them. Does **not** own: writing
 //! the inode.
 //!
-//! A candidate is chosen if the inode then passes its checks and its forks can be read. The first
-//! such candidate is chosen; the candidates are tried in the order of the evidence for them, the
-//! strongest first.
+//! The candidates are tried in the order of the evidence for them, the strongest first. The first
+//! one is chosen with which the inode passes its checks and its forks can be read.
 
 use xfs_evidence::InodeEvidence;
 use xfs_format::directory::EntryType;
@@ -23,7 +22,7 @@ use crate::patient::Patient;
 /// The version of all inodes of a v5 volume.
 const VERSION: u8 = 3;
 
-/// The one bit in the first word of an inode's flags that is not a flag.
+/// The only bit in the first word of an inode's flags that stands for no flag.
 const UNKNOWN_FLAG: u16 = 1 << 15;
 
 /// The greatest number of fields that are corrected in one inode.
@@ -72,9 +71,9 @@ pub(super) fn is_this_inode(patient: &Patient, found: &InodeEvidence) -> bool {
 }
 
 /// Returns a core without the values that the checker finds impossible, although the verifier lets
-/// them pass. These are flags that do not exist, or that the type of the file cannot have, and a
-/// hint without its flag. They are also a size of a file without contents, and the format of a fork
-/// that does not exist.
+/// them pass. Such values are flags that do not exist or that the type of the file cannot have, and
+/// extent size hints without their flag. Others are a size of a file without contents, and a format
+/// of a fork that does not exist.
 pub(super) fn with_possible_values(core: &InodeCore, superblock: &Superblock) -> InodeCore {
     let of_directories = InodeFlags::RTINHERIT
         | InodeFlags::PROJINHERIT
@@ -123,8 +122,8 @@ pub(super) fn with_possible_values(core: &InodeCore, superblock: &Superblock) ->
     core
 }
 
-/// Corrects the fields of an inode that fail a check. Returns the bytes with a new checksum, or
-/// `None` if there is no candidate for the value of a field.
+/// Corrects the fields of an inode that fail a check. Returns the corrected inode with a new
+/// checksum, or `None` if no candidate corrects one of the fields.
 pub(super) fn correct(
     patient: &Patient,
     names: &[ModelName],
@@ -143,10 +142,11 @@ pub(super) fn correct(
     None
 }
 
-/// Returns an inode whose mode is 0 with the type that its names state. If no name states one, a
-/// directory, a symbolic link and a regular file are tried. The first type with which the contents
-/// can be read is taken. A type with which only the inode's own checks pass is taken if no other
-/// type is possible. Returns `None` if there is no such type.
+/// Sets the type in an inode whose mode is 0, and returns the bytes of the inode. The type is the
+/// one that the names of the inode state. If no name states a type, tries directory, symbolic link
+/// and regular file, and takes the first type with which the contents can be read. If there is
+/// none, takes the only type with which the inode's own checks pass. Returns `None` if no such
+/// type, or more than one, passes.
 pub(super) fn with_mode(
     patient: &Patient,
     names: &[ModelName],
@@ -229,7 +229,8 @@ impl Work<'_> {
 
     /// Corrects the field that fails the check `failed`, and returns the bytes of the inode. Takes
     /// the first candidate with which the inode passes its checks and its forks can be read. If
-    /// there is none, takes the first one with which `failed` no longer fails, or returns `None`.
+    /// there is none, takes the first one with which the check `failed` passes. Returns `None` if
+    /// there is no such candidate either.
     fn set_field(&self, bytes: &[u8], failed: &Check) -> Option<Vec<u8>> {
         let Check::Inode(check) = failed else { return None };
         let candidates: Vec<Vec<u8>> =
@@ -244,7 +245,7 @@ impl Work<'_> {
         readable.or_else(changed).cloned()
     }
 
-    /// Returns whether an inode passes its checks, and all that its forks hold can be read.
+    /// Returns whether an inode passes its checks and the contents of both forks can be read.
     fn is_readable(&self, bytes: &[u8]) -> bool {
         if passes(self.patient, self.number, bytes).is_err() {
             return false;
@@ -305,8 +306,8 @@ impl Work<'_> {
         }
     }
 
-    /// Returns candidates for the type: the one that the names state, or all types if they state
-    /// none. Each keeps the permissions of `mode`.
+    /// Returns candidates for the mode: the one that the names state, or all types if the names
+    /// state none. Each candidate keeps the permissions of `mode`.
     fn modes(&self, mode: u16) -> Vec<Edit> {
         let all = [
             FileType::Regular,
@@ -328,8 +329,8 @@ impl Work<'_> {
             .collect()
     }
 
-    /// Returns candidates for the size: lengths that contents inside the inode can have, or the end
-    /// of the last extent.
+    /// Returns candidates for the size: possible lengths of contents that lie in the inode, or the
+    /// end of the last extent.
     fn sizes(&self, bytes: &[u8]) -> Vec<Edit> {
         let found = self.patient.evidence().judge_inode(self.number, bytes.to_vec());
         let fork = found.fork(ForkKind::Data);
@@ -375,8 +376,9 @@ impl Work<'_> {
         one(move |disk| disk.flags2 = (disk.flags2.get() & !missing.bits()).into())
     }
 
-    /// Returns the candidate for the numbers of extents and blocks. It counts the extents of both
-    /// forks in the inode and its btrees, or those of the reverse map.
+    /// Returns the candidate for the numbers of extents and blocks. It counts the extents of each
+    /// fork: those of its btree if that is whole, else those in the reverse map, or else those that
+    /// can be read in the inode.
     fn counts(&self, bytes: &[u8]) -> Vec<Edit> {
         let mapped = self.patient.mapped();
         let found = self.patient.evidence().judge_inode(self.number, bytes.to_vec());

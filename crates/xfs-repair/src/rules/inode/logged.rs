@@ -1,7 +1,7 @@
-//! Restores damaged inodes from the copies of them that the log still has.
+//! Restores damaged inodes from copies that the log still has.
 //!
-//! Owns: writing such an inode. Does **not** own: reading the log, and the decision whether it
-//! states an inode completely (both in `xfs-evidence`).
+//! Owns: writing such an inode. Does **not** own: reading the log, or the decision whether the log
+//! has the complete inode (both in `xfs-evidence`).
 
 use xfs_check::{Code, Place};
 use xfs_evidence::{InodeEvidence, LoggedInode, MappedForks, RestoredInode};
@@ -28,7 +28,8 @@ impl MappedForks for MappedExtents {
 }
 
 /// Restores an inode from the log. Returns `false`, and changes nothing, if the log does not have
-/// the newest core, or if the contents of a fork are not known from any source.
+/// the newest core of the inode, or if the contents of one of its forks are known neither from the
+/// log nor from other structures.
 ///
 /// # Errors
 ///

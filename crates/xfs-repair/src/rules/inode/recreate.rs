@@ -1,7 +1,8 @@
-//! Makes inodes again that are destroyed.
+//! Makes destroyed inodes again.
 //!
-//! Owns: the type of such an inode, and the contents that are left of it. Does **not** own:
-//! directories that a name or a child states (rule `directory-inode`).
+//! Owns: the choice of the type of such an inode, and the search for contents that are left of it.
+//! Does **not** own: inodes that must be directories according to a name or a child (rule
+//! `directory-inode`).
 //!
 //! | left of the inode | the new inode |
 //! |---|---|
@@ -30,8 +31,8 @@ use crate::rules::symlink::{self, LinkTarget};
 const LOST_FIELDS: &str = "owner, permissions, times and attributes in the inode";
 
 /// Makes a new inode in place of a destroyed one, from the names that lead to it and from the
-/// reverse map. Clears the inode if neither of them knows it. Directories that a name or a child
-/// states are left to rule `directory-inode`.
+/// reverse map. Clears the inode if neither of these mentions it. Leaves inodes that must be
+/// directories according to a name or a child to rule `directory-inode`.
 pub(super) fn recreate(
     patient: &mut Patient,
     known: &Known,
@@ -78,7 +79,7 @@ struct Made {
     keeps: String,
     /// The contents that are lost, in words.
     loses: String,
-    /// The blocks of the destroyed inode that the new one does not have.
+    /// The blocks of the destroyed inode that the new inode does not map.
     freed: Vec<Extent>,
 }
 
@@ -106,8 +107,8 @@ impl Remains {
         Self { number, links, data, attr, file_type }
     }
 
-    /// Writes the new inode. Returns `None`, and changes nothing, if the inode's counters cannot
-    /// hold the number of its extents.
+    /// Writes the new inode, and returns its description. Returns `None`, and changes nothing, if
+    /// the inode's counters cannot hold the number of its extents.
     fn make(self, patient: &mut Patient, file_type: FileType) -> Result<Option<Made>, RepairError> {
         let mut core = new_core(patient, self.number, self.links, file_type);
         let counts = [(ForkKind::Data, self.data.len()), (ForkKind::Attr, self.attr.len())];
@@ -195,7 +196,8 @@ impl Made {
     }
 }
 
-/// Returns the type of an inode that has this block as the first one of its data fork.
+/// Returns the type of an inode whose data fork begins with this block. The contents of the block
+/// decide.
 fn type_of_block(patient: &Patient, owner: InodeNumber, first: &Extent) -> FileType {
     let geometry = patient.geometry();
     let mut bytes = vec![0; geometry.block_size as usize];
@@ -214,14 +216,14 @@ fn type_of_block(patient: &Patient, owner: InodeNumber, first: &Extent) -> FileT
     FileType::Regular
 }
 
-/// Returns whether the reverse maps of all groups are whole.
+/// Returns whether the reverse maps of all groups can be read without damage.
 fn has_whole_maps(patient: &Patient) -> bool {
     patient.geometry().groups().all(|group| patient.reverse_map(group).is_whole)
 }
 
-/// Returns the core of an inode of which only contents and names are known. Its owner is root, and
-/// no other user can read it. The permissions of a symbolic link have no effect, and the kernel
-/// always sets all of them.
+/// Returns the core of an inode of which only contents and names are known. The owner of the inode
+/// is root, and no other user can read the file. A symbolic link gets all permission bits, as from
+/// the kernel, because its permissions have no effect.
 fn new_core(patient: &Patient, number: InodeNumber, links: u32, file_type: FileType) -> InodeCore {
     let mut flags2 = InodeFlags2::empty();
     let has = |feature| patient.geometry().has_incompat(feature);

@@ -29,7 +29,7 @@ fn claims_that_may_share_lose_only_to_those_that_may_not() {
 }
 
 /// Checks that 50,000 claims of one extent give one range for each claim but one, which keeps the
-/// extent. A result with every pair of claims would take tens of gigabytes.
+/// extent. A list of all pairs of claims would take tens of gigabytes.
 #[test]
 fn many_owners_of_one_extent_give_one_range_each() {
     let claims: Vec<Rmap> = (0..50_000).map(|inode| claim(inode, 100, 8)).collect();

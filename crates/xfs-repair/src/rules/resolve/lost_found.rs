@@ -1,7 +1,7 @@
 //! Gives each inode in use that has no name a name in `lost+found`.
 //!
-//! Owns: which inodes go to `lost+found`, and their names there. Does **not** own: links that
-//! earlier steps of the rule have dropped.
+//! Owns: which inodes go to `lost+found`, and their names there. Does **not** own: the decision
+//! which links are dropped, which earlier steps make.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,8 +52,9 @@ impl Resolver<'_> {
         self.tree.dropped = dropped;
     }
 
-    /// Returns the directory `lost+found`, which is created if the root has no entry of this name.
-    /// Returns `None` if the entry is not a directory, or if no inode is free for a new directory.
+    /// Returns the directory `lost+found`. Adds it to the tree if the root has no entry of this
+    /// name. Returns `None` if the entry is not a directory, or if no inode is free for a new
+    /// directory.
     fn lost_and_found(&mut self, links: &mut Vec<Link>) -> Option<InodeNumber> {
         let root = self.facts.root;
         let found =
@@ -76,8 +77,8 @@ impl Resolver<'_> {
         of_entries.chain(of_pointers).collect()
     }
 
-    /// Returns the name that an inode gets in `lost+found`: its last known name, with the inode
-    /// number if the name is taken, or the inode number alone if no name is known.
+    /// Returns the name that an inode gets in `lost+found`: its last known name, followed by the
+    /// inode number if that name is taken, or the inode number alone if no name is known.
     fn free_name(
         known: Option<&[u8]>,
         child: InodeNumber,

@@ -79,7 +79,7 @@ pub(super) struct Needs {
 
 impl Needs {
     /// Returns the block counts of those btrees whose records do not depend on the free space.
-    /// `with_free` has the chunks with free inodes, and `shared` the reference counts.
+    /// `with_free` are the chunks with free inodes, and `shared` the records of reference counts.
     fn fixed(rebuild: &Rebuild<'_>, with_free: &[InodeChunk], shared: &[Refcount]) -> Self {
         let geometry = rebuild.geometry();
         let count = |has: bool, blocks: usize| if has { blocks } else { 0 };
@@ -143,8 +143,8 @@ fn fewest_listed<F: BtreeFormat>(rebuild: &Rebuild<'_>, records: usize) -> usize
     2 * levels as usize - 2
 }
 
-/// Returns the reference counts of a group: the runs of blocks that several extents of files claim,
-/// and the blocks that are reserved for copy-on-write.
+/// Returns the records of reference counts of a group: the runs of blocks that several extents of
+/// files claim, and the blocks that are reserved for copy-on-write.
 pub(super) fn shared(model: &Model, claims: &[Rmap]) -> Vec<Refcount> {
     let is_data = |claim: &&Rmap| match claim.owner {
         RmapOwner::Inode(inode) => {

@@ -23,8 +23,8 @@ pub(super) struct Unlinked {
 }
 
 /// Returns, for each of the groups, the inodes that are on an unlinked list or must be on one, in
-/// order. Doubtful inodes are left out: their link count may be wrong, and a change would give them
-/// a right checksum.
+/// order of their numbers. Leaves out doubtful inodes: their link count may be wrong, and a write
+/// would give their wrong contents a right checksum.
 pub(super) fn find(
     model: &Model,
     geometry: &Geometry,
@@ -46,9 +46,9 @@ pub(super) fn find(
     found
 }
 
-/// Builds the unlinked lists of a group from its inodes that `find` has returned. If no AGI can be
-/// read, writes one that holds only these lists, from which rule `space` then rebuilds the whole
-/// AGI.
+/// Builds the unlinked lists of a group from the inodes that [`find`] has returned for it. If no
+/// AGI can be read, writes one that holds only these lists, from which rule `space` then rebuilds
+/// the whole AGI.
 ///
 /// # Errors
 ///

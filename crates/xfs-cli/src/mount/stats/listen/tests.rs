@@ -77,7 +77,7 @@ fn address_of_another_machine_is_refused() {
 }
 
 /// Checks I2 of `xfs_cli::mount::stats::listen`: a request that names another host is refused. A
-/// web page may make a browser use any name that resolves to this machine.
+/// web page can make a browser use any host name that resolves to this machine.
 #[test]
 fn request_for_another_host_is_refused() {
     for host in ["localhost", "LocalHost:9187", "127.0.0.1", "127.1.2.3:1", "[::1]", "[::1]:9187"] {
@@ -99,9 +99,9 @@ fn lack_of_descriptors_is_not_final() {
     assert!(is_over(Errno::BADF));
 }
 
-/// Starts a server of the result of `figures` on a free port, and returns its address. `patience`
-/// limits the time for a request or its answer, and `late` the time for the figures. The server
-/// runs until the tests end.
+/// Starts a server on a free port that answers with the result of `figures`. Returns the address of
+/// the server. `patience` limits the time for a request or its answer, and `late` the time for the
+/// figures. The server runs until the tests end.
 fn serve(
     patience: Duration,
     late: Duration,
