@@ -72,7 +72,7 @@ pub enum RaidError {
     #[error("is a member of a software RAID that was being rebuilt or reshaped")]
     Incomplete,
     /// A device that the user named as another member does not belong to this array.
-    #[error("device {member} of the given members belongs to another array")]
+    #[error("device {member} of the given members belongs to another array or volume group")]
     Stranger {
         /// The number of the device among the other devices that were given, counted from 1.
         member: usize,

@@ -54,29 +54,29 @@ mutants! {
     "xfs-alloc/src/group/free_space.rs", "a joined free extent keeps its old length by size":
         "self.replace_by_size(tx, &old, &[Some(joined)])?;"
         => "self.replace_by_size(tx, &old, &[Some(freed)])?;";
-    "xfs-alloc/src/group/reverse_map.rs", "a new mapping is not added to the reverse map":
-        "editor.insert(joined)" => "{ let _ = joined; Ok(()) }";
-    "xfs-alloc/src/group/reverse_map.rs", "a mapping that continues another is lost":
-        "editor.update(Rmap { count: left.count + joined.count, ..left })" => "Ok(())";
-    "xfs-alloc/src/group/reverse_map.rs", "mappings are joined although their offsets differ":
+    "xfs-alloc/src/mappings.rs", "a new mapping is not added to the reverse map":
+        "self.editor.insert(joined)" => "{ let _ = joined; Ok(()) }";
+    "xfs-alloc/src/mappings.rs", "a mapping that continues another is lost":
+        "self.editor.update(Rmap { count: left.count + joined.count, ..left })" => "Ok(())";
+    "xfs-alloc/src/mappings.rs", "mappings are joined although their offsets differ":
         "(!has_offset(left) || left.offset.0 + u64::from(left.count) == right.offset.0)" => "true";
-    "xfs-alloc/src/group/reverse_map.rs", "mappings are joined although their states differ":
+    "xfs-alloc/src/mappings.rs", "mappings are joined although their states differ":
         "left.flags == right.flags" => "left.owner == right.owner";
-    "xfs-alloc/src/group/reverse_map.rs", "the tail of a cut mapping is lost":
-        "tail.map_or(Ok(()), |tail| editor.insert(tail))" => "{ let _ = tail; Ok(()) }";
-    "xfs-alloc/src/group/reverse_map.rs", "the tail of a cut mapping keeps the offset of its head":
+    "xfs-alloc/src/mappings.rs", "the tail of a cut mapping is lost":
+        "tail.map_or(Ok(()), |tail| self.editor.insert(tail))" => "{ let _ = tail; Ok(()) }";
+    "xfs-alloc/src/mappings.rs", "the tail of a cut mapping keeps the offset of its head":
         "record.offset.0 + skipped" => "record.offset.0";
-    "xfs-alloc/src/group/reverse_map.rs", "a converted mapping is only removed":
-        "self.add_mapping(tx, new)" => "{ let _ = new; Ok(()) }";
-    "xfs-alloc/src/group/refcounts.rs", "a long change of reference counts stops after one step":
+    "xfs-alloc/src/mappings.rs", "a converted mapping is only removed":
+        "self.add(new)" => "{ let _ = new; Ok(()) }";
+    "xfs-alloc/src/reference_counts.rs", "a long change of reference counts stops after one step":
         "(end < range.end).then_some(end..range.end)" => "None";
-    "xfs-alloc/src/group/refcounts.rs", "a kept record of reference counts is not written":
+    "xfs-alloc/src/reference_counts.rs", "a kept record of reference counts is not written":
         "editor.update(*record)?;" => "";
-    "xfs-alloc/src/group/refcounts.rs", "a new record of reference counts is not written":
+    "xfs-alloc/src/reference_counts.rs", "a new record of reference counts is not written":
         "editor.insert(*record)?;" => "";
-    "xfs-alloc/src/group/refcounts/adjust.rs", "blocks with one reference keep a record":
+    "xfs-alloc/src/reference_counts/adjust.rs", "blocks with one reference keep a record":
         "references == self.change.base()" => "references == 0";
-    "xfs-alloc/src/group/refcounts/adjust.rs", "records are joined although their counts differ":
+    "xfs-alloc/src/reference_counts/adjust.rs", "records are joined although their counts differ":
         "last.references == references" => "last.references > 0";
     "xfs-alloc/src/group/free_list.rs", "blocks of the free list have no reverse mapping":
         "self.add_mapping(tx, &OwnedExtent::new(ExtentOwner::GROUP, range.clone()))?;" => "";

@@ -238,7 +238,7 @@ fn striped_volume_over_two_physical_volumes_is_read_and_written() {
     assert!(again == bytes);
     let stray = [Arc::new(disk()) as crate::SharedDevice];
     let stray = find_filesystem_among(first, &stray, &named("root")).err().unwrap();
-    assert!(stray.to_string().contains("device 1 of the members"), "{stray}");
+    assert!(stray.to_string().contains("device 1 of the given members"), "{stray}");
 }
 
 #[test]

@@ -204,11 +204,11 @@ fn unreadable_sector_does_not_hide_the_headers_of_its_group() {
 fn root_that_no_copy_states_is_found_by_its_own_entry() {
     let mut image = golden();
     let whole = superblock(&image);
-    image.replace(DiskAddr(0), &[0; 512]);
     for group in whole.geometry.groups().filter(|group| group.0 > 0) {
         let at = whole.geometry.header_disk_addr(group, 0);
         image.edit(at, 512, BlockKind::Superblock, |bytes| bytes[56..80].fill(0xff));
     }
+    image.replace(DiskAddr(0), &[0; 512]);
     let found = find_superblock(&image).unwrap().unwrap();
     assert_eq!(found.superblock.root_inode, whole.root_inode);
     assert_eq!(found.superblock.realtime_bitmap_inode, whole.realtime_bitmap_inode);

@@ -121,7 +121,7 @@ mod tests {
     fn other_addresses_are_refused_with_the_reason() {
         for (text, reason) in [
             ("nbd:///e", "host is missing"),
-            ("nbd://h:x/e", "no number"),
+            ("nbd://h:x/e", "not a number"),
             ("nbd://[::1/e", "bracket"),
             ("nbd://h/%4", "two digits"),
             ("nbd://h/e?tls=on", "unknown option"),

@@ -93,7 +93,7 @@ fn re_exported_names_import_the_module_that_defines_them() {
     files.push(("lib.rs".to_owned(), "pub use shelf::{Name, Other};\n".to_owned()));
     files.push(("shelf.rs".to_owned(), "pub(crate) use crate::m8::Name;\n".to_owned()));
     let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    check_circles(&files, &[9]);
+    check_circles(&files, &[10]);
 }
 
 #[test]
