@@ -2,6 +2,7 @@
 //! the writer of files that they share.
 
 pub(crate) mod archive;
+mod beneath;
 pub(crate) mod census;
 pub(crate) mod composefs;
 pub(crate) mod container;

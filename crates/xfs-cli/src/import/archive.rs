@@ -14,14 +14,15 @@
 //! - An archive is read once, from beginning to end, so that it may come from a pipe.
 //! - **I2** Invalid metadata of a member is not used, and the member reports this
 //!   ([`Member::problems`]). Its contents are never lost. Only an invalid size ends the archive.
-//! - [`MAX_RECORDS_BYTES`] limits each header of extended records, and the map of a sparse file.
+//! - [`tar::records::MAX_RECORDS_BYTES`] limits each header of extended records, and the map of a
+//!   sparse file.
 
+pub(super) mod block;
 pub(crate) mod foreign;
 pub(super) mod input;
 pub(super) mod member;
 pub(crate) mod numbers;
 
-use std::ops::Range;
 use std::path::Path;
 
 use super::{
@@ -33,18 +34,9 @@ use crate::failure::Failure;
 use crate::import::decompress::{Compression, Decompressed, Input};
 use crate::terminal::names;
 
+use block::{BLOCK_BYTES, is_zero};
 use input::ArchiveInput;
 pub(crate) use member::{Member, MemberKind};
-
-/// The size in bytes of a block of a tar archive. Headers and contents fill whole blocks.
-pub(super) const BLOCK_BYTES: usize = 512;
-/// The limit, in bytes, on three things: the extended records of one member, the map of one sparse
-/// file, and all global records (those for all later members) that are kept.
-pub(super) const MAX_RECORDS_BYTES: u64 = 16 << 20;
-/// The message for extended records that are longer than `MAX_RECORDS_BYTES`.
-pub(super) const TOO_MANY_RECORDS: &str = "has extended records of more than 16 MiB";
-/// The byte range of the checksum field in the header of a tar archive.
-pub(super) const CHECKSUM: Range<usize> = 148..156;
 
 /// An archive that is being read.
 pub(crate) struct ArchiveReader {
@@ -71,19 +63,19 @@ impl ArchiveReader {
         let mut input = ArchiveInput::new(input, Vec::new(), name);
         let mut head = input.peek(BLOCK_BYTES)?;
         let mut compression = None;
-        if !tar::is_header(&head)
+        if !block::is_header(&head)
             && let Some(found) = Compression::of(&head)
         {
             compression = Some(found);
-            input.replace(decompressed)?;
+            input.replace(Decompressed::boxed)?;
             head = input.peek(BLOCK_BYTES)?;
         }
         if head.is_empty() {
             return Err(input.broken("is empty, and not a tar archive"));
         }
-        let is_empty_archive = foreign::is_zero(&head)
+        let is_empty_archive = is_zero(&head)
             && (ignores_zeros || !foreign::follows_zeros(&input.peek(foreign::LOOKED_AT_BYTES)?));
-        if tar::is_header(&head) || is_empty_archive {
+        if block::is_header(&head) || is_empty_archive {
             return Ok(Self { format: ArchiveFormat::Tar(TarReader::new(input, ignores_zeros)) });
         }
         if cpio::is_header(&head) {
@@ -118,7 +110,7 @@ impl ArchiveReader {
     pub(crate) fn open_layer(input: Input, name: String) -> Result<Self, Failure> {
         let mut input = ArchiveInput::new(input, Vec::new(), name);
         let head = input.peek(BLOCK_BYTES)?;
-        match tar::is_header(&head) || head.len() == BLOCK_BYTES && foreign::is_zero(&head) {
+        match block::is_header(&head) || head.len() == BLOCK_BYTES && is_zero(&head) {
             true => Ok(Self { format: ArchiveFormat::Tar(TarReader::new(input, false)) }),
             false => Err(input.broken("is not an archive of tar")),
         }
@@ -161,12 +153,6 @@ impl ArchiveReader {
             ArchiveFormat::Composefs(reader) => &mut reader.input,
         }
     }
-}
-
-/// Returns a reader of the decompressed contents of `input`. In messages, the first byte of `input`
-/// has the offset `offset`.
-pub(super) fn decompressed(input: Input, offset: u64) -> std::io::Result<Input> {
-    Ok(Box::new(Decompressed::new(input, offset)?))
 }
 
 #[cfg(test)]

@@ -22,13 +22,13 @@ use std::fs::File;
 use std::io::{self, Cursor};
 use std::path::Path;
 
-use super::archive::{input::ArchiveInput, member::Member};
-use super::container::open_beneath;
+use super::archive::input::ArchiveInput;
+use super::archive::member::{Member, MemberKind};
+use super::beneath::open_beneath;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind, Time};
 use crate::file::source::NamedValue;
-use crate::import::archive::MemberKind;
 use crate::terminal::names;
 
 /// The longest line that is read, in bytes.

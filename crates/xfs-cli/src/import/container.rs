@@ -34,12 +34,11 @@ use serde_json::Value;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::import::archive::ArchiveReader;
+use crate::import::archive::block;
 use crate::import::decompress::{Compression, Decompressed, Input};
-use crate::import::tar;
 use crate::terminal::names;
 pub(crate) use address::{ContainerAddress, ContainerForm};
 use blobs::BlobStore;
-pub(super) use blobs::open_beneath;
 pub(crate) use choice::Platform;
 use choice::{Choice, ChosenManifest};
 use digest::{Digest, VerifyingReader};
@@ -128,10 +127,10 @@ impl ContainerImage {
 fn unpacked_layer(mut input: Input) -> std::io::Result<Input> {
     let mut head = Vec::new();
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
-    let compression = Compression::of(&head).filter(|_| !tar::is_header(&head));
+    let compression = Compression::of(&head).filter(|_| !block::is_header(&head));
     let input: Input = Box::new(Cursor::new(head).chain(input));
     Ok(match compression {
-        Some(_) => Box::new(Decompressed::new(input, 0)?),
+        Some(_) => Decompressed::boxed(input, 0)?,
         None => input,
     })
 }

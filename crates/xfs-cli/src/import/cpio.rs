@@ -18,14 +18,15 @@
 
 use std::collections::HashMap;
 
-use super::archive::{decompressed, foreign, numbers};
+use super::archive::block::is_zero;
+use super::archive::numbers;
 use super::tar::header;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind, Time};
 use crate::import::archive::input::ArchiveInput;
 use crate::import::archive::member::{Member, MemberKind};
-use crate::import::decompress::Compression;
+use crate::import::decompress::{Compression, Decompressed};
 use crate::terminal::names;
 
 const NEWC: &[u8] = b"070701";
@@ -255,13 +256,13 @@ impl CpioReader {
         let offset = self.input.offset();
         let mut head = self.input.peek(STEP_BYTES)?;
         if Compression::of(&head).is_some() {
-            self.input.replace(decompressed)?;
+            self.input.replace(Decompressed::boxed)?;
             head = self.input.peek(STEP_BYTES)?;
         }
         if is_header(&head) {
             return Ok(true);
         }
-        if !foreign::is_zero(&head) {
+        if !is_zero(&head) {
             let message =
                 format!("bytes that are not a cpio archive follow the end, at byte {offset}");
             self.input.remark(Exit::Failed, &message, None);

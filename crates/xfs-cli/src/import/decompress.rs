@@ -104,6 +104,11 @@ pub(crate) struct Decompressed {
 }
 
 impl Decompressed {
+    /// Returns a reader of the decompressed contents of `input`, as [`new`](Self::new) does.
+    pub(crate) fn boxed(input: Input, start: u64) -> io::Result<Input> {
+        Ok(Box::new(Self::new(input, start)?))
+    }
+
     /// Decompresses `input` on a new thread. The first byte of `input` has the offset `start` in
     /// messages.
     ///

@@ -16,15 +16,14 @@ use std::collections::HashSet;
 
 use tar::Header;
 
-use super::archive::{
-    BLOCK_BYTES, CHECKSUM, MAX_RECORDS_BYTES, TOO_MANY_RECORDS, foreign, numbers,
-};
+use super::archive::block::{BLOCK_BYTES, is_header, is_zero};
+use super::archive::numbers;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::import::archive::input::ArchiveInput;
 use crate::import::archive::member::Member;
-use crate::import::tar::records::ExtendedRecords;
 use crate::terminal::names;
+use records::{ExtendedRecords, MAX_RECORDS_BYTES, TOO_MANY_RECORDS};
 
 /// The largest number of unknown keywords that are reported. A normal archive has only a few.
 const MOST_NAMED_KEYWORDS: usize = 100;
@@ -147,7 +146,7 @@ impl TarReader {
         let mut block = [0; BLOCK_BYTES];
         match self.input.read_fully(&mut block)? {
             0 => Ok(Block::End),
-            _ if foreign::is_zero(&block) => Ok(Block::Zeros),
+            _ if is_zero(&block) => Ok(Block::Zeros),
             BLOCK_BYTES if is_header(&block) => {
                 Ok(Block::Header(Box::new(Header::from_byte_slice(&block).clone())))
             }
@@ -166,7 +165,7 @@ impl TarReader {
         loop {
             let next = self.input.offset();
             let bytes = self.input.peek(BLOCK_BYTES)?;
-            if bytes.len() < BLOCK_BYTES || !foreign::is_zero(&bytes) {
+            if bytes.len() < BLOCK_BYTES || !is_zero(&bytes) {
                 let message = match (is_lone, is_header(&bytes)) {
                     (true, _) if bytes.is_empty() => {
                         self.input.remark(Exit::Fine, &lone, None);
@@ -191,7 +190,7 @@ impl TarReader {
     /// has no contents.
     pub(super) fn is_at_header(&mut self) -> Result<bool, Failure> {
         let bytes = self.input.peek(BLOCK_BYTES)?;
-        Ok(bytes.is_empty() || is_header(&bytes) || foreign::is_zero(&bytes))
+        Ok(bytes.is_empty() || is_header(&bytes) || is_zero(&bytes))
     }
 
     fn read_global(&mut self, header: &Header) -> Result<(), Failure> {
@@ -276,18 +275,4 @@ impl TarReader {
         self.input.remark(Exit::Failed, &message, None);
         self.pass(header)
     }
-}
-
-/// Returns whether a block is a header: its checksum matches, as a sum of signed or unsigned bytes.
-pub(crate) fn is_header(block: &[u8]) -> bool {
-    if block.len() != BLOCK_BYTES || foreign::is_zero(block) {
-        return false;
-    }
-    let field = block.get(CHECKSUM).unwrap_or_default();
-    let bytes = || {
-        block.iter().enumerate().map(|(at, byte)| if CHECKSUM.contains(&at) { b' ' } else { *byte })
-    };
-    let unsigned: i128 = bytes().map(i128::from).sum();
-    let signed: i128 = bytes().map(|byte| i128::from(byte.cast_signed())).sum();
-    numbers::number(field).is_some_and(|found| found == unsigned || found == signed)
 }

@@ -1,9 +1,8 @@
 //! Files of formats that import does not read, recognised by their first bytes, with a hint for
 //! each.
 
-use super::BLOCK_BYTES;
+use super::block::{BLOCK_BYTES, is_header, is_zero};
 use crate::import::decompress::Compression;
-use crate::import::tar::is_header;
 
 /// The number of bytes that are read to recognise a format. They include the farthest magic, that
 /// of ISO 9660 at byte 32769.
@@ -50,11 +49,6 @@ const KNOWN: [Known; 25] = [
     (1080, b"\x53\xef", "an ext2, ext3 or ext4 image", BY_IMAGE),
     (32_769, b"CD001", "an ISO 9660 image", BY_BSDTAR),
 ];
-
-/// Returns whether all bytes are zeros, as in the blocks at the end of a tar archive.
-pub(in crate::import) fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0)
-}
 
 /// Returns whether a file that begins with zeros is no tar archive. This is so if the file is an
 /// image of a known format, or if the first block after the zeros is no tar header. Without this

@@ -1,11 +1,7 @@
 //! The files of a container image: in a directory, or in an archive.
 //!
 //! Owns: finding a file by its path, and the comparison with its digest. Does **not** own: the
-//! meaning of the files.
-//!
-//! # Invariants
-//!
-//! - **I1** No path leads out of the directory, neither by `..` nor by a symbolic link.
+//! meaning of the files, or that no path leads out of the directory ([`open_beneath`]).
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,17 +11,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
-
 use super::digest::VerifyingReader;
 use super::{Descriptor, differs, invalid};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::source::Source;
+use crate::import::archive::block;
 use crate::import::archive::{ArchiveReader, Member, MemberKind};
+use crate::import::beneath::open_beneath;
 use crate::import::decompress::{Compression, Decompressed};
-use crate::import::tar;
 use crate::input::{self, Spool, SpoolReader};
 use crate::interrupt;
 use crate::terminal::names;
@@ -80,7 +75,7 @@ impl BlobStore {
         let failed = |error: io::Error| invalid(format!("{name}: {error}"));
         let read = bytes.read_at(&mut head, 0).map_err(failed)?;
         let head = head.get(..read).unwrap_or_default();
-        if !tar::is_header(head) && Compression::of(head).is_some() {
+        if !block::is_header(head) && Compression::of(head).is_some() {
             let input = BufReader::with_capacity(CHUNK_BYTES, bytes.into_reader());
             let unpacked = Decompressed::new(Box::new(input), 0).map_err(failed)?;
             bytes = Spool::read(unpacked, name)?;
@@ -167,18 +162,6 @@ impl BlobStore {
                 Ok((Box::new(SpoolReader::of_range(bytes, range)), length))
             }
         }
-    }
-}
-
-/// Opens the regular file at `path` below a directory.
-pub(in crate::import) fn open_beneath(directory: &File, path: &str) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    // I1: the kernel refuses a path that leads out.
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let file = File::from(rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve)?);
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("is not a regular file")),
     }
 }
 

@@ -5,6 +5,11 @@ use std::collections::HashSet;
 
 use crate::file::facts::Time;
 
+/// The limit, in bytes, on three things: the extended records of one member, the map of one sparse
+/// file, and all global records (those for all later members) that are kept.
+pub(in crate::import) const MAX_RECORDS_BYTES: u64 = 16 << 20;
+/// The message for extended records that are longer than `MAX_RECORDS_BYTES`.
+pub(super) const TOO_MANY_RECORDS: &str = "has extended records of more than 16 MiB";
 /// Keywords that the import uses.
 const TAKEN: [&[u8]; 14] = [
     b"atime",

@@ -5,10 +5,10 @@ use std::ops::Range;
 use tar::{GnuExtSparseHeader, GnuSparseHeader, Header};
 
 use super::TarReader;
-use super::records::{ExtendedRecords, number};
+use super::records::{ExtendedRecords, MAX_RECORDS_BYTES, number};
 use crate::failure::Failure;
+use crate::import::archive::block::BLOCK_BYTES;
 use crate::import::archive::input::ArchiveInput;
-use crate::import::archive::{BLOCK_BYTES, MAX_RECORDS_BYTES};
 
 /// The map of a sparse file: its length in bytes, and its ranges with data.
 pub(super) struct SparseMap {
