@@ -86,6 +86,7 @@ impl Read for VerifyingReader {
         if let Some(context) = &mut self.context {
             context.update(buffer.get(..read).unwrap_or_default());
         }
+        // I2 of `container`: the end of other contents is an error.
         if read == 0
             && !buffer.is_empty()
             && let Some(context) = self.context.take()

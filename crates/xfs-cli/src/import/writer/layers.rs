@@ -84,8 +84,8 @@ impl ImageWriter<'_> {
 
     /// Hides everything that lower layers have left in `directory`.
     pub(crate) fn hide_entries(&self, directory: &Node) -> Result<(), WriteFailure> {
-        // I2: the levels are in a list.
         let mut levels = vec![HiddenLevel::enter(directory.clone(), None)?];
+        // I2: the levels are in a list, so the depth of the tree costs no stack.
         while let Some(level) = levels.last_mut() {
             interrupt::check().map_err(WriteFailure::All)?;
             let Some(name) = level.names.pop() else {
