@@ -17,9 +17,9 @@
 //!            host: writing files to the host; tar/writer: writing an archive
 //! import/    import put, and cp into an image
 //!            sources: all sources of a run; origin: one of them, which is host, archive (tar,
-//!            cpio, composefs, decompress), container or prototype; policy: which files are copied, and
-//!            what they get; census: the space that they need; unpack, writer: writing files into
-//!            the image
+//!            cpio, composefs, decompress), container or prototype; policy: which files are copied,
+//!            and what they get; census: the space that they need; unpack, writer: writing files
+//!            into the image; beneath: files below a directory, by untrusted paths
 //! edit/      edit mkdir rm mv ln chmod chown touch truncate fallocate setfacl setfattr
 //!            walk: a walk of a tree that changes during the walk
 //! volume/    mkfs growfs label uuid fstrim recover repair metadump mdrestore

@@ -3,9 +3,10 @@
 //! Owns: the sums. Does **not** own: the space that an empty volume of a given size has, or the
 //! choice of a size (`volume::mkfs`).
 //!
-//! The sums are an estimate from above of what the writer allocates. Contents count in whole blocks,
-//! a directory by the bytes of its names. An attribute that does not fit into its inode counts as a
-//! block. The btrees of free space, inodes and reverse map are not counted: a volume reserves their space.
+//! The sums are an estimate from above of what the writer allocates. Contents count in whole
+//! blocks, a directory by the bytes of its names. An attribute that does not fit into its inode
+//! counts as a block. The btrees of free space, inodes and reverse map are not counted: a volume
+//! reserves their space.
 //!
 //! Where sources are layers, a file counts as long as it exists. The largest sum after a layer
 //! decides.
@@ -20,13 +21,13 @@ use crate::file::source::Source;
 use crate::import::archive::{ArchiveReader, Member, MemberKind};
 use crate::import::policy::Policy;
 
-/// The bytes of an entry in a directory besides its name, and those of its hash in the index.
+/// The bytes of an entry in a directory without its name, and those of its hash in the index.
 const ENTRY_BYTES: u64 = 20;
 /// The bytes of an extent in a map.
 const EXTENT_BYTES: u64 = 16;
 /// The bytes of an inode that are not for its forks.
 const INODE_CORE_BYTES: u64 = 176;
-/// The bytes of an attribute besides its name and its value.
+/// The bytes of an attribute without its name and its value.
 const ATTRIBUTE_BYTES: u64 = 16;
 /// The number of inodes that are allocated together.
 const CHUNK_INODES: u64 = 64;

@@ -5,7 +5,7 @@
 //!
 //! A pattern without a slash matches a name at any depth. Any other pattern matches a path from the
 //! top of the source on; `**` stands for any number of directories. With a slash at its end, it
-//! matches directories only. What is below a matching directory is left out, or taken, too.
+//! matches directories only. A directory is left out, or taken, with everything below it.
 
 use std::ffi::OsString;
 use std::fs;
