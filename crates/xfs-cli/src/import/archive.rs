@@ -14,8 +14,8 @@
 //! - An archive is read once, from beginning to end, so that it may come from a pipe.
 //! - **I2** Invalid metadata of a member is not used, and the member reports this
 //!   ([`Member::problems`]). Its contents are never lost. Only an invalid size ends the archive.
-//! - [`tar::records::MAX_RECORDS_BYTES`] limits each header of extended records, and the map of a
-//!   sparse file.
+//! - [`MAX_RECORDS_BYTES`](crate::import::tar::records::MAX_RECORDS_BYTES) limits each header of
+//!   extended records, and the map of a sparse file.
 
 pub(super) mod block;
 pub(crate) mod foreign;
@@ -28,7 +28,7 @@ use std::path::Path;
 use super::{
     composefs::{self, ComposefsReader},
     cpio::{self, CpioReader},
-    tar::{self, TarReader},
+    tar::TarReader,
 };
 use crate::failure::Failure;
 use crate::import::decompress::{Compression, Decompressed, Input};
