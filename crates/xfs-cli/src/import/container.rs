@@ -18,7 +18,8 @@
 //! - **I2** The end of an unpacked layer is seen only if its contents have the digest in the
 //!   configuration.
 //! - **I3** Documents are at most [`MAX_DOCUMENT_BYTES`] long, indexes refer to each other at most
-//!   [`MAX_INDEX_DEPTH`] deep, and an image has at most [`MAX_LAYERS`] layers.
+//!   [`MAX_INDEX_DEPTH`] deep, at most [`MAX_REFERENCES`] references are followed, and an image has
+//!   at most [`MAX_LAYERS`] layers.
 
 mod address;
 mod blobs;
@@ -47,6 +48,8 @@ use digest::{Digest, VerifyingReader};
 const MAX_DOCUMENT_BYTES: u64 = 16 << 20;
 /// The depth to which indexes may refer to each other.
 const MAX_INDEX_DEPTH: usize = 4;
+/// The largest number of manifests and indexes that indexes may refer to.
+const MAX_REFERENCES: usize = 10_000;
 /// The largest number of layers of one image.
 const MAX_LAYERS: usize = 1000;
 /// The bytes that show whether a layer is compressed: a block of tar.

@@ -7,7 +7,9 @@ use std::fmt;
 use serde_json::Value;
 
 use super::blobs::BlobStore;
-use super::{Descriptor, MAX_INDEX_DEPTH, invalid, list, read_document, refused, text};
+use super::{
+    Descriptor, MAX_INDEX_DEPTH, MAX_REFERENCES, invalid, list, read_document, refused, text,
+};
 use crate::failure::Failure;
 use crate::terminal::names;
 
@@ -55,6 +57,67 @@ struct Candidate {
     platform: Option<Platform>,
     /// The name in the outermost index.
     name: Option<String>,
+}
+
+/// A reference to an index that is still to be read.
+struct IndexReference {
+    descriptor: Descriptor,
+    /// The number of indexes above it.
+    depth: usize,
+    /// The name in the outermost index.
+    name: Option<String>,
+}
+
+/// The references of an index and of the indexes below it, as far as these have been read.
+#[derive(Default)]
+struct References {
+    indexes: Vec<IndexReference>,
+    manifests: Vec<Candidate>,
+    /// The number of references so far.
+    count: usize,
+}
+
+impl References {
+    /// Adds the references in `index` that `takes` accepts. `above` is the reference that led to
+    /// the index; `None` for the outermost one.
+    ///
+    /// # Errors
+    ///
+    /// An invalid reference, and more references or a greater depth than are followed.
+    fn add(
+        &mut self,
+        index: &Value,
+        above: Option<&IndexReference>,
+        takes: impl Fn(&Value, &Descriptor) -> bool,
+    ) -> Result<(), Failure> {
+        let depth = above.map_or(1, |above| above.depth + 1);
+        for reference in list(index, "manifests") {
+            let descriptor = Descriptor::parse(reference)?;
+            if !takes(reference, &descriptor) {
+                continue;
+            }
+            self.count += 1;
+            if self.count > MAX_REFERENCES {
+                // I3 of `container`: the number of references is bounded.
+                return Err(invalid(format!("has more than {MAX_REFERENCES} manifests")));
+            }
+            let own = names_in(reference).next().map(str::to_owned);
+            let name = above.and_then(|above| above.name.clone()).or(own);
+            if INDEXES.contains(&descriptor.media_type.as_str()) {
+                if depth == MAX_INDEX_DEPTH {
+                    // I3 of `container`: the depth of indexes is bounded.
+                    return Err(invalid("has indexes that refer to each other too deeply"));
+                }
+                self.indexes.push(IndexReference { descriptor, depth, name });
+            } else if MANIFESTS.contains(&descriptor.media_type.as_str())
+                && !is_about_another(reference)
+            {
+                let platform = reference.get("platform").and_then(Platform::of);
+                self.manifests.push(Candidate { descriptor, platform, name });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Platform {
@@ -136,31 +199,36 @@ impl Choice<'_> {
         if candidates.is_empty() {
             return Err(self.unnamed(index));
         }
-        let is_only = candidates.len() == 1;
+        // Without a choice, the platform of this machine does not matter.
+        let takes_any = candidates.len() == 1 && self.platform.is_none();
+        let wanted = self.wanted();
+        let is_other = |platform: &Platform| !takes_any && !wanted.accepts(platform);
         let mut fitting = Vec::new();
+        let mut first = None;
         let mut others = Vec::new();
         for candidate in candidates {
+            // A layout may lack the blobs of other platforms, so they are not read.
+            if let Some(platform) = candidate.platform.as_ref().filter(|found| is_other(found)) {
+                others.push(platform.to_string());
+                continue;
+            }
             let chosen = read_manifest(store, &candidate.descriptor)?;
-            let platform =
-                candidate.platform.clone().or_else(|| Platform::of(&chosen.configuration));
-            match platform {
-                // Without a choice, the platform of this machine does not matter.
-                Some(platform) if !(is_only && self.platform.is_none()) => {
-                    match self.wanted().accepts(&platform) {
-                        true => fitting.push((candidate, chosen)),
-                        false => others.push(platform.to_string()),
-                    }
+            let own = Platform::of(&chosen.configuration);
+            match own.filter(|found| candidate.platform.is_none() && is_other(found)) {
+                Some(platform) => others.push(platform.to_string()),
+                None => {
+                    fitting.push(candidate);
+                    first = first.or(Some(chosen));
                 }
-                _ => fitting.push((candidate, chosen)),
             }
         }
         if fitting.len() > 1 {
             return Err(ambiguous(&fitting));
         }
-        let Some((_, chosen)) = fitting.pop() else {
+        let Some(chosen) = first else {
             others.sort();
             others.dedup();
-            return Err(invalid(format!("has no image for {}", self.wanted()))
+            return Err(invalid(format!("has no image for {wanted}"))
                 .hint(format!("--platform chooses one of: {}", others.join(", "))));
         };
         Ok(chosen)
@@ -183,32 +251,15 @@ impl Choice<'_> {
 
     /// Returns the manifests in an index and in the indexes below it.
     fn candidates(&self, store: &BlobStore, index: &Value) -> Result<Vec<Candidate>, Failure> {
-        let mut found = Vec::new();
-        let mut open = vec![(index.clone(), 0, None::<String>)];
-        while let Some((index, depth, above)) = open.pop() {
-            for reference in list(&index, "manifests") {
-                let descriptor = Descriptor::parse(reference)?;
-                let own = names_in(reference).next().map(str::to_owned);
-                if depth == 0 && !self.names(reference, &descriptor) {
-                    continue;
-                }
-                let name = above.clone().or(own);
-                if INDEXES.contains(&descriptor.media_type.as_str()) {
-                    if depth + 1 == MAX_INDEX_DEPTH {
-                        // I3 of `container`: the depth of indexes is bounded.
-                        return Err(invalid("has indexes that refer to each other too deeply"));
-                    }
-                    let below = read_document(store, &descriptor.path(), Some(&descriptor))?;
-                    open.push((below, depth + 1, name));
-                } else if MANIFESTS.contains(&descriptor.media_type.as_str())
-                    && !is_about_another(reference)
-                {
-                    let platform = reference.get("platform").and_then(Platform::of);
-                    found.push(Candidate { descriptor, platform, name });
-                }
-            }
+        let mut references = References::default();
+        references.add(index, None, |reference, descriptor| self.names(reference, descriptor))?;
+        while let Some(reference) = references.indexes.pop() {
+            let path = reference.descriptor.path();
+            // The index is read only now, so that one index at a time is in memory.
+            let below = read_document(store, &path, Some(&reference.descriptor))?;
+            references.add(&below, Some(&reference), |_, _| true)?;
         }
-        Ok(found)
+        Ok(references.manifests)
     }
 
     /// Returns whether a reference in the outermost index is meant.
@@ -241,8 +292,8 @@ impl Choice<'_> {
 }
 
 /// The failure if several manifests could be meant.
-fn ambiguous(fitting: &[(Candidate, ChosenManifest)]) -> Failure {
-    let shown = |(candidate, _): &(Candidate, ChosenManifest)| match &candidate.name {
+fn ambiguous(fitting: &[Candidate]) -> Failure {
+    let shown = |candidate: &Candidate| match &candidate.name {
         Some(name) => names::printable(name).into_owned(),
         None => candidate.descriptor.digest.to_string(),
     };
