@@ -29,6 +29,9 @@ use crate::terminal::names;
 const CHUNK_BYTES: usize = 1 << 20;
 /// The largest number of files that an archive of a container image may hold.
 const MAX_MEMBERS: usize = 100_000;
+/// The longest path of a file in an archive, in bytes. The paths in container images have about
+/// 100.
+const MAX_PATH_BYTES: usize = 1024;
 /// The largest number of links that lead to one file.
 const MAX_LINKS: usize = 8;
 
@@ -140,11 +143,6 @@ impl BlobStore {
         }
     }
 
-    /// Returns whether a file exists at `path`.
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.open_file(path).is_ok()
-    }
-
     /// Opens the file at `path`. Returns its reader, and its length in bytes.
     fn open_file(&self, path: &str) -> Result<(Box<dyn Read + Send>, u64), Failure> {
         match self {
@@ -192,8 +190,12 @@ fn find<'a>(members: &'a HashMap<String, StoredMember>, path: &str) -> Option<&'
 }
 
 /// Returns a path without `.` and `..`, as members are listed. `None` if it leads out of the
-/// archive, or is not text.
+/// archive, is not text, or is longer than any path in a container image. A short extended record
+/// can give each member of an archive a long path.
 fn to_path(path: &[u8]) -> Option<String> {
+    if path.len() > MAX_PATH_BYTES {
+        return None;
+    }
     let mut parts: Vec<&str> = Vec::new();
     for part in std::str::from_utf8(path).ok()?.split('/') {
         match part {

@@ -28,7 +28,10 @@ pub(super) fn layers(store: &BlobStore, choice: &Choice<'_>) -> Result<Vec<Image
     let image = match fitting.as_slice() {
         [image] => *image,
         [] => {
-            let shown = names::printable(choice.reference.unwrap_or_default()).into_owned();
+            let Some(wanted) = choice.reference else {
+                return Err(invalid("manifest.json lists no image"));
+            };
+            let shown = names::printable(wanted).into_owned();
             return Err(
                 invalid(format!("has no image {shown}")).hint(format!("it has: {}", known()))
             );
@@ -48,13 +51,9 @@ pub(super) fn layers(store: &BlobStore, choice: &Choice<'_>) -> Result<Vec<Image
     let unpacked = unpacked_digests(&configuration, layers.len())?;
     let layers = layers.iter().zip(unpacked).map(|(path, unpacked)| {
         let path = path.as_str().unwrap_or_default().to_owned();
-        match store.has(&path) {
-            true => Ok(ImageLayer { path, unpacked }),
-            false => {
-                let shown = names::printable(&path).into_owned();
-                Err(invalid(format!("the layer {shown} is missing")))
-            }
-        }
+        // A layer that cannot be read is found before anything is written.
+        store.reader(&path)?;
+        Ok(ImageLayer { path, unpacked })
     });
     layers.collect()
 }
