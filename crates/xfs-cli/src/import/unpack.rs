@@ -96,7 +96,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
                 self.report_all(vec![failure])?;
                 continue;
             }
-            if !self.writer.takes(&member.path, member.kind == MemberKind::Directory) {
+            if !self.takes(&member) {
                 continue;
             }
             let problems = member.take_problems();
@@ -117,6 +117,16 @@ impl<'a, 'b> Unpacker<'a, 'b> {
             self.report_all(archive.take_remarks())?;
         }
         Ok(())
+    }
+
+    /// Returns whether the user's choice of files includes a member. For a whiteout, the file that
+    /// it hides decides. This file may be a directory.
+    fn takes(&self, member: &Member<'_>) -> bool {
+        let hidden = self.has_whiteouts.then(|| hidden_path(&member.path)).flatten();
+        match hidden {
+            Some(path) => self.writer.takes(&path, false) || self.writer.takes(&path, true),
+            None => self.writer.takes(&member.path, member.kind == MemberKind::Directory),
+        }
     }
 
     fn report_all(&mut self, failures: Vec<Failure>) -> Result<(), Failure> {
@@ -398,6 +408,16 @@ pub(super) fn make_directories(
 /// Returns whether a path leads through a directory in which AUFS kept its own files.
 fn is_layer_metadata(above: &[&[u8]]) -> bool {
     above.iter().any(|part| part.starts_with(LAYER_METADATA))
+}
+
+/// Returns the path that a whiteout at `path` hides: a file, or the directory whose entries are
+/// hidden. `None` if the path is not that of a whiteout.
+fn hidden_path(path: &[u8]) -> Option<Vec<u8>> {
+    let parts: Vec<&[u8]> = split(path).collect();
+    let (name, above) = parts.split_last()?;
+    let hidden = name.strip_prefix(WHITEOUT)?;
+    let above = above.join(&b'/');
+    Some(if *name == OPAQUE { above } else { join(&above, hidden) })
 }
 
 /// Returns the components of a path in an archive, relative to the target directory.
