@@ -8,8 +8,8 @@
 //! counts as a block. The btrees of free space, inodes and reverse map are not counted: a volume
 //! reserves their space.
 //!
-//! Where sources are layers, a file counts as long as it exists. The largest sum after a layer
-//! decides.
+//! Where sources are layers, a file counts as long as it exists. The largest sum decides: after a
+//! layer, or before a whiteout, because the files of a layer are written in its order.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -45,10 +45,20 @@ pub(crate) struct Census {
     inodes: u64,
     /// The count of the names in each directory, and their bytes, by the path of the directory.
     directories: HashMap<Vec<u8>, (u64, u64)>,
-    /// The blocks of each file, by path, if the sources are layers.
-    layered: Option<BTreeMap<Vec<u8>, u64>>,
-    /// The largest sums after a layer: of blocks, and of inodes.
+    /// The files by path, if the sources are layers.
+    layered: Option<BTreeMap<Vec<u8>, LayeredFile>>,
+    /// The number of layers that have ended.
+    layer: u64,
+    /// The largest sums so far: of blocks, and of inodes.
     peak: (u64, u64),
+}
+
+/// A file of a layer, which whiteouts of later layers may hide.
+#[derive(Debug)]
+struct LayeredFile {
+    blocks: u64,
+    /// The number of the last layer that has the file.
+    layer: u64,
 }
 
 /// The space that files need.
@@ -72,6 +82,7 @@ impl Census {
             inodes: 0,
             directories: HashMap::new(),
             layered: are_layers.then(BTreeMap::new),
+            layer: 0,
             peak: (0, 0),
         }
     }
@@ -135,11 +146,12 @@ impl Census {
         Ok(())
     }
 
-    /// Removes what a whiteout at `path` hides. Returns false if the path is none of a whiteout.
+    /// Removes the files of lower layers that a whiteout at `path` hides. Returns false if the path is none of a whiteout.
     fn hide(&mut self, path: &[u8]) -> bool {
         let at = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let (above, name) = path.split_at(at);
         let Some(hidden) = name.strip_prefix(b".wh.") else { return false };
+        self.note_peak();
         match hidden {
             b".wh..opq" => self.remove_below(above),
             hidden => {
@@ -150,29 +162,38 @@ impl Census {
         true
     }
 
-    /// Removes the file at `path` with everything below it.
+    /// Removes the file of a lower layer at `path`, and those below it.
     fn remove(&mut self, path: &[u8]) {
-        let Some(layered) = &mut self.layered else { return };
-        if let Some(blocks) = layered.remove(path) {
-            self.blocks -= blocks;
-            self.inodes -= 1;
-        }
+        self.remove_one(path);
         self.remove_below(&[path, b"/"].concat());
     }
 
     fn remove_below(&mut self, start: &[u8]) {
-        let Some(layered) = &mut self.layered else { return };
+        let Some(layered) = &self.layered else { return };
         let below = layered.range(start.to_vec()..).take_while(|(path, _)| path.starts_with(start));
         for path in below.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
-            if let Some(blocks) = layered.remove(&path) {
-                self.blocks -= blocks;
-                self.inodes -= 1;
-            }
+            self.remove_one(&path);
+        }
+    }
+
+    /// Removes the file at `path`. A file of the current layer stays, as the writer keeps it.
+    fn remove_one(&mut self, path: &[u8]) {
+        let Some(layered) = &mut self.layered else { return };
+        if layered.get(path).is_some_and(|file| file.layer < self.layer)
+            && let Some(file) = layered.remove(path)
+        {
+            self.blocks -= file.blocks;
+            self.inodes -= 1;
         }
     }
 
     /// Ends a layer: its sum may be the largest.
     pub(crate) fn end_layer(&mut self) {
+        self.note_peak();
+        self.layer += 1;
+    }
+
+    fn note_peak(&mut self) {
         self.peak = (self.peak.0.max(self.blocks), self.peak.1.max(self.inodes));
     }
 
@@ -185,10 +206,11 @@ impl Census {
 
     /// Adds a name with the inode that it leads to. A hard link counts as an inode, too.
     fn add_name(&mut self, path: &[u8], blocks: u64) {
-        let old = self.layered.as_mut().and_then(|layered| layered.insert(path.to_vec(), blocks));
+        let file = LayeredFile { blocks, layer: self.layer };
+        let old = self.layered.as_mut().and_then(|layered| layered.insert(path.to_vec(), file));
         self.blocks += blocks;
         match old {
-            Some(old) => self.blocks -= old,
+            Some(old) => self.blocks -= old.blocks,
             None => {
                 self.inodes += 1;
                 let at = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
