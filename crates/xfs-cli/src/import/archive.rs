@@ -140,10 +140,13 @@ impl ArchiveReader {
         self.input().name().to_owned()
     }
 
-    /// Returns whether reading has failed. After that, each call of [`next`](Self::next) fails
-    /// again.
+    /// Returns whether reading has failed, so that no further member can be imported.
     pub(crate) fn is_broken(&mut self) -> bool {
-        self.input().is_broken()
+        match &self.format {
+            // The contents of large files come from other files.
+            ArchiveFormat::Composefs(reader) => reader.is_broken(),
+            _ => self.input().is_broken(),
+        }
     }
 
     fn input(&mut self) -> &mut ArchiveInput {

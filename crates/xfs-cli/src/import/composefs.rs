@@ -89,6 +89,11 @@ impl ComposefsReader {
         Self { input, body, objects: None, ahead, used: 0, line: 0, has_verity: false }
     }
 
+    /// Returns whether reading the dump or an object has failed.
+    pub(super) fn is_broken(&self) -> bool {
+        self.input.is_broken() || self.body.is_broken()
+    }
+
     /// Sets the directory with the contents of large files.
     ///
     /// # Errors
@@ -273,13 +278,17 @@ impl DumpLine {
     }
 
     fn facts(&self) -> Facts {
-        let kind = FileKind::of(self.mode);
+        let size = match FileKind::of(self.mode) {
+            FileKind::Regular => self.size,
+            FileKind::Symlink => self.payload.as_ref().map_or(0, Vec::len) as u64,
+            _ => 0,
+        };
         Facts {
             mode: self.mode,
             links: 1,
             uid: self.uid,
             gid: self.gid,
-            size: if kind == FileKind::Directory { 0 } else { self.size },
+            size,
             device: (rustix::fs::major(self.device), rustix::fs::minor(self.device)),
             accessed: self.modified,
             modified: self.modified,

@@ -13,7 +13,7 @@ const DUMP: &str = "\
 / 4096 40755 4 1000 1001 0 1695372970.944925700 - - - security.selinux=root_t:s0\\x00
 /a\\x20dir 27 40711 2 0 0 0 1.2 - - -
 /a\\x20dir/file 5 100644 1 0 0 0 -1.1 large/object - @VERITY@ user.a\\x3db=c\\\\d
-/link 0 120777 1 0 0 0 1.0 \\x2d - -
+/link 18446744073709551615 120777 1 0 0 0 1.0 \\x2d - -
 /hard 5 @100644 2 0 0 0 1.0 /a\\x20dir/file - -
 /inline 10 100644 1 0 0 0 1.0 - some-text\\n -
 /tty 0 20600 1 0 0 1281 1.0 - - -";
@@ -55,7 +55,9 @@ fn members_have_what_the_lines_say() {
     let attribute = file.attributes().remove(0).unwrap();
     assert_eq!((&attribute.name[..], &attribute.value[..]), (&b"user.a=b"[..], &b"c\\d"[..]));
     drop(file);
-    assert_eq!(archive.next().unwrap().unwrap().target().unwrap(), b"-");
+    let link = archive.next().unwrap().unwrap();
+    assert_eq!((link.target().unwrap(), link.facts().size), (b"-".to_vec(), 1));
+    drop(link);
     let link = archive.next().unwrap().unwrap();
     assert_eq!(link.kind, MemberKind::HardLink(b"/a dir/file".to_vec()));
     assert!(!link.has_contents());
