@@ -172,6 +172,8 @@ fn literal(text: &str) -> Option<Vec<u8>> {
 
 /// Returns bytes with which every path starts that matches the expression.
 fn literal_start(text: &str) -> Vec<u8> {
+    // Parentheses in a class are no groups, so the depth of a bar is unknown there.
+    let has_class = text.contains('[');
     let mut depth = 0_usize;
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
@@ -179,7 +181,7 @@ fn literal_start(text: &str) -> Vec<u8> {
             '\\' => _ = characters.next(),
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
-            '|' if depth == 0 => return Vec::new(),
+            '|' if depth == 0 || has_class => return Vec::new(),
             _ => {}
         }
     }
