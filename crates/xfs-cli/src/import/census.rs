@@ -146,7 +146,8 @@ impl Census {
         Ok(())
     }
 
-    /// Removes the files of lower layers that a whiteout at `path` hides. Returns false if the path is none of a whiteout.
+    /// Removes the files of lower layers that a whiteout at `path` hides. Returns false if the path
+    /// is none of a whiteout.
     fn hide(&mut self, path: &[u8]) -> bool {
         let at = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let (above, name) = path.split_at(at);
