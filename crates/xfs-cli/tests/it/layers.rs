@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::archives::writer::{Head, Writer};
 use crate::changing::VolumeDir;
@@ -234,6 +234,15 @@ fn platform_and_name_choose_one_image() {
     refused(&["--from", "oci:many:many", "--platform", "linux/arm"], "linux/riscv64, linux/s390x");
     refused(&["--from", "oci:many", "--platform", "linux/riscv64"], "has 2 images");
     refused(&["--from", "oci:many:other"], "it has: many, single");
+    // A layout may lack the blobs of the platforms that its writer did not need.
+    for blob in fs::read_dir(place.path("many/blobs/sha256")).unwrap() {
+        let path = blob.unwrap().path();
+        let document: Option<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).ok();
+        if document.is_some_and(|document| document["architecture"] == "riscv64") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    make(&place, "out", &["--from", "oci:many:many", "--platform", "linux/s390x"]);
     check_refused(&place, &["--from", "oci:many", "--platform", "linux"], 2, "is not a platform");
 }
 
@@ -388,6 +397,27 @@ fn replaced_contents_do_not_stay_in_the_image() {
     make(&place, "out", &["--from", "oci:l"]);
     let bytes = fs::read(place.path("out")).unwrap();
     assert!(!bytes.windows(35).any(|window| window == &secret[..35]));
+}
+
+/// Checks that a file which a later layer removes does not stay because no pattern takes its
+/// whiteout.
+#[test]
+fn whiteouts_count_for_the_files_that_patterns_take() {
+    let place = VolumeDir::new();
+    let first = archive(|to| {
+        to.file("etc/keep", b"");
+        to.file("etc/secret", b"");
+        to.file("opaque/secret", b"");
+        to.file("other", b"");
+    });
+    let second = archive(|to| {
+        to.file("etc/.wh.secret", b"");
+        to.file("opaque/.wh..wh..opq", b"");
+    });
+    layout(&place, "l", &[(Packing::Plain, first), (Packing::Plain, second)]);
+    fs::write(place.path("taken"), "etc/keep\netc/secret\nopaque/secret\n").unwrap();
+    make(&place, "out", &["--from", "oci:l", "--include-from", "taken"]);
+    assert_eq!(files(&place, "out"), ["etc", "etc/keep", "opaque"]);
 }
 
 /// Writes a tree for the tests of the options that choose files.
