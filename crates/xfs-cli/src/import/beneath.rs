@@ -9,6 +9,10 @@ use std::fs::File;
 use std::io;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// The number of times that the kernel is asked if it gives up.
+const MOST_TRIES: usize = 1000;
 
 /// Opens the regular file at `path` below a directory. The kernel refuses a path that leads out
 /// (I1).
@@ -16,7 +20,11 @@ pub(super) fn open_beneath(directory: &File, path: &str) -> io::Result<File> {
     // Opening a FIFO must not wait for its writer.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let file = File::from(rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve)?);
+    let open = || rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve);
+    // At `..` the kernel gives up if another process renames any file meanwhile.
+    let mut tries = std::iter::repeat_with(open).take(MOST_TRIES);
+    let opened = tries.find(|opened| !matches!(opened, Err(Errno::AGAIN)));
+    let file = File::from(opened.unwrap_or(Err(Errno::AGAIN))?);
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::other("is not a regular file")),
