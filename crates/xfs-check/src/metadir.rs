@@ -255,18 +255,21 @@ pub(crate) fn read_inode(volume: Volume<'_>, number: InodeNumber) -> Option<(Ino
     is_usable.then_some((core, bytes))
 }
 
+/// Returns a pass over one inode outside of the pass over all inodes.
+fn silent_pass<'a>(
+    volume: Volume<'a>,
+    realtime: &'a RealtimeSummaries,
+    facts: &'a mut Names,
+    findings: &'a mut Findings,
+) -> Pass<'a, Names> {
+    Pass { volume, groups: &[], realtime, facts, findings, has_shared: false }
+}
+
 /// Reads the map of the data fork of an inode, without any finding or fact.
 pub(crate) fn read_map(volume: Volume<'_>, inode: &Inode<'_>) -> Option<ForkMap> {
     let (mut names, mut silent) = (Names::default(), Findings::silent());
     let none = RealtimeSummaries::new();
-    let mut pass = Pass {
-        volume,
-        groups: &[],
-        realtime: &none,
-        facts: &mut names,
-        findings: &mut silent,
-        has_shared: false,
-    };
+    let mut pass = silent_pass(volume, &none, &mut names, &mut silent);
     matches!(inode.core.data_format, ForkFormat::Extents | ForkFormat::Btree)
         .then(|| walk(&mut pass, inode, ForkKind::Data))
         .flatten()
@@ -290,14 +293,7 @@ fn names_of(volume: Volume<'_>, number: InodeNumber) -> Names {
     };
     let mut silent = Findings::silent();
     let none = RealtimeSummaries::new();
-    let mut pass = Pass {
-        volume,
-        groups: &[],
-        realtime: &none,
-        facts: &mut names,
-        findings: &mut silent,
-        has_shared: false,
-    };
+    let mut pass = silent_pass(volume, &none, &mut names, &mut silent);
     directory::check(&mut pass, &inode, &map);
     names.is_whole &= map.is_whole;
     names
