@@ -14,7 +14,8 @@ use crate::dabtree::{self, DaBlock, DaFork, LeafVisitor};
 use crate::facts::{Facts, Gap, ParentPointer};
 use crate::finding::Finding;
 use crate::fork::{BlockRun, ForkMap, OpenFork};
-use crate::inode::{Inode, Pass};
+use crate::inode::Pass;
+use crate::used_inode::Inode;
 
 /// Checks the attributes of an inode, and reports its parent pointers as facts. `map` is `None` if
 /// the map of the fork cannot be read.

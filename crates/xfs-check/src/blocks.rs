@@ -15,7 +15,7 @@ use crate::budget::ReadBudget;
 use crate::code::Code;
 use crate::finding::{Finding, Place};
 use crate::hash::Keyed;
-use crate::metadir::MetadataFiles;
+use crate::metadata_files::MetadataFiles;
 
 /// The volume that is checked. Nothing here writes (C2 of the crate).
 #[derive(Clone, Copy)]

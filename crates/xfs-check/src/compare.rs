@@ -11,7 +11,7 @@ use crate::facts::Gap;
 use crate::finding::{Finding, Place};
 use crate::group::GroupSummary;
 use crate::reach;
-use crate::realtime::RealtimeSummaries;
+use crate::realtime::summary::RealtimeSummaries;
 use crate::region::Region;
 use crate::sums::{GroupSums, Sums};
 

@@ -16,7 +16,8 @@ use crate::code::Code;
 use crate::facts::Facts;
 use crate::finding::{Finding, Place};
 use crate::fork::{BlockRun, ForkMap, OpenFork};
-use crate::inode::{Inode, Pass};
+use crate::inode::Pass;
+use crate::used_inode::Inode;
 
 /// A block of a hash btree.
 pub(crate) struct DaBlock {

@@ -18,7 +18,8 @@ use crate::facts::{Facts, Gap, Name};
 use crate::finding::{Finding, Place};
 use crate::fork::{BlockRun, ForkMap, OpenFork};
 use crate::hash::{Keyed, Tag};
-use crate::inode::{Inode, Pass};
+use crate::inode::Pass;
+use crate::used_inode::Inode;
 
 /// Checks a directory, and reports its names as facts.
 pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &ForkMap) {

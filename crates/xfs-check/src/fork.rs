@@ -17,10 +17,11 @@ use crate::blocks::{Evidence, Findings};
 use crate::code::Code;
 use crate::facts::{Claim, Facts, Gap};
 use crate::finding::Finding;
-use crate::inode::{Inode, Pass, owner_of};
+use crate::inode::Pass;
 use crate::quota;
 use crate::region::{self, RealtimeRun};
 use crate::tree::{TreeSpace, TreeVisitor, TreeWalk};
+use crate::used_inode::{Inode, owner_of};
 
 /// A fork of an inode.
 #[derive(Clone, Copy)]

@@ -4,24 +4,25 @@
 //! that reads a fork.
 
 use xfs_format::directory::EntryType;
-use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCheck, InodeCore, InodeFlags2, fork};
-use xfs_format::rmap::{RmapFlags, RmapOwner};
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCheck, InodeCore, InodeFlags2};
+use xfs_format::rmap::RmapFlags;
 use xfs_format::{Check, FileBlock, Geometry, InodeNumber};
 
 use crate::attributes;
 use crate::blocks::{Evidence, Findings, Volume};
 use crate::code::Code;
 use crate::directory;
-use crate::facts::{Claim, DirectoryLinks, Facts, Gap, Owner, UsedInode};
+use crate::facts::{Claim, Facts, Gap, UsedInode};
 use crate::finding::{Finding, Place};
 use crate::flags;
 use crate::fork::{ForkMap, walk};
 use crate::group::GroupSummary;
-use crate::metadir;
+use crate::metadata_inode;
 use crate::quota;
-use crate::realtime::RealtimeSummaries;
+use crate::realtime::summary::RealtimeSummaries;
 use crate::region::Region;
 use crate::symlink;
+use crate::used_inode::Inode;
 
 /// The state of a pass over inodes: the volume, and the receivers of facts and findings.
 pub(crate) struct Pass<'a, T> {
@@ -32,37 +33,6 @@ pub(crate) struct Pass<'a, T> {
     pub(crate) findings: &'a mut Findings,
     /// Whether the inode that is being checked claims blocks that are recorded as shared.
     pub(crate) has_shared: bool,
-}
-
-/// An inode in use.
-pub(crate) struct Inode<'b> {
-    pub(crate) core: InodeCore,
-    pub(crate) bytes: &'b [u8],
-    pub(crate) file_type: FileType,
-}
-
-impl Inode<'_> {
-    pub(crate) fn number(&self) -> InodeNumber {
-        self.core.number
-    }
-
-    pub(crate) fn fork(&self, kind: ForkKind) -> &[u8] {
-        fork(self.bytes, &self.core, kind)
-    }
-
-    /// Returns whether the inode belongs to the metadata directory, by its flag.
-    pub(crate) fn is_metadata(&self) -> bool {
-        self.core.flags2.contains(InodeFlags2::METADATA)
-    }
-
-    /// Returns the links of this directory to itself and to its parent.
-    pub(crate) fn links_to(&self, parent: InodeNumber) -> DirectoryLinks {
-        DirectoryLinks { directory: self.number(), parent, is_metadata: self.is_metadata() }
-    }
-
-    pub(crate) fn place(&self, geometry: &Geometry) -> Place {
-        Place::of_inode(self.core.number, geometry)
-    }
 }
 
 impl<T: Facts> Pass<'_, T> {
@@ -159,7 +129,7 @@ impl<T: Facts> Pass<'_, T> {
             links: core.nlink,
             is_metadata: inode.is_metadata(),
         });
-        metadir::check_inode(self, inode);
+        metadata_inode::check(self.volume, inode, self.findings);
         self.has_shared = false;
         let data = self.fork(inode, ForkKind::Data);
         self.needless_flag(inode, data.as_ref());
@@ -300,9 +270,4 @@ fn overlaps(shared: &[(u32, u32)], claim: &Claim) -> bool {
 
 fn group_of(number: InodeNumber, geometry: &Geometry) -> xfs_format::AgNumber {
     geometry.split_inode(number).map_or(xfs_format::AgNumber(0), |(group, _)| group)
-}
-
-/// Returns the owner of an inode's blocks.
-pub(crate) const fn owner_of(inode: InodeNumber) -> Owner {
-    Owner::Used(RmapOwner::Inode(inode))
 }

@@ -43,6 +43,8 @@ mod fork;
 mod group;
 mod hash;
 mod inode;
+mod metadata_files;
+mod metadata_inode;
 mod metadir;
 mod quota;
 mod reach;
@@ -53,6 +55,7 @@ mod sums;
 mod symlink;
 mod tree;
 mod unlinked;
+mod used_inode;
 
 pub use check::{CheckOptions, CheckedDevices, Progress, Unsupported, check, check_devices};
 pub use code::{Area, Code};

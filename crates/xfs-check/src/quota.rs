@@ -18,7 +18,8 @@ use crate::code::Code;
 use crate::facts::{Facts, Gap, QuotaOwner, Usage};
 use crate::finding::Finding;
 use crate::fork::ForkMap;
-use crate::inode::{Inode, Pass};
+use crate::inode::Pass;
+use crate::used_inode::Inode;
 
 /// Returns the type of quota that an inode holds, or `None` for every other inode. A volume of
 /// version 4 has one inode for groups or projects, whichever it counts.

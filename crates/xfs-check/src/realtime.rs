@@ -6,9 +6,8 @@
 //! realtime files (`fork.rs`).
 
 mod space;
+pub(crate) mod summary;
 mod tree;
-
-use std::collections::BTreeMap;
 
 use xfs_format::inode::{FileType, ForkFormat, ForkKind};
 use xfs_format::realtime::{
@@ -27,10 +26,12 @@ use crate::code::Code;
 use crate::facts::{Claim, Facts, Gap, Owner};
 use crate::finding::{Finding, Place};
 use crate::group::mapping_of;
-use crate::inode::Inode;
-use crate::metadir::{GroupFiles, MetadataKind, read_inode};
+use crate::metadata_files::{GroupFiles, MetadataKind};
+use crate::metadir;
 use crate::region::{Region, count_classic};
+use crate::used_inode::{Inode, read_inode};
 
+use summary::RealtimeSummary;
 use tree::{RealtimeSpace, RealtimeVisitor};
 
 /// The largest number of shared extents of a group that are kept, to find files with shared blocks
@@ -38,21 +39,6 @@ use tree::{RealtimeSpace, RealtimeVisitor};
 const MOST_SHARED: usize = 1 << 20;
 /// Number of bytes of the superblock of the realtime device that have a meaning.
 const SUPERBLOCK_BYTES: usize = 56;
-
-/// The facts of a realtime group that the next passes need.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RealtimeSummary {
-    /// Extents that are recorded as shared, in order: first block and the block after the last.
-    pub(crate) shared: Vec<(u32, u32)>,
-    /// The number of free realtime extents, if the whole bitmap is known.
-    pub(crate) free_extents: Option<u64>,
-    /// For each btree that could be read completely, its inode and its number of blocks outside of
-    /// the inode.
-    pub(crate) trees: Vec<(InodeNumber, u64)>,
-}
-
-/// The summaries of the realtime groups, by their numbers.
-pub(crate) type RealtimeSummaries = BTreeMap<u32, RealtimeSummary>;
 
 /// Checks the realtime device: its length, and the superblock in its first block. Returns the parts
 /// that were not looked at because the device was not given.
@@ -139,7 +125,7 @@ pub(crate) fn check<T: Facts>(
         let region = Region::Realtime(number);
         check.facts.claim(&Claim::in_region(region, AgBlock(0), fixed, owner));
     }
-    for kind in crate::metadir::kinds_of_groups(volume) {
+    for kind in metadir::kinds_of_groups(volume) {
         let inode = files.get(&kind).copied();
         match kind {
             MetadataKind::Bitmap => check.space(inode, files.get(&MetadataKind::Summary).copied()),

@@ -8,7 +8,8 @@ use crate::code::Code;
 use crate::facts::Facts;
 use crate::finding::Finding;
 use crate::fork::{BlockRun, ForkMap, OpenFork};
-use crate::inode::{Inode, Pass};
+use crate::inode::Pass;
+use crate::used_inode::Inode;
 
 /// The most blocks of a target: 1024 bytes in blocks of 512 bytes, each with a header.
 const MOST_BLOCKS: u64 = 3;

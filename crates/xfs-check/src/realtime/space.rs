@@ -23,9 +23,9 @@ use crate::code::Code;
 use crate::facts::{Claim, Facts, Gap, Owner};
 use crate::finding::{Finding, Place};
 use crate::fork::ForkMap;
-use crate::inode::Inode;
-use crate::metadir::{read_inode, read_map};
+use crate::metadir::read_map;
 use crate::region::{RealtimeRun, Region, claims};
+use crate::used_inode::{Inode, read_inode};
 
 /// The sizes of the bitmap and the summary of a group.
 #[derive(Clone, Copy)]
