@@ -54,6 +54,21 @@ enum Neighbour {
     Unknown,
 }
 
+/// The lowest and the highest key of the records below a root or a block.
+#[derive(Clone, Copy)]
+struct KeyRange<K> {
+    low: K,
+    high: K,
+}
+
+impl<K: Copy + Ord> KeyRange<K> {
+    /// Returns a range that also has the keys of the next record or child. Low keys come in order,
+    /// so the first one stays the lowest.
+    fn widened(before: Option<Self>, next: Self) -> Self {
+        before.map_or(next, |before| Self { high: before.high.max(next.high), ..before })
+    }
+}
+
 /// A child block as its parent describes it.
 struct Child<T: RealtimeTree> {
     block: FsBlock,
@@ -118,12 +133,9 @@ impl<T: RealtimeTree, V: RealtimeVisitor<T>> Walk<'_, T, V> {
         &mut self,
         entries: &RealtimeTreeEntries<'_>,
         address: StructureAddress,
-    ) -> Option<(KeyOf<T>, KeyOf<T>)> {
+    ) -> Option<KeyRange<KeyOf<T>>> {
         let geometry = self.space.volume.geometry();
-        let mut keys: Option<(KeyOf<T>, KeyOf<T>)> = None;
-        let mut widen = |low: KeyOf<T>, high: KeyOf<T>| {
-            keys = Some(keys.map_or((low, high), |(first, highest)| (first, highest.max(high))));
-        };
+        let mut keys = None;
         for bytes in entries.records() {
             let record = match T::decode(bytes, &self.space.group) {
                 Ok(record) => record,
@@ -141,22 +153,23 @@ impl<T: RealtimeTree, V: RealtimeVisitor<T>> Walk<'_, T, V> {
             }
             self.last = Some(record);
             self.visitor.record(&record);
-            widen(T::Format::key(&record), T::Format::high_key(&record));
+            let own = KeyRange { low: T::Format::key(&record), high: T::Format::high_key(&record) };
+            keys = Some(KeyRange::widened(keys, own));
         }
         for (bytes, block) in entries.children() {
             let (low, high) = decode_keys::<T>(bytes);
             let child: Child<T> = Child { block, level: entries.level() - 1, low, high };
             let below = self.visit(&child);
-            let low = low.or(below.map(|(low, _)| low));
-            let high = high.or(below.map(|(_, high)| high)).or(low);
+            let low = low.or(below.map(|below| below.low));
+            let high = high.or(below.map(|below| below.high)).or(low);
             if let (Some(low), Some(high)) = (low, high) {
-                widen(low, high);
+                keys = Some(KeyRange::widened(keys, KeyRange { low, high }));
             }
         }
         keys
     }
 
-    fn visit(&mut self, child: &Child<T>) -> Option<(KeyOf<T>, KeyOf<T>)> {
+    fn visit(&mut self, child: &Child<T>) -> Option<KeyRange<KeyOf<T>>> {
         let RealtimeSpace { volume, group, owner, budget } = self.space;
         let geometry = volume.geometry();
         let split = geometry.split_block(child.block);
@@ -236,7 +249,8 @@ impl<T: RealtimeTree, V: RealtimeVisitor<T>> Walk<'_, T, V> {
         }
     }
 
-    fn check_keys(&mut self, child: &Child<T>, (low, high): (KeyOf<T>, KeyOf<T>)) {
+    fn check_keys(&mut self, child: &Child<T>, below: KeyRange<KeyOf<T>>) {
+        let KeyRange { low, high } = below;
         if let Some(key) = child.low.filter(|key| *key != low) {
             let found = format!("the parent has key {key:?}");
             self.report(Code::RtKey, child.block, found, format!("{low:?}"));
