@@ -99,7 +99,7 @@ impl CheckOptions {
         self
     }
 
-    /// States that the log was dirty and has been replayed, but that nobody has counted the free
+    /// States that the log was dirty and has been replayed, but that no kernel has counted the free
     /// extents of realtime groups since. The kernel counts them at the next mount.
     #[must_use]
     pub fn stale_realtime_count(mut self) -> Self {
