@@ -11,6 +11,8 @@
 //!           start in block b of the bitmap
 //! ```
 
+use std::rc::Rc;
+
 use xfs_format::geometry::RealtimeBlock;
 use xfs_format::inode::FileType;
 use xfs_format::realtime::{BITMAP_WORD_EXTENTS, RealtimeBlockKind, SpaceBlock, SpaceBlockForm};
@@ -102,7 +104,9 @@ impl SpaceFile<'_> {
             return problem("the file has an unwritten extent");
         }
         let start = FsBlock(extent.start.0 + (block - extent.file_block.0));
-        let at = geometry.block_disk_addr(start)?;
+        let Some(at) = geometry.block_disk_addr(start) else {
+            return problem("the file maps a block that the volume does not have");
+        };
         let mut bytes = vec![0; geometry.block_size as usize];
         if let Err(error) = self.volume.read(at, &mut bytes) {
             let place = self.place(block, Some(at));
@@ -141,9 +145,11 @@ struct SummaryColumns<'a> {
     cache: Vec<Option<CachedBlock>>,
 }
 
+/// A block of the summary, or the fact that it could not be read.
+#[derive(Clone)]
 struct CachedBlock {
     number: u64,
-    words: Option<Vec<u32>>,
+    words: Option<Rc<[u32]>>,
 }
 
 impl SummaryColumns<'_> {
@@ -194,12 +200,17 @@ impl SummaryColumns<'_> {
     fn counter(&mut self, slot: usize, index: u64) -> Option<u32> {
         let number = index / self.sizes.words;
         let word = usize::try_from(index % self.sizes.words).expect("a word of a block");
-        let cached = self.cache.get_mut(slot)?;
-        if cached.as_ref().is_none_or(|cached| cached.number != number) {
-            let words = self.file.read(number, &mut self.findings);
-            *cached = Some(CachedBlock { number, words });
+        if self.cache.get(slot)?.as_ref().is_none_or(|cached| cached.number != number) {
+            // All counters of a short summary are in one block. It is read once, not once for each
+            // level, because the budget of reads counts on that.
+            let shared = self.cache.iter().flatten().find(|cached| cached.number == number);
+            let block = shared.cloned().unwrap_or_else(|| {
+                let words = self.file.read(number, &mut self.findings).map(Rc::from);
+                CachedBlock { number, words }
+            });
+            *self.cache.get_mut(slot)? = Some(block);
         }
-        cached.as_ref()?.words.as_ref()?.get(word).copied()
+        self.cache.get(slot)?.as_ref()?.words.as_ref()?.get(word).copied()
     }
 }
 
@@ -253,6 +264,10 @@ impl<'a, T: Facts> GroupCheck<'a, T> {
             self.file_problem(number, "the inode is no regular file".to_owned());
             return None;
         }
+        if core.is_realtime() {
+            self.file_problem(number, "the file is a realtime file".to_owned());
+            return None;
+        }
         if core.size != bytes {
             self.file_problem(number, format!("{} bytes, expected {bytes}", core.size));
         }
@@ -277,8 +292,10 @@ impl<'a, T: Facts> GroupCheck<'a, T> {
             let Some(words) = file.read(block, self.findings) else {
                 self.finish_run(open.take(), columns.as_deref_mut());
                 is_whole = false;
-                // A file with a hole may be as long as its inode says. Its first hole ends it.
-                if file.map.find(FileBlock(block)).is_none() {
+                // A file with a hole may be as long as its inode says. Its first hole ends it, and
+                // so does the last block of the budget of reads (C5 of the crate).
+                let is_hole = file.map.find(FileBlock(block)).is_none();
+                if is_hole || self.volume.reads.is_spent() {
                     break;
                 }
                 continue;

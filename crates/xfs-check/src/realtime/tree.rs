@@ -182,8 +182,10 @@ impl<T: RealtimeTree, V: RealtimeVisitor<T>> Walk<'_, T, V> {
             return None;
         };
         if self.blocks >= budget || !volume.reads.take(1) {
-            let found = format!("more than {} blocks", self.blocks);
-            self.report(Code::RtTree, child.block, found, format!("{budget} blocks"));
+            if self.is_whole {
+                let found = format!("more than {} blocks", self.blocks);
+                self.report(Code::RtTree, child.block, found, format!("{budget} blocks"));
+            }
             self.lose(child.level);
             return None;
         }
