@@ -134,7 +134,7 @@ impl<T: Facts> Pass<'_, T> {
         let data = self.fork(inode, ForkKind::Data);
         self.needless_flag(inode, data.as_ref());
         let attr = self.fork(inode, ForkKind::Attr);
-        quota::count(self, inode, data.as_ref().map_or(0, |map| map.realtime_blocks));
+        quota::count(self, inode, data.as_ref());
         if let (Some(data), Some(attr)) = (&data, &attr) {
             let blocks = data.blocks + attr.blocks;
             if data.is_whole && attr.is_whole && blocks != core.blocks {

@@ -48,16 +48,21 @@ fn compared(volume: Volume<'_>) -> impl Iterator<Item = QuotaKind> {
     kinds.filter(move |kind| is_trusted(volume.superblock, *kind))
 }
 
-/// Passes the usage that an inode adds to its owners to the receiver of facts. `realtime_blocks` of
-/// its blocks are in the realtime section. The quota inodes and the metadata directory count for
-/// no owner.
-pub(crate) fn count<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, realtime_blocks: u64) {
+/// Passes the usage that an inode adds to its owners to the receiver of facts. `data` is the map of
+/// its data fork; `None` if nothing of the map could be read. The quota inodes and the metadata
+/// directory count for no owner.
+pub(crate) fn count<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, data: Option<&ForkMap>) {
     let (superblock, core) = (pass.volume.superblock, &inode.core);
     let is_metadata = core.flags2.contains(InodeFlags2::METADATA);
     if superblock.quota_flags == 0 || is_metadata || kind_of(pass.volume, inode.number()).is_some()
     {
         return;
     }
+    // Only the map tells how many of the inode's blocks are in the realtime section.
+    if core.is_realtime() && data.is_none_or(|map| !map.is_whole) {
+        lose(pass);
+    }
+    let realtime_blocks = data.map_or(0, |map| map.realtime_blocks);
     let blocks = core.blocks.saturating_sub(realtime_blocks);
     let usage = Usage { inodes: 1, blocks, realtime_blocks };
     for kind in compared(pass.volume) {
