@@ -151,13 +151,23 @@ impl<T: Facts> Pass<'_, T> {
     /// other owners give the blocks up, so it does no harm. The inode may share a block if the
     /// shared blocks of a group are not all known.
     fn needless_flag(&mut self, inode: &Inode<'_>, data: Option<&ForkMap>) {
-        let is_known = data.is_some_and(|data| data.is_whole)
-            && self.groups.iter().all(|group| group.knows_shared);
+        let is_whole = data.is_some_and(|data| data.is_whole);
+        let knows_shared = match inode.core.is_realtime() {
+            true => self.knows_shared_realtime(),
+            false => self.groups.iter().all(|group| group.knows_shared),
+        };
+        let is_known = is_whole && knows_shared;
         if inode.core.flags2.contains(InodeFlags2::REFLINK) && is_known && !self.has_shared {
             let place = inode.place(self.geometry());
             let found = "the inode has the flag of shared blocks, and no block of it is shared";
             self.findings.push(Finding::new(Code::InodeReflinkUnused, place, found));
         }
+    }
+
+    /// Returns whether the shared blocks of all realtime groups are known.
+    fn knows_shared_realtime(&self) -> bool {
+        let count = self.geometry().realtime.group_count as usize;
+        self.realtime.len() == count && self.realtime.values().all(|group| group.knows_shared)
     }
 
     /// Checks fields of the core that the verifier does not know or that depend on each other.

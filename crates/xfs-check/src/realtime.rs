@@ -259,6 +259,7 @@ impl<T: Facts> GroupCheck<'_, T> {
             }
             record.count.into()
         });
+        self.summary.knows_shared = total.is_some() && shared.len() < MOST_SHARED;
         self.summary.shared = shared;
         if total.is_none() {
             self.gap(Gap::Refcounts);

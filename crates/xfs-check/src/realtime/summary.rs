@@ -12,6 +12,8 @@ use xfs_format::InodeNumber;
 pub(crate) struct RealtimeSummary {
     /// Extents that are recorded as shared, in order: first block and the block after the last.
     pub(crate) shared: Vec<(u32, u32)>,
+    /// Whether `shared` has all shared extents of the group.
+    pub(crate) knows_shared: bool,
     /// The number of free realtime extents, if the whole bitmap is known.
     pub(crate) free_extents: Option<u64>,
     /// For each btree that could be read completely, its inode and its number of blocks outside of
