@@ -297,6 +297,7 @@ impl<'a> Run<'a> {
             sums.merge(&share.facts);
             findings.append(share.findings);
         }
+        self.lose_groups_without_files(&mut sums);
         let inodes = sums.used_inodes;
         let directories = sums.directories.len() as u64;
         let rounds = compare::differing(&sums, self.round_bytes);
@@ -333,6 +334,21 @@ impl<'a> Run<'a> {
             },
             is_stopped: self.progress.is_stopped(),
             elapsed: start.elapsed(),
+        }
+    }
+
+    /// Records that nothing is known about the space of realtime groups whose files were not found.
+    /// Their inodes or the directories that name them are damaged, and that is a finding.
+    fn lose_groups_without_files(&self, sums: &mut Sums) {
+        if self.volume.geometry().realtime.group_count == 0 {
+            return;
+        }
+        let found = &self.volume.metadata.groups;
+        let lost = sums.realtime.keys().filter(|group| !found.contains_key(group));
+        for region in lost.copied().map(Region::Realtime) {
+            for gap in [Gap::GroupClaims(region), Gap::ReverseMap(region), Gap::Refcounts(region)] {
+                sums.gaps.note(gap);
+            }
         }
     }
 

@@ -116,9 +116,10 @@ impl Explain<'_> {
             let found = format!("{blocks} are counted {counted} times");
             let expected = format!("{}: {owners}", imbalance.owners.len());
             let finding = sides(Finding::new(codes.count, place, found).expected(expected));
-            // Claims that are not known can only raise the number of owners.
-            let gaps: &[Gap] =
-                if has_too_many { &[] } else { &[Gap::Refcounts(region), Gap::Claims] };
+            // Claims that are not known can only raise the number of owners. Records that are not
+            // known can only raise the number that is counted.
+            let records = Gap::Refcounts(region);
+            let gaps: &[Gap] = if has_too_many { &[records] } else { &[records, Gap::Claims] };
             self.judge(finding, Doubt::of(gaps));
         } else if has_too_many {
             let found = format!("{blocks} belong to {owners}");

@@ -240,3 +240,19 @@ fn missing_file_of_a_group_is_found() {
     let words = patient.words();
     assert!(words.contains(&"meta.missing") && words.contains(&"meta.name"), "{words:?}");
 }
+
+#[test]
+fn space_of_groups_is_not_judged_if_their_files_are_not_found() {
+    let lost = groups().edit_superblock(|bytes| bytes[264..272].fill(0xff));
+    let words = lost.words();
+    assert!(words.contains(&"meta.root"), "{words:?}");
+    assert!(!words.iter().any(|word| word.starts_with("rt.")), "{words:?}");
+}
+
+#[test]
+fn bitmap_in_a_realtime_file_is_found_and_not_read() {
+    let bitmap = groups().edit_inode(BITMAP, |bytes| bytes[91] ^= 1);
+    let words = bitmap.words();
+    assert!(words.contains(&"rt.file") && words.contains(&"meta.inode"), "{words:?}");
+    assert!(!words.contains(&"rt.leaked") && !words.contains(&"rt.magic"), "{words:?}");
+}
