@@ -4,7 +4,7 @@
 //! directory, or that follow from its path. Does **not** own: the paths (`metadir.rs`).
 
 use xfs_format::IncompatFeatures;
-use xfs_format::inode::{FileType, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::inode::{FileType, ForkFormat, InodeCore, InodeFlags, InodeFlags2};
 
 use crate::blocks::{Findings, Volume};
 use crate::code::Code;
@@ -71,6 +71,10 @@ pub(crate) fn check(volume: Volume<'_>, inode: &Inode<'_>, findings: &mut Findin
             problems.push(("no path leads to it".to_owned(), "a path of the metadata directory"));
         }
         _ => {}
+    }
+    let has_records = matches!(kind, Some(MetadataKind::ReverseMap | MetadataKind::Refcounts));
+    if kind.is_some() && !has_records && core.data_format == ForkFormat::MetadataBtree {
+        problems.push(("the root of a btree of records".to_owned(), "a map of its blocks"));
     }
     let project = file.map_or(0, |file| file.group);
     if core.project_id != project && (is_directory || file.is_some()) {

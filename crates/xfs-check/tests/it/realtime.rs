@@ -256,3 +256,12 @@ fn bitmap_in_a_realtime_file_is_found_and_not_read() {
     assert!(words.contains(&"rt.file") && words.contains(&"meta.inode"), "{words:?}");
     assert!(!words.contains(&"rt.leaked") && !words.contains(&"rt.magic"), "{words:?}");
 }
+
+#[test]
+fn bitmap_in_the_format_of_a_btree_of_records_is_found() {
+    let bitmap = groups().edit_inode(BITMAP, |bytes| {
+        bytes[5] = 5;
+        bytes[76..80].fill(0);
+    });
+    assert!(bitmap.words().contains(&"meta.inode"), "{:?}", bitmap.words());
+}
