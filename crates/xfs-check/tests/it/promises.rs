@@ -22,10 +22,11 @@ fn manifest_names_no_crate_that_writes_volumes() {
 fn is_clean(image: Image, threads: usize) -> bool {
     let device = NeverWritten::new(image);
     let mut sector = [0; SECTOR_BYTES];
-    device.read_at(&mut sector, 0).unwrap();
-    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
+    device.read_at(&mut sector, 0).expect("an image has a first sector");
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))
+        .expect("the superblock is sound");
     let options = CheckOptions::default().threads(threads);
-    check(&device, &superblock, &options, &()).unwrap().is_clean()
+    check(&device, &superblock, &options, &()).expect("known features").is_clean()
 }
 
 /// Checks C2 of the crate, on a sound volume and on one with a wrong count.

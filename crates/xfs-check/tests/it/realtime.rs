@@ -92,8 +92,10 @@ impl Patient {
         kind: Option<RealtimeBlockKind>,
         change: impl FnOnce(&mut [u8]),
     ) -> Self {
-        let inode = self.data.bytes(address_of_inode(&self.data, number), INODE_BYTES).unwrap();
-        let extent = Extent::decode_bytes(&inode[FORK..FORK + 16]).expect("an extent");
+        let inode = self.data.bytes(address_of_inode(&self.data, number), INODE_BYTES);
+        let inode = inode.expect("the image has the inode");
+        let record = inode.get(FORK..FORK + 16).expect("an inode has a data fork");
+        let extent = Extent::decode_bytes(record).expect("an extent");
         let at = self.data.geometry().block_disk_addr(extent.start).expect("a block");
         self.data.edit_with(at, BLOCK_BYTES, |bytes| {
             change(bytes);
