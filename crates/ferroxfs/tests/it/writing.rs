@@ -399,9 +399,8 @@ fn deduplication_leaves_the_times() {
     assert_eq!((after.modified, after.changed), (before.modified, before.changed));
 }
 
-/// A time outside of the range that an inode can store becomes the nearest time in the range. This
-/// is checked for times that a caller sets and for the current time. Checks I2 of
-/// `xfs_inode::live`: times are clamped to the range of their format.
+/// Checks I2 of `xfs_inode::live`: a time outside of the range that an inode can store becomes the
+/// nearest time in the range. So does one that a caller sets, and so does the current time.
 #[test]
 fn times_out_of_range_are_clamped() {
     let ranges = [

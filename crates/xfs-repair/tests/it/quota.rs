@@ -156,6 +156,6 @@ fn quota_inodes_are_found_again_after_the_superblock_is_lost() {
         assert!(flags.contains(QuotaFlags::USER_ACCOUNTED), "{flags:?}");
         assert!(!flags.intersects(QuotaFlags::CHECKED), "{flags:?}");
         let report = report(&device);
-        assert!(report.is_clean(), "{:?}", report.findings);
+        assert!(report.is_clean(), "{rules:?} {:?} {:?}", superblock(&device), report.findings);
     }
 }
