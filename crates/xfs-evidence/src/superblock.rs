@@ -157,7 +157,9 @@ pub fn find_superblock(
         let is_alone = copies.is_empty() && is_only_one(device, &primary.superblock);
         if is_alone || copies.iter().any(agrees) {
             let mut right = primary.clone();
-            right.disk.root_inode = root::find(device, primary, &copies).into();
+            let root = root::find(device, primary, &copies);
+            right.disk.root_inode = root.into();
+            place_realtime_inodes(&mut right.disk, root);
             let source = if right.disk.root_inode == primary.disk.root_inode {
                 SuperblockSource::Primary
             } else {

@@ -147,19 +147,19 @@ mutants! {
     "xfs-inode/src/live/mapping.rs", "the leaf of a dropped extent btree is leaked":
         "anchor.free_block(tx, child.0)?;" => "let _ = &mut anchor;";
     "xfs-inode/src/live/map.rs", "a new extent has no reverse mapping":
-        "defer_map(tx, &self.file_mapping(fork, extent));" => "";
+        "defer_map(tx, &self.file_mapping(tx.geometry(), fork, extent));" => "";
     "xfs-inode/src/live/map.rs", "the reverse mapping of a removed extent stays":
-        "defer_unmap(tx, &self.file_mapping(fork, extent));" => "";
+        "defer_unmap(tx, &self.file_mapping(tx.geometry(), fork, extent));" => "";
     "xfs-inode/src/live/map.rs", "a converted extent keeps its reverse mapping":
-        "defer_convert(tx, &self.file_mapping(fork, &extent));" => "";
+        "defer_convert(tx, &self.file_mapping(tx.geometry(), fork, &extent));" => "";
     "xfs-inode/src/live/map.rs", "the blocks of an unmapped extent are leaked":
         "self.free_blocks(tx, fork, &extent);" => "";
     "xfs-inode/src/live/map.rs", "shared blocks are freed instead of losing a reference":
-        "defer_unshare(tx, blocks);" => "defer_free(tx, blocks, None, BlockPurpose::File);";
+        "defer_unshare(tx, section, blocks)," => "defer_free(tx, blocks, None, BlockPurpose::File),";
     "xfs-inode/src/live/share.rs", "shared blocks get no reference":
-        "defer_share(tx, blocks(&new));" => "";
+        "defer_share(tx, section, blocks(&new));" => "";
     "xfs-inode/src/live/share.rs", "replaced blocks keep their reference":
-        "defer_unshare(tx, blocks(&old));" => "";
+        "defer_unshare(tx, section, blocks(&old));" => "";
     "xfs-inode/src/live/share.rs", "a file that shares blocks is not marked":
         "live.change(tx, |core| core.flags2 |= InodeFlags2::REFLINK);" => "live.change(tx, |_| ());";
     "xfs-inode/src/edit.rs", "extents are joined although their states differ":

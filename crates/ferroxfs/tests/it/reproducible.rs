@@ -136,10 +136,12 @@ fn bytes_after_changes(spawns: bool) -> Vec<u8> {
     let device = make_sized(VOLUME_BYTES, "-l size=9m");
     let volume = options().open_device(Arc::clone(&device)).unwrap();
     for number in 0..400 {
-        let path = format!("/file {}", number % 70);
-        let change = || match number % 7 {
-            6 => volume.remove_file(&path).unwrap(),
-            _ => volume.write(&path, vec![number as u8; 500 * number]).unwrap(),
+        let is_removal = number % 7 == 6;
+        // The file of the change before exists.
+        let path = format!("/file {}", (number - usize::from(is_removal)) % 70);
+        let change = || match is_removal {
+            true => volume.remove_file(&path).unwrap(),
+            false => volume.write(&path, vec![number as u8; 500 * number]).unwrap(),
         };
         match spawns {
             true => thread::scope(|scope| scope.spawn(change).join().unwrap()),

@@ -294,7 +294,7 @@ impl<'a> HostWriter<'a> {
     ) -> Option<HostLevel<S>> {
         // The second time ends a directory inside itself (I4).
         if !self.entered.insert(source.facts().inode) {
-            let message = format!("directory inode {} is inside itself", source.facts().inode);
+            let message = format!("directory inode {} is its own ancestor", source.facts().inode);
             self.report_source(directory.path(), Failure::new(Exit::Corrupt, message));
             return None;
         }

@@ -335,7 +335,7 @@ fn volume_grows_with_its_image() {
     place.put("image:/file", b"contents");
     assert_eq!(place.check(&["growfs", "image"]), "data size unchanged: 81920 blocks\n");
     place.check_failure(&["growfs", "-D", "81919", "image"], 1, "cannot shrink to 81919");
-    place.check_failure(&["growfs", "-D", "81983", "image"], 1, "63 blocks more are too few");
+    place.check_failure(&["growfs", "-D", "81983", "image"], 1, "63 more blocks are too few");
     let length = fs::metadata(place.path("image")).unwrap().len();
     assert_eq!(length, 81920 << 12, "a refused growth leaves the file unchanged");
     place.check_failure(&["growfs", "--size", "1g", "-D", "1", "image"], 2, "cannot be used with");

@@ -112,7 +112,7 @@ fn damaged() -> VolumeDir {
     image.write_all_at(&[0; 512], 512).unwrap();
     let found = place.command(&["stat", "--json", "image:/7"]).output().unwrap();
     let found: Value = serde_json::from_slice(&found.stdout).unwrap();
-    let inode = found.pointer("/ino").and_then(Value::as_u64).expect("the inode number");
+    let inode = found.pointer("/files/0/ino").and_then(Value::as_u64).expect("the inode number");
     // A volume of this size has inodes of 512 bytes in blocks of 4096 bytes, in the first group.
     image.write_all_at(&[0xa5; 40], inode * 512 + 100).unwrap();
     place

@@ -188,7 +188,7 @@ impl<'a> TarWriter<'a> {
         mut member: TarMember,
     ) -> io::Result<Option<S::Entries>> {
         if !self.entered.insert(member.facts.inode) {
-            let message = format!("directory inode {} is inside itself", member.facts.inode);
+            let message = format!("directory inode {} is its own ancestor", member.facts.inode);
             self.report(path, Failure::new(Exit::Corrupt, message));
             return Ok(None);
         }
