@@ -7,12 +7,12 @@
 //! directory. The steps and what a crash leaves:
 //!
 //! 1. [`Attachment::begin`] is the first transaction. It sets the flags of each type. Accounted and
-//!   enforced are set as the options say. Checked stays set only if it was set before, the type is
-//!   still counted, and the default limits of the type can be read. After a crash the same types
-//!   are still checked, and every change was counted.
+//!    enforced are set as the options say. Checked stays set only if it was set before, the type is
+//!    still counted, and the default limits of the type can be read. After a crash the same types
+//!    are still checked, and every change was counted.
 //! 2. Recovery finishes the intents of the log. Its changes count in the types that are checked.
 //! 3. [`Attachment::finish`] makes missing quota inodes, and counts the types that are not checked.
-//!   After a crash these types are counted again.
+//!    After a crash these types are counted again.
 //! 4. The last transaction marks all types as checked.
 
 use std::sync::Arc;
