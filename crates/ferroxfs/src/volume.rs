@@ -73,8 +73,8 @@ impl Volume {
     ///   nevertheless. If it was the last clone, the volume can no longer be closed, only dropped.
     /// - The error that kept an inode from being freed since the volume was opened. In this case
     ///   everything is durable, and the next open recovers the log.
-    /// - The error of the log, or [`Error::Shutdown`](crate::Error::Shutdown) if the volume was
-    ///   shut down. The next open recovers the durable changes.
+    /// - The error of the log, or [`Error::Shutdown`] if the volume was shut down. The next open
+    ///   recovers the durable changes.
     /// - The error of a [lost](File#buffered-bytes) write of a dropped handle, or the error of a
     ///   discard. The volume is closed nevertheless.
     ///

@@ -127,7 +127,7 @@ impl ComposefsReader {
         self.body.left = line.size;
         let has_contents =
             kind == MemberKind::File && facts.kind() == FileKind::Regular && line.size > 0;
-        let ranges = if has_contents { vec![0..line.size] } else { Vec::new() };
+        let ranges = has_contents.then_some(0..line.size).into_iter().collect();
         let target = line.payload.unwrap_or_default();
         let member = Member::new(&mut self.body, path, kind, facts);
         Ok(Some(member.with_target(target).with_attributes(line.attributes).with_contents(ranges)))

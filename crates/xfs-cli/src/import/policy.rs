@@ -81,7 +81,7 @@ impl Policy {
                 .iter()
                 .map(|text| parse_range(text))
                 .collect::<Result<_, _>>()?,
-            modes: options.mode.iter().map(|text| parse_rule(text)).collect::<Result<_, _>>()?,
+            modes: options.mode.iter().map(parse_rule).collect::<Result<_, _>>()?,
             modified: options
                 .mtime
                 .as_deref()

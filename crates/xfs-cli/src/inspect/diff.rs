@@ -40,7 +40,7 @@ struct Diff {
 
 /// A state of the comparison whose file is open and was not read yet.
 enum OpenState {
-    Image(Image),
+    Image(Box<Image>),
     Scan(PathBuf, File),
 }
 
@@ -48,7 +48,7 @@ impl OpenState {
     fn open(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
         match open_scan(path) {
             Some(file) => Ok(Self::Scan(path.to_owned(), file)),
-            None => Ok(Self::Image(Image::open(path, options)?)),
+            None => Ok(Self::Image(Box::new(Image::open(path, options)?))),
         }
     }
 

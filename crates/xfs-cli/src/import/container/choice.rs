@@ -194,7 +194,7 @@ impl Choice<'_> {
         index: &Value,
     ) -> Result<ChosenManifest, Failure> {
         let mut candidates = self.candidates(store, index)?;
-        candidates.sort_by(|one, other| one.descriptor.path().cmp(&other.descriptor.path()));
+        candidates.sort_by_key(|candidate| candidate.descriptor.path());
         candidates.dedup_by(|one, other| one.descriptor.digest == other.descriptor.digest);
         if candidates.is_empty() {
             return Err(self.unnamed(index));

@@ -1,7 +1,7 @@
 //! The choice of the files that are copied: patterns of paths to leave out, and of paths to take.
 //!
 //! Owns: the syntax of the patterns. Does **not** own: the patterns of a single name
-//! ([`Glob`](crate::text::glob::Glob)).
+//! ([`Glob`]).
 //!
 //! A pattern without a slash matches a name at any depth. Any other pattern matches a path from the
 //! top of the source on; `**` stands for any number of directories. With a slash at its end, it

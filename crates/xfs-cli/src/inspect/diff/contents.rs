@@ -110,8 +110,11 @@ fn read_exact(file: &File, buffer: &mut [u8], offset: u64) -> Result<(), Failure
     Ok(())
 }
 
+/// The name and the value of an extended attribute.
+type NamedValue = (Vec<u8>, Vec<u8>);
+
 /// Returns the names and values of the attributes of a node, in one order.
-fn attributes(node: &Node, state: State) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StateError> {
+fn attributes(node: &Node, state: State) -> Result<Vec<NamedValue>, StateError> {
     let all = node::attributes(node).into_iter();
     let all = all.map(|it| it.map(|attribute| (attribute.name, attribute.value)));
     let mut all: Vec<_> = all.collect::<Result<_, _>>().map_err(|failure| (state, failure))?;
