@@ -442,7 +442,7 @@ fn uncheckable_mount_is_refused() -> Result<(), TrialError> {
     let mut mount = ferroxfs(&["mount", "-o", "nodefault_permissions"]);
     let output = mount.arg(&volume.image.data).arg("/dev/fd/0").output().unwrap();
     assert!(
-        said(&output).contains("the program that made this mount decides"),
+        said(&output).contains("another program has mounted"),
         "{}",
         said(&output)
     );
