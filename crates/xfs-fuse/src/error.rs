@@ -67,9 +67,7 @@ pub enum MountError {
     },
     /// The server must check permissions. But another program has made the mount, and that program
     /// has already chosen whether the kernel or the server checks them.
-    #[error(
-        "nodefault_permissions: not possible on a connection that another program has mounted"
-    )]
+    #[error("nodefault_permissions: not possible on a connection that another program has mounted")]
     TakenOver,
     /// The connection to the kernel could not be set up, for a reason that has no variant of its
     /// own.

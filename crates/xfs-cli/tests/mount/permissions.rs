@@ -441,11 +441,7 @@ fn uncheckable_mount_is_refused() -> Result<(), TrialError> {
     // The program that mounted a connection has decided who checks permissions.
     let mut mount = ferroxfs(&["mount", "-o", "nodefault_permissions"]);
     let output = mount.arg(&volume.image.data).arg("/dev/fd/0").output().unwrap();
-    assert!(
-        said(&output).contains("another program has mounted"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("another program has mounted"), "{}", said(&output));
     // If /proc shows other processes, callers cannot be identified.
     let mut unshare = Command::new("unshare");
     unshare.args(["--pid", "--fork", env!("CARGO_BIN_EXE_ferroxfs"), "mount", "-f"]);
