@@ -320,7 +320,7 @@ fn move_out<F: BtreeFormat>(
     BtreeHeader { identity, level, count, left: None, right: None }.encode(geometry, &mut whole);
     // A header is written over all bytes before the entries.
     let header = F::KIND.layout().header_bytes();
-    let entries = root.get(header..).unwrap_or_default();
+    let entries = root.get(header..).expect("a block is longer than its header");
     let place = whole.get_mut(header..).expect("a block is longer than its header");
     place.copy_from_slice(entries);
     store.change(&block, 0..whole.len(), |bytes| bytes.copy_from_slice(&whole))?;
