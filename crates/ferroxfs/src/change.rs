@@ -117,7 +117,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`remove_file`](Self::remove_file).
+    /// Returns the errors of [`remove_file`](Self::remove_file).
     pub fn detach_file(&self, name: impl AsRef<OsStr>) -> Result<Self> {
         self.detach(name.as_ref(), Removal::File)
     }
@@ -127,7 +127,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`remove_dir`](Self::remove_dir).
+    /// Returns the errors of [`remove_dir`](Self::remove_dir).
     pub fn detach_dir(&self, name: impl AsRef<OsStr>) -> Result<Self> {
         self.detach(name.as_ref(), Removal::Directory)
     }
@@ -369,7 +369,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`sync`](Self::sync).
+    /// Returns the errors of [`sync`](Self::sync).
     #[doc(alias = "fdatasync")]
     pub fn sync_data(&self) -> Result<()> {
         let (mount, entry) = self.writable()?;

@@ -48,7 +48,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`entries`](Self::entries).
+    /// Returns the errors of [`entries`](Self::entries).
     pub fn entries_again(&self, from: Cookie, progress: ListingProgress) -> Result<ReadDir> {
         self.check_listable()?;
         Ok(ReadDir::again(self.clone(), from, progress))
@@ -66,7 +66,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`entries`](Self::entries).
+    /// Returns the errors of [`entries`](Self::entries).
     pub fn entries_from(&self, from: Cookie) -> Result<ReadDir> {
         self.check_listable()?;
         Ok(ReadDir::new(self.clone(), from))
@@ -77,7 +77,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`entries`](Self::entries).
+    /// Returns the errors of [`entries`](Self::entries).
     pub fn entries_with_metadata_from(&self, from: Cookie) -> Result<ReadDirPlus> {
         self.entries_from(from).map(ReadDirPlus::new)
     }

@@ -227,7 +227,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at), unless bytes were read before the error.
+    /// Returns the errors of [`read_at`](Self::read_at). If bytes were read before the error,
+    /// returns their number instead.
     #[doc(alias = "preadv")]
     pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         let mut done = 0;
@@ -261,7 +262,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`seek_data`](Self::seek_data).
+    /// Returns the errors of [`seek_data`](Self::seek_data).
     pub fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
         self.node.view().seek_hole(self.node.cache(), offset)
@@ -301,7 +302,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at), except EPERM. Bytes that were written before an error stay.
+    /// Returns the errors of [`write_at`](Self::write_at), except EPERM. Bytes that were written
+    /// before an error stay.
     pub fn write_back_at(&self, bytes: &[u8], offset: u64, times: LateTimes) -> Result<()> {
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
@@ -320,7 +322,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at), unless bytes were written before the error.
+    /// Returns the errors of [`write_at`](Self::write_at). If bytes were written before the error,
+    /// returns their number instead.
     #[doc(alias = "pwritev")]
     pub fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<usize> {
         let length = slices.iter().map(|slice| slice.len()).sum();
@@ -399,7 +402,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`Node::sync`].
+    /// Returns the errors of [`Node::sync`].
     pub fn sync_all(&self) -> Result<()> {
         self.node.sync()
     }
@@ -409,7 +412,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`sync_all`](Self::sync_all).
+    /// Returns the errors of [`sync_all`](Self::sync_all).
     pub fn sync_data(&self) -> Result<()> {
         self.node.sync_data()
     }

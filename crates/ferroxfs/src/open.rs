@@ -317,7 +317,7 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub fn open_device(&self, device: SharedDevice) -> Result<Volume, OpenError> {
         self.with_devices(device, None).open()
     }
@@ -452,7 +452,7 @@ impl Devices {
     ///
     /// # Errors
     ///
-    /// As [`OpenOptions::open`].
+    /// Returns the errors of [`OpenOptions::open`].
     pub fn open(&self) -> Result<Volume, OpenError> {
         if self.options.writes { self.open_to_write() } else { self.open_to_read() }
     }

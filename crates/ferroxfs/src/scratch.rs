@@ -181,8 +181,8 @@ impl ScratchNode {
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create); EPERM for a directory, EXDEV for a file of another volume,
-    /// ENOENT for a file that has lost its last name.
+    /// Returns the errors of [`create`](Self::create). Also returns EPERM for a directory, EXDEV
+    /// for a file of another volume, ENOENT for a file that has lost its last name.
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
         self.check_same(file)?;
         self.tree.link(self.entry(), name.as_ref().as_bytes(), file.held())
@@ -302,7 +302,7 @@ impl ScratchNode {
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// Returns the errors of [`write_at`](Self::write_at).
     pub fn set_len(&self, length_bytes: u64) -> Result<()> {
         self.resize(&mut self.bytes()?.write(), length_bytes)
     }

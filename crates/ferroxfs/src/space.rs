@@ -92,7 +92,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`Volume::space`].
+    /// Returns the errors of [`Volume::space`].
     #[doc(alias = "xfs_qm_statvfs")]
     pub fn space(&self) -> Result<Space> {
         let volume = self.volume_ref();

@@ -302,7 +302,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`lookup`](Self::lookup).
+    /// Returns the errors of [`lookup`](Self::lookup).
     pub fn lookup_no_follow(&self, path: impl AsRef<Path>) -> Result<Node> {
         self.find_path(path.as_ref(), LastLink::Keep)
     }
@@ -311,7 +311,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`lookup`](Self::lookup).
+    /// Returns the errors of [`lookup`](Self::lookup).
     pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         Ok(self.lookup(path)?.metadata())
     }
@@ -320,7 +320,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`lookup`](Self::lookup).
+    /// Returns the errors of [`lookup`](Self::lookup).
     pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         Ok(self.lookup_no_follow(path)?.metadata())
     }
@@ -329,7 +329,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`lookup`](Self::lookup).
+    /// Returns the errors of [`lookup`](Self::lookup).
     pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
         self.lookup(path)?.entries()
     }
@@ -338,7 +338,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`lookup`](Self::lookup) and [`Node::open`].
+    /// Returns the errors of [`lookup`](Self::lookup) and [`Node::open`].
     pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
         self.lookup(path)?.open()
     }
@@ -347,7 +347,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`open_file`](Self::open_file).
+    /// Returns the errors of [`open_file`](Self::open_file).
     pub fn open_file_read_only(&self, path: impl AsRef<Path>) -> Result<File> {
         self.lookup(path)?.into_read_only()
     }
@@ -356,9 +356,9 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`open_file_read_only`](Self::open_file_read_only), as an [`std::io::Error`] with the
-    /// reason as its source. Memory grows with the contents: a sparse file of a petabyte ends with
-    /// an error of the allocator.
+    /// Returns the errors of [`open_file_read_only`](Self::open_file_read_only), as an
+    /// [`std::io::Error`] with the reason as its source. Memory grows with the contents: a sparse
+    /// file of a petabyte ends with an error of the allocator.
     pub fn read(&self, path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
         let mut file = self.open_file_read_only(path)?;
         let mut contents = Vec::new();
@@ -397,8 +397,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`lookup_no_follow`](Self::lookup_no_follow); errors below that path are items of the
-    /// iterator.
+    /// Returns the errors of [`lookup_no_follow`](Self::lookup_no_follow). Errors below that path
+    /// are items of the iterator.
     pub fn walk(&self, path: impl AsRef<Path>) -> Result<Walk> {
         let path = path.as_ref();
         Ok(Walk::new(path, self.lookup_no_follow(path)?))
@@ -409,8 +409,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`node`](Self::node); EPERM without [`Capabilities::SYS_ADMIN`]. Errors of the search are
-    /// in the result.
+    /// Returns the errors of [`node`](Self::node). Also returns EPERM without
+    /// [`Capabilities::SYS_ADMIN`]. Errors of the search are in the result.
     pub fn inode_paths(&self, number: InodeNumber) -> Result<InodePaths> {
         self.require(Capabilities::SYS_ADMIN)?;
         Ok(inode_paths::find(&self.node(number)?))

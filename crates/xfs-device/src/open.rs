@@ -38,7 +38,7 @@ pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, De
 ///
 /// # Errors
 ///
-/// As [`open_device`].
+/// Returns the errors of [`open_device`].
 pub fn open_detected(
     path: &Path,
     device: FileDevice,

@@ -90,7 +90,7 @@ pub enum SuperblockSource {
     Primary,
     /// The copies in other groups.
     Copies {
-        /// Number of copies that state the sizes in the returned superblock.
+        /// Number of copies whose geometry is the geometry of the returned superblock.
         agreeing: u32,
         /// Number of copies that were found.
         found: u32,

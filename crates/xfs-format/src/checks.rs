@@ -1,4 +1,4 @@
-//! The checks of each structure: one enum for each kind of structure.
+//! The errors of failed checks: one enum for each kind of structure. Each variant is one check.
 //!
 //! Owns: the names, the values and the messages of failed checks. Does **not** own the code that
 //! checks. The modules below this one do not depend on the modules of the structures, so that both

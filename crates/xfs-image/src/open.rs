@@ -35,7 +35,7 @@ pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, De
 ///
 /// # Errors
 ///
-/// As [`open_device`].
+/// Returns the errors of [`open_device`].
 #[cfg(feature = "object_store")]
 pub fn open_device_with(
     path: &Path,
@@ -50,7 +50,7 @@ pub fn open_device_with(
 ///
 /// # Errors
 ///
-/// As [`open_device`]. Also an error if `path` is not an address.
+/// Returns the errors of [`open_device`]. Also an error if `path` is not an address.
 pub fn open_remote(path: &Path, options: OpenOptions) -> Result<SharedDevice, DeviceError> {
     let remote = match Remote::of(path) {
         Some(Remote::Object) => open_object(path, options),

@@ -35,7 +35,7 @@ impl FuseRings {
     ///
     /// # Errors
     ///
-    /// As [`on`](Self::on).
+    /// Returns the errors of [`on`](Self::on).
     pub fn off() -> Result<Self, OracleError> {
         Self::hold("N")
     }

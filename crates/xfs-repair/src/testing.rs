@@ -1,4 +1,5 @@
-//! Rules for tests of planning. They copy sectors from a sound image onto the damaged one.
+//! Repair rules that tests of the planner use. A rule copies sectors from a sound image onto the
+//! damaged image.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ impl LogReplay for CleanLog {
     }
 }
 
-/// Rules for tests: they repair a device by copying from the golden image each sector that differs.
+/// Repair rules for tests. They copy from the golden image each sector that differs.
 pub(crate) struct CopyGolden;
 
 impl Decide for CopyGolden {

@@ -54,7 +54,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at).
+    /// Returns the errors of [`read_at`](Self::read_at).
     pub fn lend_at<T>(
         &self,
         offset: u64,

@@ -90,7 +90,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the errors of [`unlock`](Self::unlock).
     #[doc(alias = "F_GETLK")]
     pub fn conflicting_lock(
         &self,
@@ -108,7 +108,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the errors of [`unlock`](Self::unlock).
     pub fn release_process(&self, process: u64) -> Result<()> {
         self.unlock(LockRange::WHOLE, LockOwner::Process(process))
     }
@@ -130,7 +130,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the errors of [`unlock`](Self::unlock).
     pub fn unflock(&self) -> Result<()> {
         let (mount, description) = self.lockable()?;
         description
@@ -186,7 +186,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the errors of [`unlock`](Self::unlock).
     #[doc(alias = "F_GETLEASE")]
     pub fn lease(&self, kind: LeaseKind) -> Result<Option<LeaseMode>> {
         let (_, description) = self.lockable()?;
@@ -197,7 +197,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the errors of [`unlock`](Self::unlock).
     pub fn release_lease(&self, kind: LeaseKind) -> Result<()> {
         let (_, description) = self.lockable()?;
         description.inode_ref().inode().locks().release_lease(description.id(), Some(kind));
@@ -208,7 +208,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the errors of [`unlock`](Self::unlock).
     pub fn opens(&self) -> Result<Opens> {
         let (_, description) = self.lockable()?;
         Ok(description.inode_ref().inode().locks().opens())

@@ -56,7 +56,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     #[doc(alias = "O_WRONLY")]
     pub fn open_write_only(&self) -> Result<File> {
         let open = |inode_ref| FileDescription::open(inode_ref, OpenMode::Write);
@@ -83,7 +83,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     #[doc(alias = "O_RDONLY")]
     pub fn open_read_only(&self) -> Result<File> {
         self.clone().into_read_only()
@@ -94,8 +94,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); EAGAIN with [`Wait::No`], EINTR or ETIMEDOUT if the
-    /// [`Waiter`](xfs_locks::Waiter) ends the wait with this error.
+    /// Returns the errors of [`open`](Self::open). Also returns EAGAIN with [`Wait::No`], EINTR or
+    /// ETIMEDOUT if the [`Waiter`](xfs_locks::Waiter) ends the wait with this error.
     #[doc(alias = "O_NONBLOCK")]
     pub fn open_as(&self, mode: OpenMode, wait: Wait<'_>) -> Result<File> {
         let wanted = match mode {

@@ -167,8 +167,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`clone_range`](Self::clone_range); EINVAL also for a range that extends past the end of
-    /// this file.
+    /// Returns the errors of [`clone_range`](Self::clone_range). Also returns EINVAL for a range
+    /// that extends past the end of this file.
     #[doc(alias = "FIDEDUPERANGE")]
     pub fn deduplicate(
         &self,

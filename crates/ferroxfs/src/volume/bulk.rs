@@ -40,7 +40,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`bulkstat`](Self::bulkstat).
+    /// Returns the errors of [`bulkstat`](Self::bulkstat).
     #[doc(alias = "XFS_BULK_IREQ_AGNO")]
     pub fn bulkstat_group(
         &self,
@@ -58,7 +58,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`bulkstat`](Self::bulkstat).
+    /// Returns the errors of [`bulkstat`](Self::bulkstat).
     #[doc(alias = "XFS_IOC_INUMBERS")]
     pub fn inumbers(
         &self,

@@ -34,8 +34,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::create`], but EEXIST only if other callers repeatedly make and remove the file;
-    /// as [`Node::open`] and [`File::set_len`]; ELOOP.
+    /// Returns the errors of [`Node::create`], [`Node::open`] and [`File::set_len`]. Returns EEXIST
+    /// only if other callers repeatedly make and remove the file. Also returns ELOOP.
     pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         if asks_for_directory(path.as_os_str().as_bytes()) {
@@ -95,7 +95,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`create_file`](Self::create_file) and [`File::write_at`], as an [`std::io::Error`].
+    /// Returns the errors of [`create_file`](Self::create_file) and [`File::write_at`], as an
+    /// [`std::io::Error`].
     pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> std::io::Result<()> {
         let mut file = self.create_file(path)?;
         file.write_all(contents.as_ref())?;
@@ -106,7 +107,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::create`].
+    /// Returns the errors of [`Node::create`].
     pub fn create_dir(&self, path: impl AsRef<Path>) -> Result<()> {
         self.create_node(path, &NewKind::Directory, &DIRECTORY).map(drop)
     }
@@ -116,8 +117,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::create`], except EEXIST; ENOTDIR if one of the names exists and is no directory,
-    /// also if it is a symbolic link.
+    /// Returns the errors of [`Node::create`], except EEXIST. Also returns ENOTDIR if one of the
+    /// names exists and is no directory, also if it is a symbolic link.
     pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut directory = self.root()?;
         for component in path.as_ref().components() {
@@ -143,7 +144,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::create`].
+    /// Returns the errors of [`Node::create`].
     pub fn create_node(
         &self,
         path: impl AsRef<Path>,
@@ -161,7 +162,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::create`]; ENAMETOOLONG for a target of more than 1023 bytes.
+    /// Returns the errors of [`Node::create`]. Also returns ENAMETOOLONG for a target of more than
+    /// 1023 bytes.
     pub fn symlink(&self, target: impl AsRef<OsStr>, path: impl AsRef<Path>) -> Result<()> {
         let target = target.as_ref().as_bytes();
         self.create_node(path, &NewKind::Symlink(target), &LINK).map(drop)
@@ -171,7 +173,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::link`].
+    /// Returns the errors of [`Node::link`].
     pub fn hard_link(&self, original: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<()> {
         let file = self.lookup_no_follow(original)?;
         let path_end = self.path_end(path.as_ref(), |_| PosixError::Exists)?;
@@ -183,7 +185,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::remove_file`].
+    /// Returns the errors of [`Node::remove_file`].
     pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
         let path_end = self.path_end(path.as_ref(), |_| PosixError::IsDirectory)?;
         if path_end.has_slash {
@@ -197,7 +199,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::remove_dir`].
+    /// Returns the errors of [`Node::remove_dir`].
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
         let PathEnd { directory, name, .. } = self.path_end(path.as_ref(), not_removed)?;
         directory.remove_dir(name)
@@ -208,8 +210,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::remove_file`] and [`Node::remove_dir`]; EACCES if the caller may not list one of
-    /// the directories.
+    /// Returns the errors of [`Node::remove_file`] and [`Node::remove_dir`]. Also returns EACCES if
+    /// the caller may not list one of the directories.
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let path_end = self.path_end(path.as_ref(), not_removed)?;
         let top = path_end.directory_there()?;
@@ -242,7 +244,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::rename`].
+    /// Returns the errors of [`Node::rename`].
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         let from = self.path_end(from.as_ref(), |_| PosixError::Busy)?;
         let to = self.path_end(to.as_ref(), |_| PosixError::Busy)?;
@@ -257,7 +259,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`lookup`](Self::lookup) and [`Node::access`].
+    /// Returns the errors of [`lookup`](Self::lookup) and [`Node::access`].
     #[doc(alias = "faccessat")]
     pub fn access(&self, path: impl AsRef<Path>, wanted: Access) -> Result<()> {
         self.lookup(path)?.access(wanted)

@@ -30,7 +30,7 @@ pub(crate) enum Account {
 #[doc(alias = "xfs_ag_resv")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserve {
-    /// The largest number of blocks that the btrees of this account can grow to together.
+    /// The maximum total size, in blocks, of the btrees of this account.
     pub(crate) asked: u32,
     /// Number of reserved blocks that the btrees have not taken yet.
     pub(crate) left: u32,
@@ -69,7 +69,8 @@ pub(crate) struct ReserveDemand {
 
 impl ReserveDemand {
     /// Computes the maximum and the present sizes of a group's btrees. `free_inode_blocks` is the
-    /// size of the free-inode btree in blocks, because not every volume stores this size.
+    /// present size of the free-inode btree in blocks. The caller passes it, because not every
+    /// volume stores it.
     pub(crate) fn new(superblock: &Superblock, agf: &Agf, free_inode_blocks: u32) -> Self {
         let geometry = &superblock.geometry;
         let blocks = usable_blocks(superblock, agf);

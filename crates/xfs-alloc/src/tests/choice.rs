@@ -75,8 +75,8 @@ impl Holes {
         extent
     }
 
-    /// Requests up to `most` blocks near block `target` of the run, and compares the extent found
-    /// with `expected`: offset in the run and length in blocks.
+    /// Requests up to `most` blocks near block `target`, and compares the extent found with
+    /// `expected`: its first block and its length. Blocks are counted from the start of the holes.
     fn check_near(target: u32, most: u32, expected: (u32, u32)) {
         let holes = Self::new();
         let near = AllocationTarget::Near(holes.at(target));

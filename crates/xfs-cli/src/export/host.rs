@@ -152,7 +152,7 @@ impl<'a> HostWriter<'a> {
     ///
     /// # Errors
     ///
-    /// As [`copy`](Self::copy).
+    /// Returns the errors of [`copy`](Self::copy).
     pub(crate) fn copy_contents<S: Source>(&mut self, source: S) -> Result<(), Failure> {
         let directory = self.root.duplicate().map_err(|error| failed(self.root, &[], error))?;
         self.start_length = directory.path().len();

@@ -175,7 +175,7 @@ impl<'a> ImageWriter<'a> {
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put).
+    /// Returns the errors of [`put`](Self::put).
     pub(crate) fn put_contents<S: Source>(
         &mut self,
         directory: Node,
@@ -196,7 +196,7 @@ impl<'a> ImageWriter<'a> {
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put).
+    /// Returns the errors of [`put`](Self::put).
     pub(crate) fn seal(&mut self) -> Result<(), Failure> {
         for (node, changes, path) in std::mem::take(&mut self.late) {
             if node.metadata().nlink == 0 {
@@ -548,7 +548,7 @@ impl<'a> ImageWriter<'a> {
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put).
+    /// Returns the errors of [`put`](Self::put).
     pub(crate) fn leave(&mut self, entered: OpenDirectory, path: &[u8]) -> Result<(), Failure> {
         let left = self.complete(entered, path);
         self.check(path, left).map(drop)

@@ -22,7 +22,7 @@ use crate::terminal::names;
 
 struct Mounts(MountsArguments);
 
-/// Creates the command. It opens nothing.
+/// Creates the command. No image is opened.
 pub(crate) fn open(arguments: MountsArguments) -> Box<dyn Run> {
     Box::new(Mounts(arguments))
 }

@@ -39,10 +39,10 @@ fn unreachable_operations_are_denied() {
     assert!(said.contains("all of it was denied"), "{said}");
 }
 
-/// Checks that a process with `Reach::Nothing` cannot change a file by its name. Landlock alone
-/// would not prevent that.
+/// Checks that a process with `Reach::Nothing` cannot change the mode, owner, times or attributes
+/// of a file, nor its name. Landlock alone does not deny all of these.
 #[test]
-fn names_are_not_changed_without_reach() {
+fn attributes_and_names_are_not_changed_without_reach() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("secret"), "secret").unwrap();
     let test = "sandbox::tests::inside_without_names";

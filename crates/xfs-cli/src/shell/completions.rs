@@ -16,7 +16,7 @@ use crate::terminal::console::Console;
 
 struct Completions(Shell);
 
-/// Creates the command. It opens nothing.
+/// Creates the command. No image is opened.
 pub(crate) fn open(arguments: &CompletionsArguments) -> Box<dyn Run> {
     Box::new(Completions(arguments.shell))
 }

@@ -1,4 +1,4 @@
-//! The checks of an access control list.
+//! The errors of failed checks of an access control list.
 
 use thiserror::Error;
 

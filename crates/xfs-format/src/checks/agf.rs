@@ -1,4 +1,4 @@
-//! The checks of the AGF.
+//! The errors of failed checks of the AGF.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of the AGFL.
+//! The errors of failed checks of the AGFL.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of the AGI.
+//! The errors of failed checks of the AGI.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of extended attributes.
+//! The errors of failed checks of extended attributes.
 
 use thiserror::Error;
 

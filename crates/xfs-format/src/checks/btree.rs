@@ -1,4 +1,4 @@
-//! The checks of a btree block.
+//! The errors of failed checks of a btree block.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of a node of a directory or attribute btree.
+//! The errors of failed checks of a node of a directory or attribute btree.
 
 use thiserror::Error;
 

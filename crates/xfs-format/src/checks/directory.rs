@@ -1,4 +1,4 @@
-//! The checks of a directory.
+//! The errors of failed checks of a directory.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of a dquot.
+//! The errors of failed checks of a dquot.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of an extent record, and of a list of them.
+//! The errors of failed checks of an extent record, and of a list of them.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of a free-space record.
+//! The errors of failed checks of a free-space record.
 
 use thiserror::Error;
 

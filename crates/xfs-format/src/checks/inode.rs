@@ -1,4 +1,4 @@
-//! The checks of an inode.
+//! The errors of failed checks of an inode.
 
 use thiserror::Error;
 

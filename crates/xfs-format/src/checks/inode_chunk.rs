@@ -1,4 +1,4 @@
-//! The checks of an inode chunk record.
+//! The errors of failed checks of an inode chunk record.
 
 use thiserror::Error;
 

@@ -1,5 +1,5 @@
-//! The checks of a log item: of its regions, of the operations that carry them, and against the
-//! volume onto which it is replayed.
+//! The errors of failed checks of a log item: of its regions, of the operations that carry them,
+//! and against the volume onto which it is replayed.
 
 use thiserror::Error;
 

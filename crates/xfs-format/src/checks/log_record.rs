@@ -1,4 +1,4 @@
-//! The checks of the log and its records.
+//! The errors of failed checks of the log and its records.
 
 use thiserror::Error;
 

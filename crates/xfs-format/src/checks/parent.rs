@@ -1,4 +1,4 @@
-//! The checks of a parent pointer.
+//! The errors of failed checks of a parent pointer.
 
 use thiserror::Error;
 

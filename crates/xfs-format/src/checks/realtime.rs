@@ -1,4 +1,4 @@
-//! The checks of the free space of a realtime section.
+//! The errors of failed checks of the free space of a realtime section.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of a reference count record.
+//! The errors of failed checks of a reference count record.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of a reverse map record.
+//! The errors of failed checks of a reverse map record.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of the superblock.
+//! The errors of failed checks of the superblock.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The checks of a block of a symbolic link's target.
+//! The errors of failed checks of a block of a symbolic link's target.
 
 use thiserror::Error;
 

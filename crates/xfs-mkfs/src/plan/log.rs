@@ -23,9 +23,9 @@ pub(super) struct LogPlan {
 const MIN_BLOCKS: u64 = 512;
 const MAX_BLOCKS: u64 = 1 << 20;
 const MAX_BYTES: u64 = (2 << 30) - (10 << 20);
-/// The default log of a volume of this many bytes or more is larger than the smallest possible log.
-const MIN_VOLUME_BYTES: u64 = 300 << 20;
-/// The smallest default log, in bytes, of a volume of at least `MIN_VOLUME_BYTES`.
+/// The size, in bytes, from which on a volume gets a default log of at least `MIN_USEFUL_BYTES`.
+const USEFUL_LOG_FROM_BYTES: u64 = 300 << 20;
+/// The smallest default log, in bytes, of a volume of at least `USEFUL_LOG_FROM_BYTES`.
 const MIN_USEFUL_BYTES: u64 = 64 << 20;
 /// The smallest external log, in bytes, of a volume of 1 GiB or more.
 const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
@@ -286,7 +286,7 @@ impl LogBounds<'_> {
     fn default_blocks(&self) -> u64 {
         let geometry = self.geometry;
         let volume_bytes = geometry.data_blocks << geometry.block_log;
-        if volume_bytes < MIN_VOLUME_BYTES {
+        if volume_bytes < USEFUL_LOG_FROM_BYTES {
             return self.min;
         }
         (volume_bytes / VOLUME_PER_LOG).max(MIN_USEFUL_BYTES) >> geometry.block_log

@@ -383,10 +383,11 @@ fn inode_without_mode_and_with_a_damaged_map_keeps_its_links() {
     assert_kept(&volume, &file, &sound);
 }
 
-/// Gives each kind of file without contents a size, and the inodes without an attribute fork the
-/// format of one that cannot be. Both have a good checksum.
+/// Gives a size to one inode of each type without contents (devices, FIFOs, sockets), and an
+/// invalid format of the attribute fork to an inode without this fork. The checksums are valid.
+/// Checks that both are found and repaired.
 #[test]
-fn fields_that_nothing_uses_are_set_again() {
+fn unused_fields_with_invalid_values_are_repaired() {
     let has_no_contents = |core: &InodeCore| {
         let with = [FileType::Regular, FileType::Directory, FileType::Symlink];
         core.file_type().is_some_and(|found| !with.contains(&found))

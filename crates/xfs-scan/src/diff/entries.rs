@@ -1,7 +1,7 @@
-//! The rows of a state with their paths.
+//! The rows of one side of a diff, with the paths of their inodes.
 //!
-//! Owns: the batch that a scan or a reader fills. Does **not** own: the order of rows (`cursor`),
-//! or the meaning of differences.
+//! Owns: the batch of rows, which a scan of an image or the reader of a stored scan fills. Does
+//! **not** own: the order of rows (`cursor`), or the meaning of differences.
 
 use super::DiffFinding;
 use crate::accounting::Account;

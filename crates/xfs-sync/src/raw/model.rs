@@ -11,19 +11,18 @@ pub(crate) use shuttle::sync::atomic;
 pub(crate) use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use shuttle::thread::yield_now;
 
-/// Stands in for a recursive lock, which the schedule explorer does not have. A task in a model
-/// must not hold two read guards.
+/// Stands in for a recursive lock, which shuttle does not have. A task in a model must not hold two
+/// read guards.
 pub(crate) type RecursiveRwLock<T> = RwLock<T>;
 pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
 /// Number of times that a waiter retries before it sleeps: none. Retries would only add points at
-/// which the explorer can switch tasks. Without these points, the explorer tries the same orders of
-/// steps.
+/// which shuttle can switch tasks. Without these points, shuttle tries the same orders of steps.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 0;
 
-/// Returns the number of the running task of the explorer, in place of a thread's number. All tasks
-/// share one system thread, so thread-local values cannot distinguish them.
+/// Returns the number of the current shuttle task, in place of a thread number. All tasks share one
+/// system thread, so thread-local values cannot distinguish them.
 pub(crate) fn thread_number() -> usize {
     shuttle::current::me().into()
 }
@@ -112,8 +111,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 #[derive(Debug)]
 pub(crate) struct Condvar(sync::Condvar);
 
-/// The result of a wait on a condition variable with a time limit. The schedule explorer never ends
-/// a wait by its time limit.
+/// The result of a wait on a condition variable with a time limit. Shuttle never ends a wait by its
+/// time limit.
 pub(crate) struct WaitResult;
 
 impl WaitResult {

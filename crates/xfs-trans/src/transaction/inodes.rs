@@ -95,8 +95,8 @@ impl JoinedInodes {
         });
     }
 
-    /// Prevents the inodes that the current transaction of the chain has changed from being written
-    /// to disk. Called when this transaction is not committed.
+    /// Excludes from write-back all inodes that the current transaction of the chain has changed.
+    /// Called if this transaction is not committed, because its changes must not reach the disk.
     pub(super) fn abandon(&self) {
         for joined in self.0.iter().filter(|joined| joined.dirty) {
             joined.record.abandon();

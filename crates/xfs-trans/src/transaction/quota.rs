@@ -252,8 +252,8 @@ impl TransactionQuota {
         self.lists.reserved.release();
     }
 
-    /// Prevents the latched dquots of a step that is not committed from being written to their home
-    /// locations.
+    /// Excludes the latched dquots from write-back. Called if the step is not committed, because
+    /// its changes must not reach the disk.
     pub(super) fn abandon(&self) {
         self.lists.latched.iter().for_each(|dquot| dquot.abandon());
     }

@@ -9,7 +9,7 @@ use crate::{AtomicU64, Object, Ordering};
 
 use super::super::Gate;
 
-/// Number of schedules that the explorer tries with each of its schedulers.
+/// Number of orders of the tasks that each scheduler of shuttle tries.
 const SCHEDULES: usize = 2000;
 const WRITERS: usize = 3;
 const ROUNDS: u64 = 2;

@@ -7,7 +7,7 @@ use shuttle::{Config, Runner, thread};
 
 use crate::{AtomicU64, Latch, Object, Ordering};
 
-/// Number of schedules that the explorer tries with each of its schedulers.
+/// Number of orders of the tasks that each scheduler of shuttle tries.
 const SCHEDULES: usize = 2000;
 
 fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
@@ -29,7 +29,7 @@ fn take_a_turn(task: usize, latch: &Latch<Object>, count: &AtomicU64<Object>) {
 }
 
 /// Lets owners and sharers compete for one latch. Checks I1 of `latch`: no wakeup is lost. A lost
-/// wakeup would leave a task asleep, which the explorer reports as a deadlock.
+/// wakeup would leave a task asleep, which shuttle reports as a deadlock.
 #[test]
 fn owners_and_sharers_all_finish() {
     explore(|| {
