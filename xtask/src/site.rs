@@ -58,7 +58,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
     ("Decisions", &["docs/adr/"]),
 ];
 
-/// Files to which pages link, but that are no pages of the site.
+/// Files to which pages link, but that are not pages of the site.
 const ATTACHMENTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The page before all chapters. The pages in `LAST` come after all chapters.

@@ -31,7 +31,7 @@ impl Node {
     /// - EACCES if the caller may not read this inode; EPERM for a subtree without
     ///   [`Capabilities::SYS_ADMIN`].
     /// - EROFS on a volume that is open for reading.
-    /// - ENOTDIR for a subtree that is no directory.
+    /// - ENOTDIR for a subtree that is not a directory.
     /// - EOPNOTSUPP for a subtree on a volume without parent pointers, where a file does not know
     ///   its directory.
     #[doc(alias = "inotify_add_watch")]

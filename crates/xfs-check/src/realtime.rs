@@ -50,7 +50,7 @@ pub(crate) fn check_device(volume: Volume<'_>, findings: &mut Findings) -> Optio
     }
     let device = if realtime.is_internal() { Some(volume.device) } else { volume.realtime };
     let Some(device) = device else {
-        return Some("the realtime device, which was not named".to_owned());
+        return Some("the realtime device, which was not given (--rt-device)".to_owned());
     };
     let end = realtime.device_end().and_then(|end| superblock.geometry.blocks_to_bytes(end));
     let (section, length) = (end.unwrap_or(u64::MAX), device.length_bytes());

@@ -63,7 +63,7 @@ pub(crate) use volume::{
     UuidArguments,
 };
 
-/// Read and write XFS v5 images without mounting them.
+/// Read, check and change XFS images without mounting them.
 ///
 /// Write a path inside an image as IMAGE:/path. ferroxfs splits it at the first ":/"; if that
 /// splits the name of the image, use --image IMAGE PATH instead. IMAGE alone means its root

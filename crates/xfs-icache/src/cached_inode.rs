@@ -276,7 +276,7 @@ impl<K: InodeKind> CachedInode<K> {
     /// Takes one more reference to the inode. The caller holds a reference already.
     pub(crate) fn share(&self) {
         let mut state = self.state.lock();
-        assert!(state.users > 0, "a user of an inode that nobody holds");
+        assert!(state.users > 0, "an inode without a reference gets a user");
         state.add_user();
     }
 
@@ -284,7 +284,7 @@ impl<K: InodeKind> CachedInode<K> {
     /// released once nothing but marks can reach the inode. The caller holds a reference already.
     pub(crate) fn share_as_mark(&self) {
         let mut state = self.state.lock();
-        assert!(state.users > 0, "a mark on an inode that nobody holds");
+        assert!(state.users > 0, "an inode without a reference gets a mark");
         state.add_user();
         state.marks += 1;
     }

@@ -100,7 +100,7 @@ impl Residency {
 
     /// Subtracts one holder. A chunk without holders and inodes can leave the index.
     pub(crate) fn let_go(&mut self) {
-        assert!(self.holders > 0, "a chunk that nobody held let go");
+        assert!(self.holders > 0, "a chunk has more releases than holders");
         self.holders -= 1;
     }
 }

@@ -232,7 +232,7 @@ impl Dump<'_> {
                 }
                 let Some(mut bytes) = self.read(range.clone(), spot)? else { continue };
                 if !quota::keep_records(&mut bytes, geometry.meta_uuid.as_bytes()) {
-                    self.note(spot, "bytes that are no quota records were left out");
+                    self.note(spot, "bytes that are not quota records were left out");
                 }
                 self.add(range.start, &bytes)?;
             }

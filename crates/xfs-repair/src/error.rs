@@ -61,7 +61,7 @@ pub enum RepairError {
     #[error("cannot write the quarantine: {0}")]
     Quarantine(io::Error),
     /// The caller stopped the repair before it wrote anything.
-    #[error("stopped")]
+    #[error("the repair was stopped before it wrote anything")]
     Stopped,
     /// A plan or an undo file is damaged, or does not belong to the volume.
     #[error("{0}")]

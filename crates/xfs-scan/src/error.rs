@@ -18,13 +18,15 @@ pub enum ScanError {
     #[error("cannot use the spill file: {0}")]
     Spill(#[source] io::Error),
     /// The caller cancelled the scan.
-    #[error("interrupted")]
+    #[error("the scan was interrupted")]
     Cancelled,
     /// This build does not support the output format with this name.
     #[error("this build of ferroxfs does not support {0}")]
     FormatNotBuilt(&'static str),
     /// The memory limit does not suffice for even one unit of work per thread.
-    #[error("the memory limit of {allowed} bytes is too small: {threads} threads need {needed}")]
+    #[error(
+        "the memory limit of {allowed} bytes is too small: {threads} threads need {needed}; raise the limit or use fewer threads"
+    )]
     MemoryTooSmall {
         /// The memory limit in bytes.
         allowed: u64,
@@ -36,8 +38,8 @@ pub enum ScanError {
     /// The tables of inode chunks or directories of a volume need more memory than the limit
     /// allows.
     #[error(
-        "the tables of chunks and directories take {needed} bytes so far, {allowed} are allowed: \
-         half of the memory without that of the threads"
+        "the tables of chunks and directories need more than the {allowed} bytes that the memory \
+         limit leaves them ({needed} so far): raise the limit"
     )]
     TablesTooLarge {
         /// Memory needed so far in bytes.

@@ -39,7 +39,7 @@ fn device_that_is_not_named_is_unchecked() {
         let report = report(&section.data(), None);
         assert_eq!(findings(&report), Vec::<String>::new());
         let unchecked: Vec<_> = report.unchecked.iter().map(|part| part.what.as_str()).collect();
-        assert_eq!(unchecked, ["the realtime device, which was not named"]);
+        assert_eq!(unchecked, ["the realtime device, which was not given (--rt-device)"]);
         assert!(!report.is_clean());
     }
 }

@@ -176,8 +176,7 @@ pub(crate) struct FallocateArguments {
     /// The file: IMAGE:/path
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: OsString,
-    /// The start of the range, in bytes or with a suffix: k for KiB, m for MiB, g for GiB, t for
-    /// TiB
+    /// The start of the range
     #[arg(short = 'o', value_name = "BYTES", default_value = "0", value_parser = crate::text::size::parse)]
     pub(crate) start: u64,
     /// The length of the range

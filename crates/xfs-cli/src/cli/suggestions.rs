@@ -1,4 +1,4 @@
-//! Suggestions for a word that is no command, and for an argument that a command does not take.
+//! Suggestions for a word that is not a command, and for an argument that a command does not take.
 //!
 //! Owns: the tables of words and arguments that users know from other programs. Does **not** own:
 //! the suggestions by similarity, which clap makes. A destructive command is never suggested: a

@@ -122,7 +122,7 @@ impl Dump {
             .map(|offset| DiskAddr(offset / u64::from(ferroxfs::raw::format::BASIC_BLOCK_BYTES))))
     }
 
-    /// Shows a superblock of a volume that cannot be read. Bytes that are no superblock are not
+    /// Shows a superblock of a volume that cannot be read. Bytes that are not a superblock are not
     /// shown.
     fn show_superblock_alone(&self, at: DiskAddr, console: &mut Console) -> Result<(), Failure> {
         let offset = at.byte_offset().unwrap_or(u64::MAX);

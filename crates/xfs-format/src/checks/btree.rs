@@ -7,15 +7,15 @@ use thiserror::Error;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum BtreeCheck {
-    #[error("{count} entries at level {level}, but at most {max} fit")]
+    #[error("the block has {count} entries at level {level}, but at most {max} fit")]
     Count { count: usize, max: usize, level: u16 },
     #[error("level {level} is above the highest possible, {max}")]
     Level { level: u32, max: u32 },
-    #[error("level {found}, but the path requires {expected}")]
+    #[error("the block has level {found}, but the path to it requires {expected}")]
     LevelOnPath { found: u32, expected: u32 },
-    #[error("node without children")]
+    #[error("a node has no children")]
     EmptyNode,
-    #[error("leaf without records below a node")]
+    #[error("a leaf below a node has no records")]
     EmptyLeaf,
     #[error("entry {index} is not above the previous entry")]
     Order { index: usize },

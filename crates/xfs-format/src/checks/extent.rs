@@ -25,9 +25,9 @@ pub enum ExtentCheck {
     Room { count: u64, room: usize },
     #[error("the map holds {found} extents, but the inode counts {expected}")]
     Count { found: u64, expected: u64 },
-    #[error("btree root of level {level} in the inode")]
+    #[error("the btree root in the inode has level {level}, which is not possible")]
     RootLevel { level: u16 },
-    #[error("btree root of {count} entries, but only {limit} fit")]
+    #[error("the btree root has {count} entries, but only {limit} fit")]
     RootCount { count: u16, limit: usize },
     #[error("btree keys are not in order at {file_block}")]
     KeyOrder { file_block: FileBlock },

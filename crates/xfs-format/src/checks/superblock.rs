@@ -61,9 +61,11 @@ pub enum SuperblockCheck {
         "{groups} realtime groups of {extents} extents do not match block numbers of {log} bits"
     )]
     RealtimeGroups { groups: u32, extents: u32, log: u8 },
-    #[error("realtime section from block {start} of {data_blocks} on, with {reserved} reserved")]
+    #[error(
+        "a realtime section cannot start at block {start}, after {data_blocks} data blocks with {reserved} reserved"
+    )]
     RealtimeStart { start: u64, data_blocks: u64, reserved: u64 },
-    #[error("zoned realtime section without a metadata directory, or with extents of many blocks")]
+    #[error("a zoned realtime section needs a metadata directory and extents of one block")]
     Zoned,
     #[error("metadata directory inode {inode:#x} is outside the volume")]
     MetadataDirectory { inode: u64 },

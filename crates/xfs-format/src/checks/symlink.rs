@@ -7,7 +7,9 @@ use thiserror::Error;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum SymlinkCheck {
-    #[error("{length} bytes of a target at offset {offset} in a block with room for {room}")]
+    #[error(
+        "{length} bytes at offset {offset} of the target do not fit into a block with room for {room}"
+    )]
     Range { offset: u32, length: u32, room: usize },
     #[error("the part starts at offset {found} of the target, not at {expected}")]
     Offset { found: u32, expected: u32 },

@@ -71,7 +71,7 @@ pub enum Unsupported {
     #[error("the volume has no parent pointers (-n parent=1)")]
     NoParentPointers,
     /// The data of the file is on a realtime device that was not given, or that does not exist.
-    #[error("the data of this file is on the realtime device, which was not named")]
+    #[error("the data of this file is on the realtime device, which was not given (--rt-device)")]
     RealtimeData,
     /// One of the files is a realtime file. Contents of such files are neither exchanged nor
     /// shared.

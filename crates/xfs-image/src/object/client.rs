@@ -125,7 +125,7 @@ impl RangeClient {
             let head = self.head(&mut response, progress)?;
             let version = Version::of(response.headers()).ok_or(RequestFailure::NoVersion)?;
             if head.first != 0 || head.last != range.last().min(head.total - 1) {
-                return Err(RequestFailure::WrongAnswer("it has another range"));
+                return Err(RequestFailure::WrongAnswer("the server sent another range"));
             }
             let moved_to = response.get_uri().clone();
             let first = body(&mut response, head.last + 1, progress)?;
@@ -156,7 +156,7 @@ impl RangeClient {
                 return Err(RequestFailure::Changed);
             }
             if (head.first, head.last) != (range.start, range.last()) {
-                return Err(RequestFailure::WrongAnswer("it has another range"));
+                return Err(RequestFailure::WrongAnswer("the server sent another range"));
             }
             body(&mut response, range.length, progress)
         })

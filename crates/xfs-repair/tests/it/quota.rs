@@ -30,7 +30,7 @@ fn report(device: &SharedDevice) -> Report {
     check(&**device, &superblock(device), &CheckOptions::default(), &()).unwrap()
 }
 
-/// Returns the codes of all findings, also of those that are no damage.
+/// Returns the codes of all findings, also of those that are not damage.
 fn codes(device: &SharedDevice) -> Vec<Code> {
     report(device).findings.iter().map(|finding| finding.code).collect()
 }

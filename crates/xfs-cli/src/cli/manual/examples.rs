@@ -336,7 +336,7 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         "check",
         &[
             ("ferroxfs check disk.img", "report what is wrong with a volume"),
-            ("ferroxfs check --ndjson disk.img", "the same for programs, a finding a line"),
+            ("ferroxfs check --ndjson disk.img", "the same for programs, one finding on each line"),
         ],
         &["ferroxfs-repair(1)", "ferroxfs-recover(1)", "fsck(8)", "xfs_repair(8)"],
     ),

@@ -171,12 +171,13 @@ fn row(arg: &Arg) -> String {
     let names = typed(arg);
     let help = arg.get_long_help().or_else(|| arg.get_help());
     let mut meaning = cell(&sentence(&help.map(ToString::to_string).unwrap_or_default()));
-    let is_size = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == SIZE));
+    // A flag has the default `false` and a name of its value, and takes neither.
+    let takes_values = arg.get_action().takes_values();
+    let is_size = takes_values
+        && arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == SIZE));
     if is_size && !meaning.contains("suffix") {
         meaning += " The suffixes k, m, g, t are units of 1024.";
     }
-    // A flag has the default `false`, which says nothing.
-    let takes_values = arg.get_action().takes_values();
     let values = arg.get_possible_values().into_iter().filter(|value| !value.is_hide_set());
     for value in values.filter(|_| takes_values && !arg.is_hide_possible_values_set()) {
         let _ = write!(meaning, "<br>`{}`", value.get_name());

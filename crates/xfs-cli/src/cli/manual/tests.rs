@@ -125,6 +125,10 @@ fn reference_page_shows_units_defaults_and_values() {
     let length =
         "| `-l, --length <BYTES>` | Trim only this many bytes. The suffixes k, m, g, t are";
     assert!(trim.contains(length), "{trim}");
+    // A flag takes no size.
+    let flag = "| `-b, --bytes` | Show sizes in bytes instead of units of 1024; unlike in du(1), \
+                this does not imply --apparent-size. |";
+    assert!(reference_page("du.md").contains(flag));
     assert!(reference_page("cp.md").contains("\n| `<ADDRESS>...` | The files or directories, "));
     let find = reference_page("find.md");
     assert!(find.contains("\n| `[ADDRESS... [EXPRESSION]]...` | The tops of the searches, "));

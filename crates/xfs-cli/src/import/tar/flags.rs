@@ -20,7 +20,7 @@ const FLAGS: [(&str, ExtendedFlags); 13] = [
     ("sync", ExtendedFlags::SYNC),
 ];
 
-/// Parses a list of flag names. Returns the flags, and the names that are no flags of XFS.
+/// Parses a list of flag names. Returns the flags, and the names that are not flags of XFS.
 pub(super) fn parse(text: &[u8]) -> (u32, Vec<String>) {
     let text = String::from_utf8_lossy(text);
     let mut flags = ExtendedFlags::empty();

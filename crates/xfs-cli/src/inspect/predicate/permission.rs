@@ -9,7 +9,7 @@ use crate::text::mode::{Circumstances, ModeChange};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permission {
     how: PermissionMatch,
-    /// The wanted bits of a file that is no directory.
+    /// The wanted bits of a file that is not a directory.
     bits: u32,
     /// The wanted bits of a directory, for which `X` means `x`.
     bits_of_directory: u32,

@@ -1,4 +1,4 @@
-//! Reading the exit status of a process that is no child of this process.
+//! Reading the exit status of a process that is not a child of this process.
 //!
 //! Owns: reading the status from the kernel through a process descriptor. Since Linux 6.15, an
 //! ioctl returns the status after the parent has reaped the process. Until the parent reaps the

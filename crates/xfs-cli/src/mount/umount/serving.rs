@@ -226,7 +226,7 @@ enum Lock {
 
 /// Waits until no process has the image locked for writing, but not longer than `PATIENCE`.
 fn wait_for_lock(image: &Path) -> Result<Lock, Errno> {
-    // A path that is no file must not block.
+    // A path that is not a file must not block.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(image) else {
         return Ok(Lock::None);
