@@ -46,7 +46,8 @@ struct Predecessor {
 enum ImageUser {
     /// The previous server, which is about to end.
     Predecessor(Predecessor),
-    /// A process that is not a previous server. A previous server may also hold a lock on the image.
+    /// A process that is not a previous server. A previous server may also hold a lock on the
+    /// image.
     Other,
     /// No process, or none that is visible to this process.
     Nobody,

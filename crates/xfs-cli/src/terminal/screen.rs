@@ -19,8 +19,8 @@ const ROWS: u16 = 24;
 pub(crate) struct Screen(());
 
 impl Screen {
-    /// Returns a screen on standard output; `None` if that is not a terminal, or one that cannot move
-    /// its cursor.
+    /// Returns a screen on standard output; `None` if that is not a terminal, or one that cannot
+    /// move its cursor.
     pub(crate) fn of_stdout() -> Option<Self> {
         let moves = std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb");
         (moves && stdout().is_terminal()).then_some(Self(()))
