@@ -224,12 +224,14 @@ impl Demo {
         let verdict = verdict(&self.results, scenes::ALL.len(), self.began.elapsed());
         self.screen.title("Summary");
         self.screen.output(&summary.join("\n"));
+        let folder = self.folder.strip_prefix(&self.root).unwrap_or(&self.folder).display();
+        self.screen.output(&format!("The images stay in {folder}."));
         self.screen.good(&verdict);
         // I1. A reason of the machine for leaving something out may be wider.
         let is_wide =
             |line: &String| line.chars().count() > SCREEN_COLUMNS && !line.contains("left out");
         // I1: summary and verdict fit on a screen.
-        if summary.len() + 3 > SCREEN_LINES || summary.iter().any(is_wide) {
+        if summary.len() + 4 > SCREEN_LINES || summary.iter().any(is_wide) {
             return Err(Error::Demo(format!("the summary does not fit on a screen: {summary:?}")));
         }
         Ok(())

@@ -20,8 +20,9 @@ pub(super) const ALL: [(&str, Scene); 5] =
 /// which takes twice the time.
 const INODES: u64 = 1_001_001;
 /// A shell command that writes a prototype file for mkfs.xfs with `INODES` inodes.
-const PROTOTYPE: &str = r#"{ printf 'x\n0 0\nd--755 0 0\n'; for d in $(seq 1000); do echo "d$d d--755 0 0"
-  seq -f 'n%g l--777 0 0 target' 1000; echo '$'; done; echo '$'; } > million.proto"#;
+const PROTOTYPE: &str = r#"awk 'BEGIN { print "x\n0 0\nd--755 0 0"; while (d++ < 1000) {
+  print "d" d " d--755 0 0"; for (n = 1; n <= 1000; n++) print "n" n " l--777 0 0 target"
+  print "$" } print "$" }' > million.proto"#;
 /// Number of inodes that must be durable before the copying program is killed: a directory, and the
 /// links in it.
 const DURABLE: u64 = 1001;
@@ -105,8 +106,9 @@ fn recover(demo: &mut Demo) -> Result<(), Error> {
     if durable.parse() != Ok(DURABLE) {
         return Err(Error::Demo(format!("{durable} of {DURABLE} durable inodes are there")));
     }
-    judge(demo)?;
-    demo.came_out(&format!("all {DURABLE} durable inodes are there, and {all} in all"));
+    demo.screen.output(&format!("{durable} durable, {all} in all"));
+    let judgement = judge(demo)?;
+    demo.came_out(&format!("all {DURABLE} durable inodes are there; {judgement}"));
     Ok(())
 }
 
@@ -115,8 +117,9 @@ fn was_killed(status: &std::process::ExitStatus) -> bool {
     status.signal() == Some(9)
 }
 
-/// Checks the volume for damage with xfs_repair, if this machine has xfs_repair.
-fn judge(demo: &mut Demo) -> Result<(), Error> {
+/// Checks the volume for damage with xfs_repair, and returns its judgement in words. Without
+/// xfs_repair on this machine, the words say that it was not asked.
+fn judge(demo: &mut Demo) -> Result<&'static str, Error> {
     let unpacked = oracles::program(&demo.root, "xfs_repair");
     if command::is_in_path("xfs_repair") || Path::new("/usr/sbin/xfs_repair").exists() {
         demo.shell("xfs_repair -n killed.xfs > repair.txt 2>&1")?;
@@ -125,9 +128,11 @@ fn judge(demo: &mut Demo) -> Result<(), Error> {
         let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
         demo.shell(&format!("{} -n killed.xfs > repair.txt 2>&1", words.join(" ")))?;
     } else {
-        demo.left_out("xfs_repair -n killed.xfs", "not installed (package xfsprogs)");
+        demo.screen
+            .left_out("left out: xfs_repair -n killed.xfs: not installed (package xfsprogs)");
+        return Ok("xfs_repair is not here");
     }
-    Ok(())
+    Ok("xfs_repair agrees")
 }
 
 /// Changes one byte of the root directory's inode without an update of the checksum. Checks that

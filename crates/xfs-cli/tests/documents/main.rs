@@ -23,11 +23,12 @@ use crate::shell::{Shell, User, can_be, cannot_mount, cannot_serve};
 /// Commands that a reader runs in a checkout of the project. With each command is the test that
 /// runs it or builds its program, or the reason why no test does. These commands build the project,
 /// so they do not run here.
-const TRIED_ELSEWHERE: [(&str, &str); 17] = [
+const TRIED_ELSEWHERE: [(&str, &str); 18] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
     ("cargo xtask dist", "a part of `cargo xtask test`, with --quick"),
-    ("install target/dist/ferroxfs ~/.local/bin/", "would change the home directory"),
+    ("install -D -t ~/.local/bin target/dist/ferroxfs", "would change the home directory"),
+    ("export PATH=$PWD/target/quick:$PATH", "changes the reader's shell only"),
     ("dpkg -i target/dist/ferroxfs_0.1.0_amd64.deb", "`cargo xtask dist` does it in an empty root"),
     ("cargo install --path crates/xfs-cli", "`cargo xtask dist` builds the same package"),
     (
