@@ -190,7 +190,7 @@ fn short_inherited_list_is_created_with_its_file() {
 
 /// A long list is set in a later transaction than the one that creates the file, so a power cut can
 /// leave the file without the list. Another thread forces the log at random times, so a single run
-/// may have no such cut.
+/// may have no such cut. Checks that the file then has no list or the whole list.
 #[test]
 fn long_inherited_list_is_created_after_its_file() {
     const HISTORIES: usize = 20;

@@ -142,7 +142,8 @@ fn full_groups_refuse_a_write_and_get_their_space_back() {
 }
 
 /// Frees every second block of a file, so that each of the others has a record of its own and the
-/// btree of the reverse map of each group gets several levels. Then frees the others.
+/// btree of the reverse map of each group gets several levels. Then frees the others. Checks the
+/// volume after each step.
 #[test]
 fn reverse_map_of_a_group_grows_out_of_its_inode_and_back() {
     let disks = make(ALL, 4);
@@ -176,7 +177,8 @@ fn reverse_map_of_a_group_grows_out_of_its_inode_and_back() {
     assert_eq!(superblock(&disks.data).free_realtime_extents, free);
 }
 
-/// Shares blocks of realtime files, overwrites them in part, and frees them.
+/// Shares blocks of realtime files, overwrites them in part, and frees them. Checks that each file
+/// keeps its own contents.
 #[test]
 fn shared_realtime_blocks_are_copied_before_they_are_overwritten() {
     let disks = make(ALL, 4);

@@ -33,7 +33,7 @@ fn close_empty(disks: &Disks, volume: Volume) {
 }
 
 /// Allocates 8 GiB in extents of one block, whose bits fill 64 blocks of the bitmap. Frees the
-/// extents by a truncation.
+/// extents by a truncation. Checks that all of them are free.
 #[test]
 fn truncation_of_a_large_realtime_file_frees_all_of_its_extents() {
     let disks = Disks::make_sized(4, LARGE_BYTES);
@@ -48,6 +48,7 @@ fn truncation_of_a_large_realtime_file_frees_all_of_its_extents() {
 }
 
 /// Removes a file of 8 GiB, once by itself and once while it is open, so that a recovery frees it.
+/// Checks that all of its extents are free.
 #[test]
 fn removal_and_recovery_of_a_large_realtime_file_free_all_of_its_extents() {
     let disks = Disks::make_sized(4, LARGE_BYTES);

@@ -73,6 +73,7 @@ fn image_in_a_bucket_is_listed_with_few_of_its_bytes() {
 }
 
 /// Reads the golden volume from a web server, once as a raw image and once inside of a qcow2 image.
+/// Checks that the output is that of the local file.
 #[test]
 fn image_on_a_web_server_is_read_like_the_file() {
     let place = GoldenDir::new();

@@ -148,7 +148,8 @@ fn counter_that_lacks_a_run_is_corruption() {
     assert_eq!(check_of(found), RealtimeSpaceCheck::Counter { level: 3, block: 2 });
 }
 
-/// A summary that a program wrote in the other byte order has as many set bits as a valid one.
+/// A summary that a program wrote in the other byte order has as many set bits as a valid one. Its
+/// values must be refused.
 #[test]
 fn counter_in_the_other_byte_order_is_corruption() {
     let mut free = vec![true; 500];

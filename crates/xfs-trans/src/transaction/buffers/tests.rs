@@ -521,7 +521,7 @@ fn no_item_outlives_a_volume_that_is_dropped() {
 
 /// Lets threads change, free and reuse the same few blocks while the log's thread writes them to
 /// disk. Each block counts its changes. A lost change shows as a wrong count in memory, on disk or
-/// after a crash.
+/// after a crash. Checks that none is lost.
 #[test]
 fn threads_lose_no_change() {
     const BLOCKS: u64 = 6;
