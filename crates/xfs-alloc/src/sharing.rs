@@ -74,15 +74,11 @@ pub fn overwritable_run(
     let at = geometry.header_disk_addr(group, AGF_SECTOR);
     let header = cache.read(at, geometry.sector_size, BlockKind::Agf)?;
     // No thread changes the counts of the group while its header is latched.
-    header.latch();
-    let run = sharing_run(cache, start, length_blocks);
-    let run = run.map(|run| {
-        let end = block.0.saturating_add(run.length_blocks);
-        let sequence = || state.lock().busy.sequence_of(block.0..end);
-        (run, if run.shared { None } else { sequence() })
-    });
-    header.unlatch();
-    let (run, sequence) = run?;
+    let latched = header.latched();
+    let run = sharing_run(cache, start, length_blocks)?;
+    let end = block.0.saturating_add(run.length_blocks);
+    let sequence = if run.shared { None } else { state.lock().busy.sequence_of(block.0..end) };
+    drop(latched);
     // Expired entries are removed only when a thread latches the group's space.
     let durable = journal.log().durable_sequence();
     sequence

@@ -206,10 +206,23 @@ impl Buffer {
         self.0.latch.lock_exclusive();
     }
 
+    /// Waits for the latch, and holds it until the guard is dropped.
+    #[must_use]
+    pub fn latched(&self) -> LatchedBuffer<'_> {
+        self.latch();
+        LatchedBuffer(self)
+    }
+
     /// Takes the latch if it is free. Returns whether this call took the latch.
     #[must_use]
     pub fn try_latch(&self) -> bool {
         self.0.latch.try_lock_exclusive()
+    }
+
+    /// Takes the latch if it is free, and holds it until the guard is dropped.
+    #[must_use]
+    pub fn try_latched(&self) -> Option<LatchedBuffer<'_>> {
+        self.try_latch().then(|| LatchedBuffer(self))
     }
 
     /// Releases the latch.
@@ -256,6 +269,16 @@ impl Buffer {
             Ok(attached) => attached,
             Err(_) => panic!("a second kind of attachment on one buffer"),
         }
+    }
+}
+
+/// The latch of a buffer, released on drop.
+#[derive(Debug)]
+pub struct LatchedBuffer<'a>(&'a Buffer);
+
+impl Drop for LatchedBuffer<'_> {
+    fn drop(&mut self) {
+        self.0.unlatch();
     }
 }
 

@@ -17,7 +17,7 @@ mod shard;
 #[cfg(test)]
 mod testing;
 
-pub use buffer::{Buffer, BufferBytes, BufferBytesMut, WeakBuffer};
+pub use buffer::{Buffer, BufferBytes, BufferBytesMut, LatchedBuffer, WeakBuffer};
 pub use cache::{BufferCache, CacheStatistics, Liveness};
 pub use error::{Error, IoError, PosixError, Result};
 pub use hash::{AddressHash, AddressHasher};

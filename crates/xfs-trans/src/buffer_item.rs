@@ -428,12 +428,8 @@ impl LogItem for BufferItem {
                 cluster::push(&self.context, &buffer, self, in_place)
             }
             (BlockState::Used, Some(buffer)) => {
-                if !buffer.try_latch() {
-                    return Pushed::Locked;
-                }
-                let pushed = self.write(&buffer, in_place);
-                buffer.unlatch();
-                pushed
+                let Some(_latched) = buffer.try_latched() else { return Pushed::Locked };
+                self.write(&buffer, in_place)
             }
         }
     }

@@ -163,12 +163,8 @@ pub(crate) fn push(
     item: &BufferItem,
     in_place: &mut InPlace,
 ) -> Pushed {
-    if !buffer.try_latch() {
-        return Pushed::Locked;
-    }
-    let pushed = write(context, buffer, item, in_place);
-    buffer.unlatch();
-    pushed
+    let Some(_latched) = buffer.try_latched() else { return Pushed::Locked };
+    write(context, buffer, item, in_place)
 }
 
 /// Writes a cluster to its home location on disk. The caller holds the latch of its buffer.

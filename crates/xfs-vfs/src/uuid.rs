@@ -70,14 +70,13 @@ fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
     let (cache, geometry) = (journal.cache(), journal.geometry());
     let at: DiskAddr = geometry.header_disk_addr(group, 0);
     let buffer = cache.read(at, geometry.sector_size, BlockKind::Superblock)?;
-    buffer.latch();
+    let _latched = buffer.latched();
     let mut sector = buffer.bytes().to_vec();
     put_uuid(&mut sector, uuid, geometry.meta_uuid);
     let written = write_sector(&**cache.device(), at, &sector);
     if written.is_ok() {
         buffer.bytes_mut().copy_from_slice(&sector);
     }
-    buffer.unlatch();
     written
 }
 

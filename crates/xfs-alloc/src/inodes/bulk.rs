@@ -24,10 +24,8 @@ pub fn latched_inode_chunks(
     chunks: &mut Vec<InodeChunk>,
 ) -> Result<()> {
     let header = InodeGroups::header(journal, group)?;
-    header.latch();
-    let read = read_chunks(journal, group, from, most, chunks);
-    header.unlatch();
-    read
+    let _latched = header.latched();
+    read_chunks(journal, group, from, most, chunks)
 }
 
 fn read_chunks(

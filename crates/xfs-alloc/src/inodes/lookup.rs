@@ -39,10 +39,11 @@ pub fn latched_inode_state(journal: &Journal, inode: InodeNumber) -> Result<Inod
         return Ok(InodeState::Absent);
     };
     let header = InodeGroups::header(journal, group)?;
-    header.latch();
-    let found = find_latched(journal, &header, group, inode);
-    header.unlatch();
-    Ok(found?.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
+    let found = {
+        let _latched = header.latched();
+        find_latched(journal, &header, group, inode)?
+    };
+    Ok(found.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
 }
 
 /// Finds the chunk of an inode of a group, starting at the path that the last operation on the

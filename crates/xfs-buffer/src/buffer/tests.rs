@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use xfs_format::btree::BtreeKind;
@@ -116,4 +117,19 @@ fn nested_read_succeeds_while_a_writer_waits() {
         drop(outer);
     });
     assert_eq!(buffer.bytes()[0], 9);
+}
+
+#[test]
+fn latch_guard_releases_the_latch_also_in_a_panic() {
+    let buffer = buffer(BlockKind::Attr);
+    let guard = buffer.latched();
+    assert!(buffer.is_latched());
+    assert!(buffer.try_latched().is_none());
+    drop(guard);
+    let fail = || {
+        let _guard = buffer.try_latched().unwrap();
+        panic!("the holder of the latch fails");
+    };
+    assert!(catch_unwind(AssertUnwindSafe(fail)).is_err());
+    assert!(!buffer.is_latched());
 }
