@@ -31,10 +31,11 @@ use xfs_format::dquot::{self, DquotDisk, DquotPlace, QuotaKind, dquot_at};
 use xfs_format::log_item::{DquotFormat, HostOrder};
 use xfs_format::{BlockKind, Corruption, Lsn, StructureAddress};
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
-use xfs_sync::{AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering};
+use xfs_sync::{Latch, Mutex, Object};
 
 use crate::buffer_item::BufferItem;
 use crate::journal::Journal;
+use crate::pins::Pins;
 
 /// An amount of space that is charged to an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,10 +66,7 @@ pub struct Dquot {
     format: Box<[u8]>,
     latch: Latch<Object>,
     fields: Mutex<DquotFields, Object>,
-    pins: AtomicU32<Object>,
-    /// Whether a checkpoint that held the dquot was lost, or a transaction that had changed the
-    /// dquot was cancelled.
-    lost: AtomicBool<Object>,
+    pins: Pins,
     state: ItemState,
 }
 
@@ -93,12 +91,8 @@ impl DquotBlock {
     /// Writes the block to its home location because the AIL pushes one of its dquots. Waits for no
     /// lock.
     fn push(&self, in_place: &mut InPlace) -> Pushed {
-        if !self.buffer.try_latch() {
-            return Pushed::Locked;
-        }
-        let pushed = self.write(in_place);
-        self.buffer.unlatch();
-        pushed
+        let Some(_latched) = self.buffer.try_latched() else { return Pushed::Locked };
+        self.write(in_place)
     }
 
     /// Writes the block. The caller holds the latch of its buffer.
@@ -164,8 +158,7 @@ impl Dquot {
             format: format.encode(HostOrder::NATIVE).into(),
             latch: Latch::new(),
             fields: Mutex::new(DquotFields { disk, reserved: QuotaAmount::default() }),
-            pins: AtomicU32::new(0),
-            lost: AtomicBool::new(false),
+            pins: Pins::new(),
             state: ItemState::new(),
         });
         let mut listed = block.dquots.lock();
@@ -222,7 +215,7 @@ impl Dquot {
     }
 
     fn is_pinned(&self) -> bool {
-        self.pins.load(Ordering::Acquire) > 0 || self.lost.load(Ordering::Acquire)
+        self.pins.is_pinned()
     }
 
     /// Copies the dquot into the bytes of its block, and returns the LSN that the dquot has in the
@@ -255,15 +248,11 @@ impl LogItem for Dquot {
     }
 
     fn pin(&self) {
-        self.pins.fetch_add(1, Ordering::AcqRel);
+        self.pins.pin();
     }
 
     fn unpin(&self, end: CheckpointEnd) {
-        if end == CheckpointEnd::Aborted {
-            self.lost.store(true, Ordering::Release);
-        }
-        let before = self.pins.fetch_sub(1, Ordering::AcqRel);
-        assert!(before > 0, "an unpinned dquot is unpinned");
+        self.pins.unpin(end);
     }
 
     fn push(&self, in_place: &mut InPlace) -> Pushed {
@@ -280,7 +269,7 @@ impl LogItem for Dquot {
     /// Prevents the dquot from being written, because the log is shut down, or because the dquot
     /// holds a change of a cancelled transaction.
     fn abandon(&self) {
-        self.lost.store(true, Ordering::Release);
+        self.pins.set_lost();
     }
 }
 

@@ -36,12 +36,13 @@ use xfs_format::inode::{ForkFormat, InodeCore};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
-use xfs_sync::{AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering, RecursiveRwLock};
+use xfs_sync::{AtomicU32, Latch, Mutex, Object, Ordering, RecursiveRwLock};
 
 use zerocopy::transmute_ref;
 
 use crate::buffer_item::BufferItem;
 use crate::context::VolumeContext;
+use crate::pins::Pins;
 use fork::LoggedForks;
 
 pub use bytes::ForkBytes;
@@ -83,11 +84,8 @@ pub struct InodeRecord {
     /// The image. It may be `None` if all parts of the inode are on disk (I5).
     contents: RecursiveRwLock<Option<Box<CachedImage>>, Object>,
     logged: Mutex<PendingFields, Object>,
-    pins: AtomicU32<Object>,
+    pins: Pins,
     cluster_state: AtomicU32<Object>,
-    /// Whether a checkpoint that held the inode was lost, or a transaction that had changed the
-    /// inode was cancelled. The image then has changes that the log never gets.
-    lost: AtomicBool<Object>,
     state: ItemState,
 }
 
@@ -170,9 +168,8 @@ impl InodeRecord {
             latch: Latch::new(),
             contents: RecursiveRwLock::new(contents),
             logged: Mutex::new(PendingFields { dirty: nothing, flushing: nothing }),
-            pins: AtomicU32::new(0),
+            pins: Pins::new(),
             cluster_state: AtomicU32::new(ClusterState::InUse as u32),
-            lost: AtomicBool::new(false),
             state: ItemState::new(),
         }
     }
@@ -326,7 +323,7 @@ impl InodeRecord {
     /// Returns whether the log holds changes of the inode that are not at the inode's home location
     /// on disk.
     fn is_in_log(&self) -> bool {
-        self.pins.load(Ordering::Acquire) > 0 || self.state.lsn().is_some()
+        self.pins.is_held() || self.state.lsn().is_some()
     }
 
     /// Encodes the core before it is logged. The caller holds the latch exclusively. Returns
@@ -359,7 +356,7 @@ impl InodeRecord {
     /// Returns whether the log lacks a durable copy of a change of the inode: the change is not
     /// written yet, or the log was shut down and will never write it.
     fn is_pinned(&self) -> bool {
-        self.pins.load(Ordering::Acquire) > 0 || self.lost.load(Ordering::Acquire)
+        self.pins.is_pinned()
     }
 
     fn is_gone(&self) -> bool {
@@ -452,15 +449,11 @@ impl LogItem for InodeRecord {
     }
 
     fn pin(&self) {
-        self.pins.fetch_add(1, Ordering::AcqRel);
+        self.pins.pin();
     }
 
     fn unpin(&self, end: CheckpointEnd) {
-        if end == CheckpointEnd::Aborted {
-            self.lost.store(true, Ordering::Release);
-        }
-        let before = self.pins.fetch_sub(1, Ordering::AcqRel);
-        assert!(before > 0, "an unpinned inode is unpinned");
+        self.pins.unpin(end);
     }
 
     fn committed(&self, start: Lsn, _leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
@@ -484,7 +477,7 @@ impl LogItem for InodeRecord {
     /// Prevents the inode from being written, because the log is shut down, or because the image
     /// holds a change of a cancelled transaction, which the log does not have (I4).
     fn abandon(&self) {
-        self.lost.store(true, Ordering::Release);
+        self.pins.set_lost();
     }
 }
 

@@ -19,6 +19,7 @@ mod inode_item;
 mod intent_item;
 mod intent_payload;
 mod journal;
+mod pins;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod transaction;
