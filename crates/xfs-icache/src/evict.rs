@@ -139,13 +139,12 @@ fn release_marks<F: InodeWalk>(
     filesystem: &F,
     is_wanted: impl Fn(&Mark<<F::Kind as InodeKind>::Watch>) -> bool,
 ) {
-    let _ = filesystem.iter_inodes(WalkFilter::Referenced, |entry| {
+    filesystem.for_each_inode(WalkFilter::Referenced, |entry| {
         for mark in TakenMarks::take(filesystem, entry, &is_wanted).marks() {
             if let Mark::Watch(watch) = mark {
                 watch.close();
             }
         }
-        ControlFlow::Continue(())
     });
 }
 

@@ -26,7 +26,6 @@
 mod bulk_visit;
 mod reclaim;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
@@ -36,7 +35,7 @@ use xfs_sync::{
     AppendOnlyVec, AtomicBool, CachePadded, Mutex, Ordering, Slot, Slots, Volume, yield_now,
 };
 
-use crate::cache_ref::{CacheRef, MarkRef, StoredRef};
+use crate::cache_ref::{CacheRef, MarkRef, StoredRef, TakenMarks};
 use crate::cached_inode::{CachedInode, Keep, Phase, ReleaseOutcome, TakeOutcome};
 use crate::clock_hands::ClockHands;
 use crate::counts::{Count, InodeCounts};
@@ -150,6 +149,8 @@ impl<S: InodeStore> InodeCache<S> {
                     TakeOutcome::Recycled => self.counts.note(Count::Recycled),
                     TakeOutcome::NeedsInactivation => return Err(PosixError::NotFound.into()),
                     TakeOutcome::Evicted => {
+                        // The evicting thread removes the inode next, without waiting for I/O or
+                        // for a lock that is held over a wait.
                         yield_now();
                         continue;
                     }
@@ -294,24 +295,21 @@ impl<S: InodeStore> InodeCache<S> {
     /// Removes the marks of an inode that has no name, and no references except those of marks.
     /// Returns the outcome of releasing the last reference of these marks.
     fn abandon(&self, entry: &Arc<CachedInode<S::Kind>>) -> ReleaseOutcome {
-        let watches = entry.take_marks(Mark::is_watch);
-        watches.iter().for_each(|watch| watch.end_with(entry.number()));
+        let mut watches = TakenMarks::take(self, entry, Mark::is_watch);
+        watches.marks().iter().for_each(|watch| watch.end_with(entry.number()));
         let has_locks = entry.locks().release_processes(&self.waits);
-        if has_locks {
-            entry.unmark();
-        }
-        let release = |_| self.release_to_queue(Arc::clone(entry));
-        let uses = watches.len() + usize::from(has_locks);
-        (0..uses).map(release).last().unwrap_or(ReleaseOutcome::InUse)
+        let of_locks = has_locks.then(|| MarkRef::resume(self, entry).into_reference());
+        let of_watches = std::iter::from_fn(|| watches.pop_reference());
+        let release = |held: CacheRef<'_, Self>| self.release_to_queue(held.store().into_counted());
+        of_locks.into_iter().chain(of_watches).map(release).last().unwrap_or(ReleaseOutcome::InUse)
     }
 
     /// Releases the record locks that processes still hold when the volume is taken down.
     pub fn release_locks(&self) {
-        let _ = self.iter_inodes(WalkFilter::Referenced, |entry| {
+        self.for_each_inode(WalkFilter::Referenced, |entry| {
             if entry.locks().release_processes(&self.waits) {
                 drop(MarkRef::resume(self, entry));
             }
-            ControlFlow::Continue(())
         });
     }
 

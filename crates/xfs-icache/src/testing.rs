@@ -129,7 +129,11 @@ impl InodeKind for FakeKind {
 
 /// A watch that records how it was ended.
 #[derive(Clone, Default)]
-pub struct RecordedWatch(Arc<Mutex<WatchEnd, Object>>);
+pub struct RecordedWatch {
+    end: Arc<Mutex<WatchEnd, Object>>,
+    /// Whether the watch panics when its inode is gone.
+    fails: bool,
+}
 
 /// How a watch was ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,18 +145,25 @@ pub(crate) enum WatchEnd {
 }
 
 impl RecordedWatch {
+    /// Returns a watch that panics when its inode is gone.
+    #[cfg(test)]
+    pub(crate) fn failing() -> Self {
+        Self { fails: true, ..Self::default() }
+    }
+
     pub(crate) fn end(&self) -> WatchEnd {
-        *self.0.lock()
+        *self.end.lock()
     }
 }
 
 impl InodeWatch for RecordedWatch {
     fn inode_gone(&self, _: InodeNumber) {
-        *self.0.lock() = WatchEnd::InodeGone;
+        assert!(!self.fails, "the watch fails");
+        *self.end.lock() = WatchEnd::InodeGone;
     }
 
     fn close(&self) {
-        *self.0.lock() = WatchEnd::Closed;
+        *self.end.lock() = WatchEnd::Closed;
     }
 }
 

@@ -124,3 +124,17 @@ fn taken_marks_release_one_reference_each() {
     drop(taken);
     check_released(&cache, 1);
 }
+
+#[test]
+fn panic_of_a_watch_releases_the_marks_of_an_abandoned_inode() {
+    let (cache, _) = open();
+    let held = cache.take(NUMBER).unwrap();
+    held.mark(Mark::Watch(RecordedWatch::default()));
+    held.mark(Mark::Watch(RecordedWatch::failing()));
+    held.live().unlink();
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(held))).is_err());
+    let counts = CacheCounts { needs_inactivation: 1, ..CacheCounts::default() };
+    assert_eq!(count_inodes(&cache), counts);
+    cache.drain();
+    check_released(&cache, 0);
+}
