@@ -269,7 +269,8 @@ pub fn allocate_extent(
     Ok(None)
 }
 
-/// Returns the number of blocks that the transaction may still need.
+/// Returns the number of blocks that the transaction may still need, at most the largest `u32`. No
+/// group has more blocks than that, so a larger number would be refused as well.
 fn needed_in_total(tx: &Transaction<'_>) -> u32 {
     u32::try_from(tx.blocks_left()).unwrap_or(u32::MAX)
 }

@@ -60,9 +60,11 @@ pub fn inode_state(cache: &BufferCache, inode: InodeNumber) -> Result<InodeState
     Ok(chunk.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
 }
 
-/// Returns the state of an inode according to the record of its chunk.
+/// Returns the state of an inode according to the record of its chunk. Panics if the inode lies
+/// outside of the chunk.
 pub(crate) fn state_in(chunk: &InodeChunk, inode: AgInode) -> InodeState {
-    let bit = chunk.position(inode).map_or(0, |position| 1_u64 << position);
+    let position = chunk.position(inode).expect("the chunk was found by this inode");
+    let bit = 1_u64 << position;
     if chunk.allocated() & bit != 0 {
         InodeState::Allocated
     } else if chunk.present() & bit != 0 {
@@ -71,3 +73,6 @@ pub(crate) fn state_in(chunk: &InodeChunk, inode: AgInode) -> InodeState {
         InodeState::Absent
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -175,7 +175,7 @@ impl RealtimeSpace {
                 tx.commit_or_cancel(|tx| log_free_extents(tx, found))?;
             }
         }
-        let _ = journal.extension(|| space);
+        space.attach(journal);
         Ok(())
     }
 
@@ -207,9 +207,15 @@ impl RealtimeSpace {
             }
         }
         space.reserve.fill(journal, wanted);
-        let space = Arc::clone(journal.extension(|| space));
+        let space = Arc::clone(space.attach(journal));
         journal.set_realtime_count(Box::new(move || space.free_extents()));
         Ok(())
+    }
+
+    /// Gives the space to the journal, which keeps it from now on.
+    fn attach(self, journal: &Journal) -> &Arc<Self> {
+        assert!(journal.find_extension::<Self>().is_none(), "the realtime space is opened once");
+        journal.extension(|| self)
     }
 
     fn of_files(

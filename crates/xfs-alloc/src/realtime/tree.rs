@@ -244,7 +244,7 @@ pub(super) fn edit_tree<F: BtreeFormat, R>(
         owner: ExtentOwner::fork_btree(record.number(), false),
         root: Rc::new(RefCell::new(block)),
         new_root: None,
-        near: own_block.unwrap_or(0),
+        near: own_block.expect("a loaded inode lies in a group"),
         blocks: 0,
         is_changed: false,
     };

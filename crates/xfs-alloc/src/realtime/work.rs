@@ -78,6 +78,7 @@ impl Deferred for RealtimeFreeWork {
         let space = space_of(tx.journal())?;
         // The kernel frees long extents at once, but a step of ours has a bound (I2 of
         // `realtime`).
+        // A bound above `u32::MAX` bounds nothing: `length_blocks` is a `u32`.
         let step = u32::try_from(space.step_blocks()).unwrap_or(u32::MAX);
         let BlockExtent { start, length_blocks } = self.extent;
         let now = BlockExtent { start, length_blocks: length_blocks.min(step) };

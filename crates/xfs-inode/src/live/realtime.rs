@@ -291,7 +291,8 @@ pub fn realtime_group_files(
     let tree = |number: Option<InodeNumber>, kind: BtreeKind| {
         let Some(number) = number else { return Ok(None) };
         let record = journal.inode(number)?;
-        let metatype = MetadataRootLayout::metatype(kind).unwrap_or(0);
+        let metatype =
+            MetadataRootLayout::metatype(kind).expect("a btree of a realtime group has a metatype");
         check_metadata_file(&record.core()?, group, metatype)?;
         Ok::<_, Error>(Some(record))
     };
