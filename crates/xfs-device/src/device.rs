@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub type SharedDevice = Arc<dyn BlockDevice>;
 
 /// Whether a write is durable when it returns.
+///
+/// Closed: every device must obey each case, so a new case breaks all devices in any event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// The write need not be durable before the next flush.
@@ -171,4 +173,27 @@ pub fn check_write(device: &dyn BlockDevice, offset: u64, length: usize) -> io::
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     check_read(device, offset, length)
+}
+
+/// Defines the methods of a device that nothing writes to: `is_read_only`, `write_at`, `flush` and
+/// `discard`. Writes and discards fail with [`io::ErrorKind::PermissionDenied`].
+#[macro_export]
+macro_rules! read_only_device {
+    () => {
+        fn is_read_only(&self) -> bool {
+            true
+        }
+
+        fn write_at(&self, _: &[u8], _: u64, _: $crate::Durability) -> ::std::io::Result<()> {
+            Err(::std::io::ErrorKind::PermissionDenied.into())
+        }
+
+        fn flush(&self) -> ::std::io::Result<()> {
+            Ok(())
+        }
+
+        fn discard(&self, _: u64, _: u64) -> ::std::io::Result<()> {
+            Err(::std::io::ErrorKind::PermissionDenied.into())
+        }
+    };
 }

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_device::{BlockDevice, SharedDevice};
 use xfs_evidence::ByteRange;
 
 /// The most ranges of one map.
@@ -170,9 +170,7 @@ impl BlockDevice for RescuedDevice {
         self.device.sector_size()
     }
 
-    fn is_read_only(&self) -> bool {
-        true
-    }
+    xfs_device::read_only_device!();
 
     fn holds_file_contents(&self) -> bool {
         self.device.holds_file_contents()
@@ -185,18 +183,6 @@ impl BlockDevice for RescuedDevice {
             return Err(io::Error::other("the map says that it was not copied"));
         }
         self.device.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, _: &[u8], _: u64, _: Durability) -> io::Result<()> {
-        Err(io::ErrorKind::PermissionDenied.into())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::PermissionDenied.into())
     }
 
     fn prefetch(&self, offset: u64, length: u64) {

@@ -10,7 +10,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use xfs_device::{BlockDevice, Durability, SharedDevice, WindowDevice};
+use xfs_device::{BlockDevice, SharedDevice, WindowDevice};
 
 use crate::cow::check_inside;
 use crate::delegate_device;
@@ -39,9 +39,7 @@ impl BlockDevice for JoinedDevice {
         self.parts.iter().map(|part| part.sector_size()).max().unwrap_or(512)
     }
 
-    fn is_read_only(&self) -> bool {
-        true
-    }
+    xfs_device::read_only_device!();
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_inside(self, offset, buffer.len() as u64)?;
@@ -56,18 +54,6 @@ impl BlockDevice for JoinedDevice {
             return Ok(());
         }
         second.read_at(right, offset + before as u64 - boundary)
-    }
-
-    fn write_at(&self, _: &[u8], _: u64, _: Durability) -> io::Result<()> {
-        Err(io::ErrorKind::PermissionDenied.into())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::PermissionDenied.into())
     }
 }
 

@@ -1,9 +1,10 @@
 use std::io::ErrorKind;
 use std::sync::{Arc, Barrier, Weak};
 
-use xfs_device::{BlockDevice, Durability};
+use xfs_device::BlockDevice;
 use xfs_format::{BlockKind, Check, DiskAddr, StructureAddress};
 use xfs_sync::{SetOnce, Volume};
+use xfs_testkit::delegate_device;
 
 use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
@@ -17,34 +18,13 @@ struct LookingDevice {
 }
 
 impl BlockDevice for LookingDevice {
-    fn length_bytes(&self) -> u64 {
-        self.device.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.device.sector_size()
-    }
-
-    fn is_read_only(&self) -> bool {
-        true
-    }
+    delegate_device!(device: length_bytes, sector_size);
+    xfs_device::read_only_device!();
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
         let cache = self.cache.value().and_then(Weak::upgrade).unwrap();
         assert!(cache.statistics().total().memory_bytes < 1 << 20);
         self.device.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, _: &[u8], _: u64, _: Durability) -> std::io::Result<()> {
-        Err(ErrorKind::PermissionDenied.into())
-    }
-
-    fn flush(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _: u64, _: u64) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use super::{
     MAX_EXTENTS, MetadumpError, MetadumpHeader, MetadumpReader, MetadumpSource, volume_length,
 };
-use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
+use crate::device::{BlockDevice, SharedDevice, check_read};
 
 const SECTOR_BYTES: u32 = 512;
 /// Number of bytes of the image that are read ahead while its index is built.
@@ -159,9 +159,7 @@ impl BlockDevice for MetadumpDevice {
         SECTOR_BYTES
     }
 
-    fn is_read_only(&self) -> bool {
-        true
-    }
+    crate::read_only_device!();
 
     fn holds_file_contents(&self) -> bool {
         false
@@ -182,17 +180,5 @@ impl BlockDevice for MetadumpDevice {
             self.image.read_at(piece, stored.place + (from - at))?;
         }
         Ok(())
-    }
-
-    fn write_at(&self, _bytes: &[u8], _offset: u64, _durability: Durability) -> io::Result<()> {
-        Err(io::ErrorKind::PermissionDenied.into())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _offset: u64, _length: u64) -> io::Result<()> {
-        Err(io::ErrorKind::PermissionDenied.into())
     }
 }

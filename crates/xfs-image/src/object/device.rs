@@ -2,7 +2,7 @@
 
 use std::io;
 
-use xfs_device::{BlockDevice, DeviceAccess, Durability, OpenOptions, check_read};
+use xfs_device::{BlockDevice, DeviceAccess, OpenOptions, check_read};
 
 use super::address::ObjectAddress;
 use super::cache::{Block, BlockCache, CacheAnswer, Claim};
@@ -91,9 +91,7 @@ impl BlockDevice for ObjectDevice {
         SECTOR_BYTES
     }
 
-    fn is_read_only(&self) -> bool {
-        true
-    }
+    xfs_device::read_only_device!();
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
@@ -119,17 +117,5 @@ impl BlockDevice for ObjectDevice {
             }
         }
         Ok(())
-    }
-
-    fn write_at(&self, _bytes: &[u8], _offset: u64, _durability: Durability) -> io::Result<()> {
-        Err(io::ErrorKind::PermissionDenied.into())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _offset: u64, _length: u64) -> io::Result<()> {
-        Err(io::ErrorKind::PermissionDenied.into())
     }
 }
