@@ -79,11 +79,11 @@ fn with_group<R>(
     number: AgNumber,
     act: impl FnOnce(&xfs_trans::Transaction<'_>, &GroupSpace) -> Result<R>,
 ) -> Result<R> {
-    let mut tx = journal.begin(TransactionKind::ChangeInode, 0)?;
-    let group = GroupSpace::open(&mut tx, number)?;
-    let group = group.expect("a step that keeps no header waits for any (I1 of `group`)");
-    let done = act(&tx, &group);
-    group.leave(&mut tx);
-    tx.cancel();
-    done
+    journal.begin(TransactionKind::ChangeInode, 0)?.cancel_after(|tx| {
+        let group = GroupSpace::open(tx, number)?;
+        let group = group.expect("a step that keeps no header waits for any (I1 of `group`)");
+        let done = act(tx, &group);
+        group.leave(tx);
+        done
+    })
 }

@@ -305,6 +305,18 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
+    /// Does `work`, which only looks, under the latches that it takes, and cancels the transaction.
+    /// The volume is shut down if the work has made the transaction dirty.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the work.
+    pub fn cancel_after<R>(mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let result = work(&mut self);
+        self.cancel();
+        result
+    }
+
     /// Counts a chain that ended in an unusual way, and forces the log if the chain is synchronous.
     fn note_end(&self, committed: CommittedChain) -> Result<()> {
         if committed.sequence == 0 {

@@ -1,5 +1,6 @@
 //! Blocks of a realtime group that several files share.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_btree::{BtreeStore, Editor, Seek};
@@ -9,7 +10,7 @@ use xfs_format::FsBlock;
 use xfs_format::realtime::RealtimeRefcounts;
 use xfs_format::refcount::{Refcount, RefcountDomain};
 use xfs_format::reservation::TransactionKind;
-use xfs_trans::Journal;
+use xfs_trans::{Journal, Transaction};
 
 use super::tree::edit_tree;
 use super::work::{in_group, latch, space_of};
@@ -36,22 +37,23 @@ pub fn realtime_sharing_run(
     let group = space.group(place.number as usize);
     let Some(record) = &group.refcounts else { return Ok(unshared) };
     // No thread changes the counts of the group while the inode of their btree is latched.
-    let mut tx = journal.begin(TransactionKind::ChangeInode, 0)?;
-    latch(&mut tx, record);
-    let range = place.blocks;
-    let run = edit_tree::<RealtimeRefcounts, _>(&mut tx, &space.reserve, record, |editor| {
-        run_of(editor, AgBlock(range.start), length_blocks)
-    });
-    let sequence = run.as_ref().ok().filter(|run| !run.shared).and_then(|run| {
-        let start = u64::from(range.start);
-        group.busy_sequence(&(start..start + u64::from(run.length_blocks)))
-    });
-    tx.cancel();
+    let tx = journal.begin(TransactionKind::ChangeInode, 0)?;
+    let (run, sequence) = tx.cancel_after(|tx| {
+        latch(tx, record);
+        let first = place.blocks.start;
+        let run = edit_tree::<RealtimeRefcounts, _>(tx, &space.reserve, record, |editor| {
+            run_of(editor, AgBlock(first), length_blocks)
+        })?;
+        let start = u64::from(first);
+        let busy = || group.busy_sequence(&(start..start + u64::from(run.length_blocks)));
+        let sequence = if run.shared { None } else { busy() };
+        Ok((run, sequence))
+    })?;
     let durable = journal.durable_sequence();
     sequence
         .filter(|sequence| *sequence > durable)
         .map_or(Ok(()), |sequence| journal.force(sequence))?;
-    run
+    Ok(run)
 }
 
 /// Returns the run of blocks from `block` on that are all shared or all unshared.
@@ -94,31 +96,24 @@ pub(crate) fn recover_realtime_leftovers(journal: &Arc<Journal>) -> Result<u64> 
     let (mut freed, log) = (0, journal.geometry().realtime.group_blocks_log);
     for (number, group) in (0_u64..).zip(&space.groups) {
         let Some(record) = &group.refcounts else { continue };
-        loop {
-            let mut tx = journal.begin(TransactionKind::Write, 0)?;
-            latch(&mut tx, record);
-            let first =
-                edit_tree::<RealtimeRefcounts, _>(&mut tx, &space.reserve, record, |editor| {
-                    let first = editor.seek(Seek::AtOrAfter((RefcountDomain::Staging, AgBlock(0))));
-                    first.map(|first| first.filter(|record| !is_shared(record)))
-                });
-            let staged = match first {
-                Ok(Some(staged)) => staged,
-                Ok(None) => {
-                    tx.cancel();
-                    break;
-                }
-                Err(error) => {
-                    tx.cancel();
-                    return Err(error);
-                }
+        let free_first = |tx: &mut Transaction<'_>| {
+            latch(tx, record);
+            let first = edit_tree::<RealtimeRefcounts, _>(tx, &space.reserve, record, |editor| {
+                editor.seek(Seek::AtOrAfter((RefcountDomain::Staging, AgBlock(0))))
+            })?;
+            let Some(staged) = first.filter(|record| !is_shared(record)) else {
+                return Ok(ControlFlow::Break(()));
             };
             let start = FsBlock(number << log | u64::from(staged.start.0));
             let extent = BlockExtent { start, length_blocks: staged.count };
-            defer_unstage(&mut tx, Section::Realtime, extent);
-            defer_free_realtime(&mut tx, extent);
-            tx.commit()?;
-            freed += u64::from(staged.count);
+            defer_unstage(tx, Section::Realtime, extent);
+            defer_free_realtime(tx, extent);
+            Ok(ControlFlow::Continue(u64::from(staged.count)))
+        };
+        while let ControlFlow::Continue(blocks) =
+            journal.begin(TransactionKind::Write, 0)?.commit_or_break(free_first)?
+        {
+            freed += blocks;
         }
     }
     Ok(freed)
