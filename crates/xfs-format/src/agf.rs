@@ -19,7 +19,7 @@ use crate::agfl;
 use crate::btree::BtreeKind;
 pub use crate::checks::agf::AgfCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
-use crate::envelope::{self, Envelope};
+use crate::envelope::{self, Envelope, HeaderSector};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
 use crate::group::Group;
@@ -150,7 +150,7 @@ impl Agf {
     ///
     /// Returns an error for a wrong magic number, or too few bytes.
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
-        disk_form(sector)
+        envelope::header_form::<AgfDisk>(sector)
             .map(|disk| Self::from_disk(disk, geometry))
             .map_err(|check| Corruption::new(Structure::Agf, StructureAddress::Disk(at), check))
     }
@@ -285,11 +285,29 @@ impl FreeListRange {
     }
 }
 
-fn disk_form(sector: &[u8]) -> Result<&AgfDisk, Check> {
-    let (disk, _) = AgfDisk::ref_from_prefix(sector)
-        .map_err(|_| envelope::truncated(sector, size_of::<AgfDisk>()))?;
-    envelope::verify_magic(disk.magic.get(), AGF_MAGIC)?;
-    Ok(disk)
+impl HeaderSector for AgfDisk {
+    const MAGIC: u32 = AGF_MAGIC;
+    const VERSION: u32 = VERSION;
+    const INDEX: u32 = AGF_SECTOR;
+    const ENVELOPE: Envelope = ENVELOPE;
+
+    #[inline]
+    fn magic(&self) -> u32 {
+        self.magic.get()
+    }
+
+    #[inline]
+    fn version(&self) -> u32 {
+        self.version.get()
+    }
+
+    fn wrong_version(version: u32) -> Check {
+        AgfCheck::Version { version }.into()
+    }
+
+    fn verify_fields(&self, group: &Group<'_>) -> Result<(), Check> {
+        Ok(Agf::from_disk(self, group.geometry()).verify(group)?)
+    }
 }
 
 /// Checks the AGF in `sector`, which was read from `at`.
@@ -298,14 +316,7 @@ pub(crate) fn verify(
     at: DiskAddr,
     context: &VerifyContext<'_>,
 ) -> Result<(), Check> {
-    let disk = disk_form(sector)?;
-    ENVELOPE.verify(sector, at, context)?;
-    let version = disk.version.get();
-    if version != VERSION {
-        return Err(AgfCheck::Version { version }.into());
-    }
-    let group = envelope::group_of_sector(at, AGF_SECTOR, context)?;
-    Ok(Agf::from_disk(disk, context.geometry).verify(&group)?)
+    envelope::verify_header::<AgfDisk>(sector, at, context)
 }
 
 #[cfg(test)]

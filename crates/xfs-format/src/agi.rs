@@ -20,7 +20,7 @@ use crate::agf::BtreeRoot;
 use crate::btree::BtreeKind;
 pub use crate::checks::agi::AgiCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
-use crate::envelope::{self, Envelope};
+use crate::envelope::{self, Envelope, HeaderSector};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
 use crate::group::Group;
@@ -131,7 +131,7 @@ impl AgiFields {
     ///
     /// See [`Agi::decode`].
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
-        disk_form(sector)
+        envelope::header_form::<AgiDisk>(sector)
             .map(|disk| Self::from_disk(disk, geometry))
             .map_err(|check| Corruption::new(Structure::Agi, StructureAddress::Disk(at), check))
     }
@@ -215,7 +215,7 @@ impl Agi {
     ///
     /// Returns an error for a wrong magic number, or too few bytes.
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
-        disk_form(sector)
+        envelope::header_form::<AgiDisk>(sector)
             .map(|disk| Self::from_disk(disk, geometry))
             .map_err(|check| Corruption::new(Structure::Agi, StructureAddress::Disk(at), check))
     }
@@ -327,11 +327,29 @@ fn present(raw: U32) -> Option<AgInode> {
     (!inode.is_null()).then_some(inode)
 }
 
-fn disk_form(sector: &[u8]) -> Result<&AgiDisk, Check> {
-    let (disk, _) = AgiDisk::ref_from_prefix(sector)
-        .map_err(|_| envelope::truncated(sector, size_of::<AgiDisk>()))?;
-    envelope::verify_magic(disk.magic.get(), AGI_MAGIC)?;
-    Ok(disk)
+impl HeaderSector for AgiDisk {
+    const MAGIC: u32 = AGI_MAGIC;
+    const VERSION: u32 = VERSION;
+    const INDEX: u32 = AGI_SECTOR;
+    const ENVELOPE: Envelope = ENVELOPE;
+
+    #[inline]
+    fn magic(&self) -> u32 {
+        self.magic.get()
+    }
+
+    #[inline]
+    fn version(&self) -> u32 {
+        self.version.get()
+    }
+
+    fn wrong_version(version: u32) -> Check {
+        AgiCheck::Version { version }.into()
+    }
+
+    fn verify_fields(&self, group: &Group<'_>) -> Result<(), Check> {
+        Ok(Agi::from_disk(self, group.geometry()).verify(group)?)
+    }
 }
 
 /// Checks the AGI in `sector`, which was read from `at`.
@@ -340,14 +358,7 @@ pub(crate) fn verify(
     at: DiskAddr,
     context: &VerifyContext<'_>,
 ) -> Result<(), Check> {
-    let disk = disk_form(sector)?;
-    ENVELOPE.verify(sector, at, context)?;
-    let version = disk.version.get();
-    if version != VERSION {
-        return Err(AgiCheck::Version { version }.into());
-    }
-    let group = envelope::group_of_sector(at, AGI_SECTOR, context)?;
-    Ok(Agi::from_disk(disk, context.geometry).verify(&group)?)
+    envelope::verify_header::<AgiDisk>(sector, at, context)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! follows a pointer knows the required owner.
 
 use uuid::Uuid;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{DiskAddr, Lsn};
 use crate::corruption::Check;
@@ -69,6 +69,48 @@ impl Envelope {
         field.expect("the LSN lies inside the block").copy_from_slice(&lsn.0.to_be_bytes());
         crc::seal(bytes, self.crc);
     }
+}
+
+/// The disk form of a header sector of a group that has a magic number and a version: AGF, AGI.
+pub(crate) trait HeaderSector: FromBytes + Immutable + KnownLayout + Unaligned {
+    const MAGIC: u32;
+    const VERSION: u32;
+    /// The number of the sector in the group.
+    const INDEX: u32;
+    const ENVELOPE: Envelope;
+
+    fn magic(&self) -> u32;
+
+    fn version(&self) -> u32;
+
+    /// Returns the failed check of a version other than [`VERSION`](Self::VERSION).
+    fn wrong_version(version: u32) -> Check;
+
+    /// Checks the other fields.
+    fn verify_fields(&self, group: &Group<'_>) -> Result<(), Check>;
+}
+
+/// Returns the disk form in a header sector, after a check of its magic number.
+#[inline]
+pub(crate) fn header_form<T: HeaderSector>(sector: &[u8]) -> Result<&T, Check> {
+    let (disk, _) = T::ref_from_prefix(sector).map_err(|_| truncated(sector, size_of::<T>()))?;
+    verify_magic(disk.magic(), T::MAGIC)?;
+    Ok(disk)
+}
+
+/// Checks a whole header sector, which was read from `at`.
+pub(crate) fn verify_header<T: HeaderSector>(
+    sector: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Check> {
+    let disk = header_form::<T>(sector)?;
+    T::ENVELOPE.verify(sector, at, context)?;
+    let version = disk.version();
+    if version != T::VERSION {
+        return Err(T::wrong_version(version));
+    }
+    disk.verify_fields(&group_of_sector(at, T::INDEX, context)?)
 }
 
 /// Checks that the checksum stored at `offset` is the checksum of all `bytes`.

@@ -226,92 +226,69 @@ fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {
     record.start.0.checked_sub(INODES_PER_CHUNK).is_some_and(|before| previous.start.0 <= before)
 }
 
+/// Implements [`BtreeFormat`] for a btree of inode chunks. `$decode` decodes and checks a record.
+macro_rules! chunk_btree {
+    ($tree:ident, $kind:expr, $decode:path) => {
+        impl BtreeFormat for $tree {
+            const KIND: BtreeKind = $kind;
+            type Record = InodeChunk;
+            type Key = AgInode;
+            // A chunk is as long as another.
+            const KEY_TELLS_ALL: bool = true;
+
+            fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<InodeChunk, Check> {
+                $decode(bytes, group)
+            }
+
+            fn decode_key(bytes: &[u8]) -> Option<AgInode> {
+                decode_key(bytes)
+            }
+
+            fn decode_record_key(bytes: &[u8], _group: &Group<'_>) -> Result<Self::Key, Check> {
+                let key = bytes.get(..KEY_BYTES).and_then(Self::decode_key);
+                key.ok_or_else(|| crate::envelope::truncated(bytes, KEY_BYTES))
+            }
+
+            fn key(record: &InodeChunk) -> AgInode {
+                record.start
+            }
+
+            fn encode_record(record: &InodeChunk, geometry: &Geometry, into: &mut [u8]) {
+                put(&record.encode(geometry), into);
+            }
+
+            fn encode_key(record: &InodeChunk, into: &mut [u8]) {
+                put(&U32::new(record.start.0), into);
+            }
+
+            fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {
+                may_follow(record, previous)
+            }
+        }
+    };
+}
+
 /// The btree of all inode chunks.
 #[doc(alias = "inobt")]
 #[derive(Clone, Copy, Debug)]
 pub enum InodeChunks {}
 
-impl BtreeFormat for InodeChunks {
-    const KIND: BtreeKind = BtreeKind::Inode;
-    type Record = InodeChunk;
-    type Key = AgInode;
-    // A chunk is as long as another.
-    const KEY_TELLS_ALL: bool = true;
-
-    fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<InodeChunk, Check> {
-        InodeChunk::decode(bytes, group)
-    }
-
-    fn decode_key(bytes: &[u8]) -> Option<AgInode> {
-        decode_key(bytes)
-    }
-
-    fn decode_record_key(bytes: &[u8], _group: &Group<'_>) -> Result<Self::Key, Check> {
-        let key = bytes.get(..KEY_BYTES).and_then(Self::decode_key);
-        key.ok_or_else(|| crate::envelope::truncated(bytes, KEY_BYTES))
-    }
-
-    fn key(record: &InodeChunk) -> AgInode {
-        record.start
-    }
-
-    fn encode_record(record: &InodeChunk, geometry: &Geometry, into: &mut [u8]) {
-        put(&record.encode(geometry), into);
-    }
-
-    fn encode_key(record: &InodeChunk, into: &mut [u8]) {
-        put(&U32::new(record.start.0), into);
-    }
-
-    fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {
-        may_follow(record, previous)
-    }
-}
+chunk_btree!(InodeChunks, BtreeKind::Inode, InodeChunk::decode);
 
 /// The btree of inode chunks that have a free inode.
 #[doc(alias = "finobt")]
 #[derive(Clone, Copy, Debug)]
 pub enum FreeInodeChunks {}
 
-impl BtreeFormat for FreeInodeChunks {
-    const KIND: BtreeKind = BtreeKind::FreeInode;
-    type Record = InodeChunk;
-    type Key = AgInode;
-    // A chunk is as long as another.
-    const KEY_TELLS_ALL: bool = true;
+chunk_btree!(FreeInodeChunks, BtreeKind::FreeInode, decode_with_free);
 
-    fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<InodeChunk, Check> {
-        let chunk = InodeChunk::decode(bytes, group)?;
-        if chunk.free_count == 0 {
-            return Err(InodeChunkCheck::NoneFree { start: chunk.start.0 }.into());
-        }
-        Ok(chunk)
+/// Decodes and checks a record of the btree of chunks that have a free inode.
+fn decode_with_free(bytes: &[u8], group: &Group<'_>) -> Result<InodeChunk, Check> {
+    let chunk = InodeChunk::decode(bytes, group)?;
+    if chunk.free_count == 0 {
+        return Err(InodeChunkCheck::NoneFree { start: chunk.start.0 }.into());
     }
-
-    fn decode_key(bytes: &[u8]) -> Option<AgInode> {
-        decode_key(bytes)
-    }
-
-    fn decode_record_key(bytes: &[u8], _group: &Group<'_>) -> Result<Self::Key, Check> {
-        let key = bytes.get(..KEY_BYTES).and_then(Self::decode_key);
-        key.ok_or_else(|| crate::envelope::truncated(bytes, KEY_BYTES))
-    }
-
-    fn key(record: &InodeChunk) -> AgInode {
-        record.start
-    }
-
-    fn encode_record(record: &InodeChunk, geometry: &Geometry, into: &mut [u8]) {
-        put(&record.encode(geometry), into);
-    }
-
-    fn encode_key(record: &InodeChunk, into: &mut [u8]) {
-        put(&U32::new(record.start.0), into);
-    }
-
-    fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {
-        may_follow(record, previous)
-    }
+    Ok(chunk)
 }
 
 #[cfg(test)]

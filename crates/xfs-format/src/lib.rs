@@ -57,6 +57,7 @@ pub mod realtime;
 pub mod refcount;
 pub mod reservation;
 pub mod rmap;
+mod short_form;
 pub mod superblock;
 pub mod symlink;
 pub mod timestamp;

@@ -16,6 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{AttrCheck, AttrEntry, AttrFlags, AttrValue, Namespace};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
+use crate::short_form::short_form_iterator;
 
 /// The header of the short form.
 #[doc(alias = "xfs_attr_sf_hdr")]
@@ -253,22 +254,7 @@ impl<'a> AttrShortFormEntries<'a> {
     }
 }
 
-impl<'a> Iterator for AttrShortFormEntries<'a> {
-    type Item = Result<AttrEntry<'a>, Corruption>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let parsed = self.parse();
-        if parsed.is_err() {
-            self.left = 0;
-        }
-        Some(parsed.map_err(|check| self.form.corrupt(check)))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.left.into()))
-    }
-}
+short_form_iterator!(AttrShortFormEntries, AttrEntry);
 
 /// Returns the namespace in an entry's flags. Returns `None` if a flag is unknown, if the flags
 /// name more than one namespace, or if another flag is set that is not in `allowed`.

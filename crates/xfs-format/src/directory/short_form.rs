@@ -32,6 +32,7 @@ use super::{
 use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::geometry::Geometry;
+use crate::short_form::short_form_iterator;
 
 /// Length of the two counts before the parent, in bytes.
 const COUNTS: usize = 2;
@@ -270,22 +271,7 @@ impl<'a> ShortFormEntries<'a> {
     }
 }
 
-impl<'a> Iterator for ShortFormEntries<'a> {
-    type Item = Result<Entry<'a>, Corruption>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let parsed = self.parse();
-        if parsed.is_err() {
-            self.left = 0;
-        }
-        Some(parsed.map_err(|check| self.form.corrupt(check)))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.left.into()))
-    }
-}
+short_form_iterator!(ShortFormEntries, Entry);
 
 const fn inode_bytes(wide: bool) -> usize {
     if wide { 8 } else { 4 }
