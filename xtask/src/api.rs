@@ -21,6 +21,9 @@ use sources::Sources;
 
 /// The crate whose names are listed.
 const CRATE: &str = "ferroxfs";
+/// The features of this crate that promise a stable API and are off by default. Each one contains
+/// those before it.
+const FEATURES: &[&str] = &["disk-images", "object_store"];
 /// The path of the committed listing.
 pub(crate) const LISTING: &str = "docs/internals/api/ferroxfs.txt";
 
@@ -43,10 +46,19 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
 }
 
 /// Returns the listing that the sources give. `files` are the Rust files of the project, each as
-/// its path and its text.
+/// its path and its text. A line that only a build with another than the default features has names
+/// the feature.
 pub(crate) fn listing(metadata: &Value, files: Vec<(String, String)>) -> Result<String, Error> {
-    let sources = Sources::new(metadata, files);
-    listing::of(&sources, CRATE)
+    let mut lines = listing::of(&Sources::new(metadata, files.clone(), &[]), CRATE)?;
+    let mut known = lines.clone();
+    for (index, feature) in FEATURES.iter().enumerate() {
+        let features = FEATURES.get(..=index).unwrap_or_default();
+        let with = listing::of(&Sources::new(metadata, files.clone(), features), CRATE)?;
+        let added = with.difference(&known).cloned().collect::<Vec<_>>();
+        lines.extend(added.iter().map(|line| format!("#[cfg(feature = \"{feature}\")] {line}")));
+        known.extend(added);
+    }
+    Ok(lines.into_iter().map(|line| line + "\n").collect())
 }
 
 /// Returns the lines that only one of two listings has: `- line` of the old one, `+ line` of the

@@ -15,8 +15,8 @@ use super::sources::{
 use super::tokens::print;
 use crate::error::Error;
 
-/// Returns the listing of a crate, sorted.
-pub(super) fn of(sources: &Sources, krate: &str) -> Result<String, Error> {
+/// Returns the lines of the listing of a crate.
+pub(super) fn of(sources: &Sources, krate: &str) -> Result<BTreeSet<String>, Error> {
     let mut listing =
         Listing { sources, lines: BTreeSet::new(), exported: BTreeMap::new(), modules: Vec::new() };
     listing.module(&ModulePath::root(krate), krate)?;
@@ -31,7 +31,7 @@ pub(super) fn of(sources: &Sources, krate: &str) -> Result<String, Error> {
             }
         }
     }
-    Ok(listing.lines.into_iter().map(|line| line + "\n").collect())
+    Ok(listing.lines)
 }
 
 struct Listing<'a> {

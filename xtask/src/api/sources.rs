@@ -97,7 +97,7 @@ pub(super) struct Module {
 struct Crate {
     /// The folder of lib.rs, relative to the project.
     folder: String,
-    default_features: Vec<String>,
+    features: Vec<String>,
 }
 
 /// The sources of all crates of the workspace.
@@ -108,10 +108,15 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    pub(super) fn new(metadata: &Value, files: Vec<(String, String)>) -> Self {
+    /// Each crate has its default features, and `features` too.
+    pub(super) fn new(metadata: &Value, files: Vec<(String, String)>, features: &[&str]) -> Self {
         let root = metadata["workspace_root"].as_str().unwrap_or_default();
         let packages = metadata["packages"].as_array().into_iter().flatten();
-        let crates = packages.flat_map(|package| library(package, root)).collect();
+        let mut crates: HashMap<_, _> =
+            packages.flat_map(|package| library(package, root)).collect();
+        for krate in crates.values_mut() {
+            krate.features.extend(features.iter().map(|feature| (*feature).to_owned()));
+        }
         Self { crates, files: files.into_iter().collect(), modules: RefCell::default() }
     }
 
@@ -183,9 +188,9 @@ impl Sources {
         Ok(file.items)
     }
 
-    /// Returns whether every `cfg` of an item holds in a build for users with default features.
+    /// Returns whether every `cfg` of an item holds in a build for users with these features.
     pub(super) fn is_enabled(&self, krate: &str, attributes: &[Attribute]) -> bool {
-        let features = self.crates.get(krate).map(|krate| krate.default_features.as_slice());
+        let features = self.crates.get(krate).map(|krate| krate.features.as_slice());
         let features = features.unwrap_or_default();
         attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).all(|attribute| {
             let condition = attribute.parse_args::<syn::Meta>();
@@ -310,7 +315,7 @@ fn library(package: &Value, root: &str) -> Option<(String, Crate)> {
         package.pointer("/features/default").and_then(Value::as_array).into_iter().flatten();
     let default_features = features.filter_map(|feature| Some(feature.as_str()?.to_owned()));
     let name = target["name"].as_str()?.replace('-', "_");
-    Some((name, Crate { folder, default_features: default_features.collect() }))
+    Some((name, Crate { folder, features: default_features.collect() }))
 }
 
 /// Returns whether a condition of `cfg` holds on Linux outside tests, with these cargo features.

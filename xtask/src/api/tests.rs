@@ -120,3 +120,21 @@ fn listing_of_the_project_has_the_main_types() {
         assert!(is_there, "{line}");
     }
 }
+
+#[test]
+fn items_of_a_stable_feature_name_the_feature() {
+    let text = r#"
+        pub struct A;
+        impl A {
+            #[cfg(feature = "disk-images")] pub fn image(&self) {}
+            #[cfg(feature = "raw")] pub fn raw(&self) {}
+        }
+        #[cfg(feature = "object_store")] pub use below::Remote;"#;
+    let files = [("ferroxfs/src/lib.rs", text), ("below/src/lib.rs", "pub struct Remote(u8);")];
+    let expected = [
+        "#[cfg(feature = \"disk-images\")] pub fn ferroxfs::A::image(&self)",
+        "#[cfg(feature = \"object_store\")] pub struct ferroxfs::Remote(_)",
+        "pub struct ferroxfs::A",
+    ];
+    check(&files, &expected);
+}
