@@ -72,6 +72,7 @@ pub struct IoError {
 
 impl IoError {
     /// Creates the error of a failed request.
+    #[doc(hidden)]
     #[must_use]
     pub const fn new(
         operation: &'static str,

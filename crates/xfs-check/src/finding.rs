@@ -140,6 +140,7 @@ impl Place {
     }
 
     /// Returns the place of a structure at a disk address.
+    #[doc(hidden)]
     #[must_use]
     pub fn of_address(at: DiskAddr, geometry: &Geometry) -> Self {
         let split = geometry.split_disk_addr(at);

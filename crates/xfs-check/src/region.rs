@@ -139,7 +139,7 @@ mod tests {
             offset: 0,
             flags: RmapFlags::empty(),
         };
-        let first = RealtimeBlock { group: 0, block: REGION_BLOCKS - 10 };
+        let first = RealtimeBlock::new(0, REGION_BLOCKS - 10);
         let parts = claims(RealtimeRun { first, count: 30 }, like, &geometry);
         let parts: Vec<_> =
             parts.iter().map(|part| (part.region, part.start.0, part.count)).collect();

@@ -7,6 +7,7 @@ use bitflags::bitflags;
 
 /// The width of project identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ProjectIds {
     /// Inodes store project identifiers of 16 bits. Only v4 volumes without `PROJID32` have such
     /// inodes.
@@ -19,6 +20,8 @@ pub enum ProjectIds {
 ///
 /// The version decides the headers of all metadata blocks. Version 5 blocks name their address,
 /// owner and volume and have a checksum; version 4 blocks have none of these.
+///
+/// Closed: the kernel has announced no other version.
 #[doc(alias = "XFS_SB_VERSION_NUM")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FormatVersion {

@@ -84,6 +84,7 @@ pub struct Geometry {
 /// The location of an inode on the data device.
 #[doc(alias = "xfs_imap")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InodeLocation {
     /// Address of the cluster that holds the inode. A cluster is read and written as one buffer.
     pub cluster: DiskAddr,
@@ -91,6 +92,15 @@ pub struct InodeLocation {
     pub cluster_bytes: u32,
     /// Offset of the inode in the cluster, in bytes.
     pub offset_bytes: u32,
+}
+
+impl InodeLocation {
+    /// Returns the location at another offset in the same cluster.
+    #[inline]
+    #[must_use]
+    pub const fn at_offset(self, offset_bytes: u32) -> Self {
+        Self { offset_bytes, ..self }
+    }
 }
 
 impl Geometry {
@@ -242,6 +252,7 @@ impl Geometry {
     /// volume.
     #[doc(alias = "xfs_daddr_to_agno")]
     #[doc(alias = "xfs_daddr_to_agbno")]
+    #[doc(hidden)]
     #[must_use]
     pub const fn split_disk_addr(&self, at: DiskAddr) -> Option<(AgNumber, AgBlock)> {
         let linear = at.0 / self.block_basic_blocks() as u64;
@@ -255,6 +266,7 @@ impl Geometry {
     /// Returns the disk address of header sector `index` of a group: 0 superblock, 1 AGF, 2 AGI, 3
     /// AGFL.
     #[doc(alias = "XFS_AG_DADDR")]
+    #[doc(hidden)]
     #[must_use]
     pub const fn header_disk_addr(&self, group: AgNumber, index: u32) -> DiskAddr {
         let sectors = (self.sector_size / BASIC_BLOCK_BYTES * index) as u64;

@@ -45,7 +45,7 @@ use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
 use crate::features::{FormatVersion, ProjectIds};
 use crate::geometry::Geometry;
-use crate::timestamp::Timestamp;
+use crate::timestamp::{self, Timestamp};
 
 /// Magic number of an inode: "IN".
 pub const INODE_MAGIC: u16 = 0x494e;
@@ -64,6 +64,8 @@ pub const CRC_OFFSET: usize = offset_of!(InodeDisk, crc);
 pub const FORK_OFFSET_BYTES: usize = 8;
 
 /// A device number. XFS packs it as major << 18 | minor.
+///
+/// Closed: POSIX has no other part.
 #[doc(alias = "xfs_dev_t")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {
@@ -73,23 +75,22 @@ pub struct DeviceNumber {
     pub minor: u32,
 }
 
-impl DeviceNumber {
-    const MINOR_BITS: u32 = 18;
+/// Number of bits of the minor number in a packed device number.
+const MINOR_BITS: u32 = 18;
 
-    /// Decodes a device number as XFS packs it.
-    #[must_use]
-    pub const fn decode(raw: u32) -> Self {
-        Self { major: raw >> Self::MINOR_BITS, minor: raw & ((1 << Self::MINOR_BITS) - 1) }
-    }
+/// Decodes a device number as XFS packs it.
+#[must_use]
+pub const fn unpack_device(raw: u32) -> DeviceNumber {
+    DeviceNumber { major: raw >> MINOR_BITS, minor: raw & ((1 << MINOR_BITS) - 1) }
+}
 
-    /// Encodes the device number as XFS packs it. Returns `None` if a part has too many bits.
-    #[must_use]
-    pub const fn encode(self) -> Option<u32> {
-        if self.minor >> Self::MINOR_BITS == 0 && self.major >> (32 - Self::MINOR_BITS) == 0 {
-            Some((self.major << Self::MINOR_BITS) | self.minor)
-        } else {
-            None
-        }
+/// Encodes a device number as XFS packs it. Returns `None` if a part has too many bits.
+#[must_use]
+pub const fn pack_device(device: DeviceNumber) -> Option<u32> {
+    if device.minor >> MINOR_BITS == 0 && device.major >> (32 - MINOR_BITS) == 0 {
+        Some((device.major << MINOR_BITS) | device.minor)
+    } else {
+        None
     }
 }
 
@@ -243,9 +244,9 @@ impl InodeCore {
         let flags2 = InodeFlags2::from_bits_retain(disk.flags2.get());
         let time = |raw: u64| {
             if flags2.contains(InodeFlags2::BIGTIME) {
-                Timestamp::decode_bigtime(raw)
+                timestamp::decode_bigtime(raw)
             } else {
-                Timestamp::decode_legacy(raw)
+                timestamp::decode_legacy(raw)
             }
         };
         let mode = disk.mode.get();
@@ -431,7 +432,7 @@ fn split_core(bytes: &[u8]) -> Option<(&InodeDisk, &[u8])> {
 
 fn decode_device(forks: &[u8]) -> Option<DeviceNumber> {
     let (raw, _) = U32::ref_from_prefix(forks).ok()?;
-    Some(DeviceNumber::decode(raw.get()))
+    Some(unpack_device(raw.get()))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use crate::addr::DiskAddr;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope;
 use crate::features::{IncompatFeatures, RoCompatFeatures};
-use crate::superblock::{Label, Superblock};
+use crate::superblock::{Label, Superblock, label_from_disk};
 
 /// Magic number of the superblock of the realtime device: "Frog".
 pub const REALTIME_SUPERBLOCK_MAGIC: u32 = 0x4672_6f67;
@@ -80,7 +80,7 @@ impl RealtimeSuperblock {
         envelope::verify_checksum(block, offset_of!(RealtimeSuperblockDisk, crc))
             .map_err(corrupt)?;
         Ok(Self {
-            label: Label::from_padded(disk.label),
+            label: label_from_disk(disk.label),
             uuid: Uuid::from_bytes(disk.uuid),
             meta_uuid: Uuid::from_bytes(disk.meta_uuid),
         })

@@ -225,12 +225,6 @@ impl Label {
         Some(Self(label))
     }
 
-    /// Creates a label from the bytes that a superblock stores.
-    #[must_use]
-    pub const fn from_padded(label: [u8; 12]) -> Self {
-        Self(label)
-    }
-
     /// Returns the label padded with zeros, as in the superblock.
     #[must_use]
     pub const fn padded(&self) -> [u8; 12] {
@@ -242,6 +236,12 @@ impl Label {
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or(&[])
     }
+}
+
+/// Creates a label from the bytes that a superblock stores.
+#[must_use]
+pub const fn label_from_disk(label: [u8; 12]) -> Label {
+    Label(label)
 }
 
 impl Superblock {

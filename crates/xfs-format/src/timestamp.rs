@@ -43,51 +43,6 @@ impl Timestamp {
         }
     }
 
-    /// Decodes the legacy form. Nanoseconds out of range become the last nanosecond of the second;
-    /// [`is_legacy_valid`](Self::is_legacy_valid) detects them.
-    #[must_use]
-    pub const fn decode_legacy(raw: u64) -> Self {
-        let nanoseconds = raw as u32;
-        let last = NANOSECONDS_PER_SECOND - 1;
-        let nanoseconds = if nanoseconds > last { last } else { nanoseconds };
-        Self { seconds: (raw >> 32) as u32 as i32 as i64, nanoseconds }
-    }
-
-    /// Returns whether the nanoseconds of the legacy form are below a second.
-    #[must_use]
-    pub const fn is_legacy_valid(raw: u64) -> bool {
-        (raw as u32) < NANOSECONDS_PER_SECOND
-    }
-
-    /// Decodes the bigtime form. Every value is a moment.
-    #[must_use]
-    pub const fn decode_bigtime(raw: u64) -> Self {
-        let seconds = (raw / NANOSECONDS_PER_SECOND as u64) as i64 - BIGTIME_EPOCH_SECONDS;
-        Self { seconds, nanoseconds: (raw % NANOSECONDS_PER_SECOND as u64) as u32 }
-    }
-
-    /// Encodes the moment in the legacy form. Returns `None` if the moment is outside the range of
-    /// that form.
-    #[must_use]
-    pub fn encode_legacy(self) -> Option<u64> {
-        let seconds = i32::try_from(self.seconds).ok()?.cast_unsigned();
-        Some((u64::from(seconds) << 32) | u64::from(self.nanoseconds))
-    }
-
-    /// Encodes the moment in the bigtime form. Returns `None` if the moment is outside the range of
-    /// that form.
-    #[must_use]
-    pub fn encode_bigtime(self) -> Option<u64> {
-        let seconds = self.seconds.checked_add(BIGTIME_EPOCH_SECONDS)?;
-        if !(0..=BIGTIME_LAST_SECOND).contains(&seconds) {
-            return None;
-        }
-        seconds
-            .cast_unsigned()
-            .checked_mul(NANOSECONDS_PER_SECOND.into())?
-            .checked_add(self.nanoseconds.into())
-    }
-
     /// Returns the nearest moment that the legacy form can hold.
     #[must_use]
     pub fn clamp_legacy(self) -> Self {
@@ -128,6 +83,51 @@ impl Timestamp {
     pub const fn nanoseconds_since_1970(self) -> i128 {
         self.seconds as i128 * NANOSECONDS_PER_SECOND as i128 + self.nanoseconds as i128
     }
+}
+
+/// Decodes the legacy form. Nanoseconds out of range become the last nanosecond of the second;
+/// [`is_legacy_valid`] detects them.
+#[must_use]
+pub const fn decode_legacy(raw: u64) -> Timestamp {
+    let nanoseconds = raw as u32;
+    let last = NANOSECONDS_PER_SECOND - 1;
+    let nanoseconds = if nanoseconds > last { last } else { nanoseconds };
+    Timestamp { seconds: (raw >> 32) as u32 as i32 as i64, nanoseconds }
+}
+
+/// Returns whether the nanoseconds of the legacy form are below a second.
+#[must_use]
+pub const fn is_legacy_valid(raw: u64) -> bool {
+    (raw as u32) < NANOSECONDS_PER_SECOND
+}
+
+/// Decodes the bigtime form. Every value is a moment.
+#[must_use]
+pub const fn decode_bigtime(raw: u64) -> Timestamp {
+    let seconds = (raw / NANOSECONDS_PER_SECOND as u64) as i64 - BIGTIME_EPOCH_SECONDS;
+    Timestamp { seconds, nanoseconds: (raw % NANOSECONDS_PER_SECOND as u64) as u32 }
+}
+
+/// Encodes a moment in the legacy form. Returns `None` if the moment is outside the range of
+/// that form.
+#[must_use]
+pub fn encode_legacy(time: Timestamp) -> Option<u64> {
+    let seconds = i32::try_from(time.seconds).ok()?.cast_unsigned();
+    Some((u64::from(seconds) << 32) | u64::from(time.nanoseconds))
+}
+
+/// Encodes a moment in the bigtime form. Returns `None` if the moment is outside the range of
+/// that form.
+#[must_use]
+pub fn encode_bigtime(time: Timestamp) -> Option<u64> {
+    let seconds = time.seconds.checked_add(BIGTIME_EPOCH_SECONDS)?;
+    if !(0..=BIGTIME_LAST_SECOND).contains(&seconds) {
+        return None;
+    }
+    seconds
+        .cast_unsigned()
+        .checked_mul(NANOSECONDS_PER_SECOND.into())?
+        .checked_add(time.nanoseconds.into())
 }
 
 #[cfg(test)]

@@ -305,11 +305,10 @@ pub fn directory_free(input: &[u8]) {
 
 /// Fuzzes a directory that fits inside its inode, in the form of each version.
 pub fn directory_short(input: &[u8]) {
-    let v4 = DirectoryForm {
-        version: FormatVersion::V4,
-        types: EntryTypes::Absent,
-        names: NameComparison::AsciiCi,
-    };
+    let mut v4 = DirectoryForm::V5;
+    v4.version = FormatVersion::V4;
+    v4.types = EntryTypes::Absent;
+    v4.names = NameComparison::AsciiCi;
     for form in [DirectoryForm::V5, v4] {
         let place = StructureAddress::Inode(InodeNumber(128));
         let Ok(form) = ShortForm::decode(input, place, form) else { continue };

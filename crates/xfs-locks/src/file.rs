@@ -32,6 +32,7 @@ pub type SlotTally = CachePadded<OpenTally>;
 
 /// Whether a request waits if a lock or lease of another owner blocks it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Wait<'a> {
     /// The request does not wait: it fails with [`LockError::WouldBlock`].
     No,

@@ -32,6 +32,8 @@ pub enum LeaseKind {
 }
 
 /// The mode of a lease: the guarantee that the lease gives to its holder.
+///
+/// Closed: fcntl(2) has no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseMode {
     /// A read lease. As long as it is held, no program has the file open for writing.

@@ -27,6 +27,8 @@
 use crate::sync::{AtomicU32, AtomicU64, Object, Ordering, fence};
 
 /// The mode in which a file is open.
+///
+/// Closed: locks and leases distinguish no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpenMode {
     /// Open for reading.

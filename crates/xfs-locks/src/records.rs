@@ -22,6 +22,8 @@ pub enum Owner {
 }
 
 /// The mode of a lock.
+///
+/// Closed: POSIX has no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockMode {
     /// The lock can be held together with other shared locks.

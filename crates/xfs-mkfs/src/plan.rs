@@ -18,6 +18,7 @@ use std::fmt;
 
 use xfs_format::features::{CompatFeatures, Features2, VersionFlags};
 use xfs_format::geometry::RealtimeGeometry;
+use xfs_format::timestamp;
 use xfs_format::{
     AgInode, AgNumber, FsBlock, Geometry, IncompatFeatures, InodeNumber, LogIncompatFeatures, Lsn,
     Superblock,
@@ -192,7 +193,11 @@ impl Plan {
     fn with_counters(mut self) -> Result<Self, GeometryError> {
         let time = self.identity.time;
         let is_bigtime = self.superblock.has_incompat(IncompatFeatures::BIGTIME);
-        let raw = if is_bigtime { time.encode_bigtime() } else { time.encode_legacy() };
+        let raw = if is_bigtime {
+            timestamp::encode_bigtime(time)
+        } else {
+            timestamp::encode_legacy(time)
+        };
         if raw.is_none() {
             return Err(GeometryError::Time);
         }

@@ -9,8 +9,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use uuid::Uuid;
-use xfs_format::inode::{DeviceNumber, FileType, InodeCore, InodeFlags2};
-use xfs_format::timestamp::Timestamp;
+use xfs_format::inode::{
+    DeviceNumber, FileType, InodeCore, InodeFlags2, pack_device, unpack_device,
+};
+use xfs_format::timestamp::{self, Timestamp};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Nanoseconds between the start of the bigtime range and 1970.
@@ -28,7 +30,7 @@ impl Moment {
     /// Converts a timestamp of the volume. No timestamp of a volume overflows.
     #[must_use]
     pub fn new(stamp: Timestamp) -> Self {
-        Self(stamp.encode_bigtime().unwrap_or_default())
+        Self(timestamp::encode_bigtime(stamp).unwrap_or_default())
     }
 
     /// Converts nanoseconds since 1970. `None` before the first time that a volume can hold.
@@ -144,7 +146,7 @@ impl Row {
             gid: core.gid,
             project_id: core.project_id,
             xflags: core.xflags().bits(),
-            packed_rdev: core.rdev.and_then(DeviceNumber::encode).unwrap_or_default(),
+            packed_rdev: core.rdev.and_then(pack_device).unwrap_or_default(),
             items_start: 0,
             items_length: 0,
             flags: core.flags.bits().into(),
@@ -182,7 +184,7 @@ impl Row {
     /// device.
     #[must_use]
     pub const fn rdev(&self) -> u64 {
-        let DeviceNumber { major, minor } = DeviceNumber::decode(self.packed_rdev);
+        let DeviceNumber { major, minor } = unpack_device(self.packed_rdev);
         let (major, minor) = (major as u64, minor as u64);
         (minor & 0xff) | ((major & 0xfff) << 8) | ((minor & !0xff) << 12) | ((major & !0xfff) << 32)
     }

@@ -407,7 +407,7 @@ impl InodeRecord {
 
     /// Returns the first region of the inode's log entry, which describes the other regions.
     fn log_format(&self, core: &InodeCore, forks: &LoggedForks<'_>) -> InodeFormat {
-        let InodeLocation { cluster, cluster_bytes, offset_bytes } = self.place;
+        let InodeLocation { cluster, cluster_bytes, offset_bytes, .. } = self.place;
         let regions = 2 + u16::from(forks.data.is_some()) + u16::from(forks.attr.is_some());
         InodeFormat {
             regions,

@@ -22,6 +22,8 @@ use crate::mode_bits;
 const CLASS_BITS: u16 = 0o7;
 
 /// The two kinds of lists that a file can have.
+///
+/// Closed: POSIX has no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclKind {
     /// The access list: the permissions on the file itself.

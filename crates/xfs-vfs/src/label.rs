@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use xfs_buffer::Result;
 use xfs_format::reservation::TransactionKind;
-use xfs_format::superblock::{Label, SuperblockDisk, Unsupported};
+use xfs_format::superblock::{Label, SuperblockDisk, Unsupported, label_from_disk};
 use xfs_format::{AgNumber, BlockKind};
 use zerocopy::FromBytes;
 
@@ -60,6 +60,6 @@ impl Mount {
         // checksum.
         let (disk, _) =
             SuperblockDisk::ref_from_prefix(&bytes).expect("a sector holds a superblock");
-        Ok(Label::from_padded(disk.label))
+        Ok(label_from_disk(disk.label))
     }
 }

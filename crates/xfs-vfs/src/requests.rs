@@ -7,6 +7,7 @@ use xfs_format::timestamp::Timestamp;
 
 /// The kind of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NewKind<'a> {
     /// A regular file.
     Regular,

@@ -330,7 +330,7 @@ impl<'a, T: Facts> GroupCheck<'a, T> {
     fn finish_run(&mut self, run: Option<FreeRun>, columns: Option<&mut SummaryColumns<'_>>) {
         let Some(run) = run else { return };
         let extent_blocks = u64::from(self.group.geometry.realtime_extent_blocks.max(1));
-        let first = RealtimeBlock { group: self.group.number, block: run.start * extent_blocks };
+        let first = RealtimeBlock::new(self.group.number, run.start * extent_blocks);
         let run_of_blocks = RealtimeRun { first, count: run.count * extent_blocks };
         let like = Claim {
             region: Region::Realtime(self.group.number),

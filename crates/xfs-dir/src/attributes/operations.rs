@@ -17,6 +17,7 @@ use crate::store::live::LiveFork;
 
 /// Whether an attribute must exist, or must not exist, before it is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SetMode {
     /// The attribute may exist or not.
     #[default]

@@ -26,6 +26,8 @@ pub const fn entry_length(name_length: usize) -> usize {
 }
 
 /// Whether directory entries have a byte with the type of their inode.
+///
+/// Closed: entries have the byte or not.
 #[doc(alias = "ftype")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryTypes {
@@ -38,6 +40,7 @@ pub enum EntryTypes {
 
 /// How a volume compares the names of directory entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum NameComparison {
     /// Names are equal if their bytes are.
     Exact,
@@ -77,6 +80,7 @@ impl NameComparison {
 
 /// The form of directory entries on one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct DirectoryForm {
     /// The version of the volume, which decides the headers of blocks.
     pub version: FormatVersion,

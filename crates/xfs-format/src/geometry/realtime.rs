@@ -41,11 +41,20 @@ pub struct RealtimeGeometry {
 
 /// A block of the realtime section: its group, and its number in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RealtimeBlock {
     /// The realtime group; 0 in a section without groups.
     pub group: u32,
     /// The block inside the group.
     pub block: u64,
+}
+
+impl RealtimeBlock {
+    /// Creates a block number from a group and the block inside the group.
+    #[must_use]
+    pub const fn new(group: u32, block: u64) -> Self {
+        Self { group, block }
+    }
 }
 
 impl RealtimeGeometry {

@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, FromZeros};
 use super::{INODE_MAGIC, INODE_VERSION, InodeCore, InodeDisk, InodeFlags2, seal};
 use crate::addr::{AgInode, InodeNumber, Lsn};
 use crate::geometry::Geometry;
-use crate::timestamp::Timestamp;
+use crate::timestamp::{self, Timestamp};
 
 impl InodeCore {
     /// Encodes the core. Returns `None` if a time or an extent count does not fit the form that the
@@ -13,8 +13,8 @@ impl InodeCore {
     #[must_use]
     pub fn encode(&self, geometry: &Geometry) -> Option<InodeDisk> {
         let time = |time: Timestamp| match self.flags2.contains(InodeFlags2::BIGTIME) {
-            true => time.encode_bigtime(),
-            false => time.encode_legacy(),
+            true => timestamp::encode_bigtime(time),
+            false => timestamp::encode_legacy(time),
         };
         let mut disk = InodeDisk {
             magic: INODE_MAGIC.into(),

@@ -1,6 +1,8 @@
 //! Kinds of files, of forks, and of their formats.
 
 /// The type of a file, as the type bits of its mode give it.
+///
+/// Closed: POSIX has no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileType {
     /// Named pipe.
@@ -101,6 +103,8 @@ impl ForkFormat {
 }
 
 /// One of the two forks of an inode.
+///
+/// Closed: the third fork, for copy-on-write, is never on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForkKind {
     /// The data fork: the contents of the file.

@@ -19,7 +19,7 @@ use crate::extent::{
 use crate::features::{FormatVersion, IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
 use crate::symlink::MAX_TARGET_BYTES;
-use crate::timestamp::Timestamp;
+use crate::timestamp;
 use crate::verify_context::VerifyContext;
 
 /// The only valid fork offset, in units of 8 bytes, of an inode whose data fork is a device number.
@@ -115,7 +115,7 @@ impl InodeCore {
             .iter()
             .take(stored)
             .map(|raw| raw.get())
-            .find(|raw| !Timestamp::is_legacy_valid(*raw))
+            .find(|raw| !timestamp::is_legacy_valid(*raw))
         {
             Some(raw) => Err(InodeCheck::Nanoseconds { raw }),
             None => Ok(()),

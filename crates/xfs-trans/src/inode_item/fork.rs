@@ -3,7 +3,7 @@
 
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode::{
-    self, DeviceNumber, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,
+    self, DeviceNumber, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk, pack_device,
 };
 use xfs_format::log_item::LoggedFields;
 use xfs_format::realtime::MetadataRootLayout;
@@ -81,7 +81,7 @@ pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
 /// Encodes a device number. A number that does not fit into the 32 bits on disk was refused when
 /// the inode was created or read.
 pub(super) fn encode_device(device: DeviceNumber) -> u32 {
-    device.encode().expect("the device number of an inode fits its 32 bits")
+    pack_device(device).expect("the device number of an inode fits its 32 bits")
 }
 
 /// Writes the bytes of a fork into `room`, the fork's space in the inode, and zeros after them.

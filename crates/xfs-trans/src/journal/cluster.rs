@@ -49,7 +49,7 @@ impl Journal {
         let item = BufferItem::of(&self.context, &buffer);
         let index = place.offset_bytes / self.geometry().inode_size;
         let first = InodeNumber(number.0 - u64::from(index));
-        Ok(InodeCluster { first, place: InodeLocation { offset_bytes: 0, ..place }, buffer, item })
+        Ok(InodeCluster { first, place: place.at_offset(0), buffer, item })
     }
 }
 
@@ -59,7 +59,7 @@ impl InodeCluster {
     fn place(&self, journal: &Journal, number: InodeNumber) -> Option<(u32, InodeLocation)> {
         let index = u32::try_from(number.0.checked_sub(self.first.0)?).ok()?;
         let offset_bytes = index.checked_mul(journal.geometry().inode_size)?;
-        let place = InodeLocation { offset_bytes, ..self.place };
+        let place = self.place.at_offset(offset_bytes);
         (offset_bytes < place.cluster_bytes).then_some((index, place))
     }
 

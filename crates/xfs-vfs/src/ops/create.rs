@@ -6,7 +6,7 @@ use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::{EntryLocation, ParentLink, ParentPath};
 use xfs_format::directory::EntryType;
-use xfs_format::inode::{FileType, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::inode::{FileType, InodeCore, InodeFlags, InodeFlags2, pack_device};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::{InitialInode, LiveInode, new_attribute_room};
@@ -80,7 +80,7 @@ impl<'a> OpContext<'a> {
             return Err(PosixError::NotFound.into());
         }
         self.check_owner(creation)?;
-        if kind.device().is_some_and(|device| device.encode().is_none()) {
+        if kind.device().is_some_and(|device| pack_device(device).is_none()) {
             return Err(PosixError::InvalidArgument.into());
         }
         self.ensure_owners(directory, kind.file_type(), creation)?;
