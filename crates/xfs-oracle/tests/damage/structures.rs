@@ -37,7 +37,7 @@ const GROUP_BTREES: [(&str, &str); 6] = [
 
 /// The structures of each inode in addition to its core: the name of the inode, and the commands of
 /// xfs_db that lead to the structures.
-const OF_INODES: [(&str, &[&str]); 12] = [
+const OF_INODES: [(&str, &[&str]); 15] = [
     ("block", &["dblock 0"]),
     ("leaf", &["dblock 0", "dblock LEAF"]),
     ("node", &["dblock 0", "dblock SECOND", "dblock LEAF", "dblock LEAF+1", "dblock FREE"]),
@@ -50,6 +50,9 @@ const OF_INODES: [(&str, &[&str]); 12] = [
     ("link-remote", &["dblock 0"]),
     ("shared", &[]),
     ("unwritten", &[]),
+    ("quota-user", &["dblock 0"]),
+    ("quota-group", &["dblock 0"]),
+    ("quota-project", &["dblock 0"]),
 ];
 
 /// Returns all structures of a volume that xfs_db can address.

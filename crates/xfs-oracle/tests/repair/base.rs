@@ -1,9 +1,9 @@
-//! The volume on which damage is tried. It has parent pointers, and every form of directories,
-//! forks and attributes.
+//! The volume on which damage is tried. It has parent pointers, every form of directories, forks and
+//! attributes, and names of every type in all parts of the tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
@@ -11,7 +11,9 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Image, Xfsprogs};
 
-use crate::contents::Contents;
+use crate::contents::{Contents, Patch};
+use crate::states::{self, FIRST_OWNER, OWNERS, VolumeState};
+use crate::tree::{self, Names};
 use crate::{is_long, text};
 
 /// The options of mkfs.xfs: the default features with the reverse map, and four groups.
@@ -29,9 +31,9 @@ pub(crate) struct BaseKind {
 }
 
 impl BaseKind {
-    /// Returns the size for this run: large if the run is long, and otherwise small.
-    pub(crate) fn chosen() -> Self {
-        match is_long() {
+    /// Returns the size for this run. Only a clean volume of a long run is large.
+    pub(crate) fn chosen(state: VolumeState) -> Self {
+        match is_long() && state == VolumeState::Clean {
             true => Self { size_bytes: 640 << 20, tree: (420, 97), large: 4600 },
             false => Self { size_bytes: 192 << 20, tree: (24, 40), large: 1100 },
         }
@@ -45,7 +47,12 @@ impl BaseKind {
 /// A volume to be damaged.
 pub(crate) struct Base {
     pub(crate) kind: BaseKind,
+    pub(crate) state: VolumeState,
     pub(crate) image: Image,
+    /// The names of the undamaged volume, with the changes of a dirty log.
+    pub(crate) names: Names,
+    /// The paths whose files a dirty log changes. Empty if the log is clean.
+    late: BTreeSet<PathBuf>,
     /// The contents of the volume before any damage.
     pub(crate) contents: Contents,
     /// The contents of the volume before the last files were created. A simulated lost write gives
@@ -59,8 +66,9 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Makes and fills a volume in `folder`.
-    pub(crate) fn make(kind: BaseKind, folder: &Path) -> Result<Self, TrialError> {
+    /// Makes and fills a volume in `folder`, and brings it into the state `state`.
+    pub(crate) fn make(state: VolumeState, folder: &Path) -> Result<Self, TrialError> {
+        let kind = BaseKind::chosen(state);
         let data = folder.join("base.xfs");
         File::create(&data).and_then(|file| file.set_len(kind.size_bytes)).map_err(text)?;
         let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
@@ -79,11 +87,39 @@ impl Base {
         let mount = image.mount(&[])?;
         let filler = Filler { root: mount.path().to_owned(), kind };
         filler.second().map_err(text)?;
-        let inodes = filler.inodes().map_err(text)?;
+        if state == VolumeState::Quota {
+            filler.owners().map_err(text)?;
+        }
+        let mut inodes = filler.inodes().map_err(text)?;
         mount.unmount()?;
+        if state == VolumeState::Quota {
+            states::set_quota(&image.data)?;
+        }
+        let before_cut = Names::read(&image.data)?;
+        if state.has_dirty_log() {
+            states::dirty_log(&image.data)?;
+        }
+        // ferroxfs opens no volume with the mark.
+        let names = Names::read(&image.data)?;
+        let late = names.changed_since(&before_cut);
+        if state.is_marked() {
+            states::mark(&image.data)?;
+        }
         let contents = Contents::read(&image.data)?;
         let log = log_of(&contents)?;
-        Ok(Self { kind, image, contents, earlier, inodes, log })
+        inodes.extend(quota_inodes(&superblock(&contents)?));
+        Ok(Self { kind, state, image, names, late, contents, earlier, inodes, log })
+    }
+
+    /// Returns whether a damage with these patches can destroy changes that only the log has.
+    pub(crate) fn hits_dirty_log(&self, patches: &[Patch]) -> bool {
+        let range = self.log.0..self.log.0 + self.log.1;
+        self.state.has_dirty_log() && tree::is_hit(&range, patches)
+    }
+
+    /// Returns whether only the log has the newest state of the file at this path.
+    pub(crate) fn is_late(&self, path: &Path) -> bool {
+        self.late.contains(path)
     }
 
     /// Returns the superblock of the undamaged volume.
@@ -95,6 +131,13 @@ impl Base {
 fn superblock(contents: &Contents) -> Result<Superblock, TrialError> {
     let place = StructureAddress::Disk(DiskAddr(0));
     Superblock::decode(&contents.bytes(0, 512), place).map_err(text)
+}
+
+/// Returns the quota inodes of a volume, each with a name for reports.
+fn quota_inodes(superblock: &Superblock) -> impl Iterator<Item = (&'static str, u64)> {
+    let names = ["quota-user", "quota-group", "quota-project"];
+    let inodes = names.into_iter().zip(superblock.quota_inodes);
+    inodes.filter_map(|(name, inode)| Some((name, inode?.0)))
 }
 
 /// Returns offset and length of the log in bytes.
@@ -173,6 +216,44 @@ impl Filler {
                 let file = self.file(&format!("{directory}/file {index} of {number}"))?;
                 file.write_all_at(format!("{number} {index}\n").repeat(9).as_bytes(), 0)?;
             }
+            self.other_types(&directory, number)?;
+        }
+        Ok(())
+    }
+
+    /// Makes two names in a directory that are neither files nor directories. The types follow each
+    /// other from directory to directory.
+    fn other_types(&self, directory: &str, number: u64) -> std::io::Result<()> {
+        let path = |name: &str| self.path(&format!("{directory}/{name} of {number}"));
+        let node = |name: &str, kind: FileType| {
+            rustix::fs::mknodat(CWD, path(name), kind, Mode::RUSR | Mode::WUSR, 0x800 + number)
+        };
+        match number % 3 {
+            0 => {
+                symlink(format!("../{number}"), path("short link"))?;
+                node("pipe", FileType::Fifo)?;
+            }
+            1 => {
+                symlink(format!("{number}/").repeat(150), path("remote link"))?;
+                node("socket", FileType::Socket)?;
+            }
+            _ => {
+                node("character device", FileType::CharacterDevice)?;
+                node("block device", FileType::BlockDevice)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives files to users, groups and projects.
+    fn owners(&self) -> std::io::Result<()> {
+        for (number, directory) in ["leaf", "block", "short"].iter().enumerate() {
+            for entry in fs::read_dir(self.path(directory))? {
+                let path = entry?.path();
+                let id = FIRST_OWNER + (fs::metadata(&path)?.ino() as u32 + number as u32) % OWNERS;
+                lchown(&path, Some(id), Some(FIRST_OWNER + (id + 5) % OWNERS))?;
+                xfs_oracle::change_flags(&File::open(&path)?, 0, id)?;
+            }
         }
         Ok(())
     }
@@ -193,7 +274,12 @@ impl Filler {
     fn special(&self) -> std::io::Result<()> {
         symlink("a/b", self.path("link-local"))?;
         symlink("long/".repeat(200), self.path("link-remote"))?;
-        for (name, kind) in [("fifo", FileType::Fifo), ("device", FileType::CharacterDevice)] {
+        let kinds = [
+            ("fifo", FileType::Fifo),
+            ("device", FileType::CharacterDevice),
+            ("socket", FileType::Socket),
+        ];
+        for (name, kind) in kinds {
             rustix::fs::mknodat(CWD, self.path(name), kind, Mode::RUSR, 0x103)?;
         }
         let (first, second) = (self.file("shared")?, self.file("shared-too")?);
@@ -224,6 +310,8 @@ impl Filler {
             "link-local",
             "link-remote",
             "fifo",
+            "device",
+            "socket",
             "shared",
             "leaf/40-with-a-name",
         ];

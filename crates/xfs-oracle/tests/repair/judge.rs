@@ -19,7 +19,7 @@ use crate::kernel;
 use crate::kinds::Case;
 use crate::salvage::{self, DamageFacts, SalvageOutcome};
 use crate::text;
-use crate::tree::{Kept, Names};
+use crate::tree::{Kept, Names, Overwritten};
 
 /// The most seconds for which xfs_repair may run.
 const MOST_SECONDS: &str = "240";
@@ -65,6 +65,8 @@ pub(crate) struct Outcome {
     pub(crate) displaced: Vec<String>,
     /// The names that are gone or have another type, although their entry is undamaged.
     unnamed: Vec<String>,
+    /// The limits of quota that are lost or changed, although the dquots are undamaged.
+    unlimited: Vec<String>,
 }
 
 impl Outcome {
@@ -93,16 +95,15 @@ pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
             ours.differences.join("; ")
         ));
     }
-    if !ours.displaced.is_empty() {
-        let (count, first) = (ours.displaced.len(), ours.displaced.iter().take(MOST_LINES));
-        let first: Vec<&str> = first.map(String::as_str).collect();
-        failures.push(format!("{count} names are not in their place: {}", first.join("; ")));
-    }
-    if !ours.unnamed.is_empty() {
-        let (count, first) = (ours.unnamed.len(), ours.unnamed.iter().take(MOST_LINES));
-        let first: Vec<&str> = first.map(String::as_str).collect();
-        failures.push(format!("{count} undamaged entries are gone: {}", first.join("; ")));
-    }
+    let mut list = |what: &str, lines: &[String]| {
+        if !lines.is_empty() {
+            let shown: Vec<&str> = lines.iter().take(MOST_LINES).map(String::as_str).collect();
+            failures.push(format!("{} {what}: {}", lines.len(), shown.join("; ")));
+        }
+    };
+    list("names are not in their place", &ours.displaced);
+    list("undamaged entries are gone", &ours.unnamed);
+    list("limits of quota are lost", &ours.unlimited);
     if !ours.findings.is_empty() {
         failures.push(format!("not clean by check: {}", ours.findings.join("; ")));
     }
@@ -138,19 +139,16 @@ fn judges_salvages_only() -> bool {
 /// results with the undamaged volume.
 pub(crate) struct Judge<'a> {
     base: &'a Base,
-    names: Names,
     ours: PathBuf,
     theirs: PathBuf,
 }
 
 impl<'a> Judge<'a> {
-    /// Creates a judge, and reads the names of the undamaged volume.
-    pub(crate) fn new(base: &'a Base, folder: &Path) -> Result<Self, TrialError> {
-        let names = Names::read(&base.image.data)?;
-        println!("repairs: the volume has {} names", names.count());
-        let copies = ["ours.xfs", "theirs.xfs"].map(|name| folder.join(name));
-        let [ours, theirs] = copies;
-        Ok(Self { base, names, ours, theirs })
+    /// Creates a judge, whose copies lie in `folder`.
+    pub(crate) fn new(base: &'a Base, folder: &Path) -> Self {
+        println!("repairs: the volume {} has {} names", base.state.name(), base.names.count());
+        let [ours, theirs] = ["ours.xfs", "theirs.xfs"].map(|name| folder.join(name));
+        Self { base, ours, theirs }
     }
 
     /// Makes the same damage on two copies of the volume. Repairs one copy with our repair.
@@ -169,7 +167,8 @@ impl<'a> Judge<'a> {
             Ok(Err(error)) => (Some(format!("the repair fails: {error}")), 0),
             Err(panic) => (Some(format!("the repair panics: {panic}")), 0),
         };
-        let damage = DamageFacts { class: &case.class, patches: &patches };
+        let is_log_hit = self.base.hits_dirty_log(&patches);
+        let damage = DamageFacts { class: &case.class, patches: &patches, is_log_hit };
         if judges_salvages_only() {
             // The names that a failed repair leaves are no measure.
             let names = failure.is_none().then(|| Names::read(&self.ours)).transpose()?;
@@ -177,11 +176,13 @@ impl<'a> Judge<'a> {
             return Ok(Some(TrialOutcomes { repairs: None, salvage }));
         }
         let mut ours = Outcome { failure, losses, ..self.look_at(&self.ours, &patches)? };
-        // An older inode with a right checksum contradicts the entry, and one of them must go.
+        // An older inode with a right checksum contradicts the entry, and one of them must go. An
+        // older superblock has no quota.
         if case.class == STALE {
             ours.unnamed.clear();
+            ours.unlimited.clear();
         }
-        if kernel::is_asked(case.number) && ours.is_clean() {
+        if ours.is_clean() {
             ours.kernel = kernel::complaints(&self.ours, &ours.names)?;
         }
         let salvage = self.salvage(&ours.names, &damage);
@@ -198,7 +199,7 @@ impl<'a> Judge<'a> {
             Err(_) => true,
         };
         let judged =
-            || salvage::judge(&self.theirs, &self.names, repaired, damage, &is_overwritten);
+            || salvage::judge(&self.theirs, &self.base.names, repaired, damage, &is_overwritten);
         match guarded(judged) {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => failed_salvage(format!("the salvage fails: {error:?}")),
@@ -231,20 +232,23 @@ impl<'a> Judge<'a> {
         let mut complaints = complaints(image)?;
         complaints.extend(unreadable);
         complaints.extend(found.unreadable.iter().take(MOST_LINES).cloned());
+        let is_inode = |inode| Self::is_overwritten(&geometry, patches, inode);
+        let damage = Overwritten { patches, is_inode: &is_inode };
+        // A damaged log can lose the changes that only the log has.
+        let is_log_hit = self.base.hits_dirty_log(patches);
+        let is_excused = |path: &Path| is_log_hit && self.base.is_late(path);
+        let names = &self.base.names;
         Ok(Outcome {
-            kept: self.names.kept_in(&found),
-            differences: self.names.differences(&found, MOST_LINES),
+            kept: names.kept_in(&found),
+            differences: names.differences(&found, MOST_LINES),
             findings: findings(image)?,
             complaints,
             kernel: Vec::new(),
             failure: None,
             losses: 0,
-            displaced: self
-                .names
-                .displaced(&found, |inode| Self::is_overwritten(&geometry, patches, inode)),
-            unnamed: self
-                .names
-                .unnamed(&found, patches, |inode| Self::is_overwritten(&geometry, patches, inode)),
+            displaced: names.displaced(&found, &damage, is_excused),
+            unnamed: names.unnamed(&found, &damage, is_excused),
+            unlimited: names.unlimited(&found, patches),
             names: found,
         })
     }

@@ -12,23 +12,15 @@ use xfs_oracle::Mount;
 use xfs_oracle::harness::TrialError;
 
 use crate::text;
-use crate::tree::Names;
+use crate::tree::{Names, TYPE_BITS};
 
 /// The most differences that are listed.
 const MOST_LINES: usize = 6;
-/// One trial in this many is judged by the kernel. With `FERROXFS_MOUNT=1`, the kernel judges all
-/// trials.
-const STEP: u64 = 10;
 /// The name of the file that is made and removed. The undamaged volume has no such file.
 const PROBE: &str = "made-after-the-repair";
 
-/// Returns whether the kernel judges the trial with this number: only some trials are judged by it.
-pub(crate) fn is_asked(number: u64) -> bool {
-    number.is_multiple_of(STEP) || std::env::var_os("FERROXFS_MOUNT").is_some()
-}
-
-/// Mounts a clean volume read-only, and then for writing. Each time, all names and inode numbers
-/// are compared with `names`, which our reader has found. The second mount makes a file and removes
+/// Mounts a clean volume read-only, and then for writing. Each time, all names, types and inode
+/// numbers are compared with `names`, which our reader has found. The second mount makes a file and removes
 /// it. Returns descriptions of all differences.
 pub(crate) fn complaints(image: &Path, names: &Names) -> Result<Vec<String>, TrialError> {
     let mut complaints = Vec::new();
@@ -61,8 +53,11 @@ fn write_and_remove(root: &Path) -> std::io::Result<()> {
     fs::remove_file(&probe)
 }
 
-/// Returns all names below a directory with their inode numbers, as paths from `/`.
-fn listed(root: &Path) -> std::io::Result<BTreeMap<PathBuf, u64>> {
+/// The inode number of a file, and the bits of its mode with the type.
+type NumberAndType = (u64, u16);
+
+/// Returns all names below a directory with their files, as paths from `/`.
+fn listed(root: &Path) -> std::io::Result<BTreeMap<PathBuf, NumberAndType>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![root.to_owned()];
     while let Some(directory) = directories.pop() {
@@ -70,7 +65,8 @@ fn listed(root: &Path) -> std::io::Result<BTreeMap<PathBuf, u64>> {
             let path = entry?.path();
             let metadata = fs::symlink_metadata(&path)?;
             let below = path.strip_prefix(root).expect("the path begins with the root");
-            found.insert(Path::new("/").join(below), metadata.ino());
+            let file_type = metadata.mode() as u16 & TYPE_BITS;
+            found.insert(Path::new("/").join(below), (metadata.ino(), file_type));
             if metadata.is_dir() {
                 directories.push(path);
             }
@@ -79,20 +75,22 @@ fn listed(root: &Path) -> std::io::Result<BTreeMap<PathBuf, u64>> {
     Ok(found)
 }
 
-fn differences(names: &Names, found: &BTreeMap<PathBuf, u64>) -> Vec<String> {
-    let ours: BTreeMap<&Path, u64> = names
+fn differences(names: &Names, found: &BTreeMap<PathBuf, NumberAndType>) -> Vec<String> {
+    let ours: BTreeMap<&Path, NumberAndType> = names
         .files()
         .filter(|(path, _)| path.parent().is_some())
-        .map(|(path, file)| (path.as_path(), file.number()))
+        .map(|(path, file)| (path.as_path(), (file.number(), file.type_bits())))
         .collect();
-    let theirs: BTreeMap<&Path, u64> =
-        found.iter().map(|(path, number)| (path.as_path(), *number)).collect();
-    let of_ours = ours.iter().filter(|(path, number)| theirs.get(*path) != Some(number));
-    let of_theirs = theirs.iter().filter(|(path, number)| ours.get(*path) != Some(number));
+    let theirs: BTreeMap<&Path, NumberAndType> =
+        found.iter().map(|(path, file)| (path.as_path(), *file)).collect();
+    let of_ours = ours.iter().filter(|(path, file)| theirs.get(*path) != Some(file));
+    let of_theirs = theirs.iter().filter(|(path, file)| ours.get(*path) != Some(file));
     of_ours
-        .map(|(path, number)| format!("the kernel does not have {} {number}", path.display()))
-        .chain(of_theirs.map(|(path, number)| {
-            format!("only the kernel has {} of inode {number}", path.display())
+        .map(|(path, (number, file_type))| {
+            format!("the kernel does not have {} {number} {file_type:o}", path.display())
+        })
+        .chain(of_theirs.map(|(path, (number, file_type))| {
+            format!("only the kernel has {} of inode {number} {file_type:o}", path.display())
         }))
         .take(MOST_LINES)
         .collect()

@@ -12,8 +12,6 @@ use crate::structures::DiskStructure;
 
 /// A damage, and the name of the class by which reports count it.
 pub(crate) struct Case {
-    /// The number of this damage. The damages that one seed gives are numbered from 0.
-    pub(crate) number: u64,
     pub(crate) class: String,
     pub(crate) damage: Damage,
 }
@@ -34,6 +32,10 @@ pub(crate) struct Kinds<'a> {
 /// Number of damages at fixed places that every volume has, such as the root inode. They are the
 /// first damages of a run.
 const KNOWN: u64 = 5;
+
+/// The number of the damage that puts noise into the log. Only a dirty log gets it: a clean log has
+/// nothing to lose.
+const LOG_NOISE: u64 = 8;
 
 /// The class of the damage by which the first 8 MiB become random bytes.
 pub(crate) const NOISE: &str = "noise-8m";
@@ -59,12 +61,13 @@ impl<'a> Kinds<'a> {
             4 => self.bytes.next(4),
             5 => self.bytes.next(5),
             6 => self.bytes.next(6),
+            9 if self.bytes.base.state.has_dirty_log() => self.bytes.next(LOG_NOISE),
             _ => {
                 let index = self.random.below(self.fields.len() as u64) as usize;
                 self.fields.get(index).expect("an index of a field").clone()
             }
         };
-        Case { number, class: damage.class().to_owned(), damage }
+        Case { class: damage.class().to_owned(), damage }
     }
 
     /// Returns the damage of fixed place number `number`: the place is overwritten with zeros, or
@@ -88,7 +91,7 @@ impl<'a> Kinds<'a> {
         };
         let patch = Patch { offset, bytes };
         let damage = Damage::Bytes { kind: "zeroed", what: class.to_owned(), patch };
-        Case { number, class: class.to_owned(), damage }
+        Case { class: class.to_owned(), damage }
     }
 
     fn root_offset(&self) -> u64 {

@@ -7,14 +7,17 @@
 //! its place if its inode and those of the directories above it, with their parent pointers,
 //! survive the damage.
 //!
-//! Some of our clean copies are mounted by the kernel, which must list the same names and accept a
-//! new file. `FERROXFS_MOUNT=1` mounts each of them.
+//! A name must also be there with its type if the directory block with its entry is undamaged. The
+//! kernel mounts each of our clean copies, and must list the same names and accept a new file.
 //!
 //! A salvage of the damaged copy must deliver at least the names and contents that our repair
 //! leaves in their place, and its reports must be true.
 //!
-//! A usual run has a few damages of each kind on a small volume. `FERROXFS_LONG=1` has more on a
-//! volume of some 46,000 names. `FERROXFS_SEED=N` selects other damages.
+//! The volume is damaged in several states: clean, with quota, with a dirty log, and marked
+//! NEEDSREPAIR. The name of a trial has the state.
+//!
+//! A usual run has a few damages of each kind on small volumes. `FERROXFS_LONG=1` has more, and the
+//! clean volume then has some 47,000 names. `FERROXFS_SEED=N` selects other damages.
 //!
 //! `FERROXFS_TRIALS` runs the trials with the given numbers only, such as `48`, `48..60` or
 //! `48,54..56`. `FERROXFS_SHOW=1` prints each damage and the actions of each repair. The kernel
@@ -34,6 +37,7 @@ mod judge;
 mod kernel;
 mod kinds;
 mod salvage;
+mod states;
 #[path = "../damage/structures.rs"]
 mod structures;
 mod tree;
@@ -46,18 +50,24 @@ use std::process::ExitCode;
 use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 use xfs_oracle::ready_with_programs;
 
-use base::{Base, BaseKind};
+use base::Base;
 use judge::{Judge, Outcome, RepairOutcomes, TrialOutcomes};
 use kinds::Kinds;
 use salvage::SalvageOutcome;
+use states::VolumeState;
 
-/// Number of damages in a usual run, and in a long run.
+/// Number of damages of a volume in a usual run, and in a long run.
 const COUNTS: (u64, u64) = (16, 260);
+/// Number of damages in a usual run of a volume that is not clean.
+const USUAL_COUNT_OF_STATES: u64 = 10;
 
 fn main() -> ExitCode {
-    let trials = seeds(1).map(|seed| {
-        let name = format!("repair_keeps_at_least_as_much_as_xfs_repair::{seed}");
-        Trial::new(name, move || check_repairs(seed))
+    let trials = seeds(1).flat_map(|seed| {
+        VolumeState::ALL.map(|state| {
+            let state_name = state.name();
+            let name = format!("repair_keeps_at_least_as_much_as_xfs_repair::{state_name}::{seed}");
+            Trial::new(name, move || check_repairs(state, seed))
+        })
     });
     run(trials.collect())
 }
@@ -158,13 +168,17 @@ struct ClassSums {
 /// xfs_repair. Returns an error if our repair keeps less than xfs_repair, or leaves a volume that
 /// is not clean. Also returns an error if a salvage delivers less than our repair, or has a wrong
 /// report.
-fn check_repairs(seed: u64) -> Result<(), TrialError> {
+fn check_repairs(state: VolumeState, seed: u64) -> Result<(), TrialError> {
     ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let base = Base::make(BaseKind::chosen(), folder.path())?;
-    let judge = Judge::new(&base, folder.path())?;
+    let base = Base::make(state, folder.path())?;
+    let judge = Judge::new(&base, folder.path());
     let structures = structures::all(&base)?;
-    let count = if is_long() { COUNTS.1 } else { COUNTS.0 };
+    let count = match (is_long(), state) {
+        (true, _) => COUNTS.1,
+        (false, VolumeState::Clean) => COUNTS.0,
+        (false, _) => USUAL_COUNT_OF_STATES,
+    };
     let mut kinds = Kinds::new(&base, &structures, seed);
     let mut sums: BTreeMap<String, ClassSums> = BTreeMap::new();
     let mut failed = 0;
@@ -179,7 +193,7 @@ fn check_repairs(seed: u64) -> Result<(), TrialError> {
             continue;
         }
         if std::env::var_os("FERROXFS_SHOW").is_some() {
-            println!("trial {number}: {damage}");
+            println!("trial {} {number}: {damage}", state.name());
         }
         let Some(outcomes) = judge.judge(&damage)? else { continue };
         judged += 1;
@@ -198,18 +212,19 @@ fn check_repairs(seed: u64) -> Result<(), TrialError> {
         let lacks = salvage.failures();
         failed += u64::from(!failures.is_empty() || !lacks.is_empty());
         for failure in failures {
-            println!("worse: {number}: {damage}: {failure}");
+            println!("worse: {} {seed} {number}: {damage}: {failure}", state.name());
         }
         for lack in lacks {
-            println!("salvage worse: {number}: {damage}: {lack}");
+            println!("salvage worse: {} {seed} {number}: {damage}: {lack}", state.name());
         }
     }
+    let state = state.name();
     for (class, ClassSums { ours, theirs, salvage }) in &sums {
         if ours.trials > 0 {
-            println!("repairs: {class}: ferroxfs: {ours}");
-            println!("repairs: {class}: xfs_repair: {theirs}");
+            println!("repairs: {state}: {class}: ferroxfs: {ours}");
+            println!("repairs: {state}: {class}: xfs_repair: {theirs}");
         }
-        println!("salvage: {class}: {salvage}");
+        println!("salvage: {state}: {class}: {salvage}");
     }
     match failed {
         0 => Ok(()),

@@ -16,15 +16,17 @@ use std::sync::Arc;
 
 use xfs_device::{BlockDevice, Durability, FileDevice, OpenOptions, OverlayDevice, SharedDevice};
 use xfs_evidence::{SuperblockEvidence, find_superblock};
-use xfs_format::Superblock;
 use xfs_format::inode::FileType;
+use xfs_format::superblock::seal;
+use xfs_format::{IncompatFeatures, Superblock};
+use xfs_log::{LogDevice, replay_before_damage, replay_past_damage};
 use xfs_oracle::harness::TrialError;
 use xfs_salvage::{FileReport, Node, NodeEntries, Salvage, SalvageOptions, Status};
 
 use crate::contents::Patch;
 use crate::kinds::NOISE;
 use crate::text;
-use crate::tree::{MOST_BYTES, Names};
+use crate::tree::{MOST_BYTES, Names, device_checksum};
 
 /// The most bytes of memory for the blocks that a replay of the log changes.
 const REPLAY_BYTES: u64 = 1 << 30;
@@ -75,6 +77,8 @@ struct DeliveredFile {
 pub(crate) struct DamageFacts<'a> {
     pub(crate) class: &'a str,
     pub(crate) patches: &'a [Patch],
+    /// Whether the damage can destroy changes that only a dirty log has.
+    pub(crate) is_log_hit: bool,
 }
 
 /// Salvages the damaged image, and compares the result with the names of the undamaged volume and
@@ -118,7 +122,8 @@ pub(crate) fn judge(
             outcome.fewer.push(format!("{}: {status}", path.display()));
         }
     }
-    if UNNOTICED.contains(&damage.class) {
+    // Without the log, the older state of a file is complete in itself.
+    if UNNOTICED.contains(&damage.class) || damage.is_log_hit {
         return Ok(outcome);
     }
     let originals: BTreeMap<u64, u32> =
@@ -211,7 +216,7 @@ fn take<'a>(
             crc32c::crc32c(&bytes)
         }
         Some(FileType::Symlink) => crc32c::crc32c(&node.target()),
-        _ => 0,
+        _ => facts.device.map_or(0, device_checksum),
     };
     // A copy reads the attributes too, which may be damaged.
     drop(node.attributes());
@@ -223,16 +228,30 @@ fn path_of(below: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec([b"/", below].concat()))
 }
 
-/// Replays the log in memory, with the superblock that the salvage has found. Returns the device
-/// with the replayed changes, and the superblock.
+/// Replays the log in memory, with the superblock that the salvage has found and by the steps of the
+/// command `salvage`. Returns the device with the replayed changes, and the superblock.
 fn replay(
     device: &SharedDevice,
     found: &SuperblockEvidence,
 ) -> Result<(SharedDevice, Superblock), String> {
+    let failed = |error: &dyn std::fmt::Display| error.to_string();
     let overlay = OverlayDevice::new(Arc::clone(device), REPLAY_BYTES);
-    let written = overlay.write_at(&found.sector, 0, Durability::Cached);
-    written.map_err(|error| error.to_string())?;
+    let mut superblock = found.superblock.clone();
+    // The mark forbids opening. Here nothing is written but memory.
+    superblock.incompat.remove(IncompatFeatures::NEEDSREPAIR);
+    let mut sector = found.sector.clone();
+    superblock.encode(&mut sector);
+    seal(&mut sector);
+    overlay.write_at(&sector, 0, Durability::Cached).map_err(|error| failed(&error))?;
     let open = ferroxfs::OpenOptions::new().with_devices(Arc::new(overlay), None).open();
-    let volume = open.map_err(|error| error.to_string())?;
-    Ok((Arc::clone(volume.cache().device()), volume.superblock().clone()))
+    if let Ok(volume) = open {
+        return Ok((Arc::clone(volume.cache().device()), volume.superblock().clone()));
+    }
+    let log = LogDevice::new(Arc::clone(device), &superblock).map_err(|error| failed(&error))?;
+    if let Ok(replayed) = replay_past_damage(Arc::clone(device), &log, &superblock) {
+        return Ok((replayed.device(), replayed.superblock().clone()));
+    }
+    let cut = replay_before_damage(Arc::clone(device), &log, &superblock);
+    let cut = cut.map_err(|error| failed(&error))?.ok_or("nothing can be replayed")?;
+    Ok((cut.replayed.device(), cut.replayed.superblock().clone()))
 }

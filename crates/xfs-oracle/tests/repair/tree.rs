@@ -1,14 +1,16 @@
 //! The names of a volume, and a count of the names that a repair has kept.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ferroxfs::quota::QuotaType;
 use ferroxfs::{FileType, Node, Volume};
-use xfs_format::inode::ForkKind;
+use xfs_device::SharedDevice;
+use xfs_format::inode::{DeviceNumber, ForkKind};
 use xfs_oracle::harness::TrialError;
 
 use crate::contents::Patch;
@@ -23,7 +25,7 @@ pub(crate) struct FileFacts {
     number: u64,
     mode: u16,
     links: u32,
-    /// The checksum of the contents, or of the target of a symbolic link.
+    /// The checksum of the contents, of the target of a symbolic link, or of the device number.
     contents: u32,
     /// The attributes with their values.
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -36,9 +38,17 @@ pub(crate) struct Names {
     /// The byte ranges of the device that hold contents of files, each with the file's inode
     /// number.
     contents: Vec<(Range<u64>, u64)>,
-    /// The byte ranges of the device that hold entries of directories, each with the directory's
+    /// The byte range of the device with the block that holds an entry, for each entry outside of
+    /// an inode. The key is the inode number of the directory, and the name.
+    entries: BTreeMap<(u64, Vec<u8>), Range<u64>>,
+    /// The byte ranges of the device that hold blocks of directories, each with the directory's
     /// inode number.
-    entries: Vec<(Range<u64>, u64)>,
+    directory_blocks: Vec<(Range<u64>, u64)>,
+    /// The limits of each user, group and project that has some: of blocks and of inodes, the soft
+    /// and the hard one.
+    limits: BTreeMap<(&'static str, u32), [u64; 4]>,
+    /// The byte ranges of the device that hold dquots.
+    quota_blocks: Vec<Range<u64>>,
     /// The parts that could not be read.
     pub(crate) unreadable: Vec<String>,
 }
@@ -80,7 +90,73 @@ impl Names {
                 Err(error) => names.unreadable.push(error.to_string()),
             }
         }
+        names.locate_entries(volume.cache().device()).map_err(text)?;
+        names.read_limits(&volume);
         Ok(names)
+    }
+
+    /// Finds the block of each entry that lies outside of its directory's inode. An entry has the
+    /// inode number, the length of the name and the name, and starts at a multiple of 8 bytes.
+    fn locate_entries(&mut self, device: &SharedDevice) -> std::io::Result<()> {
+        const BLOCK_BYTES: usize = 4096;
+        let expected: HashMap<(u64, &[u8]), u64> = self
+            .links()
+            .map(|link| ((link.directory, link.name.as_bytes()), link.file.number))
+            .collect();
+        let mut found = BTreeMap::new();
+        let mut block = vec![0; BLOCK_BYTES];
+        for (range, directory) in &self.directory_blocks {
+            for start in range.clone().step_by(BLOCK_BYTES) {
+                device.read_at(&mut block, start)?;
+                for at in (0..BLOCK_BYTES).step_by(8) {
+                    let Some((number, name)) = block.get(at..).and_then(entry_at) else { continue };
+                    if expected.get(&(*directory, name)) == Some(&number) {
+                        let range = start..start + BLOCK_BYTES as u64;
+                        found.insert((*directory, name.to_vec()), range);
+                    }
+                }
+            }
+        }
+        self.entries = found;
+        Ok(())
+    }
+
+    fn read_limits(&mut self, volume: &Volume) {
+        for kind in [QuotaType::User, QuotaType::Group, QuotaType::Project] {
+            for quota in volume.quota().iter(kind).into_iter().flatten().flatten() {
+                let (blocks, inodes) = (quota.blocks, quota.inodes);
+                let limits = [blocks.soft, blocks.hard, inodes.soft, inodes.hard];
+                if limits != [0; 4] {
+                    self.limits.insert((kind.name(), quota.id), limits);
+                }
+            }
+        }
+        for number in volume.superblock().quota_inodes.into_iter().flatten() {
+            let node = volume.node_trusted(number);
+            self.quota_blocks.extend(node.iter().flat_map(places).map(|(range, _)| range));
+        }
+    }
+
+    /// Returns the limits of users, groups and projects that the volume `other` lacks or has other
+    /// values of, although no byte of a dquot is overwritten.
+    pub(crate) fn unlimited(&self, other: &Self, patches: &[Patch]) -> Vec<String> {
+        if self.quota_blocks.iter().any(|range| is_hit(range, patches)) {
+            return Vec::new();
+        }
+        let lost = self.limits.iter().filter(|(owner, limits)| {
+            other.limits.get(*owner) != Some(*limits)
+        });
+        let describe = |((kind, id), limits): (&(&str, u32), _)| {
+            format!("{kind} {id}: {:?} instead of {limits:?}", other.limits.get(&(*kind, *id)))
+        };
+        lost.map(|(owner, limits)| describe((owner, limits))).collect()
+    }
+
+    /// Returns the paths of the files that are new or changed since `earlier`.
+    pub(crate) fn changed_since(&self, earlier: &Self) -> BTreeSet<PathBuf> {
+        let is_same = |path: &PathBuf, file: &FileFacts| earlier.files.get(path) == Some(file);
+        let changed = self.files.iter().filter(|(path, file)| !is_same(path, file));
+        changed.map(|(path, _)| path.clone()).collect()
     }
 
     fn facts(&mut self, node: &Node) -> Option<FileFacts> {
@@ -101,7 +177,7 @@ impl Names {
                 crc32c::crc32c(&bytes)
             }
             FileType::Directory => {
-                self.entries.extend(places(node));
+                self.directory_blocks.extend(entry_places(node));
                 0
             }
             FileType::Symlink => match node.read_link() {
@@ -111,7 +187,7 @@ impl Names {
                     return None;
                 }
             },
-            _ => 0,
+            _ => metadata.device.map_or(0, device_checksum),
         };
         let mut attributes = BTreeMap::new();
         for attribute in node.attributes().into_iter().flatten() {
@@ -130,34 +206,36 @@ impl Names {
     }
 
     /// Returns the names that are gone in the volume `other`, or that lead to a file of another
-    /// type, although their entry is undamaged. An entry counts as undamaged if no byte of the
-    /// directory is overwritten. The directory itself may have another path.
+    /// type, although their entry is undamaged. An entry counts as undamaged if no byte of its
+    /// directory block is overwritten, or of the directory's inode if the entry lies there. The
+    /// directory itself may have another path. Names for which `is_excused` holds are left out.
     pub(crate) fn unnamed(
         &self,
         other: &Self,
-        patches: &[Patch],
-        is_overwritten: impl Fn(u64) -> bool,
+        damage: &Overwritten<'_>,
+        is_excused: impl Fn(&Path) -> bool,
     ) -> Vec<String> {
-        let hit: BTreeSet<u64> = self
-            .entries
-            .iter()
-            .filter(|(range, _)| is_hit(range, patches))
-            .map(|(_, number)| *number)
-            .collect();
-        let left: BTreeMap<(u64, &OsStr), u16> = other.links().collect();
+        let is_undamaged = |link: &Link<'_>| {
+            match self.entries.get(&(link.directory, link.name.as_bytes().to_vec())) {
+                Some(block) => !is_hit(block, damage.patches),
+                None => !(damage.is_inode)(link.directory),
+            }
+        };
+        let left: BTreeMap<(u64, &OsStr), u16> =
+            other.links().map(|link| ((link.directory, link.name), link.file.type_bits())).collect();
         self.links()
-            .filter(|((directory, _), _)| !hit.contains(directory) && !is_overwritten(*directory))
-            .filter(|(link, file_type)| left.get(link) != Some(file_type))
-            .map(|((directory, name), _)| format!("{} in inode {directory}", name.display()))
+            .filter(|link| !is_excused(link.path) && is_undamaged(link))
+            .filter(|link| {
+                left.get(&(link.directory, link.name)) != Some(&link.file.type_bits())
+            })
+            .map(|link| format!("{} in inode {}", link.path.display(), link.directory))
             .collect()
     }
 
-    /// Returns each name as the inode number of its directory and the name, with the type of its
-    /// file.
-    fn links(&self) -> impl Iterator<Item = ((u64, &OsStr), u16)> {
+    fn links(&self) -> impl Iterator<Item = Link<'_>> {
         self.files.iter().filter_map(|(path, file)| {
-            let directory = self.files.get(path.parent()?)?;
-            Some(((directory.number, path.file_name()?), file.mode & TYPE_BITS))
+            let directory = self.files.get(path.parent()?)?.number;
+            Some(Link { path, directory, name: path.file_name()?, file })
         })
     }
 
@@ -209,15 +287,17 @@ impl Names {
     /// Returns the names that are not in their place in the volume `other`, although undamaged
     /// inodes testify to them. Undamaged inodes testify to a name if two conditions hold for the
     /// inode of the name and for those of all directories above it except the root. The inode holds
-    /// its own parent pointers, and no byte of the inode is overwritten.
+    /// its own parent pointers, and no byte of the inode is overwritten. Names for which
+    /// `is_excused` holds are left out.
     pub(crate) fn displaced(
         &self,
         other: &Self,
-        is_overwritten: impl Fn(u64) -> bool,
+        damage: &Overwritten<'_>,
+        is_excused: impl Fn(&Path) -> bool,
     ) -> Vec<String> {
         let has_witness = |path: &Path| match self.files.get(path) {
             Some(file) if path.parent().is_some() => {
-                file.has_pointer_inside() && !is_overwritten(file.number)
+                file.has_pointer_inside() && !(damage.is_inode)(file.number)
             }
             // The root is no name.
             _ => true,
@@ -226,7 +306,7 @@ impl Names {
             other.files.get(path).is_some_and(|found| found.number == file.number)
         };
         let is_displaced = |path: &Path, file: &FileFacts| {
-            !is_there(path, file) && path.ancestors().all(has_witness)
+            !is_there(path, file) && !is_excused(path) && path.ancestors().all(has_witness)
         };
         self.files
             .iter()
@@ -241,9 +321,33 @@ impl Names {
 }
 
 /// The bits of a mode that have the type of the file.
-const TYPE_BITS: u16 = 0o170_000;
+pub(crate) const TYPE_BITS: u16 = 0o170_000;
 
-fn is_hit(range: &Range<u64>, patches: &[Patch]) -> bool {
+/// The bytes that a damage has overwritten.
+pub(crate) struct Overwritten<'a> {
+    pub(crate) patches: &'a [Patch],
+    /// Returns whether a byte of the inode with this number is overwritten.
+    pub(crate) is_inode: &'a dyn Fn(u64) -> bool,
+}
+
+/// A name of a volume.
+struct Link<'a> {
+    path: &'a Path,
+    /// The inode number of the directory.
+    directory: u64,
+    name: &'a OsStr,
+    file: &'a FileFacts,
+}
+
+/// Returns the inode number and the name at the start of these bytes, if they can be an entry.
+fn entry_at(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<8>()?;
+    let (length, rest) = rest.split_first()?;
+    Some((u64::from_be_bytes(*number), rest.get(..usize::from(*length))?))
+}
+
+/// Returns whether a patch overwrites a byte of the range.
+pub(crate) fn is_hit(range: &Range<u64>, patches: &[Patch]) -> bool {
     patches.iter().any(|patch| {
         let end = patch.offset + patch.bytes.len() as u64;
         patch.offset < range.end && range.start < end
@@ -258,7 +362,26 @@ fn places(node: &Node) -> Vec<(Range<u64>, u64)> {
     extents.map(|extent| range(extent.device_offset_bytes, extent.length_bytes)).collect()
 }
 
+/// Returns the byte ranges of the device with the blocks of a directory that hold entries, each
+/// with the inode number. The blocks of its index are left out.
+fn entry_places(node: &Node) -> Vec<(Range<u64>, u64)> {
+    const INDEX_START_BYTES: u64 = 32 << 30;
+    let extents = node.extents(ForkKind::Data).flatten();
+    let extents = extents.filter(|extent| extent.offset_bytes < INDEX_START_BYTES);
+    let range = |start: u64, length: u64| (start..start + length, node.number().0);
+    extents.map(|extent| range(extent.device_offset_bytes, extent.length_bytes)).collect()
+}
+
+/// Returns the checksum by which the numbers of devices are compared.
+pub(crate) fn device_checksum(device: DeviceNumber) -> u32 {
+    crc32c::crc32c(format!("{}:{}", device.major, device.minor).as_bytes())
+}
+
 impl FileFacts {
+    pub(crate) fn type_bits(&self) -> u16 {
+        self.mode & TYPE_BITS
+    }
+
     /// Returns whether the inode's only parent pointer lies within the inode. With more pointers or
     /// other attributes, all pointers may lie in blocks outside the inode.
     fn has_pointer_inside(&self) -> bool {
@@ -271,7 +394,8 @@ impl FileFacts {
         self.number
     }
 
-    /// Returns the checksum of the contents, or of the target of a symbolic link.
+    /// Returns the checksum of the contents, of the target of a symbolic link, or of the device
+    /// number.
     pub(crate) fn contents(&self) -> u32 {
         self.contents
     }
