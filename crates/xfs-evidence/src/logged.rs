@@ -16,10 +16,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use xfs_device::SharedDevice;
-use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, seal};
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeDisk, seal};
 use xfs_format::log_item::{InodeItem, LoggedFields, LoggedItem};
-use xfs_format::{FormatVersion, InodeNumber, Lsn};
+use xfs_format::{AgInode, FormatVersion, InodeNumber, Lsn};
 use xfs_log::{LogDevice, LogEntry, LoggedTransaction, apply_inode_item};
+use zerocopy::FromBytes;
 
 use crate::log_runs::read_runs;
 use crate::volume::Evidence;
@@ -182,6 +183,11 @@ impl Replay {
             bytes = own;
             (self.has_data, self.has_attr) = (false, false);
         }
+        // An inode item has no link of an unlinked list. An inode with a name is on no such list.
+        let (disk, _) = InodeDisk::mut_from_prefix(&mut bytes)
+            .map_err(|_| ())
+            .expect("an inode is as long as the superblock says");
+        disk.next_unlinked = AgInode::NULL.0.into();
         let fields = item.format.fields;
         let is_of_device =
             matches!(core.file_type(), Some(FileType::CharDevice | FileType::BlockDevice));

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use xfs_check::{CheckOptions, Code, Place, Progress, Report, check};
+use xfs_check::{CheckOptions, Code, Finding, Place, Progress, Report, check};
 use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::Superblock;
 
@@ -72,6 +72,7 @@ pub(crate) fn run(
     let before = Before::of(&report);
     let mut best_score = before.score(&report);
     let most = options.most_rounds.unwrap_or(MOST_ROUNDS);
+    let mut earlier: Vec<Vec<Finding>> = Vec::new();
     while rounds < most && !report.is_stopped {
         let damage = rules::group_findings(&mut patient, &report)?;
         if damage.is_empty() || !rules::run(&mut patient, &damage)? {
@@ -83,9 +84,9 @@ pub(crate) fn run(
         if score < best_score {
             (best, best_score) = (rounds, score);
         }
-        let is_stuck = next.findings == report.findings;
-        report = next;
-        if is_stuck {
+        earlier.push(std::mem::replace(&mut report, next).findings);
+        // The same findings as after an earlier round would give the same rounds again.
+        if earlier.contains(&report.findings) {
             break;
         }
     }
@@ -94,8 +95,9 @@ pub(crate) fn run(
 }
 
 /// The greatest number of rounds. Usually three suffice: one for headers, one for inodes, and one
-/// for names.
-const MOST_ROUNDS: u32 = 8;
+/// for names. More are needed if inodes come back from the log whose blocks are destroyed: each
+/// block of a directory is then known only after the one that leads to it.
+const MOST_ROUNDS: u32 = 32;
 
 /// The damage before the first round.
 struct Before {

@@ -89,6 +89,8 @@ pub(crate) fn set_quota(image: &Path) -> Result<(), TrialError> {
             quota.set(kind, id, &limits).map_err(text)?;
         }
     }
+    // A handle keeps the volume in use.
+    drop(quota);
     volume.close().map_err(text)
 }
 
