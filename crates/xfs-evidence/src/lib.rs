@@ -47,7 +47,10 @@ pub use logged::LoggedInode;
 pub use logged_blocks::{BlockProof, LoggedBlock};
 pub use records::GroupRecords;
 pub use restored::{MappedForks, RestoredInode};
-pub use superblock::{SuperblockDoubt, SuperblockEvidence, SuperblockSource, find_superblock};
+pub use superblock::{
+    SuperblockDoubt, SuperblockEvidence, SuperblockSource, complete_by_log, find_by_headers,
+    find_superblock,
+};
 pub use sweep::{FoundBlock, Sighting, Sweep, SweepProgress, sweep};
 pub use symlink::LinkEvidence;
 pub use volume::{ByteRange, Damage, Evidence, Trust};

@@ -8,10 +8,15 @@
 //!     │ no             │ no                 └─→ the primary
 //!     └────────────────┴─→ copies where the primary puts them, else by a search
 //!                              ├─→ the sizes that most groups state, then those of most copies
-//!                              └─ no group agrees ─→ the sizes by the headers of groups and inodes
+//!                              └─ no group agrees ─→ headers of groups, inodes, reverse map, log
 //! ```
 
+mod complete;
+mod features;
 mod headers;
+mod log_place;
+mod logged;
+mod occupied;
 mod root;
 mod search;
 mod witnesses;
@@ -32,6 +37,8 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::inode::InodeState;
 use crate::volume::Evidence;
 use witnesses::Witnesses;
+
+pub use logged::complete_by_log;
 
 /// The longest sector, in bytes.
 const MAX_SECTOR_BYTES: usize = 32 << 10;
@@ -68,8 +75,28 @@ pub enum SuperblockDoubt {
     },
     /// The device has copies of the superblocks of two volumes. Each copy agrees with the headers
     /// of at least half of the groups that it describes, and the first group of the device agrees
-    /// with neither copy.
+    /// with neither copy. Without copies: the device has headers of two volumes, and no group at
+    /// its start.
     Rival,
+    /// No superblock is left, and the place of the log is not known: the reverse map does not have
+    /// it, or the log is external.
+    NoLog,
+    /// No superblock is left, and no directory is its own parent.
+    NoRoot,
+    /// No superblock is left, and no inode btree can be read.
+    NoInodes,
+    /// No superblock is left, and the volume has a realtime section.
+    Realtime,
+    /// No superblock is left, and the volume has a metadata directory.
+    MetadataDirectory,
+}
+
+impl SuperblockDoubt {
+    /// Returns whether the doubt is about the volume to which the superblock belongs. Other doubts
+    /// are about a single field.
+    const fn is_about_device(self) -> bool {
+        matches!(self, Self::FewGroups { .. } | Self::Rival)
+    }
 }
 
 impl fmt::Display for SuperblockDoubt {
@@ -79,6 +106,15 @@ impl fmt::Display for SuperblockDoubt {
                 write!(f, "only {agreeing} of {of} allocation groups agree with it")
             }
             Self::Rival => f.write_str("the device holds superblocks of two volumes"),
+            Self::NoLog => f.write_str("no structure shows where its log is"),
+            Self::NoRoot => f.write_str("no directory is known to be its root"),
+            Self::NoInodes => f.write_str("no inode btree can be read"),
+            Self::Realtime => {
+                f.write_str("only the superblock has the sizes of a realtime section")
+            }
+            Self::MetadataDirectory => {
+                f.write_str("only the superblock has the place of a metadata directory")
+            }
         }
     }
 }
@@ -98,9 +134,14 @@ pub enum SuperblockSource {
     /// The first sector, except for the number of the root inode: the inode that the sector names
     /// is not the root directory, and another inode is.
     PrimaryWithoutRoot,
-    /// The headers of groups and inodes, because no superblock is left. The superblock that is made
-    /// from them has no root inode. It states an external log, because the place of the log is not
-    /// known.
+    /// The newest superblock in the log, because no superblock is left in its place. The headers of
+    /// groups agree with its sizes. Programs that do not use the log may have changed the superblock
+    /// since.
+    Log,
+    /// The headers of groups and the structures in the groups, because no superblock is left. If the
+    /// place of the log is not found, the superblock states an external log. If the root directory
+    /// is not found, it has no root inode. Both give a [`SuperblockDoubt`]. The label, the stripe
+    /// sizes, the limit on inodes and features that nothing uses are lost.
     GroupHeaders,
 }
 
@@ -171,6 +212,13 @@ pub fn find_superblock(
     Ok(by_copies(device, primary))
 }
 
+/// Finds the superblock by the headers of groups and the structures in the groups alone, even if
+/// the first sector or a copy is sound. `None` if too few headers are left.
+#[must_use]
+pub fn find_by_headers(device: &dyn BlockDevice) -> Option<SuperblockEvidence> {
+    complete::find(device)
+}
+
 /// Builds the superblock when no copy agrees with `primary`, the superblock in the first sector.
 /// The sizes come from the copies, or from `primary` if more groups agree with it than with any
 /// copy. If there is no copy, or no group agrees with a copy, the sizes come from the headers of
@@ -188,10 +236,10 @@ fn by_copies(device: &dyn BlockDevice, primary: Option<Copy>) -> Option<Superblo
         };
         if best.as_ref().is_none_or(loses_to_primary) {
             return build(device, primary, SuperblockSource::Primary)
-                .or_else(|| finish(headers::find(device)?, SuperblockSource::GroupHeaders));
+                .or_else(|| complete::find(device));
         }
     }
-    let by_headers = || finish(headers::find(device)?, SuperblockSource::GroupHeaders);
+    let by_headers = || complete::find(device);
     let Some(Elected { copy, agreeing, witnesses }) = best else { return by_headers() };
     if witnesses.agreeing == 0
         && let Some(found) = by_headers()

@@ -29,14 +29,15 @@ pub enum RepairError {
     /// No superblock was found, so nothing about the volume is known.
     #[error("no superblock of an XFS v5 volume was found")]
     NoSuperblock,
-    /// Neither the superblock nor a copy of it is left. The headers of groups show the sizes of the
-    /// volume, but not where its log is.
+    /// Neither the superblock nor a copy of it is left. It can be written again without the fields
+    /// that no other structure repeats, but losses are not allowed.
     #[error(
-        "no superblock is left, only headers of groups: the place of the log is not known; \
-         copy the files with salvage"
+        "no superblock is left; with --allow-loss, one is written from the headers of groups \
+         without the label, the stripe sizes and features that nothing uses"
     )]
     OnlyGroupHeaders,
-    /// Only a copy of a superblock was found, and it may belong to another volume.
+    /// A superblock was found, and it may belong to another volume or lack a field without which a
+    /// repair could destroy the volume.
     #[error("the superblock that was found is not certain: {0}; copy the files with salvage")]
     DoubtfulSuperblock(SuperblockDoubt),
     /// The volume has a realtime section. Its rules are not among those of the repair.

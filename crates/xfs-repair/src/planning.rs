@@ -264,7 +264,10 @@ impl Pass<'_> {
         let Self { overlay, allow_loss, progress, .. } = *self;
         let overlay = Arc::clone(overlay);
         let shared: SharedDevice = overlay.clone();
-        let (superblock, actions) = decide.superblock(&shared)?;
+        let (mut superblock, actions) = decide.superblock(&shared)?;
+        if !allow_loss && actions.iter().any(|action| !action.loses.is_empty()) {
+            return Err(RepairError::OnlyGroupHeaders);
+        }
         if superblock.has_external_log() {
             return Err(RepairError::ExternalLog);
         }
@@ -284,6 +287,9 @@ impl Pass<'_> {
         }
         let mut actions = actions;
         let (log, action) = self.settle_log(&shared, &superblock)?;
+        if log == LogOutcome::Replayed && actions.iter().any(rules::is_from_headers) {
+            rules::add_features(&shared, &mut superblock)?;
+        }
         actions.extend(action);
         let superblock_bytes = sector_bytes(&superblock);
         let rehearsing = Rehearsing { overlay, shared, superblock_bytes, allow_loss, progress };

@@ -29,10 +29,12 @@ use std::collections::BTreeMap;
 
 use xfs_check::{Code, Place, Report, Unsupported};
 use xfs_device::{Durability, SharedDevice};
-use xfs_evidence::SuperblockSource;
+use xfs_evidence::{SuperblockEvidence, SuperblockSource};
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
 use xfs_format::superblock::SuperblockError;
-use xfs_format::{AgBlock, AgNumber, FsBlock, InodeNumber, Superblock};
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, InodeNumber, StructureAddress, Superblock,
+};
 
 use crate::action::Action;
 use crate::damage::Damage;
@@ -151,13 +153,12 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
 }
 
 /// Finds the superblock of a volume by evidence. If the first sector does not hold it, writes it
-/// there. Returns the superblock and the actions.
+/// there. Returns the superblock and the actions. An action has losses if no superblock was left.
 ///
 /// # Errors
 ///
-/// [`RepairError::NoSuperblock`] if there is none. [`RepairError::OnlyGroupHeaders`] and
-/// [`RepairError::DoubtfulSuperblock`] if a repair with the superblock that was found could destroy
-/// the volume. The error of the device.
+/// [`RepairError::NoSuperblock`] if there is none. [`RepairError::DoubtfulSuperblock`] if a repair
+/// with the superblock that was found could destroy the volume. The error of the device.
 pub(crate) fn find_superblock(
     device: &SharedDevice,
 ) -> Result<(Superblock, Vec<Action>), RepairError> {
@@ -169,33 +170,91 @@ pub(crate) fn find_superblock(
             SuperblockError::Corrupt(_) => RepairError::NoSuperblock,
         })?
         .ok_or(RepairError::NoSuperblock)?;
+    let found = xfs_evidence::complete_by_log(device, found);
     if let Some(doubt) = found.doubt {
         return Err(RepairError::DoubtfulSuperblock(doubt));
     }
-    let mut actions = Vec::new();
+    let mut sector = vec![0; found.sector.len()];
+    // A sector that cannot be read is not known to hold the superblock.
+    let is_there = read_device(&**device, 0, &mut sector).is_ok() && sector == found.sector;
+    let action = action_of(&found);
+    let Some(action) = action.filter(|_| !is_there) else {
+        return Ok((found.superblock, Vec::new()));
+    };
+    let written = device.write_at(&found.sector, 0, Durability::Cached);
+    written.map_err(|error| RepairError::Io { offset: 0, error })?;
+    Ok((found.superblock, vec![action]))
+}
+
+/// Returns the action of writing a superblock to the first sector. `None` if the superblock comes
+/// from there.
+fn action_of(found: &SuperblockEvidence) -> Option<Action> {
+    let place = Place::of_group(AgNumber(0));
     match found.source {
-        SuperblockSource::Primary => {}
+        SuperblockSource::Primary => None,
         SuperblockSource::PrimaryWithoutRoot => {
-            let written = device.write_at(&found.sector, 0, Durability::Cached);
-            written.map_err(|error| RepairError::Io { offset: 0, error })?;
             let root = found.superblock.root_inode;
             let keeps = format!("all fields but the root inode, which is {root}");
-            let place = Place::of_group(AgNumber(0));
-            actions.push(Action::new("superblock.root", place, vec![Code::SbRoot], keeps));
+            Some(Action::new("superblock.root", place, vec![Code::SbRoot], keeps))
         }
-        SuperblockSource::GroupHeaders => return Err(RepairError::OnlyGroupHeaders),
         SuperblockSource::Copies { agreeing, found: copies } => {
-            let mut sector = vec![0; found.sector.len()];
-            // A sector that cannot be read is not known to hold the superblock.
-            let is_read = read_device(&**device, 0, &mut sector).is_ok();
-            if !is_read || sector != found.sector {
-                let written = device.write_at(&found.sector, 0, Durability::Cached);
-                written.map_err(|error| RepairError::Io { offset: 0, error })?;
-                let keeps = format!("the sizes that {agreeing} of {copies} copies state");
-                let place = Place::of_group(AgNumber(0));
-                actions.push(Action::new("superblock.find", place, Vec::new(), keeps));
-            }
+            let keeps = format!("the sizes that {agreeing} of {copies} copies state");
+            Some(Action::new("superblock.find", place, Vec::new(), keeps))
+        }
+        SuperblockSource::Log => {
+            let keeps = "the newest superblock in the log, with the sizes of the headers of groups";
+            let action = Action::new("superblock.log", place, Vec::new(), keeps);
+            Some(action.losing(None, "changes of the superblock that are not in the log"))
+        }
+        SuperblockSource::GroupHeaders => {
+            let keeps = "the sizes by the headers of groups, the log by the reverse map or its \
+                         records, the root directory and the features by inodes";
+            let action = Action::new(FROM_HEADERS, place, Vec::new(), keeps);
+            let action = LOST_FIELDS.iter().fold(action, |action, lost| action.losing(None, *lost));
+            Some(action)
         }
     }
-    Ok((found.superblock, actions))
 }
+
+/// The name of the rule that writes a superblock from the headers of groups.
+const FROM_HEADERS: &str = "superblock.headers";
+
+/// Returns whether the action writes a superblock from the headers of groups.
+pub(crate) fn is_from_headers(action: &Action) -> bool {
+    action.rule == FROM_HEADERS
+}
+
+/// Adds to a superblock from headers the features that only inodes in the log have used. The log
+/// was replayed onto `device`. Writes the superblock to the first sector.
+///
+/// # Errors
+///
+/// The error of the device.
+pub(crate) fn add_features(
+    device: &SharedDevice,
+    superblock: &mut Superblock,
+) -> Result<(), RepairError> {
+    let Some(found) = xfs_evidence::find_by_headers(&**device) else { return Ok(()) };
+    let mut sector = vec![0; found.sector.len()];
+    read_device(&**device, 0, &mut sector)?;
+    let place = StructureAddress::Disk(DiskAddr(0));
+    let mut replayed = Superblock::decode(&sector, place).unwrap_or_else(|_| superblock.clone());
+    replayed.incompat |= found.superblock.incompat;
+    replayed.geometry.incompat |= found.superblock.geometry.incompat;
+    replayed.version_flags |= found.superblock.version_flags;
+    replayed.geometry.directory_block_log = found.superblock.geometry.directory_block_log;
+    replayed.encode(&mut sector);
+    BlockKind::Superblock.seal(&mut sector, replayed.lsn);
+    let written = device.write_at(&sector, 0, Durability::Cached);
+    written.map_err(|error| RepairError::Io { offset: 0, error })?;
+    *superblock = replayed;
+    Ok(())
+}
+
+/// The fields of a superblock that no other structure repeats.
+const LOST_FIELDS: [&str; 4] = [
+    "the label of the volume",
+    "the stripe unit and width of the device and of the log",
+    "the limit on the space for inodes",
+    "features that nothing shows to be in use, such as EXCHRANGE",
+];

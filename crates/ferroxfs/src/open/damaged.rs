@@ -12,7 +12,9 @@ use xfs_device::{
     BlockDevice, Contents, Durability, FindError, LocatedVolume, OverlayDevice, Selection,
     SharedDevice, WindowDevice, find_filesystem_among,
 };
-use xfs_evidence::{SuperblockDoubt, SuperblockEvidence, SuperblockSource, find_superblock};
+use xfs_evidence::{
+    SuperblockDoubt, SuperblockEvidence, SuperblockSource, complete_by_log, find_superblock,
+};
 use xfs_format::DiskAddr;
 use xfs_format::superblock::SuperblockError;
 
@@ -146,9 +148,12 @@ impl Devices {
             SuperblockError::Corrupt(corruption) => Error::from(corruption),
             SuperblockError::Unsupported(reason) => Error::from(reason),
         })?;
-        // Sizes from group headers lack the root inode and the log.
-        let copy = copy.filter(|copy| copy.source != SuperblockSource::GroupHeaders);
-        let Some(copy) = copy else { return Err(damage.into()) };
+        let copy = copy.map(|copy| complete_by_log(&self.data, copy));
+        // Without the root inode or the log, most of the volume is not known.
+        let is_usable = |copy: &SuperblockEvidence| {
+            copy.source != SuperblockSource::GroupHeaders || copy.doubt.is_none()
+        };
+        let Some(copy) = copy.filter(is_usable) else { return Err(damage.into()) };
         let finding = finding_of(&damage, &copy);
         let overlay = OverlayDevice::new(Arc::clone(&self.data), OVERLAY_BYTES);
         let length = copy.sector.len() as u64;
@@ -186,8 +191,11 @@ fn finding_of(damage: &Error, copy: &SuperblockEvidence) -> Finding {
         SuperblockSource::Copies { agreeing, found } => {
             finding.expected(format!("the fields of {agreeing} of {found} copies{doubt}"))
         }
+        SuperblockSource::Log => {
+            finding.expected(format!("the newest superblock in the log{doubt}"))
+        }
         SuperblockSource::GroupHeaders => {
-            unreachable!("sizes from group headers were refused before")
+            finding.expected("the sizes that the headers of groups state".to_owned())
         }
     }
 }

@@ -14,7 +14,7 @@ use ferroxfs::raw::format::superblock::{Superblock, Unsupported, VolumeAccess, s
 use ferroxfs::raw::log::{LogDevice, find_head_and_tail, replay_before_damage, replay_past_damage};
 use ferroxfs::{OpenError, OpenOptions};
 use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
-use xfs_evidence::{SuperblockEvidence, SuperblockSource, find_superblock};
+use xfs_evidence::{SuperblockEvidence, SuperblockSource, complete_by_log, find_superblock};
 use xfs_format::IncompatFeatures;
 use xfs_salvage::{RescueMap, RescuedDevice, SalvageOptions};
 
@@ -110,6 +110,7 @@ impl DamagedImage {
                 let hint = "choose the start of the volume with --partition N or --offset BYTES";
                 failure(Failure::new(Exit::Refused, message).hint(hint))
             })?;
+        let found = complete_by_log(&self.device, found);
         match found.source {
             SuperblockSource::Primary => {}
             SuperblockSource::PrimaryWithoutRoot => note(format!(
@@ -119,6 +120,9 @@ impl DamagedImage {
             SuperblockSource::Copies { agreeing, found } => note(format!(
                 "the superblock is damaged; {agreeing} of {found} copies agree on the sizes"
             )),
+            SuperblockSource::Log => {
+                note("no superblock is left; the newest one in the log takes its place".to_owned())
+            }
             SuperblockSource::GroupHeaders => note(
                 "no superblock is left; the sizes come from the headers of groups and from inodes"
                     .to_owned(),
@@ -139,7 +143,9 @@ impl DamagedImage {
             device: Arc::clone(&self.device),
             superblock: found.superblock.clone(),
         };
-        if !self.replays || found.source == SuperblockSource::GroupHeaders {
+        let is_log_lost =
+            found.source == SuperblockSource::GroupHeaders && found.superblock.has_external_log();
+        if !self.replays || is_log_lost {
             note("the log was not replayed: files may be older than the last changes".to_owned());
             return Ok(as_it_is);
         }

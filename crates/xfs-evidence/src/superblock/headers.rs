@@ -2,8 +2,7 @@
 //! their own number or address.
 //!
 //! Owns: finding the headers of groups, and the sizes that follow from them. Does **not** own: the
-//! log, because no other structure states its place. A volume that is found in this way can be
-//! read, but its log cannot be replayed.
+//! log, the root directory and the features of inodes, which no header states (`complete.rs`).
 //!
 //! ```text
 //! AGF      group, length in blocks, UUID; its distance from the AGI is a sector
@@ -67,19 +66,34 @@ struct Sizes {
     inode_bytes: u32,
 }
 
-/// Returns the disk form of a superblock with the sizes of the volume, or `None` if too few headers
-/// are left. The root inode in the superblock is not set.
-pub(super) fn find(device: &dyn BlockDevice) -> Option<SuperblockDisk> {
+/// A superblock with the sizes of the volume.
+pub(super) struct Found {
+    /// The disk form of the superblock. The root inode and the place of the log are not set, and it
+    /// states all features of inodes. The volume ends with the last group whose header was found.
+    pub(super) disk: SuperblockDisk,
+    /// Whether the device has headers of another volume, and no group at its start.
+    pub(super) has_rival: bool,
+}
+
+/// Returns a superblock with the sizes of the volume, or `None` if too few headers are left.
+pub(super) fn find(device: &dyn BlockDevice) -> Option<Found> {
     let headers = search(device);
     let is_start = |group: &&Headers| group.start == 0 && group.agf.group.get() == 0;
     let first_group = headers.iter().find(is_start);
     // The first group belongs to the volume. Other headers can lie in a file that holds a volume.
     first_group.into_iter().chain(&headers).take(MOST_TRIED).find_map(|first| {
-        let of_volume: Vec<&Headers> =
-            headers.iter().filter(|other| other.agf.uuid == first.agf.uuid).collect();
+        let is_own = |other: &&Headers| other.agf.uuid == first.agf.uuid;
+        let of_volume: Vec<&Headers> = headers.iter().filter(is_own).collect();
         let sizes = sizes(device, &of_volume)?;
-        Some(build(of_volume.first()?, &sizes))
+        let disk = build(of_volume.first()?, &sizes);
+        let has_rival = first_group.is_none() && of_volume.len() < headers.len();
+        Some(Found { disk, has_rival })
     })
+}
+
+/// Returns the length of a cluster of inodes in bytes, as mkfs.xfs chooses it.
+pub(super) const fn cluster_bytes(inode_bytes: u32) -> u32 {
+    (8 << 10) * (inode_bytes / 256)
 }
 
 /// Reads the device in order and collects the headers of groups.
@@ -135,13 +149,7 @@ fn sizes(device: &dyn BlockDevice, headers: &[&Headers]) -> Option<Sizes> {
     let ag_blocks = u32::try_from(ag_bytes / u64::from(block_bytes)).ok()?;
     let last = headers.iter().max_by_key(|group| number(group))?;
     let before = number(last) * u64::from(ag_blocks);
-    let mut data_blocks = before.checked_add(last.agf.length.get().into())?;
-    // Groups after the last header that was found have lost theirs.
-    let on_device = device.length_bytes() / u64::from(block_bytes);
-    let is_full = last.agf.length.get() == ag_blocks;
-    if is_full && on_device > data_blocks {
-        data_blocks = on_device;
-    }
+    let data_blocks = before.checked_add(last.agf.length.get().into())?;
     let ag_count = u32::try_from(data_blocks.div_ceil(ag_blocks.max(1).into())).ok()?;
     let inode_bytes = headers.iter().find_map(|group| inode_bytes(device, group))?;
     Some(Sizes { block_bytes, ag_blocks, ag_count, data_blocks, inode_bytes })
@@ -236,7 +244,7 @@ fn build(group: &Headers, sizes: &Sizes) -> SuperblockDisk {
         inodes_per_block_log: block_log.saturating_sub(inode_log) as u8,
         ag_blocks_log: sizes.ag_blocks.next_power_of_two().trailing_zeros() as u8,
         inode_alignment_blocks: chunk_blocks.into(),
-        sparse_alignment_blocks: (chunk_blocks / 2).into(),
+        sparse_alignment_blocks: (cluster_bytes(sizes.inode_bytes) >> block_log).into(),
         directory_block_log: DIRECTORY_BLOCK_LOG.saturating_sub(block_log) as u8,
         log_sector_log: if with_sectors { sector_log } else { 0 },
         log_sector_size: (if with_sectors { group.sector_bytes as u16 } else { 0 }).into(),
@@ -261,10 +269,9 @@ fn ro_compat(group: &Headers) -> RoCompatFeatures {
     features
 }
 
-/// Returns the incompatible features that the built superblock states. Each structure shows by
-/// itself whether it uses one of these features, so it does no harm to state them all. The
-/// exception is sparse chunks, which the superblock states because every mkfs.xfs since 2016
-/// enables them.
+/// Returns the incompatible features with which the inodes of the volume are read. Each structure
+/// shows by itself whether it uses one of these features, so it does no harm to state them all.
+/// `complete.rs` removes those that nothing uses. All volumes of version 5 have FTYPE.
 fn incompat() -> IncompatFeatures {
     IncompatFeatures::FTYPE
         | IncompatFeatures::SPARSE_INODES

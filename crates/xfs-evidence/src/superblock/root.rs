@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use xfs_device::BlockDevice;
 use xfs_format::inode::FileType;
 use xfs_format::inode_chunk::InodeChunks;
-use xfs_format::{AgInode, AgNumber, InodeNumber, Superblock};
+use xfs_format::{AgInode, AgNumber, InodeNumber};
 
 use super::Copy;
 use crate::inode::InodeState;
+use crate::sweep::{FoundBlock, sweep};
 use crate::volume::Evidence;
 
 /// How likely an inode is the root directory, in ascending order.
@@ -37,7 +38,7 @@ pub(super) fn find(device: &dyn BlockDevice, stated: &Copy, copies: &[Copy]) -> 
     if rank(&evidence, InodeNumber(own)) == Rank::Root {
         return own;
     }
-    let first = first_directory(device, &stated.superblock).map_or(u64::MAX, |root| root.0);
+    let first = first_directory(&evidence).map_or(u64::MAX, |root| root.0);
     let candidates = [own, of_copies(copies), first];
     // `max_by_key` returns the last of equal elements.
     let best = candidates.into_iter().rev().filter(|root| *root != u64::MAX);
@@ -71,16 +72,57 @@ fn of_copies(copies: &[Copy]) -> u64 {
     roots.iter().copied().max_by_key(|root| votes(*root)).unwrap_or(u64::MAX)
 }
 
-/// Returns the root directory of a volume whose superblocks do not state it: the first inode of a
-/// chunk of the first group, if it is a sound directory that is its own parent. No other directory
-/// is. mkfs.xfs makes the root first, but chunks with lower numbers can follow.
-fn first_directory(device: &dyn BlockDevice, superblock: &Superblock) -> Option<InodeNumber> {
-    let evidence = Evidence::new(device, superblock);
+/// Returns the root directory of a volume that has no superblock: the directory that is its own
+/// parent, or else the inode at the place where mkfs.xfs makes the root, if it is destroyed and its
+/// neighbours are the inodes of the realtime bitmap and summary.
+pub(super) fn of_volume(evidence: &Evidence<'_>) -> Option<InodeNumber> {
+    first_directory(evidence).or_else(|| swept_directory(evidence)).or_else(|| destroyed(evidence))
+}
+
+/// Returns the first inodes of the chunks of the first group, in ascending order.
+fn first_inodes(evidence: &Evidence<'_>) -> Vec<InodeNumber> {
     let mut starts: BTreeSet<AgInode> = BTreeSet::new();
     evidence.group_records::<InodeChunks>(AgNumber(0), |chunk, _| {
         starts.insert(chunk.start);
     });
-    let numbers = starts.iter().map(|start| superblock.geometry.join_inode(AgNumber(0), *start));
-    let mut roots = numbers.filter(|number| rank(&evidence, *number) == Rank::Root);
-    roots.next()
+    starts.iter().map(|start| evidence.geometry().join_inode(AgNumber(0), *start)).collect()
+}
+
+/// Returns the root directory of a volume whose superblocks do not state it: the first inode of a
+/// chunk of the first group, if it is a sound directory that is its own parent. No other directory
+/// is. mkfs.xfs makes the root first, but chunks with lower numbers can follow.
+fn first_directory(evidence: &Evidence<'_>) -> Option<InodeNumber> {
+    let mut numbers = first_inodes(evidence).into_iter();
+    numbers.find(|number| rank(evidence, *number) == Rank::Root)
+}
+
+/// Returns the directory of the first group that is its own parent, although no inode btree leads
+/// to it.
+fn swept_directory(evidence: &Evidence<'_>) -> Option<InodeNumber> {
+    let mut found = None;
+    sweep(evidence, 0..1, &(), &mut |sighting, _| {
+        let number = InodeNumber(sighting.owner);
+        if found.is_none()
+            && sighting.what == (FoundBlock::Inode { is_free: false })
+            && rank(evidence, number) == Rank::Root
+        {
+            found = Some(number);
+        }
+    });
+    found
+}
+
+/// Returns the destroyed first inode of a chunk of the first group that has the inodes of the
+/// realtime bitmap and summary after it. mkfs.xfs makes these two after the root, and no name leads
+/// to them.
+fn destroyed(evidence: &Evidence<'_>) -> Option<InodeNumber> {
+    let is_bitmap = |number: InodeNumber| match evidence.inode(number).state {
+        InodeState::Sound(core) => core.mode == FileType::Regular.mode_bits() && core.nlink == 1,
+        _ => false,
+    };
+    let mut numbers = first_inodes(evidence).into_iter();
+    numbers.find(|root| {
+        let is_lost = rank(evidence, *root) == Rank::Destroyed;
+        is_lost && (1..=2).all(|next| is_bitmap(InodeNumber(root.0 + next)))
+    })
 }

@@ -1,9 +1,15 @@
 //! Tests that the superblock is found although the first sector is damaged.
 
-use xfs_evidence::{ByteRange, Evidence, SuperblockDoubt, SuperblockSource, find_superblock};
+use std::sync::Arc;
+
+use xfs_device::{BlockDevice, Durability, MemoryDevice, SharedDevice};
+use xfs_evidence::{
+    ByteRange, Evidence, SuperblockDoubt, SuperblockSource, complete_by_log, find_superblock,
+};
+use xfs_format::features::VersionFlags;
 use xfs_format::inode::FileType;
-use xfs_format::{AgNumber, BlockKind, DiskAddr, InodeNumber, Lsn};
-use xfs_testkit::{Image, golden};
+use xfs_format::{AgNumber, BlockKind, DiskAddr, IncompatFeatures, InodeNumber, Lsn, Superblock};
+use xfs_testkit::{Image, golden, golden_metadata_directory, golden_quota};
 
 use crate::damage::Unreadable;
 use crate::support::superblock;
@@ -88,20 +94,128 @@ fn group_count_that_no_copy_states_is_corrected() {
     assert_eq!(found.superblock.geometry, whole.geometry);
 }
 
+/// Returns the image with zeros in the first sector of each group.
+fn without_superblocks(mut image: Image) -> Image {
+    let geometry = superblock(&image).geometry;
+    for group in geometry.groups() {
+        let length = geometry.sector_size as usize;
+        image.replace(geometry.header_disk_addr(group, 0), &vec![0; length]);
+    }
+    image
+}
+
+/// Checks that a superblock from headers equals the one that mkfs.xfs and the kernel have written,
+/// in all fields that another structure repeats.
+fn check_found_by_headers(image: Image) {
+    let whole = superblock(&image);
+    let found = find_superblock(&without_superblocks(image)).unwrap().unwrap();
+    assert_eq!((found.source, found.doubt), (SuperblockSource::GroupHeaders, None));
+    let mut expected = whole;
+    // Nothing in the volume shows these fields.
+    expected.incompat.remove(IncompatFeatures::EXCHRANGE);
+    expected.geometry.incompat.remove(IncompatFeatures::EXCHRANGE);
+    let lost = found.superblock.clone();
+    let expected = Superblock {
+        label: lost.label,
+        inode_max_percent: lost.inode_max_percent,
+        inode_count: 0,
+        free_inodes: 0,
+        free_blocks: 0,
+        quota_inodes: [None; 3],
+        quota_flags: 0,
+        lsn: lost.lsn,
+        realtime_extents: 0,
+        ..expected
+    };
+    let mut found = lost;
+    found.version_flags |= expected.version_flags & VersionFlags::QUOTA;
+    assert_eq!(found, expected);
+}
+
 #[test]
-fn volume_without_any_superblock_gets_its_sizes_from_headers() {
+fn superblock_from_headers_has_log_root_and_features() {
+    check_found_by_headers(golden());
+    check_found_by_headers(golden_quota());
+}
+
+/// The log of the volume with quota has superblocks, which have the label, the quota inodes and all
+/// features.
+#[test]
+fn superblock_in_the_log_has_all_fields() {
+    let whole = superblock(&golden_quota());
+    let image: SharedDevice = Arc::new(without_superblocks(golden_quota()));
+    let found = find_superblock(&*image).unwrap().unwrap();
+    let found = complete_by_log(&image, found);
+    assert_eq!((found.source, found.doubt), (SuperblockSource::Log, None));
+    let logged = found.superblock;
+    let expected = Superblock {
+        inode_count: logged.inode_count,
+        free_inodes: logged.free_inodes,
+        free_blocks: logged.free_blocks,
+        quota_flags: logged.quota_flags,
+        lsn: logged.lsn,
+        ..whole
+    };
+    assert_eq!(logged, expected);
+}
+
+#[test]
+fn log_without_a_reverse_map_that_can_be_read_is_doubtful() {
+    let image = golden();
+    let whole = superblock(&image);
+    let (group, _) = whole.log_first_block().expect("the log is internal");
+    let agf = whole.geometry.header_disk_addr(group, 1);
+    let mut cut = image;
+    // The root of the reverse map is a block with other contents.
+    cut.edit(agf, 512, BlockKind::Agf, |bytes| bytes[24..28].copy_from_slice(&[0, 0, 0, 0]));
+    let found = find_superblock(&without_superblocks(cut)).unwrap().unwrap();
+    // Its owners are not known without the map's blocks, so the end of the log is not.
+    assert_eq!(found.doubt, Some(SuperblockDoubt::NoLog));
+}
+
+#[test]
+fn root_without_an_inode_is_known_by_the_inodes_after_it() {
     let mut image = golden();
     let whole = superblock(&image);
-    for group in whole.geometry.groups() {
-        image.replace(whole.geometry.header_disk_addr(group, 0), &[0; 512]);
+    let root = whole.geometry.inode_location(whole.root_inode).expect("the root is on the volume");
+    let at = DiskAddr(root.cluster.0 + u64::from(root.offset_bytes / 512));
+    image.replace(at, &[0; 512]);
+    let found = find_superblock(&without_superblocks(image)).unwrap().unwrap();
+    assert_eq!((found.doubt, found.superblock.root_inode), (None, whole.root_inode));
+}
+
+#[test]
+fn device_longer_than_the_volume_adds_no_group() {
+    let image = golden();
+    let whole = superblock(&image);
+    let bytes = without_superblocks(image);
+    let length = BlockDevice::length_bytes(&bytes);
+    let longer = MemoryDevice::new(length + (20 << 20));
+    let mut piece = vec![0; 1 << 16];
+    for at in (0..length).step_by(piece.len()) {
+        bytes.read_at(&mut piece, at).unwrap();
+        longer.write_at(&piece, at, Durability::Cached).unwrap();
     }
-    let found = find_superblock(&image).unwrap().unwrap();
-    assert_eq!(found.source, SuperblockSource::GroupHeaders);
-    let mut sizes = found.superblock.geometry;
-    // Only the feature of exchanges is not known. It changes nothing for a reader.
-    sizes.incompat = whole.geometry.incompat;
-    assert_eq!(sizes, whole.geometry);
-    assert!(found.superblock.root_inode.is_null());
+    let found = find_superblock(&longer).unwrap().unwrap();
+    assert_eq!(found.superblock.geometry.data_blocks, whole.geometry.data_blocks);
+}
+
+#[test]
+fn group_whose_headers_are_lost_is_known_by_its_blocks() {
+    let mut image = golden();
+    let whole = superblock(&image);
+    let last = AgNumber(whole.geometry.ag_count - 1);
+    image.replace(whole.geometry.header_disk_addr(last, 0), &[0; 4 * 512]);
+    let found = find_superblock(&without_superblocks(image)).unwrap().unwrap();
+    assert_eq!(found.superblock.geometry.ag_count, whole.geometry.ag_count);
+    assert_eq!(found.superblock.geometry.data_blocks, whole.geometry.data_blocks);
+}
+
+#[test]
+fn metadata_directory_makes_a_superblock_from_headers_doubtful() {
+    let image = golden_metadata_directory();
+    let found = find_superblock(&without_superblocks(image)).unwrap().unwrap();
+    assert_eq!(found.doubt, Some(SuperblockDoubt::MetadataDirectory));
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use xfs_check::{Place, Progress};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
-use xfs_format::{DiskAddr, Superblock, superblock};
+use xfs_format::{DiskAddr, IncompatFeatures, Superblock, superblock};
 use xfs_testkit::{CowDevice, Image, delegate_device, golden};
 
 use super::{Decide, PlanOptions, plan_repair, plan_with};
@@ -14,7 +14,7 @@ use crate::options::RehearsalOptions;
 use crate::plan::LogOutcome;
 use crate::rounds::{self, Rehearsed};
 use crate::rules;
-use crate::testing::{CleanLog, bytes, damaged, rehearse_copy};
+use crate::testing::{CleanLog, bytes, damaged, rehearse_copy, superblock_of};
 
 #[test]
 fn plan_of_a_clean_volume_is_empty() {
@@ -39,10 +39,38 @@ fn without_headers(first: u32, count: usize) -> Image {
 }
 
 #[test]
-fn volume_without_any_superblock_is_refused_by_name() {
+fn volume_without_any_superblock_is_refused_by_name_unless_losses_are_allowed() {
     let device = Arc::new(without_headers(0, 1));
     let error = plan_repair(device, PlanOptions::new(&CleanLog), &()).map(|_| ()).unwrap_err();
     assert!(matches!(error, RepairError::OnlyGroupHeaders), "{error}");
+}
+
+/// Checks that the superblock from headers differs from the lost one only in the fields that the
+/// plan names. The log of the golden image has no superblock.
+#[test]
+fn volume_without_any_superblock_gets_one_from_headers() {
+    let device = Arc::new(CowDevice::new(Arc::new(without_headers(0, 1))));
+    let mut options = PlanOptions::new(&CleanLog);
+    options.allow_loss = true;
+    let rehearsal = plan_repair(device, options, &()).unwrap();
+    let plan = rehearsal.plan();
+    assert!(plan.leaves_clean(), "{:?}", plan.left);
+    let first = plan.actions.first().expect("the superblock is written first");
+    assert_eq!((first.rule, first.loses.len()), ("superblock.headers", 4));
+    let mut sector = [0; 512];
+    rehearsal.overlay.read_at(&mut sector, 0).unwrap();
+    let found = superblock_of(&sector);
+    let mut right = superblock_of(&golden().bytes(DiskAddr(0), 512).unwrap());
+    right.incompat.remove(IncompatFeatures::EXCHRANGE);
+    right.geometry.incompat.remove(IncompatFeatures::EXCHRANGE);
+    let right = Superblock {
+        label: found.label,
+        inode_max_percent: found.inode_max_percent,
+        realtime_extents: 0,
+        lsn: found.lsn,
+        ..right
+    };
+    assert_eq!(found, right);
 }
 
 #[test]
