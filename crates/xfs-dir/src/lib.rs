@@ -27,6 +27,7 @@ mod directory;
 mod edit;
 #[cfg(test)]
 mod fixture;
+mod metadata_files;
 mod parents;
 mod store;
 mod tree;
@@ -42,6 +43,7 @@ pub use directory::{
     find_entry, has_room_for_entry, init_directory, remove_entry, remove_entry_at, replace_entry,
     seek_entry,
 };
+pub use metadata_files::{NewMetadataFile, create_metadata_file, find_metadata_file};
 pub use parents::{
     ParentLink, ParentPath, Parents, add_parent, first_parent, parent_blocks, parent_quota_blocks,
     remove_parent, replace_parent,

@@ -126,6 +126,17 @@ impl QuotaKind {
         }
     }
 
+    /// Returns the value of `di_metatype` in the quota inode of this type, on a volume with a
+    /// metadata directory.
+    #[must_use]
+    pub const fn metafile_type(self) -> u16 {
+        match self {
+            Self::User => 2,
+            Self::Group => 3,
+            Self::Project => 4,
+        }
+    }
+
     /// Returns the flag that says that the counts of this type are right, on a volume of this
     /// version.
     #[must_use]

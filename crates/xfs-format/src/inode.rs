@@ -31,7 +31,7 @@ mod verify;
 pub use crate::checks::inode::InodeCheck;
 pub use disk::InodeDisk;
 pub use encode::encode_free;
-pub use flags::{ExtendedFlags, InodeFlags, InodeFlags2};
+pub use flags::{ExtendedFlags, InodeFlags, InodeFlags2, METADATA_FLAGS};
 pub use kinds::{FileType, ForkFormat, ForkKind};
 pub use verify::verify_checksum;
 

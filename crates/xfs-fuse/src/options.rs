@@ -200,7 +200,7 @@ impl MountOptions {
             "gqnoenforce" => quota.group = QuotaMode::NoEnforce,
             "pquota" | "prjquota" => quota.project = QuotaMode::Enforce,
             "pqnoenforce" => quota.project = QuotaMode::NoEnforce,
-            "noquota" => *quota = QuotaOptions::default(),
+            "noquota" => *quota = QuotaOptions::all(QuotaMode::Off),
             _ => return false,
         }
         true

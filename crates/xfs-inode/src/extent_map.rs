@@ -122,6 +122,12 @@ impl ExtentMap {
         first.iter().chain(rest.iter().flatten())
     }
 
+    /// Returns the number of mapped blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.iter().map(|extent| u64::from(extent.length_blocks)).sum()
+    }
+
     /// Returns the first file block after the last extent; 0 if the map has no extents.
     #[must_use]
     pub fn end(&self) -> FileBlock {

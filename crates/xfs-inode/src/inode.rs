@@ -181,6 +181,22 @@ impl Inode {
         self.file_type
     }
 
+    /// Returns whether this is a regular file whose flag says that its contents are in the realtime
+    /// section.
+    pub(crate) fn has_realtime_contents(&self) -> bool {
+        self.core.is_realtime() && self.file_type == FileType::Regular
+    }
+
+    /// Returns the number of blocks in the realtime section. The map of a file with realtime
+    /// contents must be loaded.
+    pub(crate) fn realtime_blocks(&self) -> u64 {
+        if !self.has_realtime_contents() {
+            return 0;
+        }
+        let map = self.fork(ForkKind::Data).loaded_map();
+        map.expect("the map is loaded before realtime blocks are counted").blocks()
+    }
+
     /// Returns a fork of the inode.
     #[must_use]
     pub const fn fork(&self, kind: ForkKind) -> &Fork {

@@ -70,7 +70,7 @@ use xfs_format::superblock::Unsupported;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_sync::{AtomicU64, Object, Ordering, RwLock, RwLockReadGuard};
-use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Journal, Transaction};
+use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Journal, QuotaOwners, Transaction};
 
 use crate::fork::Fork;
 use crate::fork_room::{literal_bytes, usual_offset};
@@ -385,7 +385,11 @@ impl LiveInode {
         // Also before the change: a misfit hint counts as absent, and would reappear when the
         // realtime flag is removed.
         view.core_mut().drop_misfit_hints(tx.geometry());
+        let owners = QuotaOwners::of(view.core());
         let answer = f(&mut view);
+        if tx.counts_quota() && owners != QuotaOwners::of(view.core()) {
+            tx.move_realtime(&self.log_item, view.realtime_blocks());
+        }
         let core = view.core_mut();
         core.drop_misfit_hints(tx.geometry());
         fit_times(core, tx.geometry());

@@ -1,10 +1,10 @@
 //! Starting quota on a volume that is opened for writing.
 //!
-//! Owns: the options, the order of steps, and making quota inodes. Does **not** own: counting all
-//! inodes ([`quotacheck`]).
+//! Owns: the options and the order of steps. Does **not** own: making quota inodes
+//! ([`files`](super::files)), or counting all inodes ([`quotacheck`]).
 //!
-//! The options decide which types are counted, as in the kernel on a volume without a metadata
-//! directory. The steps and what a crash leaves:
+//! The options decide which types are counted, as in the kernel. On a volume with a metadata
+//! directory, the superblock decides if no option is given. The steps and what a crash leaves:
 //!
 //! 1. [`Attachment::begin`] is the first transaction. It sets the flags of each type. Accounted and
 //!    enforced are set as the options say. Checked stays set only if it was set before, the type is
@@ -17,17 +17,14 @@
 
 use std::sync::Arc;
 
-use xfs_alloc::{InodePurpose, allocate_inode, inode_blocks};
-use xfs_buffer::{BufferCache, Error, PosixError, Result};
+use xfs_buffer::{Error, Result};
+use xfs_format::FormatVersion;
 use xfs_format::dquot::{QuotaFlags, QuotaKind};
-use xfs_format::inode::{FileType, ForkFormat, InodeCheck, InodeFlags, InodeFlags2};
-use xfs_format::reservation::TransactionKind;
-use xfs_format::superblock::SuperblockCheck;
-use xfs_format::{Corruption, DiskAddr, FormatVersion, InodeNumber, Structure, StructureAddress};
-use xfs_inode::{InitialInode, LiveInode};
-use xfs_trans::{Journal, QuotaLedger, Transaction};
+use xfs_inode::LiveInode;
+use xfs_trans::{Journal, QuotaLedger};
 
 use crate::engine::{QuotaClock, QuotaEngine};
+use crate::files::QuotaInodes;
 use crate::state::QuotaState;
 use crate::{quotacheck, superblock};
 
@@ -35,8 +32,11 @@ use crate::{quotacheck, superblock};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuotaMode {
-    /// The usage is not counted.
+    /// No mode is chosen. If none is chosen for any type, the superblock of a volume with a
+    /// metadata directory decides, as with [`Keep`](Self::Keep). Otherwise the usage is not counted.
     #[default]
+    Unset,
+    /// The usage is not counted.
     Off,
     /// The usage is counted. Limits are not enforced.
     NoEnforce,
@@ -63,12 +63,13 @@ impl QuotaMode {
             (Self::Keep, kept)
             | (Self::KeepOrEnforce, kept @ (Self::NoEnforce | Self::Enforce)) => kept,
             (Self::KeepOrEnforce, _) => Self::Enforce,
+            (Self::Unset, _) => Self::Off,
             (fixed, _) => fixed,
         }
     }
 }
 
-/// The types of owners whose usage is counted. The default is none.
+/// The types of owners whose usage is counted. The default chooses no mode for any type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuotaOptions {
@@ -84,10 +85,10 @@ pub struct QuotaOptions {
 }
 
 impl QuotaOptions {
-    /// Returns options that count nothing.
+    /// Returns options that choose no mode for any type.
     #[must_use]
     pub const fn new() -> Self {
-        Self::all(QuotaMode::Off)
+        Self::all(QuotaMode::Unset)
     }
 
     /// Sets the mode of users.
@@ -127,16 +128,18 @@ impl QuotaOptions {
         }
     }
 
-    /// Returns whether any type is counted. A type whose mode depends on the volume counts as
-    /// counted.
+    /// Returns whether any type is counted. A type for which a mode is chosen that depends on the
+    /// volume counts as counted.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        *self != Self::default()
+        self.kinds().next().is_some()
     }
 
     fn flags_of(&self, kind: QuotaKind) -> QuotaFlags {
         match self.mode(kind) {
-            QuotaMode::Off | QuotaMode::Keep | QuotaMode::KeepOrEnforce => QuotaFlags::empty(),
+            QuotaMode::Unset | QuotaMode::Off | QuotaMode::Keep | QuotaMode::KeepOrEnforce => {
+                QuotaFlags::empty()
+            }
             QuotaMode::NoEnforce => kind.accounted_flag(),
             QuotaMode::Enforce => kind.accounted_flag() | kind.enforced_flag(),
         }
@@ -144,7 +147,8 @@ impl QuotaOptions {
 
     fn kinds(&self) -> impl Iterator<Item = QuotaKind> + use<> {
         let options = *self;
-        QuotaKind::ALL.into_iter().filter(move |kind| options.mode(*kind) != QuotaMode::Off)
+        let is_counted = |mode| !matches!(mode, QuotaMode::Unset | QuotaMode::Off);
+        QuotaKind::ALL.into_iter().filter(move |kind| is_counted(options.mode(*kind)))
     }
 }
 
@@ -154,11 +158,13 @@ impl QuotaOptions {
 /// # Errors
 ///
 /// Returns the device's error.
-pub fn resolve_modes(options: QuotaOptions, cache: &BufferCache) -> Result<QuotaOptions> {
-    if !options.is_on() {
-        return Ok(options);
-    }
-    let state = QuotaState::read(cache)?;
+pub fn resolve_modes(options: QuotaOptions, journal: &Journal) -> Result<QuotaOptions> {
+    let has_directory = journal.superblock().metadata_directory_inode.is_some();
+    let options = match has_directory && options == QuotaOptions::default() {
+        true => QuotaOptions::all(QuotaMode::Keep),
+        false => options,
+    };
+    let state = QuotaState::read(journal.cache())?;
     let mode = |kind| options.mode(kind).resolve(&state, kind);
     Ok(QuotaOptions {
         user: mode(QuotaKind::User),
@@ -173,6 +179,7 @@ pub fn resolve_modes(options: QuotaOptions, cache: &BufferCache) -> Result<Quota
 pub struct Attachment {
     engine: Arc<QuotaEngine>,
     options: QuotaOptions,
+    inodes: QuotaInodes,
     /// The types whose counts are not right yet.
     unchecked: Vec<QuotaKind>,
 }
@@ -191,21 +198,23 @@ impl Attachment {
     ///
     /// Panics if a mode depends on the volume: the caller has resolved all modes.
     pub fn begin(journal: &Arc<Journal>, options: QuotaOptions, clock: QuotaClock) -> Result<Self> {
-        let is_open =
-            |kind| matches!(options.mode(kind), QuotaMode::Keep | QuotaMode::KeepOrEnforce);
+        let is_open = |kind| {
+            let mode = options.mode(kind);
+            matches!(mode, QuotaMode::Unset | QuotaMode::Keep | QuotaMode::KeepOrEnforce)
+        };
         assert!(!QuotaKind::ALL.into_iter().any(is_open), "the modes are resolved");
         let state = QuotaState::read(journal.cache())?;
-        let engine = Arc::new(QuotaEngine::new(clock, &state));
+        let root = journal.superblock().metadata_directory_inode;
+        let inodes = QuotaInodes::find(journal.cache(), &state, root)?;
+        let engine = Arc::new(QuotaEngine::new(clock, inodes.numbers()));
         let mut unchecked = Vec::new();
         let mut flags = QuotaFlags::empty();
         for kind in options.kinds() {
             flags |= options.flags_of(kind);
             let checked = kind.checked_flag(FormatVersion::V5);
-            match state.inode(kind) {
+            match inodes.number(kind) {
                 Some(number) => {
-                    check_belongs_to_one(&state, kind, number)?;
-                    let file = load_file(journal, number)?;
-                    set_file(&engine, kind, file);
+                    set_file(&engine, kind, inodes.load(journal, kind, number)?);
                     let was_checked = state.flags().contains(checked | kind.accounted_flag());
                     if was_checked && load_defaults(&engine, journal, kind)? {
                         flags |= checked;
@@ -217,7 +226,7 @@ impl Attachment {
             }
         }
         superblock::change_flags(journal, |_| flags)?;
-        let this = Self { engine, options, unchecked };
+        let this = Self { engine, options, inodes, unchecked };
         for kind in options.kinds().filter(|kind| !this.unchecked.contains(kind)) {
             this.engine.start(options.flags_of(kind));
         }
@@ -234,12 +243,12 @@ impl Attachment {
     /// Returns ENOSPC if the volume has no space for dquots, the errors of reading all inodes, or
     /// the error that stopped the log.
     pub fn finish(self, journal: &Arc<Journal>) -> Result<Arc<QuotaEngine>> {
-        let Self { engine, options, unchecked } = self;
+        let Self { engine, options, mut inodes, unchecked } = self;
         // The recovery may have met damaged dquots, and its transactions do not wait for others.
         engine.give_up_damaged(journal)?;
         for kind in &unchecked {
             if engine.kind(*kind).file.value().is_none() {
-                make_file(&engine, journal, *kind)?;
+                inodes.make(journal, *kind, engine.now(), |file| set_file(&engine, *kind, file))?;
             }
         }
         if !unchecked.is_empty() {
@@ -279,80 +288,4 @@ fn load_defaults(engine: &QuotaEngine, journal: &Journal, kind: QuotaKind) -> Re
 fn set_file(engine: &QuotaEngine, kind: QuotaKind, file: Arc<LiveInode>) {
     let set = engine.kind(kind).file.set(file);
     assert!(set.is_ok(), "the quota inode of a type is loaded once");
-}
-
-/// Checks that no other type has the same quota inode. If two types shared an inode, each would log
-/// a map of its own for it.
-fn check_belongs_to_one(state: &QuotaState, kind: QuotaKind, number: InodeNumber) -> Result<()> {
-    let mut others = QuotaKind::ALL.into_iter().filter(|other| *other != kind);
-    if others.any(|other| state.inode(other) == Some(number)) {
-        let place = StructureAddress::Disk(DiskAddr(0));
-        let check = SuperblockCheck::SharedQuotaInode { inode: number.0 };
-        return Err(Corruption::new(Structure::Superblock, place, check).into());
-    }
-    Ok(())
-}
-
-/// Loads a quota inode. Checks that the inode is a regular file of size 0 whose blocks are in an
-/// extent map, as every quota inode is.
-fn load_file(journal: &Arc<Journal>, number: InodeNumber) -> Result<Arc<LiveInode>> {
-    let live = Arc::new(LiveInode::load(journal, number)?);
-    let check = {
-        let inode = live.inode();
-        let core = inode.core();
-        let is_map = matches!(core.data_format, ForkFormat::Extents | ForkFormat::Btree);
-        let is_plain = inode.file_type() == FileType::Regular && !core.is_realtime();
-        let has_name = core.nlink != 0;
-        match is_map && is_plain && has_name && core.size == 0 && core.project_id == 0 {
-            true => None,
-            false => Some(InodeCheck::Mode { mode: core.mode }),
-        }
-    };
-    match check {
-        None => Ok(live),
-        Some(check) => {
-            let place = StructureAddress::Inode(number);
-            Err(Corruption::new(Structure::Inode, place, check).into())
-        }
-    }
-}
-
-/// Makes the quota inode of a type, and stores its number in the superblock, in one transaction.
-#[doc(alias = "xfs_qm_qino_alloc")]
-fn make_file(engine: &QuotaEngine, journal: &Arc<Journal>, kind: QuotaKind) -> Result<()> {
-    let tx = journal.begin(TransactionKind::Create, inode_blocks(journal.geometry()))?;
-    let is_made = tx.commit_or_cancel(|tx| match allocate_file(tx, engine, kind) {
-        // The search may have refilled free lists, which is committed.
-        Err(Error::Posix(PosixError::NoSpace)) => Ok(false),
-        made => made.map(|()| true),
-    })?;
-    if is_made { Ok(()) } else { Err(PosixError::NoSpace.into()) }
-}
-
-fn allocate_file(tx: &mut Transaction<'_>, engine: &QuotaEngine, kind: QuotaKind) -> Result<()> {
-    let root = tx.journal().superblock().root_inode;
-    let inode = allocate_inode(tx, root, InodePurpose::File)?;
-    let file = LiveInode::create(
-        tx,
-        InitialInode {
-            inode,
-            mode: FileType::Regular.mode_bits(),
-            uid: 0,
-            gid: 0,
-            project_id: 0,
-            nlink: 1,
-            now: engine.now(),
-            flags: InodeFlags::empty(),
-            flags2: InodeFlags2::empty(),
-            extent_size_hint_blocks: 0,
-            cow_extent_size_hint_blocks: 0,
-            rdev: None,
-            attr_room: false,
-            attributes: None,
-        },
-    )?;
-    superblock::set_inode(tx, kind, file.number())?;
-    // Before the commit, which must not charge the inode to any owner.
-    set_file(engine, kind, Arc::new(file));
-    Ok(())
 }

@@ -33,7 +33,6 @@ use xfs_sync::{AtomicU32, Mutex, Ordering, SetOnce, Volume};
 use xfs_trans::{Dquot, DquotFields, Journal, QuotaAmount, QuotaLedger, Transaction};
 
 use crate::quota_file::{DQUOT_BLOCK, first_id};
-use crate::state::QuotaState;
 use crate::superblock;
 use limits::DefaultLimits;
 use shard::DquotShards;
@@ -71,13 +70,13 @@ pub struct QuotaEngine {
 
 impl QuotaEngine {
     /// Makes the quota of a volume, which counts nothing yet.
-    pub(crate) fn new(clock: QuotaClock, state: &QuotaState) -> Self {
+    pub(crate) fn new(clock: QuotaClock, found: [Option<InodeNumber>; 3]) -> Self {
         Self {
             active: AtomicU32::new(0),
             damaged: AtomicU32::new(0),
             given_up: AtomicU32::new(0),
             kinds: Default::default(),
-            found: QuotaKind::ALL.map(|kind| state.inode(kind)),
+            found,
             shards: DquotShards::new(),
             growing: Mutex::new(()),
             clock,
@@ -279,7 +278,7 @@ impl QuotaLedger for QuotaEngine {
         .into())
     }
 
-    fn ahead(&self, kind: QuotaKind, fields: &DquotFields, wanted: u64) -> u64 {
+    fn ahead(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> QuotaAmount {
         if fields.disk.id.get() == 0 || !self.enforces(kind) {
             return wanted;
         }

@@ -10,6 +10,7 @@
 mod attach;
 mod count;
 mod engine;
+mod files;
 mod quota_file;
 mod quotacheck;
 mod state;

@@ -64,6 +64,7 @@ fn count_inodes(
     kinds: &[QuotaKind],
 ) -> Result<UsageByOwner> {
     let (mut counts, mut scratch) = (UsageByOwner::new(), Vec::new());
+    let mut realtime = Vec::new();
     let geometry = journal.geometry();
     for group in geometry.groups() {
         for chunk in xfs_alloc::inode_chunks(journal.cache(), group)? {
@@ -79,6 +80,8 @@ fn count_inodes(
                 let mut found = Ok(());
                 let count = |number, core: Result<InodeCore>| match core {
                     Ok(core) if engine.is_exempt(number) || is_metadata(&core) => {}
+                    // The map of a realtime file is read later: the cluster is in use here.
+                    Ok(core) if core.is_realtime() && core.blocks != 0 => realtime.push(number),
                     Ok(core) => charge(&mut counts, kinds, &core),
                     Err(error) => found = Err(error),
                 };
@@ -89,6 +92,11 @@ fn count_inodes(
                 left &= u64::MAX.checked_shl(index + passed).unwrap_or(0);
             }
         }
+    }
+    for number in realtime {
+        let live = LiveInode::load(journal, number)?;
+        let usage = live.quota_usage(journal.cache())?;
+        add(&mut counts, kinds, QuotaOwners::of(live.inode().core()), usage);
     }
     // ID 0 always has a dquot: it holds the default limits.
     for kind in kinds {
@@ -102,11 +110,16 @@ fn is_metadata(core: &InodeCore) -> bool {
 }
 
 fn charge(counts: &mut UsageByOwner, kinds: &[QuotaKind], core: &InodeCore) {
-    let owners = QuotaOwners::of(core);
+    let amount = QuotaAmount { inodes: 1, ..QuotaAmount::of_blocks(core.blocks) };
+    add(counts, kinds, QuotaOwners::of(core), amount);
+}
+
+fn add(counts: &mut UsageByOwner, kinds: &[QuotaKind], owners: QuotaOwners, amount: QuotaAmount) {
     for kind in kinds {
         let usage = counts.entry((*kind, owners.id(*kind))).or_default();
-        usage.inodes += 1;
-        usage.blocks = usage.blocks.saturating_add(core.blocks);
+        usage.inodes += amount.inodes;
+        usage.blocks = usage.blocks.saturating_add(amount.blocks);
+        usage.rt_blocks = usage.rt_blocks.saturating_add(amount.rt_blocks);
     }
 }
 
@@ -207,8 +220,9 @@ fn set_counts(
         let before = dquot.with(|fields| fields.disk);
         let usage = counts.get(&(kind, id));
         let mut after = reset(&before, journal, kind);
-        let QuotaAmount { blocks, inodes } = usage.copied().unwrap_or_default();
+        let QuotaAmount { blocks, rt_blocks, inodes } = usage.copied().unwrap_or_default();
         (after.blocks, after.inodes) = (blocks.into(), inodes.into());
+        after.realtime_blocks = rt_blocks.into();
         if usage.is_some() {
             engine.adjust(kind, &mut after);
         }

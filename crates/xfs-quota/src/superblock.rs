@@ -50,6 +50,14 @@ pub(crate) fn set_inode(
     )
 }
 
+/// Sets the bit of the superblock that says that the volume has quota inodes.
+pub(crate) fn set_quota_bit(tx: &mut Transaction<'_>) -> Result<()> {
+    let add_bit = |disk: &mut SuperblockDisk| {
+        disk.version = (disk.version.get() | VersionFlags::QUOTA.bits()).into();
+    };
+    change_fields(tx, |flags| flags, add_bit)
+}
+
 fn change_fields(
     tx: &mut Transaction<'_>,
     flags: impl FnOnce(QuotaFlags) -> QuotaFlags,

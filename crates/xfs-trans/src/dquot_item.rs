@@ -40,10 +40,50 @@ use crate::pins::Pins;
 /// An amount of space that is charged to an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaAmount {
-    /// Number of blocks.
+    /// Number of blocks of the data device.
     pub blocks: u64,
+    /// Number of blocks of the realtime section.
+    pub rt_blocks: u64,
     /// Number of inodes.
     pub inodes: u64,
+}
+
+impl QuotaAmount {
+    /// Returns an amount of blocks of the data device.
+    #[must_use]
+    pub const fn of_blocks(blocks: u64) -> Self {
+        Self { blocks, rt_blocks: 0, inodes: 0 }
+    }
+
+    /// Returns the sum of two amounts, or `None` if a part of it is too large.
+    #[must_use]
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        Some(Self {
+            blocks: self.blocks.checked_add(other.blocks)?,
+            rt_blocks: self.rt_blocks.checked_add(other.rt_blocks)?,
+            inodes: self.inodes.checked_add(other.inodes)?,
+        })
+    }
+
+    /// Returns the difference of two amounts, or `None` if a part of it would be negative.
+    #[must_use]
+    pub fn checked_sub(self, other: Self) -> Option<Self> {
+        Some(Self {
+            blocks: self.blocks.checked_sub(other.blocks)?,
+            rt_blocks: self.rt_blocks.checked_sub(other.rt_blocks)?,
+            inodes: self.inodes.checked_sub(other.inodes)?,
+        })
+    }
+
+    /// Returns the smaller one of two amounts, for each part.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        Self {
+            blocks: self.blocks.min(other.blocks),
+            rt_blocks: self.rt_blocks.min(other.rt_blocks),
+            inodes: self.inodes.min(other.inodes),
+        }
+    }
 }
 
 /// The values of a dquot in memory.

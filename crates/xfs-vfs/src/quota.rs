@@ -56,7 +56,7 @@ impl Mount {
             return Ok(());
         }
         let owners = QuotaOwners::of(&directory.core());
-        let refusal = match tx.reserve_quota(owners, QuotaAmount { blocks, inodes: 0 }) {
+        let refusal = match tx.reserve_quota(owners, QuotaAmount::of_blocks(blocks)) {
             Err(refusal @ Error::Posix(PosixError::NoSpace | PosixError::QuotaExceeded)) => refusal,
             reserved => return reserved,
         };

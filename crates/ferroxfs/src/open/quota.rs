@@ -37,7 +37,14 @@ pub(super) fn stop_counting(
     access: VolumeAccess,
 ) -> Result<()> {
     let flags = QuotaFlags::from_bits_retain(replayed.superblock().quota_flags);
-    if !flags.intersects(QuotaFlags::CHECKED) {
+    // With a metadata directory, the flags also decide about later mounts without options. The
+    // caller has found that nothing is to be counted.
+    let is_kept = replayed.superblock().metadata_directory_inode.is_some();
+    let cleared = match is_kept && access == VolumeAccess::Write {
+        true => QuotaFlags::all(),
+        false => QuotaFlags::CHECKED,
+    };
+    if !flags.intersects(cleared) {
         return Ok(());
     }
     let stops = match access {
@@ -48,7 +55,7 @@ pub(super) fn stop_counting(
     if !stops {
         return Ok(());
     }
-    let flags = flags.difference(QuotaFlags::CHECKED).bits().to_be_bytes();
+    let flags = flags.difference(cleared).bits().to_be_bytes();
     let at = journal.geometry().header_disk_addr(AgNumber(0), 0);
     let length = journal.geometry().sector_size;
     let tx = journal.begin(TransactionKind::Superblock, 0)?;

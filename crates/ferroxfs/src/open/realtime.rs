@@ -14,7 +14,7 @@ use xfs_buffer::{Error as BufferError, IoError, PosixError, Result as BufferResu
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_format::directory::DirectoryCheck;
 use xfs_format::realtime::RealtimeSuperblock;
-use xfs_format::superblock::{SuperblockCheck, Unsupported, VolumeAccess};
+use xfs_format::superblock::{SuperblockCheck, VolumeAccess};
 use xfs_format::{
     Corruption, DiskAddr, InodeNumber, RoCompatFeatures, Structure, StructureAddress, Superblock,
 };
@@ -79,7 +79,7 @@ impl Devices {
     ///
     /// # Errors
     ///
-    /// [`OpenError::RealtimeDeviceMissing`]; [`Unsupported::RealtimeQuota`]; the errors of
+    /// [`OpenError::RealtimeDeviceMissing`]; the errors of
     /// [`realtime_damage`](Self::realtime_damage), and the damage itself.
     pub(super) fn check_realtime(
         &self,
@@ -98,10 +98,7 @@ impl Devices {
         if self.realtime.is_none() {
             return Err(OpenError::RealtimeDeviceMissing);
         }
-        match self.options.quota.is_on() {
-            true => Err(OpenError::Volume(Unsupported::RealtimeQuota.into())),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Returns the device that the log flushes before it writes a record, and for a sync, in

@@ -15,7 +15,7 @@ use xfs_log::{
     FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
     finish_intents,
 };
-use xfs_quota::{Attachment, QuotaOptions, resolve_modes};
+use xfs_quota::{Attachment, QuotaMode, QuotaOptions, resolve_modes};
 use xfs_trans::{AttrPayload, Captured, Deferred, IntentPayload, Journal, OpenIntent};
 use xfs_vfs::{Clock, InodeCache, MountThreads};
 
@@ -146,7 +146,7 @@ impl Devices {
         let journal = xfs_alloc::open_journal(Arc::new(cache), log, &superblock)?;
         let options = match access {
             VolumeAccess::Write => self.options.quota,
-            _ => QuotaOptions::default(),
+            _ => QuotaOptions::all(QuotaMode::Off),
         };
         let start = QuotaStart { options, clock: self.options.options.clock };
         let opened = finish(&journal, &replayed, access, start)?;
@@ -185,7 +185,7 @@ pub(super) fn finish(
     // move the tail past them.
     let open = journal.adopt(replayed).map_err(OpenError::Recovery)?.into();
     realtime::open_space(journal, replayed, access).map_err(OpenError::Recovery)?;
-    let options = resolve_modes(start.options, journal.cache()).map_err(OpenError::Quota)?;
+    let options = resolve_modes(start.options, journal).map_err(OpenError::Quota)?;
     let quota = match options.is_on() {
         true => {
             let now = Box::new(move || start.clock.now());

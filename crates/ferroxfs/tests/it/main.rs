@@ -35,6 +35,8 @@ mod privileges;
 mod quota;
 mod quota_counts;
 mod quota_limits;
+mod quota_metadata;
+mod quota_realtime;
 mod realtime;
 mod realtime_groups;
 mod realtime_space;

@@ -19,7 +19,7 @@ use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume};
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice, delegate_device};
 use xfs_trans::testing::{make_sized, superblock};
 
-const VOLUME_BYTES: u64 = 64 << 20;
+pub(crate) const VOLUME_BYTES: u64 = 64 << 20;
 
 /// The blocks and inodes of an owner.
 type Usage = (u64, u64);
@@ -35,7 +35,7 @@ fn open(device: &SharedDevice, mode: QuotaMode) -> Volume {
 
 /// Checks a closed volume with xfs_repair, which compares all counts with the inodes, and with our
 /// checker.
-fn check(device: &SharedDevice, what: &str) {
+pub(crate) fn check(device: &SharedDevice, what: &str) {
     assert_eq!(check_volume(device, device), CheckerVerdict::Findings(Vec::new()), "{what}");
     // Older programs refuse the volume for its features. The checker above compares counts too.
     let Ok(programs) = Xfsprogs::newer() else { return };
@@ -82,7 +82,7 @@ fn shown_users(volume: &Volume) -> BTreeMap<u32, Usage> {
 }
 
 /// Random operations of several owners in one directory.
-struct RandomWork {
+pub(crate) struct RandomWork {
     random: Prng,
     directory: Node,
     /// The names that may exist.
@@ -92,7 +92,7 @@ struct RandomWork {
 const OWNERS: [u32; 6] = [0, 29, 30, 1001, 70_000, u32::MAX - 1];
 
 impl RandomWork {
-    fn new(volume: &Volume, seed: u64) -> Self {
+    pub(crate) fn new(volume: &Volume, seed: u64) -> Self {
         volume.create_dir_all("/work").unwrap();
         let names = (0..24).map(|number| format!("file-{number}")).collect();
         Self { random: Prng::new(seed), directory: volume.lookup("/work").unwrap(), names }
@@ -108,7 +108,7 @@ impl RandomWork {
     }
 
     /// Does one operation. Refusals are part of the work: only counts are checked.
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let (name, other) = (self.name(), self.name());
         let (uid, gid, project) = (self.owner(), self.owner(), self.owner());
         match self.random.within(0..10) {

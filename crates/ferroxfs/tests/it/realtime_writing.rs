@@ -8,12 +8,10 @@ use std::sync::Arc;
 use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::contents::{AllocateMode, ForkKind, RangeMode};
 use ferroxfs::device::{BlockDevice, Durability, MemoryDevice, SharedDevice};
-use ferroxfs::quota::{QuotaMode, QuotaOptions};
 use ferroxfs::{
     CreateOptions, Error, File, NewKind, Node, OpenError, OpenOptions, PosixError, Result,
     SetAttributes, Timestamp, Volume,
 };
-use xfs_format::superblock::Unsupported;
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 use xfs_oracle::Xfsprogs;
 use xfs_testkit::{Atomicity, JoinedDevice, PowerCuts, Prng, RealtimeSection, RecordingDevice};
@@ -340,18 +338,11 @@ fn volume_filled_by_a_kernel_is_changed() {
 }
 
 #[test]
-fn writing_without_the_device_or_with_quota_is_refused() {
+fn writing_without_the_device_is_refused() {
     let disks = Disks::make(4);
     let options = OpenOptions::new().write(true);
     let error = options.with_devices(disks.data.clone(), None).open().err().unwrap();
     assert!(matches!(error, OpenError::RealtimeDeviceMissing), "{error}");
-    let quota = QuotaOptions::new().user(QuotaMode::NoEnforce);
-    let error = disks.options(&options.quota(quota));
-    let error = error.err().unwrap();
-    assert!(
-        matches!(error, OpenError::Volume(Error::Unsupported(Unsupported::RealtimeQuota))),
-        "{error}"
-    );
     disks.check();
 }
 

@@ -2,6 +2,14 @@
 
 use bitflags::bitflags;
 
+/// The flags that every inode of the metadata directory has. A directory also has
+/// [`NOSYMLINKS`](InodeFlags::NOSYMLINKS).
+pub const METADATA_FLAGS: InodeFlags = InodeFlags::IMMUTABLE
+    .union(InodeFlags::SYNC)
+    .union(InodeFlags::NOATIME)
+    .union(InodeFlags::NODUMP)
+    .union(InodeFlags::NODEFRAG);
+
 bitflags! {
     /// The bits of the word `di_flags` of an inode.
     #[doc(alias = "XFS_DIFLAG")]

@@ -85,11 +85,8 @@ pub enum Unsupported {
     /// has a copy of both.
     #[error("label and UUID of volumes with realtime groups cannot be changed")]
     RealtimeIdentity,
-    /// The volume has a realtime section, and quota was asked for. Realtime blocks are not counted.
-    #[error("quota of realtime blocks is not supported: the volume cannot be opened with quota")]
-    RealtimeQuota,
-    /// The volume has a metadata directory tree and cannot be changed.
-    #[error("volumes with a metadata directory (METADIR) can only be read")]
+    /// The inode holds the root of a btree of a realtime group, and was to be changed as a file.
+    #[error("an inode that holds a btree of a realtime group cannot be changed as a file")]
     MetadirWrite,
     /// The log cannot hold the reservation of an operation. No mkfs.xfs makes such a small log.
     #[error("the log of {log_bytes} bytes is too small for a transaction of {bytes}")]
@@ -195,9 +192,6 @@ impl Superblock {
         }
         if self.has_realtime() && !self.has_writable_realtime() {
             return Some(Unsupported::RealtimeWrite);
-        }
-        if self.has_incompat(IncompatFeatures::METADIR) && !self.has_realtime() {
-            return Some(Unsupported::MetadirWrite);
         }
         None
     }

@@ -102,7 +102,7 @@ fn realtime_and_metadata_directories_are_described_and_read() {
     assert!(zoned.realtime_start != 0 && zoned.realtime_group_count != 0);
     for (superblock, refusal) in [
         (realtime, None),
-        (metadir, Some(Unsupported::MetadirWrite)),
+        (metadir, None),
         (zoned, Some(Unsupported::RealtimeWrite)),
     ] {
         assert_eq!(superblock.refusal(VolumeAccess::Read), None);
@@ -397,8 +397,8 @@ fn features_are_refused_by_name() {
     assert_eq!(refusal(&log_incompat, Recover), Some(Unsupported::UnknownLogIncompat(2)));
     assert_eq!(refusal(&quota, Write), None);
     assert_eq!(refusal(&quota, Recover), None);
-    assert_eq!(refusal(&metadir, Write), Some(Unsupported::MetadirWrite));
-    assert_eq!(refusal(&metadir, Recover), Some(Unsupported::MetadirWrite));
+    assert_eq!(refusal(&metadir, Write), None);
+    assert_eq!(refusal(&metadir, Recover), None);
     assert_eq!(refusal(&metadir, Replay), None);
     assert_eq!(refusal(&log_incompat, Replay), Some(Unsupported::UnknownLogIncompat(2)));
 }

@@ -142,7 +142,7 @@ fn quota_options_choose_types_and_the_later_one_counts() {
     let quota = |list| parse(list).expect("options").quota;
     let expected = QuotaOptions::new().user(QuotaMode::NoEnforce).project(QuotaMode::Enforce);
     assert_eq!(quota("uquota,uqnoenforce,prjquota"), expected);
-    assert_eq!(quota("uquota,gquota,noquota"), QuotaOptions::default());
+    assert_eq!(quota("uquota,gquota,noquota"), QuotaOptions::all(QuotaMode::Off));
     assert_eq!(quota("noquota,grpquota").group, QuotaMode::Enforce);
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::inode::{ForkKind, InodeFlags};
 use xfs_format::timestamp::Timestamp;
-use xfs_trans::{BlockReservation, Journal, QuotaReservation};
+use xfs_trans::{BlockReservation, Journal, QuotaAmount, QuotaReservation};
 
 use super::LiveInode;
 use super::file_range::{FileRange, RangeEdges};
@@ -106,7 +106,10 @@ impl LiveInode {
         range: BlockRange,
     ) -> Result<QuotaReservation> {
         let overhead = map_blocks(journal.geometry(), ForkKind::Data);
-        self.quota_for(journal, range.length_blocks.saturating_add(overhead))
+        let range = range.aligned(self.freed_unit(journal.geometry()));
+        let contents = self.contents_amount(journal.geometry(), range.length_blocks);
+        let wanted = contents.checked_add(QuotaAmount::of_blocks(overhead));
+        self.quota_of(journal, wanted.ok_or(PosixError::FileTooLarge)?)
     }
 
     /// Returns the holes in a range.

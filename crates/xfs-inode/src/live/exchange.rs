@@ -16,7 +16,7 @@ use xfs_format::log_item::{ExchangeFlags, ExchangeIntent, LogItemCheck};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Corruption, FileBlock, Geometry, IncompatFeatures, Structure, StructureAddress};
-use xfs_trans::{Deferred, Finish, IntentPayload, Journal, QuotaAmount, QuotaOwners, Transaction};
+use xfs_trans::{Deferred, Finish, IntentPayload, Journal, QuotaOwners, Transaction};
 
 use super::LiveInode;
 use super::map::map_blocks;
@@ -173,10 +173,14 @@ impl ExchangeWork {
             let inside = map.iter_from(start).map_while(|extent| range.cut(extent));
             *blocks = inside.map(|extent| u64::from(extent.length_blocks)).sum();
         }
-        let [left, right] = mapped;
-        let gained = [right.saturating_sub(left), left.saturating_sub(right)];
+        let [left, _] = &self.files;
+        let [left_blocks, right_blocks] = mapped;
+        let gained = [
+            right_blocks.saturating_sub(left_blocks),
+            left_blocks.saturating_sub(right_blocks),
+        ];
         for (owners, blocks) in owners.into_iter().zip(gained) {
-            tx.reserve_quota(owners, QuotaAmount { blocks, inodes: 0 })?;
+            tx.reserve_quota(owners, left.contents_amount(tx.geometry(), blocks))?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@
 //! The form depends only on the number of extents, as the verifiers of an inode require.
 
 use xfs_alloc::{
-    AllocationTarget, BlockExtent, BlockPurpose, ExtentOwner, SpaceRequest, allocate_extent,
+    AllocationTarget, BlockExtent, BlockPurpose, ExtentOwner, Section, SpaceRequest, allocate_extent,
     defer_free,
 };
 use xfs_btree::{Anchor, Anchored, Editor, ForkRoot, Root};
@@ -143,7 +143,11 @@ impl LiveInode {
         self.update(tx, Touched::Fork(kind), |inode| {
             put_change(inode, kind, change, root);
             count_blocks(inode.core_mut(), blocks + btree_blocks)
-        })
+        })?;
+        if self.section(tx.geometry(), kind) == Section::Realtime {
+            tx.count_realtime(self.log_item(), blocks);
+        }
+        Ok(())
     }
 
     fn anchor(&self, kind: ForkKind) -> ForkAnchor {

@@ -3,16 +3,19 @@
 //! Owns: which owners a reservation counts for, and the quota of one allocation. Does **not** own:
 //! limits and usage (`xfs-trans`), or when a write reserves ([`write`](super::write)).
 
-use xfs_buffer::Result;
+use xfs_alloc::Section;
+use xfs_buffer::{BufferCache, Result};
+use xfs_format::Geometry;
+use xfs_format::inode::ForkKind;
 use xfs_trans::{Journal, QuotaAmount, QuotaOwners, QuotaReservation, Transaction};
 
 use super::LiveInode;
 
 /// The quota of one allocation: the part that was reserved when the bytes were accepted, and the
-/// number of blocks that the transaction must reserve.
+/// amount that the transaction must reserve.
 pub(super) struct QuotaShare {
     pub(super) accepted: QuotaReservation,
-    pub(super) missing_blocks: u64,
+    pub(super) missing: QuotaAmount,
 }
 
 impl LiveInode {
@@ -23,10 +26,35 @@ impl LiveInode {
             return Ok(());
         }
         tx.join(&self.log_item);
-        let QuotaShare { accepted, missing_blocks } = share;
+        let QuotaShare { accepted, missing } = share;
         tx.use_reservation(accepted);
         let owners = QuotaOwners::of(self.inode().core());
-        tx.reserve_quota(owners, QuotaAmount { blocks: missing_blocks, inodes: 0 })
+        tx.reserve_quota(owners, missing)
+    }
+
+    /// Returns the amount of `blocks` blocks of contents: the section that has the contents has the
+    /// blocks.
+    pub(super) fn contents_amount(&self, geometry: &Geometry, blocks: u64) -> QuotaAmount {
+        match self.section(geometry, ForkKind::Data) {
+            Section::Data => QuotaAmount::of_blocks(blocks),
+            Section::Realtime => QuotaAmount { rt_blocks: blocks, ..QuotaAmount::default() },
+        }
+    }
+
+    /// Returns what the owners are charged for the file: one inode and its blocks.
+    ///
+    /// # Errors
+    ///
+    /// The errors of loading the extent map of a realtime file.
+    pub fn quota_usage(&self, cache: &BufferCache) -> Result<QuotaAmount> {
+        let inode = self.inode();
+        let core = inode.core();
+        if inode.has_realtime_contents() {
+            inode.extent_map(cache, ForkKind::Data)?;
+        }
+        let rt_blocks = inode.realtime_blocks();
+        // The count of an inode includes its realtime blocks.
+        Ok(QuotaAmount { blocks: core.blocks.saturating_sub(rt_blocks), rt_blocks, inodes: 1 })
     }
 
     /// Returns how many of `wanted` blocks the file may get ahead of its need. Near a limit of
@@ -37,21 +65,32 @@ impl LiveInode {
             return wanted;
         }
         let owners = QuotaOwners::of(self.inode().core());
+        let wanted = self.contents_amount(journal.geometry(), wanted);
         // The allocation reports the error.
-        QuotaReservation::blocks_ahead(journal, owners, wanted).unwrap_or(0)
+        let ahead = QuotaReservation::blocks_ahead(journal, owners, wanted).unwrap_or_default();
+        ahead.blocks + ahead.rt_blocks
     }
 
-    /// Reserves quota for `blocks` blocks of this file, on a volume that counts usage.
+    /// Reserves quota for `blocks` blocks of contents of this file, on a volume that counts usage.
     ///
     /// # Errors
     ///
     /// EDQUOT, or for a project ENOSPC.
     pub fn quota_for(&self, journal: &Journal, blocks: u64) -> Result<QuotaReservation> {
+        self.quota_of(journal, self.contents_amount(journal.geometry(), blocks))
+    }
+
+    /// Reserves an amount for the owners of this file, on a volume that counts usage.
+    pub(super) fn quota_of(
+        &self,
+        journal: &Journal,
+        amount: QuotaAmount,
+    ) -> Result<QuotaReservation> {
         if journal.ledger().is_none() {
             return Ok(QuotaReservation::default());
         }
         let owners = QuotaOwners::of(self.inode().core());
-        QuotaReservation::take(journal, owners, QuotaAmount { blocks, inodes: 0 })
+        QuotaReservation::take(journal, owners, amount)
     }
 
     /// Reserves quota for a copy of shared blocks, until the returned value is dropped.
@@ -60,9 +99,9 @@ impl LiveInode {
         journal: &Journal,
         share: QuotaShare,
     ) -> Result<QuotaReservation> {
-        match share.missing_blocks {
-            0 => Ok(share.accepted),
-            blocks => self.quota_for(journal, blocks),
+        match share.missing == QuotaAmount::default() {
+            true => Ok(share.accepted),
+            false => self.quota_of(journal, share.missing),
         }
     }
 }

@@ -19,7 +19,7 @@ use xfs_format::inode::{ForkKind, InodeCore, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, RoCompatFeatures};
-use xfs_trans::{Journal, QuotaAmount, QuotaOwners, Transaction};
+use xfs_trans::{Journal, QuotaOwners, Transaction};
 
 use super::LiveInode;
 use super::copy::blocks;
@@ -203,7 +203,7 @@ impl LiveInode {
             let old_blocks = old.map_or(0, |old| old.length_blocks);
             let gained = u64::from(new.length_blocks.saturating_sub(old_blocks));
             let owners = QuotaOwners::of(self.inode().core());
-            tx.reserve_quota(owners, QuotaAmount { blocks: gained, inodes: 0 })?;
+            tx.reserve_quota(owners, self.contents_amount(tx.geometry(), gained))?;
             let section = self.section(tx.geometry(), ForkKind::Data);
             if let Some(old) = old {
                 defer_map_work(tx, MapWork::unmap(self, ForkKind::Data, &old));

@@ -26,7 +26,7 @@ use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
-use xfs_trans::{BlockReservation, Journal, QuotaReservation, Transaction};
+use xfs_trans::{BlockReservation, Journal, QuotaAmount, QuotaReservation, Transaction};
 
 use super::data::{self, ContentsDevice, FileBytes, clip};
 use super::map::{MapRequest, map_blocks};
@@ -279,9 +279,12 @@ impl<'a> ContentsWriter<'a> {
     /// bytes were accepted. Bytes that were accepted are not refused any more, even if more blocks
     /// are allocated than were expected.
     pub(super) fn quota_share(&mut self, blocks: u64) -> QuotaShare {
+        let amount = self.live.contents_amount(self.journal.geometry(), blocks);
         match &mut self.quota {
-            Some(quota) => QuotaShare { accepted: quota.draw(blocks), missing_blocks: 0 },
-            None => QuotaShare { accepted: QuotaReservation::default(), missing_blocks: blocks },
+            Some(quota) => {
+                QuotaShare { accepted: quota.draw(amount), missing: QuotaAmount::default() }
+            }
+            None => QuotaShare { accepted: QuotaReservation::default(), missing: amount },
         }
     }
 
@@ -357,11 +360,12 @@ impl<'a> ContentsWriter<'a> {
     fn allocate(&mut self, wanted: BlockRange, hole: BlockRange) -> Result<()> {
         let mut range = self.stretched(wanted, hole);
         let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
+        let unit = self.live.freed_unit(self.journal.geometry());
         loop {
             let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
             // Realtime extents are not taken from the free blocks of the data device.
             let own = if self.is_realtime() { 0 } else { range.length_blocks };
-            let share = self.quota_share(own);
+            let share = self.quota_share(range.aligned(unit).length_blocks);
             let (blocks, reservation) = (own + overhead, &mut self.reservation);
             let mapped = with_allocation_transaction(self.journal, blocks, reservation, |tx| {
                 self.live.reserve_quota(tx, share)?;

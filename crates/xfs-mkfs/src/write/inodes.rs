@@ -9,6 +9,7 @@ use xfs_format::directory::{Cookie, Entry, EntryType, short_form as directory_sh
 use xfs_format::extent::Extent;
 use xfs_format::inode::{
     self, CORE_BYTES, FORK_OFFSET_BYTES, FileType, ForkFormat, InodeCore, InodeFlags, InodeFlags2,
+    METADATA_FLAGS,
 };
 use xfs_format::parent::ParentDisk;
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
@@ -214,7 +215,7 @@ impl<'a> Chunk<'a> {
             metafile_type: file.kind.number(),
             nlink: 1,
             project_id: file.group,
-            flags: metadata_flags(),
+            flags: METADATA_FLAGS,
             generation: self.plan.identity.generations.at(FIRST_FILE_GENERATION + index),
             change_count: if is_changed { 3 } else { 2 },
             ..metadata(self.plan)
@@ -340,21 +341,13 @@ fn metadata(plan: &Plan) -> InodeCore {
     }
 }
 
-fn metadata_flags() -> InodeFlags {
-    InodeFlags::IMMUTABLE
-        | InodeFlags::SYNC
-        | InodeFlags::NOATIME
-        | InodeFlags::NODUMP
-        | InodeFlags::NODEFRAG
-}
-
 fn metadata_directory(plan: &Plan, generation_index: u64) -> InodeCore {
     InodeCore {
         mode: FileType::Directory.mode_bits(),
         data_format: ForkFormat::Local,
         metafile_type: DIRECTORY_KIND,
         nlink: 2,
-        flags: metadata_flags() | InodeFlags::NOSYMLINKS,
+        flags: METADATA_FLAGS | InodeFlags::NOSYMLINKS,
         generation: plan.identity.generations.at(generation_index),
         ..metadata(plan)
     }

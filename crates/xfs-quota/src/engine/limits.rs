@@ -87,6 +87,26 @@ impl DefaultLimit {
             (true, running) => running,
         }
     }
+
+    /// Returns how many blocks, at most `wanted`, may be preallocated if `used` are in use. All of
+    /// them may be preallocated if there is no hard limit, or if the usage then stays below the
+    /// soft limit. Without a soft limit, 95 % of the hard limit takes its place. Otherwise the
+    /// result is a part of what is left below the hard limit.
+    fn ahead(&self, own: OwnLimits, used: u64, wanted: u64) -> u64 {
+        let hard = Self::or_default(own.hard, &self.hard);
+        let soft = Self::or_default(own.soft, &self.soft);
+        if hard == 0 {
+            return wanted;
+        }
+        let percent = |part: u64| hard / 100 * part;
+        let low_mark = if soft == 0 { percent(95) } else { soft };
+        if used.saturating_add(wanted) < low_mark {
+            return wanted;
+        }
+        let left = hard.saturating_sub(used);
+        let steps = [5, 3, 1].into_iter().filter(|part| left < percent(*part)).count();
+        wanted.min(left >> (2 * steps))
+    }
 }
 
 /// Returns the disk form of a timer that ends at `seconds`. 0 stands for a timer that does not run.
@@ -122,27 +142,26 @@ impl DefaultLimits {
         let inodes = OwnLimits { soft: disk.inode_soft_limit, hard: disk.inode_hard_limit };
         let running = disk.timer_seconds(disk.inode_timer);
         disk.inode_timer = stored(disk, self.inodes.timer(inodes, disk.inodes, running, &now));
+        let realtime =
+            OwnLimits { soft: disk.realtime_soft_limit, hard: disk.realtime_hard_limit };
+        let running = disk.timer_seconds(disk.realtime_timer);
+        let timer = self.realtime.timer(realtime, disk.realtime_blocks, running, &now);
+        disk.realtime_timer = stored(disk, timer);
     }
 
-    /// Returns how many blocks, at most `wanted`, may be preallocated for the owner of a dquot. All
-    /// of them may be preallocated if the owner has no hard limit, or if the usage then stays below
-    /// the soft limit. Without a soft limit, 95 % of the hard limit takes its place. Otherwise the
-    /// result is a part of what is left below the hard limit.
-    pub(crate) fn blocks_ahead(&self, fields: &DquotFields, wanted: u64) -> u64 {
-        let hard = DefaultLimit::or_default(fields.disk.block_hard_limit, &self.blocks.hard);
-        let soft = DefaultLimit::or_default(fields.disk.block_soft_limit, &self.blocks.soft);
-        if hard == 0 {
-            return wanted;
+    /// Returns how many blocks, at most `wanted`, may be preallocated for the owner of a dquot.
+    pub(crate) fn blocks_ahead(&self, fields: &DquotFields, wanted: QuotaAmount) -> QuotaAmount {
+        let DquotFields { disk, reserved } = fields;
+        let blocks = OwnLimits { soft: disk.block_soft_limit, hard: disk.block_hard_limit };
+        let used = disk.blocks.get().saturating_add(reserved.blocks);
+        let realtime =
+            OwnLimits { soft: disk.realtime_soft_limit, hard: disk.realtime_hard_limit };
+        let rt_used = disk.realtime_blocks.get().saturating_add(reserved.rt_blocks);
+        QuotaAmount {
+            blocks: self.blocks.ahead(blocks, used, wanted.blocks),
+            rt_blocks: self.realtime.ahead(realtime, rt_used, wanted.rt_blocks),
+            inodes: wanted.inodes,
         }
-        let percent = |part: u64| hard / 100 * part;
-        let used = fields.disk.blocks.get().saturating_add(fields.reserved.blocks);
-        let low_mark = if soft == 0 { percent(95) } else { soft };
-        if used.saturating_add(wanted) < low_mark {
-            return wanted;
-        }
-        let left = hard.saturating_sub(used);
-        let steps = [5, 3, 1].into_iter().filter(|part| left < percent(*part)).count();
-        wanted.min(left >> (2 * steps))
     }
 
     /// Returns whether the owner of a dquot may get `wanted` in addition to what it uses and has
@@ -167,7 +186,14 @@ impl DefaultLimits {
                 total(disk.blocks, reserved.blocks, wanted.blocks),
                 || is_over(disk.block_timer),
             );
+        let realtime = wanted.rt_blocks == 0
+            || self.realtime.allows(
+                OwnLimits { soft: disk.realtime_soft_limit, hard: disk.realtime_hard_limit },
+                total(disk.realtime_blocks, reserved.rt_blocks, wanted.rt_blocks),
+                || is_over(disk.realtime_timer),
+            );
         blocks
+            && realtime
             && (wanted.inodes == 0
                 || self.inodes.allows(
                     OwnLimits { soft: disk.inode_soft_limit, hard: disk.inode_hard_limit },

@@ -28,6 +28,8 @@ impl QuotaEngine {
             let mut quota = Quota::of_disk(kind, &fields.disk);
             quota.blocks.used = quota.blocks.used.saturating_add(fields.reserved.blocks);
             quota.inodes.used = quota.inodes.used.saturating_add(fields.reserved.inodes);
+            let realtime = &mut quota.rt_blocks;
+            realtime.used = realtime.used.saturating_add(fields.reserved.rt_blocks);
             if !self.enforces(kind) {
                 // The timers run, and mean nothing.
                 let resources = [&mut quota.blocks, &mut quota.inodes, &mut quota.rt_blocks];

@@ -6,7 +6,7 @@ use xfs_format::log_item::{InodeCreate, LoggedFields};
 use xfs_log::LogItem;
 
 use super::Transaction;
-use super::quota::Charge;
+use super::quota::{Charge, RealtimeBlocks};
 use crate::create_item::CreateItem;
 use crate::inode_item::{InodeImage, InodeRecord};
 
@@ -20,6 +20,8 @@ struct JoinedInode {
     /// The charge of the inode before its first change in the current step. `None` before that
     /// change, and if the volume does not count usage.
     charge: Option<Charge>,
+    /// Its blocks in the realtime section, as far as the current step has changed or moved them.
+    realtime: RealtimeBlocks,
 }
 
 /// The inodes that a transaction holds latched, in the order in which they were joined.
@@ -72,10 +74,27 @@ impl JoinedInodes {
         joined.charge.get_or_insert_with(charge);
     }
 
+    /// Returns the blocks of a joined inode in the realtime section.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the inode is not joined.
+    pub(super) fn realtime(&mut self, record: &InodeRecord) -> &mut RealtimeBlocks {
+        let Some(joined) = self.find(record) else {
+            unreachable!("inode {} charged without being joined (I2)", record.number())
+        };
+        &mut joined.realtime
+    }
+
     /// Returns the inodes whose charge was remembered in this step, each with its remembered
-    /// charge. Forgets the charges.
-    pub(super) fn charges(&mut self) -> impl Iterator<Item = (&InodeRecord, Charge)> {
-        self.0.iter_mut().filter_map(|joined| Some((&*joined.record, joined.charge.take()?)))
+    /// charge and its realtime blocks. Forgets both.
+    pub(super) fn charges(
+        &mut self,
+    ) -> impl Iterator<Item = (&InodeRecord, Charge, RealtimeBlocks)> {
+        self.0.iter_mut().filter_map(|joined| {
+            let charge = joined.charge.take()?;
+            Some((&*joined.record, charge, core::mem::take(&mut joined.realtime)))
+        })
     }
 
     pub(super) fn collect(&self, items: &mut Vec<Arc<dyn LogItem>>) {
@@ -135,7 +154,9 @@ impl Transaction<'_> {
 
     fn add_inode(&mut self, record: &Arc<InodeRecord>) {
         let record = Arc::clone(record);
-        self.inodes.0.push(JoinedInode { record, dirty: false, leaving: false, charge: None });
+        let realtime = RealtimeBlocks::default();
+        let (dirty, leaving, charge) = (false, false, None);
+        self.inodes.0.push(JoinedInode { record, dirty, leaving, charge, realtime });
     }
 
     /// Returns whether this transaction holds the inode.

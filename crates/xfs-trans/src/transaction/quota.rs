@@ -11,6 +11,10 @@
 //! creating and freeing inodes, changes of maps, and changes of owner, also when recovery finishes
 //! intents.
 //!
+//! The core does not say how many of the blocks are in the realtime section. The change of a map
+//! says by how many they change ([`Transaction::count_realtime`]). A change of owner says how many
+//! the file has ([`Transaction::move_realtime`]).
+//!
 //! # Invariants
 //!
 //! - **Q1** If the disk has a change of usage that no dquot counts, no checked bit of the affected
@@ -89,7 +93,7 @@ pub trait QuotaLedger: Send + Sync {
     /// the number is lower, so that preallocation does not use up blocks that other files of the
     /// owner need.
     #[doc(alias = "xfs_quota_calc_throttle")]
-    fn ahead(&self, kind: QuotaKind, fields: &DquotFields, wanted: u64) -> u64;
+    fn ahead(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> QuotaAmount;
 }
 
 /// The ledger of a volume; not set while the volume counts nothing.
@@ -129,8 +133,28 @@ impl QuotaOwners {
 pub(super) enum Charge {
     /// The inode is free, or belongs to the filesystem itself.
     Nothing,
-    /// One inode and its blocks are charged to its owners.
+    /// One inode and its blocks, those of the realtime section included, are charged to its owners.
     Inode(QuotaOwners, u64),
+}
+
+/// The blocks of a changed inode that are in the realtime section.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RealtimeBlocks {
+    /// The number of these blocks before the step. 0 if the owners stay: only the change counts
+    /// then.
+    pub(super) before: u64,
+    /// The change in the step.
+    pub(super) gained: i64,
+}
+
+impl RealtimeBlocks {
+    fn before(self) -> i128 {
+        self.before.into()
+    }
+
+    fn after(self) -> i128 {
+        self.before() + i128::from(self.gained)
+    }
 }
 
 impl Charge {
@@ -151,15 +175,22 @@ struct DquotDelta {
     /// Number of blocks that the owner gains; negative if it loses blocks. The block count of an
     /// inode on disk may be any number of 64 bits, so a sum of such counts needs more bits.
     blocks: i128,
+    /// Number of blocks of the realtime section.
+    rt_blocks: i128,
     inodes: i64,
 }
 
 impl DquotDelta {
+    const fn is_empty(&self) -> bool {
+        self.blocks == 0 && self.rt_blocks == 0 && self.inodes == 0
+    }
+
     /// Returns the usage that the owner gains, which is taken out of its reservation; 0 for a count
     /// that decreases. A gain that does not fit in 64 bits is returned as the largest number.
     fn gained(&self) -> QuotaAmount {
         QuotaAmount {
             blocks: self.blocks.clamp(0, u64::MAX.into()) as u64,
+            rt_blocks: self.rt_blocks.clamp(0, u64::MAX.into()) as u64,
             inodes: self.inodes.max(0).cast_unsigned(),
         }
     }
@@ -170,12 +201,14 @@ impl DquotDelta {
 pub(super) struct DquotDeltas(Vec<DquotDelta>);
 
 impl DquotDeltas {
-    /// Adds a charge, or subtracts it if `sign` is -1.
-    fn add(&mut self, ledger: &dyn QuotaLedger, charge: Charge, sign: i64) {
+    /// Adds a charge, or subtracts it if `sign` is -1. `rt_blocks` of its blocks are in the
+    /// realtime section.
+    fn add(&mut self, ledger: &dyn QuotaLedger, charge: Charge, rt_blocks: i128, sign: i64) {
         let Charge::Inode(owners, blocks) = charge else { return };
         for kind in QuotaKind::ALL.into_iter().filter(|kind| ledger.counts(*kind)) {
             let delta = self.of(kind, owners.id(kind));
-            delta.blocks += i128::from(sign) * i128::from(blocks);
+            delta.blocks += i128::from(sign) * (i128::from(blocks) - rt_blocks);
+            delta.rt_blocks += i128::from(sign) * rt_blocks;
             delta.inodes += sign;
         }
     }
@@ -183,7 +216,7 @@ impl DquotDeltas {
     fn of(&mut self, kind: QuotaKind, id: u32) -> &mut DquotDelta {
         let at = self.0.binary_search_by_key(&(kind, id), |delta| (delta.kind, delta.id));
         let at = at.unwrap_or_else(|at| {
-            self.0.insert(at, DquotDelta { kind, id, blocks: 0, inodes: 0 });
+            self.0.insert(at, DquotDelta { kind, id, blocks: 0, rt_blocks: 0, inodes: 0 });
             at
         });
         self.0.get_mut(at).expect("the search found the index or the change was inserted there")
@@ -263,13 +296,10 @@ fn release(dquot: &Dquot, amount: QuotaAmount) {
     if amount == QuotaAmount::default() {
         return;
     }
-    dquot.with_reserved(|fields| {
-        fields.reserved.blocks = minus(fields.reserved.blocks, amount.blocks);
-        fields.reserved.inodes = minus(fields.reserved.inodes, amount.inodes);
-    });
+    dquot.with_reserved(|fields| fields.reserved = minus(fields.reserved, amount));
 }
 
-fn minus(all: u64, part: u64) -> u64 {
+fn minus(all: QuotaAmount, part: QuotaAmount) -> QuotaAmount {
     all.checked_sub(part).expect("a reservation is released once")
 }
 
@@ -287,6 +317,26 @@ impl Transaction<'_> {
     pub fn remember_charge(&mut self, record: &InodeRecord, core: &InodeCore) {
         if self.counts_quota() {
             self.inodes.remember(record, || Charge::of(core));
+        }
+    }
+
+    /// Counts `gained` more blocks of the realtime section for an inode whose charge this step
+    /// remembers. The caller changes the core in the same step. Does nothing if the volume counts
+    /// nothing.
+    #[doc(alias = "XFS_TRANS_DQ_RTBCOUNT")]
+    pub fn count_realtime(&mut self, record: &InodeRecord, gained: i64) {
+        if self.counts_quota() {
+            self.inodes.realtime(record).gained += gained;
+        }
+    }
+
+    /// Says that this step gives other owners to an inode that now has `blocks` blocks of the
+    /// realtime section. Does nothing if the volume counts nothing.
+    pub fn move_realtime(&mut self, record: &InodeRecord, blocks: u64) {
+        if self.counts_quota() {
+            let realtime = self.inodes.realtime(record);
+            let before = blocks.checked_add_signed(-realtime.gained);
+            realtime.before = before.expect("a step gains only blocks that the file then has");
         }
     }
 
@@ -343,15 +393,16 @@ impl Transaction<'_> {
         let Some(ledger) = self.journal.ledger.value() else { return Ok(()) };
         let TransactionQuota { lists: QuotaLists { reserved, deltas, latched }, has_lost, .. } =
             &mut self.quota;
-        for (record, before) in self.inodes.charges() {
+        for (record, before, realtime) in self.inodes.charges() {
             let after = record.with_known_core(|core| core.map_or(before, Charge::of));
             // Q2: this commit holds the inode and its dquots.
-            if before != after && !ledger.is_exempt(record.number()) {
-                deltas.add(&**ledger, before, -1);
-                deltas.add(&**ledger, after, 1);
+            let is_changed = before != after || realtime.gained != 0;
+            if is_changed && !ledger.is_exempt(record.number()) {
+                deltas.add(&**ledger, before, realtime.before(), -1);
+                deltas.add(&**ledger, after, realtime.after(), 1);
             }
         }
-        for delta in deltas.0.drain(..).filter(|delta| delta.blocks != 0 || delta.inodes != 0) {
+        for delta in deltas.0.drain(..).filter(|delta| !delta.is_empty()) {
             let dquot = match reserved.find(delta.kind, delta.id) {
                 Some(dquot) => Some(Arc::clone(dquot)),
                 None => ledger.dquot(self.journal, delta.kind, delta.id)?,
@@ -364,8 +415,7 @@ impl Transaction<'_> {
             latched.push(Arc::clone(&dquot));
             let used = reserved.use_up(&dquot, delta.gained());
             dquot.change(|fields| {
-                fields.reserved.blocks = minus(fields.reserved.blocks, used.blocks);
-                fields.reserved.inodes = minus(fields.reserved.inodes, used.inodes);
+                fields.reserved = minus(fields.reserved, used);
                 if !count(&mut fields.disk, &delta) {
                     ledger.note_damaged(delta.kind, delta.id);
                     *has_lost = true;
@@ -403,12 +453,14 @@ impl Transaction<'_> {
 /// Adds a change to the counts of a dquot. Returns `false` if a count would leave its range: the
 /// dquot was damaged before. The count is then set to the end of the range.
 fn count(disk: &mut DquotDisk, delta: &DquotDelta) -> bool {
+    let clamped = |sum: i128| sum.clamp(0, u64::MAX.into());
     let blocks = i128::from(disk.blocks.get()) + delta.blocks;
-    let counted = blocks.clamp(0, u64::MAX.into());
+    let rt_blocks = i128::from(disk.realtime_blocks.get()) + delta.rt_blocks;
     let inodes = disk.inodes.get().checked_add_signed(delta.inodes);
-    disk.blocks = (counted as u64).into();
+    disk.blocks = (clamped(blocks) as u64).into();
+    disk.realtime_blocks = (clamped(rt_blocks) as u64).into();
     disk.inodes = disk.inodes.get().saturating_add_signed(delta.inodes).into();
-    counted == blocks && inodes.is_some()
+    clamped(blocks) == blocks && clamped(rt_blocks) == rt_blocks && inodes.is_some()
 }
 
 /// Space that is reserved for owners. Dropping it releases the space.
@@ -466,7 +518,11 @@ impl QuotaReservation {
     /// # Errors
     ///
     /// Returns the errors of [`QuotaLedger::dquot`].
-    pub fn blocks_ahead(journal: &Journal, owners: QuotaOwners, wanted: u64) -> Result<u64> {
+    pub fn blocks_ahead(
+        journal: &Journal,
+        owners: QuotaOwners,
+        wanted: QuotaAmount,
+    ) -> Result<QuotaAmount> {
         let Some(ledger) = journal.ledger.value() else { return Ok(wanted) };
         let mut least = wanted;
         for kind in QuotaKind::ALL.into_iter().filter(|kind| ledger.counts(*kind)) {
@@ -491,12 +547,8 @@ impl QuotaReservation {
         let Some(dquot) = ledger.dquot(journal, kind, id)? else { return Ok(()) };
         dquot.with_reserved(|fields| {
             ledger.check(kind, fields, amount)?;
-            let blocks = fields.reserved.blocks.checked_add(amount.blocks);
-            let inodes = fields.reserved.inodes.checked_add(amount.inodes);
-            let (Some(blocks), Some(inodes)) = (blocks, inodes) else {
-                return Err(PosixError::QuotaExceeded.into());
-            };
-            fields.reserved = QuotaAmount { blocks, inodes };
+            let reserved = fields.reserved.checked_add(amount);
+            fields.reserved = reserved.ok_or(PosixError::QuotaExceeded)?;
             Ok::<_, xfs_buffer::Error>(())
         })?;
         self.parts.push(ReservedQuota { dquot, left: amount });
@@ -509,20 +561,19 @@ impl QuotaReservation {
             match self.parts.iter_mut().find(|own| Arc::ptr_eq(&own.dquot, &part.dquot)) {
                 None => self.parts.push(part),
                 Some(own) => {
-                    own.left.blocks += part.left.blocks;
-                    own.left.inodes += part.left.inodes;
+                    let sum = own.left.checked_add(part.left);
+                    own.left = sum.expect("the dquot holds the sum of all reservations");
                 }
             }
         }
     }
 
-    /// Takes at most `most` blocks of each owner out of the reservation. Returns them as a
-    /// reservation of their own.
-    pub fn draw(&mut self, most: u64) -> Self {
+    /// Takes at most `most` of each owner out of the reservation. Returns it as a reservation of
+    /// its own.
+    pub fn draw(&mut self, most: QuotaAmount) -> Self {
         let drawn = self.parts.iter_mut().map(|part| {
-            let blocks = part.left.blocks.min(most);
-            part.left.blocks -= blocks;
-            let left = QuotaAmount { blocks, inodes: 0 };
+            let left = part.left.min(most);
+            part.left = minus(part.left, left);
             ReservedQuota { dquot: Arc::clone(&part.dquot), left }
         });
         Self { parts: drawn.collect() }
@@ -540,11 +591,9 @@ impl QuotaReservation {
     fn use_up(&mut self, dquot: &Arc<Dquot>, amount: QuotaAmount) -> QuotaAmount {
         let part = self.parts.iter_mut().find(|part| Arc::ptr_eq(&part.dquot, dquot));
         let Some(part) = part else { return QuotaAmount::default() };
-        let blocks = part.left.blocks.min(amount.blocks);
-        let inodes = part.left.inodes.min(amount.inodes);
-        part.left.blocks -= blocks;
-        part.left.inodes -= inodes;
-        QuotaAmount { blocks, inodes }
+        let used = part.left.min(amount);
+        part.left = minus(part.left, used);
+        used
     }
 }
 

@@ -84,7 +84,7 @@ impl OpContext<'_> {
             // As in the kernel, attributes of the system are not refused.
             if attribute.namespace != Namespace::Trusted {
                 let blocks = xfs_dir::attribute_quota_blocks(geometry, name, value);
-                let wanted = QuotaAmount { blocks, inodes: 0 };
+                let wanted = QuotaAmount::of_blocks(blocks);
                 tx.reserve_quota(QuotaOwners::of(&file.core()), wanted)?;
             }
             xfs_dir::set_attribute_along(tx, file.live(), attribute, mode, along)

@@ -294,7 +294,7 @@ impl<'a> OpContext<'a> {
         };
         let gid = if from_group { above } else { creation.gid };
         let owners = QuotaOwners { uid: creation.uid, gid, project_id: inherited.project_id };
-        let wanted = QuotaAmount { blocks, inodes: 1 };
+        let wanted = QuotaAmount { inodes: 1, ..QuotaAmount::of_blocks(blocks) };
         tx.reserve_quota(owners, wanted)?;
         let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
         let bit = if from_group && is_directory { mode_bits::SET_GROUP_ID } else { 0 };

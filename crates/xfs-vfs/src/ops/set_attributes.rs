@@ -10,7 +10,7 @@ use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFla
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{DiskAddr, Geometry, RoCompatFeatures};
-use xfs_trans::{QuotaAmount, Transaction};
+use xfs_trans::Transaction;
 
 use super::acl::{NewLists, Outcome};
 use super::attributes::is_capable;
@@ -108,7 +108,7 @@ impl OpContext<'_> {
             if let Some(needed) = lists.lacks_room(room) {
                 return Ok(Outcome::RetryWith(needed));
             }
-            self.reserve_given(tx, &core, changes)?;
+            self.reserve_given(tx, file, changes)?;
             let mode = changed_mode(&core, changes, self.caller) & !withheld;
             let change_time = changes.changed.unwrap_or_else(|| self.mount.clock.now());
             let changes = *changes;
@@ -130,19 +130,24 @@ impl OpContext<'_> {
     fn reserve_given(
         &self,
         tx: &mut Transaction<'_>,
-        core: &InodeCore,
+        file: &CachedInode,
         changes: &SetAttributes,
     ) -> Result<()> {
-        if !tx.counts_quota() || self.caller.require(Capabilities::FOWNER).is_ok() {
+        if !tx.counts_quota() {
             return Ok(());
         }
+        // Also loads the map, from which a change of owner counts realtime blocks.
+        let wanted = file.live().quota_usage(tx.cache())?;
+        if self.caller.require(Capabilities::FOWNER).is_ok() {
+            return Ok(());
+        }
+        let core = file.core();
         let new = |given: Option<u32>, old: u32| given.filter(|id| *id != old);
         let owners = [
             (QuotaKind::User, new(changes.uid, core.uid)),
             (QuotaKind::Group, new(changes.gid, core.gid)),
             (QuotaKind::Project, new(changes.project_id, core.project_id)),
         ];
-        let wanted = QuotaAmount { blocks: core.blocks, inodes: 1 };
         for (kind, id) in owners {
             if let Some(id) = id {
                 tx.reserve_quota_of(kind, id, wanted)?;

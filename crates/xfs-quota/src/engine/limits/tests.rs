@@ -102,7 +102,7 @@ fn preallocation_shrinks_near_the_hard_limit() {
     let ahead = |count: u64, wanted: u64| {
         let mut disk = dquot(7);
         (disk.block_hard_limit, disk.blocks) = (10_000.into(), count.into());
-        defaults.blocks_ahead(&fields(disk, 0), wanted)
+        defaults.blocks_ahead(&fields(disk, 0), QuotaAmount::of_blocks(wanted)).blocks
     };
     assert_eq!(ahead(1000, 1000), 1000);
     assert_eq!(ahead(9000, 2000), 1000);

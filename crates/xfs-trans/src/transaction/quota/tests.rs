@@ -3,7 +3,7 @@ use xfs_format::log_item::DQUOT_BYTES;
 use super::*;
 
 fn delta(blocks: i128, inodes: i64) -> DquotDelta {
-    DquotDelta { kind: QuotaKind::User, id: 7, blocks, inodes }
+    DquotDelta { kind: QuotaKind::User, id: 7, blocks, rt_blocks: 0, inodes }
 }
 
 fn counted(before: u64, delta: &DquotDelta) -> (u64, bool) {
@@ -15,8 +15,8 @@ fn counted(before: u64, delta: &DquotDelta) -> (u64, bool) {
 
 #[test]
 fn decrease_gains_nothing() {
-    assert_eq!(delta(-3, -1).gained(), QuotaAmount { blocks: 0, inodes: 0 });
-    assert_eq!(delta(3, 1).gained(), QuotaAmount { blocks: 3, inodes: 1 });
+    assert_eq!(delta(-3, -1).gained(), QuotaAmount::default());
+    assert_eq!(delta(3, 1).gained(), QuotaAmount { inodes: 1, ..QuotaAmount::of_blocks(3) });
 }
 
 /// Checks counts that would leave the range of a dquot: they are reported, and stay at the end of
@@ -25,7 +25,7 @@ fn decrease_gains_nothing() {
 #[test]
 fn counts_past_the_range_of_a_dquot_are_reported() {
     let two_inodes = 2 * i128::from(u64::MAX);
-    assert_eq!(delta(two_inodes, 2).gained(), QuotaAmount { blocks: u64::MAX, inodes: 2 });
+    assert_eq!(delta(two_inodes, 2).gained(), QuotaAmount { inodes: 2, ..QuotaAmount::of_blocks(u64::MAX) });
     assert_eq!(counted(5, &delta(two_inodes, 0)), (u64::MAX, false));
     assert_eq!(counted(5, &delta(-two_inodes, 0)), (0, false));
     assert_eq!(counted(5, &delta(-5, 0)), (0, true));

@@ -94,7 +94,7 @@ fn chain_that_lost_a_change_gives_up_the_checked_bits_at_its_end() {
 fn chain_without_a_lost_change_keeps_the_checked_bits() {
     let (journal, ledger) = open_without_dquots();
     let owners = QuotaOwners { uid: 0, gid: 0, project_id: 0 };
-    let amount = QuotaAmount { blocks: 1, inodes: 1 };
+    let amount = QuotaAmount { inodes: 1, ..QuotaAmount::of_blocks(1) };
     drop(QuotaReservation::take(&journal, owners, amount).unwrap());
     let mut tx = begin(&journal);
     tx.join(&root(&journal));

@@ -1,0 +1,141 @@
+//! Files of the metadata directory: finding and making them.
+//!
+//! Owns: the form of an inode of the metadata directory, and its entry and parent pointer. Does
+//! **not** own: the contents of these files, or which of them a volume has.
+//!
+//! No user owns such a file, and quota charges it to nobody: the flag METADATA marks the inode from
+//! its first change on.
+
+use std::sync::Arc;
+
+use xfs_alloc::{InodePurpose, allocate_inode, inode_blocks};
+use xfs_buffer::{BufferCache, Error, PosixError, Result};
+use xfs_format::directory::EntryType;
+use xfs_format::inode::{FileType, InodeFlags, InodeFlags2, METADATA_FLAGS};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
+use xfs_inode::{Inode, InitialInode, LiveInode, new_attribute_room};
+use xfs_trans::Transaction;
+
+use crate::directory::{Directory, add_entry_at, blocks_to_add, init_directory, seek_entry};
+use crate::parents::{ParentLink, ParentPath, add_parent, first_parent, parent_blocks};
+
+/// A file to make in the metadata directory.
+#[derive(Clone, Copy, Debug)]
+pub struct NewMetadataFile<'a> {
+    /// The name in its directory.
+    pub name: &'a [u8],
+    /// The kind of metadata.
+    #[doc(alias = "di_metatype")]
+    pub metafile_type: u16,
+    /// Whether the file is a directory. Any other file is a regular one.
+    pub is_directory: bool,
+    /// The project ID: the number of the realtime group, and 0 for other files.
+    pub project_id: u32,
+}
+
+impl NewMetadataFile<'_> {
+    /// The value of `di_metatype` in a directory.
+    pub const DIRECTORY: u16 = 1;
+
+    /// Returns the kind of the transaction that makes the file.
+    #[must_use]
+    pub const fn transaction(&self) -> TransactionKind {
+        match self.is_directory {
+            true => TransactionKind::MakeDirectory,
+            false => TransactionKind::Create,
+        }
+    }
+
+    /// Returns the number of blocks that this transaction must reserve.
+    #[must_use]
+    pub fn blocks(&self, geometry: &Geometry) -> u64 {
+        inode_blocks(geometry) + blocks_to_add(geometry) + parent_blocks(geometry, self.name.len())
+    }
+}
+
+/// Returns the inode of a name in a directory of the metadata directory. Returns `None` if the name
+/// does not exist.
+///
+/// # Errors
+///
+/// Returns the device's error, or the check that failed.
+pub fn find_metadata_file(
+    cache: &BufferCache,
+    directory: InodeNumber,
+    name: &[u8],
+) -> Result<Option<InodeNumber>> {
+    let inode = Inode::read(cache, directory)?;
+    match Directory::new(cache, &inode)?.lookup(name) {
+        Err(Error::Posix(PosixError::NotFound)) => Ok(None),
+        found => found.map(|(number, _)| Some(number)),
+    }
+}
+
+/// Makes a file in a directory of the metadata directory. The transaction has the kind and the
+/// blocks that [`NewMetadataFile`] returns.
+///
+/// # Errors
+///
+/// Returns [`PosixError::Exists`] if the directory has the name. Returns [`PosixError::NoSpace`] if
+/// the volume has no space for an inode; the transaction must be committed even then, since the
+/// search may have refilled free lists. Else returns the device's error or the check that failed.
+#[doc(alias = "xfs_metadir_create")]
+pub fn create_metadata_file(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<LiveInode>,
+    new: &NewMetadataFile<'_>,
+    now: Timestamp,
+) -> Result<Arc<LiveInode>> {
+    tx.join(directory.log_item());
+    let place = seek_entry(tx, directory, new.name)?;
+    if place.meaning().is_some() {
+        return Err(PosixError::Exists.into());
+    }
+    let file_type = if new.is_directory { FileType::Directory } else { FileType::Regular };
+    let has_parents = tx.geometry().has_incompat(IncompatFeatures::PARENT);
+    let generation = directory.inode().core().generation;
+    let attributes = match has_parents {
+        true => {
+            let room = new_attribute_room(file_type, tx.geometry());
+            first_parent(directory.number(), generation, new.name, room)
+        }
+        false => None,
+    };
+    let purpose = if new.is_directory { InodePurpose::Directory } else { InodePurpose::File };
+    let has_first = attributes.is_some();
+    let inode = allocate_inode(tx, directory.number(), purpose)?;
+    let links = if new.is_directory { InodeFlags::NOSYMLINKS } else { InodeFlags::empty() };
+    let made = InitialInode {
+        inode,
+        mode: file_type.mode_bits(),
+        uid: 0,
+        gid: 0,
+        project_id: new.project_id,
+        nlink: if new.is_directory { 2 } else { 1 },
+        now,
+        flags: METADATA_FLAGS | links,
+        flags2: InodeFlags2::METADATA,
+        extent_size_hint_blocks: 0,
+        cow_extent_size_hint_blocks: 0,
+        rdev: None,
+        attr_room: has_parents,
+        attributes,
+    };
+    let live = Arc::new(LiveInode::create(tx, made)?);
+    live.change(tx, |core| core.metafile_type = new.metafile_type);
+    if new.is_directory {
+        init_directory(tx, &live, directory.number())?;
+    }
+    add_entry_at(tx, directory, place, live.number(), EntryType::of(file_type))?;
+    directory.change(tx, |core| {
+        (core.modify_time, core.change_time) = (now, now);
+        core.nlink += u32::from(new.is_directory);
+    });
+    if has_parents && !has_first {
+        let link = ParentLink { inode: directory.number(), generation, name: new.name.into() };
+        add_parent(tx, &live, &link, ParentPath::Direct)?;
+    }
+    Ok(live)
+}
