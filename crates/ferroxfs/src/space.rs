@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use xfs_alloc::{VolumeCounters, available_blocks};
+use xfs_alloc::{RealtimeSpace, VolumeCounters, available_blocks};
+use xfs_format::IncompatFeatures;
 use xfs_format::inode::InodeFlags;
 use xfs_quota::{Quota, QuotaType, Usage};
 use xfs_vfs::Capabilities;
@@ -32,6 +33,20 @@ pub struct Space {
     /// that the free space could hold, up to the limit that mkfs set.
     #[doc(alias = "f_files")]
     pub files: u64,
+    /// The blocks of the realtime section. `None` if the volume has no such section, or a zoned
+    /// one, whose free space is not counted.
+    pub realtime: Option<RealtimeBlocks>,
+}
+
+/// The blocks of a realtime section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RealtimeBlocks {
+    /// All blocks.
+    pub total: u64,
+    /// Free blocks.
+    #[doc(alias = "sb_frextents")]
+    pub free: u64,
 }
 
 impl Space {
@@ -42,13 +57,22 @@ impl Space {
         self.files.saturating_sub(self.inodes.saturating_sub(self.free_inodes))
     }
 
+    /// Returns this space with the blocks of the realtime section in place of those of the data
+    /// device. Returns it unchanged if there are none.
+    #[doc(alias = "xfs_statfs_rt")]
+    fn of_realtime(self) -> Self {
+        let Some(RealtimeBlocks { total, free }) = self.realtime else { return self };
+        Self { total_blocks: total, free_blocks: free, available_blocks: free, ..self }
+    }
+
     /// Returns this space, reduced to the limits of a project where they are smaller. If the
-    /// project has a soft limit, that limit counts instead of the hard one.
-    fn within(mut self, quota: &Quota) -> Self {
+    /// project has a soft limit, that limit counts instead of the hard one. `of_blocks` is the
+    /// usage of the blocks that this space counts.
+    fn within(mut self, quota: &Quota, of_blocks: &Usage) -> Self {
         let limit = |usage: &Usage| if usage.soft != 0 { usage.soft } else { usage.hard };
-        let blocks = limit(&quota.blocks);
+        let blocks = limit(of_blocks);
         if blocks != 0 {
-            let left = blocks.saturating_sub(quota.blocks.used);
+            let left = blocks.saturating_sub(of_blocks.used);
             self.total_blocks = self.total_blocks.min(blocks);
             self.free_blocks = self.free_blocks.min(left);
             self.available_blocks = self.available_blocks.min(left);
@@ -88,7 +112,8 @@ impl Volume {
 impl Node {
     /// Returns space and inodes as `statfs` shows them for this file. On a volume that enforces the
     /// limits of projects, a directory whose new files inherit its project shows the limits of the
-    /// project in place of the volume's space, where the limits are smaller.
+    /// project in place of the volume's space, where the limits are smaller. A realtime file, and a
+    /// directory whose new files are realtime files, show the blocks of the realtime section.
     ///
     /// # Errors
     ///
@@ -96,18 +121,25 @@ impl Node {
     #[doc(alias = "xfs_qm_statvfs")]
     pub fn space(&self) -> Result<Space> {
         let volume = self.volume_ref();
-        let space = count(volume)?;
-        let (inherits, project) = {
+        let (flags, project) = {
             let view = self.view();
-            (view.core().flags.contains(InodeFlags::PROJINHERIT), view.core().project_id)
+            (view.core().flags, view.core().project_id)
         };
+        let mut space = count(volume)?;
+        let is_realtime = space.realtime.is_some()
+            && flags.intersects(InodeFlags::REALTIME | InodeFlags::RTINHERIT);
+        if is_realtime {
+            space = space.of_realtime();
+        }
+        let inherits = flags.contains(InodeFlags::PROJINHERIT);
         let Some(engine) = volume.quota().filter(|_| inherits) else { return Ok(space) };
         let kind = QuotaType::Project;
         if !engine.enforces(kind) {
             return Ok(space);
         }
         let quota = engine.quota(&volume.mount()?.journal, kind, project)?;
-        Ok(quota.map_or(space, |quota| space.within(&quota)))
+        let Some(quota) = quota else { return Ok(space) };
+        Ok(space.within(&quota, if is_realtime { &quota.rt_blocks } else { &quota.blocks }))
     }
 }
 
@@ -129,7 +161,25 @@ pub(crate) fn count(core: &VolumeRef) -> Result<Space> {
         inodes: counters.inodes,
         free_inodes: counters.free_inodes,
         files: files(core, counters.inodes, available_blocks),
+        realtime: realtime_blocks(core),
     })
+}
+
+/// Returns the blocks of the realtime section. On a volume that is open for reading, the superblock
+/// has the count of free extents: the replay of a dirty log has counted them.
+fn realtime_blocks(core: &VolumeRef) -> Option<RealtimeBlocks> {
+    let superblock = core.superblock();
+    if !superblock.has_realtime() || superblock.has_incompat(IncompatFeatures::ZONED) {
+        return None;
+    }
+    let open = core.threads().and_then(|threads| RealtimeSpace::of(&threads.mount().journal));
+    let extents = match open {
+        Some(space) => space.free_extents(),
+        None => superblock.free_realtime_extents,
+    };
+    let unit = u64::from(superblock.geometry.realtime_extent_blocks);
+    let (total, free) = (superblock.realtime_blocks, extents.saturating_mul(unit));
+    Some(RealtimeBlocks { total, free: free.min(total) })
 }
 
 fn files(core: &VolumeRef, inodes: u64, available_blocks: u64) -> u64 {

@@ -156,11 +156,17 @@ impl Volume {
     ///
     /// EPERM without [`Capabilities::SYS_ADMIN`]; the errors of [every change](crate#errors). If
     /// one copy of the superblock is damaged, the other copies are changed nevertheless. After a
-    /// crash, each copy has the old label or the new one.
+    /// crash, each copy has the old label or the new one. On a volume with realtime groups, other
+    /// changes wait for a moment, as for [`set_uuid`](Self::set_uuid), and EBUSY is returned if the
+    /// volume is frozen.
     #[doc(alias = "FS_IOC_SETFSLABEL")]
     pub fn set_label(&self, label: &Label) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;
-        self.volume_ref().mount()?.write_guard().mount().set_label(label)
+        let mount = self.volume_ref().mount()?;
+        match mount.has_realtime_superblock() {
+            true => mount.set_label_at_rest(label),
+            false => mount.write_guard().mount().set_label(label),
+        }
     }
 
     /// Returns the current UUID.

@@ -12,6 +12,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_trans::Journal;
 
 use crate::group::GroupSpace;
+use crate::realtime::RealtimeSpace;
 use crate::space::AllocatorState;
 
 /// Discards free extents within a range of blocks of the volume, in runs of at least
@@ -70,6 +71,9 @@ pub fn discard_remaining(journal: &Arc<Journal>) -> Result<()> {
         return Ok(());
     }
     journal.force_all()?;
+    if let Some(space) = RealtimeSpace::of(journal) {
+        space.discard_remaining(journal)?;
+    }
     journal.geometry().groups().try_for_each(|number| with_group(journal, number, |_, _| Ok(())))
 }
 

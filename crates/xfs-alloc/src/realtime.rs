@@ -44,7 +44,7 @@ use xfs_sync::{AtomicU64, Ordering, Volume};
 use xfs_trans::{InodeRecord, Journal, Transaction};
 
 use crate::deferred::BlockExtent;
-use group::{GroupTrees, RealtimeGroup};
+use group::{ExtentBytes, GroupTrees, RealtimeGroup};
 use reserve::BtreeReserve;
 use runs::{SpaceSizes, corrupt};
 use words::SpaceFiles;
@@ -348,6 +348,34 @@ impl RealtimeSpace {
         BlockExtent { start, length_blocks }
     }
 
+    /// Discards the freed extents of a group that the step has locked.
+    fn discard_expired(&self, tx: &Transaction<'_>, number: usize) {
+        let geometry = tx.geometry();
+        let first = FsBlock((number as u64) << geometry.realtime.group_blocks_log);
+        let Some(start) = geometry.realtime.device_block(first) else { return };
+        let bytes = ExtentBytes {
+            start: start << geometry.block_log,
+            extent: self.extent_blocks << geometry.block_log,
+        };
+        self.group(number).discard_expired(tx.journal(), &bytes);
+    }
+
+    /// Discards the freed extents of all groups that were not discarded yet. The caller has forced
+    /// the log.
+    ///
+    /// # Errors
+    ///
+    /// The error that stopped the log.
+    pub(crate) fn discard_remaining(&self, journal: &Arc<Journal>) -> Result<()> {
+        for number in 0..self.groups.len() {
+            let mut tx = journal.begin(TransactionKind::ChangeInode, 0)?;
+            self.group(number).lock(&mut tx);
+            self.discard_expired(&tx, number);
+            tx.cancel();
+        }
+        Ok(())
+    }
+
     /// Frees realtime extents of a group that the step has locked.
     fn release(
         self: &Arc<Self>,
@@ -436,6 +464,7 @@ pub fn allocate_realtime(
                 continue;
             }
             group.lock(tx);
+            space.discard_expired(tx, number);
             let near = if number == first { near } else { 0 };
             if let Some(run) = group.take(tx, near, wanted)? {
                 space.log_count(tx)?;

@@ -32,6 +32,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::DiskAddr;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
+use crate::crc;
 use crate::envelope;
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::superblock::{Label, Superblock, label_from_disk};
@@ -84,6 +85,36 @@ impl RealtimeSuperblock {
             uuid: Uuid::from_bytes(disk.uuid),
             meta_uuid: Uuid::from_bytes(disk.meta_uuid),
         })
+    }
+
+    /// Returns the superblock of the realtime device of the volume of `superblock`.
+    #[must_use]
+    pub const fn of(superblock: &Superblock) -> Self {
+        Self {
+            label: superblock.label,
+            uuid: superblock.uuid,
+            meta_uuid: superblock.geometry.meta_uuid,
+        }
+    }
+
+    /// Encodes the superblock at the start of `block`, a filesystem block of zeros, and seals the
+    /// block.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the block is shorter than the superblock.
+    pub fn encode(&self, block: &mut [u8]) {
+        let disk = RealtimeSuperblockDisk {
+            magic: REALTIME_SUPERBLOCK_MAGIC.into(),
+            crc: [0; 4],
+            pad: 0.into(),
+            label: self.label.padded(),
+            uuid: self.uuid.into_bytes(),
+            meta_uuid: self.meta_uuid.into_bytes(),
+        };
+        let start = block.get_mut(..size_of::<RealtimeSuperblockDisk>());
+        start.expect("a block is longer than the superblock").copy_from_slice(disk.as_bytes());
+        crc::seal(block, offset_of!(RealtimeSuperblockDisk, crc));
     }
 
     /// Checks that the realtime device belongs to the volume of `superblock`.

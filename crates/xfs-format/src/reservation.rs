@@ -27,8 +27,10 @@ mod minimum;
 pub use heights::BtreeHeights;
 pub use minimum::{minimum_log_blocks, unit_bytes};
 
+use crate::extent::MAX_EXTENT_BLOCKS;
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
+use crate::realtime::SPACE_HEADER_BYTES;
 
 /// The kinds of transactions that have a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -301,6 +303,22 @@ impl<'a> Reservations<'a> {
         }
     }
 
+    /// Returns the number of log bytes for the blocks of bitmaps and summaries that change when
+    /// realtime extents are allocated or freed `count` times. 0 on a volume without a realtime
+    /// section.
+    #[doc(alias = "xfs_rtalloc_block_count")]
+    fn realtime_changes(&self, count: u64) -> u64 {
+        let unit = u64::from(self.geometry.realtime_extent_blocks).max(1);
+        let header = match self.geometry.has_incompat(IncompatFeatures::METADIR) {
+            true => SPACE_HEADER_BYTES as u64,
+            false => 0,
+        };
+        let longest = u64::from(MAX_EXTENT_BLOCKS) / unit;
+        let bitmap = longest.div_ceil((self.block_bytes() - header) * 8);
+        // The counters of the summary are in one block.
+        if self.geometry.realtime.is_present() { self.blocks(count * (bitmap + 1)) } else { 0 }
+    }
+
     /// Returns the number of log bytes of the largest transaction in the chain of a write. A
     /// transaction of the chain maps an extent, frees up to two extents, or changes reference
     /// counts.
@@ -313,10 +331,17 @@ impl<'a> Reservations<'a> {
             self.sectors(5) + self.space_changes(2),
             self.refcount_changes(2),
         );
+        let realtime = match self.realtime_changes(1) {
+            0 => 0,
+            changes => {
+                let map = self.inodes(1) + self.blocks(self.heights.data_extents.into());
+                map + self.sectors(3) + changes + self.space_changes(1)
+            }
+        };
         QUOTA_BYTES
             + match self.refcount_in_place {
-                true => map.max(free) + refcount,
-                false => map.max(free).max(self.refcount_step(1)),
+                true => map.max(free).max(realtime) + refcount,
+                false => map.max(free).max(realtime).max(self.refcount_step(1)),
             }
     }
 
@@ -326,10 +351,14 @@ impl<'a> Reservations<'a> {
     fn truncate(&self) -> u64 {
         let unmap = self.inodes(1) + self.blocks(u64::from(self.heights.data_extents) + 1);
         let free = self.sectors(9) + self.space_changes(4);
+        let realtime = match self.realtime_changes(2) {
+            0 => 0,
+            changes => self.sectors(5) + changes + self.space_changes(2),
+        };
         QUOTA_BYTES
             + match self.refcount_in_place {
-                true => unmap.max(free + self.refcount_changes(4)),
-                false => unmap.max(free).max(self.refcount_step(2)),
+                true => unmap.max(free + self.refcount_changes(4)).max(realtime),
+                false => unmap.max(free).max(realtime).max(self.refcount_step(2)),
             }
     }
 

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use xfs_buffer::Result;
 use xfs_format::reservation::TransactionKind;
-use xfs_format::superblock::{Label, SuperblockDisk, Unsupported, label_from_disk};
+use xfs_format::superblock::{self, Label, SuperblockDisk, label_from_disk};
 use xfs_format::{AgNumber, BlockKind};
 use zerocopy::FromBytes;
 
@@ -15,7 +15,6 @@ impl Mount {
     /// from any of the copies. Each sector is changed in a transaction of its own. The label is
     /// durable on return.
     pub fn set_label(&self, label: &Label) -> Result<()> {
-        self.check_identity()?;
         let mut groups = self.geometry().groups();
         groups.next().map_or(Ok(()), |first| self.set_label_in(first, label))?;
         let mut copies = Ok(());
@@ -26,13 +25,25 @@ impl Mount {
         copies
     }
 
-    /// Returns an error if the realtime device has a copy of the label and of the UUID, which would
-    /// have to change with them.
-    pub(crate) fn check_identity(&self) -> Result<()> {
-        match self.journal.superblock().has_realtime_superblock() {
-            true => Err(Unsupported::RealtimeIdentity.into()),
-            false => Ok(()),
-        }
+    /// Returns whether the realtime device has a copy of the label and of the UUID, which no
+    /// transaction changes. [`set_label_at_rest`](Self::set_label_at_rest) then sets the label.
+    #[must_use]
+    pub fn has_realtime_superblock(&self) -> bool {
+        self.journal.superblock().has_realtime_superblock()
+    }
+
+    /// Sets the label while the volume is frozen, with the steps of a change of the UUID. The
+    /// caller holds no guard of a writer.
+    pub fn set_label_at_rest(&self, label: &Label) -> Result<()> {
+        let uuid = self.uuid()?;
+        self.change_identity(uuid, |sector| {
+            let padded = label.padded();
+            let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(sector) else {
+                unreachable!("a sector is longer than the superblock");
+            };
+            disk.label = padded;
+            superblock::seal(sector);
+        })
     }
 
     fn set_label_in(&self, group: AgNumber, label: &Label) -> Result<()> {

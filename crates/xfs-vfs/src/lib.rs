@@ -74,7 +74,9 @@ pub use permission::{
 };
 pub use requests::{CreateOptions, NewKind, Removal, RenameMode, SetAttributes};
 pub use threads::MountThreads;
-pub use uuid::{UuidChange, put_uuid, superblock_io_error, write_sector};
+pub use uuid::{
+    UuidChange, put_uuid, superblock_io_error, write_realtime_superblock, write_sector,
+};
 pub use watch::{
     MAX_WAITING_EVENTS, QueueWatch, Scope, Watch, WatchEvent, WatchEvents, Watches, begin_watch,
 };

@@ -2,8 +2,11 @@
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{BlockDevice, Durability};
-use xfs_format::superblock::{self, SuperblockDisk};
-use xfs_format::{AgNumber, BlockKind, DiskAddr, Geometry, IncompatFeatures, Uuid};
+use xfs_format::realtime::RealtimeSuperblock;
+use xfs_format::superblock::{self, Superblock, SuperblockDisk, Unsupported};
+use xfs_format::{
+    AgNumber, BlockKind, DiskAddr, Geometry, IncompatFeatures, StructureAddress, Uuid,
+};
 use xfs_trans::Journal;
 use zerocopy::FromBytes;
 
@@ -35,19 +38,27 @@ impl Mount {
     /// Changes the UUID while the volume is frozen, and returns the new one. `open/identity.rs` of
     /// `ferroxfs` says where a UUID is stored, and what a crash leaves.
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid> {
-        self.check_identity()?;
         let uuid = change.new_uuid(self.geometry());
+        let meta_uuid = self.geometry().meta_uuid;
+        self.change_identity(uuid, |sector| put_uuid(sector, uuid, meta_uuid))?;
+        Ok(uuid)
+    }
+
+    /// Changes the superblock, its copies and the superblock of the realtime device while the
+    /// volume is frozen. `uuid` is the UUID that the volume then has.
+    pub(crate) fn change_identity(&self, uuid: Uuid, put: impl Fn(&mut [u8])) -> Result<()> {
         let mut copies = Ok(());
         self.at_rest(FreezePhase::Renaming, |journal| {
             journal.log().change_uuid(uuid, || {
                 let mut groups = self.geometry().groups();
-                groups.next().map_or(Ok(()), |first| put_into(journal, first, uuid))?;
-                let all = groups.map(|group| put_into(journal, group, uuid));
+                groups.next().map_or(Ok(()), |first| put_into(journal, first, &put))?;
+                put_into_realtime(journal)?;
+                let all = groups.map(|group| put_into(journal, group, &put));
                 copies = all.fold(Ok(()), Result::and);
                 Ok(())
             })
         })?;
-        copies.map(|()| uuid)
+        copies
     }
 
     /// Returns the current UUID.
@@ -64,20 +75,46 @@ impl Mount {
     }
 }
 
-/// Writes the UUID into the superblock of a group: on the device first, then in the buffer. The
-/// change is not logged, because a replay must not change the UUID.
-fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
+/// Changes the superblock of a group: on the device first, then in the buffer. The change is not
+/// logged, because a replay must not change the UUID.
+fn put_into(journal: &Journal, group: AgNumber, put: impl Fn(&mut [u8])) -> Result<()> {
     let (cache, geometry) = (journal.cache(), journal.geometry());
     let at: DiskAddr = geometry.header_disk_addr(group, 0);
     let buffer = cache.read(at, geometry.sector_size, BlockKind::Superblock)?;
     let _latched = buffer.latched();
     let mut sector = buffer.bytes().to_vec();
-    put_uuid(&mut sector, uuid, geometry.meta_uuid);
+    put(&mut sector);
     let written = write_sector(&**cache.device(), at, &sector);
     if written.is_ok() {
         buffer.bytes_mut().copy_from_slice(&sector);
     }
     written
+}
+
+/// Writes the superblock of the realtime device, if the volume has one, from the superblock of the
+/// volume.
+fn put_into_realtime(journal: &Journal) -> Result<()> {
+    let (cache, geometry) = (journal.cache(), journal.geometry());
+    if !journal.superblock().has_realtime_superblock() {
+        return Ok(());
+    }
+    let at = geometry.header_disk_addr(AgNumber(0), 0);
+    let buffer = cache.read(at, geometry.sector_size, BlockKind::Superblock)?;
+    let superblock = Superblock::decode(&buffer.bytes(), StructureAddress::Disk(at))?;
+    let device = cache.realtime_device().ok_or(Unsupported::RealtimeData)?;
+    write_realtime_superblock(&**device, &superblock)
+}
+
+/// Writes the superblock of a realtime device. The write is durable on return.
+///
+/// # Errors
+///
+/// Returns the device's error.
+pub fn write_realtime_superblock(device: &dyn BlockDevice, superblock: &Superblock) -> Result<()> {
+    let mut block = vec![0; superblock.geometry.block_size as usize];
+    RealtimeSuperblock::of(superblock).encode(&mut block);
+    let written = device.write_at(&block, 0, Durability::Durable);
+    written.map_err(|source| superblock_io_error("write", DiskAddr(0), source))
 }
 
 /// Writes `sector`, the sector of a superblock, to the device. The write is durable on return.

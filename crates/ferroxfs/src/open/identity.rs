@@ -11,20 +11,27 @@
 //!
 //! 1. The last record is replaced by one without a UUID, which every reader accepts for any volume.
 //! 2. The superblock of the first group is changed, in one sector.
-//! 3. The copies of the superblock are changed. Only a repair or growing the volume reads them.
+//! 3. The copies of the superblock are changed. Only a repair or growing the volume reads them. So
+//!    is the superblock of the realtime device, if the volume has one.
 //! 4. The last record is replaced by one with the new UUID.
 //!
-//! So at every point the volume has the old UUID or the new UUID, and a log that fits it.
+//! So at every point the volume has the old UUID or the new UUID, and a log that fits it. After a
+//! crash between steps 2 and 4, the realtime device may have the old UUID. The last record without a
+//! UUID shows this. Readers then accept the device, and opening the volume for writing changes it.
+//! The kernel refuses the volume until then.
 //!
 //! A mounted volume is frozen first, and its log then does the same steps in place
 //! (`log/change_uuid.rs` of `xfs-log`).
 
 use xfs_buffer::Result as BufferResult;
-use xfs_format::superblock::{Superblock, Unsupported, VolumeAccess};
+use xfs_format::superblock::{Superblock, VolumeAccess};
 use xfs_format::{AgNumber, StructureAddress, Uuid};
-use xfs_vfs::{UuidChange, put_uuid, superblock_io_error, write_sector};
+use xfs_vfs::{
+    UuidChange, put_uuid, superblock_io_error, write_realtime_superblock, write_sector,
+};
 
 use super::{Devices, OpenError, read_superblock};
+use crate::Error;
 
 impl Devices {
     /// Changes the UUID of the volume and returns the new one. The devices must have been opened
@@ -43,16 +50,45 @@ impl Devices {
         if let Some(reason) = superblock.refusal(VolumeAccess::Write) {
             return Err(OpenError::Volume(reason.into()));
         }
-        if superblock.has_realtime_superblock() {
-            return Err(OpenError::Volume(Unsupported::RealtimeIdentity.into()));
-        }
+        let realtime = match superblock.has_realtime_superblock() {
+            true => Some(self.realtime.as_ref().ok_or(OpenError::RealtimeDeviceMissing)?),
+            false => None,
+        };
         self.recover()?;
+        self.check_realtime(&superblock, VolumeAccess::Recover)?;
         let superblock = read_superblock(&self.data)?;
         let uuid = change.new_uuid(&superblock.geometry);
         self.end_log_for(&superblock, Uuid::nil())?;
         let copies = self.write_uuid(&superblock, uuid)?;
+        if let Some(device) = realtime {
+            let superblock = read_superblock(&self.data)?;
+            write_realtime_superblock(&**device, &superblock).map_err(OpenError::Volume)?;
+        }
         self.end_log_for(&superblock, uuid)?;
         copies.map(|()| uuid).map_err(OpenError::Volume)
+    }
+
+    /// Returns whether a change of the UUID or the label has begun and not ended: the log is clean,
+    /// and its last record has no UUID.
+    pub(super) fn is_changing_identity(&self, superblock: &Superblock) -> Result<bool, Error> {
+        let Some(log) = self.log_of(superblock) else { return Ok(false) };
+        let log = log?;
+        let state = xfs_log::find_head_and_tail(&log)?;
+        if !state.clean || state.is_blank {
+            return Ok(false);
+        }
+        Ok(log.read_header(state.last_record)?.uuid.is_nil())
+    }
+
+    /// Completes a change of the UUID or the label that a crash has ended, on the realtime device.
+    pub(super) fn complete_identity(&self, superblock: &Superblock) -> Result<(), OpenError> {
+        let device = self.realtime.as_ref().filter(|_| superblock.has_realtime_superblock());
+        let Some(device) = device else { return Ok(()) };
+        if !self.is_changing_identity(superblock).map_err(OpenError::Log)? {
+            return Ok(());
+        }
+        write_realtime_superblock(&**device, superblock).map_err(OpenError::Volume)?;
+        self.end_log_for(superblock, superblock.uuid)
     }
 
     /// Replaces the last record of the clean log by a record with this UUID.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use xfs_buffer::Liveness;
 use xfs_device::{OverlayDevice, SharedDevice};
-use xfs_format::superblock::{Superblock, Unsupported};
+use xfs_format::superblock::{Superblock, Unsupported, VolumeAccess};
 use xfs_format::{FormatVersion, IncompatFeatures};
 use xfs_log::{RecoveryError, Replayed};
 
@@ -68,9 +68,13 @@ impl Devices {
         findings: Vec<Error>,
     ) -> Result<Volume, OpenError> {
         let replayed = match self.replay(superblock) {
-            Err(OpenError::DirtyLog(_)) => return self.recovered_volume(findings),
+            Err(OpenError::DirtyLog(_)) => return self.recovered_volume(superblock, findings),
             replayed => replayed?,
         };
+        // A replay alone does not count the free extents of realtime groups.
+        if superblock.has_realtime_groups() {
+            return self.recovered_volume(superblock, findings);
+        }
         check_age(superblock, replayed.log_state())?;
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(replayed.device(), &superblock);
@@ -85,11 +89,50 @@ impl Devices {
 
     /// Recovers the volume completely, with writes into memory only, and opens it for reading. This
     /// is needed if the crash left intents open, because a replay of the log does not finish them.
-    fn recovered_volume(&self, findings: Vec<Error>) -> Result<Volume, OpenError> {
+    fn recovered_volume(
+        &self,
+        superblock: &Superblock,
+        findings: Vec<Error>,
+    ) -> Result<Volume, OpenError> {
+        let (recovered, realtime) = self.recover_in_memory(superblock)?;
+        let Description { superblock, log, .. } = recovered.description()?;
+        let state = log.ok_or(OpenError::LogDeviceMissing)?.map_err(OpenError::Log)?;
+        let cache = recovered.cache(recovered.data.clone(), &superblock);
+        cache.set_log_head(state.head);
+        let inner = VolumeInner::new(superblock, Arc::new(cache), Some(state), None);
+        Ok(Volume::new(inner.with_realtime(realtime), findings))
+    }
+
+    /// Recovers a copy of the volume in memory. The work on realtime groups is finished, except on
+    /// zoned volumes, and except where damage of a group prevents it: files do not depend on it.
+    fn recover_in_memory(
+        &self,
+        superblock: &Superblock,
+    ) -> Result<(Self, RealtimeReplay), OpenError> {
+        if superblock.has_realtime_groups() {
+            let recovered = self.overlaid();
+            match recovered.recover_for(VolumeAccess::Recover) {
+                Err(OpenError::Recovery(Error::Corrupt(damage))) => {
+                    tracing::warn!(%damage, "the work on realtime groups stays open");
+                }
+                done => return done.map(|_| (recovered, RealtimeReplay::Complete)),
+            }
+        }
+        let recovered = self.overlaid();
+        recovered.recover_for(VolumeAccess::Replay)?;
+        let realtime = match superblock.has_incompat(IncompatFeatures::METADIR) {
+            true if superblock.has_realtime() => RealtimeReplay::Unfinished,
+            _ => RealtimeReplay::Complete,
+        };
+        Ok((recovered, realtime))
+    }
+
+    /// Returns devices that read from these, and write into memory.
+    fn overlaid(&self) -> Self {
         let over = |device: &SharedDevice| -> SharedDevice {
             Arc::new(OverlayDevice::new(Arc::clone(device), xfs_log::MAX_REPLAY_BYTES))
         };
-        let recovered = Self {
+        Self {
             data: over(&self.data),
             start: self.start,
             log: self.log.as_ref().map(over),
@@ -97,19 +140,7 @@ impl Devices {
             notes: Vec::new(),
             options: self.options.clone(),
             is_in_memory: true,
-        };
-        recovered.recover()?;
-        let Description { superblock, log, .. } = recovered.description()?;
-        let state = log.ok_or(OpenError::LogDeviceMissing)?.map_err(OpenError::Log)?;
-        let cache = recovered.cache(recovered.data.clone(), &superblock);
-        cache.set_log_head(state.head);
-        // The recovery of a classic section is complete. In realtime groups it leaves work open.
-        let realtime = match superblock.has_incompat(IncompatFeatures::METADIR) {
-            true => RealtimeReplay::Unfinished,
-            false => RealtimeReplay::Complete,
-        };
-        let inner = VolumeInner::new(superblock, Arc::new(cache), Some(state), None);
-        Ok(Volume::new(inner.with_realtime(realtime), findings))
+        }
     }
 
     fn replay(&self, superblock: &Superblock) -> Result<Replayed, OpenError> {

@@ -58,14 +58,20 @@ impl Devices {
     ///
     /// See [`OpenError`]. If a device fails on the way, the recovery can be repeated.
     pub fn recover(&self) -> Result<Option<Summary>, OpenError> {
-        if self.log_is_clean()? {
+        self.recover_for(VolumeAccess::Recover)
+    }
+
+    /// Replays a dirty log as [`recover`](Self::recover) does. With [`VolumeAccess::Replay`], which
+    /// more kinds of volumes allow, work on realtime groups stays open.
+    pub(super) fn recover_for(&self, access: VolumeAccess) -> Result<Option<Summary>, OpenError> {
+        if self.log_is_clean(access)? {
             return Ok(None);
         }
         let _span = tracing::info_span!("recovery").entered();
         if read_superblock(&self.data)?.geometry.version == FormatVersion::V4 {
             return self.recover_version_4().map(Some);
         }
-        let (_, journal, opened) = self.open_journal(self.recovery_access())?;
+        let (_, journal, opened) = self.open_journal(access)?;
         journal.unmount().map_err(OpenError::Recovery)?;
         Ok(Some(opened.summary))
     }
@@ -89,15 +95,9 @@ impl Devices {
         Ok(*replayed.summary())
     }
 
-    /// Returns the access that a recovery needs. It is `Replay` if the recovery writes into memory
-    /// only. More kinds of volumes allow that than a recovery on disk.
-    const fn recovery_access(&self) -> VolumeAccess {
-        if self.is_in_memory { VolumeAccess::Replay } else { VolumeAccess::Recover }
-    }
-
-    fn log_is_clean(&self) -> Result<bool, OpenError> {
+    fn log_is_clean(&self, access: VolumeAccess) -> Result<bool, OpenError> {
         let superblock = read_superblock(&self.data)?;
-        if let Some(reason) = superblock.refusal(self.recovery_access()) {
+        if let Some(reason) = superblock.refusal(access) {
             return Err(OpenError::Volume(reason.into()));
         }
         let state = self.log_state(&superblock).ok_or(OpenError::LogDeviceMissing)?;

@@ -129,15 +129,16 @@ fn limits_of_realtime_blocks_are_enforced() {
         let node = volume.lookup("/file").unwrap();
         node.set_attributes(&SetAttributes::new().uid(7)).unwrap();
         let file = node.open().unwrap();
-        let allocate = |blocks: u64| {
-            file.change_range(0..blocks << 12, RangeMode::Allocate(AllocateMode::Extend))
+        // The owners need room for the whole range, its allocated parts included.
+        let allocate = |from: u64, to: u64| {
+            file.change_range(from << 12..to << 12, RangeMode::Allocate(AllocateMode::Extend))
         };
-        allocate(10).unwrap();
+        allocate(0, 10).unwrap();
         let timer = || volume.quota().get(QuotaType::User, 7).unwrap().unwrap().rt_blocks.timer;
         assert_eq!(timer(), 0);
-        allocate(20).unwrap();
+        allocate(10, 20).unwrap();
         assert_ne!(timer(), 0);
-        let refused = allocate(21);
+        let refused = allocate(20, 21);
         let is_refused = matches!(refused, Err(Error::Posix(PosixError::QuotaExceeded)));
         assert!(is_refused, "{refused:?}");
         let refused = file.write_at(&[1; 4096], 30 << 12);
@@ -147,7 +148,7 @@ fn limits_of_realtime_blocks_are_enforced() {
         assert_eq!((timer(), used(&volume, 7).0), (0, 10));
         let full = SetAttributes::new().uid(0).project_id(9);
         node.set_attributes(&full).unwrap();
-        let refused = allocate(21);
+        let refused = allocate(10, 21);
         let is_refused = matches!(refused, Err(Error::Posix(PosixError::NoSpace)));
         assert!(is_refused, "{refused:?}");
         drop((file, node));

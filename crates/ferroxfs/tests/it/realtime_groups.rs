@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use ferroxfs::admin::Label;
+use ferroxfs::admin::{Label, UuidChange};
 use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{Error, File, OpenError, OpenOptions, PosixError, Volume};
-use xfs_format::BlockKind;
-use xfs_format::superblock::Unsupported;
+use xfs_format::realtime::RealtimeSuperblock;
+use xfs_format::{BlockKind, Uuid};
 use xfs_testkit::{Atomicity, JoinedDevice, PowerCuts, Prng, RealtimeSection, RecordingDevice};
 use xfs_trans::testing::superblock;
 
@@ -223,6 +223,43 @@ fn shared_realtime_blocks_are_copied_before_they_are_overwritten() {
     assert_eq!(superblock(&disks.data).free_realtime_extents, free);
 }
 
+/// Exchanges ranges of realtime files at random, and compares their contents with a model.
+#[test]
+fn exchanged_realtime_contents_agree_with_a_model() {
+    let disks = make(ALL, 4);
+    let mut volume = disks.open();
+    let mut random = Prng::new(12);
+    let mut models: Vec<Vec<u8>> = Vec::new();
+    for index in 0..3 {
+        let bytes: Vec<u8> = (0..100 << 12).map(|_| random.within(1..0xe0) as u8).collect();
+        create(&volume, &format!("x{index}")).write_at(&bytes, 0).unwrap();
+        models.push(bytes);
+    }
+    for step in 0..30 {
+        let [from, to] = [random.within(0..3), random.within(0..3)];
+        if from == to {
+            continue;
+        }
+        let file = |index: usize| volume.open_file(format!("/x{index}")).unwrap();
+        let [here, there] = [(); 2].map(|()| random.within(0..80) << 12);
+        let length = random.within(1..20) << 12;
+        file(from).exchange_range(here as u64, &file(to), there as u64, length as u64).unwrap();
+        let mine = models[from][here..here + length].to_vec();
+        let theirs = models[to][there..there + length].to_vec();
+        models[from][here..here + length].copy_from_slice(&theirs);
+        models[to][there..there + length].copy_from_slice(&mine);
+        if step % 10 == 0 {
+            close(&disks, volume);
+            volume = disks.open();
+        }
+    }
+    close(&disks, volume);
+    let volume = disks.open();
+    for (index, model) in models.iter().enumerate() {
+        assert!(volume.read(format!("/x{index}")).unwrap() == *model, "file {index}");
+    }
+}
+
 /// Does with recorded devices what leaves intents about realtime groups in the log, and cuts the
 /// power at random points. Checks each state after its recovery, and with xfs_repair: bitmap,
 /// summary and count of a group belong together (I1 of `xfs_alloc::realtime`), and so do the blocks
@@ -270,19 +307,75 @@ fn power_cuts_of_realtime_groups_lose_no_synced_file() {
     }
 }
 
+/// Returns the superblock of the realtime device.
+fn realtime_superblock(disks: &Disks) -> RealtimeSuperblock {
+    let mut block = vec![0; 4096];
+    disks.realtime.read_at(&mut block, 0).unwrap();
+    RealtimeSuperblock::decode(&block).unwrap()
+}
+
 #[test]
-fn label_and_uuid_of_a_volume_with_groups_are_refused() {
+fn realtime_superblock_follows_the_label_and_the_uuid() {
     let disks = make(ALL, 4);
     let volume = disks.open();
-    let refused = volume.set_label(&Label::new(b"new").unwrap());
-    assert!(
-        matches!(refused, Err(Error::Unsupported(Unsupported::RealtimeIdentity))),
-        "{refused:?}"
-    );
+    volume.set_label(&Label::new(b"new").unwrap()).unwrap();
+    assert_eq!(volume.label().unwrap().as_bytes(), b"new");
+    create(&volume, "file").write_at(&[1; 10_000], 0).unwrap();
+    let new = Uuid::from_u128(7);
+    assert_eq!(volume.set_uuid(UuidChange::To(new)).unwrap(), new);
     close(&disks, volume);
+    let found = realtime_superblock(&disks);
+    assert_eq!((found.label.as_bytes(), found.uuid), (&b"new"[..], new));
+    assert_ne!(found.meta_uuid, new);
+
     let options = OpenOptions::new().write(true);
+    let error = options.with_devices(disks.data.clone(), None).set_uuid(UuidChange::Restore);
+    assert!(matches!(error, Err(OpenError::RealtimeDeviceMissing)), "{error:?}");
+    let devices = options.with_devices(disks.data.clone(), None);
+    devices.with_realtime(disks.realtime.clone()).set_uuid(UuidChange::Restore).unwrap();
+    let found = realtime_superblock(&disks);
+    assert_eq!(found.uuid, found.meta_uuid);
+    close(&disks, disks.open());
     let error = options.with_devices(disks.data.clone(), None).open().err().unwrap();
     assert!(matches!(error, OpenError::RealtimeDeviceMissing), "{error}");
+}
+
+/// Cuts the power while label and UUID change. The volume opens for reading, and opening it for
+/// writing completes the change on the realtime device.
+#[test]
+fn power_cut_during_a_change_of_the_uuid_leaves_one_identity() {
+    let Disks { data, realtime } = make(ALL, 4);
+    let atomicity = Atomicity::of(&superblock(&data));
+    let joined = Arc::new(JoinedDevice::new(data, realtime));
+    let recorder = Arc::new(RecordingDevice::new(joined));
+    let [data, realtime] = recorder.split(DATA_BYTES);
+    let volume = Disks { data, realtime }.open();
+    create(&volume, "file").write_at(&[1; 10_000], 0).unwrap();
+    volume.sync().unwrap();
+    let start = recorder.position();
+    volume.set_label(&Label::new(b"new").unwrap()).unwrap();
+    volume.set_uuid(UuidChange::To(Uuid::from_u128(7))).unwrap();
+    volume.close().unwrap();
+    let recording = recorder.recording();
+    let cuts = PowerCuts::new(&recording, atomicity);
+    let mut seen = 0;
+    for seed in 0..200 {
+        let cut = cuts.sample(seed);
+        if cut.point() < start {
+            continue;
+        }
+        seen += 1;
+        let after = Arc::new(RecordingDevice::of(cuts.after(cut)));
+        let [data, realtime] = after.split(DATA_BYTES);
+        let disks = Disks { data, realtime };
+        let volume = disks.options(&OpenOptions::new()).unwrap();
+        assert_eq!(volume.read("/file").unwrap(), [1; 10_000], "{cut}");
+        drop(volume);
+        close(&disks, disks.open());
+        let (found, expected) = (realtime_superblock(&disks), superblock(&disks.data));
+        assert_eq!((found.uuid, found.label), (expected.uuid, expected.label), "{cut}");
+    }
+    assert!(seen > 10, "{seen} cuts during the change");
 }
 
 /// Changes bytes of the inode of a metadata file of group 0, in its core or its fork.

@@ -174,7 +174,7 @@ fn volume_with_wrong_inodes_of_its_bitmap_and_summary_is_not_opened() {
 }
 
 #[test]
-fn exchange_with_a_realtime_file_is_refused_by_name() {
+fn exchange_in_a_classic_section_is_refused_by_name() {
     let disks = Disks::make(4);
     let volume = disks.open();
     let (left, right) = (create(&volume, "left"), create(&volume, "right"));

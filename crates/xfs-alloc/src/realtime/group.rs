@@ -13,6 +13,7 @@ use xfs_trans::{InodeRecord, Journal, Transaction};
 
 use super::runs::{FreeRuns, SpaceSizes, corrupt};
 use super::words::{CachedWords, JoinedWords, SpaceFiles};
+use crate::space::AllocatorState;
 
 /// The free space and the btrees of a group.
 #[derive(Debug)]
@@ -34,7 +35,24 @@ pub(super) struct RealtimeGroup {
 #[derive(Debug, Default)]
 struct BusyRuns {
     runs: Vec<BusyRun>,
+    /// Runs that are durable since, and that wait to be discarded. Empty unless the volume
+    /// discards.
+    expired: Vec<Range<u64>>,
     next_ticket: u64,
+}
+
+impl BusyRuns {
+    /// Removes the runs whose step is durable. Keeps them in `expired` if `discards`.
+    fn expire(&mut self, durable: u64, discards: bool) {
+        let is_durable =
+            |run: &mut BusyRun| run.sequence.is_some_and(|sequence| sequence <= durable);
+        let expired = self.runs.extract_if(.., is_durable).map(|run| run.extents);
+        if discards {
+            self.expired.extend(expired);
+        } else {
+            expired.for_each(drop);
+        }
+    }
 }
 
 /// Extents that were freed by a step that may not be durable yet.
@@ -52,6 +70,28 @@ struct BusyRun {
 pub(super) struct GroupTrees {
     pub(super) reverse_map: Option<Arc<InodeRecord>>,
     pub(super) refcounts: Option<Arc<InodeRecord>>,
+}
+
+/// Where the extents of a group lie on the realtime device, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ExtentBytes {
+    /// Offset of the group.
+    pub(super) start: u64,
+    /// Length of an extent.
+    pub(super) extent: u64,
+}
+
+impl ExtentBytes {
+    /// Returns the offset and the length of a run of extents.
+    fn of(&self, extents: &Range<u64>) -> (u64, u64) {
+        let length = (extents.end - extents.start) * self.extent;
+        (self.start + extents.start * self.extent, length)
+    }
+}
+
+/// Returns whether the volume discards freed blocks.
+fn discards(journal: &Journal) -> bool {
+    AllocatorState::of(journal).discards()
 }
 
 impl RealtimeGroup {
@@ -127,13 +167,40 @@ impl RealtimeGroup {
     /// Notes extents that this step frees, until the step is durable (I3 of
     /// [`realtime`](super)). Returns the ticket for [`settle_busy`](Self::settle_busy).
     pub(super) fn note_busy(&self, tx: &Transaction<'_>, extents: Range<u64>) -> u64 {
-        let durable = tx.journal().durable_sequence();
         let mut busy = self.busy.lock();
-        busy.runs.retain(|run| run.sequence.is_none_or(|sequence| sequence > durable));
+        busy.expire(tx.journal().durable_sequence(), discards(tx.journal()));
         let ticket = busy.next_ticket;
         busy.next_ticket += 1;
         busy.runs.push(BusyRun { extents, ticket, sequence: None });
         ticket
+    }
+
+    /// Discards the extents that are free, and that a durable step has freed since the last call.
+    /// The group is locked, so that no thread takes them meanwhile. Errors are ignored: a discard
+    /// is only a hint.
+    pub(super) fn discard_expired(&self, journal: &Journal, bytes: &ExtentBytes) {
+        if !discards(journal) {
+            return;
+        }
+        let expired = {
+            let mut busy = self.busy.lock();
+            busy.expire(journal.durable_sequence(), true);
+            core::mem::take(&mut busy.expired)
+        };
+        let Some(device) = journal.cache().realtime_device() else { return };
+        let mut words = CachedWords::new(journal.cache(), &self.files);
+        let mut runs = FreeRuns::new(&mut words, self.sizes);
+        for extents in expired {
+            let mut at = extents.start;
+            while let Ok(Some(free)) = runs.first_free(at..extents.end) {
+                at = free.end;
+                // Others may have been freed again, by a step that is not durable.
+                if self.busy_sequence(&free).is_none() {
+                    let (offset, length) = bytes.of(&free);
+                    drop(device.discard(offset, length));
+                }
+            }
+        }
     }
 
     /// Records the checkpoint with the step that has got this ticket.

@@ -76,6 +76,18 @@ impl<'a, W: ReadWords> FreeRuns<'a, W> {
         Ok(count)
     }
 
+    /// Returns the first run of free extents in `range`, cut to the range. Returns `None` if no
+    /// extent of the range is free.
+    pub(super) fn first_free(&mut self, range: Range<u64>) -> Result<Option<Range<u64>>> {
+        let limit = range.end.min(self.sizes.extents);
+        if range.start >= limit {
+            return Ok(None);
+        }
+        let start = self.end_of(range.start, limit, false)?;
+        let end = self.end_of(start, limit, true)?;
+        Ok((start < end).then_some(start..end))
+    }
+
     /// Returns a run of up to `wanted` free extents: exactly at extent `near` if that is free, else
     /// a run that is long enough, as near as possible among runs of similar length; else the
     /// longest run. Returns `None` if no extent is free.

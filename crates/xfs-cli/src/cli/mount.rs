@@ -57,7 +57,8 @@ Mount options:
                              enforce limits; also usrquota, grpquota, prjquota
   uqnoenforce, gqnoenforce, pqnoenforce
                              count usage, and enforce no limits
-  noquota                    count nothing (the default)
+  noquota                    count nothing (the default, except on volumes with
+                             a metadata directory: they keep their types)
   allow_other                other users may use the mount; permissions are
                              always checked
   default_permissions        (the default) the kernel checks permissions

@@ -150,7 +150,9 @@ impl Info {
         line("features", features::names(superblock).join(" "));
         line("log", log_text(description));
         if superblock.has_realtime() {
-            line("realtime", format!("{} blocks", superblock.realtime_blocks));
+            let free = space.and_then(|space| space.realtime);
+            let free = free.map_or(String::new(), |realtime| format!(", {} free", realtime.free));
+            line("realtime", format!("{} blocks{free}", superblock.realtime_blocks));
         }
         text
     }
@@ -209,6 +211,9 @@ fn describe(description: &Description, space: Option<&Space>) -> Object {
         insert("free_blocks", space.free_blocks.into());
         insert("inodes_allocated", space.inodes.into());
         insert("inodes_free", space.free_inodes.into());
+        if let Some(realtime) = space.realtime {
+            insert("free_realtime_blocks", realtime.free.into());
+        }
     }
     if let Some(reason) = &description.refusal {
         insert("refused", reason.to_string().into());

@@ -137,3 +137,71 @@ fn reservation_of_every_kind_fits_the_smallest_log() {
         }
     }
 }
+
+/// A volume with a realtime section, and the shortest log that mkfs.xfs 7.2 gives it. The numbers
+/// are in blocks.
+struct RealtimeCase {
+    block_log: u8,
+    ag_blocks: u32,
+    features: RoCompatFeatures,
+    incompat: IncompatFeatures,
+    extent_blocks: u32,
+    minimum: u64,
+}
+
+fn check_realtime(case: &RealtimeCase) {
+    let features = IncompatFeatures::FTYPE
+        | IncompatFeatures::SPARSE_INODES
+        | IncompatFeatures::NREXT64
+        | case.incompat;
+    let mut geometry = Geometry {
+        directory_block_log: 12_u8.saturating_sub(case.block_log),
+        ag_count: 4,
+        ag_blocks: case.ag_blocks,
+        ag_blocks_log: u8::try_from(case.ag_blocks.next_power_of_two().trailing_zeros()).unwrap(),
+        data_blocks: 4 * u64::from(case.ag_blocks),
+        inode_alignment_blocks: (64 * 512) >> case.block_log,
+        incompat: features,
+        ro_compat: RoCompatFeatures::INOBTCNT | RoCompatFeatures::FINOBT | case.features,
+        realtime_extent_blocks: case.extent_blocks,
+        ..Geometry::without_groups(case.block_log, 9, 512)
+    };
+    geometry.realtime.blocks = 25_600;
+    assert_eq!(minimum_log_blocks(&geometry, 1), case.minimum, "{:?}", case.features);
+}
+
+/// Checks the shortest logs of volumes with realtime groups. A truncation of a realtime file
+/// changes two bitmaps for the longest extent each, which makes it the largest transaction.
+#[test]
+fn shortest_log_of_a_volume_with_a_realtime_section_is_that_of_mkfs() {
+    let (map, sharing) = (RoCompatFeatures::RMAPBT, RoCompatFeatures::REFLINK);
+    let (parent, groups) = (IncompatFeatures::PARENT, IncompatFeatures::METADIR);
+    let case = |block_log, ag_blocks, features, incompat, minimum| RealtimeCase {
+        block_log,
+        ag_blocks,
+        features,
+        incompat,
+        extent_blocks: 1,
+        minimum,
+    };
+    let none = RoCompatFeatures::empty();
+    for case in [
+        case(12, 4096, map | sharing, parent | groups, 2845),
+        case(12, 4224, map | sharing, parent | groups, 2907),
+        case(12, 19_136, map | sharing, parent | groups, 2907),
+        case(12, 4096, map, parent | groups, 2353),
+        case(12, 4096, none, parent | groups, 2001),
+        case(12, 4096, map, groups, 2353),
+        case(12, 16_384, map | sharing, groups, 4916),
+        case(13, 2048, map | sharing, parent | groups, 1766),
+        case(13, 8192, map | sharing, parent | groups, 1766),
+        case(14, 4096, map | sharing, parent | groups, 1429),
+        case(14, 4096, none, parent, 1429),
+        case(10, 65_536, none, parent, 4862),
+        case(10, 65_536, none, IncompatFeatures::empty(), 8681),
+    ] {
+        check_realtime(&case);
+    }
+    let large = case(12, 16_384, map, parent | groups, 2001);
+    check_realtime(&RealtimeCase { extent_blocks: 7, ..large });
+}

@@ -73,18 +73,17 @@ pub enum Unsupported {
     /// The data of the file is on a realtime device that was not given, or that does not exist.
     #[error("the data of this file is on the realtime device, which was not given (--rt-device)")]
     RealtimeData,
-    /// One of the files is a realtime file. Contents of such files are neither exchanged nor
-    /// shared.
-    #[error("contents of realtime files cannot be exchanged or shared")]
+    /// The files are realtime files, and the section has no groups or has realtime extents of
+    /// several blocks. Contents of such files are neither exchanged nor shared.
+    #[error(
+        "contents of realtime files can be exchanged and shared only in realtime groups, with \
+             realtime extents of one block"
+    )]
     RealtimeExchange,
     /// The volume has realtime zones, or a realtime section on the data device, and cannot be
     /// changed.
     #[error("volumes with realtime zones (ZONED), or a realtime section inside, can only be read")]
     RealtimeWrite,
-    /// The volume has realtime groups, and its label or UUID was to be changed. The realtime device
-    /// has a copy of both.
-    #[error("label and UUID of volumes with realtime groups cannot be changed")]
-    RealtimeIdentity,
     /// The inode holds the root of a btree of a realtime group, and was to be changed as a file.
     #[error("an inode that holds a btree of a realtime group cannot be changed as a file")]
     MetadirWrite,

@@ -57,8 +57,7 @@ impl LiveInode {
         now: Timestamp,
     ) -> Result<()> {
         let [left, right] = files;
-        left.check_on_data_device()?;
-        right.check_on_data_device()?;
+        left.check_shareable(journal, right)?;
         if !journal.geometry().has_incompat(IncompatFeatures::EXCHRANGE) {
             return Err(PosixError::NotSupported.into());
         }

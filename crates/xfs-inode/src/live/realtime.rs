@@ -70,9 +70,9 @@ impl LiveInode {
         }
     }
 
-    /// Returns an error unless this is a regular file whose blocks may be shared with `other`: both
-    /// have their contents on the data device, or both in realtime groups with realtime extents of
-    /// one block.
+    /// Returns an error unless this is a regular file whose blocks may be shared or exchanged with
+    /// those of `other`: both have their contents on the data device, or both in realtime groups
+    /// with realtime extents of one block.
     pub(crate) fn check_shareable(&self, journal: &Journal, other: &Self) -> Result<()> {
         let geometry = journal.geometry();
         let sections = [self, other].map(|live| live.section(geometry, ForkKind::Data));

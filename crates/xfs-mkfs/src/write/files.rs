@@ -20,8 +20,8 @@ use xfs_format::directory::data::{
     BLOCK_MAGIC, BestFreeDisk, BlockTailDisk, DATA_HEADER, DataHeaderDisk, FREE_TAG, entry_length,
 };
 use xfs_format::directory::{Entry, HashEntryDisk, name_hash};
-use xfs_format::realtime::{REALTIME_SUPERBLOCK_MAGIC, RealtimeBlockKind, RealtimeSuperblockDisk};
-use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber, crc};
+use xfs_format::realtime::{RealtimeBlockKind, RealtimeSuperblock};
+use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::bytes::LSN;
@@ -35,8 +35,6 @@ use crate::plan::{FILE_HEADER_BYTES, Plan};
 const BATCH_BLOCKS: u32 = 256;
 const WORD_BITS: u64 = 32;
 const WORD_BYTES: usize = 4;
-/// Offset of the checksum of the realtime superblock.
-const REALTIME_CRC_OFFSET: usize = 4;
 
 /// A bitmap or a summary.
 #[derive(Clone, Copy)]
@@ -70,22 +68,8 @@ pub(super) fn write(chunk: &Chunk<'_>, device: &dyn BlockDevice) -> io::Result<(
 
 /// Writes the superblock of the realtime device.
 pub(super) fn write_realtime_superblock(plan: &Plan, device: &dyn BlockDevice) -> io::Result<()> {
-    let superblock = &plan.superblock;
-    let mut label = [0; 12];
-    for (byte, given) in label.iter_mut().zip(superblock.label.as_bytes()) {
-        *byte = *given;
-    }
-    let disk = RealtimeSuperblockDisk {
-        magic: REALTIME_SUPERBLOCK_MAGIC.into(),
-        crc: [0; 4],
-        pad: 0.into(),
-        label,
-        uuid: superblock.uuid.into_bytes(),
-        meta_uuid: superblock.geometry.meta_uuid.into_bytes(),
-    };
-    let mut block = vec![0; superblock.geometry.block_size as usize];
-    put(&mut block, 0, disk.as_bytes());
-    crc::seal(&mut block, REALTIME_CRC_OFFSET);
+    let mut block = vec![0; plan.superblock.geometry.block_size as usize];
+    RealtimeSuperblock::of(&plan.superblock).encode(&mut block);
     device.write_at(&block, 0, Durability::Cached)
 }
 

@@ -319,8 +319,9 @@ fn check_structures(when: &str, volume: &GuestVolume) -> Result<(), TrialError> 
 /// The state of a volume before any recovery onto the disk.
 const AS_LEFT: &str = "as the guest left it";
 
-/// Returns whether the checker may leave a part unchecked: the owners of realtime blocks, if the
-/// log has work on realtime groups. A replay in memory leaves this work open.
+/// Returns whether the checker may leave a part unchecked: the owners of realtime blocks of a zoned
+/// volume, if the log has work on its groups. A recovery in memory leaves this work open.
 fn may_be_unchecked(volume: &GuestVolume, part: &str) -> bool {
-    volume.end == VolumeEnd::Storm && part.starts_with("owners of realtime blocks")
+    let is_zoned = matches!(volume.kind, VolumeKind::ZonedDevice | VolumeKind::ZonedInternal);
+    is_zoned && volume.end == VolumeEnd::Storm && part.starts_with("owners of realtime blocks")
 }

@@ -59,7 +59,13 @@ impl VolumeKind {
     /// Returns whether `recover` replays the log of the volume onto the disk.
     pub(super) const fn recovers_onto_disk(self) -> bool {
         self.is_version_4()
-            || matches!(self, Self::Quota | Self::ClassicRealtime | Self::RealtimeGroups)
+            || matches!(
+                self,
+                Self::Quota
+                    | Self::ClassicRealtime
+                    | Self::RealtimeGroups
+                    | Self::MetadataDirectory
+            )
     }
 
     const fn has_realtime_device(self) -> bool {
