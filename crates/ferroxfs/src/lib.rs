@@ -237,7 +237,7 @@ pub use directory::{DirEntry, ReadDir};
 pub use file::File;
 pub use node::Node;
 pub use open::{OpenError, OpenOptions};
-pub use space::Space;
+pub use space::{RealtimeBlocks, Space};
 pub use volume::Volume;
 pub use walk::{Walk, WalkEntry, WalkError};
 pub use xfs_buffer::{Error, IoError, PosixError, Result};

@@ -9,6 +9,7 @@ mod identity;
 mod quota;
 mod reading;
 mod realtime;
+mod realtime_growth;
 mod writable;
 
 use std::io;
@@ -35,6 +36,7 @@ use crate::volume::Volume;
 
 pub use damaged::DamagedStart;
 pub use error::OpenError;
+pub use realtime_growth::RealtimeGrowthError;
 
 /// The default limit of the memory of unused buffers, in bytes.
 const DEFAULT_CACHE_BYTES: usize = 64 << 20;

@@ -58,7 +58,8 @@ pub use open::{available_blocks, open_journal};
 pub use owner::{BlockPurpose, ExtentOwner, Section};
 pub use realtime::{
     FreeExtentCount, RealtimeFileSizes, RealtimeFiles, RealtimeGroupFiles, RealtimeSpace,
-    allocate_realtime, free_realtime, lock_realtime, realtime_sharing_run,
+    allocate_realtime, free_realtime, grow_realtime, lock_realtime, next_realtime_size,
+    realtime_sharing_run,
 };
 pub use sharing::{SharingRun, overwritable_run, sharing_run};
 pub use space::{AllocatorState, GroupSummary};

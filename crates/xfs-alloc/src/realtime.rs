@@ -23,6 +23,7 @@
 //!   could give it back to its old file, with bytes of the new one.
 
 mod group;
+mod grow;
 mod reserve;
 mod runs;
 mod sharing;
@@ -49,6 +50,7 @@ use reserve::BtreeReserve;
 use runs::{SpaceSizes, corrupt};
 use words::SpaceFiles;
 
+pub use grow::{grow_realtime, next_realtime_size};
 pub use sharing::realtime_sharing_run;
 pub(crate) use sharing::recover_realtime_leftovers;
 pub(crate) use work::{RealtimeCountWork, RealtimeFreeWork, RealtimeRmapWork, resume_realtime};

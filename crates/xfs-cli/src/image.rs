@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ferroxfs::admin::RecoverySummary;
-use ferroxfs::admin::{Staleness, Uuid, UuidChange};
+use ferroxfs::admin::{GrowError, RealtimeGrowthError, Staleness, Uuid, UuidChange};
 use ferroxfs::device::Devices;
 use ferroxfs::quota::QuotaOptions;
 use ferroxfs::raw::format::superblock::Unsupported;
@@ -27,6 +27,7 @@ use xfs_device::SharedDevice;
 use xfs_image::without_credentials;
 
 use crate::cli::options::GlobalOptions;
+use crate::exit::Exit;
 use crate::failure::{Failure, Missing};
 use crate::output::check_not_stdout;
 use crate::terminal::console::Console;
@@ -216,6 +217,15 @@ impl Image {
     /// Changes the UUID of the volume and returns the new one.
     pub(crate) fn set_uuid(&self, change: UuidChange) -> Result<Uuid, Failure> {
         self.devices.set_uuid(change).map_err(|error| open_failure(&self.path, &error))
+    }
+
+    /// Grows the classic realtime section. Returns the number of blocks that it then has.
+    pub(crate) fn grow_realtime(&self, blocks: Option<u64>) -> Result<u64, Failure> {
+        self.devices.grow_realtime(blocks).map_err(|error| match error {
+            RealtimeGrowthError::Open(error) => open_failure(&self.path, &error),
+            RealtimeGrowthError::Grow(GrowError::Failed(error)) => self.failure(error),
+            refused => self.failure(Failure::new(Exit::Failed, refused.to_string())),
+        })
     }
 
     /// Converts an error about the whole image to a failure that names the image.

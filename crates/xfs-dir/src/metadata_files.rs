@@ -15,7 +15,7 @@ use xfs_format::inode::{FileType, InodeFlags, InodeFlags2, METADATA_FLAGS};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
-use xfs_inode::{Inode, InitialInode, LiveInode, new_attribute_room};
+use xfs_inode::{InitialInode, Inode, LiveInode, new_attribute_room};
 use xfs_trans::Transaction;
 
 use crate::directory::{Directory, add_entry_at, blocks_to_add, init_directory, seek_entry};

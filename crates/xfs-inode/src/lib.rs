@@ -44,7 +44,7 @@ pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
     ExchangedRange, InitialInode, InodeGuard, KeepSize, LiveInode, MapRequest, RealtimeGroupInodes,
-    SharedRange, WriteOptions, map_blocks, map_blocks_at_worst, new_attribute_room, realtime_files,
-    realtime_group_files, resume,
+    SharedRange, WriteOptions, grow_realtime_section, map_blocks, map_blocks_at_worst,
+    new_attribute_room, realtime_files, realtime_group_files, resume,
 };
 pub use map_counts::{MapCounts, MapUse};

@@ -32,6 +32,7 @@ mod copy;
 mod data;
 mod exchange;
 mod file_range;
+mod grow_realtime;
 mod inactive;
 mod local;
 mod map;
@@ -49,6 +50,7 @@ mod with_transaction;
 mod write;
 
 pub use exchange::ExchangedRange;
+pub use grow_realtime::grow_realtime_section;
 pub use map::{MapRequest, map_blocks, map_blocks_at_worst};
 pub use range::KeepSize;
 pub use realtime::{RealtimeGroupInodes, realtime_files, realtime_group_files};

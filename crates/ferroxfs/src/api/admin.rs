@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | set label, UUID | [`set_label`], [`set_uuid`] | [`Label`], [`Uuid`], [`UuidChange`] |
 //! | grow | [`grow`] | [`GrowError`] |
+//! | grow a realtime section | [`grow_realtime`] | [`RealtimeGrowthError`] |
 //! | copy the device of an open volume | [`freeze`], [`thaw`] | |
 //! | stop at once | [`shut_down`] | [`Shutdown`] |
 //! | choose how soon changes are durable | [`OpenOptions::upkeep`] | [`Upkeep`] |
@@ -32,6 +33,7 @@
 //! [`set_label`]: crate::Volume::set_label
 //! [`set_uuid`]: crate::Volume::set_uuid
 //! [`grow`]: crate::Volume::grow
+//! [`grow_realtime`]: crate::device::Devices::grow_realtime
 //! [`freeze`]: crate::Volume::freeze
 //! [`thaw`]: crate::Volume::thaw
 //! [`shut_down`]: crate::Volume::shut_down
@@ -42,6 +44,7 @@
 //! [`cache_counts`]: crate::Volume::cache_counts
 //! [`drop_caches`]: crate::Volume::drop_caches
 
+pub use crate::open::RealtimeGrowthError;
 pub use crate::volume::GrowError;
 pub use crate::volume_ref::Staleness;
 pub use xfs_format::superblock::Label;

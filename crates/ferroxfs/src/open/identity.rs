@@ -26,9 +26,7 @@
 use xfs_buffer::Result as BufferResult;
 use xfs_format::superblock::{Superblock, VolumeAccess};
 use xfs_format::{AgNumber, StructureAddress, Uuid};
-use xfs_vfs::{
-    UuidChange, put_uuid, superblock_io_error, write_realtime_superblock, write_sector,
-};
+use xfs_vfs::{UuidChange, put_uuid, superblock_io_error, write_realtime_superblock, write_sector};
 
 use super::{Devices, OpenError, read_superblock};
 use crate::Error;

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use xfs_alloc::{FreeExtentCount, RealtimeSpace};
-use xfs_buffer::{Error as BufferError, IoError, PosixError, Result as BufferResult};
+use xfs_buffer::{IoError, Result as BufferResult};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_format::directory::DirectoryCheck;
 use xfs_format::realtime::RealtimeSuperblock;
@@ -62,14 +62,15 @@ impl Devices {
             device.read_at(&mut block, 0).map_err(|source| {
                 Error::from(IoError::new("read", DiskAddr(0), length as u64, source))
             })?;
-            let verdict = RealtimeSuperblock::decode(&block).map_err(Error::from).and_then(|found| {
-                let matched = found.verify_against(superblock).map_err(Error::from);
-                let is_of_volume = found.meta_uuid == superblock.geometry.meta_uuid;
-                match matched {
-                    Err(_) if is_of_volume && self.is_changing_identity(superblock)? => Ok(()),
-                    matched => matched,
-                }
-            });
+            let verdict =
+                RealtimeSuperblock::decode(&block).map_err(Error::from).and_then(|found| {
+                    let matched = found.verify_against(superblock).map_err(Error::from);
+                    let is_of_volume = found.meta_uuid == superblock.geometry.meta_uuid;
+                    match matched {
+                        Err(_) if is_of_volume && self.is_changing_identity(superblock)? => Ok(()),
+                        matched => matched,
+                    }
+                });
             return match verdict {
                 Ok(()) => Ok(None),
                 Err(damage) if self.options.keeps_realtime_damage => Ok(Some(damage)),
@@ -183,12 +184,8 @@ fn metadata_entry(
         let check = DirectoryCheck::NoMetadataFile;
         Corruption::new(Structure::Directory, StructureAddress::Inode(directory), check)
     };
-    let inode = xfs_inode::Inode::read(journal.cache(), directory)?;
-    let found = xfs_dir::Directory::new(journal.cache(), &inode)?.lookup(name);
-    match found {
-        Err(BufferError::Posix(PosixError::NotFound)) => Err(missing().into()),
-        found => found.map(|(number, _)| number),
-    }
+    let found = xfs_dir::find_metadata_file(journal.cache(), directory, name)?;
+    found.ok_or_else(|| missing().into())
 }
 
 /// The data device, whose flush also flushes the realtime device. A record of the log may map

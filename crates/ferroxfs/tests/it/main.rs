@@ -39,6 +39,7 @@ mod quota_metadata;
 mod quota_realtime;
 mod realtime;
 mod realtime_groups;
+mod realtime_growth;
 mod realtime_space;
 mod realtime_writing;
 mod reproducible;

@@ -60,11 +60,14 @@ fn flags_of_the_superblock_last_until_other_modes_are_chosen() {
     let superblock = superblock(&device);
     assert_eq!(superblock.quota_inodes, [None; 3]);
 
-    let volume = open(&device, None);
+    let volume = OpenOptions::new().open_device(Arc::clone(&device)).unwrap();
     let directory = volume.metadata_root().unwrap().lookup("quota".as_ref()).unwrap();
     for kind in QuotaKind::ALL {
         directory.lookup(kind.name().as_ref()).unwrap();
     }
+    drop((directory, volume));
+
+    let volume = open(&device, None);
     let state = volume.quota().state().unwrap();
     assert!(state.is_enforced(QuotaType::User) && !state.is_enforced(QuotaType::Group));
     assert!(volume.quota().get(QuotaType::Project, 0).unwrap().unwrap().inodes.used > 0);

@@ -47,11 +47,18 @@ pub(crate) struct LabelArguments {
 pub(crate) struct GrowfsArguments {
     /// The image or device
     pub(crate) image: PathBuf,
+    /// Grow the realtime section, to the end of its device, which --rt-device names
+    #[arg(short = 'r', long)]
+    pub(crate) realtime: bool,
+    /// The new size of the realtime section in blocks
+    #[arg(short = 'R', value_name = "BLOCKS", requires = "realtime")]
+    pub(crate) realtime_blocks: Option<u64>,
     /// The new size of the volume in blocks
-    #[arg(short = 'D', value_name = "BLOCKS", conflicts_with = "size")]
+    #[arg(short = 'D', value_name = "BLOCKS", conflicts_with_all = ["size", "realtime"])]
     pub(crate) blocks: Option<u64>,
     /// The new size of the volume
     #[arg(long, value_name = "BYTES", value_parser = crate::text::size::parse)]
+    #[arg(conflicts_with = "realtime")]
     pub(crate) size: Option<u64>,
 }
 

@@ -45,6 +45,10 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let path = &arguments.image;
+    if arguments.realtime {
+        let image = Image::open_for_writing(path, options)?;
+        return Ok(Box::new(GrowRealtime { image, blocks: arguments.realtime_blocks }));
+    }
     let (blocks, lengthened) = match (arguments.blocks, arguments.size) {
         (None, None) => (None, None),
         (blocks, bytes) => {
@@ -78,6 +82,37 @@ fn lengthen(path: &Path, has: u64, needed: u64) -> std::io::Result<Option<Length
     let file = File::options().write(true).open(path)?;
     space::lengthen(&file, needed)?;
     Ok(Some(Lengthened { file, had: has, is_needed: false }))
+}
+
+struct GrowRealtime {
+    image: Image,
+    blocks: Option<u64>,
+}
+
+impl Run for GrowRealtime {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let before = self.image.describe()?.superblock.realtime_blocks;
+        let step = console.step("growing the realtime section");
+        let grown = self.image.grow_realtime(self.blocks);
+        drop(step);
+        let after = grown?;
+        if console.is_json() {
+            let fields = vec![
+                ("realtime_blocks_before", Value::number(before)),
+                ("realtime_blocks", Value::number(after)),
+            ];
+            return Ok(console.conclude_with(fields_to_json(&fields))?);
+        }
+        if console.is_quiet() {
+            return Ok(());
+        }
+        let said = if before == after {
+            format!("realtime size unchanged: {before} blocks\n")
+        } else {
+            format!("realtime blocks changed from {before} to {after}\n")
+        };
+        Ok(console.out().write_all(said.as_bytes())?)
+    }
 }
 
 impl Run for Growfs {

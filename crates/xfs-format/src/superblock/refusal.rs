@@ -84,6 +84,10 @@ pub enum Unsupported {
     /// changed.
     #[error("volumes with realtime zones (ZONED), or a realtime section inside, can only be read")]
     RealtimeWrite,
+    /// The realtime section was to grow, and it has groups, is zoned, or would get a summary that is
+    /// too large for one transaction.
+    #[error("only a classic realtime section grows, up to a summary of 48 blocks")]
+    RealtimeGrowth,
     /// The inode holds the root of a btree of a realtime group, and was to be changed as a file.
     #[error("an inode that holds a btree of a realtime group cannot be changed as a file")]
     MetadirWrite,

@@ -174,10 +174,8 @@ impl ExchangeWork {
         }
         let [left, _] = &self.files;
         let [left_blocks, right_blocks] = mapped;
-        let gained = [
-            right_blocks.saturating_sub(left_blocks),
-            left_blocks.saturating_sub(right_blocks),
-        ];
+        let gained =
+            [right_blocks.saturating_sub(left_blocks), left_blocks.saturating_sub(right_blocks)];
         for (owners, blocks) in owners.into_iter().zip(gained) {
             tx.reserve_quota(owners, left.contents_amount(tx.geometry(), blocks))?;
         }

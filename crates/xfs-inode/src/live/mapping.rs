@@ -14,8 +14,8 @@
 //! The form depends only on the number of extents, as the verifiers of an inode require.
 
 use xfs_alloc::{
-    AllocationTarget, BlockExtent, BlockPurpose, ExtentOwner, Section, SpaceRequest, allocate_extent,
-    defer_free,
+    AllocationTarget, BlockExtent, BlockPurpose, ExtentOwner, Section, SpaceRequest,
+    allocate_extent, defer_free,
 };
 use xfs_btree::{Anchor, Anchored, Editor, ForkRoot, Root};
 use xfs_buffer::{Error, Result};

@@ -243,7 +243,7 @@ pub fn realtime_files(journal: &Journal, superblock: &Superblock) -> Result<Real
     files_of(journal, &bitmap, &summary, sizes)
 }
 
-fn files_of(
+pub(super) fn files_of(
     journal: &Journal,
     bitmap: &LiveInode,
     summary: &LiveInode,

@@ -32,6 +32,11 @@ const fn with_realtime(realtime_bytes: u64, options: &'static str) -> Case {
     Case { options, size_bytes: GIB, log_bytes: None, realtime_bytes: Some(realtime_bytes) }
 }
 
+/// A small volume with a realtime device of 100 MiB, whose log is the shortest possible one.
+const fn small_with_realtime(size_bytes: u64, options: &'static str) -> Case {
+    Case { size_bytes, ..with_realtime(100 * MIB, options) }
+}
+
 impl Case {
     /// Returns the name of the case for reports.
     pub(crate) fn name(&self) -> String {
@@ -164,7 +169,7 @@ pub(crate) static CONFIGURED: [Case; 11] = [
 ];
 
 /// Cases with a metadata directory, quota or a realtime section.
-pub(crate) static REALTIME: [Case; 36] = [
+pub(crate) static REALTIME: [Case; 45] = [
     case(GIB, "-m metadir=1"),
     case(GIB, "-m metadir=1 -b size=64k"),
     case(GIB, "-m metadir=1 -b size=1k -r extsize=1m"),
@@ -201,6 +206,15 @@ pub(crate) static REALTIME: [Case; 36] = [
     with_realtime(2500 * MIB, "-m metadir=1 -b size=1k -r rgsize=1g"),
     with_realtime(2500 * MIB, "-m metadir=1 -b size=64k -r rgsize=1g"),
     with_realtime(2500 * MIB, "-m metadir=1 -d su=64k,sw=4 -r rgsize=1g"),
+    small_with_realtime(20 * MIB, "--unsupported -m metadir=1"),
+    small_with_realtime(64 * MIB, "--unsupported -m metadir=1"),
+    small_with_realtime(65 * MIB, "--unsupported -m metadir=1,reflink=0"),
+    small_with_realtime(64 * MIB, "--unsupported -m metadir=1,reflink=0 -n parent=0"),
+    small_with_realtime(256 * MIB, "--unsupported -m metadir=1 -n parent=0"),
+    small_with_realtime(256 * MIB, "--unsupported -m metadir=1 -b size=8k"),
+    small_with_realtime(256 * MIB, "--unsupported -m metadir=1,reflink=0 -r extsize=28k,rgsize=7m"),
+    small_with_realtime(256 * MIB, "--unsupported -b size=1k"),
+    small_with_realtime(256 * MIB, "--unsupported -b size=1k -n parent=0"),
 ];
 
 /// A case that mkfs.xfs refuses, because no group has room for a log of 64 MiB, and that ferroxfs

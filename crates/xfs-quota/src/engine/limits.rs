@@ -142,8 +142,7 @@ impl DefaultLimits {
         let inodes = OwnLimits { soft: disk.inode_soft_limit, hard: disk.inode_hard_limit };
         let running = disk.timer_seconds(disk.inode_timer);
         disk.inode_timer = stored(disk, self.inodes.timer(inodes, disk.inodes, running, &now));
-        let realtime =
-            OwnLimits { soft: disk.realtime_soft_limit, hard: disk.realtime_hard_limit };
+        let realtime = OwnLimits { soft: disk.realtime_soft_limit, hard: disk.realtime_hard_limit };
         let running = disk.timer_seconds(disk.realtime_timer);
         let timer = self.realtime.timer(realtime, disk.realtime_blocks, running, &now);
         disk.realtime_timer = stored(disk, timer);
@@ -154,8 +153,7 @@ impl DefaultLimits {
         let DquotFields { disk, reserved } = fields;
         let blocks = OwnLimits { soft: disk.block_soft_limit, hard: disk.block_hard_limit };
         let used = disk.blocks.get().saturating_add(reserved.blocks);
-        let realtime =
-            OwnLimits { soft: disk.realtime_soft_limit, hard: disk.realtime_hard_limit };
+        let realtime = OwnLimits { soft: disk.realtime_soft_limit, hard: disk.realtime_hard_limit };
         let rt_used = disk.realtime_blocks.get().saturating_add(reserved.rt_blocks);
         QuotaAmount {
             blocks: self.blocks.ahead(blocks, used, wanted.blocks),

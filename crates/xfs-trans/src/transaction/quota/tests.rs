@@ -25,7 +25,10 @@ fn decrease_gains_nothing() {
 #[test]
 fn counts_past_the_range_of_a_dquot_are_reported() {
     let two_inodes = 2 * i128::from(u64::MAX);
-    assert_eq!(delta(two_inodes, 2).gained(), QuotaAmount { inodes: 2, ..QuotaAmount::of_blocks(u64::MAX) });
+    assert_eq!(
+        delta(two_inodes, 2).gained(),
+        QuotaAmount { inodes: 2, ..QuotaAmount::of_blocks(u64::MAX) }
+    );
     assert_eq!(counted(5, &delta(two_inodes, 0)), (u64::MAX, false));
     assert_eq!(counted(5, &delta(-two_inodes, 0)), (0, false));
     assert_eq!(counted(5, &delta(-5, 0)), (0, true));
