@@ -30,6 +30,8 @@ mod sharing;
 mod tree;
 mod words;
 mod work;
+mod zone_records;
+mod zones;
 
 use core::mem::offset_of;
 use std::ops::Range;
@@ -49,11 +51,17 @@ use group::{ExtentBytes, GroupTrees, RealtimeGroup};
 use reserve::BtreeReserve;
 use runs::{SpaceSizes, corrupt};
 use words::SpaceFiles;
+use zones::Zones;
 
 pub use grow::{grow_realtime, next_realtime_size};
 pub use sharing::realtime_sharing_run;
 pub(crate) use sharing::recover_realtime_leftovers;
 pub(crate) use work::{RealtimeCountWork, RealtimeFreeWork, RealtimeRmapWork, resume_realtime};
+pub use zone_records::{
+    CollectionGuard, ZoneCollection, ZoneRecord, ZoneSpace, give_up_zone_blocks, take_zone_blocks,
+    use_zone_blocks,
+};
+pub use zones::ZoneUse;
 
 const BITS_PER_BYTE: u64 = 8;
 
@@ -103,6 +111,8 @@ pub struct RealtimeSpace {
     sequence: AtomicU64<Volume>,
     /// Blocks for the btrees of the groups.
     reserve: BtreeReserve,
+    /// The zones, if the section has any: each group is a zone.
+    zones: Option<Zones>,
 }
 
 /// Numbers of blocks that the bitmap and the summary of a section or of a group must have.
@@ -247,6 +257,7 @@ impl RealtimeSpace {
             extent_blocks: superblock.geometry.realtime_extent_blocks.into(),
             sequence: AtomicU64::new(0),
             reserve: BtreeReserve::default(),
+            zones: None,
         })
     }
 
@@ -263,9 +274,13 @@ impl RealtimeSpace {
         self.has_groups
     }
 
-    /// Returns the number of free realtime extents.
+    /// Returns the number of free realtime extents. In zones, these are the ones that users may
+    /// still fill.
     #[must_use]
     pub fn free_extents(&self) -> u64 {
+        if let Some(zones) = &self.zones {
+            return zones.room();
+        }
         self.groups.iter().map(RealtimeGroup::free_extents).sum()
     }
 
@@ -446,7 +461,8 @@ pub fn lock_realtime(tx: &mut Transaction<'_>) -> Result<Arc<RealtimeSpace>> {
 ///
 /// # Errors
 ///
-/// [`Unsupported::RealtimeData`]; the device's error; the check that failed.
+/// [`Unsupported::RealtimeData`]; [`Unsupported::ZonedAllocation`] in zones; the device's error; the
+/// check that failed.
 #[doc(alias = "xfs_rtallocate")]
 pub fn allocate_realtime(
     tx: &mut Transaction<'_>,
@@ -454,6 +470,9 @@ pub fn allocate_realtime(
     wanted_blocks: u64,
 ) -> Result<Option<BlockExtent>> {
     let space = lock_realtime(tx)?;
+    if space.has_zones() {
+        return Err(Unsupported::ZonedAllocation.into());
+    }
     let geometry = tx.geometry();
     let wanted = wanted_blocks.min(space.step_blocks()).div_ceil(space.extent_blocks).max(1);
     let (first, near) = space.target(geometry, near);
@@ -473,7 +492,7 @@ pub fn allocate_realtime(
                 return Ok(Some(space.blocks_of(geometry, number, &run)));
             }
             // I1: the step works on one group.
-            tx.unjoin(&group.bitmap_record);
+            tx.unjoin(&group.space_record);
         }
     }
     Ok(None)

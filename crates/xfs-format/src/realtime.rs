@@ -134,6 +134,10 @@ impl RealtimeSuperblock {
     }
 }
 
+/// The smallest number of zones of a zoned section.
+#[doc(alias = "XFS_MIN_ZONES")]
+pub const MIN_ZONES: u32 = 5;
+
 /// Number of realtime extents for which one word of a bitmap has bits.
 pub const BITMAP_WORD_EXTENTS: u64 = 32;
 /// Length in bytes of a word of the bitmap, and of a counter of the summary.
@@ -170,10 +174,22 @@ impl Superblock {
         self.has_realtime_superblock() && !self.geometry.realtime.is_internal()
     }
 
+    /// Returns whether the volume has a zoned section without gaps between the zones, as on a
+    /// device without zone reports. The section may lie on the data device.
+    #[must_use]
+    pub fn has_zones(&self) -> bool {
+        self.has_realtime()
+            && self.has_incompat(IncompatFeatures::METADIR.union(IncompatFeatures::ZONED))
+            && !self.has_incompat(IncompatFeatures::ZONE_GAPS)
+            && self.ro_compat.contains(RoCompatFeatures::RMAPBT)
+            && !self.ro_compat.intersects(RoCompatFeatures::REFLINK)
+            && self.geometry.realtime.group_count >= MIN_ZONES
+    }
+
     /// Returns whether the volume has a realtime section that can be written.
     #[must_use]
     pub fn has_writable_realtime(&self) -> bool {
-        self.has_classic_realtime() || self.has_realtime_groups()
+        self.has_classic_realtime() || self.has_realtime_groups() || self.has_zones()
     }
 
     /// Returns whether the realtime device of the volume begins with a superblock of its own: its

@@ -43,8 +43,9 @@ pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
-    ExchangedRange, InitialInode, InodeGuard, KeepSize, LiveInode, MapRequest, RealtimeGroupInodes,
-    SharedRange, WriteOptions, grow_realtime_section, map_blocks, map_blocks_at_worst,
-    new_attribute_room, realtime_files, realtime_group_files, resume,
+    CachedInodes, ExchangedRange, InitialInode, InodeGuard, KeepSize, LiveInode, MapRequest,
+    RealtimeGroupInodes, SharedRange, WriteOptions, grow_realtime_section, map_blocks,
+    map_blocks_at_worst, new_attribute_room, realtime_files, realtime_group_files, resume,
+    set_collector_inodes, zone_record,
 };
 pub use map_counts::{MapCounts, MapUse};

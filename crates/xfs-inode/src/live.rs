@@ -28,6 +28,7 @@
 mod allocate;
 mod allocation_target;
 mod blocks;
+mod collect;
 mod copy;
 mod data;
 mod exchange;
@@ -48,12 +49,14 @@ mod shift;
 mod symlink;
 mod with_transaction;
 mod write;
+mod zones;
 
+pub use collect::{CachedInodes, set_collector_inodes};
 pub use exchange::ExchangedRange;
 pub use grow_realtime::grow_realtime_section;
 pub use map::{MapRequest, map_blocks, map_blocks_at_worst};
 pub use range::KeepSize;
-pub use realtime::{RealtimeGroupInodes, realtime_files, realtime_group_files};
+pub use realtime::{RealtimeGroupInodes, realtime_files, realtime_group_files, zone_record};
 pub use resume::resume;
 pub use share::SharedRange;
 pub use write::WriteOptions;

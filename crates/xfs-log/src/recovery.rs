@@ -471,9 +471,11 @@ fn run(
     let open = replay_items(&mut replayed, log, job, cancelled)?;
     replayed.intents = open.into_intents(&state)?;
     // A reader needs none of the structures that intents about realtime groups would change, and
-    // only a volume with groups that are not zoned is written. On a volume without a metadata
-    // directory such an intent is not known, and is refused.
-    let is_writer = leftovers != Leftovers::Refused && replayed.superblock.has_realtime_groups();
+    // not every volume with groups is written. On a volume without a metadata directory such an
+    // intent is not known, and is refused.
+    let superblock = &replayed.superblock;
+    let is_writer = leftovers != Leftovers::Refused
+        && (superblock.has_realtime_groups() || superblock.has_zones());
     if !is_writer && replayed.superblock.has_incompat(IncompatFeatures::METADIR) {
         replayed.forget_realtime_intents();
     }

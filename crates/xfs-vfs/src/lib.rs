@@ -47,6 +47,7 @@ mod threads;
 mod uuid;
 mod watch;
 mod write_back;
+mod zones;
 
 pub use acl::{Acl, AclKind, read_acl};
 pub use activity::{Activity, ActivityCounts};

@@ -14,6 +14,7 @@ use crate::contents::Remaining;
 use crate::kind::InodeCache;
 use crate::mount::Mount;
 use crate::options::MountOptions;
+use crate::zones;
 
 /// A mounted volume and its background threads.
 pub struct MountThreads {
@@ -35,6 +36,7 @@ impl MountThreads {
         options: MountOptions,
     ) -> io::Result<Self> {
         let mount = Arc::new(Mount::new(journal, inode_cache, options));
+        zones::serve_collector(&mount);
         let mut threads = Self { mount, workers: Vec::new() };
         // Two runs must give the same bytes, whatever their speed: no thread works in parallel with
         // operations.

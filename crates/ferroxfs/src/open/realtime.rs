@@ -103,7 +103,7 @@ impl Devices {
         if access != VolumeAccess::Write || !superblock.has_writable_realtime() {
             return Ok(());
         }
-        if self.realtime.is_none() {
+        if self.realtime.is_none() && !superblock.geometry.realtime.is_internal() {
             return Err(OpenError::RealtimeDeviceMissing);
         }
         Ok(())
@@ -137,6 +137,9 @@ pub(super) fn open_space(
     if superblock.has_realtime_groups() {
         return open_groups(journal, superblock);
     }
+    if superblock.has_zones() {
+        return open_zones(journal, superblock);
+    }
     let files = xfs_inode::realtime_files(journal, superblock)?;
     let count = match replayed.log_state().clean {
         true => FreeExtentCount::Stored,
@@ -149,11 +152,7 @@ pub(super) fn open_space(
 /// names the files of each group.
 #[doc(alias = "xfs_rtginode_load")]
 fn open_groups(journal: &Arc<Journal>, superblock: &Superblock) -> BufferResult<()> {
-    let directory = {
-        let root = superblock.metadata_directory_inode;
-        let root = root.expect("a verified volume with METADIR has a metadata directory");
-        metadata_entry(journal, root, b"rtgroups")?
-    };
+    let directory = groups_directory(journal, superblock)?;
     let mut files = Vec::new();
     for group in 0..superblock.geometry.realtime.group_count {
         let find =
@@ -171,6 +170,23 @@ fn open_groups(journal: &Arc<Journal>, superblock: &Superblock) -> BufferResult<
         files.push(xfs_inode::realtime_group_files(journal, superblock, group, inodes)?);
     }
     RealtimeSpace::open_groups(journal, superblock, files)
+}
+
+/// Opens the zones. The directory `rtgroups` has one file of each zone: its reverse map.
+fn open_zones(journal: &Arc<Journal>, superblock: &Superblock) -> BufferResult<()> {
+    let directory = groups_directory(journal, superblock)?;
+    let records = (0..superblock.geometry.realtime.group_count).map(|zone| {
+        let inode = metadata_entry(journal, directory, format!("{zone}.rmap").as_bytes())?;
+        xfs_inode::zone_record(journal, zone, inode)
+    });
+    RealtimeSpace::open_zones(journal, superblock, records.collect::<BufferResult<_>>()?)
+}
+
+/// Returns the inode of the directory `rtgroups`.
+fn groups_directory(journal: &Journal, superblock: &Superblock) -> BufferResult<InodeNumber> {
+    let root = superblock.metadata_directory_inode;
+    let root = root.expect("a verified volume with METADIR has a metadata directory");
+    metadata_entry(journal, root, b"rtgroups")
 }
 
 /// Returns the inode of an entry of a directory in the metadata directory. A missing entry is

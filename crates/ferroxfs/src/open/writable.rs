@@ -198,6 +198,9 @@ pub(super) fn finish(
     };
     let mut finisher = Finisher { journal, open, captured: Vec::new() };
     let summary = finish_intents(replayed, &mut finisher).map_err(OpenError::Recovery)?;
+    if access == VolumeAccess::Write {
+        RealtimeSpace::start_zones(journal).map_err(OpenError::Recovery)?;
+    }
     Ok(OpenedJournal { summary, quota })
 }
 

@@ -18,8 +18,9 @@ use crate::space::AllocatorState;
 /// The free space and the btrees of a group.
 #[derive(Debug)]
 pub(super) struct RealtimeGroup {
-    /// The log record of the inode of the bitmap. Its latch protects the bitmap and the summary.
-    pub(super) bitmap_record: Arc<InodeRecord>,
+    /// The log record of the inode whose latch protects the free space: that of the bitmap, or in a
+    /// zone that of the reverse map.
+    pub(super) space_record: Arc<InodeRecord>,
     pub(super) files: SpaceFiles,
     pub(super) sizes: SpaceSizes,
     /// The inode of the reverse map; `None` if the group has none.
@@ -96,14 +97,14 @@ fn discards(journal: &Journal) -> bool {
 
 impl RealtimeGroup {
     pub(super) fn new(
-        bitmap_record: Arc<InodeRecord>,
+        space_record: Arc<InodeRecord>,
         files: SpaceFiles,
         sizes: SpaceSizes,
         trees: GroupTrees,
     ) -> Self {
         let GroupTrees { reverse_map, refcounts } = trees;
         Self {
-            bitmap_record,
+            space_record,
             files,
             sizes,
             reverse_map,
@@ -116,8 +117,8 @@ impl RealtimeGroup {
     /// Latches the free space of the group until the end of the current step (I1 of
     /// [`realtime`](super)).
     pub(super) fn lock(&self, tx: &mut Transaction<'_>) {
-        tx.join(&self.bitmap_record);
-        tx.leave(&self.bitmap_record);
+        tx.join(&self.space_record);
+        tx.leave(&self.space_record);
     }
 
     /// Returns the number of free realtime extents.

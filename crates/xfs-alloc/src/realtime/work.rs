@@ -23,6 +23,7 @@ use xfs_format::{
 use xfs_trans::{Deferred, Finish, InodeRecord, IntentPayload, Journal, Transaction};
 
 use super::tree::edit_tree;
+use super::zone_records::free_zone_blocks;
 use super::{RealtimeGroup, RealtimeSpace};
 use crate::deferred::{BlockExtent, decode_count};
 use crate::mappings::{MappingEditor, OwnedExtent};
@@ -76,6 +77,10 @@ impl Deferred for RealtimeFreeWork {
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
         let space = space_of(tx.journal())?;
+        if space.has_zones() {
+            free_zone_blocks(tx, &space, self.extent)?;
+            return Ok(Finish::Done);
+        }
         // The kernel frees long extents at once, but a step of ours has a bound (I2 of
         // `realtime`).
         // A bound above `u32::MAX` bounds nothing: `length_blocks` is a `u32`.

@@ -18,6 +18,10 @@ pub enum RealtimeSpaceCheck {
     Counter { level: u32, block: u64 },
     #[error("the bitmap has {found} free extents where the superblock has {counted}")]
     FreeCount { counted: u64, found: u64 },
+    #[error("{blocks} blocks of a zone are to be freed, and {used} are counted as used")]
+    ZoneUsed { blocks: u32, used: u32 },
+    #[error("the reverse map of a zone ends at block {end}, and {used} blocks are counted as used")]
+    ZoneRecords { end: u64, used: u32 },
     #[error("blocks {start} to {end} of a realtime file are not whole realtime extents")]
     Unaligned { start: u64, end: u64 },
     #[error("the file has no block {block} of the {needed} that the section needs")]

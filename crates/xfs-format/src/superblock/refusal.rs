@@ -80,14 +80,19 @@ pub enum Unsupported {
              realtime extents of one block"
     )]
     RealtimeExchange,
-    /// The volume has realtime zones, or a realtime section on the data device, and cannot be
-    /// changed.
-    #[error("volumes with realtime zones (ZONED), or a realtime section inside, can only be read")]
+    /// The volume has zones with gaps between them, as on zoned hardware, or a realtime section
+    /// whose features do not belong together. It cannot be changed.
+    #[error(
+        "volumes with gaps between realtime zones (ZONE_GAPS), as on zoned disks, can only be read"
+    )]
     RealtimeWrite,
     /// The realtime section was to grow, and it has groups, is zoned, or would get a summary that is
     /// too large for one transaction.
     #[error("only a classic realtime section grows, up to a summary of 48 blocks")]
     RealtimeGrowth,
+    /// Space was to be allocated in a zone without contents. Blocks of zones are written once.
+    #[error("files in realtime zones cannot be preallocated")]
+    ZonedAllocation,
     /// The inode holds the root of a btree of a realtime group, and was to be changed as a file.
     #[error("an inode that holds a btree of a realtime group cannot be changed as a file")]
     MetadirWrite,

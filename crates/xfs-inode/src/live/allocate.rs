@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::inode::{ForkKind, InodeFlags};
+use xfs_format::superblock::Unsupported;
 use xfs_format::timestamp::Timestamp;
 use xfs_trans::{BlockReservation, Journal, QuotaAmount, QuotaReservation};
 
@@ -29,7 +30,8 @@ impl LiveInode {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_at`](Self::write_at).
+    /// The errors of [`write_at`](Self::write_at); [`Unsupported::ZonedAllocation`] for a file in
+    /// zones.
     #[doc(alias = "xfs_alloc_file_space")]
     pub fn allocate(
         self: &Arc<Self>,
@@ -39,6 +41,9 @@ impl LiveInode {
         now: Timestamp,
     ) -> Result<()> {
         let range = FileRange::of(self, journal.geometry(), range, RangeEdges::Anywhere)?;
+        if self.is_in_zones(journal) {
+            return Err(Unsupported::ZonedAllocation.into());
+        }
         self.allocate_range(journal, &range, keep_size, now)
     }
 

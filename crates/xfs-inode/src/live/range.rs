@@ -159,7 +159,7 @@ impl LiveInode {
     }
 
     /// Makes a range read as zeros, and allocates all of its blocks. Blocks that lie completely in
-    /// the range become unwritten.
+    /// the range become unwritten. In zones they are freed instead.
     ///
     /// # Errors
     ///
@@ -176,7 +176,31 @@ impl LiveInode {
         // A refusal by quota comes before any block of the range is freed.
         drop(self.quota_to_allocate(journal, range.touched)?);
         self.clear_range(journal, &range, now)?;
+        if self.is_in_zones(journal) {
+            return self.end_zeroing(journal, &range, keep_size, now);
+        }
         self.allocate_range(journal, &range, keep_size, now)
+    }
+
+    /// Sets the size and the times of a file in zones, after a range was zeroed. Its whole blocks
+    /// are a hole now.
+    fn end_zeroing(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: &FileRange,
+        keep_size: KeepSize,
+        now: Timestamp,
+    ) -> Result<()> {
+        let (size, end) = (self.inode().core().size, range.bytes.end);
+        let grows = keep_size == KeepSize::No && end > size;
+        if grows {
+            self.zero_written(journal, size, end, now)?;
+        }
+        self.change_alone(journal, now, |core| {
+            if grows {
+                core.size = end;
+            }
+        })
     }
 
     /// Replaces the shared blocks of a range with copies that belong to this file alone.

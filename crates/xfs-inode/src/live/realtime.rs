@@ -24,7 +24,7 @@ use xfs_format::superblock::{Superblock, Unsupported};
 use xfs_format::{
     Corruption, FileBlock, FsBlock, Geometry, InodeNumber, Structure, StructureAddress,
 };
-use xfs_trans::{Journal, Transaction};
+use xfs_trans::{InodeRecord, Journal, Transaction};
 
 use super::LiveInode;
 use super::copy::blocks;
@@ -83,7 +83,7 @@ impl LiveInode {
             }
             [Section::Realtime, Section::Realtime] => {
                 let space = RealtimeSpace::of(journal).ok_or(Unsupported::RealtimeData)?;
-                match space.has_groups() && space.extent_blocks() == 1 {
+                match space.has_groups() && !space.has_zones() && space.extent_blocks() == 1 {
                     true => Ok(()),
                     false => Err(Unsupported::RealtimeExchange.into()),
                 }
@@ -301,6 +301,19 @@ pub fn realtime_group_files(
         reverse_map: tree(inodes.reverse_map, BtreeKind::RealtimeReverseMap)?,
         refcounts: tree(inodes.refcounts, BtreeKind::RealtimeRefcount)?,
     })
+}
+
+/// Returns the log record of the inode with the reverse map of a zone, after a check that it is that
+/// of zone `zone`.
+///
+/// # Errors
+///
+/// The device's error; a corruption if the inode is another file.
+pub fn zone_record(journal: &Journal, zone: u32, number: InodeNumber) -> Result<Arc<InodeRecord>> {
+    let record = journal.inode(number)?;
+    let metatype = MetadataRootLayout::metatype(BtreeKind::RealtimeReverseMap).unwrap_or(0);
+    check_metadata_file(&record.core()?, zone, metatype)?;
+    Ok(record)
 }
 
 /// Checks that an inode is a file of the metadata directory with this type, of this group.

@@ -14,6 +14,7 @@
 //! | unwritten blocks | data; convert, with the size | zeros |
 //! | blocks of its own | data; size | old or new bytes, sector by sector |
 //! | shared blocks | stage a copy; data; remap | the old bytes; the copy is freed at recovery |
+//! | a file in zones | data in new blocks; map ([`zones`](super::zones)) | old or new bytes, block by block |
 //!
 //! A transaction's record in the log is written after a flush of the device. So the data that a
 //! conversion or a remapping makes visible was durable before that record.
@@ -235,6 +236,9 @@ impl<'a> ContentsWriter<'a> {
     /// Writes the first bytes of `piece`, up to the end of the extent in which they lie. Returns
     /// the number of bytes written.
     pub(super) fn write(&mut self, piece: FileBytes<'_>, size: SizeRule) -> Result<usize> {
+        if self.live.is_in_zones(self.journal) {
+            return self.write_in_zones(piece, size);
+        }
         let geometry = self.journal.geometry();
         let range = blocks_of(geometry, piece.offset, piece.end());
         if let Mapping::Hole { end, .. } = self.find(range.start)? {

@@ -11,8 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferroxfs::quota::{Limit, Limits, QuotaMode, QuotaOptions, QuotaType};
 use ferroxfs::attr::SetMode;
+use ferroxfs::quota::{Limit, Limits, QuotaMode, QuotaOptions, QuotaType};
 use ferroxfs::{Node, SetAttributes, Volume};
 use xfs_device::{FileDevice, SharedDevice};
 use xfs_format::superblock::seal;
@@ -47,13 +47,8 @@ pub(crate) enum VolumeState {
 }
 
 impl VolumeState {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Clean,
-        Self::Quota,
-        Self::DirtyLog,
-        Self::NeedsRepair,
-        Self::NeedsRepairDirtyLog,
-    ];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Clean, Self::Quota, Self::DirtyLog, Self::NeedsRepair, Self::NeedsRepairDirtyLog];
 
     /// Returns the name of the state, as in the names of the tests.
     pub(crate) const fn name(self) -> &'static str {
@@ -110,7 +105,10 @@ pub(crate) fn dirty_log(image: &Path) -> Result<(), TrialError> {
     let chunks = recording.replay(recording.requests().len()).changed_chunks();
     drop((recording, device));
     let file = File::options().write(true).open(image).map_err(text)?;
-    chunks.iter().try_for_each(|(offset, bytes)| file.write_all_at(bytes, *offset)).map_err(text)?;
+    chunks
+        .iter()
+        .try_for_each(|(offset, bytes)| file.write_all_at(bytes, *offset))
+        .map_err(text)?;
     file.sync_all().map_err(text)?;
     match is_log_clean(image)? {
         true => Err(text("the log is clean after the power cut")),

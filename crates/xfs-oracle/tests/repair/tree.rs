@@ -143,9 +143,8 @@ impl Names {
         if self.quota_blocks.iter().any(|range| is_hit(range, patches)) {
             return Vec::new();
         }
-        let lost = self.limits.iter().filter(|(owner, limits)| {
-            other.limits.get(*owner) != Some(*limits)
-        });
+        let lost =
+            self.limits.iter().filter(|(owner, limits)| other.limits.get(*owner) != Some(*limits));
         let describe = |((kind, id), limits): (&(&str, u32), _)| {
             format!("{kind} {id}: {:?} instead of {limits:?}", other.limits.get(&(*kind, *id)))
         };
@@ -215,19 +214,20 @@ impl Names {
         damage: &Overwritten<'_>,
         is_excused: impl Fn(&Path) -> bool,
     ) -> Vec<String> {
-        let is_undamaged = |link: &Link<'_>| {
-            match self.entries.get(&(link.directory, link.name.as_bytes().to_vec())) {
-                Some(block) => !is_hit(block, damage.patches),
-                None => !(damage.is_inode)(link.directory),
-            }
+        let is_undamaged = |link: &Link<'_>| match self
+            .entries
+            .get(&(link.directory, link.name.as_bytes().to_vec()))
+        {
+            Some(block) => !is_hit(block, damage.patches),
+            None => !(damage.is_inode)(link.directory),
         };
-        let left: BTreeMap<(u64, &OsStr), u16> =
-            other.links().map(|link| ((link.directory, link.name), link.file.type_bits())).collect();
+        let left: BTreeMap<(u64, &OsStr), u16> = other
+            .links()
+            .map(|link| ((link.directory, link.name), link.file.type_bits()))
+            .collect();
         self.links()
             .filter(|link| !is_excused(link.path) && is_undamaged(link))
-            .filter(|link| {
-                left.get(&(link.directory, link.name)) != Some(&link.file.type_bits())
-            })
+            .filter(|link| left.get(&(link.directory, link.name)) != Some(&link.file.type_bits()))
             .map(|link| format!("{} in inode {}", link.path.display(), link.directory))
             .collect()
     }
