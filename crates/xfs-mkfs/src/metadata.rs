@@ -109,7 +109,8 @@ impl GroupsDirectory {
         let directory = FileBlocks { slot: self.slot, blocks: 1 << geometry.directory_block_log };
         let mut blocks = Vec::new();
         for (slot, file) in (self.slot + 1..).zip(&self.files) {
-            if file.kind == RealtimeFileKind::Bitmap && limit_group == Some(file.group) {
+            let is_first = self.files.first().is_some_and(|first| first.kind == file.kind);
+            if is_first && limit_group == Some(file.group) {
                 blocks.push(directory);
             }
             match file.kind {
@@ -158,7 +159,10 @@ fn kinds(geometry: &Geometry) -> Vec<RealtimeFileKind> {
         (RoCompatFeatures::REFLINK, RealtimeFileKind::Refcount),
     ];
     let optional = optional.iter().filter(|(feature, _)| geometry.has_ro_compat(*feature));
-    let mut kinds = vec![RealtimeFileKind::Bitmap, RealtimeFileKind::Summary];
+    let mut kinds = match geometry.has_incompat(IncompatFeatures::ZONED) {
+        true => Vec::new(),
+        false => vec![RealtimeFileKind::Bitmap, RealtimeFileKind::Summary],
+    };
     kinds.extend(optional.map(|(_, kind)| *kind));
     kinds
 }

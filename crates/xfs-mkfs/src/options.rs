@@ -134,7 +134,8 @@ pub struct LogOptions {
 pub struct RealtimeOptions {
     /// Size of a realtime extent. A volume without a realtime section stores it too.
     pub extent_size: Option<Size>,
-    /// The realtime device. Without it there is no realtime section.
+    /// The realtime device. Without it there is no realtime section, or a zoned one on the data
+    /// device.
     pub device: Option<PathBuf>,
     /// Whether the realtime device is a regular file, which is created if it does not exist.
     pub file: bool,
@@ -142,8 +143,29 @@ pub struct RealtimeOptions {
     pub size: Option<Size>,
     /// The number of realtime groups. A section without groups ignores it.
     pub group_count: Option<Size>,
-    /// Size of a realtime group. A section without groups ignores it.
+    /// Size of a realtime group, or of a zone. A section without groups ignores it.
     pub group_size: Option<Size>,
+    /// Whether the section has zones. Without a realtime device it follows the data section on the
+    /// data device.
+    pub zoned: bool,
+    /// The first byte of a zoned section on the data device.
+    pub start: Option<Size>,
+    /// Size of the part of a zoned section that users cannot fill.
+    pub reserved: Option<Size>,
+}
+
+impl RealtimeOptions {
+    /// Returns whether the volume has a realtime section.
+    #[must_use]
+    pub const fn has_section(&self) -> bool {
+        self.device.is_some() || self.zoned
+    }
+
+    /// Returns whether the realtime section lies on the data device.
+    #[must_use]
+    pub const fn is_internal(&self) -> bool {
+        self.zoned && self.device.is_none()
+    }
 }
 
 /// The quota of each kind of owner.

@@ -13,6 +13,7 @@ mod inherited;
 mod log;
 mod realtime;
 mod sizes;
+mod zones;
 
 use std::fmt;
 
@@ -243,6 +244,7 @@ fn realtime_geometry(realtime: &RealtimePlan) -> RealtimeGeometry {
     let extent_blocks = u64::from(realtime.extent_blocks);
     let mut geometry = RealtimeGeometry::NONE;
     geometry.blocks = realtime.extents * extent_blocks;
+    geometry.start = realtime.start;
     if realtime.group_extents != 0 {
         geometry.group_count = realtime.group_count;
         geometry.group_blocks = u64::from(realtime.group_extents) * extent_blocks;
@@ -258,6 +260,8 @@ fn set_realtime(superblock: &mut Superblock, realtime: &RealtimePlan) {
     superblock.realtime_group_count = realtime.group_count;
     superblock.realtime_group_extents = realtime.group_extents;
     superblock.free_realtime_extents = realtime.free_extents();
+    superblock.realtime_start = realtime.start;
+    superblock.realtime_reserved = realtime.reserved;
 }
 
 fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Identity) -> Geometry {

@@ -263,8 +263,11 @@ impl Options {
                 Some(option) => *option(&mut self.features) == Some(true),
                 None => match feature.bit {
                     FeatureBit::LargeBlocks => self.has_large_blocks(),
-                    FeatureBit::Realtime => self.realtime.device.is_some(),
+                    FeatureBit::Realtime => self.realtime.has_section(),
                     FeatureBit::RealtimeBtrees => self.has_realtime_btrees(),
+                    FeatureBit::Incompat(bit) if bit == IncompatFeatures::ZONED => {
+                        self.realtime.zoned
+                    }
                     _ => false,
                 },
             };
@@ -295,6 +298,9 @@ impl Options {
 
     fn has_realtime_btrees(&self) -> bool {
         let has_groups = self.realtime.device.is_some() && self.features.metadir == Some(true);
+        if self.realtime.zoned {
+            return true;
+        }
         let is_off = |feature: Option<bool>| feature == Some(false);
         has_groups && !(is_off(self.features.rmapbt) && is_off(self.features.reflink))
     }

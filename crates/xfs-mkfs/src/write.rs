@@ -115,11 +115,19 @@ fn realtime_device<'a>(
     devices: Devices<'a>,
 ) -> io::Result<Option<&'a dyn BlockDevice>> {
     let blocks = plan.superblock.realtime_blocks;
+    let geometry = &plan.superblock.geometry;
+    if blocks != 0 && geometry.realtime.is_internal() {
+        let end = geometry.realtime.device_end().and_then(|end| geometry.blocks_to_bytes(end));
+        return match end.is_some_and(|end| end <= devices.data.length_bytes()) {
+            true => Ok(None),
+            false => Err(invalid("the data device is shorter than the zones on it")),
+        };
+    }
     if blocks == 0 {
         return Ok(None);
     }
     let device = devices.realtime.ok_or(invalid("the realtime section has no device"))?;
-    if device.length_bytes() >> plan.superblock.geometry.block_log < blocks {
+    if device.length_bytes() >> geometry.block_log < blocks {
         return Err(invalid("the realtime device is shorter than its section"));
     }
     Ok(Some(device))

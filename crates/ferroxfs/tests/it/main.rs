@@ -51,6 +51,7 @@ mod unlinked;
 mod untouched;
 mod upkeep;
 mod writing;
+mod zoned;
 
 use std::sync::Arc;
 

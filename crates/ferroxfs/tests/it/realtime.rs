@@ -209,14 +209,3 @@ fn metadata_inode_without_its_flag_is_corrupt() {
     let volume = open_images(data, section.device()).unwrap();
     assert!(matches!(volume.metadata_root().err().unwrap(), Error::Corrupt(_)));
 }
-
-#[test]
-fn writing_to_zones_is_refused() {
-    let section = RealtimeSection::Zoned;
-    let devices = OpenOptions::new().write(true).with_devices(Arc::new(section.data()), None);
-    let error = devices.open().err().unwrap();
-    assert!(
-        matches!(error, OpenError::Volume(Error::Unsupported(Unsupported::RealtimeWrite))),
-        "{error}"
-    );
-}

@@ -136,7 +136,8 @@ fn refusals_have_their_exit_codes() {
     let with = |words: &[&'static str]| [&["mkfs"], &size[..], words, &["image"]].concat();
     check(&place, &with(&["-m", "crc=0"]), 3, "not supported");
     check(&place, &with(&["-n", "version=ci"]), 3, "not supported");
-    check(&place, &with(&["-r", "zoned=1"]), 3, "not supported");
+    check(&place, &with(&["-r", "zoned=1"]), 2, "needs at least 5 zones");
+    check(&place, &with(&["-r", "start=1g"]), 2, "needs -r zoned=1");
     check(&place, &with(&["-p", "x"]), 1, "x: No such file");
     check(&place, &with(&["-p", "x", "--from", "y"]), 2, "cannot be used");
     check(&place, &with(&["-p", "x,file=y"]), 2, "one file or directory");

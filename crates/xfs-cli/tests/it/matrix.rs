@@ -211,8 +211,8 @@ fn kinds_are_made_as_documented() {
         ("classic realtime", &["-m", "metadir=0", "-r", "rtdev=device"]),
         ("realtime groups", &["-m", "metadir=1", "-r", "rtdev=device"]),
         ("metadata directory", &["-m", "metadir=1"]),
-        ("zoned, own device", &["-r", "zoned=1,rtdev=device"]),
-        ("zoned, internal", &["-r", "zoned=1"]),
+        ("zoned, own device", &["-r", "zoned=1,rgsize=16m,rtdev=device"]),
+        ("zoned, internal", &["-r", "zoned=1,rgsize=16m,start=320m"]),
     ];
     let place = tempfile::tempdir().unwrap();
     let place = GoldenDir::in_directory(place, &RealtimeSection::Zoned.data());

@@ -204,8 +204,6 @@ fn unsupported_options_exit_with_3() {
         "-d concurrency=nr_cpus",
         "-m quota",
         "-r concurrency=4",
-        "-r start=1g",
-        "-r zoned=1",
         "-c makecfg=file",
     ] {
         let line = format!("mkfs -q -f {option} -d file,size=320m made");

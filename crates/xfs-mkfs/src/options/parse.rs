@@ -227,12 +227,9 @@ impl Options {
                     return Err(option.not_supported(what));
                 }
             }
-            "zoned" => option.must_be_off("the zoned allocator")?,
-            "start" | "reserved" => {
-                if size()?.is_some() {
-                    return Err(option.not_supported("zoned realtime sections"));
-                }
-            }
+            "zoned" => realtime.zoned = option.flag()?,
+            "start" => realtime.start = size()?,
+            "reserved" => realtime.reserved = size()?,
             _ => return Err(option.unknown()),
         }
         Ok(())

@@ -68,8 +68,6 @@ fn unknown_option_and_unsupported_option_are_different_errors() {
         ('d', "concurrency=nr_cpus"),
         ('l', "concurrency=4"),
         ('r', "concurrency=4"),
-        ('r', "start=1m"),
-        ('r', "zoned=1"),
     ] {
         let error = parse(&[(letter, argument)]).unwrap_err();
         assert!(matches!(error, OptionError::NotSupported(_)), "{error}");

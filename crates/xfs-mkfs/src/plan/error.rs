@@ -72,6 +72,13 @@ pub enum GeometryError {
          rgsize gives larger groups"
     )]
     RealtimeGroups { count: u64, max: u64 },
+    #[error("a zoned section needs at least {min} zones, and this one has {count}")]
+    Zones { count: u64, min: u64 },
+    #[error(
+        "-r start: {start} bytes lie inside of the data section of {data} bytes, or are not a \
+         multiple of the block size"
+    )]
+    ZonesStart { start: u64, data: u64 },
     #[error("no allocation group has {blocks} blocks in one piece for the realtime bitmap")]
     NoRoomForRealtime { blocks: u64 },
     #[error("reflink=1 needs realtime extents of one block")]

@@ -27,12 +27,18 @@ impl Features {
             return Err(GeometryError::Needs("-m inobtcount=1", "-m finobt=1"));
         }
         let metadir = metadir(volume)?;
-        let has_realtime = volume.realtime.device.is_some();
+        let has_realtime = volume.realtime.has_section();
+        let is_zoned = volume.realtime.zoned;
         // A realtime section without groups has neither feature, and is the default.
-        let is_classic = has_realtime && options.metadir != Some(true);
+        let is_classic = has_realtime && !is_zoned && options.metadir != Some(true);
         let has_long_extents = has_realtime && realtime_extent_blocks > 1;
-        let rmapbt = options.rmapbt.unwrap_or(!is_classic);
-        let reflink = options.reflink.unwrap_or(!is_classic && !has_long_extents);
+        // The reverse map of a zone is the only record of its space.
+        let rmapbt = is_zoned || options.rmapbt.unwrap_or(!is_classic);
+        let default = !is_classic && !is_zoned && !has_long_extents;
+        let reflink = options.reflink.unwrap_or(default);
+        if is_zoned && reflink {
+            return Err(GeometryError::Exclusive("-r zoned=1", "-m reflink=1"));
+        }
         if has_realtime && !metadir && (rmapbt || reflink) {
             return Err(GeometryError::Needs("rmapbt or reflink with -r rtdev", "-m metadir=1"));
         }
@@ -51,6 +57,7 @@ impl Features {
         incompat.set(IncompatFeatures::EXCHRANGE, on(options.exchange));
         incompat.set(IncompatFeatures::PARENT, on(options.parent));
         incompat.set(IncompatFeatures::METADIR, metadir);
+        incompat.set(IncompatFeatures::ZONED, is_zoned);
         let autofsck = options.autofsck.unwrap_or({
             // Only if every structure can be rebuilt from others.
             if rmapbt && on(options.parent) { Autofsck::Repair } else { Autofsck::Unset }
@@ -73,10 +80,14 @@ fn metadir(options: &Options) -> Result<bool, GeometryError> {
     let kinds = [quota.user, quota.group, quota.project];
     let has_quota = kinds.iter().any(|kind| *kind != QuotaChoice::default());
     let has_btrees = features.rmapbt == Some(true) || features.reflink == Some(true);
-    let is_needed = has_quota || options.realtime.device.is_some() && has_btrees;
+    let is_zoned = options.realtime.zoned;
+    let is_needed = has_quota || is_zoned || options.realtime.device.is_some() && has_btrees;
     let metadir = features.metadir.unwrap_or(is_needed);
     if has_quota && !metadir {
         return Err(GeometryError::Needs("-m uquota, gquota, pquota", "-m metadir=1"));
+    }
+    if is_zoned && !metadir {
+        return Err(GeometryError::Needs("-r zoned=1", "-m metadir=1"));
     }
     if metadir && features.exchange == Some(false) {
         return Err(GeometryError::Needs("-m metadir=1", "-i exchange=1"));

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::sizes::Sizes;
+use super::zones;
 use super::{GeometryError, TargetDevice, Warning};
 use crate::options::{Options, Size};
 
@@ -203,7 +204,7 @@ fn data_blocks(
     let (what, available) = ("data device", target.data_bytes);
     let block = u64::from(sizes.block);
     let bytes = match options.data.size {
-        None => available,
+        None => zones::default_data_bytes(options, sizes, available)?,
         Some(size) => {
             let bytes = sizes.bytes("-d size", size)?;
             if !bytes.is_multiple_of(BASIC_BLOCK) {

@@ -1,6 +1,6 @@
 //! Checks the settings of the root directory that files below it inherit.
 
-use xfs_format::{Geometry, RoCompatFeatures};
+use xfs_format::{Geometry, IncompatFeatures, RoCompatFeatures};
 
 use super::GeometryError;
 use crate::options::InheritedOptions;
@@ -19,6 +19,7 @@ pub(crate) struct Inherited {
 const MAX_EXTENT_BLOCKS: u64 = (1 << 21) - 1;
 
 impl Inherited {
+    /// Returns the settings. On a zoned volume files lie in the section unless users change that.
     pub(super) fn new(
         options: &InheritedOptions,
         geometry: &Geometry,
@@ -38,7 +39,7 @@ impl Inherited {
             extent_size_blocks: hint("-d extszinherit", extent, geometry)?,
             cow_extent_size_blocks: hint("-d cowextsize", cow, geometry)?,
             dax: options.dax,
-            realtime: options.realtime,
+            realtime: options.realtime || geometry.has_incompat(IncompatFeatures::ZONED),
         })
     }
 }

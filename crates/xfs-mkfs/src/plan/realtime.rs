@@ -24,6 +24,12 @@ pub(crate) struct RealtimePlan {
     pub(crate) bitmap_blocks: u32,
     /// Number of blocks of a summary file.
     pub(crate) summary_blocks: u32,
+    /// Whether each group is a zone: no record says which blocks are free.
+    pub(crate) is_zoned: bool,
+    /// The first block of a section on the data device; 0 for a device of its own.
+    pub(crate) start: u64,
+    /// Number of blocks of zones that users cannot fill.
+    pub(crate) reserved: u64,
 }
 
 /// Size in bytes of a realtime group on a volume that has a metadata directory but no realtime
@@ -50,6 +56,16 @@ impl RealtimePlan {
     ) -> Result<Self, GeometryError> {
         let has_groups = geometry.incompat.contains(IncompatFeatures::METADIR);
         let extent_blocks = sizes.realtime_extent / sizes.block;
+        if options.realtime.zoned {
+            return Self::zoned(options, target, sizes, geometry);
+        }
+        for (option, value) in
+            [("-r start", options.realtime.start), ("-r reserved", options.realtime.reserved)]
+        {
+            if value.is_some() {
+                return Err(GeometryError::Needs(option, "-r zoned=1"));
+            }
+        }
         if options.realtime.device.is_none() {
             return Self::absent(options, sizes, has_groups);
         }
@@ -103,9 +119,12 @@ impl RealtimePlan {
         Ok(Self { bitmap_blocks: fit(bitmap_blocks)?, summary_blocks, ..self })
     }
 
-    /// Returns the number of free extents. All extents are free, except the first extent of a
+    /// Returns the number of free extents, which is not stored for zones. All extents are free, except the first extent of a
     /// section with groups, which holds the realtime superblock.
     pub(crate) fn free_extents(&self) -> u64 {
+        if self.is_zoned {
+            return 0;
+        }
         self.extents - u64::from(self.group_count != 0)
     }
 

@@ -237,7 +237,8 @@ impl<'a> Chunk<'a> {
     /// Returns the records of the btree in a file. Only the reverse map of the first realtime group
     /// has a record: that of the realtime superblock.
     fn records(&self, file: &RealtimeFile) -> Vec<Rmap> {
-        if file.group != 0 || file.kind != RealtimeFileKind::ReverseMap {
+        let has_superblock = self.plan.superblock.has_realtime_superblock();
+        if !has_superblock || file.group != 0 || file.kind != RealtimeFileKind::ReverseMap {
             return Vec::new();
         }
         vec![Rmap {

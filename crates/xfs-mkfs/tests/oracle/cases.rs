@@ -169,7 +169,7 @@ pub(crate) static CONFIGURED: [Case; 11] = [
 ];
 
 /// Cases with a metadata directory, quota or a realtime section.
-pub(crate) static REALTIME: [Case; 45] = [
+pub(crate) static REALTIME: [Case; 58] = [
     case(GIB, "-m metadir=1"),
     case(GIB, "-m metadir=1 -b size=64k"),
     case(GIB, "-m metadir=1 -b size=1k -r extsize=1m"),
@@ -215,6 +215,19 @@ pub(crate) static REALTIME: [Case; 45] = [
     small_with_realtime(256 * MIB, "--unsupported -m metadir=1,reflink=0 -r extsize=28k,rgsize=7m"),
     small_with_realtime(256 * MIB, "--unsupported -b size=1k"),
     small_with_realtime(256 * MIB, "--unsupported -b size=1k -n parent=0"),
+    with_realtime(2 * GIB, "-r zoned=1"),
+    with_realtime(2000 * MIB, "-r zoned=1,rgsize=64m -L zones"),
+    with_realtime(2 * GIB, "-r zoned=1,rgsize=100m,reserved=10m"),
+    with_realtime(2 * GIB, "-r zoned=1,rgcount=9"),
+    with_realtime(2 * GIB, "-r zoned=1,rgsize=64m,size=1000m -d rtinherit=0"),
+    with_realtime(2 * GIB, "-r zoned=1,rgsize=64m -m rmapbt=0,uquota -l agnum=0"),
+    with_realtime(2 * GIB, "-r zoned=1,rgsize=256m -b size=1k -n parent=0"),
+    with_realtime(2 * GIB, "-r zoned=1,rgsize=256m -b size=64k"),
+    case(4 * GIB, "-r zoned=1"),
+    case(4 * GIB, "-r zoned=1 -d size=600m"),
+    case(4 * GIB, "-r zoned=1,start=700m -d size=600m"),
+    case(60 * GIB, "-r zoned=1,rgsize=1g"),
+    case(3000 * MIB, "-r zoned=1,rgsize=64m,size=1g -i size=2048"),
 ];
 
 /// A case that mkfs.xfs refuses, because no group has room for a log of 64 MiB, and that ferroxfs
@@ -222,7 +235,7 @@ pub(crate) static REALTIME: [Case; 45] = [
 pub(crate) static SHORT_LOG: Case = case(GIB, "-d agcount=16");
 
 /// Options that both mkfs.xfs and ferroxfs refuse.
-pub(crate) static REFUSED: [Case; 61] = [
+pub(crate) static REFUSED: [Case; 68] = [
     case(GIB, "-m metadir=0,uquota"),
     case(GIB, "-m uquota,uqnoenforce"),
     case(GIB, "-m metadir=1 -i exchange=0"),
@@ -235,6 +248,13 @@ pub(crate) static REFUSED: [Case; 61] = [
     with_realtime(GIB, "-m metadir=1 -r rgsize=4096"),
     with_realtime(GIB, "-r extsize=16k -d rtinherit=1,extszinherit=5"),
     with_realtime(GIB, "-r zoned=1,extsize=64k"),
+    with_realtime(GIB, "-r zoned=1"),
+    with_realtime(2 * GIB, "-r zoned=1,start=1g"),
+    with_realtime(2 * GIB, "-r zoned=1 -m reflink=1"),
+    with_realtime(2 * GIB, "-r zoned=1 -m metadir=0"),
+    with_realtime(2 * GIB, "-r zoned=1,rgsize=64m,rgcount=5"),
+    case(4 * GIB, "-r zoned=1,start=500m -d size=600m"),
+    case(GIB, "-r zoned=1"),
     case(15 * MIB, "--unsupported"),
     case(299 * MIB, ""),
     case(GIB, "-d size=0"),

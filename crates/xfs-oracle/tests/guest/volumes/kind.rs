@@ -56,18 +56,6 @@ impl VolumeKind {
         matches!(self, Self::Version4 | Self::Version4FoldedNames | Self::Version4SmallBlocks)
     }
 
-    /// Returns whether `recover` replays the log of the volume onto the disk.
-    pub(super) const fn recovers_onto_disk(self) -> bool {
-        self.is_version_4()
-            || matches!(
-                self,
-                Self::Quota
-                    | Self::ClassicRealtime
-                    | Self::RealtimeGroups
-                    | Self::MetadataDirectory
-            )
-    }
-
     const fn has_realtime_device(self) -> bool {
         matches!(self, Self::ClassicRealtime | Self::RealtimeGroups | Self::ZonedDevice)
     }

@@ -1,11 +1,12 @@
-//! Volumes with a realtime section that ferroxfs fills: a classic section, and realtime groups,
-//! with a dirty log if the seed is odd.
+//! Volumes with a realtime section that ferroxfs fills: a classic section, realtime groups, and
+//! zones, some of them with a dirty log.
 
 use std::path::Path;
 
 use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{CreateOptions, Error, NewKind, PosixError, SetAttributes, Volume};
+use xfs_format::superblock::Unsupported;
 use xfs_oracle::harness::TrialError;
 use xfs_testkit::Prng;
 
@@ -20,13 +21,20 @@ const FILES: usize = 14;
 const EMPTY_FILES: usize = super::INODES_MIN;
 
 /// Makes volumes with mkfs.xfs, and fills them with ferroxfs. A guest has room for two of each
-/// seed.
+/// even seed and three of each odd one.
 pub(super) fn make(folder: &Path, seed: u64) -> Result<Vec<GuestVolume>, TrialError> {
-    let groups = match seed % 2 {
-        0 => unmounted(folder, VolumeKind::RealtimeGroups, seed)?,
-        _ => crashed(folder, SEEDS + 2 * seed)?,
-    };
-    Ok(vec![unmounted(folder, VolumeKind::ClassicRealtime, seed)?, groups])
+    use VolumeKind::{ClassicRealtime, RealtimeGroups, ZonedDevice, ZonedInternal};
+    Ok(match seed % 2 {
+        0 => vec![
+            unmounted(folder, ClassicRealtime, seed)?,
+            unmounted(folder, RealtimeGroups, seed)?,
+        ],
+        _ => vec![
+            crashed(folder, RealtimeGroups, seed)?,
+            crashed(folder, ZonedDevice, seed)?,
+            unmounted(folder, ZonedInternal, seed)?,
+        ],
+    })
 }
 
 /// Makes a volume, fills it and unmounts it.
@@ -39,10 +47,9 @@ fn unmounted(folder: &Path, kind: VolumeKind, seed: u64) -> Result<GuestVolume, 
     Ok(made)
 }
 
-/// Makes a volume with realtime groups, fills it, syncs it, and copies it while it is mounted. The
-/// copy has a dirty log.
-fn crashed(folder: &Path, seed: u64) -> Result<GuestVolume, TrialError> {
-    let made = GuestVolume::make(folder, VolumeKind::RealtimeGroups, seed)?;
+/// Makes a volume, fills it, syncs it, and copies it while it is mounted. The copy has a dirty log.
+fn crashed(folder: &Path, kind: VolumeKind, seed: u64) -> Result<GuestVolume, TrialError> {
+    let made = GuestVolume::make(folder, kind, SEEDS + 2 * seed)?;
     let volume = made.options().write(true).open(&made.data).map_err(|error| error.to_string())?;
     fill(&volume, &mut Prng::new(seed)).map_err(|error| error.to_string())?;
     volume.sync().map_err(|error| error.to_string())?;
@@ -73,6 +80,8 @@ fn fill(volume: &Volume, random: &mut Prng) -> ferroxfs::Result<()> {
             };
             match done {
                 Ok(()) | Err(Error::Posix(PosixError::NoSpace)) => {}
+                // The kernel refuses it too.
+                Err(Error::Unsupported(Unsupported::ZonedAllocation)) => {}
                 Err(error) => return Err(error),
             }
         }

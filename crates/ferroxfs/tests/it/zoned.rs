@@ -1,0 +1,412 @@
+//! Tests of writing to zoned volumes: contents against a model, garbage collection on a full
+//! volume, the counts of zones against the extents of all files, xfs_repair, and power cuts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ferroxfs::check::CheckOptions;
+use ferroxfs::contents::{AllocateMode, ForkKind, RangeMode};
+use ferroxfs::device::{BlockDevice, MemoryDevice, SharedDevice};
+use ferroxfs::{Error, File, NewKind, OpenOptions, PosixError, Timestamp, Volume};
+use xfs_format::superblock::Unsupported;
+use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
+use xfs_oracle::Xfsprogs;
+use xfs_testkit::{Atomicity, JoinedDevice, PowerCuts, Prng, RealtimeSection, RecordingDevice};
+use xfs_trans::testing::superblock;
+
+use super::realtime_writing::{DATA_BYTES, PLAIN, contents, create, in_memory};
+
+const BLOCK: u64 = 4096;
+/// Offset of the count of used blocks in the inode of a zone.
+const USED_OFFSET: u64 = 128;
+
+/// The devices of a zoned volume. `realtime` is `None` for a section on the data device.
+#[derive(Clone)]
+struct Zoned {
+    data: SharedDevice,
+    realtime: Option<SharedDevice>,
+}
+
+impl Zoned {
+    /// Makes an empty volume with zones of 1 MiB: `zones` of them, on the data device or on a
+    /// device of their own.
+    fn make(zones: u64, is_internal: bool) -> Self {
+        let mut options = Options::default();
+        options.allow_small = true;
+        options.parse('r', "zoned=1,rgsize=1m").unwrap();
+        options.parse('d', &format!("size={DATA_BYTES}")).unwrap();
+        let zone_bytes = zones << 20;
+        let (data_bytes, realtime_bytes) = match is_internal {
+            true => (DATA_BYTES + zone_bytes, None),
+            false => (DATA_BYTES, Some(zone_bytes)),
+        };
+        if !is_internal {
+            options.realtime.device = Some("/realtime".into());
+        }
+        let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None, realtime_bytes };
+        let identity = Identity::reproducible(Timestamp::default(), b"zones");
+        let plan = Plan::new(&options, &target, &identity).unwrap();
+        let data = MemoryDevice::new(data_bytes);
+        let realtime = realtime_bytes.map(MemoryDevice::new);
+        let devices = Devices {
+            data: &data,
+            log: None,
+            realtime: realtime.as_ref().map(|device| device as &dyn BlockDevice),
+        };
+        xfs_mkfs::write(&plan, devices, Discard::No).unwrap();
+        let realtime = realtime.map(|device| Arc::new(device) as SharedDevice);
+        Self { data: Arc::new(data), realtime }
+    }
+
+    /// Returns a volume that a kernel has filled: 16 zones of 1 MiB on the data device.
+    fn golden() -> Self {
+        Self { data: in_memory(&RealtimeSection::Zoned.data()), realtime: None }
+    }
+
+    fn with(&self, options: &OpenOptions) -> Volume {
+        let devices = options.with_devices(Arc::clone(&self.data), None);
+        match &self.realtime {
+            Some(device) => devices.with_realtime(Arc::clone(device)).open().unwrap(),
+            None => devices.open().unwrap(),
+        }
+    }
+
+    fn open(&self) -> Volume {
+        self.with(&OpenOptions::new().write(true))
+    }
+
+    /// Unmounts the volume, and checks it.
+    fn close(&self, volume: Volume) {
+        volume.close().unwrap();
+        self.check();
+    }
+
+    /// Checks the unmounted volume: no two files have one block, each zone counts the blocks that
+    /// files have in it (Z2), and neither `check` nor xfs_repair finds anything.
+    fn check(&self) {
+        let volume = self.with(&OpenOptions::new());
+        let superblock = superblock(&self.data);
+        let realtime = superblock.geometry.realtime;
+        let mut used = BTreeMap::<u64, Vec<u64>>::new();
+        for entry in volume.walk("/").unwrap().map(|entry| entry.unwrap()) {
+            for extent in entry.node.extents(ForkKind::Data).map(|extent| extent.unwrap()) {
+                if extent.realtime {
+                    let first = extent.device_offset_bytes / BLOCK - realtime.start;
+                    for block in first..first + extent.length_bytes / BLOCK {
+                        used.entry(block / realtime.group_blocks).or_default().push(block);
+                    }
+                }
+            }
+        }
+        for blocks in used.values_mut() {
+            let count = blocks.len();
+            blocks.sort_unstable();
+            blocks.dedup();
+            assert_eq!(blocks.len(), count, "two files have one block");
+        }
+        let groups = volume.metadata_root().unwrap().lookup("rtgroups".as_ref()).unwrap();
+        for zone in 0..u64::from(realtime.group_count) {
+            let inode = groups.lookup(format!("{zone}.rmap").as_ref()).unwrap().number();
+            let place = superblock.geometry.inode_location(inode).unwrap();
+            let at = place.cluster.0 * 512 + u64::from(place.offset_bytes) + USED_OFFSET;
+            let mut counted = [0; 4];
+            self.data.read_at(&mut counted, at).unwrap();
+            let found = used.get(&zone).map_or(0, Vec::len);
+            assert_eq!(u32::from_be_bytes(counted) as usize, found, "zone {zone}");
+        }
+        assert_eq!(superblock.free_realtime_extents, 0);
+        let report = volume.check(CheckOptions::default(), &()).unwrap();
+        assert!(report.is_clean(), "{:?}", report.findings);
+        self.repair();
+    }
+
+    fn repair(&self) {
+        let Ok(programs) = Xfsprogs::newer() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, device: &SharedDevice| {
+            let mut bytes = vec![0; device.length_bytes() as usize];
+            device.read_at(&mut bytes, 0).unwrap();
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let mut repair = programs.command("xfs_repair");
+        repair.arg("-n");
+        if let Some(device) = &self.realtime {
+            repair.arg("-r").arg(write("realtime", device));
+        }
+        let output = repair.arg(write("data", &self.data)).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}");
+        for word in ["discrepancy", "would ", "bad ", "inconsistent"] {
+            let is_plain = |line: &&str| !line.starts_with("No modify flag set");
+            let found = text.lines().filter(is_plain).find(|line| line.contains(word));
+            assert_eq!(found, None, "{text}");
+        }
+    }
+}
+
+/// Does one random change of a file and of the bytes that it must have.
+fn change(file: &File, model: &mut Vec<u8>, random: &mut Prng) {
+    let start = random.within(0..300_000);
+    let length = random.within(1..120_000);
+    let range = start as u64..(start + length) as u64;
+    let whole = |blocks: std::ops::Range<u64>| blocks.start * BLOCK..blocks.end * BLOCK;
+    let zero = |model: &mut Vec<u8>| {
+        let end = (start + length).min(model.len());
+        if start < end {
+            model[start..end].fill(0);
+        }
+    };
+    match random.within(0..9) {
+        0 => {
+            file.set_len(start as u64).unwrap();
+            model.resize(start, 0);
+        }
+        1 => {
+            file.change_range(range, RangeMode::Punch).unwrap();
+            zero(model);
+        }
+        2 => {
+            file.change_range(range, RangeMode::Zero(AllocateMode::KeepSize)).unwrap();
+            zero(model);
+        }
+        3 => {
+            file.change_range(range, RangeMode::Zero(AllocateMode::Extend)).unwrap();
+            zero(model);
+            model.resize(model.len().max(start + length), 0);
+        }
+        4 if model.len() > 16 * 1024 => {
+            file.change_range(whole(1..2), RangeMode::Collapse).unwrap();
+            model.drain(4096..8192);
+        }
+        5 if model.len() > 4096 && model.len() < 400_000 => {
+            file.change_range(whole(1..3), RangeMode::Insert).unwrap();
+            model.splice(4096..4096, vec![0; 8192]);
+        }
+        _ => {
+            let bytes = vec![random.within(1..0xe0) as u8; length];
+            assert_eq!(file.write_at(&bytes, start as u64).unwrap(), length);
+            model.resize(model.len().max(start + length), 0);
+            model[start..start + length].copy_from_slice(&bytes);
+        }
+    }
+}
+
+/// Changes files at random, and compares their contents with a model after each change. The section
+/// has room for the files, and must be collected many times.
+fn check_changes(disks: &Zoned, folder: &str, seed: u64) {
+    let mut volume = disks.open();
+    let (mut random, mut models) = (Prng::new(seed), vec![Vec::new(); 4]);
+    let name = |index: usize| format!("{folder}f{index}");
+    for index in 0..models.len() {
+        drop(create_in(&volume, folder, index));
+    }
+    for step in 0..200 {
+        let index = random.within(0..models.len());
+        let file = volume.open_file(name(index)).unwrap();
+        change(&file, &mut models[index], &mut random);
+        assert!(contents(&file) == models[index], "step {step}");
+        drop(file);
+        if random.within(0..40) == 0 {
+            disks.close(volume);
+            volume = disks.open();
+        }
+        if random.within(0..30) == 0 {
+            volume.remove_file(name(index)).unwrap();
+            models[index] = Vec::new();
+            drop(create_in(&volume, folder, index));
+        }
+    }
+    disks.close(volume);
+    let volume = disks.open();
+    for (index, model) in models.iter().enumerate() {
+        assert!(contents(&volume.open_file(name(index)).unwrap()) == *model);
+    }
+    disks.close(volume);
+}
+
+fn create_in(volume: &Volume, folder: &str, index: usize) -> File {
+    let node = volume.lookup(folder).unwrap();
+    let made = node.create(format!("f{index}"), &NewKind::Regular, &PLAIN).unwrap();
+    made.open().unwrap()
+}
+
+#[test]
+fn random_changes_in_zones_of_a_kernel_agree_with_a_model() {
+    check_changes(&Zoned::golden(), "/rt/", 1);
+}
+
+#[test]
+fn random_changes_in_internal_zones_agree_with_a_model() {
+    check_changes(&Zoned::make(10, true), "/", 2);
+}
+
+#[test]
+fn random_changes_in_zones_of_their_own_device_agree_with_a_model() {
+    check_changes(&Zoned::make(8, false), "/", 3);
+}
+
+/// Fills the section, and overwrites the files several times: each zone is collected again and
+/// again. Checks that only the first write that needs new room is refused.
+#[test]
+fn full_section_is_overwritten_for_long() {
+    let disks = Zoned::make(8, false);
+    let volume = disks.open();
+    let capacity = 4_u64 << 20;
+    let count = 64;
+    let length = capacity / count;
+    let files: Vec<File> = (0..count).map(|index| create(&volume, &format!("a{index}"))).collect();
+    for file in &files {
+        file.write_at(&vec![1; length as usize], 0).unwrap();
+    }
+    let more = create(&volume, "more");
+    let refused = more.write_at(&[1; 4096], 0);
+    assert!(matches!(refused, Err(Error::Posix(PosixError::NoSpace))), "{refused:?}");
+    let mut random = Prng::new(7);
+    let mut models = vec![vec![1; length as usize]; files.len()];
+    for step in 0..3000 {
+        let index = random.within(0..files.len());
+        let start = random.within(0..length as usize - 9000);
+        let bytes = vec![(step % 251) as u8; random.within(1..9000)];
+        let written = files[index].write_at(&bytes, start as u64);
+        assert_eq!(written.unwrap(), bytes.len(), "step {step}");
+        models[index][start..start + bytes.len()].copy_from_slice(&bytes);
+    }
+    for (file, model) in files.iter().zip(&models) {
+        assert!(contents(file) == *model);
+    }
+    files[0].set_len(1).unwrap();
+    more.write_at(&[1; 4096], 0).unwrap();
+    drop((files, more));
+    disks.close(volume);
+    let volume = disks.open();
+    for (index, model) in models.iter().enumerate().skip(1) {
+        assert!(volume.read(format!("/a{index}")).unwrap() == *model);
+        volume.remove_file(format!("/a{index}")).unwrap();
+    }
+    disks.close(volume);
+}
+
+/// Overwrites files in several threads while zones are collected and other threads read.
+#[test]
+fn threads_overwrite_and_read_while_zones_are_collected() {
+    let disks = Zoned::make(8, true);
+    let volume = disks.open();
+    let length = 200 << 10;
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let volume = &volume;
+            scope.spawn(move || {
+                let file = create(volume, &format!("t{thread}"));
+                let mut random = Prng::new(thread.into());
+                let mut model = vec![0; length];
+                for step in 0..200 {
+                    let start = random.within(0..length - 20_000);
+                    let bytes = vec![(step % 250) as u8 + 1; random.within(1..20_000)];
+                    file.write_at(&bytes, start as u64).unwrap();
+                    model[start..start + bytes.len()].copy_from_slice(&bytes);
+                    let end = file.metadata().size as usize;
+                    assert!(contents(&file) == model[..end], "thread {thread}, step {step}");
+                }
+            });
+        }
+    });
+    disks.close(volume);
+}
+
+/// Overwrites synced files while zones are collected, and cuts the power at random points. Checks
+/// that each block of a file has its bytes from before the last sync, or later ones (Z3), and that
+/// the counts of the zones agree with the files (Z2).
+fn check_cuts(is_internal: bool) {
+    let made = Zoned::make(8, is_internal);
+    let atomicity = Atomicity::of(&superblock(&made.data));
+    let (recorder, parts): (Arc<RecordingDevice>, _) = match &made.realtime {
+        None => (Arc::new(RecordingDevice::new(Arc::clone(&made.data))), None),
+        Some(realtime) => {
+            let joined = JoinedDevice::new(Arc::clone(&made.data), Arc::clone(realtime));
+            (Arc::new(RecordingDevice::new(Arc::new(joined))), Some(DATA_BYTES))
+        }
+    };
+    let disks = of_recorder(&recorder, parts);
+    let volume = disks.open();
+    let files: Vec<File> = (0..4).map(|index| create(&volume, &format!("c{index}"))).collect();
+    for file in &files {
+        file.write_at(&vec![1; 512 << 10], 0).unwrap();
+    }
+    let mut syncs = vec![(0, 0)];
+    let mut random = Prng::new(3);
+    for round in 2..12_u8 {
+        for _ in 0..20 {
+            let start = random.within(0..120) as u64 * BLOCK;
+            let length = random.within(1..8) * BLOCK as usize;
+            files[random.within(0..files.len())].write_at(&vec![round; length], start).unwrap();
+        }
+        volume.sync().unwrap();
+        syncs.push((recorder.position(), round));
+    }
+    let finals: Vec<Vec<u8>> = files.iter().map(contents).collect();
+    drop(files);
+    volume.close().unwrap();
+    let recording = recorder.recording();
+    let cuts = PowerCuts::new(&recording, atomicity);
+    for seed in 0..24 {
+        let cut = cuts.sample(seed);
+        let after = Arc::new(RecordingDevice::of(cuts.after(cut)));
+        let disks = of_recorder(&after, parts);
+        let volume = disks.open();
+        let synced = syncs.iter().rev().find(|(position, _)| *position <= cut.point());
+        let synced = synced.map_or(0, |(_, round)| *round);
+        for (index, last) in finals.iter().enumerate().filter(|_| synced > 0) {
+            let found = volume.read(format!("/c{index}")).unwrap();
+            assert_eq!(found.len(), last.len(), "{cut}");
+            for (block, (found, last)) in found.chunks(4096).zip(last.chunks(4096)).enumerate() {
+                let is_one = found.iter().all(|byte| *byte == found[0]);
+                // A block that no later round has written has its last bytes.
+                let is_last = last[0] > synced || found[0] == last[0];
+                assert!(is_one && found[0] <= 11 && is_last, "{cut}: file {index}, block {block}");
+            }
+        }
+        disks.close(volume);
+    }
+}
+
+/// Returns the volume on a recorder: its first bytes are the data device, if there are two.
+fn of_recorder(recorder: &Arc<RecordingDevice>, parts: Option<u64>) -> Zoned {
+    match parts {
+        None => Zoned { data: Arc::clone(recorder) as SharedDevice, realtime: None },
+        Some(length) => {
+            let [data, realtime] = recorder.split(length);
+            Zoned { data, realtime: Some(realtime) }
+        }
+    }
+}
+
+#[test]
+fn power_cuts_of_internal_zones_lose_no_synced_block() {
+    check_cuts(true);
+}
+
+#[test]
+fn power_cuts_of_zones_on_their_own_device_lose_no_synced_block() {
+    check_cuts(false);
+}
+
+#[test]
+fn preallocation_in_zones_is_refused() {
+    let disks = Zoned::golden();
+    let volume = disks.open();
+    let file = volume.open_file("/rt/text").unwrap();
+    let before = contents(&file);
+    for mode in [AllocateMode::Extend, AllocateMode::KeepSize] {
+        let refused = file.change_range(0..1 << 20, RangeMode::Allocate(mode));
+        assert!(
+            matches!(refused, Err(Error::Unsupported(Unsupported::ZonedAllocation))),
+            "{refused:?}"
+        );
+    }
+    assert!(contents(&file) == before);
+    drop(file);
+    disks.close(volume);
+}
