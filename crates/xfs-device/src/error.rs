@@ -56,6 +56,9 @@ pub enum DeviceFailure {
     /// The device is a write-protected block device.
     #[doc(alias = "BLKROGET")]
     WriteProtected,
+    /// The device has zones that it accepts only sequential writes to.
+    #[doc(alias = "BLKREPORTZONE")]
+    HostManaged,
     /// The path leads to this kind of file, which is neither a regular file nor a block device.
     NotADevice(&'static str),
     /// The length or the sector size of the device could not be determined.
@@ -186,6 +189,10 @@ impl DeviceFailure {
             }
             Self::InUse(KernelUse::Mounted { .. }, DeviceAccess::ReadWrite) => "unmount it",
             Self::WriteProtected => "only reading is possible; mount it with -o ro",
+            Self::HostManaged => {
+                "only reading is possible, because ferroxfs does not write zones in order; mount it \
+                 with the kernel"
+            }
             Self::InUse(KernelUse::Loop { .. }, _) => "detach the loop device (losetup -d)",
             Self::Busy => {
                 "unmount it, stop the devices made of it (volume group, RAID, swap), or stop the \
@@ -232,6 +239,7 @@ impl fmt::Display for DeviceFailure {
         match self {
             Self::Open(error) => write!(f, "cannot be opened: {error}"),
             Self::WriteProtected => f.write_str("is write-protected"),
+            Self::HostManaged => f.write_str("is a host-managed zoned disk"),
             Self::NotADevice(found) => {
                 write!(f, "is {found}, neither an image file nor a block device")
             }

@@ -134,6 +134,10 @@ impl FileDevice {
         {
             return Err(DeviceFailure::WriteProtected);
         }
+        if options.access == DeviceAccess::ReadWrite && is_block && usage::is_host_managed(&before)
+        {
+            return Err(DeviceFailure::HostManaged);
+        }
         let file = open_host(path, options.access, is_block)?;
         let metadata = file.metadata().map_err(DeviceFailure::Measure)?;
         let kind = metadata.file_type();

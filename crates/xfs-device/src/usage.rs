@@ -153,5 +153,18 @@ pub(crate) fn is_write_protected(metadata: &Metadata) -> bool {
     read_line(&Path::new("/sys/dev/block").join(name).join("ro")).is_some_and(|line| line == "1")
 }
 
+/// Returns whether a block device accepts writes at the write pointers of its zones only.
+pub(crate) fn is_host_managed(metadata: &Metadata) -> bool {
+    let name = device_name(metadata.rdev());
+    let queue = Path::new("/sys/dev/block").join(name).join("queue/zoned");
+    read_line(&queue).is_some_and(|line| is_host_managed_model(&line))
+}
+
+/// Returns whether the kernel's name of a zone model is that of a device whose zones are written in
+/// order.
+fn is_host_managed_model(line: &str) -> bool {
+    line == "host-managed"
+}
+
 #[cfg(test)]
 mod tests;

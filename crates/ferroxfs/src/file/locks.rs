@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::PosixError;
+use xfs_format::superblock::Unsupported;
 use xfs_icache::MarkRef;
 use xfs_locks::{
     HeldLock, LeaseKind, LeaseMode, LeaseRequest, LockMode, LockRange, Notify, Opens, Owner, Wait,
@@ -153,7 +154,8 @@ impl File {
     /// - EAGAIN if the file is open, or leased, in a conflicting way.
     /// - EDEADLK within the closure of [`lend_at`](Self::lend_at), because the loan holds locks
     ///   that this call would wait for.
-    /// - EOPNOTSUPP on a volume that is open for reading.
+    /// - EOPNOTSUPP on a volume that is open for reading, and for the layout of a file in realtime
+    ///   zones.
     #[doc(alias = "F_SETLEASE")]
     pub fn set_lease(&self, kind: LeaseKind, mode: LeaseMode, notify: Notify) -> Result<()> {
         let (mount, description) = self.lockable()?;
@@ -161,6 +163,9 @@ impl File {
             return Err(PosixError::Deadlock.into());
         }
         let entry = description.inode_ref().inode();
+        if kind == LeaseKind::Layout && entry.live().is_in_zones(&mount.journal) {
+            return Err(Unsupported::ZonedLayout.into());
+        }
         // A change of contents checks for layout leases under this lock.
         let contents = mount.contents(entry);
         let _contents = (kind == LeaseKind::Layout).then(|| contents.unchanging());

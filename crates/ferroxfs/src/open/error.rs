@@ -130,7 +130,9 @@ fn kind_of_failure(failure: &DeviceFailure) -> io::ErrorKind {
         DeviceFailure::Open(source)
         | DeviceFailure::Measure(source)
         | DeviceFailure::Lock(source) => source.kind(),
-        DeviceFailure::WriteProtected => io::ErrorKind::ReadOnlyFilesystem,
+        DeviceFailure::WriteProtected | DeviceFailure::HostManaged => {
+            io::ErrorKind::ReadOnlyFilesystem
+        }
         DeviceFailure::NotADevice(_) => io::ErrorKind::InvalidInput,
         DeviceFailure::Source(error) => match error.kind() {
             SourceErrorKind::Damaged => io::ErrorKind::InvalidData,

@@ -80,6 +80,9 @@ impl Volume {
         let mount = self.volume_ref().mount()?;
         let geometry = self.geometry();
         let has = self.device().length_bytes() >> geometry.block_log;
+        // Zones may follow the data section on its device.
+        let zones = Some(geometry.realtime.start).filter(|start| *start != 0);
+        let has = has.min(zones.unwrap_or(u64::MAX));
         let wanted = blocks.unwrap_or(has.max(geometry.data_blocks));
         if wanted < geometry.data_blocks {
             return Err(GrowError::Shrinks { has: geometry.data_blocks, wanted });

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ferroxfs::admin::GrowError;
 use ferroxfs::check::CheckOptions;
 use ferroxfs::contents::{AllocateMode, ForkKind, RangeMode};
 use ferroxfs::device::{BlockDevice, MemoryDevice, SharedDevice};
+use ferroxfs::lock::{LeaseKind, LeaseMode};
 use ferroxfs::{Error, File, NewKind, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_format::superblock::Unsupported;
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
@@ -407,6 +409,22 @@ fn preallocation_in_zones_is_refused() {
         );
     }
     assert!(contents(&file) == before);
+    drop(file);
+    disks.close(volume);
+}
+
+/// Zones follow the data section, so a growth of the data section would overwrite them.
+#[test]
+fn data_section_does_not_grow_into_the_zones() {
+    let disks = Zoned::golden();
+    let volume = disks.open();
+    let before = volume.geometry().data_blocks;
+    assert_eq!(volume.grow(None).unwrap(), before);
+    let refused = volume.grow(Some(before + 1000));
+    assert!(matches!(refused, Err(GrowError::DeviceTooShort { .. })), "{refused:?}");
+    let file = volume.open_file("/rt/text").unwrap();
+    let refused = file.set_lease(LeaseKind::Layout, LeaseMode::Read, Arc::new(|_| ()));
+    assert!(matches!(refused, Err(Error::Unsupported(Unsupported::ZonedLayout))), "{refused:?}");
     drop(file);
     disks.close(volume);
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{KernelUse, device_name, parse_mount, unescape};
+use super::{KernelUse, device_name, is_host_managed_model, parse_mount, unescape};
 use crate::error::{DeviceError, DeviceFailure};
 use crate::file::DeviceAccess;
 
@@ -45,4 +45,10 @@ fn live_hint_is_given_to_readers_only() {
     };
     assert!(hint(DeviceAccess::ReadOnly).contains("--live"));
     assert_eq!(hint(DeviceAccess::ReadWrite), "unmount it");
+}
+
+#[test]
+fn only_host_managed_zones_need_writes_in_order() {
+    assert!(is_host_managed_model("host-managed"));
+    assert!(!is_host_managed_model("none") && !is_host_managed_model("host-aware"));
 }

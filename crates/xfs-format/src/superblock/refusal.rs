@@ -93,6 +93,10 @@ pub enum Unsupported {
     /// Space was to be allocated in a zone without contents. Blocks of zones are written once.
     #[error("files in realtime zones cannot be preallocated")]
     ZonedAllocation,
+    /// A lease on the layout of a file in zones was asked for. Garbage collection moves the blocks
+    /// of such a file without asking.
+    #[error("the blocks of files in realtime zones may move, so their layout cannot be leased")]
+    ZonedLayout,
     /// The inode holds the root of a btree of a realtime group, and was to be changed as a file.
     #[error("an inode that holds a btree of a realtime group cannot be changed as a file")]
     MetadirWrite,

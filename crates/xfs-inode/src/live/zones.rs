@@ -28,8 +28,9 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
 impl LiveInode {
-    /// Whether the contents lie in zones.
-    pub(super) fn is_in_zones(&self, journal: &Journal) -> bool {
+    /// Whether the contents lie in zones, where garbage collection may move them.
+    #[must_use]
+    pub fn is_in_zones(&self, journal: &Journal) -> bool {
         self.is_realtime(journal.geometry())
             && RealtimeSpace::of(journal).is_some_and(|space| space.has_zones())
     }
