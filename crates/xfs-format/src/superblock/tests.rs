@@ -100,9 +100,14 @@ fn realtime_and_metadata_directories_are_described_and_read() {
     let zoned = decode(golden!("zoned.superblock")).unwrap();
     assert!(zoned.has_realtime() && zoned.has_incompat(IncompatFeatures::ZONED));
     assert!(zoned.realtime_start != 0 && zoned.realtime_group_count != 0);
-    for (superblock, refusal) in
-        [(realtime, None), (metadir, None), (zoned, Some(Unsupported::RealtimeWrite))]
-    {
+    let mut with_gaps = zoned.clone();
+    with_gaps.incompat |= IncompatFeatures::ZONE_GAPS;
+    for (superblock, refusal) in [
+        (realtime, None),
+        (metadir, None),
+        (zoned, None),
+        (with_gaps, Some(Unsupported::RealtimeWrite)),
+    ] {
         assert_eq!(superblock.refusal(VolumeAccess::Read), None);
         assert_eq!(superblock.refusal(VolumeAccess::Write), refusal);
     }

@@ -148,7 +148,12 @@ fn device_shorter_than_the_plan_is_refused() {
 #[test]
 fn realtime_volume_has_the_planned_superblocks() {
     let bytes = 300 << 20;
-    for text in ["-r extsize=64k", "-m metadir=1,uquota", "-m metadir=1 -r rgcount=15 -L some"] {
+    for text in [
+        "-r extsize=64k",
+        "-m metadir=1,uquota",
+        "-m metadir=1 -r rgcount=15 -L some",
+        "-r zoned=1,rgsize=32m",
+    ] {
         let plan = plan_with_realtime(GIB, Some(bytes), text).unwrap();
         let (data, realtime) = (MemoryDevice::new(GIB), MemoryDevice::new(bytes));
         let devices = Devices { data: &data, log: None, realtime: Some(&realtime) };

@@ -18,6 +18,7 @@ mod quota;
 mod quota_script;
 mod version4;
 mod volumes;
+mod zones;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         quota_script::trials(),
         version4::trials(),
         volumes::trials(),
+        zones::trials(),
     ];
     harness::run(trials.into_iter().flatten().collect())
 }
