@@ -30,6 +30,7 @@ mod logged;
 mod logged_blocks;
 mod quota;
 mod read_around;
+mod realtime;
 mod records;
 mod restored;
 mod superblock;
@@ -45,6 +46,7 @@ pub use group_tree::{TreeBlock, TreePointer, TreeVisitor};
 pub use inode::{Absence, InodeEvidence, InodeState};
 pub use logged::LoggedInode;
 pub use logged_blocks::{BlockProof, LoggedBlock};
+pub use realtime::{RealtimeTreeBlocks, RealtimeTreeEvidence};
 pub use records::GroupRecords;
 pub use restored::{MappedForks, RestoredInode};
 pub use superblock::{

@@ -42,7 +42,15 @@ pub(crate) fn of_volume(patient: &Patient, model: &Model) -> Claims {
     }
     let mut held = BTreeSet::new();
     for (number, inode) in &model.inodes {
-        claim_fork(geometry, *number, &inode.data, RmapFlags::empty(), &mut claims);
+        // The blocks of the map of a realtime file are on the data device, its data is not.
+        match inode.is_realtime() {
+            true => {
+                claim_tree(geometry, *number, &inode.data, RmapFlags::empty(), &mut claims);
+            }
+            false => {
+                claim_fork(geometry, *number, &inode.data, RmapFlags::empty(), &mut claims);
+            }
+        }
         claim_fork(geometry, *number, &inode.attr, RmapFlags::ATTR, &mut claims);
         if !is_known(inode) {
             held.insert(*number);
@@ -161,6 +169,17 @@ fn claim_fork(
     for extent in &fork.extents {
         claim_extent(geometry, inode, extent, flags, claims);
     }
+    claim_tree(geometry, inode, fork, flags, claims);
+}
+
+/// Claims the blocks of a fork's btree.
+fn claim_tree(
+    geometry: &Geometry,
+    inode: InodeNumber,
+    fork: &ModelFork,
+    flags: RmapFlags,
+    claims: &mut Claims,
+) {
     for block in &fork.btree_blocks {
         if let Some((group, start)) = geometry.split_block(*block) {
             let mut claim = claim(start, 1, RmapOwner::Inode(inode));

@@ -34,7 +34,10 @@ impl Damage {
         for finding in report.findings.iter().filter(|finding| finding.severity().is_damage()) {
             let finding = finding.clone();
             let place = finding.place;
-            if matches!(finding.code, Code::RmapMissing | Code::RmapExtra) {
+            if matches!(
+                finding.code,
+                Code::RmapMissing | Code::RmapExtra | Code::RtRmapMissing | Code::RtRmapExtra
+            ) {
                 damage.disputed.extend(place.inode);
             }
             let named = place.inode.filter(|_| !is_of_group(finding.code));

@@ -40,12 +40,9 @@ pub enum RepairError {
     /// repair could destroy the volume.
     #[error("the superblock that was found is not certain: {0}; copy the files with salvage")]
     DoubtfulSuperblock(SuperblockDoubt),
-    /// The volume has a realtime section. Its rules are not among those of the repair.
-    #[error("a volume with a realtime section is not repaired yet")]
-    RealtimeSection,
-    /// The volume has a metadata directory. Its rules are not among those of the repair.
-    #[error("a volume with a metadata directory (METADIR) is not repaired yet")]
-    MetadataDirectory,
+    /// The realtime section of the volume is on a device of its own, which was not named.
+    #[error("the realtime section of the volume is on a device of its own, which was not named")]
+    NoRealtimeDevice,
     /// The log is external. Its device would need an undo file of its own.
     #[error("a volume with an external log is not repaired yet")]
     ExternalLog,

@@ -10,7 +10,9 @@ use xfs_format::extent::{
     EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES, Extent, ExtentRoot, MAX_EXTENT_BLOCKS,
     encode_extent_root,
 };
+use xfs_format::btree::BtreeFormat;
 use xfs_format::inode::{self, ForkFormat, ForkKind, InodeCore};
+use xfs_format::realtime::MetadataRootLayout;
 use xfs_format::{AgNumber, FsBlock, Group, InodeNumber};
 use zerocopy::IntoBytes;
 
@@ -109,7 +111,8 @@ impl Patient<'_> {
                 (ForkFormat::Btree, extents.as_slice())
             }
         };
-        self.mark_changes(&old, extents, &new_blocks);
+        let is_realtime = kind == ForkKind::Data && core.is_realtime();
+        self.mark_changes(&old, if is_realtime { None } else { Some(extents) }, &new_blocks);
         let count = extents.len();
         match kind {
             ForkKind::Data => {
@@ -123,6 +126,54 @@ impl Patient<'_> {
         core.blocks =
             blocks_of(extents, &new_blocks) + blocks_of(&other.extents, &other.tree_blocks);
         replace_fork(&mut bytes, &core, kind, &fork);
+        self.write_inode(&core, &bytes)
+    }
+
+    /// Writes a btree of records of a realtime group, with its root in the data fork of a metadata
+    /// inode. Takes the blocks of the old btree first. The groups of blocks that the btree gives up
+    /// or gets are marked for a rebuild of the space btrees.
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::NoSpace`] if too few blocks are free.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the inode cannot be decoded: the caller must have checked it.
+    pub(crate) fn set_records<F: BtreeFormat>(
+        &mut self,
+        number: InodeNumber,
+        records: &[F::Record],
+    ) -> Result<(), RepairError> {
+        let found = self.evidence().inode(number);
+        let mut core = found.any_core().expect("the inode can be decoded").clone();
+        let old = match core.data_format {
+            ForkFormat::MetadataBtree => self.evidence().realtime_tree_blocks(&found).tree_blocks,
+            _ => Vec::new(),
+        };
+        let other = self.evidence().extents(&found, ForkKind::Attr);
+        let root =
+            MetadataRootLayout { kind: F::KIND, fork_bytes: found.fork(ForkKind::Data).len() };
+        let count = btree::count_section_blocks::<F>(records.len(), root, self.geometry());
+        let mut blocks: Vec<FsBlock> = old.iter().copied().take(count).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        let missing = u32::try_from(count - blocks.len()).expect("a btree has few blocks");
+        if missing > 0 {
+            let near = self.geometry().split_inode(number).map_or(AgNumber(0), |(group, _)| group);
+            blocks.extend(self.take_blocks(near, missing)?);
+        }
+        let group = Group::new(self.geometry(), AgNumber(0)).expect("a volume has a first group");
+        let built = btree::build_section::<F>(&group, number, records, root, &blocks);
+        for block in built.blocks {
+            self.write(block.at, &block.bytes)?;
+        }
+        let old = ForkEvidence { tree_blocks: old, ..ForkEvidence::default() };
+        self.mark_changes(&old, None, &blocks);
+        (core.data_format, core.extents, core.size) = (ForkFormat::MetadataBtree, 0, 0);
+        core.blocks = blocks_of(&[], &blocks) + blocks_of(&other.extents, &other.tree_blocks);
+        let mut bytes = found.bytes.clone();
+        replace_fork(&mut bytes, &core, ForkKind::Data, &built.fork);
         self.write_inode(&core, &bytes)
     }
 
@@ -155,15 +206,25 @@ impl Patient<'_> {
     }
 
     /// Marks groups for a rebuild of their space btrees: the groups of blocks that the fork loses,
-    /// and those of blocks that it gets.
-    fn mark_changes(&mut self, old: &ForkEvidence, extents: &[Extent], blocks: &[FsBlock]) {
+    /// and those of blocks that it gets. `extents` is `None` for a fork that maps blocks of the
+    /// realtime section: then only the blocks of its btree count.
+    fn mark_changes(
+        &mut self,
+        old: &ForkEvidence,
+        extents: Option<&[Extent]>,
+        blocks: &[FsBlock],
+    ) {
         let (old_set, new_set): (HashSet<&FsBlock>, HashSet<&FsBlock>) =
             (old.tree_blocks.iter().collect(), blocks.iter().collect());
         let old_blocks = old_set.difference(&new_set).copied();
         let new_blocks = new_set.difference(&old_set).copied();
-        let before: HashSet<&Extent> = old.extents.iter().collect();
+        let (old_extents, extents) = match extents {
+            Some(extents) => (old.extents.as_slice(), extents),
+            None => (&[][..], &[][..]),
+        };
+        let before: HashSet<&Extent> = old_extents.iter().collect();
         let after: HashSet<&Extent> = extents.iter().collect();
-        let lost = old.extents.iter().filter(|extent| !after.contains(extent));
+        let lost = old_extents.iter().filter(|extent| !after.contains(extent));
         let won = extents.iter().filter(|extent| !before.contains(extent));
         let starts = lost.chain(won).map(|extent| extent.start);
         let changed: Vec<FsBlock> = old_blocks.chain(new_blocks).copied().chain(starts).collect();

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use xfs_evidence::{Damage, Evidence, ForkEvidence, InodeEvidence};
+use xfs_evidence::{Damage, Evidence, ForkEvidence, InodeEvidence, RealtimeTreeBlocks};
 use xfs_format::extent::Extent;
 use xfs_format::geometry::INODES_PER_CHUNK;
-use xfs_format::inode::{FileType, ForkKind, InodeCore};
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{
     AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FsBlock, Geometry, Group, InodeNumber,
@@ -58,6 +58,12 @@ impl ModelFork {
         let damaged_blocks = damages.filter_map(|damage| damaged_block(damage, geometry)).collect();
         Self { extents: found.extents, btree_blocks: found.tree_blocks, damaged_blocks, is_whole }
     }
+
+    /// Returns the fork of a metadata inode that holds a btree of other records than extents.
+    fn of_records(found: RealtimeTreeBlocks) -> Self {
+        let RealtimeTreeBlocks { tree_blocks, damaged_blocks, is_whole } = found;
+        Self { extents: Vec::new(), btree_blocks: tree_blocks, damaged_blocks, is_whole }
+    }
 }
 
 /// Returns the block in which a damage of an extent map was found. `None` if it was found in the
@@ -86,6 +92,13 @@ pub(crate) struct ModelInode {
     pub(crate) data: ModelFork,
     /// The attribute fork.
     pub(crate) attr: ModelFork,
+}
+
+impl ModelInode {
+    /// Returns whether the data fork maps blocks of the realtime section.
+    pub(crate) fn is_realtime(&self) -> bool {
+        self.core.as_ref().is_some_and(InodeCore::is_realtime)
+    }
 }
 
 /// A name in a directory, other than `.` and `..`.
@@ -194,8 +207,13 @@ impl Model {
             self.take_parents(evidence, found);
         }
         let fork = |kind| ModelFork::of(evidence.extents(found, kind), evidence.geometry());
-        let inode =
-            ModelInode { state, core, data: fork(ForkKind::Data), attr: fork(ForkKind::Attr) };
+        let is_tree =
+            core.as_ref().is_some_and(|core| core.data_format == ForkFormat::MetadataBtree);
+        let data = match is_tree {
+            true => ModelFork::of_records(evidence.realtime_tree_blocks(found)),
+            false => fork(ForkKind::Data),
+        };
+        let inode = ModelInode { state, core, data, attr: fork(ForkKind::Attr) };
         self.inodes.insert(found.number, inode);
     }
 

@@ -12,4 +12,7 @@ pub struct RehearsalOptions {
     /// The greatest number of rounds of checks and repairs. With `None`, there is another round as
     /// long as the last one has changed something, up to a fixed bound.
     pub most_rounds: Option<u32>,
+    /// The length in bytes of the data device, if the overlay is over a
+    /// [`JoinedDevice`](crate::JoinedDevice). `None` if it is over the data device alone.
+    pub data_bytes: Option<u64>,
 }

@@ -48,6 +48,8 @@ pub(crate) struct Patient<'p> {
     superblock: Superblock,
     log_head: Option<Lsn>,
     allows_loss: bool,
+    /// The length of the data device, if the overlay is over a joined device.
+    data_bytes: Option<u64>,
     actions: Vec<Action>,
     model: Option<Rc<Model>>,
     /// The groups whose space btrees and headers are rebuilt at the end of the round (one check and
@@ -95,6 +97,7 @@ impl<'p> Patient<'p> {
             superblock,
             log_head: options.log_head,
             allows_loss: options.allow_loss,
+            data_bytes: options.data_bytes,
             actions: Vec::new(),
             model: None,
             marked: BTreeSet::new(),
@@ -180,6 +183,18 @@ impl<'p> Patient<'p> {
     /// Returns whether rules may lose contents.
     pub(crate) const fn allows_loss(&self) -> bool {
         self.allows_loss
+    }
+
+    /// Returns the length of the data device, if the overlay is over a joined device.
+    pub(crate) const fn data_bytes(&self) -> Option<u64> {
+        self.data_bytes
+    }
+
+    /// Returns the address in the overlay of the first block of the realtime device. `None` if the
+    /// overlay is over the data device alone.
+    pub(crate) fn realtime_device_addr(&self) -> Option<DiskAddr> {
+        let start = crate::joined::realtime_start(self.data_bytes?);
+        Some(DiskAddr(start / u64::from(BASIC_BLOCK_BYTES)))
     }
 
     /// Reads bytes of the volume in their current state, with all changes of the repair so far.
@@ -527,6 +542,13 @@ impl<'p> Patient<'p> {
     pub(crate) fn mark_group(&mut self, group: AgNumber) {
         if self.marked.insert(group) {
             self.note_mark(group, false);
+        }
+    }
+
+    /// Marks the group of an inode for a rebuild of its space btrees and headers.
+    pub(crate) fn mark_group_of_inode(&mut self, inode: InodeNumber) {
+        if let Some((group, _)) = self.geometry().split_inode(inode) {
+            self.mark_group(group);
         }
     }
 

@@ -99,6 +99,9 @@ pub struct Plan {
     pub uuid: Uuid,
     /// The length of the device in bytes.
     pub device_bytes: u64,
+    /// The byte of the device from which on offsets are those of the realtime device. `None` if the
+    /// volume has no realtime device of its own.
+    pub realtime_start: Option<u64>,
     /// Whether rules that lose something were allowed.
     pub allow_loss: bool,
     /// The result of making the log clean.
@@ -198,6 +201,7 @@ impl Plan {
             "kind": "plan",
             "uuid": self.uuid.to_string(),
             "device_bytes": self.device_bytes,
+            "realtime_start": self.realtime_start,
             "allow_loss": self.allow_loss,
             "log": self.log.word(),
             "findings": self.findings,

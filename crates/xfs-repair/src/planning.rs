@@ -24,6 +24,7 @@ use crate::action::Action;
 use crate::apply::set_needs_repair;
 use crate::digest::Digest;
 use crate::error::{RepairError, Result};
+use crate::joined::{JoinedDevice, realtime_start};
 use crate::log::SettleLog;
 use crate::options::RehearsalOptions;
 use crate::overlay::{RepairOverlay, SECTOR_BYTES};
@@ -63,6 +64,8 @@ pub struct PlanOptions<'a> {
     /// The file that takes the writes of the overlay beyond `memory_bytes`. With `None`, such
     /// writes fail.
     pub spill: Option<File>,
+    /// The device of the realtime section, if the section has one of its own.
+    pub realtime: Option<SharedDevice>,
 }
 
 impl<'a> PlanOptions<'a> {
@@ -70,7 +73,7 @@ impl<'a> PlanOptions<'a> {
     /// there is no spill file.
     #[must_use]
     pub fn new(log: &'a dyn LogReplay) -> Self {
-        Self { allow_loss: false, log, memory_bytes: MEMORY_BYTES, spill: None }
+        Self { allow_loss: false, log, memory_bytes: MEMORY_BYTES, spill: None, realtime: None }
     }
 }
 
@@ -206,9 +209,17 @@ pub(crate) fn plan_with(
     progress: &dyn Progress,
     decide: &dyn Decide,
 ) -> Result<Rehearsal> {
-    let PlanOptions { allow_loss, log, memory_bytes, spill } = options;
+    let PlanOptions { allow_loss, log, memory_bytes, spill, realtime } = options;
+    let mut data_bytes = None;
+    let device = match realtime {
+        Some(realtime) => {
+            data_bytes = Some(device.length_bytes());
+            Arc::new(JoinedDevice::new(device, realtime))
+        }
+        None => device,
+    };
     let overlay = Arc::new(RepairOverlay::new(device, memory_bytes, spill));
-    let pass = Pass { overlay: &overlay, log, allow_loss, progress };
+    let pass = Pass { overlay: &overlay, log, allow_loss, data_bytes, progress };
     let back = match pass.run(decide, None)? {
         Passed::Done(rehearsal) => return Ok(*rehearsal),
         // The same steps give the same volume, so the best round comes again.
@@ -235,6 +246,8 @@ struct Pass<'a> {
     overlay: &'a Arc<RepairOverlay>,
     log: &'a dyn LogReplay,
     allow_loss: bool,
+    /// The length of the data device, if the overlay is over a joined device.
+    data_bytes: Option<u64>,
     progress: &'a dyn Progress,
 }
 
@@ -261,7 +274,7 @@ struct TakeBack {
 
 impl Pass<'_> {
     fn run(&self, decide: &dyn Decide, back: Option<TakeBack>) -> Result<Passed> {
-        let Self { overlay, allow_loss, progress, .. } = *self;
+        let Self { overlay, allow_loss, data_bytes, progress, .. } = *self;
         let overlay = Arc::clone(overlay);
         let shared: SharedDevice = overlay.clone();
         let (mut superblock, actions) = decide.superblock(&shared)?;
@@ -271,12 +284,9 @@ impl Pass<'_> {
         if superblock.has_external_log() {
             return Err(RepairError::ExternalLog);
         }
-        // The rules would take realtime extents and metadata inodes for damage.
-        if superblock.has_realtime() {
-            return Err(RepairError::RealtimeSection);
-        }
-        if superblock.has_incompat(IncompatFeatures::METADIR) {
-            return Err(RepairError::MetadataDirectory);
+        let has_device = superblock.has_realtime() && !superblock.geometry.realtime.is_internal();
+        if has_device && self.data_bytes.is_none() {
+            return Err(RepairError::NoRealtimeDevice);
         }
         let groups = superblock.geometry.ag_count;
         if groups > MOST_GROUPS {
@@ -292,7 +302,14 @@ impl Pass<'_> {
         }
         actions.extend(action);
         let superblock_bytes = sector_bytes(&superblock);
-        let rehearsing = Rehearsing { overlay, shared, superblock_bytes, allow_loss, progress };
+        let rehearsing = Rehearsing {
+            overlay,
+            shared,
+            superblock_bytes,
+            allow_loss,
+            data_bytes,
+            progress,
+        };
         rehearsing.finish(superblock, Start { log, actions, back }, decide)
     }
 
@@ -330,6 +347,8 @@ struct Rehearsing<'a> {
     /// The length in bytes of the sector of the superblock.
     superblock_bytes: usize,
     allow_loss: bool,
+    /// The length of the data device, if the overlay is over a joined device.
+    data_bytes: Option<u64>,
     progress: &'a dyn Progress,
 }
 
@@ -365,6 +384,7 @@ impl Rehearsing<'_> {
             log_head: Some(head),
             allow_loss: self.allow_loss,
             most_rounds: start.back.map(|back| back.best),
+            data_bytes: self.data_bytes,
         };
         let mut done = match decide.rounds(&self.shared, &superblock, &options, self.progress) {
             // Nothing is written to a device with unreadable sectors, so no rule has to succeed.
@@ -401,7 +421,7 @@ impl Rehearsing<'_> {
 
     /// Checks the volume without a repair.
     fn check_only(&self, superblock: &Superblock, options: &RehearsalOptions) -> Result<Rehearsed> {
-        let report = rounds::check_device(&*self.shared, superblock, options, self.progress)?;
+        let report = rounds::check_device(&self.shared, superblock, options, self.progress)?;
         let findings = damage(&report.findings).count() as u64;
         let (superblock, actions) = (superblock.clone(), Vec::new());
         Ok(Rehearsed { superblock, actions, report, findings, rounds: 0, best: 0 })
@@ -437,6 +457,7 @@ impl Rehearsing<'_> {
         Ok(Plan {
             uuid: superblock.uuid,
             device_bytes: self.overlay.length_bytes(),
+            realtime_start: self.data_bytes.map(realtime_start),
             allow_loss: self.allow_loss,
             log: start.log,
             findings,

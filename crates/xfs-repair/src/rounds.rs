@@ -6,12 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use xfs_check::{CheckOptions, Code, Finding, Place, Progress, Report, check};
+use xfs_check::{
+    CheckOptions, CheckedDevices, Code, Finding, Place, Progress, Report, check, check_devices,
+};
 use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::Superblock;
 
 use crate::action::Action;
 use crate::error::RepairError;
+use crate::joined::JoinedParts;
 use crate::options::RehearsalOptions;
 use crate::patient::Patient;
 use crate::rules;
@@ -161,8 +164,9 @@ fn damage_of(report: &Report) -> u64 {
 const KEY: (u64, u64) = (0x6665_7272_6f78_6673, 0x7265_7061_6972_3031);
 
 fn checked(patient: &Patient, progress: &dyn Progress) -> Result<Report, RepairError> {
-    let options = RehearsalOptions { log_head: patient.log_head(), ..RehearsalOptions::default() };
-    check_device(patient.device(), patient.superblock(), &options, progress)
+    let (log_head, data_bytes) = (patient.log_head(), patient.data_bytes());
+    let options = RehearsalOptions { log_head, data_bytes, ..RehearsalOptions::default() };
+    check_device(&patient.shared_device(), patient.superblock(), &options, progress)
 }
 
 /// Checks a volume with the options of a rehearsal.
@@ -171,7 +175,7 @@ fn checked(patient: &Patient, progress: &dyn Progress) -> Result<Report, RepairE
 ///
 /// [`RepairError::Unsupported`] if the volume has features that are not known.
 pub(crate) fn check_device(
-    device: &dyn BlockDevice,
+    device: &SharedDevice,
     superblock: &Superblock,
     options: &RehearsalOptions,
     progress: &dyn Progress,
@@ -181,7 +185,12 @@ pub(crate) fn check_device(
     if let Some(head) = options.log_head {
         check_options = check_options.log_head(head);
     }
-    Ok(check(device, superblock, &check_options, progress)?)
+    let Some(data_bytes) = options.data_bytes else {
+        return Ok(check(&**device, superblock, &check_options, progress)?);
+    };
+    let JoinedParts { data, realtime } = JoinedParts::of(device, data_bytes);
+    let devices = CheckedDevices { data: &data, realtime: Some(&realtime) };
+    Ok(check_devices(devices, superblock, &check_options, progress)?)
 }
 
 #[cfg(test)]

@@ -15,11 +15,13 @@ mod inode_chunks;
 mod links;
 mod logged_blocks;
 mod lost_chunks;
+mod metadata;
 mod names;
 mod orphans;
 mod owners;
 mod pieces;
 mod quota;
+mod realtime;
 mod resolve;
 mod space;
 mod superblock;
@@ -126,6 +128,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
     }
     patient.poll()?;
     superblock::run(patient, damage)?;
+    metadata::run(patient)?;
     inode::run(patient, damage)?;
     patient.poll()?;
     let damaged = inode_chunks::run(patient, damage);
@@ -143,6 +146,13 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
     patient.poll()?;
     if patient.count_actions() == before {
         symlink::run(patient, damage)?;
+    }
+    patient.poll()?;
+    if patient.count_actions() == before {
+        metadata::make_missing(patient)?;
+    }
+    if patient.count_actions() == before {
+        realtime::run(patient, damage)?;
     }
     patient.poll()?;
     space::run(patient, damage)?;

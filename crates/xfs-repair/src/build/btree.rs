@@ -13,6 +13,7 @@ use xfs_format::btree::{
     BtreeFormat, BtreeHeader, BtreeIdentity, BtreeLayout, Extents, PointerForm,
 };
 use xfs_format::extent::Extent;
+use xfs_format::realtime::MetadataRootLayout;
 use xfs_format::{
     AgBlock, BlockKind, DiskAddr, FileBlock, FsBlock, Geometry, Group, InodeNumber, Lsn,
 };
@@ -70,6 +71,16 @@ pub(crate) fn count_levels<F: BtreeFormat>(records: usize, geometry: &Geometry) 
 /// inode, holds up to `capacity` children, and is not counted.
 pub(crate) fn count_fork_blocks(records: usize, capacity: usize, geometry: &Geometry) -> usize {
     blocks_below::<Extents>(records, capacity, geometry)
+}
+
+/// Returns the number of blocks outside of the inode that a btree of a realtime group needs for
+/// `records` records. The root lies in the inode and holds the records if they fit.
+pub(crate) fn count_section_blocks<F: BtreeFormat>(
+    records: usize,
+    root: MetadataRootLayout,
+    geometry: &Geometry,
+) -> usize {
+    if records <= root.capacity(0) { 0 } else { blocks_below::<F>(records, root.capacity(1), geometry) }
 }
 
 fn blocks_below<F: BtreeFormat>(records: usize, capacity: usize, geometry: &Geometry) -> usize {
@@ -145,6 +156,49 @@ pub(crate) fn build_fork(
     }
 }
 
+/// A btree of a realtime group. Its root lies in the inode.
+#[derive(Clone, Debug)]
+pub(crate) struct BuiltSection {
+    /// The bytes of the data fork, which hold the root.
+    pub(crate) fork: Vec<u8>,
+    /// The blocks below the root.
+    pub(crate) blocks: Vec<BuiltBlock>,
+}
+
+/// Builds a btree of a realtime group from sorted records, with the root in the metadata inode
+/// `inode`. Takes as many of `blocks` as [`count_section_blocks`] says, in order.
+///
+/// # Panics
+///
+/// Panics if there are too few blocks: a mistake of the caller.
+pub(crate) fn build_section<F: BtreeFormat>(
+    group: &Group<'_>,
+    inode: InodeNumber,
+    records: &[F::Record],
+    root: MetadataRootLayout,
+    blocks: &[FsBlock],
+) -> BuiltSection {
+    let geometry = group.geometry();
+    let mut block = vec![0; geometry.block_size as usize];
+    let mut fork = vec![0; root.fork_bytes];
+    if records.len() <= root.capacity(0) {
+        let entries: Vec<_> = records.iter().map(leaf_entry).collect();
+        put_records::<F>(&entries, geometry, &mut block);
+        root.pack(0, entries.len(), &block, &mut fork);
+        return BuiltSection { fork, blocks: Vec::new() };
+    }
+    let owner = TreeOwner { group: *group, owner: inode.0, lsn: Lsn(0) };
+    let numbers = blocks.iter().map(|block| block.0);
+    let levels = Loader::<F, _>::new(owner, numbers).load(records, root.capacity(1));
+    put_children::<F>(&levels.top, geometry, &mut block);
+    root.pack(levels.count, levels.top.len(), &block, &mut fork);
+    BuiltSection { fork, blocks: levels.blocks }
+}
+
+const fn leaf_entry<R: Copy>(record: &R) -> Entry<R> {
+    Entry { first: *record, highest: *record, pointer: 0 }
+}
+
 /// The owner that the blocks of a btree state, and the LSN that they get.
 struct TreeOwner<'a> {
     /// The group of the btree. For the btree of a fork, any group of the volume: only its geometry
@@ -193,10 +247,7 @@ impl<'a, F: BtreeFormat, I: Iterator<Item = u64>> Loader<'a, F, I> {
     /// Builds the levels of the btree from the leaves upwards, until a level has at most `capacity`
     /// blocks.
     fn load(mut self, records: &[F::Record], capacity: usize) -> Levels<F::Record> {
-        let entries: Vec<_> = records
-            .iter()
-            .map(|record| Entry { first: *record, highest: *record, pointer: 0 })
-            .collect();
+        let entries: Vec<_> = records.iter().map(leaf_entry).collect();
         let mut top = self.level(&entries, 0);
         let mut count = 1;
         while top.len() > capacity {

@@ -32,7 +32,7 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
     inodes.sort_unstable();
     inodes.dedup();
     for inode in inodes {
-        let has_name = names.links_to(inode).next().is_some() || inode == names.facts.root;
+        let has_name = names.links_to(inode).next().is_some() || names.facts.is_root(inode);
         // An inode that waits for its name keeps the pointers that may state it.
         if names.tree.is_held && (!has_name || !names.facts.members.contains_key(&inode)) {
             continue;

@@ -6,7 +6,7 @@
 use xfs_check::{Area, Code, Place};
 use xfs_format::{AgNumber, Superblock};
 
-use super::superblock;
+use super::{realtime, superblock};
 use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
@@ -38,6 +38,9 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         counted.free_blocks += u64::from(agf.free_blocks)
             + u64::from(agf.free_list.count)
             + u64::from(agf.btree_blocks);
+    }
+    if let Some(free) = realtime::free_extents(patient) {
+        counted.free_realtime_extents = free;
     }
     if counted == stored {
         return Ok(());

@@ -108,7 +108,7 @@ fn old_names<'n>(names: &'n Names<'_>, directory: InodeNumber) -> &'n [Name] {
 /// Returns the directory to which `..` must lead. A directory to which no name leads keeps the `..`
 /// that it has.
 fn parent_of(names: &Names<'_>, directory: InodeNumber) -> InodeNumber {
-    if directory == names.facts.root {
+    if names.facts.is_root(directory) {
         return directory;
     }
     let by_name = names.links_to(directory).next().map(|link| link.directory);

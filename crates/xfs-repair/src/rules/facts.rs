@@ -10,11 +10,12 @@ use xfs_check::{Area, Code};
 use xfs_evidence::{Evidence, Trust};
 use xfs_format::directory::EntryType;
 use xfs_format::geometry::INODES_PER_CHUNK;
-use xfs_format::inode::{FileType, InodeCore};
+use xfs_format::inode::{FileType, InodeCore, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{AgInode, AgNumber, IncompatFeatures, InodeNumber, Lsn, Superblock};
 
 use crate::damage::Damage;
+use crate::metadata::MetadataFile;
 use crate::model::{InodeState, Model};
 
 /// An entry of a directory.
@@ -75,6 +76,11 @@ pub(crate) struct Member {
     /// The LSN of the last change of the inode that reached the disk. `None` if it was never
     /// logged.
     pub(crate) lsn: Option<Lsn>,
+    /// Whether the inode has the flag of the metadata directory.
+    pub(crate) is_metadata: bool,
+    /// The place below the root of the metadata directory that the inode states for itself: a
+    /// directory there, and the name in it.
+    pub(crate) metadata_path: Option<(&'static str, String)>,
     /// The LSN of the only data block of a directory, or of the inode that holds its short form.
     /// `None` if a directory has several data blocks or no entry, and for other files.
     pub(crate) names_lsn: Option<Lsn>,
@@ -106,6 +112,8 @@ pub(crate) enum Slot {
 pub(crate) struct Facts {
     /// The root directory.
     pub(crate) root: InodeNumber,
+    /// The root of the metadata directory.
+    pub(crate) metadata_root: Option<InodeNumber>,
     /// Whether the volume has parent pointers.
     pub(crate) has_parents: bool,
     /// Inodes that the superblock names and that are in no directory: the realtime and quota
@@ -132,6 +140,28 @@ impl Facts {
     /// Returns the state of an inode that is not in use.
     pub(crate) fn slot(&self, inode: InodeNumber) -> Slot {
         self.slots.get(&inode).copied().unwrap_or(Slot::Impossible)
+    }
+
+    /// Returns whether an inode is the root directory or the root of the metadata directory.
+    pub(crate) fn is_root(&self, inode: InodeNumber) -> bool {
+        inode == self.root || self.metadata_root == Some(inode)
+    }
+
+    /// Returns whether a directory is one of the metadata directory. A directory whose inode is
+    /// lost is one if a metadata directory names it.
+    pub(crate) fn is_metadata_directory(&self, directory: InodeNumber) -> bool {
+        let is_flagged = |inode: InodeNumber| match self.members.get(&inode) {
+            Some(member) => member.is_metadata,
+            None => self.metadata_root == Some(inode),
+        };
+        if self.metadata_root == Some(directory) || self.members.contains_key(&directory) {
+            return is_flagged(directory);
+        }
+        let names = self.names.iter().filter(|name| name.child == directory);
+        names.into_iter().any(|name| is_flagged(name.directory))
+            || self.pointers.iter().any(|pointer| {
+                pointer.directory == directory && is_flagged(pointer.child)
+            })
     }
 
     /// Returns whether an inode is the free one that a new directory `lost+found` gets.
@@ -164,6 +194,7 @@ impl Facts {
         let superblock = evidence.superblock();
         let mut facts = Self {
             root: superblock.root_inode,
+            metadata_root: superblock.metadata_directory_inode,
             has_parents: superblock.has_incompat(IncompatFeatures::PARENT),
             reserved: reserved(superblock),
             allows_loss,
@@ -198,6 +229,10 @@ impl Facts {
             has_all_pointers: true,
             dotdot: None,
             has_other_contents: false,
+            is_metadata: core.flags2.contains(InodeFlags2::METADATA),
+            metadata_path: MetadataFile::of_fields(core)
+                .filter(|_| core.flags2.contains(InodeFlags2::METADATA))
+                .and_then(MetadataFile::path),
             lsn: Some(core.lsn).filter(|lsn| lsn.0 != 0 && !lsn.is_null()),
             names_lsn: None,
         };
@@ -244,7 +279,8 @@ impl Facts {
         let of_names = self.names.iter().map(|name| name.child);
         let of_pointers = self.pointers.iter().map(|pointer| pointer.directory);
         let mentioned: BTreeSet<InodeNumber> =
-            of_names.chain(of_pointers).chain([self.root]).chain(self.reserved.clone()).collect();
+            of_names.chain(of_pointers).chain([self.root])
+            .chain(self.metadata_root).chain(self.reserved.clone()).collect();
         let others = mentioned.into_iter().filter(|inode| !self.members.contains_key(inode));
         self.slots = others.map(|inode| (inode, slot(evidence, model, damage, inode))).collect();
     }

@@ -22,7 +22,9 @@ use crate::claims;
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
+use crate::metadata::MetadataFiles;
 use crate::patient::Patient;
+use crate::section::{self, SectionClaims};
 use crate::trees;
 
 /// The name of this rule in plans and messages.
@@ -90,16 +92,14 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
         return Ok(());
     }
     let mapped = patient.mapped();
-    if !mapped.is_whole {
-        return Ok(());
-    }
     let owned = Owned::of(patient)?;
     for inode in inodes {
         let found = patient.evidence().inode(inode);
         let Some(core) = found.core().filter(|_| found.is_sound()).cloned() else { continue };
         for kind in [ForkKind::Data, ForkKind::Attr] {
-            let is_map =
-                matches!(core.fork_format(kind), Some(ForkFormat::Extents | ForkFormat::Btree));
+            let is_map = mapped.is_whole_for(&core, kind)
+                && matches!(core.fork_format(kind), Some(ForkFormat::Extents | ForkFormat::Btree));
+            let in_section = kind == ForkKind::Data && core.is_realtime();
             let fork = patient.evidence().extents(&found, kind);
             let own = in_order(fork.extents.clone());
             let by_map = in_order(mapped.fork(inode, kind));
@@ -112,12 +112,15 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
             let rest = blocks_of(&other.extents) + trees;
             let is_right = |extents: &[Extent]| blocks_of(extents) + rest == core.blocks;
             let is_directory = core.file_type() == Some(FileType::Directory);
-            let is_older = (kind == ForkKind::Attr || !is_directory) && adds_to(&by_map, &own);
+            // The third case needs the free blocks, which are not known of a realtime section.
+            let is_older = (kind == ForkKind::Attr || !is_directory)
+                && !in_section
+                && adds_to(&by_map, &own);
             let map_is_right = match (is_right(&own), is_right(&by_map)) {
                 (false, true) => true,
                 _ => {
-                    (is_older || owned.contradicts(inode, &own))
-                        && !owned.contradicts(inode, &by_map)
+                    (is_older || owned.contradicts(inode, &own, in_section))
+                        && !owned.contradicts(inode, &by_map, in_section)
                 }
             };
             if !map_is_right || !fits_count(&core, kind, by_map.len()) {
@@ -157,6 +160,7 @@ fn blocks_of(extents: &[Extent]) -> u64 {
 struct Owned {
     geometry: Geometry,
     claims: BTreeMap<AgNumber, Vec<Rmap>>,
+    section: SectionClaims,
 }
 
 impl Owned {
@@ -174,14 +178,21 @@ impl Owned {
             );
             claims.sort_by_key(|claim| claim.start);
         }
-        Ok(Self { geometry: patient.geometry().clone(), claims })
+        let files = MetadataFiles::find(&patient.evidence());
+        let section = section::of_volume(patient, &model, &files);
+        Ok(Self { geometry: patient.geometry().clone(), claims, section })
     }
 
     /// Returns whether one of the extents overlaps a block that is free or belongs to an owner
     /// other than `inode`. Blocks with the contents of another file also count, although files may
     /// share such blocks.
-    fn contradicts(&self, inode: InodeNumber, extents: &[Extent]) -> bool {
+    /// `in_section` says that the extents are in the realtime section, whose free blocks are not
+    /// known here.
+    fn contradicts(&self, inode: InodeNumber, extents: &[Extent], in_section: bool) -> bool {
         extents.iter().any(|extent| {
+            if in_section {
+                return self.section.has_other(&self.geometry, inode, extent);
+            }
             let Some((group, start)) = self.geometry.split_block(extent.start) else { return true };
             let end = start.0.saturating_add(extent.length_blocks);
             let claims = self.claims.get(&group).into_iter().flatten();
@@ -207,6 +218,10 @@ pub(super) fn count_blocks(patient: &mut Patient, inode: InodeNumber) -> Result<
     let blocks: u64 = [ForkKind::Data, ForkKind::Attr]
         .into_iter()
         .map(|kind| {
+            let format = found.any_core().and_then(|core| core.fork_format(kind));
+            if format == Some(ForkFormat::MetadataBtree) {
+                return patient.evidence().realtime_tree_blocks(&found).tree_blocks.len() as u64;
+            }
             let fork = patient.evidence().extents(&found, kind);
             let extents: u64 = fork.extents.iter().map(|e| u64::from(e.length_blocks)).sum();
             extents + fork.tree_blocks.len() as u64
@@ -253,7 +268,7 @@ pub(super) fn rebuild(
         let (extents, others): (Vec<Extent>, Vec<Extent>) =
             extents.into_iter().partition(|extent| extent.verify(&rules).is_ok());
         impossible = others;
-        (extents, mapped.is_whole && impossible.is_empty())
+        (extents, mapped.is_whole_for(core, kind) && impossible.is_empty())
     };
     if (!is_complete && !patient.allows_loss()) || !fits_count(core, kind, extents.len()) {
         return Ok(false);

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use xfs_check::{Area, Code, Place};
 use xfs_evidence::{InodeEvidence, InodeState, LoggedInode};
 use xfs_format::directory::EntryType;
-use xfs_format::inode::ForkKind;
+use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgInode, InodeNumber};
@@ -102,6 +102,7 @@ impl Known {
         let mut directories: BTreeSet<InodeNumber> =
             model.names.iter().filter(is_directory).map(|name| name.child).collect();
         directories.insert(patient.superblock().root_inode);
+        directories.extend(patient.superblock().metadata_directory_inode);
         let nameless = model.parents.iter().filter(|parent| !names.contains_key(&parent.child));
         directories.extend(nameless.map(|parent| parent.directory));
         let is_gone = |number: &InodeNumber| {
@@ -255,6 +256,10 @@ fn lose(patient: &mut Patient, found: &InodeEvidence, codes: Vec<Code>) -> Resul
     let action = Action::new(RULE, place, codes, "nothing: no type fits the inode");
     let mut action = action.losing(Some(found.number), "the inode and its contents");
     for kind in [ForkKind::Data, ForkKind::Attr] {
+        let is_realtime = found.any_core().is_some_and(InodeCore::is_realtime);
+        if kind == ForkKind::Data && is_realtime {
+            continue;
+        }
         let extents = patient.evidence().extents(found, kind).extents;
         action = action.losing_extents(patient.geometry(), &extents);
     }

@@ -34,7 +34,7 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
     let made = names.tree.made.keys().map(|number| (*number, None));
     for (inode, stored) in members.chain(made) {
         let is_directory = names.tree.is_directory(names.facts, inode);
-        let has_name = names.links_to(inode).next().is_some() || inode == names.facts.root;
+        let has_name = names.links_to(inode).next().is_some() || names.facts.is_root(inode);
         if names.facts.reserved.contains(&inode) || stored == Some(PINNED) || !has_name {
             continue;
         }

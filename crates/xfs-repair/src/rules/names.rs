@@ -96,7 +96,11 @@ fn concerns_names(damage: &Damage) -> bool {
     let is_about_names = |code: Code| {
         matches!(
             code.area(),
-            Area::Directory | Area::Attributes | Area::ParentPointers | Area::Inode
+            Area::Directory
+                | Area::Attributes
+                | Area::ParentPointers
+                | Area::Inode
+                | Area::MetadataDirectory
         )
     };
     damage.inodes.values().flatten().any(|finding| is_about_names(finding.code))

@@ -15,6 +15,7 @@ use super::names::Names;
 use crate::action::{Action, counted};
 use crate::error::RepairError;
 use crate::fork::ForkContents;
+use crate::metadata::MetadataFile;
 use crate::patient::Patient;
 
 /// The number of bytes that the data fork of a newly made directory has in its inode. It is the
@@ -30,7 +31,7 @@ const MADE_FORK_BYTES: usize = 192;
 pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     for (number, generation) in &names.tree.made {
         let template = template(patient, names, *number);
-        let core = made_core(&template, MadeInode::of(names, *number, *generation));
+        let core = made_core(&template, MadeInode::of(patient, names, *number, *generation));
         patient.make_inode(&core)?;
         mark_used(patient, *number);
         let kept = counted(names.tree.links_of(*number).len(), "name");
@@ -59,13 +60,13 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
 ///
 /// The error of the overlay.
 pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairError> {
-    if !patient.allows_loss() {
-        return Ok(false);
-    }
     let mapped = patient.mapped();
     let limit = index_start(patient.geometry());
     let mut is_restored = false;
     for (number, generation) in &names.tree.made {
+        if !patient.allows_loss() && !is_metadata(patient, names, *number) {
+            continue;
+        }
         let data = fork::in_order(mapped.fork(*number, ForkKind::Data));
         let blocks = data.iter().filter(|extent| extent.file_block < limit);
         let end = blocks.map(|extent| extent.end().0).max();
@@ -74,7 +75,8 @@ pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<
             continue;
         }
         let template = template(patient, names, *number);
-        let mut core = made_core(&template, MadeInode::of(names, *number, *generation));
+        let made = MadeInode::of(patient, names, *number, *generation);
+        let mut core = made_core(&template, made);
         let step = u64::from(patient.geometry().directory_block_size());
         core.size = (end << patient.geometry().block_log).next_multiple_of(step);
         patient.attempt(|patient| {
@@ -117,7 +119,8 @@ fn report_made(patient: &mut Patient, names: &Names<'_>, core: &InodeCore, from:
         from.kept
     );
     let action = Action::new("directory-inode", place, names.damage.codes_of(number), keeps);
-    patient.act(match names.facts.is_spare(number) {
+    let is_new = names.facts.is_spare(number) || is_metadata(patient, names, number);
+    patient.act(match is_new {
         true => action,
         false => action
             .losing(
@@ -137,6 +140,9 @@ fn report_made(patient: &mut Patient, names: &Names<'_>, core: &InodeCore, from:
 /// The error of the overlay.
 pub(crate) fn make_reserved(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     let superblock = patient.superblock();
+    if superblock.has_incompat(IncompatFeatures::METADIR) {
+        return Ok(());
+    }
     let bitmap = superblock.realtime_bitmap_inode;
     for number in [bitmap, superblock.realtime_summary_inode] {
         let is_there = names.facts.members.contains_key(&number);
@@ -145,7 +151,7 @@ pub(crate) fn make_reserved(patient: &mut Patient, names: &Names<'_>) -> Result<
             continue;
         }
         let template = template(patient, names, number);
-        let mut core = made_core(&template, MadeInode::of(names, number, 0));
+        let mut core = made_core(&template, MadeInode::of(patient, names, number, 0));
         core.mode = FileType::Regular.mode_bits();
         (core.nlink, core.fork_offset) = (1, 0);
         if number == bitmap {
@@ -162,8 +168,15 @@ pub(crate) fn make_reserved(patient: &mut Patient, names: &Names<'_>) -> Result<
     Ok(())
 }
 
+/// Returns whether a directory that is made belongs to the metadata directory.
+fn is_metadata(patient: &Patient, names: &Names<'_>, directory: InodeNumber) -> bool {
+    let root = patient.superblock().metadata_directory_inode;
+    names.facts.is_metadata_directory(directory)
+        || root.is_some() && names.links_to(directory).any(|link| Some(link.directory) == root)
+}
+
 /// Marks the inode as in use in the record of its chunk.
-fn mark_used(patient: &mut Patient, number: InodeNumber) {
+pub(super) fn mark_used(patient: &mut Patient, number: InodeNumber) {
     let (group, in_group) = patient.geometry().split_inode(number).expect("the slot was found");
     let mut chunk = patient.chunk_of(group, in_group).expect("a chunk holds the slot");
     let position = chunk.position(in_group).expect("the chunk holds the slot");
@@ -203,24 +216,27 @@ struct MadeInode {
     number: InodeNumber,
     generation: u32,
     permissions: u16,
+    /// Whether the directory belongs to the metadata directory.
+    is_metadata: bool,
 }
 
 impl MadeInode {
     /// Chooses the permissions of the directory, of which no structure has a copy. The root
     /// directory gets the permissions that it has on a new volume: with fewer, only root could
     /// reach any file. All others are accessible to their owner only.
-    fn of(names: &Names<'_>, number: InodeNumber, generation: u32) -> Self {
+    fn of(patient: &Patient, names: &Names<'_>, number: InodeNumber, generation: u32) -> Self {
         let permissions = if number == names.facts.root { 0o755 } else { 0o700 };
-        Self { number, generation, permissions }
+        let is_metadata = is_metadata(patient, names, number);
+        Self { number, generation, permissions, is_metadata }
     }
 }
 
 /// Returns the core of the inode of a directory that is made again. A field of which no other
 /// structure has a copy gets a fixed value, so that the same image gives the same plan.
 fn made_core(template: &Template, made: MadeInode) -> InodeCore {
-    let MadeInode { number, generation, permissions } = made;
+    let MadeInode { number, generation, permissions, is_metadata } = made;
     let time = template.time;
-    InodeCore {
+    let mut core = InodeCore {
         number,
         mode: FileType::Directory.mode_bits() | permissions,
         data_format: ForkFormat::Extents,
@@ -248,5 +264,9 @@ fn made_core(template: &Template, made: MadeInode) -> InodeCore {
         change_count: 1,
         lsn: template.lsn,
         rdev: None,
+    };
+    if is_metadata {
+        MetadataFile::DIRECTORY.set_fields(&mut core);
     }
+    core
 }

@@ -242,7 +242,9 @@ impl Resolver<'_> {
     /// directories would be made again without their old fields.
     fn hold(&mut self) {
         let facts = self.facts;
-        let is_lossy = !self.tree.made.is_empty()
+        // No field of a metadata directory is lost: all of them are alike.
+        let is_user = |inode: &InodeNumber| !facts.is_metadata_directory(*inode);
+        let is_lossy = self.tree.made.keys().any(is_user)
             || facts.members.values().any(|member| facts.loses_names(member))
             || self.tree.dropped.iter().any(|dropped| dropped.is_loss);
         self.tree.is_held = !facts.allows_loss && is_lossy;
@@ -266,7 +268,7 @@ impl Resolver<'_> {
             .collect();
         let needed = self.needed_directories();
         for (inode, slot) in &self.facts.slots {
-            let is_needed = *inode == self.facts.root || needed.contains(inode);
+            let is_needed = self.facts.is_root(*inode) || needed.contains(inode);
             let is_named = named_directories.contains(inode);
             let votes = votes.get(inode).and_then(most_votes);
             let is_made = match slot {
@@ -344,8 +346,9 @@ impl Resolver<'_> {
     /// later round can repair it. If losses are not allowed, a child that does not exist is also
     /// accepted, so that its name is kept.
     fn is_possible(&self, link: &Link) -> bool {
-        let is_special = link.child == self.facts.root || self.facts.reserved.contains(&link.child);
-        if is_special {
+        let is_special =
+            self.facts.is_root(link.child) || self.facts.reserved.contains(&link.child);
+        if is_special || self.crosses(link) {
             return false;
         }
         let exists = self.facts.members.contains_key(&link.child)
@@ -355,6 +358,19 @@ impl Resolver<'_> {
                 Slot::Gone | Slot::Unknown => true,
                 Slot::Free | Slot::Impossible => !self.facts.allows_loss,
             }
+    }
+
+    /// Returns whether a link leads into the metadata directory or out of it.
+    fn crosses(&self, link: &Link) -> bool {
+        let child = self.facts.members.get(&link.child).map(|member| member.is_metadata);
+        let child = child.or_else(|| {
+            let is_made = self.tree.made.contains_key(&link.child);
+            is_made.then(|| self.facts.is_metadata_directory(link.child))
+        });
+        self.facts.metadata_root.is_some()
+            && child.is_some_and(|is_metadata| {
+                is_metadata != self.facts.is_metadata_directory(link.directory)
+            })
     }
 
     /// Decides between several links with the same name in one directory: one link keeps the name,
@@ -485,6 +501,7 @@ impl Resolver<'_> {
     fn without_rings(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         let mut cut = BTreeSet::new();
         let mut reached: BTreeSet<InodeNumber> = BTreeSet::from([self.facts.root]);
+        reached.extend(self.facts.metadata_root);
         let up: BTreeMap<InodeNumber, &Link> = links
             .iter()
             .filter(|link| self.tree.is_directory(self.facts, link.child))

@@ -36,6 +36,8 @@ use crate::reserve::{self, Reserve};
 use crate::trees;
 use records::{Needs, Records};
 
+pub(super) use records::shared as shared_records;
+
 /// The name of this rule in plans and messages.
 const RULE: &str = "space";
 
@@ -95,7 +97,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         let group = Group::new(patient.geometry(), number).expect("a group of the volume");
         let chunks = model.chunks.get(&number).cloned().unwrap_or_default();
         let rebuild = Rebuild { group, chunks, agi, kept, reserved, lsn: patient.lsn() };
-        let shared = records::shared(&model, &own);
+        let shared = shared_records(&model, &own);
         let blocks = match rebuild.build(own, shared) {
             // The group keeps its findings. If its claims have changed, the round is taken back.
             Err(RepairError::NoSpace { .. }) => continue,

@@ -91,6 +91,10 @@ const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
 /// that each of the two either cannot be read or is a regular file with one link and no
 /// permissions.
 fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superblock {
+    // A metadata directory has the names of these inodes.
+    if superblock.has_incompat(IncompatFeatures::METADIR) {
+        return superblock;
+    }
     let is_set = |inode: InodeNumber| inode.0 != 0 && !inode.is_null();
     let evidence = patient.evidence();
     let find = |offset: u64| {
@@ -120,6 +124,9 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
 /// has no inode. The flags then say that this type is accounted and not checked. Returns the codes
 /// of the findings about the inodes that were added.
 fn add_quota_inodes(patient: &Patient, damage: &Damage, superblock: &mut Superblock) -> Vec<Code> {
+    if superblock.has_incompat(IncompatFeatures::METADIR) {
+        return Vec::new();
+    }
     let evidence = patient.evidence();
     let mut codes = Vec::new();
     for (number, findings) in &damage.inodes {
@@ -157,6 +164,7 @@ fn is_same(found: &Superblock, right: &Superblock) -> bool {
         inode_count: right.inode_count,
         free_inodes: right.free_inodes,
         free_blocks: right.free_blocks,
+        free_realtime_extents: right.free_realtime_extents,
         lsn: right.lsn,
         ..found.clone()
     };

@@ -183,6 +183,9 @@ fn entry_type(patient: &Patient, names: &[ModelName], number: InodeNumber) -> Op
     if realtime.into_iter().chain(quota).any(|inode| inode == number) {
         return Some(FileType::Regular);
     }
+    if superblock.metadata_directory_inode == Some(number) {
+        return Some(FileType::Directory);
+    }
     let name = names.first()?;
     EntryType::from_disk(name.entry_type).and_then(EntryType::file_type)
 }
@@ -420,7 +423,13 @@ fn one(edit: impl Fn(&mut InodeDisk) + 'static) -> Vec<Edit> {
 
 /// Returns candidates for the formats of the two forks: every pair of formats.
 fn formats(bytes: &[u8]) -> Vec<Edit> {
-    let forms = [ForkFormat::Local, ForkFormat::Extents, ForkFormat::Btree, ForkFormat::Device];
+    let forms = [
+        ForkFormat::Local,
+        ForkFormat::Extents,
+        ForkFormat::Btree,
+        ForkFormat::Device,
+        ForkFormat::MetadataBtree,
+    ];
     let Ok((disk, _)) = InodeDisk::ref_from_prefix(bytes) else { return Vec::new() };
     let attr = disk.attr_format;
     let known = ForkFormat::decode(attr).map(ForkFormat::encode);

@@ -23,7 +23,7 @@ impl MappedForks for MappedExtents {
     }
 
     fn is_whole(&self) -> bool {
-        self.is_whole
+        self.is_whole && self.knows_realtime
     }
 }
 

@@ -201,6 +201,10 @@ impl Made {
 fn type_of_block(patient: &Patient, owner: InodeNumber, first: &Extent) -> FileType {
     let geometry = patient.geometry();
     let mut bytes = vec![0; geometry.block_size as usize];
+    // Only files have blocks in the realtime section.
+    if patient.mapped().is_realtime(owner) {
+        return FileType::Regular;
+    }
     let at = geometry.block_disk_addr(first.start);
     let Some(at) = at.filter(|at| patient.can_read(*at, &mut bytes)) else {
         return FileType::Regular;
@@ -226,6 +230,10 @@ fn has_whole_maps(patient: &Patient) -> bool {
 /// the kernel, because its permissions have no effect.
 fn new_core(patient: &Patient, number: InodeNumber, links: u32, file_type: FileType) -> InodeCore {
     let mut flags2 = InodeFlags2::empty();
+    let mut flags = InodeFlags::empty();
+    let is_realtime =
+        file_type == FileType::Regular && patient.mapped().is_realtime(number);
+    flags.set(InodeFlags::REALTIME, is_realtime);
     let has = |feature| patient.geometry().has_incompat(feature);
     flags2.set(InodeFlags2::BIGTIME, has(IncompatFeatures::BIGTIME));
     flags2.set(InodeFlags2::NREXT64, has(IncompatFeatures::NREXT64));
@@ -260,7 +268,7 @@ fn new_core(patient: &Patient, number: InodeNumber, links: u32, file_type: FileT
         cow_extent_size_hint_blocks: 0,
         extents: 0,
         attr_extents: 0,
-        flags: InodeFlags::empty(),
+        flags,
         flags2,
         generation: 1,
         next_unlinked: AgInode::NULL,

@@ -23,12 +23,18 @@ impl Resolver<'_> {
         let is_lost = |inode: &InodeNumber| {
             let has_links = self.facts.members.get(inode).is_none_or(|member| member.links > 0);
             !named.contains(inode)
-                && *inode != self.facts.root
+                && !self.facts.is_root(*inode)
                 && !self.facts.reserved.contains(inode)
                 // An inode without links is deleted and waits on an unlinked list.
                 && has_links
         };
-        let lost: Vec<InodeNumber> = all.into_iter().filter(is_lost).collect();
+        let is_metadata = |inode: &InodeNumber| match self.facts.members.get(inode) {
+            Some(member) => member.is_metadata,
+            None => self.facts.is_metadata_directory(*inode),
+        };
+        let (own, lost): (Vec<InodeNumber>, Vec<InodeNumber>) =
+            all.into_iter().filter(is_lost).partition(is_metadata);
+        self.rescue_metadata(&own, links);
         let has_root = self.tree.is_directory(self.facts, self.facts.root);
         if lost.is_empty() || !has_root {
             return;
@@ -52,6 +58,59 @@ impl Resolver<'_> {
         self.tree.dropped = dropped;
     }
 
+    /// Gives inodes of the metadata directory without a name the one that their own fields state.
+    /// They never go to `lost+found`. A directory gets the name of the directory that its files
+    /// belong to.
+    fn rescue_metadata(&mut self, lost: &[InodeNumber], links: &mut Vec<Link>) {
+        let Some(root) = self.facts.metadata_root else { return };
+        let is_directory = |inode: &&InodeNumber| self.tree.is_directory(self.facts, **inode);
+        for directory in lost.iter().filter(is_directory) {
+            let children = links.iter().filter(|link| link.directory == *directory);
+            let names: Vec<&[u8]> = children.map(|link| &*link.name).collect();
+            let is_quota = names.iter().any(|name| [&b"user"[..], b"group", b"project"].contains(name));
+            let name: &[u8] = if is_quota { b"quota" } else { b"rtgroups" };
+            push_new(links, root, name, *directory);
+        }
+        self.make_metadata_directories(root, lost, links);
+        for file in lost {
+            let member = self.facts.members.get(file);
+            let Some((at, name)) = member.and_then(|member| member.metadata_path.clone()) else {
+                continue;
+            };
+            let parent = links
+                .iter()
+                .find(|link| link.directory == root && &*link.name == at.as_bytes())
+                .map(|link| link.child);
+            if let Some(parent) = parent {
+                push_new(links, parent, name.as_bytes(), *file);
+            }
+        }
+    }
+
+    /// Makes a directory for lost files of the metadata directory, if it is not there.
+    fn make_metadata_directories(
+        &mut self,
+        root: InodeNumber,
+        lost: &[InodeNumber],
+        links: &mut Vec<Link>,
+    ) {
+        let paths = lost.iter().filter_map(|inode| {
+            self.facts.members.get(inode).and_then(|member| member.metadata_path.as_ref())
+        });
+        let wanted: BTreeSet<&'static str> = paths.map(|(directory, _)| *directory).collect();
+        let is_there = |name: &&'static str| {
+            links.iter().any(|link| link.directory == root && &*link.name == name.as_bytes())
+        };
+        let missing = wanted.into_iter().find(|name| !is_there(name));
+        let Some((inode, generation)) = self.facts.spare.filter(|_| missing.is_some()) else {
+            return;
+        };
+        if let Some(name) = missing {
+            self.tree.made.insert(inode, generation);
+            push_new(links, root, name.as_bytes(), inode);
+        }
+    }
+
     /// Returns the directory `lost+found`. Adds it to the tree if the root has no entry of this
     /// name. Returns `None` if the entry is not a directory, or if no inode is free for a new
     /// directory.
@@ -64,6 +123,10 @@ impl Resolver<'_> {
             return is_directory.then_some(found.child);
         }
         let (inode, generation) = self.facts.spare?;
+        // A new metadata directory has taken the free inode: `lost+found` waits for a round.
+        if self.tree.made.contains_key(&inode) {
+            return None;
+        }
         self.tree.made.insert(inode, generation);
         links.push(new_link(root, LOST_AND_FOUND.into(), inode));
         Some(inode)
@@ -96,6 +159,13 @@ impl Resolver<'_> {
             None if !taken.contains(&number) => number,
             None => with_number(b"inode"),
         }
+    }
+}
+
+/// Adds a link, unless the directory has the name already.
+fn push_new(links: &mut Vec<Link>, directory: InodeNumber, name: &[u8], child: InodeNumber) {
+    if !links.iter().any(|link| link.directory == directory && &*link.name == name) {
+        links.push(new_link(directory, name.into(), child));
     }
 }
 

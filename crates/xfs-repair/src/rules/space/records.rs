@@ -145,7 +145,7 @@ fn fewest_listed<F: BtreeFormat>(rebuild: &Rebuild<'_>, records: usize) -> usize
 
 /// Returns the records of reference counts of a group: the runs of blocks that several extents of
 /// files claim, and the blocks that are reserved for copy-on-write.
-pub(super) fn shared(model: &Model, claims: &[Rmap]) -> Vec<Refcount> {
+pub(in crate::rules) fn shared(model: &Model, claims: &[Rmap]) -> Vec<Refcount> {
     let is_data = |claim: &&Rmap| match claim.owner {
         RmapOwner::Inode(inode) => {
             let file_type = model.core(inode).and_then(InodeCore::file_type);

@@ -1,0 +1,214 @@
+//! The files of the realtime section and of quota, found by their paths on a damaged volume.
+//!
+//! Owns: the kinds of these files with their names and numbers, and the search for their inodes.
+//! Does **not** own: the fields of such an inode (rule `metadata-inode`), or their contents (rule
+//! `realtime`).
+//!
+//! ```text
+//! rtgroups/N.bitmap  rtgroups/N.summary  rtgroups/N.rmap  rtgroups/N.refcount
+//! quota/user  quota/group  quota/project
+//! ```
+//!
+//! On a volume without a metadata directory, the superblock names the bitmap and the summary. They
+//! count as files of group 0.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xfs_evidence::Evidence;
+use xfs_format::inode::{InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::{IncompatFeatures, InodeNumber, RoCompatFeatures, Superblock};
+
+/// The kind of an inode of the metadata directory, with its number on disk.
+#[doc(alias = "di_metatype")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u16)]
+pub(crate) enum MetadataKind {
+    /// A directory.
+    Directory = 1,
+    /// The dquots of users.
+    UserQuota,
+    /// The dquots of groups.
+    GroupQuota,
+    /// The dquots of projects.
+    ProjectQuota,
+    /// The bitmap of free realtime extents.
+    Bitmap,
+    /// The counts of free runs by size.
+    Summary,
+    /// The reverse map of a realtime group.
+    ReverseMap,
+    /// The reference counts of a realtime group.
+    Refcounts,
+}
+
+/// The files of each realtime group, with the ends of their names.
+const OF_GROUPS: [(MetadataKind, &str); 4] = [
+    (MetadataKind::Bitmap, "bitmap"),
+    (MetadataKind::Summary, "summary"),
+    (MetadataKind::ReverseMap, "rmap"),
+    (MetadataKind::Refcounts, "refcount"),
+];
+
+/// The files of quota, with their names.
+const OF_QUOTA: [(MetadataKind, &str); 3] = [
+    (MetadataKind::UserQuota, "user"),
+    (MetadataKind::GroupQuota, "group"),
+    (MetadataKind::ProjectQuota, "project"),
+];
+
+/// The flags that every inode of the tree has.
+const FLAGS: InodeFlags = InodeFlags::IMMUTABLE
+    .union(InodeFlags::SYNC)
+    .union(InodeFlags::NOATIME)
+    .union(InodeFlags::NODUMP)
+    .union(InodeFlags::NODEFRAG);
+
+/// A file or a directory of the metadata directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MetadataFile {
+    /// The realtime group; 0 for directories and files of quota.
+    pub(crate) group: u32,
+    /// The kind.
+    pub(crate) kind: MetadataKind,
+}
+
+impl MetadataFile {
+    /// Any directory of the tree.
+    pub(crate) const DIRECTORY: Self = Self { group: 0, kind: MetadataKind::Directory };
+
+    /// Returns whether the file holds the root of a btree of records.
+    pub(crate) const fn is_tree(self) -> bool {
+        matches!(self.kind, MetadataKind::ReverseMap | MetadataKind::Refcounts)
+    }
+
+    /// Returns the directory below the root that has the name of the file, and this name. `None`
+    /// for a directory.
+    pub(crate) fn path(self) -> Option<(&'static str, String)> {
+        let of = |list: &[(MetadataKind, &'static str)]| {
+            list.iter().find(|(kind, _)| *kind == self.kind).map(|(_, name)| *name)
+        };
+        match (of(&OF_GROUPS), of(&OF_QUOTA)) {
+            (Some(end), _) => Some(("rtgroups", format!("{}.{end}", self.group))),
+            (None, Some(name)) => Some(("quota", name.to_owned())),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns the file that the fields of a metadata inode state. `None` if they state none.
+    pub(crate) fn of_fields(core: &InodeCore) -> Option<Self> {
+        let kinds = OF_GROUPS.iter().chain(&OF_QUOTA).map(|(kind, _)| *kind);
+        let kind = kinds.into_iter().find(|kind| *kind as u16 == core.metafile_type)?;
+        Some(Self { group: core.project_id, kind })
+    }
+
+    /// Sets the fields of an inode that every file of this kind has.
+    pub(crate) fn set_fields(self, core: &mut InodeCore) {
+        use xfs_format::inode::FileType;
+        let is_directory = self.kind == MetadataKind::Directory;
+        let file_type = if is_directory { FileType::Directory } else { FileType::Regular };
+        core.mode = file_type.mode_bits();
+        (core.uid, core.gid, core.project_id) = (0, 0, self.group);
+        core.metafile_type = self.kind as u16;
+        core.flags = if is_directory { FLAGS | InodeFlags::NOSYMLINKS } else { FLAGS };
+        core.flags2 |= InodeFlags2::METADATA;
+        core.flags2 = core.flags2.difference(InodeFlags2::DAX | InodeFlags2::COWEXTSIZE);
+        if self.kind != MetadataKind::ReverseMap {
+            core.cow_extent_size_hint_blocks = 0;
+        }
+    }
+}
+
+/// The files of the realtime section and of quota, by their paths.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MetadataFiles {
+    /// The root of the metadata directory.
+    pub(crate) root: Option<InodeNumber>,
+    /// The directories below the root, by name.
+    pub(crate) directories: BTreeMap<&'static str, InodeNumber>,
+    /// The files, by group and kind.
+    pub(crate) files: BTreeMap<MetadataFile, InodeNumber>,
+}
+
+impl MetadataFiles {
+    /// Finds the files of a volume by their paths.
+    pub(crate) fn find(evidence: &Evidence<'_>) -> Self {
+        let superblock = evidence.superblock();
+        let mut found = Self { root: superblock.metadata_directory_inode, ..Self::default() };
+        let Some(root) = found.root else {
+            if superblock.has_realtime() {
+                for (kind, inode) in [
+                    (MetadataKind::Bitmap, superblock.realtime_bitmap_inode),
+                    (MetadataKind::Summary, superblock.realtime_summary_inode),
+                ] {
+                    found.files.insert(MetadataFile { group: 0, kind }, inode);
+                }
+            }
+            return found;
+        };
+        for name in evidence.entries(&evidence.inode(root)).names {
+            let known = ["rtgroups", "quota"].into_iter();
+            if let Some(known) = known.into_iter().find(|known| known.as_bytes() == &*name.name) {
+                found.directories.entry(known).or_insert(name.child);
+            }
+        }
+        let wanted = wanted(superblock);
+        let wanted: BTreeMap<(&str, Vec<u8>), MetadataFile> = wanted
+            .into_iter()
+            .filter_map(|file| file.path().map(|(at, name)| ((at, name.into_bytes()), file)))
+            .collect();
+        for (at, directory) in &found.directories {
+            for name in evidence.entries(&evidence.inode(*directory)).names {
+                if let Some(file) = wanted.get(&(*at, name.name.to_vec())) {
+                    found.files.entry(*file).or_insert(name.child);
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the inode of a file.
+    pub(crate) fn inode(&self, group: u32, kind: MetadataKind) -> Option<InodeNumber> {
+        self.files.get(&MetadataFile { group, kind }).copied()
+    }
+
+    /// Returns the inodes of the tree and the files that their paths state, in the order of their
+    /// numbers. An inode to which two paths lead is not listed.
+    pub(crate) fn by_inode(&self) -> BTreeMap<InodeNumber, MetadataFile> {
+        let Some(root) = self.root else { return BTreeMap::new() };
+        let directories = self.directories.values().copied().chain([root]);
+        let directories = directories.map(|inode| (inode, MetadataFile::DIRECTORY));
+        let files = self.files.iter().map(|(file, inode)| (*inode, *file));
+        let (mut once, mut twice) = (BTreeMap::new(), BTreeSet::new());
+        for (inode, file) in directories.chain(files) {
+            if once.insert(inode, file).is_some() {
+                twice.insert(inode);
+            }
+        }
+        once.retain(|inode, _| !twice.contains(inode));
+        once
+    }
+}
+
+/// Returns the files of realtime groups that a volume must have, and those of quota that it may
+/// have.
+fn wanted(superblock: &Superblock) -> BTreeSet<MetadataFile> {
+    let quota = OF_QUOTA.into_iter().map(|(kind, _)| MetadataFile { group: 0, kind });
+    needed(superblock).into_iter().chain(quota).collect()
+}
+
+/// Returns the files of realtime groups that a volume with a metadata directory must have.
+pub(crate) fn needed(superblock: &Superblock) -> BTreeSet<MetadataFile> {
+    let geometry = &superblock.geometry;
+    let is_zoned = superblock.has_incompat(IncompatFeatures::ZONED);
+    let has_kind = |kind: MetadataKind| match kind {
+        MetadataKind::Bitmap | MetadataKind::Summary => !is_zoned,
+        MetadataKind::ReverseMap => geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
+        _ => !is_zoned && geometry.has_ro_compat(RoCompatFeatures::REFLINK),
+    };
+    let groups = 0..geometry.realtime.group_count;
+    let kinds = OF_GROUPS.into_iter().map(|(kind, _)| kind).filter(|kind| has_kind(*kind));
+    let kinds: Vec<MetadataKind> = kinds.collect();
+    groups
+        .flat_map(|group| kinds.iter().map(move |kind| MetadataFile { group, kind: *kind }))
+        .collect()
+}
