@@ -438,6 +438,12 @@ impl Devices {
         self.log.as_ref()
     }
 
+    /// Returns the device of the realtime section. `None` if none was given.
+    #[must_use]
+    pub const fn realtime(&self) -> Option<&SharedDevice> {
+        self.realtime.as_ref()
+    }
+
     /// Returns the superblock and the state of the log, even if opening the volume would be
     /// refused.
     ///

@@ -152,7 +152,7 @@ pub fn repair(input: &[u8]) {
 pub fn salvaged(image: &Image) -> Option<usize> {
     let superblock = superblock(image)?;
     let log: SharedDevice = Arc::new(image.clone());
-    let options = SalvageOptions { deleted: true, log: Some(log) };
+    let options = SalvageOptions { deleted: true, log: Some(log), realtime: None };
     let salvage = Salvage::survey(image, &superblock, options, &()).ok()?;
     let top = salvage.top();
     let entries = top.entries();

@@ -7,9 +7,10 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use xfs_device::SharedDevice;
 use xfs_evidence::{ByteRange, Evidence, ForkEvidence};
 use xfs_format::extent::Extent;
-use xfs_format::{DiskAddr, FileBlock};
+use xfs_format::{DiskAddr, FileBlock, FsBlock};
 
 /// Most bytes that are read from the device at once.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -20,8 +21,20 @@ const SECTOR_BYTES: u64 = 512;
 /// the last one of these.
 const MOST_MISSING: usize = 1 << 16;
 
+/// The device that holds the contents of a file.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// The data device.
+    Data,
+    /// The realtime section, which lies on the data device.
+    InternalSection,
+    /// The realtime section, on a device of its own.
+    Section(SharedDevice),
+}
+
 /// The contents of one file.
 pub struct Contents {
+    source: Source,
     extents: Vec<Extent>,
     size: u64,
     block_log: u8,
@@ -53,7 +66,13 @@ impl Contents {
         });
         let missing = missing.filter(|range| range.start < range.end).collect();
         let (extents, window) = (map.extents, RefCell::default());
-        Self { extents, size, block_log, missing: RefCell::new(missing), window }
+        let source = Source::Data;
+        Self { source, extents, size, block_log, missing: RefCell::new(missing), window }
+    }
+
+    /// Returns the same contents, read from `source`.
+    pub(crate) fn from(self, source: Source) -> Self {
+        Self { source, ..self }
     }
 
     /// Returns the length of the contents in bytes.
@@ -137,19 +156,36 @@ impl Contents {
         if !evidence.device().holds_file_contents() {
             return false;
         }
-        let Some(first) = evidence.geometry().block_disk_addr(extent.start) else { return false };
+        let Some(first) = self.address(evidence, extent.start) else { return false };
         let skipped = part.start - (extent.file_block.0 << self.block_log);
         // Reads start at a sector, because addresses count sectors.
         let before = skipped % SECTOR_BYTES;
         let at = DiskAddr(first.0 + skipped / SECTOR_BYTES);
         let length = usize::try_from(part.end - part.start + before).expect("at most 1 MiB");
         let mut bytes = vec![0; length];
-        if evidence.read(at, &mut bytes).is_err() {
+        let is_read = match &self.source {
+            Source::Section(device) => {
+                let start = at.byte_offset();
+                start.is_some_and(|start| device.read_at(&mut bytes, start).is_ok())
+            }
+            Source::Data | Source::InternalSection => evidence.read(at, &mut bytes).is_ok(),
+        };
+        if !is_read {
             return false;
         }
         bytes.drain(..usize::try_from(before).expect("less than a sector"));
         *self.window.borrow_mut() = Window { start: part.start, bytes };
         true
+    }
+
+    /// Returns the address of a block on the device of the contents.
+    fn address(&self, evidence: &Evidence<'_>, block: FsBlock) -> Option<DiskAddr> {
+        let geometry = evidence.geometry();
+        if let Source::Data = self.source {
+            return geometry.block_disk_addr(block);
+        }
+        let block = geometry.realtime.device_block(block)?;
+        Some(DiskAddr(geometry.blocks_to_bytes(block)? / SECTOR_BYTES))
     }
 
     fn lose(&self, range: ByteRange) {

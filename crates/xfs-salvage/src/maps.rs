@@ -6,7 +6,7 @@
 use xfs_evidence::{DirectoryEvidence, Evidence, ForkEvidence, FoundName, InodeEvidence, Trust};
 use xfs_format::directory::index_start;
 use xfs_format::extent::Extent;
-use xfs_format::inode::{ForkFormat, ForkKind};
+use xfs_format::inode::{ForkFormat, ForkKind, InodeCore};
 use xfs_format::{FsBlock, InodeNumber};
 
 use crate::node::NodeKind;
@@ -30,27 +30,45 @@ pub(crate) fn starts_with_any(
         && magics.iter().any(|magic| start.starts_with(*magic))
 }
 
+/// The remarks on a map, and whether the extents from other structures are all that there are.
+struct MapRemarks<'r> {
+    is_complete: bool,
+    remarks: &'r mut Remarks,
+}
+
 impl Salvage<'_> {
     /// Returns the extent map of a data fork. Extents from the reverse map fill its gaps. Adds
     /// damage in the map to `remarks`.
     pub(crate) fn map(&self, inode: &InodeEvidence, remarks: &mut Remarks) -> ForkEvidence {
         let map = self.evidence.extents(inode, ForkKind::Data);
-        self.complete_map(inode.number, map, remarks)
+        let is_realtime = inode.any_core().is_some_and(InodeCore::is_realtime);
+        let is_complete = match is_realtime {
+            true => self.knows_realtime_extents,
+            false => self.knows_all_extents,
+        };
+        // Extents of one device say nothing about a file on the other.
+        if is_realtime != self.realtime_forks.contains(&inode.number) && !map.is_whole() {
+            let text = map.damages.first().map(|damage| format!("the map is damaged: {damage}"));
+            text.into_iter().for_each(|text| remarks.doubt(text));
+            return map;
+        }
+        self.complete_map(inode.number, map, MapRemarks { is_complete, remarks })
     }
 
     fn complete_map(
         &self,
         number: InodeNumber,
         mut map: ForkEvidence,
-        remarks: &mut Remarks,
+        of: MapRemarks<'_>,
     ) -> ForkEvidence {
+        let MapRemarks { is_complete, remarks } = of;
         let damage = map.damages.first().map(|damage| format!("the map is damaged: {damage}"));
         let Some(more) = self.forks.get(&number) else {
             damage.into_iter().for_each(|text| remarks.doubt(text));
             return map;
         };
         map.fill(more);
-        if self.knows_all_extents {
+        if is_complete {
             // The reverse map lists every extent, so nothing is missing.
             damage.into_iter().for_each(|text| remarks.note(text));
             map.missing.clear();
@@ -76,6 +94,10 @@ impl Salvage<'_> {
     pub(crate) fn kind_of_gone(&self, number: InodeNumber) -> Option<NodeKind> {
         let map = self.map_of_gone(number)?;
         let first = map.extents.first()?;
+        // Only files have blocks in a realtime section.
+        if self.realtime_forks.contains(&number) {
+            return Some(NodeKind::GoneFile);
+        }
         if starts_with_any(&self.evidence, first, &DIRECTORY_MAGICS) {
             return Some(NodeKind::GoneDirectory);
         }

@@ -18,13 +18,13 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use xfs_evidence::{FoundValue, InodeEvidence};
+use xfs_evidence::{ForkEvidence, FoundValue, InodeEvidence};
 use xfs_format::InodeNumber;
 use xfs_format::attr::Namespace;
 use xfs_format::inode::{DeviceNumber, FileType, InodeFlags2};
 use xfs_format::timestamp::Timestamp;
 
-use crate::contents::Contents;
+use crate::contents::{Contents, Source};
 use crate::inventory::Mark;
 use crate::report::{FileReport, InodeSource, Origin, Remarks, Status};
 use crate::survey::{Salvage, doubt};
@@ -33,6 +33,8 @@ pub use entries::NodeEntries;
 
 /// The most levels of directories. Deeper directories are salvaged as orphans.
 pub(crate) const MOST_LEVELS: u32 = 2048;
+/// The remark on a realtime file whose device was not named.
+const NO_DEVICE: &str = "the contents are on a realtime device, which was not named";
 /// The permissions of salvaged files whose mode is not known.
 const UNKNOWN_MODE: u16 = 0o600;
 /// The mode of salvaged regular files whose inode cannot be read.
@@ -374,17 +376,35 @@ impl Node<'_> {
             None => "the inode is gone: owner, mode and times are not known",
         });
         let has_realtime = self.salvage.evidence.superblock().realtime_blocks > 0;
+        let knows_realtime = !has_realtime || self.salvage.knows_realtime_extents;
         match (&map, self.salvage.knows_all_extents) {
-            (None, _) if has_realtime => {
-                remarks.lack("the contents may be on a realtime device, and are not known");
+            (None, _) if !knows_realtime => {
+                remarks.lack("the contents may be in the realtime section, and are not known");
             }
             (None, true) => remarks.note("the reverse map has no contents of the file"),
             (_, false) => remarks.lack("contents may be missing: a reverse map is damaged"),
             (Some(_), true) => {}
         }
-        let map = map.unwrap_or_default();
+        let is_realtime = self.salvage.realtime_forks.contains(&self.inode.number);
+        let source = self.source(is_realtime);
+        if source.is_none() {
+            remarks.lack(NO_DEVICE);
+        }
+        let map = if source.is_some() { map.unwrap_or_default() } else { ForkEvidence::default() };
         let end = map.extents.last().map_or(0, |last| last.end().0);
-        Contents::new(map, end.checked_shl(block_log.into()).unwrap_or(u64::MAX), block_log)
+        let size = end.checked_shl(block_log.into()).unwrap_or(u64::MAX);
+        Contents::new(map, size, block_log).from(source.unwrap_or(Source::Data))
+    }
+
+    /// Returns the device that holds the contents of a file. `None` if they are on a realtime
+    /// device that was not named.
+    fn source(&self, is_realtime: bool) -> Option<Source> {
+        let is_internal = self.salvage.evidence.geometry().realtime.is_internal();
+        match (is_realtime, is_internal) {
+            (false, _) => Some(Source::Data),
+            (true, true) => Some(Source::InternalSection),
+            (true, false) => self.salvage.realtime.clone().map(Source::Section),
+        }
     }
 
     fn open(&self) -> Contents {
@@ -394,12 +414,14 @@ impl Node<'_> {
         if self.origin == Origin::Deleted {
             return self.salvage.deleted_contents(&self.inode, remarks);
         }
-        if core.is_realtime() {
-            remarks.lack("the contents are on a realtime device");
-            let none = xfs_evidence::ForkEvidence::default();
-            return Contents::new(none, core.size, geometry.block_log);
-        }
+        let Some(source) = self.source(core.is_realtime()) else {
+            remarks.lack(NO_DEVICE);
+            return Contents::new(ForkEvidence::default(), core.size, geometry.block_log);
+        };
         let map = self.salvage.map(&self.inode, remarks);
+        if core.is_realtime() {
+            return Contents::new(map, core.size, geometry.block_log).from(source);
+        }
         let claims = &self.salvage.claims;
         let is_shared = core.flags2.contains(InodeFlags2::REFLINK);
         let is_doubled = |extent| !is_shared && claims.is_doubled(extent, geometry);

@@ -47,6 +47,9 @@ pub struct SalvageOptions {
     /// records are searched for damaged inodes and for deleted files. With `None`, no records are
     /// searched.
     pub log: Option<SharedDevice>,
+    /// The device of a realtime section that does not lie on the data device. With `None`, the
+    /// contents of its files are missing.
+    pub realtime: Option<SharedDevice>,
 }
 
 /// Receives the progress of a survey, and may end it.
@@ -79,6 +82,12 @@ pub struct Salvage<'a> {
     /// The data forks of which a part is missing, each with the extents that the reverse map has
     /// for it. Forks of inodes that cannot be read are included.
     pub(crate) forks: BTreeMap<InodeNumber, Vec<Extent>>,
+    /// The inodes in `forks` whose extents are those of a realtime section.
+    pub(crate) realtime_forks: BTreeSet<InodeNumber>,
+    /// Whether the reverse maps of all realtime groups were read completely.
+    pub(crate) knows_realtime_extents: bool,
+    /// The device of the realtime section, if it has one of its own.
+    pub(crate) realtime: Option<SharedDevice>,
     /// The blocks of directories that cannot be read, by the inode number of the directory. A sweep
     /// (a search of all blocks) has found them.
     pub(crate) strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
@@ -133,6 +142,8 @@ impl<'a> Salvage<'a> {
             inventory: Inventory::default(),
             damaged: BTreeMap::new(),
             forks: BTreeMap::new(),
+            realtime_forks: BTreeSet::new(),
+            knows_realtime_extents: true,
             strays: BTreeMap::new(),
             unsure: BTreeSet::new(),
             swept: BTreeSet::new(),
@@ -151,13 +162,16 @@ impl<'a> Salvage<'a> {
         let root = survey.root(&names);
         survey.leave_out_metadata(root);
         let deleted =
-            if options.deleted { survey.deleted(options.log)? } else { Deleted::default() };
+            if options.deleted { survey.deleted(options.log.clone())? } else { Deleted::default() };
         Ok(Self {
             evidence: survey.evidence,
             inventory: RefCell::new(survey.inventory),
             claims: survey.claims,
             names,
             forks: survey.forks,
+            realtime_forks: survey.realtime_forks,
+            knows_realtime_extents: survey.knows_realtime_extents,
+            realtime: options.realtime,
             strays: survey.strays,
             unsure: survey.unsure,
             swept: survey.swept,
@@ -263,6 +277,10 @@ pub(crate) struct Survey<'a, 'p> {
     /// The directories of which a part is damaged, each with its generation.
     damaged: BTreeMap<InodeNumber, u32>,
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
+    /// The inodes in `forks` whose extents are those of a realtime section.
+    realtime_forks: BTreeSet<InodeNumber>,
+    /// Whether the reverse maps of all realtime groups were read completely.
+    knows_realtime_extents: bool,
     strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
     unsure: BTreeSet<AgNumber>,
     /// The groups whose inodes were found by reading the whole group. Some inodes of these groups
@@ -442,11 +460,11 @@ impl Survey<'_, '_> {
             return;
         }
         let has_map = matches!(core.data_format, ForkFormat::Extents | ForkFormat::Btree);
-        if !has_map || core.is_realtime() {
+        if !has_map {
             return;
         }
         let map = self.evidence.extents(inode, ForkKind::Data);
-        if !core.flags2.contains(InodeFlags2::REFLINK) {
+        if !core.is_realtime() && !core.flags2.contains(InodeFlags2::REFLINK) {
             self.claim(&map.extents);
         }
         if !map.is_whole() {

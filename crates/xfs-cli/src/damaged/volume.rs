@@ -34,6 +34,7 @@ pub(crate) struct DamagedImage {
     path: PathBuf,
     device: SharedDevice,
     log: Option<SharedDevice>,
+    realtime: Option<SharedDevice>,
     replays: bool,
 }
 
@@ -43,13 +44,16 @@ pub(crate) struct DamagedVolume {
     pub(crate) superblock: Superblock,
     /// The device that holds the log; `None` if the log is external and was not named.
     pub(crate) log: Option<SharedDevice>,
+    /// The device of the realtime section; `None` if it has none of its own or none was named.
+    pub(crate) realtime: Option<SharedDevice>,
 }
 
 impl DamagedVolume {
     /// Returns the options of a survey that restores damaged inodes from the log, and does not
     /// search for deleted files.
     pub(crate) fn survey_options(&self) -> SalvageOptions {
-        SalvageOptions { deleted: false, log: self.log.clone() }
+        let (log, realtime) = (self.log.clone(), self.realtime.clone());
+        SalvageOptions { deleted: false, log, realtime }
     }
 }
 
@@ -81,12 +85,13 @@ impl DamagedImage {
                 .hint("salvage the volume itself; ls, find and check read the metadata image"));
         }
         let log = devices.external_log().cloned();
+        let realtime = devices.realtime().cloned();
         let device = match map {
             Some(map) => RescuedDevice::new(device, map, start),
             None => device,
         };
         let path = xfs_image::without_credentials(path).into_owned();
-        Ok(Self { path, device, log, replays })
+        Ok(Self { path, device, log, realtime, replays })
     }
 
     /// Returns the number of bytes from the start of the volume to the end of the device.
@@ -142,6 +147,7 @@ impl DamagedImage {
             log,
             device: Arc::clone(&self.device),
             superblock: found.superblock.clone(),
+            realtime: self.realtime.clone(),
         };
         let is_log_lost =
             found.source == SuperblockSource::GroupHeaders && found.superblock.has_external_log();
@@ -192,6 +198,7 @@ impl DamagedImage {
             log: self.log_of(&superblock),
             device: replayed.device(),
             superblock: replayed.superblock().clone(),
+            realtime: self.realtime.clone(),
         };
         Some((volume, text))
     }
@@ -234,6 +241,7 @@ impl DamagedImage {
             log: self.log_of(&found.superblock),
             device: Arc::clone(volume.cache().device()),
             superblock: volume.superblock().clone(),
+            realtime: self.realtime.clone(),
         })
     }
 }

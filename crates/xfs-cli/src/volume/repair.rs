@@ -16,8 +16,10 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use xfs_repair::{Plan, PlanOptions, PlanText, Rehearsal, RepairError, UndoFile};
+use xfs_device::SharedDevice;
+use xfs_repair::{JoinedDevice, Plan, PlanOptions, PlanText, Rehearsal, RepairError, UndoFile};
 
 use self::log::Recovery;
 use self::quarantine::Quarantine;
@@ -75,10 +77,6 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     if options.log_device.is_some() {
         let message = "repair: a volume with an external log is not repaired yet";
-        return Err(Failure::new(Exit::Refused, message));
-    }
-    if options.realtime_device.is_some() {
-        let message = "repair: a volume with a realtime section is not repaired yet";
         return Err(Failure::new(Exit::Refused, message));
     }
     let is_json = arguments.json.json;
@@ -160,7 +158,7 @@ impl Run for Repair {
             Mode::Undo(file) => {
                 let undo = UndoFile::open(file).map_err(|error| job.failure(error))?;
                 let step = console.step("taking the repair back");
-                xfs_repair::undo(&undo, &**image.device(), &())
+                xfs_repair::undo(&undo, &*job.device(), &())
                     .map_err(|error| job.interrupted(error))?;
                 drop(step);
                 job.say(&undo, "is as before the repair", console)
@@ -168,7 +166,7 @@ impl Run for Repair {
             Mode::Resume(file) => {
                 let undo = UndoFile::open(file).map_err(|error| job.failure(error))?;
                 let step = console.step("finishing the repair");
-                xfs_repair::resume(&undo, &**image.device(), &())
+                xfs_repair::resume(&undo, &*job.device(), &())
                     .map_err(|error| job.interrupted(error))?;
                 drop(step);
                 job.say(&undo, "is as after the repair", console)?;
@@ -186,11 +184,20 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// Returns the device that a plan and an undo file describe: that of the volume, joined with
+    /// the realtime device if one was named.
+    fn device(&self) -> SharedDevice {
+        let data = self.image.device().clone();
+        match self.image.devices().realtime() {
+            Some(realtime) => Arc::new(JoinedDevice::new(data, realtime.clone())),
+            None => data,
+        }
+    }
+
     fn failure(&self, error: RepairError) -> Failure {
         let exit = match &error {
             RepairError::Unsupported(_)
-            | RepairError::RealtimeSection
-            | RepairError::MetadataDirectory
+            | RepairError::NoRealtimeDevice
             | RepairError::ExternalLog
             | RepairError::NoSuperblock
             | RepairError::OnlyGroupHeaders
@@ -203,6 +210,7 @@ impl Job<'_> {
         match error {
             RepairError::Stopped => interrupt::check().err().unwrap_or(failure),
             RepairError::Log(_) => failure.hint("nothing was written"),
+            RepairError::NoRealtimeDevice => failure.hint("name the device with --rt-device"),
             _ => failure,
         }
     }
@@ -230,6 +238,7 @@ impl Job<'_> {
         let mut options = PlanOptions::new(&Recovery);
         options.allow_loss = allow_loss;
         options.spill = Some(spill);
+        options.realtime = self.image.devices().realtime().cloned();
         let rehearsal = xfs_repair::plan_repair(self.image.device().clone(), options, &Bar(&tally));
         console.end();
         interrupt::check()?;
@@ -343,7 +352,7 @@ impl Job<'_> {
         let path = undo.publish()?;
         drop(step);
         let step = console.step("writing the repair");
-        xfs_repair::resume(&undo_file, &**self.image.device(), &())
+        xfs_repair::resume(&undo_file, &*self.device(), &())
             .map_err(|error| self.interrupted(error))?;
         drop(step);
         Ok(path)

@@ -170,7 +170,7 @@ fn deliver(image: &Path) -> Result<(BTreeMap<PathBuf, DeliveredFile>, Reports), 
     let found = find_superblock(&*device).map_err(text)?;
     let found = found.ok_or_else(|| text("no superblock is found"))?;
     // The volume has an internal log. Like the command, the salvage reads the log before a replay.
-    let options = SalvageOptions { deleted: false, log: Some(Arc::clone(&device)) };
+    let options = SalvageOptions { log: Some(Arc::clone(&device)), ..SalvageOptions::default() };
     let (device, superblock) = match replay(&device, &found) {
         Ok(replayed) => replayed,
         Err(_) => (device, found.superblock),

@@ -14,6 +14,7 @@ mod losses;
 mod physical;
 mod quota;
 mod reserved;
+mod section;
 mod seeded;
 mod special;
 mod stale;

@@ -20,7 +20,7 @@ const FILE: LoggedFields = LoggedFields::DATA_EXTENTS.union(LOCAL_ATTRIBUTES);
 fn run(image: &Image) -> Delivered {
     let bytes = image.bytes(DiskAddr(0), image.length_bytes()).unwrap();
     let log: SharedDevice = Arc::new(MemoryDevice::from_bytes(&bytes).unwrap());
-    salvage(image, SalvageOptions { deleted: false, log: Some(log) })
+    salvage(image, SalvageOptions { log: Some(log), ..SalvageOptions::default() })
 }
 
 fn inode(image: &Image, number: InodeNumber) -> Vec<u8> {
