@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use xfs_format::FsBlock;
 use xfs_format::btree::BtreeFormat;
 use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_format::realtime::{
@@ -15,7 +16,6 @@ use xfs_format::realtime::{
 };
 use xfs_format::refcount::Refcount;
 use xfs_format::rmap::Rmap;
-use xfs_format::FsBlock;
 
 use crate::inode::InodeEvidence;
 use crate::volume::Evidence;
@@ -242,9 +242,8 @@ impl<T: RealtimeTree> Walk<'_, T> {
 
     /// Checks that the last block of each level has no right sibling.
     fn finish(&mut self) {
-        let is_last = |neighbour: &Neighbour| {
-            !matches!(neighbour, Neighbour::Block { right: Some(_), .. })
-        };
+        let is_last =
+            |neighbour: &Neighbour| !matches!(neighbour, Neighbour::Block { right: Some(_), .. });
         self.found.is_exact &= self.neighbours.iter().all(is_last);
     }
 }

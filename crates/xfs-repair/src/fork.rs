@@ -6,11 +6,11 @@
 use std::collections::HashSet;
 
 use xfs_evidence::{ForkEvidence, InodeEvidence};
+use xfs_format::btree::BtreeFormat;
 use xfs_format::extent::{
     EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES, Extent, ExtentRoot, MAX_EXTENT_BLOCKS,
     encode_extent_root,
 };
-use xfs_format::btree::BtreeFormat;
 use xfs_format::inode::{self, ForkFormat, ForkKind, InodeCore};
 use xfs_format::realtime::MetadataRootLayout;
 use xfs_format::{AgNumber, FsBlock, Group, InodeNumber};
@@ -208,12 +208,7 @@ impl Patient<'_> {
     /// Marks groups for a rebuild of their space btrees: the groups of blocks that the fork loses,
     /// and those of blocks that it gets. `extents` is `None` for a fork that maps blocks of the
     /// realtime section: then only the blocks of its btree count.
-    fn mark_changes(
-        &mut self,
-        old: &ForkEvidence,
-        extents: Option<&[Extent]>,
-        blocks: &[FsBlock],
-    ) {
+    fn mark_changes(&mut self, old: &ForkEvidence, extents: Option<&[Extent]>, blocks: &[FsBlock]) {
         let (old_set, new_set): (HashSet<&FsBlock>, HashSet<&FsBlock>) =
             (old.tree_blocks.iter().collect(), blocks.iter().collect());
         let old_blocks = old_set.difference(&new_set).copied();

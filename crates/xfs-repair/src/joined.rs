@@ -14,9 +14,7 @@
 use std::io;
 use std::ops::Range;
 
-use xfs_device::{
-    BlockDevice, Durability, SharedDevice, WindowDevice, check_read, check_write,
-};
+use xfs_device::{BlockDevice, Durability, SharedDevice, WindowDevice, check_read, check_write};
 
 /// The unit in bytes at a multiple of which the realtime device begins.
 const START_UNIT: u64 = 64 << 10;
@@ -174,7 +172,10 @@ mod tests {
         assert_eq!(whole.iter().filter(|byte| **byte == 2).count(), 512);
         assert_eq!(whole.iter().filter(|byte| **byte != 0).count(), 512);
         let parts = JoinedParts::of(&joined, 100 << 10);
-        assert_eq!((parts.data.length_bytes(), parts.realtime.length_bytes()), (100 << 10, 64 << 10));
+        assert_eq!(
+            (parts.data.length_bytes(), parts.realtime.length_bytes()),
+            (100 << 10, 64 << 10)
+        );
         parts.realtime.read_at(&mut byte, 512).unwrap();
         assert_eq!(byte, [2]);
     }

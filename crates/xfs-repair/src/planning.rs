@@ -302,14 +302,8 @@ impl Pass<'_> {
         }
         actions.extend(action);
         let superblock_bytes = sector_bytes(&superblock);
-        let rehearsing = Rehearsing {
-            overlay,
-            shared,
-            superblock_bytes,
-            allow_loss,
-            data_bytes,
-            progress,
-        };
+        let rehearsing =
+            Rehearsing { overlay, shared, superblock_bytes, allow_loss, data_bytes, progress };
         rehearsing.finish(superblock, Start { log, actions, back }, decide)
     }
 

@@ -139,9 +139,7 @@ impl SectionClaims {
         let end = block + u64::from(extent.length_blocks);
         let claims = self.groups.get(&group).into_iter().flatten();
         let is_other = |claim: &SectionClaim| claim.owner != RmapOwner::Inode(inode);
-        claims
-            .into_iter()
-            .any(|claim| is_other(claim) && claim.start < end && block < claim.end())
+        claims.into_iter().any(|claim| is_other(claim) && claim.start < end && block < claim.end())
     }
 
     fn file(&mut self, geometry: &Geometry, inode: InodeNumber, extent: &Extent) {

@@ -16,6 +16,7 @@ mod library;
 mod boot;
 mod quota;
 mod quota_script;
+mod repair;
 mod version4;
 mod volumes;
 mod zones;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         boot::trials(),
         quota::trials(),
         quota_script::trials(),
+        repair::trials(),
         version4::trials(),
         volumes::trials(),
         zones::trials(),

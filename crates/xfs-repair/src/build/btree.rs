@@ -80,7 +80,11 @@ pub(crate) fn count_section_blocks<F: BtreeFormat>(
     root: MetadataRootLayout,
     geometry: &Geometry,
 ) -> usize {
-    if records <= root.capacity(0) { 0 } else { blocks_below::<F>(records, root.capacity(1), geometry) }
+    if records <= root.capacity(0) {
+        0
+    } else {
+        blocks_below::<F>(records, root.capacity(1), geometry)
+    }
 }
 
 fn blocks_below<F: BtreeFormat>(records: usize, capacity: usize, geometry: &Geometry) -> usize {

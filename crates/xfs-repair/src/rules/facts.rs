@@ -159,9 +159,10 @@ impl Facts {
         }
         let names = self.names.iter().filter(|name| name.child == directory);
         names.into_iter().any(|name| is_flagged(name.directory))
-            || self.pointers.iter().any(|pointer| {
-                pointer.directory == directory && is_flagged(pointer.child)
-            })
+            || self
+                .pointers
+                .iter()
+                .any(|pointer| pointer.directory == directory && is_flagged(pointer.child))
     }
 
     /// Returns whether an inode is the free one that a new directory `lost+found` gets.
@@ -278,9 +279,12 @@ impl Facts {
     fn find_slots(&mut self, evidence: &Evidence<'_>, model: &Model, damage: &Damage) {
         let of_names = self.names.iter().map(|name| name.child);
         let of_pointers = self.pointers.iter().map(|pointer| pointer.directory);
-        let mentioned: BTreeSet<InodeNumber> =
-            of_names.chain(of_pointers).chain([self.root])
-            .chain(self.metadata_root).chain(self.reserved.clone()).collect();
+        let mentioned: BTreeSet<InodeNumber> = of_names
+            .chain(of_pointers)
+            .chain([self.root])
+            .chain(self.metadata_root)
+            .chain(self.reserved.clone())
+            .collect();
         let others = mentioned.into_iter().filter(|inode| !self.members.contains_key(inode));
         self.slots = others.map(|inode| (inode, slot(evidence, model, damage, inode))).collect();
     }

@@ -113,9 +113,8 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
             let is_right = |extents: &[Extent]| blocks_of(extents) + rest == core.blocks;
             let is_directory = core.file_type() == Some(FileType::Directory);
             // The third case needs the free blocks, which are not known of a realtime section.
-            let is_older = (kind == ForkKind::Attr || !is_directory)
-                && !in_section
-                && adds_to(&by_map, &own);
+            let is_older =
+                (kind == ForkKind::Attr || !is_directory) && !in_section && adds_to(&by_map, &own);
             let map_is_right = match (is_right(&own), is_right(&by_map)) {
                 (false, true) => true,
                 _ => {

@@ -117,6 +117,9 @@ fn lost_chunks(
         superblock.realtime_bitmap_inode,
         superblock.realtime_summary_inode,
     ];
+    let special = special.into_iter().chain(superblock.metadata_directory_inode);
+    // The fields of the realtime inodes are 0 on a volume with a metadata directory.
+    let special = special.filter(|inode| inode.0 != 0);
     let mentioned: BTreeSet<InodeNumber> = of_names.chain(of_pointers).chain(special).collect();
     let mut chunks: BTreeMap<ChunkPlace, u64> = BTreeMap::new();
     for inode in mentioned {

@@ -16,6 +16,8 @@ use xfs_evidence::InodeState;
 use xfs_format::directory::EntryType;
 use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::{ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::realtime::{RealtimeBlockKind, SPACE_OWNER_BYTES};
+use xfs_format::rmap::RmapOwner;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgInode, IncompatFeatures, InodeNumber};
 
@@ -32,6 +34,9 @@ const RULE: &str = "metadata-inode";
 
 /// The bytes of an inode with fields of the data management API, which Linux does not have.
 const UNUSED: std::ops::Range<usize> = 84..90;
+
+/// The bytes of the header of a btree block that hold the number of its inode.
+const TREE_OWNER_BYTES: std::ops::Range<usize> = 56..64;
 
 /// The number of bytes that the data fork of a new metadata inode has, on a volume with parent
 /// pointers. It is the same as in a new inode that the kernel makes.
@@ -194,6 +199,29 @@ pub(super) fn make_missing(patient: &mut Patient) -> Result<(), RepairError> {
     Ok(())
 }
 
+/// Returns whether the blocks that the reverse maps give to a destroyed inode are those of a bitmap,
+/// a summary or a btree of a realtime group. All such blocks name their inode.
+pub(super) fn is_file_of_section(patient: &Patient, inode: InodeNumber) -> bool {
+    let geometry = patient.geometry();
+    let groups = geometry.groups();
+    let mut blocks = groups.filter_map(|group| {
+        let map = patient.reverse_map(group);
+        let own = map.records.iter().find(|record| record.owner == RmapOwner::Inode(inode));
+        own.map(|record| geometry.ag_block_disk_addr(group, record.start))
+    });
+    let Some(at) = blocks.next() else { return false };
+    let mut bytes = vec![0; geometry.block_size as usize];
+    if !patient.can_read(at, &mut bytes) {
+        return false;
+    }
+    let Some(kind) = RealtimeBlockKind::of(&bytes) else { return false };
+    let owner = match kind {
+        RealtimeBlockKind::Bitmap | RealtimeBlockKind::Summary => SPACE_OWNER_BYTES,
+        RealtimeBlockKind::ReverseMap | RealtimeBlockKind::Refcount => TREE_OWNER_BYTES,
+    };
+    bytes.get(owner).is_some_and(|owner| owner == inode.0.to_be_bytes())
+}
+
 /// Returns the free inodes of the volume that no name mentions, each with the generation that it
 /// gets.
 fn free_inodes(patient: &Patient, model: &Model) -> Vec<(InodeNumber, u32)> {
@@ -226,8 +254,7 @@ fn new_core(patient: &Patient, number: InodeNumber, file: MetadataFile) -> Inode
     flags2.set(InodeFlags2::NREXT64, has(IncompatFeatures::NREXT64));
     let has_parents = has(IncompatFeatures::PARENT);
     let time = Timestamp::default();
-    let data_format =
-        if file.is_tree() { ForkFormat::MetadataBtree } else { ForkFormat::Extents };
+    let data_format = if file.is_tree() { ForkFormat::MetadataBtree } else { ForkFormat::Extents };
     let mut core = InodeCore {
         number,
         mode: 0,

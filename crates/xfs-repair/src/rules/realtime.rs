@@ -153,8 +153,7 @@ impl GroupRebuild<'_> {
         }
         let own = self.claims.groups.get(&self.group).map_or(&[][..], Vec::as_slice);
         let records: Vec<Rmap> = own.iter().map(section::SectionClaim::record).collect();
-        let may_share =
-            patient.geometry().has_ro_compat(RoCompatFeatures::REFLINK) && !is_zoned;
+        let may_share = patient.geometry().has_ro_compat(RoCompatFeatures::REFLINK) && !is_zoned;
         if self.has_conflict(&records, may_share) {
             return Ok(written);
         }

@@ -7,7 +7,7 @@ use xfs_check::{Code, Place};
 use xfs_evidence::InodeState;
 use xfs_format::dquot::QuotaKind;
 use xfs_format::features::VersionFlags;
-use xfs_format::inode::FileType;
+use xfs_format::inode::{FileType, InodeFlags2};
 use xfs_format::{
     AgNumber, BlockKind, IncompatFeatures, InodeNumber, LogIncompatFeatures, StructureAddress,
     Superblock,
@@ -35,6 +35,14 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         superblock.geometry.incompat.remove(IncompatFeatures::NEEDSREPAIR);
     }
     let mut superblock = with_realtime_inodes(patient, superblock);
+    let stated_root = superblock.metadata_directory_inode;
+    superblock.metadata_directory_inode = metadata_root(patient, &superblock);
+    if superblock.metadata_directory_inode != stated_root {
+        patient.set_superblock(superblock.clone());
+        write(patient, AgNumber(0), &superblock)?;
+        let keeps = "all fields but the root of the metadata directory, which follows the root";
+        patient.act(Action::new(RULE, Place::default(), vec![Code::MetaRoot], keeps));
+    }
     let quota_codes = add_quota_inodes(patient, damage, &mut superblock);
     patient.set_superblock(superblock.clone());
     let is_first = |code: &Code| matches!(code, Code::SbUnused | Code::SbField | Code::SbLsn);
@@ -117,6 +125,25 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
         superblock.realtime_summary_inode = summary;
     }
     superblock
+}
+
+/// Returns the root of the metadata directory: the inode that the superblock states, or the one after
+/// the root inode, where mkfs.xfs makes it. The second one is taken only if it is a directory of
+/// the tree and its own parent, and the first one is not.
+fn metadata_root(patient: &Patient, superblock: &Superblock) -> Option<InodeNumber> {
+    let stated = superblock.metadata_directory_inode?;
+    let evidence = patient.evidence();
+    let is_root = |number: InodeNumber| {
+        let inode = evidence.inode(number);
+        let is_metadata_directory = inode.core().is_some_and(|core| {
+            core.file_type() == Some(FileType::Directory)
+                && core.flags2.contains(InodeFlags2::METADATA)
+        });
+        is_metadata_directory && evidence.entries(&inode).parent == Some(number)
+    };
+    let usual = InodeNumber(superblock.root_inode.0.checked_add(1)?);
+    let is_lost = !is_root(stated) && is_root(usual);
+    Some(if is_lost { usual } else { stated })
 }
 
 /// Adds the quota inodes that the superblock has lost: copies do not have their numbers. An inode

@@ -12,9 +12,7 @@ use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice, WindowDev
 use xfs_evidence::Evidence;
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::realtime::RealtimeBlockKind;
-use xfs_format::{
-    BlockKind, DiskAddr, FileBlock, FsBlock, Geometry, InodeNumber, Lsn, Superblock,
-};
+use xfs_format::{BlockKind, DiskAddr, FileBlock, FsBlock, Geometry, InodeNumber, Lsn, Superblock};
 use xfs_oracle::Xfsprogs;
 use xfs_repair::{JoinedDevice, RehearsalOptions, Rehearsed, realtime_start, rehearse};
 use xfs_testkit::{Image, RealtimeSection, golden_metadata_directory};
@@ -69,8 +67,7 @@ impl Section {
     }
 
     fn repair(&self, allow_loss: bool) -> (SharedDevice, Rehearsed) {
-        let device: SharedDevice =
-            Arc::new(OverlayDevice::new(self.device.clone(), OVERLAY_BYTES));
+        let device: SharedDevice = Arc::new(OverlayDevice::new(self.device.clone(), OVERLAY_BYTES));
         let superblock = superblock_of(&*device);
         let options = RehearsalOptions {
             allow_loss,
@@ -258,50 +255,64 @@ impl Kind {
     }
 }
 
-/// Whether xfs_repair also judges the repaired volume.
-#[derive(Clone, Copy, PartialEq)]
-enum Judge {
-    Check,
-    Both,
+/// The results of the trials of a test.
+#[derive(Default)]
+struct Trials {
+    count: usize,
+    /// The number of damages that the checker does not notice: they do no harm.
+    harmless: usize,
+    failures: Vec<String>,
 }
 
-/// Damages a volume, repairs it without losses, and compares it with the undamaged one. Returns
-/// what is wrong; `None` if all is right, or if the damage does no harm.
-fn trial(kind: Kind, judge: Judge, what: &str, damage: impl FnOnce(&Section)) -> Option<String> {
-    let volume = kind.volume();
-    let before = Shape::of(&*volume.device);
-    let contents = volume.contents(&volume.device, &before);
-    damage(&volume);
-    let damaged = volume.report(&volume.device);
-    if damaged.is_clean() {
-        return None;
+impl Trials {
+    /// Returns the next change of a byte.
+    fn change(&self) -> fn(u8) -> u8 {
+        CHANGES[self.count % CHANGES.len()]
     }
-    let (device, rehearsed) = volume.repair(false);
-    let report = volume.report(&device);
-    let rules: Vec<&str> = rehearsed.actions.iter().map(|action| action.rule).collect();
-    if !report.is_clean() {
-        return Some(format!(
-            "{kind:?} {what}: damaged {:?}\nleft {:#?} {:?}\nrules {rules:?}",
-            words(&damaged),
-            words(&report),
-            report.unchecked
-        ));
-    }
-    let losses = rehearsed.actions.iter().flat_map(|action| &action.loses).count();
-    let after = Shape::of(&*device);
-    if losses > 0 || after != before || volume.contents(&device, &after) != contents {
-        return Some(format!("{kind:?} {what}: names or contents differ, {losses} losses"));
-    }
-    if judge == Judge::Both {
-        volume.judge(&device, what);
-    }
-    None
-}
 
-/// Asserts that trials of one kind all succeed, and prints their number.
-fn assert_all(name: &str, failures: Vec<String>, count: usize) {
-    println!("{name}: {count} trials");
-    assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n\n"));
+    /// Damages a volume, repairs it without losses, and compares it with the undamaged one.
+    /// xfs_repair judges one of `judged` trials.
+    fn run(&mut self, kind: Kind, judged: usize, what: &str, damage: impl FnOnce(&Section)) {
+        self.count += 1;
+        let volume = kind.volume();
+        let before = Shape::of(&*volume.device);
+        let contents = volume.contents(&volume.device, &before);
+        damage(&volume);
+        let damaged = volume.report(&volume.device);
+        if damaged.is_clean() {
+            self.harmless += 1;
+            return;
+        }
+        let (device, rehearsed) = volume.repair(false);
+        let report = volume.report(&device);
+        let rules: Vec<&str> = rehearsed.actions.iter().map(|action| action.rule).collect();
+        if !report.is_clean() {
+            self.failures.push(format!(
+                "{kind:?} {what}: damaged {:?}\nleft {:#?} {:?}\nrules {rules:?}",
+                words(&damaged),
+                words(&report),
+                report.unchecked
+            ));
+            return;
+        }
+        let losses = rehearsed.actions.iter().flat_map(|action| &action.loses).count();
+        let after = Shape::of(&*device);
+        if losses > 0 || after != before || volume.contents(&device, &after) != contents {
+            let text = format!("{kind:?} {what}: names or contents differ, {losses} losses");
+            self.failures.push(text);
+        }
+        if self.count % judged == 0 {
+            volume.judge(&device, what);
+        }
+    }
+
+    /// Asserts that all trials have succeeded, and that at most `harmless` damages did no harm.
+    fn assert_all(self, harmless: usize) {
+        let Self { count, harmless: found, failures } = self;
+        println!("{count} trials, {found} of them without harm");
+        assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n\n"));
+        assert!(found <= harmless, "{found} of {count} damages did no harm");
+    }
 }
 
 /// The changes that each byte of a field gets.
@@ -320,91 +331,87 @@ fn sound_volumes_are_not_changed() {
 
 #[test]
 fn fields_of_metadata_inodes_are_set_from_their_paths() {
-    let (mut failures, mut count) = (Vec::new(), 0);
-    // Mode, owner, link count, project, size, blocks, flags, type, unused fields, second flags.
+    let mut trials = Trials::default();
+    // Mode, type, owner, link count, project, size, blocks, unused fields, flags, second flags.
     let fields: [(usize, usize); 11] = [
-        (2, 2), (6, 2), (8, 4), (12, 4), (16, 4), (20, 4), (56, 8), (64, 8), (84, 6), (90, 2),
+        (2, 2),
+        (6, 2),
+        (8, 4),
+        (12, 4),
+        (16, 4),
+        (20, 4),
+        (56, 8),
+        (64, 8),
+        (84, 6),
+        (90, 2),
         (120, 8),
     ];
+    let paths = ["", "rtgroups", "quota", "rtgroups/0.bitmap", "rtgroups/1.summary"];
+    let trees = ["rtgroups/0.rmap", "rtgroups/0.refcount", "quota/user"];
     for kind in [GROUPS, ZONED, Kind::MetadataDirectory] {
         let files = kind.volume().metadata();
-        let wanted = ["", "rtgroups", "quota", "rtgroups/0.bitmap", "rtgroups/1.summary",
-            "rtgroups/0.rmap", "rtgroups/0.refcount", "quota/user"];
-        for path in wanted.into_iter().filter(|path| files.contains_key(*path)) {
-            let inode = files[path];
+        let known = paths.iter().chain(&trees).filter(|path| files.contains_key(**path));
+        for path in known {
+            let inode = files[*path];
             for (offset, length) in fields {
                 for at in [offset, offset + length - 1] {
-                    let change = CHANGES[count % CHANGES.len()];
-                    count += 1;
-                    let judge = if count % 7 == 0 { Judge::Both } else { Judge::Check };
-                    let what = format!("byte {at} of {path}");
-                    failures.extend(trial(kind, judge, &what, |volume| {
+                    let change = trials.change();
+                    trials.run(kind, 7, &format!("byte {at} of {path}"), |volume| {
                         volume.edit_inode(inode, |bytes| bytes[at] = change(bytes[at]));
-                    }));
+                    });
                 }
             }
         }
     }
-    assert_all("fields of metadata inodes", failures, count);
+    trials.assert_all(10);
 }
 
 #[test]
 fn lost_metadata_inodes_are_made_again() {
-    let (mut failures, mut count) = (Vec::new(), 0);
+    let mut trials = Trials::default();
     for kind in [GROUPS, ZONED, Kind::MetadataDirectory] {
         for (path, inode) in kind.volume().metadata() {
-            count += 1;
-            failures.extend(trial(kind, Judge::Both, &format!("lost {path}"), |volume| {
-                volume.zero_inode(inode);
-            }));
+            trials.run(kind, 1, &format!("lost {path}"), |volume| volume.zero_inode(inode));
         }
     }
     for inode in [129, 130] {
-        count += 1;
-        failures.extend(trial(CLASSIC, Judge::Both, &format!("lost {inode}"), |volume| {
-            volume.zero_inode(inode);
-        }));
+        trials.run(CLASSIC, 1, &format!("lost {inode}"), |volume| volume.zero_inode(inode));
     }
-    assert_all("lost metadata inodes", failures, count);
+    trials.assert_all(0);
 }
 
 #[test]
 fn bitmaps_and_summaries_are_written_from_the_owners() {
-    let (mut failures, mut count) = (Vec::new(), 0);
+    let mut trials = Trials::default();
     let groups = GROUPS.volume().metadata();
-    let mut files = vec![
-        (CLASSIC, 129, None),
-        (CLASSIC, 130, None),
-    ];
+    let mut files = vec![(CLASSIC, 129, None), (CLASSIC, 130, None)];
     for group in 0..2 {
         let inode = |end: &str| groups[&format!("rtgroups/{group}.{end}")];
         files.push((GROUPS, inode("bitmap"), Some(RealtimeBlockKind::Bitmap)));
         files.push((GROUPS, inode("summary"), Some(RealtimeBlockKind::Summary)));
     }
     for (kind, inode, block_kind) in files {
-        for at in (0..96).chain([200, 1000, 4095]) {
-            let change = CHANGES[count % CHANGES.len()];
-            count += 1;
-            let judge = if count % 10 == 0 { Judge::Both } else { Judge::Check };
-            failures.extend(trial(kind, judge, &format!("byte {at} of {inode}"), |volume| {
+        for at in (0..96).step_by(3).chain([200, 1000, 4095]) {
+            let change = trials.change();
+            trials.run(kind, 10, &format!("byte {at} of {inode}"), |volume| {
                 let block = volume.file_block(inode, 0);
                 volume.edit_block(block, block_kind, |bytes| bytes[at] = change(bytes[at]));
-            }));
+            });
         }
         for byte in [0, 0xff] {
-            count += 1;
-            failures.extend(trial(kind, Judge::Both, &format!("{byte} over {inode}"), |volume| {
+            trials.run(kind, 1, &format!("{byte} over {inode}"), |volume| {
                 let block = volume.file_block(inode, 0);
                 volume.edit_block(block, None, |bytes| bytes.fill(byte));
-            }));
+            });
         }
     }
-    assert_all("bitmaps and summaries", failures, count);
+    // The checksum is written again, and bytes after the last counter of a summary have no meaning.
+    trials.assert_all(80);
 }
 
 #[test]
 fn records_of_realtime_groups_are_written_from_the_owners() {
-    let (mut failures, mut count) = (Vec::new(), 0);
+    let mut trials = Trials::default();
     for (kind, path, block_kind) in [
         (GROUPS, "rtgroups/0.rmap", RealtimeBlockKind::ReverseMap),
         (GROUPS, "rtgroups/0.refcount", RealtimeBlockKind::Refcount),
@@ -415,59 +422,81 @@ fn records_of_realtime_groups_are_written_from_the_owners() {
         let volume = kind.volume();
         let inode = volume.metadata()[path];
         for at in 176..176 + 56 {
-            let change = CHANGES[count % CHANGES.len()];
-            count += 1;
-            let judge = if count % 10 == 0 { Judge::Both } else { Judge::Check };
-            failures.extend(trial(kind, judge, &format!("byte {at} of {path}"), |volume| {
+            let change = trials.change();
+            trials.run(kind, 10, &format!("byte {at} of {path}"), |volume| {
                 volume.edit_inode(inode, |bytes| bytes[at] = change(bytes[at]));
-            }));
+            });
         }
         for block in volume.tree_blocks(inode) {
-            for at in 0..72 + 48 {
-                let change = CHANGES[count % CHANGES.len()];
-                count += 1;
-                let judge = if count % 10 == 0 { Judge::Both } else { Judge::Check };
-                failures.extend(trial(kind, judge, &format!("byte {at} of {path}"), |volume| {
+            for at in (0..72 + 48).step_by(2) {
+                let change = trials.change();
+                trials.run(kind, 10, &format!("byte {at} of a block of {path}"), |volume| {
                     volume.edit_block(block, Some(block_kind), |bytes| {
                         bytes[at] = change(bytes[at]);
                     });
-                }));
+                });
             }
-            count += 1;
-            failures.extend(trial(kind, Judge::Both, &format!("zeros in {path}"), |volume| {
+            trials.run(kind, 1, &format!("zeros in {path}"), |volume| {
                 volume.edit_block(block, None, |bytes| bytes.fill(0));
-            }));
+            });
         }
     }
-    assert_all("records of realtime groups", failures, count);
+    // Bytes of a root after its last record have no meaning.
+    trials.assert_all(160);
 }
 
 #[test]
 fn counters_and_superblocks_of_sections_are_right_after_a_repair() {
-    let (mut failures, mut count) = (Vec::new(), 0);
+    let mut trials = Trials::default();
     for kind in [CLASSIC, GROUPS, ZONED] {
-        count += 1;
-        failures.extend(trial(kind, Judge::Both, "frextents", |volume| {
+        trials.run(kind, 1, "frextents", |volume| {
             volume.edit_superblock(|bytes| bytes[159] = bytes[159].wrapping_add(1));
-        }));
+        });
     }
     for at in [0, 5, 9, 12, 24, 40, 60, 4095] {
-        count += 1;
-        failures.extend(trial(GROUPS, Judge::Both, "realtime superblock", |volume| {
+        trials.run(GROUPS, 1, "realtime superblock", |volume| {
             let start = realtime_start(volume.data_bytes);
             let mut bytes = volume.bytes(start, BLOCK_BYTES);
             bytes[at] ^= 1;
             volume.put(start, &bytes);
-        }));
+        });
     }
     let zoned = ZONED.volume().metadata();
     for at in 128..132 {
-        count += 1;
-        failures.extend(trial(ZONED, Judge::Both, "used counter", |volume| {
+        trials.run(ZONED, 1, "used counter", |volume| {
             volume.edit_inode(zoned["rtgroups/0.rmap"], |bytes| bytes[at] ^= 1);
-        }));
+        });
     }
-    assert_all("counters and superblocks", failures, count);
+    for kind in [GROUPS, ZONED, Kind::MetadataDirectory] {
+        trials.run(kind, 1, "root of the metadata directory", |volume| {
+            volume.edit_superblock(|bytes| bytes[271] ^= 2);
+        });
+    }
+    trials.assert_all(0);
+}
+
+/// The inodes and the names of files are both lost: the files get new inodes, and nothing goes to
+/// `lost+found`.
+#[test]
+fn files_of_groups_without_any_trace_get_new_inodes() {
+    for kind in [GROUPS, ZONED] {
+        let volume = kind.volume();
+        let before = Shape::of(&*volume.device);
+        let contents = volume.contents(&volume.device, &before);
+        let files = volume.metadata();
+        volume.zero_inode(files["rtgroups"]);
+        for end in ["0.bitmap", "0.summary", "1.rmap", "2.rmap"] {
+            let inode = files.get(&format!("rtgroups/{end}"));
+            inode.into_iter().for_each(|inode| volume.zero_inode(*inode));
+        }
+        let (device, rehearsed) = volume.repair(true);
+        let report = volume.report(&device);
+        assert!(report.is_clean(), "{kind:?} {:#?} {:#?}", words(&report), rehearsed.actions);
+        volume.judge(&device, "files without a trace");
+        let after = Shape::of(&*device);
+        assert_eq!(before, after);
+        assert!(volume.contents(&device, &after) == contents);
+    }
 }
 
 #[test]

@@ -71,7 +71,8 @@ fn changed_structures_never_stop_the_reading_of_names() {
 #[test]
 fn changed_structures_never_stop_a_salvage() {
     for seed in 0..SEEDS {
-        let delivered = salvage(&changed(seed), SalvageOptions { deleted: true, ..SalvageOptions::default() });
+        let delivered =
+            salvage(&changed(seed), SalvageOptions { deleted: true, ..SalvageOptions::default() });
         let totals = delivered.totals;
         let all = totals.complete + totals.doubtful + totals.partial;
         assert!(all > 1000, "seed {seed}: {totals:?}");

@@ -9,5 +9,6 @@ mod damage;
 mod hostile;
 mod logged;
 mod lookup;
+mod section;
 mod sound;
 mod support;

@@ -17,6 +17,7 @@ use xfs_evidence::InodeEvidence;
 use xfs_format::directory::{DataBlock, EntryType, index_start};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::rmap::RmapOwner;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgInode, IncompatFeatures, InodeNumber, StructureAddress};
 
@@ -25,6 +26,7 @@ use crate::action::Action;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
+use crate::rules::metadata;
 use crate::rules::symlink::{self, LinkTarget};
 
 /// The fields of which no other structure has a copy.
@@ -40,7 +42,18 @@ pub(super) fn recreate(
     codes: Vec<Code>,
 ) -> Result<(), RepairError> {
     let number = found.number;
-    if known.directories.contains(&number) || !patient.allows_loss() {
+    if known.directories.contains(&number) {
+        return Ok(());
+    }
+    if known.names(number).is_empty() && metadata::is_file_of_section(patient, number) {
+        clear(patient, number)?;
+        mapped_groups(patient, number);
+        let place = Place::of_inode(number, patient.geometry());
+        let keeps = "nothing: a new inode gets the file, which is written from the maps of files";
+        patient.act(Action::new(RULE, place, codes, keeps));
+        return Ok(());
+    }
+    if !patient.allows_loss() {
         return Ok(());
     }
     let remains = Remains::of(patient, known, number);
@@ -59,6 +72,17 @@ pub(super) fn recreate(
     let action = Action::new(RULE, place, codes, made.keeps).losing(Some(number), made.loses);
     patient.act(action.losing_extents(patient.geometry(), &made.freed));
     Ok(())
+}
+
+/// Marks the groups of all blocks that the reverse maps give to an inode.
+fn mapped_groups(patient: &mut Patient, number: InodeNumber) {
+    let groups: Vec<_> = patient.geometry().groups().collect();
+    for group in groups {
+        let map = patient.reverse_map(group);
+        if map.records.iter().any(|record| record.owner == RmapOwner::Inode(number)) {
+            patient.mark_group(group);
+        }
+    }
 }
 
 /// The structures outside of a destroyed inode that belong to it.
@@ -231,8 +255,7 @@ fn has_whole_maps(patient: &Patient) -> bool {
 fn new_core(patient: &Patient, number: InodeNumber, links: u32, file_type: FileType) -> InodeCore {
     let mut flags2 = InodeFlags2::empty();
     let mut flags = InodeFlags::empty();
-    let is_realtime =
-        file_type == FileType::Regular && patient.mapped().is_realtime(number);
+    let is_realtime = file_type == FileType::Regular && patient.mapped().is_realtime(number);
     flags.set(InodeFlags::REALTIME, is_realtime);
     let has = |feature| patient.geometry().has_incompat(feature);
     flags2.set(InodeFlags2::BIGTIME, has(IncompatFeatures::BIGTIME));

@@ -67,7 +67,8 @@ impl Resolver<'_> {
         for directory in lost.iter().filter(is_directory) {
             let children = links.iter().filter(|link| link.directory == *directory);
             let names: Vec<&[u8]> = children.map(|link| &*link.name).collect();
-            let is_quota = names.iter().any(|name| [&b"user"[..], b"group", b"project"].contains(name));
+            let is_quota =
+                names.iter().any(|name| [&b"user"[..], b"group", b"project"].contains(name));
             let name: &[u8] = if is_quota { b"quota" } else { b"rtgroups" };
             push_new(links, root, name, *directory);
         }
