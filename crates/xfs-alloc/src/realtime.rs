@@ -461,8 +461,8 @@ pub fn lock_realtime(tx: &mut Transaction<'_>) -> Result<Arc<RealtimeSpace>> {
 ///
 /// # Errors
 ///
-/// [`Unsupported::RealtimeData`]; [`Unsupported::ZonedAllocation`] in zones; the device's error; the
-/// check that failed.
+/// [`Unsupported::RealtimeData`]; [`Unsupported::ZonedAllocation`] in zones; the device's error;
+/// the check that failed.
 #[doc(alias = "xfs_rtallocate")]
 pub fn allocate_realtime(
     tx: &mut Transaction<'_>,

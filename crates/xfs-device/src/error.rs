@@ -190,8 +190,8 @@ impl DeviceFailure {
             Self::InUse(KernelUse::Mounted { .. }, DeviceAccess::ReadWrite) => "unmount it",
             Self::WriteProtected => "only reading is possible; mount it with -o ro",
             Self::HostManaged => {
-                "only reading is possible, because ferroxfs does not write zones in order; mount it \
-                 with the kernel"
+                "only reading is possible, because ferroxfs does not write zones in order; mount \
+                 it with the kernel"
             }
             Self::InUse(KernelUse::Loop { .. }, _) => "detach the loop device (losetup -d)",
             Self::Busy => {

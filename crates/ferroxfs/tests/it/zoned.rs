@@ -84,7 +84,8 @@ impl Zoned {
     }
 
     /// Checks the unmounted volume: no two files have one block, each zone counts the blocks that
-    /// files have in it (Z2), and neither `check` nor xfs_repair finds anything.
+    /// files have in it (Z2 in docs/internals/zoned.md), and neither `check` nor xfs_repair finds
+    /// anything.
     fn check(&self) {
         let volume = self.with(&OpenOptions::new());
         let superblock = superblock(&self.data);
@@ -291,7 +292,8 @@ fn full_section_is_overwritten_for_long() {
     disks.close(volume);
 }
 
-/// Overwrites files in several threads while zones are collected and other threads read.
+/// Overwrites files in several threads while zones are collected and other threads read. No thread
+/// waits for a latch that a collecting thread holds (Z6 in docs/internals/zoned.md).
 #[test]
 fn threads_overwrite_and_read_while_zones_are_collected() {
     let disks = Zoned::make(8, true);
@@ -319,8 +321,8 @@ fn threads_overwrite_and_read_while_zones_are_collected() {
 }
 
 /// Overwrites synced files while zones are collected, and cuts the power at random points. Checks
-/// that each block of a file has its bytes from before the last sync, or later ones (Z3), and that
-/// the counts of the zones agree with the files (Z2).
+/// that each block of a file has its bytes from before the last sync, or later ones, and that the
+/// counts of the zones agree with the files.
 fn check_cuts(is_internal: bool) {
     let made = Zoned::make(8, is_internal);
     let atomicity = Atomicity::of(&superblock(&made.data));

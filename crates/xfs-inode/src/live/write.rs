@@ -14,7 +14,9 @@
 //! | unwritten blocks | data; convert, with the size | zeros |
 //! | blocks of its own | data; size | old or new bytes, sector by sector |
 //! | shared blocks | stage a copy; data; remap | the old bytes; the copy is freed at recovery |
-//! | a file in zones | data in new blocks; map ([`zones`](super::zones)) | old or new bytes, block by block |
+//! | a file in zones | data in new blocks; map | old or new bytes, block by block |
+//!
+//! [`zones`](super::zones) has the writes to zones.
 //!
 //! A transaction's record in the log is written after a flush of the device. So the data that a
 //! conversion or a remapping makes visible was durable before that record.

@@ -119,8 +119,8 @@ impl RealtimePlan {
         Ok(Self { bitmap_blocks: fit(bitmap_blocks)?, summary_blocks, ..self })
     }
 
-    /// Returns the number of free extents, which is not stored for zones. All extents are free, except the first extent of a
-    /// section with groups, which holds the realtime superblock.
+    /// Returns the number of free extents, which is not stored for zones. All extents are free,
+    /// except the first extent of a section with groups, which holds the realtime superblock.
     pub(crate) fn free_extents(&self) -> u64 {
         if self.is_zoned {
             return 0;

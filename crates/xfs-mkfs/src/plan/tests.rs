@@ -151,8 +151,38 @@ fn hostile_realtime_sizes_are_refused() {
         (1 << 44, "-m metadir=1"),
         (u64::MAX, ""),
         (u64::MAX, "-m metadir=1 -r rgcount=15"),
+        (u64::MAX, "-r zoned=1"),
+        (GIB, "-r zoned=1,rgsize=15e"),
+        (GIB, "-r zoned=1,rgsize=16m,reserved=15e"),
+        (GIB, "-r zoned=1,rgcount=18446744073709551615"),
+        (GIB, "-r zoned=1,size=15e"),
     ] {
         assert!(plan_with_realtime(GIB, Some(bytes), text).is_err(), "{text} at {bytes}");
+    }
+}
+
+/// Checks the number of zones and of reserved blocks: the rest of a section that is no whole zone.
+#[test]
+fn zones_equal_those_of_mkfs_xfs() {
+    for (mib, text, zones, reserved) in [
+        (2000, "-r zoned=1", 7, 12_288),
+        (2048, "-r zoned=1,rgsize=100m", 20, 22_528),
+        (2048, "-r zoned=1,rgsize=100m,reserved=10m", 20, 25_088),
+        (2048, "-r zoned=1,rgsize=1028k", 2040, 250),
+        (2048, "-r zoned=1,rgcount=6", 5, 79_194),
+        (2048, "-r zoned=1,rgsize=100m,size=1400m", 18, 0),
+        (2048, "-r zoned=1,rgsize=64m,size=1900m", 32, 5120),
+    ] {
+        // More than 63 zones need another chunk of inodes, so the plan is refused.
+        let plan = plan_with_realtime(GIB, Some(mib << 20), text);
+        if zones > 63 {
+            let Err(GeometryError::RealtimeGroups { count, .. }) = plan else { panic!("{text}") };
+            assert_eq!(count, zones, "{text}");
+            continue;
+        }
+        let superblock = plan.unwrap().superblock().clone();
+        let found = (superblock.realtime_group_count.into(), superblock.realtime_reserved);
+        assert_eq!(found, (zones, reserved), "{text}");
     }
 }
 

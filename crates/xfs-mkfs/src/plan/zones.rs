@@ -19,9 +19,9 @@ const DATA_PART: u64 = 100;
 /// The largest number of blocks of a zone. The disk form of extents has 32 bits for it.
 const MAX_ZONE_BLOCKS: u64 = (1 << 31) - 1;
 
-/// Returns the size of a data section for which no size was requested: the whole device, the part
-/// before `-r start`, or before an internal zoned section a hundredth of the device, rounded up to a
-/// power of two.
+/// Returns the size of a data section for which no size was requested: the whole device, or the
+/// part before `-r start`. Before an internal zoned section it is a hundredth of the device,
+/// rounded up to a power of two.
 pub(super) fn default_data_bytes(
     options: &Options,
     sizes: &Sizes,
@@ -79,18 +79,24 @@ impl RealtimePlan {
         let rest = if wanted.is_multiple_of(zone) { 0 } else { wanted.wrapping_neg() % zone };
         let reserved =
             realtime.reserved.map(|size| sizes.bytes("-r reserved", size)).transpose()?;
+        let reserved = rest + reserved.unwrap_or(0) / block;
+        let blocks = count * zone;
+        if reserved > blocks {
+            let (option, value, max) = ("-r reserved", reserved, blocks);
+            return Err(GeometryError::Range { option, value, min: 0, max });
+        }
         let group_count = u32::try_from(count)
             .map_err(|_| GeometryError::RealtimeGroups { count, max: u32::MAX.into() })?;
         Ok(Self {
-            blocks: count * zone,
+            blocks,
             extent_blocks: 1,
-            extents: count * zone,
+            extents: blocks,
             group_count,
             // A zone has fewer than 2^31 blocks.
             group_extents: zone as u32,
             is_zoned: true,
             start,
-            reserved: rest + reserved.unwrap_or(0) / block,
+            reserved,
             ..Self::default()
         })
     }

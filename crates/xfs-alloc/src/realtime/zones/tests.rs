@@ -39,7 +39,7 @@ fn blocks_of_a_zone_are_taken_in_ascending_order() {
     let zones = zones(8);
     let first = take(&zones, 30, ZoneUse::New);
     let near = Some(first.zone);
-    // Z1: no block is taken twice, also where it is given up.
+    // Z1 in docs/internals/zoned.md: no block is taken twice, also where it is given up.
     zones.give_up(first);
     let mut next = first.start + first.count;
     for _ in 0..2 {
@@ -61,15 +61,16 @@ fn users_fill_no_more_than_the_capacity() {
         zones.use_pending(blocks);
         taken += blocks.count;
     }
-    // Z4: the capacity is the section without four zones.
+    // Z4 in docs/internals/zoned.md: the capacity is the section without four zones.
     assert_eq!((taken, zones.room()), (2 * ZONE, 0));
     assert_eq!(zones.take(None, 1, ZoneUse::New), TakenBlocks::Full);
     assert!(matches!(zones.take(None, 1, ZoneUse::Replace), TakenBlocks::Blocks(_)));
     assert!(zones.free(5, ZONE + 1).is_err());
 }
 
-/// Replaces used blocks at random, and collects as the files do. Checks that a collection always
-/// makes room (Z5), and that only zones without blocks are reset (Z3).
+/// Replaces used blocks at random, and collects as the files do. Checks two invariants: a collection
+/// makes room (Z5 in docs/internals/zoned.md), and only zones without blocks are reset
+/// (Z3 in docs/internals/zoned.md).
 fn check_collection(count: usize, seed: u64) {
     let (zones, mut random) = (zones(count), Prng::new(seed));
     let mut used: Vec<ZoneBlocks> = Vec::new();
