@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use xfs_check::{
     CheckOptions, CheckedDevices, Code, Finding, Place, Progress, Report, check, check_devices,
 };
-use xfs_device::{BlockDevice, SharedDevice};
+use xfs_device::SharedDevice;
 use xfs_format::Superblock;
 
 use crate::action::Action;

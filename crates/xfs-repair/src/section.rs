@@ -132,7 +132,7 @@ impl SectionClaims {
         inode: InodeNumber,
         extent: &Extent,
     ) -> bool {
-        let Some(RealtimeBlock { group, block }) = geometry.realtime.split_block(extent.start)
+        let Some(RealtimeBlock { group, block, .. }) = geometry.realtime.split_block(extent.start)
         else {
             return true;
         };
@@ -145,7 +145,7 @@ impl SectionClaims {
     fn file(&mut self, geometry: &Geometry, inode: InodeNumber, extent: &Extent) {
         let realtime = &geometry.realtime;
         let count = u64::from(extent.length_blocks);
-        let RealtimeBlock { group, block } = match realtime.split_block(extent.start) {
+        let RealtimeBlock { group, block, .. } = match realtime.split_block(extent.start) {
             Some(split) if realtime.contains_extent(extent.start, count) => split,
             _ => return,
         };
