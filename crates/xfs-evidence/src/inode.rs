@@ -2,8 +2,11 @@
 //!
 //! Owns: reading an inode and checking it. Does **not** own: the forks.
 
-use xfs_format::inode::{self, CORE_BYTES, ForkKind, InodeCore};
+use xfs_format::inode::{
+    self, CORE_BYTES, ForkKind, INODE_MAGIC, INODE_VERSION, InodeCore, InodeDisk,
+};
 use xfs_format::{Corruption, DiskAddr, InodeNumber};
+use zerocopy::FromBytes;
 
 use crate::volume::{Damage, Evidence};
 
@@ -23,7 +26,8 @@ pub struct InodeEvidence {
 pub enum InodeState {
     /// The inode is in use and passed all checks.
     Sound(InodeCore),
-    /// The core can be decoded, but fails the given check. Its mode may be 0.
+    /// The core can be decoded, if need be with the right magic number, but fails the given check.
+    /// Its mode may be 0.
     Doubtful(InodeCore, Corruption),
     /// The inode is free and passed all checks.
     Free(InodeCore),
@@ -38,7 +42,8 @@ pub enum Absence {
     OutsideVolume,
     /// The device could not read the inode.
     Unread(Damage),
-    /// The bytes are not an inode: the magic number or a format byte is wrong.
+    /// The bytes are not this inode: the magic number and another field that names the inode are
+    /// wrong, a format byte is wrong, or the bytes are a copy of another inode.
     NotAnInode(Corruption),
 }
 
@@ -103,13 +108,62 @@ impl Evidence<'_> {
     #[must_use]
     pub fn judge_inode(&self, number: InodeNumber, bytes: Vec<u8>) -> InodeEvidence {
         let state = match InodeCore::decode(&bytes, number, self.geometry()) {
-            Err(corruption) => InodeState::Gone(Absence::NotAnInode(corruption)),
+            Err(corruption) => match self.decode_past_magic(number, &bytes) {
+                Some(core) => InodeState::Doubtful(core, corruption),
+                None => InodeState::Gone(Absence::NotAnInode(corruption)),
+            },
             Ok(core) => match core.verify(&bytes, &self.context()) {
+                Err(corruption) if self.is_copy_of_another(number, &bytes) => {
+                    InodeState::Gone(Absence::NotAnInode(corruption))
+                }
                 Err(corruption) => InodeState::Doubtful(core, corruption),
                 Ok(()) if core.is_free() => InodeState::Free(core),
                 Ok(()) => InodeState::Sound(core),
             },
         };
         InodeEvidence { number, bytes, state }
+    }
+
+    /// Returns whether the contents of an inode are on a realtime device. The flag of an inode is
+    /// wrong on a volume without such a device.
+    #[must_use]
+    pub fn is_realtime(&self, core: &InodeCore) -> bool {
+        core.is_realtime() && self.superblock().has_realtime()
+    }
+
+    /// Returns whether the bytes that were read under a number are a copy of another inode, such as
+    /// a misdirected write leaves. Then their checksum is right, and the inode whose number they
+    /// state is in use and has the same generation, which is a random number.
+    #[must_use]
+    pub fn is_copy_of_another(&self, number: InodeNumber, bytes: &[u8]) -> bool {
+        let Ok((disk, _)) = InodeDisk::ref_from_prefix(bytes) else { return false };
+        let other = InodeNumber(disk.number.get());
+        if other == number || inode::verify_checksum(bytes).is_err() {
+            return false;
+        }
+        let geometry = self.geometry();
+        let Some(place) = geometry.inode_location(other) else { return false };
+        let mut original = vec![0; geometry.inode_size as usize];
+        let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
+        let is_read = self.read(at, &mut original).is_ok();
+        let core = InodeCore::decode(&original, other, geometry).ok();
+        is_read
+            && core.is_some_and(|core| {
+                core.generation == disk.generation.get()
+                    && !core.is_free()
+                    && core.verify(&original, &self.context()).is_ok()
+            })
+    }
+
+    /// Decodes an inode with a wrong magic number. Returns `None` unless the inode states its own
+    /// number and the UUID of the volume.
+    fn decode_past_magic(&self, number: InodeNumber, bytes: &[u8]) -> Option<InodeCore> {
+        let mut bytes = bytes.to_vec();
+        let (disk, _) = InodeDisk::mut_from_prefix(&mut bytes).ok()?;
+        let is_this = disk.version == INODE_VERSION
+            && disk.number.get() == number.0
+            && disk.uuid == self.geometry().meta_uuid.into_bytes();
+        disk.magic = INODE_MAGIC.into();
+        if is_this { InodeCore::decode(&bytes, number, self.geometry()).ok() } else { None }
     }
 }

@@ -188,13 +188,19 @@ impl<'a> Search<'a> {
             || bytes.chunks_exact(geometry.inode_size as usize).any(|b| b.starts_with(&magic))
     }
 
-    /// Returns whether any inode in the block of `inode` passes its checks. All inodes of a block
-    /// belong to the same chunk, so a garbled inode beside a sound one is part of that chunk too.
+    /// Returns whether any inode passes its checks that was allocated together with `inode`. Inodes
+    /// are allocated in whole chunks, or on a volume with sparse chunks in aligned parts of them. So
+    /// a garbled inode in the same part as a sound one belongs to the same chunk.
     fn has_neighbour(&self, inode: AgInode) -> bool {
-        let per_block = 1_u32 << self.group.geometry().inodes_per_block_log;
-        let first = inode.0 - inode.0 % per_block;
+        let geometry = self.group.geometry();
+        let blocks = match geometry.sparse_alignment_blocks {
+            0 => geometry.chunk_blocks(),
+            alignment => alignment.min(geometry.chunk_blocks()),
+        };
+        let count = (blocks << geometry.inodes_per_block_log).min(INODES_PER_CHUNK);
+        let first = inode.0 - inode.0 % count;
         let evidence = self.patient.evidence();
-        (first..first + per_block).map(AgInode).any(|other| {
+        (first..first + count).map(AgInode).any(|other| {
             let state = evidence.inode(self.group.join_inode(other)).state;
             matches!(state, InodeState::Sound(_) | InodeState::Free(_))
         })

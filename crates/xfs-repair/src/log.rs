@@ -10,6 +10,7 @@
 //! | dirty, and open work on space cannot be finished | it is replayed without that work | no |
 //! | dirty, and open work on contents cannot be finished | it is replayed without that work | yes |
 //! | dirty, and it changes structures that are destroyed | all other changes are replayed | no |
+//! | clean, and records follow its end that cannot be replayed | it is made empty in a later cycle | yes |
 //! | clean, and older than the volume | it is made empty in a later cycle | no: it holds nothing |
 //! | damaged | it is replayed up to the damage, and made empty in a later cycle | yes |
 //! | damaged, and no record at its tail can be replayed | it is made empty in a later cycle | yes |
@@ -67,6 +68,12 @@ impl SettleLog<'_> {
     pub(crate) fn run(&self) -> Result<(LogOutcome, Option<Action>)> {
         let newest = self.newest_lsn();
         let settled = match self.state() {
+            Ok(LogState { clean: true, torn: Some(end), .. }) if self.allow_loss => {
+                let keeps = "nothing of the log, whose records follow a block that is damaged";
+                let what = format!("changes that records before block {end} of the log may have");
+                let action = Action::new(RULE, Place::default(), codes(), keeps);
+                return self.format(newest, action.losing(None, what));
+            }
             Ok(state) if state.clean && newest <= state.head => {
                 return Ok((LogOutcome::Clean, None));
             }

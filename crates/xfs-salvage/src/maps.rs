@@ -41,7 +41,7 @@ impl Salvage<'_> {
     /// damage in the map to `remarks`.
     pub(crate) fn map(&self, inode: &InodeEvidence, remarks: &mut Remarks) -> ForkEvidence {
         let map = self.evidence.extents(inode, ForkKind::Data);
-        let is_realtime = inode.any_core().is_some_and(InodeCore::is_realtime);
+        let is_realtime = inode.any_core().is_some_and(|core| self.evidence.is_realtime(core));
         let is_complete = match is_realtime {
             true => self.knows_realtime_extents,
             false => self.knows_all_extents,

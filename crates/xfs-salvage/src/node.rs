@@ -414,12 +414,13 @@ impl Node<'_> {
         if self.origin == Origin::Deleted {
             return self.salvage.deleted_contents(&self.inode, remarks);
         }
-        let Some(source) = self.source(core.is_realtime()) else {
+        let is_realtime = self.salvage.evidence.is_realtime(core);
+        let Some(source) = self.source(is_realtime) else {
             remarks.lack(NO_DEVICE);
             return Contents::new(ForkEvidence::default(), core.size, geometry.block_log);
         };
         let map = self.salvage.map(&self.inode, remarks);
-        if core.is_realtime() {
+        if is_realtime {
             return Contents::new(map, core.size, geometry.block_log).from(source);
         }
         let claims = &self.salvage.claims;

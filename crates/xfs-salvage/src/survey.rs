@@ -464,7 +464,7 @@ impl Survey<'_, '_> {
             return;
         }
         let map = self.evidence.extents(inode, ForkKind::Data);
-        if !core.is_realtime() && !core.flags2.contains(InodeFlags2::REFLINK) {
+        if !self.evidence.is_realtime(core) && !core.flags2.contains(InodeFlags2::REFLINK) {
             self.claim(&map.extents);
         }
         if !map.is_whole() {

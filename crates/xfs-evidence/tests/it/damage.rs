@@ -264,6 +264,22 @@ fn inode_with_a_wrong_checksum_is_doubtful() {
     assert!(found.names.len() > 10);
 }
 
+#[test]
+fn inode_with_a_wrong_magic_number_only_is_doubtful() {
+    let mut image = golden();
+    let superblock = superblock(&image);
+    let place = superblock.geometry.inode_location(superblock.root_inode).unwrap();
+    let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
+    image.edit_with(at, 512, |bytes| bytes[0] ^= 0x80);
+    let inode = Evidence::new(&image, &superblock).inode(superblock.root_inode);
+    assert!(matches!(inode.state, InodeState::Doubtful(..)), "{:?}", inode.state);
+    assert!(Evidence::new(&image, &superblock).entries(&inode).names.len() > 10);
+    // With another number beside the wrong magic, nothing says that this is the inode.
+    image.edit_with(at, 512, |bytes| bytes[155] ^= 1);
+    let inode = Evidence::new(&image, &superblock).inode(superblock.root_inode);
+    assert!(matches!(inode.state, InodeState::Gone(_)), "{:?}", inode.state);
+}
+
 /// Checks E1 and E2 of the crate with a device that panics when it is written.
 #[test]
 fn range_that_cannot_be_read_is_named() {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use xfs_device::{MemoryDevice, SharedDevice};
 use xfs_evidence::Evidence;
-use xfs_format::DiskAddr;
+use xfs_format::inode::InodeCore;
 use xfs_format::log_item::{BufferFormat, LoggedBuffer, LoggedFields, LoggedItem};
+use xfs_format::{AgInode, DiskAddr};
 use xfs_testkit::{LogRecords, golden};
 
 use crate::support::superblock;
@@ -52,7 +53,11 @@ fn newest_state(records: &[Record], stops: bool) -> Option<bool> {
     let evidence = Evidence::new(&*device, &superblock);
     let poll = || if stops { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let found = evidence.logged_inodes(Arc::clone(&device), |number| number == root, poll);
-    found.get(&root).map(|inode| inode.is_newest)
+    let inode = found.get(&root)?;
+    // The items of the log have no link of an unlinked list, which a named inode is not on.
+    let core = InodeCore::decode(&inode.bytes, root, &superblock.geometry).unwrap();
+    assert_eq!(core.next_unlinked, AgInode::NULL);
+    Some(inode.is_newest)
 }
 
 #[test]

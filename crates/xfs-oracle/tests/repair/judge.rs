@@ -248,7 +248,7 @@ impl<'a> Judge<'a> {
             losses: 0,
             displaced: names.displaced(&found, &damage, is_excused),
             unnamed: names.unnamed(&found, &damage, is_excused),
-            unlimited: names.unlimited(&found, patches),
+            unlimited: names.unlimited(&found, &damage),
             names: found,
         })
     }

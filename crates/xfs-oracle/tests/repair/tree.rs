@@ -47,6 +47,7 @@ pub(crate) struct Names {
     /// The limits of each user, group and project that has some: of blocks and of inodes, the soft
     /// and the hard one.
     limits: BTreeMap<(&'static str, u32), [u64; 4]>,
+    quota_inodes: Vec<u64>,
     /// The byte ranges of the device that hold dquots.
     quota_blocks: Vec<Range<u64>>,
     /// The parts that could not be read.
@@ -132,15 +133,17 @@ impl Names {
             }
         }
         for number in volume.superblock().quota_inodes.into_iter().flatten() {
+            self.quota_inodes.push(number.0);
             let node = volume.node_trusted(number);
             self.quota_blocks.extend(node.iter().flat_map(places).map(|(range, _)| range));
         }
     }
 
     /// Returns the limits of users, groups and projects that the volume `other` lacks or has other
-    /// values of, although no byte of a dquot is overwritten.
-    pub(crate) fn unlimited(&self, other: &Self, patches: &[Patch]) -> Vec<String> {
-        if self.quota_blocks.iter().any(|range| is_hit(range, patches)) {
+    /// values of, although no byte of a dquot or of a quota inode is overwritten.
+    pub(crate) fn unlimited(&self, other: &Self, damage: &Overwritten<'_>) -> Vec<String> {
+        let is_quota_hit = self.quota_blocks.iter().any(|range| is_hit(range, damage.patches));
+        if is_quota_hit || self.quota_inodes.iter().any(|inode| (damage.is_inode)(*inode)) {
             return Vec::new();
         }
         let lost =
@@ -205,8 +208,8 @@ impl Names {
     }
 
     /// Returns the names that are gone in the volume `other`, or that lead to a file of another
-    /// type, although their entry is undamaged. An entry counts as undamaged if no byte of its
-    /// directory block is overwritten, or of the directory's inode if the entry lies there. The
+    /// type, although their entry is undamaged. An entry counts as undamaged if no byte of the
+    /// directory's inode is overwritten, and none of the directory block with the entry. The
     /// directory itself may have another path. Names for which `is_excused` holds are left out.
     pub(crate) fn unnamed(
         &self,
@@ -214,12 +217,10 @@ impl Names {
         damage: &Overwritten<'_>,
         is_excused: impl Fn(&Path) -> bool,
     ) -> Vec<String> {
-        let is_undamaged = |link: &Link<'_>| match self
-            .entries
-            .get(&(link.directory, link.name.as_bytes().to_vec()))
-        {
-            Some(block) => !is_hit(block, damage.patches),
-            None => !(damage.is_inode)(link.directory),
+        let is_undamaged = |link: &Link<'_>| {
+            let block = self.entries.get(&(link.directory, link.name.as_bytes().to_vec()));
+            !(damage.is_inode)(link.directory)
+                && block.is_none_or(|block| !is_hit(block, damage.patches))
         };
         let left: BTreeMap<(u64, &OsStr), u16> = other
             .links()

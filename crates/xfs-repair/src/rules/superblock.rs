@@ -198,11 +198,14 @@ fn is_same(found: &Superblock, right: &Superblock) -> bool {
     counters == *right
 }
 
-/// Returns the superblock as a copy holds it: with the flag "in progress", which mkfs.xfs sets in
-/// copies and no program clears.
+/// Returns the superblock as a copy holds it: without quota, as mkfs.xfs makes it, and with the
+/// flag "in progress", which mkfs.xfs sets in copies and no program clears. xfs_repair reports quota
+/// inodes in a copy as damage.
 fn copy_of(superblock: &Superblock) -> Superblock {
     Superblock {
         in_progress: true,
+        quota_inodes: [None; 3],
+        quota_flags: 0,
         log_incompat: LogIncompatFeatures::empty(),
         ..superblock.clone()
     }
@@ -226,3 +229,6 @@ pub(super) fn write(
     BlockKind::Superblock.seal(&mut sector, if is_late { patient.lsn() } else { superblock.lsn });
     patient.write(at, &sector)
 }
+
+#[cfg(test)]
+mod tests;

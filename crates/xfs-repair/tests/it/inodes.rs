@@ -324,6 +324,71 @@ fn cluster_of_inodes_zeroed_keeps_all_names_of_files() {
     assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
 }
 
+/// Overwrites the inode of a directory with that of a file, as a misdirected write does. Nothing of
+/// the file may count as the directory.
+#[test]
+fn inode_that_is_a_copy_of_another_inode_is_made_again() {
+    let is_of_type = |file_type| move |core: &InodeCore| core.file_type() == Some(file_type);
+    let file = TestVolume::inodes(is_of_type(FileType::Regular)).remove(0);
+    let directories = TestVolume::inodes(|core| {
+        core.file_type() == Some(FileType::Directory) && core.data_format == ForkFormat::Extents
+    });
+    for directory in &directories {
+        let volume = TestVolume::golden();
+        let bytes = volume.bytes(volume.inode_at(file.number), SECTOR_BYTES);
+        volume.put(volume.inode_at(directory.number), &bytes);
+        let repaired = volume.repair(true);
+        let left = report(&*repaired.device);
+        assert!(left.is_clean(), "{:?} {:?}", left.findings, repaired.rules());
+        let (shape, sound) = (Shape::of(&*repaired.device), Shape::of(&*volume.device));
+        let types =
+            |shape: &Shape| shape.inodes.get(&directory.number.0).map(|seen| seen.mode >> 12);
+        assert_eq!(types(&shape), types(&Shape::of(&*TestVolume::golden().device)));
+        assert!(shape.paths.len() >= sound.paths.len(), "{:?}", repaired.rules());
+    }
+}
+
+/// Destroys the headers, the reverse map and the inode btrees of a group, and all but the last block
+/// of a part of a chunk. Checks that the whole part belongs to the chunk again: a hole has the size
+/// of a part.
+#[test]
+fn part_of_a_chunk_with_one_sound_block_is_whole_again() {
+    let volume = TestVolume::golden();
+    let geometry = volume.geometry.clone();
+    let group = AgNumber(0);
+    let root = crate::trial::superblock_of(&*volume.device).root_inode.0;
+    let is_far = |core: &InodeCore| {
+        let is_here = geometry.split_inode(core.number).is_some_and(|(found, _)| found == group);
+        is_here && core.number.0 > root + 64
+    };
+    // The inodes from this one on to the end of its part are files in directories that stay.
+    let files = TestVolume::inodes(|core| {
+        is_far(core) && core.file_type() == Some(FileType::Regular) && core.nlink == 1
+    });
+    let (_, in_group) = geometry.split_inode(files[files.len() / 2].number).expect("valid");
+    let blocks = geometry.sparse_alignment_blocks;
+    assert!(blocks > 1, "the image has sparse chunks of several blocks");
+    let block = geometry.ag_inode_block(in_group).0;
+    let first = AgBlock(block - block % blocks);
+    for block in 0..geometry.ag_length(group) {
+        let at = geometry.ag_block_disk_addr(group, AgBlock(block));
+        if [&b"RMB3"[..], b"IAB3", b"FIB3"].contains(&&volume.bytes(at, 4)[..]) {
+            volume.zero(at, geometry.block_size as usize);
+        }
+    }
+    volume.zero(geometry.header_disk_addr(group, 1), 3 * SECTOR_BYTES);
+    let at = geometry.ag_block_disk_addr(group, first);
+    volume.zero(at, ((blocks - 1) << geometry.block_log) as usize);
+    let repaired = volume.repair(true);
+    let left = report(&*repaired.device);
+    assert!(left.is_clean(), "{:?} {:?}", left.findings, repaired.rules());
+    let shape = Shape::of(&*repaired.device);
+    let sound = Shape::of(&*TestVolume::golden().device);
+    let is_lost = |path: &&String| !shape.paths.contains_key(*path);
+    let lost: Vec<_> = sound.paths.keys().filter(is_lost).collect();
+    assert!(lost.is_empty(), "{lost:?} are gone: {:?}", repaired.rules());
+}
+
 /// Clears the mode of an inode and the offset of its attribute fork, so that no parent pointer
 /// gives it a name.
 fn nameless(volume: &TestVolume, file: &InodeCore) {

@@ -287,10 +287,14 @@ impl<'a> NodeEntries<'a> {
             !salvage.names.of(number).is_empty() || salvage.strays.contains_key(&number);
         let map = salvage.map_of_gone(number);
         // An entry that leads to a free inode is older than the inode.
-        let is_destroyed = matches!(inode.state, InodeState::Gone(_)) && salvage.was_used(number);
+        // A doubtful entry proves an inode only together with the inode btree.
+        let is_listed = salvage.inventory.borrow().has(number, Mark::Used);
+        let is_destroyed = matches!(inode.state, InodeState::Gone(_))
+            && salvage.was_used(number)
+            && (is_listed || !candidate.is_doubtful);
         match candidate.entry_type {
-            // A sound entry proves the directory, even if nothing in it is left.
-            EntryType::Directory if map.is_some() || !candidate.is_doubtful => {
+            // Such an entry proves the directory, even if nothing in it is left.
+            EntryType::Directory if map.is_some() || is_destroyed || !candidate.is_doubtful => {
                 Some(NodeKind::GoneDirectory)
             }
             EntryType::Regular if map.is_some() => Some(NodeKind::GoneFile),
@@ -298,15 +302,11 @@ impl<'a> NodeEntries<'a> {
                 Some(NodeKind::GoneLink)
             }
             _ if has_names => Some(NodeKind::GoneDirectory),
-            // A sound entry proves the file too. Without a map the file has no known contents.
-            EntryType::Regular if !candidate.is_doubtful && is_destroyed => {
-                Some(NodeKind::GoneFile)
-            }
+            // The entry proves the file too. Without a map the file has no known contents.
+            EntryType::Regular if is_destroyed => Some(NodeKind::GoneFile),
             // The name and the type are all of a pipe that a user sees. A device without its number
             // would be another device.
-            EntryType::Fifo | EntryType::Socket if !candidate.is_doubtful && is_destroyed => {
-                Some(NodeKind::GoneSpecial)
-            }
+            EntryType::Fifo | EntryType::Socket if is_destroyed => Some(NodeKind::GoneSpecial),
             _ => None,
         }
     }

@@ -110,7 +110,8 @@ impl Survey<'_, '_> {
                 count += leaf.extents.len() as u64;
                 if count <= MOST_EXTENTS {
                     let owner = evidence.inode(InodeNumber(sighting.owner));
-                    let is_realtime = owner.any_core().is_some_and(InodeCore::is_realtime);
+                    let is_realtime =
+                        owner.any_core().is_some_and(|core| evidence.is_realtime(core));
                     let is_inside = |extent: &Extent| {
                         let count = extent.length_blocks.into();
                         match is_realtime {

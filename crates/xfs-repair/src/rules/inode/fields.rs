@@ -58,9 +58,12 @@ pub(super) fn passes(patient: &Patient, number: InodeNumber, bytes: &[u8]) -> Re
 }
 
 /// Returns whether the bytes belong to this inode number. At least three of magic number, version,
-/// inode number and UUID must be right.
+/// inode number and UUID must be right. A copy of another inode is not this inode.
 pub(super) fn is_this_inode(patient: &Patient, found: &InodeEvidence) -> bool {
     let Ok((disk, _)) = InodeDisk::ref_from_prefix(&found.bytes) else { return false };
+    if patient.evidence().is_copy_of_another(found.number, &found.bytes) {
+        return false;
+    }
     let right = [
         disk.magic.get() == INODE_MAGIC,
         disk.version == VERSION,
