@@ -10,6 +10,7 @@ mod quota;
 mod reading;
 mod realtime;
 mod realtime_growth;
+mod to_check;
 mod writable;
 
 use std::io;
@@ -37,6 +38,7 @@ use crate::volume::Volume;
 pub use damaged::DamagedStart;
 pub use error::OpenError;
 pub use realtime_growth::RealtimeGrowthError;
+pub use to_check::VolumeToCheck;
 
 /// The default limit of the memory of unused buffers, in bytes.
 const DEFAULT_CACHE_BYTES: usize = 64 << 20;

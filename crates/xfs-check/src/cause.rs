@@ -20,6 +20,7 @@ use crate::code::{Area, Code};
 use crate::facts::Gap;
 use crate::finding::{Finding, Severity};
 use crate::region::Region;
+use crate::report::Unchecked;
 use crate::sums::Gaps;
 
 /// The most consequences that are kept. Further consequences are only counted.
@@ -168,6 +169,24 @@ impl Causes {
                 .or_insert_with(|| all.iter().position(|finding| opens(finding, gap)))
         })
     }
+}
+
+/// The most unchecked parts whose cause is looked up. Each look-up reads the list of findings.
+const MOST_EXPLAINED: usize = 1 << 10;
+
+/// Finds the cause of each part that was not checked: the first finding whose damage can be the
+/// reason for its gap.
+pub(crate) fn attribute_gaps(
+    parts: Vec<(String, Option<Gap>)>,
+    findings: &[Finding],
+) -> Vec<Unchecked> {
+    let mut causes = Causes::of(findings);
+    let numbered = parts.into_iter().enumerate();
+    let explained = numbered.map(|(number, (what, gap))| {
+        let gap = gap.filter(|_| number < MOST_EXPLAINED);
+        Unchecked { what, cause: gap.and_then(|gap| causes.find(gap, None, findings)) }
+    });
+    explained.collect()
 }
 
 /// Returns whether a finding with this code means that a structure could not be read. A finding

@@ -19,7 +19,7 @@ use xfs_sync::{AtomicU64, Mutex, Ordering, Volume as VolumeScope};
 
 use crate::blocks::{Findings, Volume};
 use crate::budget::ReadBudget;
-use crate::cause::{Consequences, Judge};
+use crate::cause::{self, Consequences, Judge};
 use crate::chunk;
 use crate::code::{Area, Code};
 use crate::compare::{self, Rounds};
@@ -55,6 +55,8 @@ pub struct CheckOptions {
     key: Option<(u64, u64)>,
     /// Findings that the caller has made before the check.
     earlier: Vec<Finding>,
+    /// The part of the log that was not replayed, in words. `None` if nothing is missing.
+    unreplayed: Option<String>,
     realtime: RealtimeState,
 }
 
@@ -112,6 +114,14 @@ impl CheckOptions {
     #[must_use]
     pub fn unfinished_realtime_work(mut self) -> Self {
         self.realtime.is_unfinished = true;
+        self
+    }
+
+    /// States that a part of the log was not replayed, and names that part. The report lists it as
+    /// unchecked. No structure is then judged by the end of the log.
+    #[must_use]
+    pub fn without_log(mut self, part: String) -> Self {
+        self.unreplayed = Some(part);
         self
     }
 
@@ -196,7 +206,7 @@ pub fn check_devices(
         None => Keyed::random(),
     };
     let reads = ReadBudget::of(&superblock.geometry);
-    let log_head = options.log_head;
+    let log_head = options.log_head.filter(|_| options.unreplayed.is_none());
     let CheckedDevices { data: device, realtime } = devices;
     let metadata = &MetadataFiles::NONE;
     let volume = Volume { device, realtime, superblock, log_head, hash, reads: &reads, metadata };
@@ -209,7 +219,7 @@ pub fn check_devices(
     };
     let round_bytes = options.round_bytes.unwrap_or(ROUND_BYTES);
     let run = Run { volume, threads, progress, round_bytes, realtime: options.realtime };
-    Ok(run.report(start, &options.earlier, findings))
+    Ok(run.report(start, options, findings))
 }
 
 /// Refuses a volume with a feature that the checker does not know.
@@ -269,7 +279,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn report(&self, start: Instant, earlier: &[Finding], mut findings: Findings) -> Report {
+    fn report(&self, start: Instant, options: &CheckOptions, mut findings: Findings) -> Report {
+        let earlier = &options.earlier;
         let geometry = self.volume.geometry();
         let not_named = realtime::check_device(self.volume, &mut findings);
         earlier.iter().for_each(|finding| findings.push(finding.clone()));
@@ -305,7 +316,9 @@ impl<'a> Run<'a> {
         if !self.volume.metadata.is_whole {
             sums.gaps.note(Gap::MetadataFiles);
         }
-        if earlier.iter().any(|finding| finding.code.area() == Area::Superblock) {
+        let is_of_counts =
+            |code: Code| code.area() == Area::Superblock && code != Code::SbNeedsRepair;
+        if earlier.iter().any(|finding| is_of_counts(finding.code)) {
             sums.gaps.note(Gap::Superblock);
         }
         let pairs = std::mem::take(&mut sums.directories);
@@ -321,11 +334,16 @@ impl<'a> Run<'a> {
         let (mut list, dropped) = findings.into_parts();
         sort(&mut list);
         let consequences = consequences.attribute(&mut list);
+        let mut unchecked = self.unchecked(&sums.gaps, &rounds, not_named, &list);
+        if let Some(part) = &options.unreplayed {
+            let cause = list.iter().position(|finding| finding.code == Code::LogUnreadable);
+            unchecked.push(Unchecked { what: part.clone(), cause });
+        }
         Report {
             findings: list,
             consequences,
             dropped,
-            unchecked: self.unchecked(&sums.gaps, &rounds, not_named),
+            unchecked,
             coverage: Coverage {
                 groups: u32::try_from(self.volume.groups().count()).unwrap_or(u32::MAX),
                 inodes,
@@ -376,25 +394,33 @@ impl<'a> Run<'a> {
     /// Describes everything that was not checked: because a structure could not be read (`gaps`),
     /// because a group lies past the end of the device, or because no round was left to explain a
     /// difference.
-    fn unchecked(&self, gaps: &Gaps, rounds: &Rounds, other: Option<String>) -> Vec<Unchecked> {
-        let mut what = unchecked(gaps);
-        what.extend(other.map(|what| Unchecked { what }));
+    fn unchecked(
+        &self,
+        gaps: &Gaps,
+        rounds: &Rounds,
+        other: Option<String>,
+        findings: &[Finding],
+    ) -> Vec<Unchecked> {
+        let mut what = unchecked(gaps, findings);
+        let first = |code: Code| findings.iter().position(|finding| finding.code == code);
+        what.extend(other.map(Unchecked::new));
         if self.realtime.is_unfinished {
-            let open = "owners of realtime blocks: the log has open work on the realtime section";
-            what.push(Unchecked { what: open.to_owned() });
+            what.push(Unchecked::new(
+                "owners of realtime blocks: the log has open work on the realtime section",
+            ));
         }
         if rounds.left > 0 {
             let all = rounds.list.len();
-            let what_left = format!(
+            what.push(Unchecked::new(format!(
                 "differences of {} groups or ranges of inodes: {all} rounds of {} bytes did not \
                  suffice",
                 rounds.left, self.round_bytes,
-            );
-            what.push(Unchecked { what: what_left });
+            )));
         }
         let (groups, all) = (self.volume.groups().count() as u64, self.volume.geometry().ag_count);
         if groups < all.into() {
-            what.push(Unchecked { what: format!("groups {groups} to {}", all - 1) });
+            let cause = first(Code::SbDeviceShort);
+            what.push(Unchecked { what: format!("groups {groups} to {}", all - 1), cause });
         }
         what
     }
@@ -560,44 +586,46 @@ fn sort(list: &mut Vec<Finding>) {
 const MOST_NAMED: usize = 1 << 16;
 
 /// Describes the checks that were not possible because of gaps: structures that could not be read.
-fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
-    let mut what: Vec<String> = Vec::new();
-    if gaps.claims {
-        what.push("leaked space and extra reverse mappings: some owners are not known".into());
-    }
-    if gaps.names {
-        what.push("missing names and low link counts: some directories are not known".into());
-    }
-    if gaps.parents {
-        what.push("missing parent pointers: some attributes are not known".into());
-    }
-    if gaps.usage {
-        what.push("counts of quota: some inodes or dquots are not known".into());
-    }
-    let mut groups: Vec<String> = gaps
-        .groups
-        .iter()
-        .take(MOST_NAMED)
-        .map(|gap| match gap {
-            Gap::GroupClaims(region) => format!("leaked space in {region}"),
-            Gap::FreeSpace(group) => format!("free space of {group}"),
-            Gap::ReverseMap(region) => format!("reverse map of {region}"),
-            Gap::Refcounts(region) => format!("reference counts of {region}"),
-            Gap::FreeInodes(group) => format!("free inodes of {group}"),
-            Gap::Inodes(group) => format!("some inodes of {group}"),
-            Gap::Unlinked(group) => format!("unlinked lists of {group}"),
-            Gap::MetadataFiles => "files of the metadata directory".to_owned(),
-            Gap::Superblock => "counts of the superblock".to_owned(),
-            Gap::Claims | Gap::Names | Gap::Parents | Gap::Usage => {
-                unreachable!("these are no gaps of a group")
-            }
-        })
-        .collect();
+fn unchecked(gaps: &Gaps, findings: &[Finding]) -> Vec<Unchecked> {
+    let mut what: Vec<(String, Option<Gap>)> = Vec::new();
+    let mut push = |is_open: bool, gap: Gap, text: &str| {
+        if is_open {
+            what.push((text.to_owned(), Some(gap)));
+        }
+    };
+    let claims = "leaked space and extra reverse mappings: some owners are not known";
+    push(gaps.claims, Gap::Claims, claims);
+    let names = "missing names and low link counts: some directories are not known";
+    push(gaps.names, Gap::Names, names);
+    let parents = "missing parent pointers: some attributes are not known";
+    push(gaps.parents, Gap::Parents, parents);
+    push(gaps.usage, Gap::Usage, "counts of quota: some inodes or dquots are not known");
+    let groups = gaps.groups.iter().take(MOST_NAMED);
+    let mut groups: Vec<(String, Option<Gap>)> =
+        groups.map(|gap| (describe_gap(*gap), Some(*gap))).collect();
     groups.sort();
     what.append(&mut groups);
     let unnamed = gaps.groups.len().saturating_sub(MOST_NAMED);
     if unnamed > 0 {
-        what.push(format!("{unnamed} more structures of groups"));
+        what.push((format!("{unnamed} more structures of groups"), None));
     }
-    what.into_iter().map(|what| Unchecked { what }).collect()
+    cause::attribute_gaps(what, findings)
+}
+
+/// Describes what was not checked because of a gap of a group or a section.
+fn describe_gap(gap: Gap) -> String {
+    match gap {
+        Gap::GroupClaims(region) => format!("leaked space in {region}"),
+        Gap::FreeSpace(group) => format!("free space of {group}"),
+        Gap::ReverseMap(region) => format!("reverse map of {region}"),
+        Gap::Refcounts(region) => format!("reference counts of {region}"),
+        Gap::FreeInodes(group) => format!("free inodes of {group}"),
+        Gap::Inodes(group) => format!("some inodes of {group}"),
+        Gap::Unlinked(group) => format!("unlinked lists of {group}"),
+        Gap::MetadataFiles => "files of the metadata directory".to_owned(),
+        Gap::Superblock => "counts of the superblock".to_owned(),
+        Gap::Claims | Gap::Names | Gap::Parents | Gap::Usage => {
+            unreachable!("these are no gaps of a group")
+        }
+    }
 }

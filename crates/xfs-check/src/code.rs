@@ -266,7 +266,7 @@ codes! {
     InodeFlags = "inode.flags", Inode, Unsafe, "a flag does not exist, or the type of the file cannot have it";
     InodeField = "inode.field", Inode, Loss, "a field is impossible";
     InodeExtents = "inode.extents", Inode, Loss, "the number of extents does not fit the format";
-    InodeNotFree = "inode.not-free", Inode, Unsafe, "a free inode has links, blocks or a size";
+    InodeNotFree = "inode.not-free", Inode, Unsafe, "a free inode has links, blocks or extents";
     InodeBlocks = "inode.nblocks", Inode, Counter, "the count of blocks is wrong";
     InodeNextents = "inode.nextents", Inode, Counter, "the count of extents is wrong";
     InodeLinks = "inode.nlink", Inode, Counter, "the link count is wrong";
@@ -346,6 +346,7 @@ codes! {
     MapUnwritten = "map.unwritten", Map, Loss, "an unwritten extent in a fork that cannot have one";
     MapRoot = "map.root", Map, Loss, "the root of an extent btree is impossible";
     MapPastEnd = "map.past-end", Map, Unsafe, "an extent past the end of a directory, link or attribute fork";
+    MapJoinable = "map.joinable", Map, Preen, "extents that one extent could map";
     ParentRecord = "parent.record", ParentPointers, Unsafe, "a parent pointer is impossible";
     ParentMissing = "parent.missing", ParentPointers, Unsafe, "a name has no parent pointer";
     ParentExtra = "parent.extra", ParentPointers, Unsafe, "a parent pointer has no name";

@@ -4,7 +4,9 @@
 //! counts that the inode repeats. Does **not** own: what the blocks hold.
 
 use xfs_format::btree::Extents;
-use xfs_format::extent::{Extent, ExtentCheck, ExtentList, ExtentRoot, ExtentRules};
+use xfs_format::extent::{
+    Extent, ExtentCheck, ExtentList, ExtentRoot, ExtentRules, MAX_EXTENT_BLOCKS,
+};
 use xfs_format::geometry::RealtimeBlock;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind};
 use xfs_format::rmap::RmapFlags;
@@ -49,6 +51,8 @@ pub(crate) struct ForkMap {
     pub(crate) realtime_blocks: u64,
     /// Whether all extents are known.
     pub(crate) is_whole: bool,
+    /// Number of extents that could be one with the extent before them.
+    pub(crate) joinable: u64,
 }
 
 impl ForkMap {
@@ -146,6 +150,7 @@ pub(crate) fn walk<T: Facts>(
         map: ForkMap { is_whole: true, ..ForkMap::default() },
         count: 0,
         end: FileBlock(0),
+        last: None,
         pass,
         inode,
     };
@@ -162,14 +167,36 @@ pub(crate) fn walk<T: Facts>(
     let Collected { map, count, .. } = collected;
     if map.is_whole && count != expected {
         let place = inode.place(geometry);
-        let what = if kind == ForkKind::Data { "extents" } else { "attribute extents" };
-        let finding = Finding::new(Code::InodeNextents, place, format!("{expected} {what}"));
+        let found = format!("{expected} {}", noun(kind));
+        let finding = Finding::new(Code::InodeNextents, place, found);
         pass.findings.push(finding.expected(count.to_string()));
+    }
+    if map.joinable > 0 {
+        let place = inode.place(geometry);
+        let found = format!("{} of {count} {} continue the one before", map.joinable, noun(kind));
+        pass.findings.push(Finding::new(Code::MapJoinable, place, found));
     }
     if !map.is_whole {
         pass.facts.gap(Gap::Claims);
     }
     Some(map)
+}
+
+const fn noun(kind: ForkKind) -> &'static str {
+    match kind {
+        ForkKind::Data => "extents",
+        ForkKind::Attr => "attribute extents",
+    }
+}
+
+/// Returns whether `next` continues `last` in the file and on the device, so that one extent could
+/// map the blocks of both. All programs that change a fork join such extents.
+fn continues(last: &Extent, next: &Extent) -> bool {
+    let length_blocks = u64::from(last.length_blocks) + u64::from(next.length_blocks);
+    next.file_block == last.end()
+        && last.start.0.checked_add(last.length_blocks.into()) == Some(next.start.0)
+        && last.unwritten == next.unwritten
+        && length_blocks <= u64::from(MAX_EXTENT_BLOCKS)
 }
 
 /// The state of a walk over the extents of a fork, with the map that it has collected so far.
@@ -184,6 +211,8 @@ struct Collected<'p, 'a, 'i, T> {
     map: ForkMap,
     count: u64,
     end: FileBlock,
+    /// The extent before the next one.
+    last: Option<Extent>,
 }
 
 impl<T: Facts> Collected<'_, '_, '_, T> {
@@ -213,6 +242,11 @@ impl<T: Facts> Collected<'_, '_, '_, T> {
             self.problem(ExtentCheck::Order { file_block: extent.file_block, end: self.end });
         }
         self.end = self.end.max(extent.end());
+        // An extent must not cross a realtime group, so only those of the data device are judged.
+        if !self.is_realtime && self.last.is_some_and(|last| continues(&last, extent)) {
+            self.map.joinable += 1;
+        }
+        self.last = Some(*extent);
         self.map.blocks += u64::from(extent.length_blocks);
         self.claim(extent);
         if self.keeps {

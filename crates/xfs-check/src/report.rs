@@ -10,6 +10,16 @@ use crate::finding::{Finding, Severity};
 pub struct Unchecked {
     /// The part that was not checked, in words.
     pub what: String,
+    /// The finding because of which the part was not checked, as an index into
+    /// [`Report::findings`]. `None` if no finding is the reason.
+    pub cause: Option<usize>,
+}
+
+impl Unchecked {
+    /// Creates a part for which no finding is the reason.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), cause: None }
+    }
 }
 
 /// The parts of the volume that a run has read.

@@ -158,6 +158,11 @@ impl Failure {
         self.hint.is_some()
     }
 
+    /// Returns the same failure with another exit code.
+    pub(crate) fn with_exit(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
     /// Returns the exit code of this failure.
     pub(crate) fn exit(&self) -> Exit {
         self.exit

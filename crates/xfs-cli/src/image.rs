@@ -18,9 +18,8 @@ use std::path::{Path, PathBuf};
 
 use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{GrowError, RealtimeGrowthError, Staleness, Uuid, UuidChange};
-use ferroxfs::device::Devices;
+use ferroxfs::device::{Devices, VolumeToCheck};
 use ferroxfs::quota::QuotaOptions;
-use ferroxfs::raw::format::superblock::Unsupported;
 use ferroxfs::raw::log::{LogDevice, LogState};
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
 use xfs_device::SharedDevice;
@@ -249,29 +248,10 @@ impl Image {
         Ok(ImageVolume { path: self.path.clone(), volume })
     }
 
-    /// Reads the volume for `check`. Hints do not name the option `--no-recovery`, because `check`
-    /// refuses it.
-    pub(crate) fn read_for_check(&self) -> Result<ImageVolume, Failure> {
-        let volume = self.devices.open().map_err(|error| {
-            let failure = open_failure(&self.path, &error);
-            match error {
-                _ if has_foreign_log(&error) => failure,
-                // A repair replays what the log has, past what is destroyed.
-                OpenError::Recovery(_) => failure.hint(
-                    "check needs the log replayed: ferroxfs repair --plan shows a repair that \
-                     replays the rest of it, and ferroxfs salvage copies the files",
-                ),
-                OpenError::DirtyLog(_) | OpenError::Log(_) => failure.hint(
-                    "check needs the log: ferroxfs repair --plan --allow-loss shows a repair \
-                         that gives it up, and ferroxfs salvage copies the files",
-                ),
-                OpenError::Volume(ferroxfs::Error::Unsupported(Unsupported::NeedsRepair)) => {
-                    failure.hint("ferroxfs repair --plan shows the repair")
-                }
-                _ => failure,
-            }
-        })?;
-        Ok(ImageVolume { path: self.path.clone(), volume })
+    /// Reads the volume for `check`, also if its log cannot be replayed or the volume is marked as
+    /// needing repair.
+    pub(crate) fn read_for_check(&self) -> Result<VolumeToCheck, Failure> {
+        self.devices.open_to_check().map_err(|error| open_failure(&self.path, &error))
     }
 
     /// Reads the volume, and prints a note on standard error if the output may be stale.

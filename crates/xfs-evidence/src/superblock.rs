@@ -135,11 +135,11 @@ pub enum SuperblockSource {
     /// is not the root directory, and another inode is.
     PrimaryWithoutRoot,
     /// The newest superblock in the log, because no superblock is left in its place. The headers of
-    /// groups agree with its sizes. Programs that do not use the log may have changed the superblock
-    /// since.
+    /// groups agree with its sizes. Programs that do not use the log may have changed the
+    /// superblock since.
     Log,
-    /// The headers of groups and the structures in the groups, because no superblock is left. If the
-    /// place of the log is not found, the superblock states an external log. If the root directory
+    /// The headers of groups and the structures in the groups, because no superblock is left. If
+    /// the place of the log is not found, the superblock states an external log. If the root directory
     /// is not found, it has no root inode. Both give a [`SuperblockDoubt`]. The label, the stripe
     /// sizes, the limit on inodes and features that nothing uses are lost.
     GroupHeaders,

@@ -71,6 +71,8 @@ struct Entry {
     length: u32,
     /// The byte offset of the run's header in the undo file.
     at: u64,
+    /// Whether the repair changes bytes of the run. Witnesses and the superblock may stay the same.
+    is_changed: bool,
 }
 
 /// A run that was read from an undo file.
@@ -149,7 +151,8 @@ impl UndoFile {
                 return Err(refused("has a run past the end of the volume"));
             }
             let length = u32::try_from(length).expect("a run has at most 64 KiB");
-            undo.runs.push(Entry { offset: run.offset, length, at });
+            let is_changed = run.old != run.new;
+            undo.runs.push(Entry { offset: run.offset, length, at, is_changed });
             at += RUN_HEADER_BYTES as u64 + 2 * u64::from(length);
         }
         if digester.finish() != header.runs_digest || at != file_bytes || undo.runs.is_empty() {
@@ -188,10 +191,12 @@ impl UndoFile {
         self.runs.len()
     }
 
-    /// Returns the number of changed bytes.
+    /// Returns the number of bytes in the runs that the repair changes. Sectors that are only
+    /// compared do not count.
     #[must_use]
     pub fn changed_bytes(&self) -> u64 {
-        self.runs.iter().map(|run| u64::from(run.length)).sum()
+        let changed = self.runs.iter().filter(|run| run.is_changed);
+        changed.map(|run| u64::from(run.length)).sum()
     }
 
     /// Reads a run and verifies it.

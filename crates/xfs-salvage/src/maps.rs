@@ -6,7 +6,7 @@
 use xfs_evidence::{DirectoryEvidence, Evidence, ForkEvidence, FoundName, InodeEvidence, Trust};
 use xfs_format::directory::index_start;
 use xfs_format::extent::Extent;
-use xfs_format::inode::{ForkFormat, ForkKind, InodeCore};
+use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_format::{FsBlock, InodeNumber};
 
 use crate::node::NodeKind;

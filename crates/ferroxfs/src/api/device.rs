@@ -17,7 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use crate::open::{DamagedStart, Devices};
+pub use crate::open::{DamagedStart, Devices, VolumeToCheck};
 /// Options of opening a [`FileDevice`].
 #[doc(inline)]
 pub use xfs_device::OpenOptions as FileOptions;

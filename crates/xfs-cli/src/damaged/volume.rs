@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use ferroxfs::device::Devices;
 use ferroxfs::raw::format::superblock::{Superblock, Unsupported, VolumeAccess, seal};
-use ferroxfs::raw::log::{LogDevice, find_head_and_tail, replay_before_damage, replay_past_damage};
+use ferroxfs::raw::log::{
+    LogDevice, LogState, find_head_and_tail, replay_before_damage, replay_past_damage,
+};
 use ferroxfs::{OpenError, OpenOptions};
 use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
 use xfs_evidence::{SuperblockEvidence, SuperblockSource, complete_by_log, find_superblock};
@@ -46,6 +48,40 @@ pub(crate) struct DamagedVolume {
     pub(crate) log: Option<SharedDevice>,
     /// The device of the realtime section; `None` if it has none of its own or none was named.
     pub(crate) realtime: Option<SharedDevice>,
+    /// How much of the log the volume shows.
+    pub(crate) replay: LogReplayed,
+    /// The remarks about superblock and log.
+    pub(crate) notes: Vec<String>,
+}
+
+/// How much of the log a damaged volume shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogReplayed {
+    /// The log has no changes that are not in place.
+    Clean,
+    /// All changes of the log.
+    Whole,
+    /// Some changes of the log.
+    InPart,
+    /// No change of a log that may have changes.
+    Nothing,
+}
+
+impl LogReplayed {
+    /// Returns the word for the manifest.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Whole => "replayed",
+            Self::InPart => "in_part",
+            Self::Nothing => "not_replayed",
+        }
+    }
+
+    /// Returns whether files may lack changes that only the log has.
+    pub(crate) const fn is_lacking(self) -> bool {
+        matches!(self, Self::InPart | Self::Nothing)
+    }
 }
 
 impl DamagedVolume {
@@ -105,8 +141,17 @@ impl DamagedImage {
     }
 
     /// Finds the superblock and replays the log. Passes remarks for the user, such as that the
-    /// superblock is damaged, to `note`.
+    /// superblock is damaged, to `note`. The volume has the same remarks.
     pub(crate) fn read(self, mut note: impl FnMut(String)) -> Result<DamagedVolume, Failure> {
+        let mut notes = Vec::new();
+        let volume = self.read_noting(&mut |text: String| {
+            notes.push(text.clone());
+            note(text);
+        })?;
+        Ok(DamagedVolume { notes, ..volume })
+    }
+
+    fn read_noting(self, note: &mut dyn FnMut(String)) -> Result<DamagedVolume, Failure> {
         let failure = |failure: Failure| about_image(failure, &self.path);
         let found = find_superblock(&*self.device)
             .map_err(|error| failure(Failure::new(Exit::Refused, error.to_string())))?
@@ -148,6 +193,8 @@ impl DamagedImage {
             device: Arc::clone(&self.device),
             superblock: found.superblock.clone(),
             realtime: self.realtime.clone(),
+            replay: self.state_unreplayed(&found.superblock),
+            notes: Vec::new(),
         };
         let is_log_lost =
             found.source == SuperblockSource::GroupHeaders && found.superblock.has_external_log();
@@ -199,8 +246,24 @@ impl DamagedImage {
             device: replayed.device(),
             superblock: replayed.superblock().clone(),
             realtime: self.realtime.clone(),
+            replay: LogReplayed::InPart,
+            notes: Vec::new(),
         };
         Some((volume, text))
+    }
+
+    /// Returns how much of the log the volume shows without a replay: all of it if the log is
+    /// clean.
+    fn state_unreplayed(&self, superblock: &Superblock) -> LogReplayed {
+        let log = self.log_of(superblock).and_then(|log| LogDevice::new(log, superblock).ok());
+        let state = log.and_then(|log| find_head_and_tail(&log).ok());
+        // A log that is older than the superblock was replaced, and may have had changes.
+        let is_clean = |state: &LogState| state.clean && superblock.verify_lsn(state.head).is_ok();
+        if state.is_some_and(|state| is_clean(&state)) {
+            LogReplayed::Clean
+        } else {
+            LogReplayed::Nothing
+        }
     }
 
     /// Returns the device that holds the log; `None` if the log is external and was not named.
@@ -237,11 +300,17 @@ impl DamagedImage {
         }
         let options = OpenOptions::new();
         let volume = options.with_devices(Arc::new(overlay), self.log.clone()).open()?;
+        let replay = match self.state_unreplayed(&found.superblock) {
+            LogReplayed::Clean => LogReplayed::Clean,
+            _ => LogReplayed::Whole,
+        };
         Ok(DamagedVolume {
             log: self.log_of(&found.superblock),
             device: Arc::clone(volume.cache().device()),
             superblock: volume.superblock().clone(),
             realtime: self.realtime.clone(),
+            replay,
+            notes: Vec::new(),
         })
     }
 }

@@ -23,14 +23,13 @@ use xfs_salvage::{Salvage as Survey, SalvageOptions, Totals};
 use crate::cli::{GlobalOptions, SalvageArguments};
 use crate::damaged::source::SalvageSource;
 use crate::damaged::survey;
-use crate::damaged::volume::DamagedImage;
+use crate::damaged::volume::{DamagedImage, DamagedVolume};
 use crate::exit::Exit;
 use crate::export::host::{Directory, Existing, Fidelity, HostWriter};
 use crate::export::tar::writer::TarWriter;
 use crate::failure::Failure;
 use crate::file::source::{InodeSpace, SourceLocation};
 use crate::interrupt;
-use crate::json::Object;
 use crate::output::{Output, unless_stdout};
 use crate::run::Run;
 use crate::sandbox::{Reach, Rights};
@@ -165,10 +164,12 @@ impl Run for Salvage {
             return Err(failure);
         }
         let totals = survey.totals();
+        let object = manifest::totals(&totals, &volume);
         if let Some(manifest) = manifest.borrow_mut().take() {
-            manifest.finish(&totals)?;
+            manifest.finish(&object)?;
         }
-        conclude(&totals, &shown, console)
+        console.conclude_with(object)?;
+        conclude(&totals, &volume, &shown)
     }
 }
 
@@ -225,16 +226,19 @@ impl Job<'_> {
     }
 }
 
-/// Prints the totals. Returns a failure with the numbers if files are doubtful, partial, lost or
-/// without a name.
-fn conclude(totals: &Totals, shown: &str, console: &mut Console) -> Result<(), Failure> {
-    let mut object = Object::new();
-    for (key, value) in manifest::counts(totals) {
-        object.insert(key.to_owned(), value.into());
-    }
-    console.conclude_with(object)?;
-    if totals.is_whole() {
+/// Returns a failure with the numbers if files are doubtful, partial, lost or without a name. Whole
+/// files are a failure too if they may lack changes that only the log has.
+fn conclude(totals: &Totals, volume: &DamagedVolume, shown: &str) -> Result<(), Failure> {
+    if totals.is_whole() && !volume.replay.is_lacking() {
         return Ok(());
+    }
+    if totals.is_whole() {
+        let message = format!(
+            "{shown}: {} complete, but the log was not replayed whole: files may be older than the \
+             last changes",
+            totals.complete
+        );
+        return Err(Failure::new(Exit::Corrupt, message));
     }
     let Totals { complete, doubtful, partial, not_copied, lost, orphans, .. } = *totals;
     let message = format!(

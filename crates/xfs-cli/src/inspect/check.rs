@@ -3,7 +3,8 @@
 //! Owns: how findings are printed, and the exit code. Does **not** own: the checks
 //! ([`ferroxfs::check`]). A dirty log is replayed in memory, and the result is checked.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 
 use ferroxfs::check::{CheckError, CheckOptions, Code, Finding, Place, Progress, Report, Severity};
 use ferroxfs::raw::log::{LogState, count_records_after_head};
@@ -12,7 +13,7 @@ use serde_json::Value;
 use crate::cli::{CheckArguments, GlobalOptions};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Image, ImageVolume};
+use crate::image::Image;
 use crate::interrupt;
 use crate::json::{self, Object};
 use crate::run::Run;
@@ -27,10 +28,26 @@ const SCHEMA: &str = "ferroxfs.check/1";
 const MOST_SHOWN: usize = 5;
 
 struct Check {
+    /// The image, or the reason why it could not be opened. The run reports the reason, so that
+    /// each form of the output has it.
+    image: Result<OpenImage, Failure>,
+    arguments: CheckArguments,
+    /// The status of the process, opened before the sandbox forbids it.
+    process: Option<File>,
+}
+
+struct OpenImage {
     image: Image,
     /// The damage of the first superblock, if a copy of it is used in its place.
     damage: Option<Finding>,
-    arguments: CheckArguments,
+}
+
+/// A report, with the state of the log before the check.
+struct Examined {
+    report: Report,
+    /// The state of the log, in the word that the JSON output has.
+    log: &'static str,
+    shown: String,
 }
 
 /// Opens the image and returns the command, ready to run.
@@ -44,9 +61,13 @@ pub(crate) fn open(
              looks damaged",
         ));
     }
-    let (image, damage) = Image::open_for_check(&arguments.image, options)?;
+    let image = match Image::open_for_check(&arguments.image, options) {
+        Err(failure) if failure.exit() == Exit::Usage => return Err(failure),
+        image => image.map(|(image, damage)| OpenImage { image, damage }),
+    };
     interrupt::arm()?;
-    Ok(Box::new(Check { image, damage, arguments }))
+    let process = File::open("/proc/self/status").ok();
+    Ok(Box::new(Check { image, arguments, process }))
 }
 
 /// The progress bar of a check. It also stops the check after a signal.
@@ -64,23 +85,20 @@ impl Progress for Bar<'_> {
 
 impl Run for Check {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let log = self.notes_of_log()?;
-        self.image.note_torn_log(console);
-        let volume = self.image.read_for_check()?;
-        let tally = console.begin(Work::check());
-        let mut report = self.check(&volume, &tally)?;
-        console.end();
-        interrupt::check()?;
-        report.findings.extend(log);
+        let Self { image, arguments, process } = *self;
+        let examined = image.and_then(|image| image.examine(&arguments, console));
+        let Examined { report, log, shown } = match examined {
+            Ok(examined) => examined,
+            Err(failure) => return Err(report_failure(failure, &arguments, console)?),
+        };
         let exit = exit_of(&report);
-        let shows_all = self.arguments.all;
-        if self.arguments.json.json {
-            json::write_document(console.out(), document(&report, shows_all))?;
-        } else if self.arguments.ndjson {
-            lines(&report, shows_all, console)?;
+        let shows_all = arguments.all;
+        let process = Process { log, peak_bytes: process.and_then(peak_bytes) };
+        if arguments.json.json {
+            json::write_document(console.out(), document(&report, &process, shows_all))?;
+        } else if arguments.ndjson {
+            lines(&report, &process, shows_all, console)?;
         } else {
-            let shown =
-                names::in_message(volume.path().as_os_str().as_encoded_bytes()).into_owned();
             let style = console.name_style(false);
             let text = Text { report: &report, shows_all, style };
             text.print(&shown, console)?;
@@ -92,7 +110,94 @@ impl Run for Check {
     }
 }
 
-impl Check {
+/// Prints a document that says that nothing was checked, if the output is JSON. Returns the
+/// failure. Damage because of which nothing can be checked is no finding, so it does not have the
+/// exit code of findings.
+fn report_failure(
+    failure: Failure,
+    arguments: &CheckArguments,
+    console: &mut Console,
+) -> Result<Failure, Failure> {
+    let failure = match failure.exit() {
+        Exit::Corrupt => failure.with_exit(Exit::Failed),
+        _ => failure,
+    };
+    let is_interrupted = failure.is_silent();
+    if is_interrupted || !(arguments.json.json || arguments.ndjson) {
+        return Ok(failure);
+    }
+    let mut object = Object::new();
+    let mut insert = |key: &str, value: Value| object.insert(key.to_owned(), value);
+    insert("schema", SCHEMA.into());
+    insert("clean", false.into());
+    insert("complete", false.into());
+    insert("error", failure.message().into());
+    insert("unchecked", vec![Value::from("the volume")].into());
+    for severity in Severity::ALL {
+        insert(severity.name(), 0.into());
+    }
+    for key in ["consequences", "dropped", "groups", "inodes", "directories", "bytes", "seconds"] {
+        insert(key, 0.into());
+    }
+    if arguments.json.json {
+        insert("findings", Vec::<Value>::new().into());
+        json::write_document(console.out(), object)?;
+    } else {
+        serde_json::to_writer(console.out().json(), &object).map_err(io::Error::from)?;
+        console.out().write_all(b"\n")?;
+    }
+    Ok(failure)
+}
+
+/// What the totals say about the run itself.
+struct Process {
+    log: &'static str,
+    /// The most memory that the process has used, in bytes. `None` if the system does not tell.
+    peak_bytes: Option<u64>,
+}
+
+/// Returns the most memory that the process has used, in bytes.
+fn peak_bytes(mut status: File) -> Option<u64> {
+    let mut text = String::new();
+    status.read_to_string(&mut text).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+impl OpenImage {
+    /// Opens the volume and checks it.
+    fn examine(
+        self,
+        arguments: &CheckArguments,
+        console: &mut Console,
+    ) -> Result<Examined, Failure> {
+        let notes = self.notes_of_log()?;
+        self.image.note_torn_log(console);
+        let opened = self.image.read_for_check()?;
+        let has_replayed = notes.iter().any(|note| note.code == Code::LogReplayed);
+        let log = match (opened.has_whole_log(), has_replayed) {
+            (false, _) => "not_replayed",
+            (true, true) => "replayed",
+            (true, false) => "clean",
+        };
+        let tally = console.begin(Work::check());
+        let options = CheckOptions::default().threads(arguments.threads);
+        let options = self.damage.iter().cloned().fold(options, CheckOptions::earlier_finding);
+        let checked = opened.volume().check(opened.options(options), &Bar(&tally));
+        let mut report = checked.map_err(|error| match error {
+            CheckError::Refused(error) => self.image.failure(Failure::from(error)),
+            refused => self.image.failure(Failure::new(Exit::Refused, refused.to_string())),
+        })?;
+        console.end();
+        interrupt::check()?;
+        // A log that was not replayed has a finding of its own.
+        let is_true = |note: &Finding| opened.has_whole_log() || note.code != Code::LogReplayed;
+        report.findings.extend(notes.into_iter().filter(is_true));
+        let shown = names::in_message(self.image.path().as_os_str().as_encoded_bytes());
+        Ok(Examined { report, log, shown: shown.into_owned() })
+    }
+
     /// Returns the notes about the log: that it was dirty, and that it has whole records after its
     /// head.
     fn notes_of_log(&self) -> Result<Vec<Finding>, Failure> {
@@ -119,18 +224,6 @@ impl Check {
             counted(records.into(), "whole record"),
         );
         Ok((records > 0).then(|| Finding::new(Code::LogCut, Place::default(), found)))
-    }
-
-    fn check(&self, volume: &ImageVolume, tally: &Tally) -> Result<Report, Failure> {
-        let options = CheckOptions::default().threads(self.arguments.threads);
-        let options = self
-            .damage
-            .iter()
-            .fold(options, |options, damage| options.earlier_finding(damage.clone()));
-        volume.inner().check(options, &Bar(tally)).map_err(|error| match error {
-            CheckError::Refused(error) => volume.whole_failure(Failure::from(error)),
-            refused => volume.whole_failure(Failure::new(Exit::Refused, refused.to_string())),
-        })
     }
 }
 
@@ -199,7 +292,7 @@ fn describe(id: usize, finding: &Finding) -> Object {
 }
 
 /// Returns the totals as JSON.
-fn totals(report: &Report) -> Object {
+fn totals(report: &Report, process: &Process) -> Object {
     let mut object = Object::new();
     let mut insert = |key: &str, value: Value| object.insert(key.to_owned(), value);
     insert("schema", SCHEMA.into());
@@ -207,6 +300,16 @@ fn totals(report: &Report) -> Object {
     insert("complete", report.is_complete().into());
     let unchecked = report.unchecked.iter().map(|part| Value::from(part.what.as_str()));
     insert("unchecked", unchecked.collect());
+    let parts = report.unchecked.iter().map(|part| {
+        let mut object = Object::new();
+        object.insert("what".to_owned(), part.what.as_str().into());
+        if let Some(cause) = part.cause {
+            object.insert("cause".to_owned(), cause.into());
+        }
+        Value::from(object)
+    });
+    insert("unchecked_parts", parts.collect());
+    insert("log", process.log.into());
     for severity in Severity::ALL {
         insert(severity.name(), report.count(severity).into());
     }
@@ -218,6 +321,9 @@ fn totals(report: &Report) -> Object {
     insert("directories", report.coverage.directories.into());
     insert("bytes", report.coverage.bytes.into());
     insert("seconds", report.elapsed.as_secs_f64().into());
+    if let Some(bytes) = process.peak_bytes {
+        insert("peak_memory_bytes", bytes.into());
+    }
     object
 }
 
@@ -228,8 +334,8 @@ fn listed(report: &Report, shows_all: bool) -> impl Iterator<Item = (usize, &Fin
     report.findings.iter().chain(consequences).enumerate()
 }
 
-fn document(report: &Report, shows_all: bool) -> Object {
-    let mut object = totals(report);
+fn document(report: &Report, process: &Process, shows_all: bool) -> Object {
+    let mut object = totals(report, process);
     let findings = listed(report, shows_all);
     let findings = findings.map(|(id, finding)| Value::from(describe(id, finding)));
     object.insert("findings".to_owned(), findings.collect());
@@ -237,7 +343,12 @@ fn document(report: &Report, shows_all: bool) -> Object {
 }
 
 /// Writes one JSON line for each finding, and the totals as the last line.
-fn lines(report: &Report, shows_all: bool, console: &mut Console) -> io::Result<()> {
+fn lines(
+    report: &Report,
+    process: &Process,
+    shows_all: bool,
+    console: &mut Console,
+) -> io::Result<()> {
     for (id, finding) in listed(report, shows_all) {
         let mut object = Object::new();
         object.insert("schema".to_owned(), SCHEMA.into());
@@ -245,7 +356,7 @@ fn lines(report: &Report, shows_all: bool, console: &mut Console) -> io::Result<
         serde_json::to_writer(console.out().json(), &object)?;
         console.out().write_all(b"\n")?;
     }
-    serde_json::to_writer(console.out().json(), &totals(report))?;
+    serde_json::to_writer(console.out().json(), &totals(report, process))?;
     console.out().write_all(b"\n")
 }
 
@@ -267,7 +378,10 @@ impl Text<'_> {
             first += findings.len();
         }
         for part in &report.unchecked {
-            writeln!(out, "not checked: {}", part.what)?;
+            write!(out, "not checked: {}", part.what)?;
+            let cause = part.cause.and_then(|cause| report.findings.get(cause));
+            let because = cause.map(|cause| format!(", because of {}", cause.code));
+            writeln!(out, "{}", because.unwrap_or_default())?;
         }
         if is_quiet && report.is_clean() {
             return Ok(());

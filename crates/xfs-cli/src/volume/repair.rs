@@ -38,6 +38,8 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
 
+/// The name and version of the JSON output, as in plans.
+const SCHEMA: &str = "ferroxfs.repair/1";
 /// The size limit, in bytes, of a plan that is read.
 const MOST_PLAN_BYTES: u64 = 1 << 30;
 
@@ -152,7 +154,11 @@ impl Run for Repair {
                 job.show_plan(&rehearsal, output, console)
             }
             Mode::Apply(apply) => {
-                let rehearsal = job.rehearse(spill, apply.allow_loss, console)?;
+                let given = job.given_plan(&apply)?;
+                // The rehearsal must be the one of the plan, whatever may be lost now.
+                let allow_loss = given.as_ref().map_or(apply.allow_loss, PlanText::allow_loss);
+                let rehearsal = job.rehearse(spill, allow_loss, console)?;
+                job.check_plan(rehearsal.plan(), given.as_ref())?;
                 job.apply(&rehearsal, apply, console)
             }
             Mode::Undo(file) => {
@@ -279,7 +285,6 @@ impl Job<'_> {
         console: &mut Console,
     ) -> Result<(), Failure> {
         let plan = rehearsal.plan();
-        self.check_plan(plan, &apply)?;
         let mut undo_file = None;
         let is_refused = !plan.leaves_clean() && !apply.is_partial_allowed;
         if !plan.is_empty() && !is_refused {
@@ -306,18 +311,24 @@ impl Job<'_> {
         }
     }
 
+    /// Returns the plan that the user gave, if any.
+    fn given_plan(&self, apply: &Apply) -> Result<Option<PlanText>, Failure> {
+        let Some(text) = &apply.plan else { return Ok(None) };
+        let given = PlanText::parse(text).and_then(|given| {
+            if given.allow_loss() && !apply.allow_loss {
+                let why = "the plan was made with --allow-loss, which --apply needs too";
+                return Err(RepairError::Refused(why.to_owned()));
+            }
+            Ok(given)
+        });
+        given.map(Some).map_err(|error| self.failure(error))
+    }
+
     /// Checks that `plan` is the same as the plan that the user gave, and that all of the device
     /// can be read.
-    fn check_plan(&self, plan: &Plan, apply: &Apply) -> Result<(), Failure> {
-        if let Some(text) = &apply.plan {
-            let given = PlanText::parse(text).and_then(|given| {
-                if given.allow_loss() && !apply.allow_loss {
-                    let why = "the plan was made with --allow-loss, which --apply needs too";
-                    return Err(RepairError::Refused(why.to_owned()));
-                }
-                given.require(plan)
-            });
-            given.map_err(|error| self.failure(error))?;
+    fn check_plan(&self, plan: &Plan, given: Option<&PlanText>) -> Result<(), Failure> {
+        if let Some(given) = given {
+            given.require(plan).map_err(|error| self.failure(error))?;
         }
         let Some((range, error)) = plan.unreadable.first() else { return Ok(()) };
         let message = format!(
@@ -363,6 +374,7 @@ impl Job<'_> {
     fn say(&self, undo: &UndoFile, state: &str, console: &mut Console) -> Result<(), Failure> {
         if self.is_json {
             let mut object = Object::new();
+            object.insert("schema".to_owned(), SCHEMA.into());
             object.insert("state".to_owned(), state.into());
             object.insert("runs".to_owned(), undo.run_count().into());
             object.insert("bytes".to_owned(), undo.changed_bytes().into());

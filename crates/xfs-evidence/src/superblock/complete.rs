@@ -71,8 +71,8 @@ pub(super) fn find(device: &dyn BlockDevice) -> Option<SuperblockEvidence> {
 }
 
 /// Adds the groups after the last header that was found, as far as a block in them states its own
-/// address. Each group has such blocks since mkfs, the roots of its btrees. Without them, the device
-/// is longer than the volume.
+/// address. Each group has such blocks since mkfs, the roots of its btrees. Without them, the
+/// device is longer than the volume.
 fn find_end(device: &dyn BlockDevice, disk: &mut SuperblockDisk) {
     let ag_blocks = u64::from(disk.ag_blocks.get());
     // Only the last group of a volume is shorter than the others.

@@ -1,7 +1,7 @@
 //! The features and sizes that inodes and directories show on a volume that has no superblock left.
 //!
-//! Owns: what the inodes of the volume use, and the sizes that follow from chunks and directory
-//! blocks. Does **not** own: the log and the root directory.
+//! Owns: the features that the inodes of the volume use, and the sizes that follow from chunks and
+//! directory blocks. Does **not** own: the log and the root directory.
 //!
 //! A feature is stated only if a structure uses it. A feature that no structure uses is lost, and
 //! the volume is right without it.
@@ -31,7 +31,7 @@ const MAX_DIRECTORY_BLOCK_LOG: u8 = 16;
 /// Offset of the checksum in the data block of a directory.
 const DIRECTORY_CRC: usize = 4;
 
-/// What the inodes of a volume show.
+/// The features and sizes that the inodes of a volume show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     pub(super) has_big_times: bool,

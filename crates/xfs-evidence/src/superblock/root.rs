@@ -73,8 +73,8 @@ fn of_copies(copies: &[Copy]) -> u64 {
 }
 
 /// Returns the root directory of a volume that has no superblock: the directory that is its own
-/// parent, or else the inode at the place where mkfs.xfs makes the root, if it is destroyed and its
-/// neighbours are the inodes of the realtime bitmap and summary.
+/// parent. If there is none, returns the destroyed inode at the place where mkfs.xfs makes the
+/// root. The inodes of the realtime bitmap and summary follow that place.
 pub(super) fn of_volume(evidence: &Evidence<'_>) -> Option<InodeNumber> {
     first_directory(evidence).or_else(|| swept_directory(evidence)).or_else(|| destroyed(evidence))
 }

@@ -204,7 +204,8 @@ impl Owned {
 }
 
 const fn is_of_fork(code: Code) -> bool {
-    (matches!(code.area(), Area::Btree | Area::Map) && !matches!(code, Code::MapPastEnd))
+    (matches!(code.area(), Area::Btree | Area::Map)
+        && !matches!(code, Code::MapPastEnd | Code::MapJoinable))
         || matches!(
             code,
             Code::InodeExtents | Code::InodeNextents | Code::InodeBlocks | Code::InodeReflink

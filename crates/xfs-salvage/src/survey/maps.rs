@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use xfs_evidence::{Evidence, FoundBlock, Sighting, Trust, sweep};
 use xfs_format::btree::BtreeKind;
 use xfs_format::extent::Extent;
-use xfs_format::inode::InodeCore;
 use xfs_format::rmap::{ReverseMap, Rmap, RmapFlags, RmapOwner};
 use xfs_format::{AgNumber, FsBlock, Geometry, InodeNumber};
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use xfs_salvage::{FileReport, InodeSource, Totals};
 
+use crate::damaged::volume::DamagedVolume;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
@@ -67,13 +68,11 @@ impl Manifest {
         }
     }
 
-    /// Writes the totals, and makes sure that all lines are written.
-    pub(super) fn finish(mut self, totals: &Totals) -> Result<(), Failure> {
+    /// Writes the totals, which [`totals`] makes, and makes sure that all lines are written.
+    pub(super) fn finish(mut self, totals: &Object) -> Result<(), Failure> {
         let mut object = Object::new();
         object.insert("schema".to_owned(), SCHEMA.into());
-        for (key, value) in counts(totals) {
-            object.insert(key.to_owned(), value.into());
-        }
+        object.extend(totals.clone());
         let written = match self.error.take() {
             Some(error) => Err(error),
             None => self.line(&object).and_then(|()| self.out.flush()),
@@ -82,8 +81,21 @@ impl Manifest {
     }
 }
 
+/// Returns the totals as JSON: the numbers of files, how much of the log was replayed, and the
+/// remarks about the volume.
+pub(super) fn totals(totals: &Totals, volume: &DamagedVolume) -> Object {
+    let mut object = Object::new();
+    for (key, value) in counts(totals) {
+        object.insert(key.to_owned(), value.into());
+    }
+    object.insert("log".to_owned(), volume.replay.word().into());
+    let notes = volume.notes.iter().map(|note| Value::from(note.as_str()));
+    object.insert("notes".to_owned(), notes.collect());
+    object
+}
+
 /// Returns the totals, each with its key in the manifest.
-pub(super) fn counts(totals: &Totals) -> [(&'static str, u64); 8] {
+fn counts(totals: &Totals) -> [(&'static str, u64); 8] {
     [
         ("complete", totals.complete),
         ("doubtful", totals.doubtful),
