@@ -442,7 +442,7 @@ impl Devices {
 
     /// Returns the device of the realtime section. `None` if none was given.
     #[must_use]
-    pub const fn realtime(&self) -> Option<&SharedDevice> {
+    pub fn realtime(&self) -> Option<&SharedDevice> {
         self.realtime.as_ref()
     }
 

@@ -201,7 +201,6 @@ impl Plan {
             "kind": "plan",
             "uuid": self.uuid.to_string(),
             "device_bytes": self.device_bytes,
-            "realtime_start": self.realtime_start,
             "allow_loss": self.allow_loss,
             "log": self.log.word(),
             "findings": self.findings,
@@ -213,6 +212,9 @@ impl Plan {
             "left": self.left.len(),
             "unchecked": self.unchecked,
         })];
+        if let (Some(Value::Object(head)), Some(start)) = (lines.first_mut(), self.realtime_start) {
+            head.insert("realtime_start".to_owned(), start.into());
+        }
         for (number, action) in self.actions.iter().enumerate() {
             let codes: Vec<&str> = action.codes.iter().map(|code| code.word()).collect();
             let loses: Vec<&str> = action.loses.iter().map(|loss| loss.what.as_str()).collect();
@@ -270,6 +272,8 @@ pub fn place(place: &Place) -> Value {
     at("agbno", place.block.map(|block| block.0.into()));
     at("byte", place.byte_offset());
     at("ino", place.inode.map(|inode| inode.0));
+    at("rgno", place.realtime_group.map(Into::into));
+    at("rtblock", place.realtime_block.map(|block| block.0));
     at("file_block", place.file_block.map(|block| block.0));
     if place.file_block.is_some() {
         let fork = if place.is_attribute_fork { "attr" } else { "data" };

@@ -199,7 +199,7 @@ impl Decide for MakesWorse {
             device.write_at(&[0; 512], 2 * 512, Durability::Cached).unwrap();
             actions.push(Action::new("test.zero", Place::default(), Vec::new(), "nothing"));
         }
-        let report = rounds::check_device(&**device, superblock, options, progress)?;
+        let report = rounds::check_device(device, superblock, options, progress)?;
         let superblock = superblock.clone();
         Ok(Rehearsed { superblock, actions, report, findings: 1, rounds, best: 0 })
     }

@@ -12,7 +12,7 @@ use crate::testing::superblock_of;
 
 /// Returns the checker's report on the golden image after these sectors were zeroed.
 fn report(zeroed: &[u64]) -> Report {
-    let device = CowDevice::new(Arc::new(golden()));
+    let device: SharedDevice = Arc::new(CowDevice::new(Arc::new(golden())));
     for sector in zeroed {
         device.write_at(&[0; 512], sector * 512, Durability::Cached).unwrap();
     }

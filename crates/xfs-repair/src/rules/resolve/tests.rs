@@ -37,6 +37,8 @@ impl Case {
             has_all_pointers: true,
             dotdot: Some(InodeNumber(dotdot)),
             has_other_contents: false,
+            is_metadata: false,
+            metadata_path: None,
             lsn: None,
             names_lsn: None,
         };
@@ -49,6 +51,8 @@ impl Case {
             has_all_pointers: true,
             dotdot: None,
             has_other_contents: false,
+            is_metadata: false,
+            metadata_path: None,
             lsn: None,
             names_lsn: None,
         };
@@ -359,4 +363,36 @@ fn inode_without_a_name_waits_while_another_inode_cannot_be_read() {
     case.0.has_all_inodes = true;
     let tree = resolve(&case.0);
     assert!(!tree.is_held && tree.rescued.contains(&InodeNumber(141)), "{tree:?}");
+}
+
+/// Adds the root of a metadata directory with its directory of realtime groups and one file.
+fn with_metadata_directory() -> Case {
+    let mut case = Case::new();
+    case.0.metadata_root = Some(InodeNumber(129));
+    for (number, is_directory) in [(129, true), (150, true), (151, false)] {
+        let mut member = case.0.members[&InodeNumber(if is_directory { 131 } else { 140 })].clone();
+        member.is_metadata = true;
+        member.dotdot = is_directory.then_some(InodeNumber(129));
+        member.metadata_path = (!is_directory).then(|| ("rtgroups", "0.rmap".to_owned()));
+        case.0.members.insert(InodeNumber(number), member);
+    }
+    case.name(129, "rtgroups", 150);
+    case
+}
+
+#[test]
+fn metadata_inode_without_a_name_gets_that_of_its_fields() {
+    let tree = resolve(&with_metadata_directory().0);
+    assert!(tree.rescued.is_empty(), "{:?}", tree.rescued);
+    let link = tree.links.iter().find(|link| link.child == InodeNumber(151)).unwrap();
+    assert_eq!((link.directory, &*link.name), (InodeNumber(150), &b"0.rmap"[..]));
+}
+
+#[test]
+fn name_of_a_metadata_inode_in_the_tree_of_users_is_given_up() {
+    let mut case = with_metadata_directory();
+    case.name(ROOT, "stray", 151);
+    let tree = resolve(&case.0);
+    assert!(tree.links.iter().all(|link| &*link.name != b"stray"));
+    assert!(tree.links.iter().any(|link| link.child == InodeNumber(151)));
 }
