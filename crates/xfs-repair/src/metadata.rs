@@ -18,6 +18,8 @@ use xfs_evidence::Evidence;
 use xfs_format::inode::{InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::{IncompatFeatures, InodeNumber, RoCompatFeatures, Superblock};
 
+use crate::section;
+
 /// The kind of an inode of the metadata directory, with its number on disk.
 #[doc(alias = "di_metatype")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,7 +207,11 @@ pub(crate) fn needed(superblock: &Superblock) -> BTreeSet<MetadataFile> {
         MetadataKind::ReverseMap => geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
         _ => !is_zoned && geometry.has_ro_compat(RoCompatFeatures::REFLINK),
     };
-    let groups = 0..geometry.realtime.group_count;
+    // Only a section with groups has files in the metadata directory.
+    let groups = match geometry.realtime.group_count {
+        0 => 0..0,
+        _ => section::groups(geometry),
+    };
     let kinds = OF_GROUPS.into_iter().map(|(kind, _)| kind).filter(|kind| has_kind(*kind));
     let kinds: Vec<MetadataKind> = kinds.collect();
     groups

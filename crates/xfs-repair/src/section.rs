@@ -64,10 +64,16 @@ pub(crate) struct SectionClaims {
     pub(crate) without_staging: Vec<u32>,
 }
 
-/// Returns the numbers of the realtime groups of a volume.
+/// The greatest number of realtime groups whose structures are written. More of them would take too
+/// long, because each rule looks at every group.
+const MOST_GROUPS: u32 = 1 << 20;
+
+/// Returns the numbers of the realtime groups of a volume. Returns none if there are more than
+/// [`MOST_GROUPS`].
 pub(crate) fn groups(geometry: &Geometry) -> std::ops::Range<u32> {
-    match geometry.realtime.is_present() {
-        true => 0..geometry.realtime.group_count.max(1),
+    let count = geometry.realtime.group_count.max(1);
+    match geometry.realtime.is_present() && count <= MOST_GROUPS {
+        true => 0..count,
         false => 0..0,
     }
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xfs_check::{Progress, Report};
-use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_device::{Durability, SharedDevice};
 use xfs_testkit::{CowDevice, golden};
 
 use super::{Before, Rehearsed, check_device, run};

@@ -162,7 +162,10 @@ pub(crate) fn make_reserved(patient: &mut Patient, names: &Names<'_>) -> Result<
         patient.make_inode(&core)?;
         mark_used(patient, number);
         let place = Place::of_inode(number, patient.geometry());
-        let keeps = "nothing: an empty file is all that a volume without a realtime device needs";
+        let keeps = match patient.superblock().has_realtime() {
+            true => "nothing: the contents are written from the maps of realtime files",
+            false => "nothing: an empty file is all that a volume without a realtime device needs",
+        };
         patient.act(Action::new("realtime-inode", place, names.damage.codes_of(number), keeps));
     }
     Ok(())

@@ -14,7 +14,7 @@ mod space;
 use xfs_check::{Area, Code, Place};
 use xfs_evidence::RealtimeTreeEvidence;
 use xfs_format::btree::BtreeFormat;
-use xfs_format::inode::{FileType, ForkFormat, InodeCore};
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::realtime::{
     REALTIME_SUPERBLOCK_MAGIC, RealtimeRefcounts, RealtimeReverseMap, RealtimeSuperblockDisk,
 };
@@ -39,6 +39,9 @@ const RULE: &str = "realtime";
 
 /// The offset of the checksum in the superblock of the realtime device.
 const CHECKSUM_OFFSET: usize = 4;
+
+/// The shortest fork that can hold the root of a btree with a child, in bytes.
+const LEAST_ROOT_BYTES: usize = 64;
 
 /// The loss that the plan lists for a group that was rebuilt although not all owners are known.
 const LOST_BLOCKS: &str = "the realtime blocks of the inodes and forks that cannot be read";
@@ -184,7 +187,9 @@ impl GroupRebuild<'_> {
         let found = patient.evidence().inode(inode);
         let core = found.core().filter(|_| found.is_sound())?;
         let is_tree = core.data_format == ForkFormat::MetadataBtree;
-        (is_tree && core.metafile_type == kind as u16).then_some(inode)
+        // A shorter fork has no room for a root with children.
+        let has_room = found.fork(ForkKind::Data).len() >= LEAST_ROOT_BYTES;
+        (is_tree && has_room && core.metafile_type == kind as u16).then_some(inode)
     }
 
     /// Returns whether two owners claim a block that they cannot share. Then no records of the

@@ -14,7 +14,10 @@ use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::realtime::RealtimeBlockKind;
 use xfs_format::{BlockKind, DiskAddr, FileBlock, FsBlock, Geometry, InodeNumber, Lsn, Superblock};
 use xfs_oracle::Xfsprogs;
-use xfs_repair::{JoinedDevice, RehearsalOptions, Rehearsed, realtime_start, rehearse};
+use xfs_repair::{
+    JoinedDevice, LogOutcome, LogReplay, PlanOptions, RehearsalOptions, Rehearsed, RepairError,
+    plan_repair, realtime_start, rehearse, resume, undo,
+};
 use xfs_testkit::{Image, RealtimeSection, golden_metadata_directory};
 
 use crate::trial::{Shape, superblock_of};
@@ -551,4 +554,57 @@ fn golden_volumes_have_their_sections() {
     assert!(has(CLASSIC).has_classic_realtime());
     assert!(has(GROUPS).has_realtime_groups());
     assert!(has(ZONED).geometry.realtime.is_internal());
+}
+
+/// A log that is clean.
+struct Clean;
+
+impl LogReplay for Clean {
+    fn replay(&self, _device: SharedDevice) -> Result<LogOutcome, String> {
+        Ok(LogOutcome::Clean)
+    }
+}
+
+/// Damage on both devices is in one plan and one undo file. Without the realtime device, the volume
+/// is refused by name, and so is the undo file.
+#[test]
+fn plan_and_undo_file_cover_both_devices() {
+    let parts = || -> (SharedDevice, SharedDevice) {
+        let section = RealtimeSection::Groups;
+        let wrap = |image: Image| Arc::new(OverlayDevice::new(Arc::new(image), OVERLAY_BYTES));
+        (wrap(section.data()), wrap(section.device().expect("a device of its own")))
+    };
+    let bytes = |device: &SharedDevice| {
+        let mut bytes = vec![0; device.length_bytes() as usize];
+        device.read_at(&mut bytes, 0).expect("the device can be read");
+        bytes
+    };
+    let (data, realtime) = parts();
+    let zeros = [0; BLOCK_BYTES];
+    realtime.write_at(&zeros, 0, Durability::Cached).expect("the overlay is large");
+    let volume = GROUPS.volume();
+    let inode = volume.inode_offset(volume.metadata()["rtgroups/0.bitmap"]);
+    data.write_at(&zeros[..INODE_BYTES], inode, Durability::Cached).expect("the overlay is large");
+    let before = (bytes(&data), bytes(&realtime));
+
+    let refused = plan_repair(data.clone(), PlanOptions::new(&Clean), &());
+    assert!(matches!(refused, Err(RepairError::NoRealtimeDevice)));
+    let mut options = PlanOptions::new(&Clean);
+    options.realtime = Some(realtime.clone());
+    let rehearsal = plan_repair(data.clone(), options, &()).expect("the volume is repaired");
+    let plan = rehearsal.plan();
+    assert!(plan.leaves_clean(), "{:?}", plan.left);
+    let start = realtime_start(data.length_bytes());
+    assert_eq!(plan.realtime_start, Some(start));
+    assert!(plan.runs.iter().any(|run| run.offset == start), "{:?}", plan.runs);
+    assert!(plan.runs.iter().any(|run| run.offset < start));
+    let file = tempfile::tempfile().expect("a temporary file");
+    let undo_file = rehearsal.write_undo(file).expect("the file has room");
+
+    let joined = JoinedDevice::new(data.clone(), realtime.clone());
+    assert!(resume(&undo_file, &*data, &()).is_err());
+    resume(&undo_file, &joined, &()).expect("the devices can be written");
+    assert!(bytes(&realtime).starts_with(b"Frog"));
+    undo(&undo_file, &joined, &()).expect("the devices can be written");
+    assert!((bytes(&data), bytes(&realtime)) == before);
 }

@@ -33,6 +33,9 @@ const ADDRESS_BYTES: std::ops::Range<usize> = 16..24;
 /// The bytes of a block's header that hold the UUID.
 const UUID_BYTES: std::ops::Range<usize> = 32..48;
 
+/// The greatest number of words of a bitmap or a summary that is written: 1 GiB.
+const MOST_WORDS: u64 = 1 << 28;
+
 /// The sizes of the bitmap and the summary of a group.
 #[derive(Clone, Copy)]
 struct SpaceSizes {
@@ -70,10 +73,10 @@ impl SpaceSizes {
     }
 
     /// Returns the words of the bitmap in which each extent without a claim is free. Returns `None`
-    /// if the bitmap is too short for the section: a mistake of the superblock.
+    /// if the bitmap is too short for the section, or longer than [`MOST_WORDS`].
     fn bitmap(&self, claims: &[SectionClaim]) -> Option<Vec<u32>> {
         let count = self.bitmap_blocks * self.words;
-        if count * BITMAP_WORD_EXTENTS < self.extents {
+        if count > MOST_WORDS || count * BITMAP_WORD_EXTENTS < self.extents {
             return None;
         }
         let mut words = vec![0_u32; usize::try_from(count).ok()?];
@@ -88,7 +91,8 @@ impl SpaceSizes {
 
     /// Returns the words of the summary of a bitmap.
     fn summary(&self, bitmap: &[u32]) -> Option<Vec<u32>> {
-        let count = usize::try_from(self.summary_blocks() * self.words).ok()?;
+        let count = self.summary_blocks() * self.words;
+        let count = usize::try_from(count).ok().filter(|_| count <= MOST_WORDS)?;
         let mut words = vec![0_u32; count];
         for (start, length) in runs(bitmap) {
             let block = start / (self.words * BITMAP_WORD_EXTENTS);
@@ -151,6 +155,9 @@ pub(in crate::rules) fn free_extents(patient: &Patient) -> Option<u64> {
     let mut free = 0;
     for group in section::groups(patient.geometry()) {
         let sizes = SpaceSizes::of(superblock, group);
+        if sizes.bitmap_blocks * sizes.words > MOST_WORDS {
+            return None;
+        }
         let inode = files.inode(group, MetadataKind::Bitmap)?;
         let file = SpaceFile { inode, kind: RealtimeBlockKind::Bitmap };
         let mut words = Vec::new();
