@@ -9,7 +9,7 @@ use ferroxfs::check::CheckOptions;
 use ferroxfs::contents::{AllocateMode, ForkKind, RangeMode};
 use ferroxfs::device::{BlockDevice, MemoryDevice, SharedDevice};
 use ferroxfs::lock::{LeaseKind, LeaseMode};
-use ferroxfs::{Error, File, NewKind, OpenOptions, PosixError, Timestamp, Volume};
+use ferroxfs::{Error, File, NewKind, OpenError, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_format::superblock::Unsupported;
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 use xfs_oracle::Xfsprogs;
@@ -429,4 +429,35 @@ fn data_section_does_not_grow_into_the_zones() {
     assert!(matches!(refused, Err(Error::Unsupported(Unsupported::ZonedLayout))), "{refused:?}");
     drop(file);
     disks.close(volume);
+}
+
+/// Writes a wrong count of used blocks into each zone. A count that its zone cannot have is an error
+/// when the volume is opened, and one that is too small when the blocks are freed.
+#[test]
+fn wrong_counts_of_used_blocks_are_errors() {
+    let zones = |disks: &Zoned| {
+        let volume = disks.with(&OpenOptions::new());
+        let groups = volume.metadata_root().unwrap().lookup("rtgroups".as_ref()).unwrap();
+        let zone = |zone: u32| groups.lookup(format!("{zone}.rmap").as_ref()).unwrap().number();
+        (0..superblock(&disks.data).geometry.realtime.group_count).map(zone).collect::<Vec<_>>()
+    };
+    for wrong in [1_u32, 256, 257, u32::MAX] {
+        let disks = Zoned::golden();
+        // The last zone is empty.
+        let empty = *zones(&disks).last().unwrap();
+        super::forge(&disks.data, empty, USED_OFFSET as usize, wrong);
+        let options = OpenOptions::new().write(true);
+        let error = options.with_devices(Arc::clone(&disks.data), None).open().err().unwrap();
+        assert!(matches!(error, OpenError::Recovery(Error::Corrupt(_))), "{wrong}: {error}");
+    }
+    let disks = Zoned::golden();
+    for zone in zones(&disks) {
+        super::forge(&disks.data, zone, USED_OFFSET as usize, 0);
+    }
+    let volume = disks.open();
+    let changed = ["/rt/text", "/rt/sparse", "/rt/fragments"]
+        .into_iter()
+        .try_for_each(|name| volume.remove_file(name));
+    let closed = volume.close();
+    assert!(changed.is_err() || closed.is_err());
 }
