@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// The Debian packages of the programs that the tests call or use as oracles.
-const PACKAGES: [&str; 19] = [
+const PACKAGES: [&str; 20] = [
     "acl",
     "attr",
     "bzip2",
@@ -24,6 +24,7 @@ const PACKAGES: [&str; 19] = [
     "rsync",
     "sqlite3",
     "util-linux",
+    "valgrind",
     "xfsprogs",
     "xz-utils",
     "zstd",

@@ -64,11 +64,14 @@ enum Benchmark {
     Open(opening::Arguments),
     /// Fill volumes and extract trees, compared with mkfs.xfs -p, tar and cp on the kernel's mount
     Populate(populate::Arguments),
-    /// Measure the cost of parent pointers
+    /// Measure the cost of parent pointers, or count the instructions of each operation
     Price(price::Arguments),
     /// Create and remove files as `price` does, without measuring, for valgrind
     #[command(hide = true)]
     PriceRun(price::RunArguments),
+    /// Perform each operation, without counting, for valgrind
+    #[command(hide = true)]
+    OperationsRun(price::account::OperationsArguments),
     /// Measure the cost of quota
     Quota(quota::Arguments),
     /// Create and remove files as `quota` does, without measuring, for valgrind
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Benchmark::Populate(arguments) => populate::run(&arguments),
         Benchmark::Price(arguments) => price::run(&arguments),
         Benchmark::PriceRun(arguments) => price::run_once(&arguments),
+        Benchmark::OperationsRun(arguments) => price::account::run_once(&arguments),
         Benchmark::Quota(arguments) => quota::run(&arguments),
         Benchmark::QuotaRun(arguments) => quota::run_once(&arguments),
         Benchmark::Data(arguments) => data::run(&arguments),

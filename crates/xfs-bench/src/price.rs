@@ -5,6 +5,11 @@
 //! kernel's work inside system calls, but not the later work of its own threads. valgrind counts
 //! the instructions of all user-space code of a run, including the log's threads. The count of a
 //! step is that of a run that ends with this step, minus that of a run that ends before it.
+//!
+//! With `--operations`, it counts the instructions of each operation of the library instead
+//! (`account`).
+
+pub(crate) mod account;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +22,7 @@ use xfs_workload::{Library, Store, USUAL_NAME_BYTES, Work, WorkStep, WorkTarget,
 
 use crate::error::BenchError;
 use crate::files::{self, Mounted, Open, shown};
+use account::AccountArguments;
 
 /// Arguments of the price benchmark.
 #[derive(clap::Args)]
@@ -29,6 +35,8 @@ pub(crate) struct Arguments {
     /// Also count instructions, with this many files per thread
     #[arg(long)]
     instructions: Option<u64>,
+    #[command(flatten)]
+    account: AccountArguments,
 }
 
 /// The amount of work.
@@ -118,6 +126,9 @@ impl Amount {
 
 /// Measures all steps and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    if account::run(&arguments.account)? {
+        return Ok(());
+    }
     println!(
         "| who | parent pointers | step | processor time each, µs | instructions each | transactions \
          each | bytes logged each |"

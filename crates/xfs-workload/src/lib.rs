@@ -22,6 +22,7 @@
 //! - **I4** A run leaves nothing behind in the folder or directory that it was given, and no memory
 //!   cgroup.
 
+mod account;
 mod commit;
 mod compare;
 mod counted;
@@ -32,6 +33,7 @@ mod html;
 mod ioctl;
 mod machine;
 mod memory;
+mod operations;
 mod parallel;
 mod plan;
 mod processors;
@@ -48,12 +50,14 @@ mod variant;
 mod work;
 mod worker;
 
+pub use account::{OperationAccount, account, kind, layer};
 pub use commit::{CommitLoad, LOG_BYTES, time_force};
 pub use counted::{Counted, ScopeCount, SharedWrites, shared_writes};
 pub use digest::Digest;
 pub use error::WorkloadError;
 pub use html::html;
 pub use machine::Machine;
+pub use operations::{Operation, operation_boundary, run_operations};
 pub use parallel::in_parallel;
 pub use plan::{Plan, Workload};
 pub use processors::Processors;

@@ -1,0 +1,41 @@
+use super::profile::Profile;
+use super::{kind, layer};
+
+const TEXT: &str = "\
+events: Ir
+
+fl=???
+fn=xfs_log::cil::Cil::push
+0 5
+cfn=malloc
+calls=3 0
+0 700
+0 7
+fn=malloc
+0 700
+totals: 712
+";
+
+#[test]
+fn profile_counts_a_callee_once() {
+    let profile = Profile::decode(TEXT);
+    let counts: Vec<_> = profile.functions.iter().map(|(name, count)| (&**name, *count)).collect();
+    assert_eq!(counts, [("malloc", 700), ("xfs_log::cil::Cil::push", 12)]);
+    assert_eq!(profile.allocations, 3);
+}
+
+#[test]
+fn layer_is_the_first_crate_of_a_name() {
+    assert_eq!(layer("<xfs_dir::Name as xfs_trans::Item>::format"), "xfs_dir");
+    assert_eq!(layer("ferroxfs::node::Node::create"), "ferroxfs");
+    assert_eq!(layer("malloc"), "memory");
+    assert_eq!(layer("clone"), "other");
+}
+
+#[test]
+fn kind_is_the_first_that_fits() {
+    assert_eq!(kind("__memcpy_avx_unaligned_erms"), "copying");
+    assert_eq!(kind("mi_malloc_aligned"), "allocating");
+    assert_eq!(kind("<xfs_log::Item>::format"), "formatting");
+    assert_eq!(kind("xfs_vfs::create"), "other");
+}

@@ -1,0 +1,141 @@
+//! Holds the instructions of each operation to a committed table.
+//!
+//! The test runs its own program under valgrind, which counts instructions. The program is compiled
+//! as all tests are, so its figures are larger than those of a release. They catch work that was
+//! added, and they have to be recorded again when work was removed: `UPDATE_EXPECT=1` writes the
+//! table. `xfs-bench price --operations` shows where the instructions go.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use xfs_workload::{OperationAccount, WorkloadError, account, run_operations};
+
+/// The allocator of the command, whose instructions do not depend on the C library.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Number of files. The constant work of an operation is a small part of the work on so many.
+const FILES: u64 = 1000;
+
+/// The largest difference from the table, in percent.
+const TOLERANCE_PERCENT: u64 = 5;
+
+const NAME: &str = "instructions_of_operations";
+
+/// Path of the table, below the folder of the crate.
+const TABLE: &str = "tests/instructions/table.txt";
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    if let [command, files] = arguments.as_slice()
+        && command == "run"
+    {
+        return run(files);
+    }
+    let parts: Vec<_> = arguments.iter().filter(|part| !part.starts_with('-')).collect();
+    if !parts.is_empty() && !parts.iter().any(|part| NAME.contains(part.as_str())) {
+        println!("\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out\n");
+        return ExitCode::SUCCESS;
+    }
+    println!("\nrunning 1 tests");
+    let (word, [passed, failed, ignored]) = match check() {
+        Outcome::Passed => ("ok", [1, 0, 0]),
+        Outcome::Skipped(reason) => {
+            println!("skipped: {NAME}: {reason}");
+            ("ignored", [0, 0, 1])
+        }
+        Outcome::Failed(difference) => {
+            println!("{difference}");
+            ("FAILED", [0, 1, 0])
+        }
+    };
+    println!("test {NAME} ... {word}");
+    let result = if failed == 0 { "ok" } else { "FAILED" };
+    println!(
+        "\ntest result: {result}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; \
+         0 filtered out\n"
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Performs the operations, for valgrind.
+fn run(files: &str) -> ExitCode {
+    let files = files.parse().expect("the number of files is a number");
+    for count in run_operations(files).expect("the operations succeed") {
+        println!("{count}");
+    }
+    ExitCode::SUCCESS
+}
+
+/// The outcome of the test.
+enum Outcome {
+    Passed,
+    /// The machine cannot count, for this reason.
+    Skipped(String),
+    Failed(String),
+}
+
+fn check() -> Outcome {
+    if cfg!(not(all(target_arch = "x86_64", debug_assertions))) {
+        return Outcome::Skipped("the table is of x86-64 and of the profile of tests".to_owned());
+    }
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join(TABLE);
+    let counted = match count() {
+        Ok(counted) => counted,
+        Err(WorkloadError::Unavailable { why, .. }) => return Outcome::Skipped(why),
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        return match std::fs::write(&table, encode(&counted)) {
+            Ok(()) => Outcome::Passed,
+            Err(error) => Outcome::Failed(format!("{}: {error}", table.display())),
+        };
+    }
+    let expected = match std::fs::read_to_string(&table) {
+        Ok(text) => decode(&text),
+        Err(error) => return Outcome::Failed(format!("{}: {error}", table.display())),
+    };
+    let differences: Vec<_> =
+        counted.iter().filter_map(|one| difference(one, &expected)).collect();
+    match differences.is_empty() {
+        true => Outcome::Passed,
+        false => Outcome::Failed(format!(
+            "{}\nIf the change is wanted, UPDATE_EXPECT=1 records these counts:\n{}",
+            differences.join("\n"),
+            encode(&counted)
+        )),
+    }
+}
+
+fn count() -> Result<Vec<OperationAccount>, WorkloadError> {
+    let program = std::env::current_exe().map_err(WorkloadError::file(Path::new("the test")))?;
+    let folder = tempfile::tempdir().map_err(WorkloadError::file(Path::new("a folder")))?;
+    let mut command = Command::new(program);
+    command.args(["run", &FILES.to_string()]);
+    account(&command, folder.path())
+}
+
+/// Returns how an operation differs from the table by more than the tolerance, or `None`.
+fn difference(one: &OperationAccount, expected: &BTreeMap<String, u64>) -> Option<String> {
+    let (name, counted) = (one.operation.name(), one.instructions());
+    let Some(expected) = expected.get(name).copied() else {
+        return Some(format!("{name}: not in the table"));
+    };
+    let is_near = counted.abs_diff(expected) * 100 <= expected * TOLERANCE_PERCENT;
+    (!is_near).then(|| format!("{name}: {counted} instructions, the table has {expected}"))
+}
+
+fn encode(counted: &[OperationAccount]) -> String {
+    let mut text = String::new();
+    for one in counted {
+        let _ = writeln!(text, "{}: {}", one.operation.name(), one.instructions());
+    }
+    text
+}
+
+fn decode(text: &str) -> BTreeMap<String, u64> {
+    let lines = text.lines().filter_map(|line| line.split_once(": "));
+    lines.filter_map(|(name, count)| Some((name.to_owned(), count.parse().ok()?))).collect()
+}
