@@ -15,6 +15,7 @@ mod prose;
 mod source;
 mod test_names;
 mod text;
+mod type_names;
 mod voice;
 
 use std::fmt;
@@ -108,6 +109,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     findings.extend(source::check_unsafe(&files));
     findings.extend(invariants::check(&files));
     findings.extend(circles::check(&files));
+    findings.extend(type_names::check(&files, &metadata));
     findings.extend(files.iter().flat_map(voice::check));
     findings.extend(check_api(&metadata, &files)?);
     findings.sort();

@@ -193,7 +193,7 @@ impl ReadDir {
 
     /// Returns whether the inode of the next entry is a neighbour of inode `number`: both numbers
     /// are in the same aligned range of 64 numbers.
-    fn goes_on_beside(&mut self, number: InodeNumber) -> bool {
+    fn continues_beside(&mut self, number: InodeNumber) -> bool {
         if self.batch.as_slice().is_empty() && self.refill().is_none() {
             return false;
         }
@@ -259,7 +259,7 @@ impl ReadDirPlus {
     fn take_together(&mut self) -> Vec<Result<DirEntry>> {
         let mut together: Vec<_> = self.entries.by_ref().take(LOT).collect();
         while together.len() < LARGEST_LOT
-            && matches!(together.last(), Some(Ok(last)) if self.entries.goes_on_beside(last.number))
+            && matches!(together.last(), Some(Ok(last)) if self.entries.continues_beside(last.number))
         {
             together.extend(self.entries.next());
         }

@@ -377,9 +377,9 @@ impl OpenOptions {
 
     fn open_file(&self, path: &Path) -> Result<SharedDevice, OpenError> {
         let options = match (self.writes, self.live) {
-            (true, _) => xfs_device::OpenOptions::read_write(),
-            (false, true) => xfs_device::OpenOptions::read_only().live(),
-            (false, false) => xfs_device::OpenOptions::read_only(),
+            (true, _) => xfs_device::FileOptions::read_write(),
+            (false, true) => xfs_device::FileOptions::read_only().live(),
+            (false, false) => xfs_device::FileOptions::read_only(),
         };
         #[cfg(feature = "object_store")]
         let opened = xfs_image::open_device_with(path, options, &self.objects)?;

@@ -103,7 +103,7 @@ impl<F: BtreeFormat<Record = Rmap, Key = RmapKey>, S: BtreeStore> MappingEditor<
         let new = new.0;
         let left = self.find_before(&new)?;
         let after =
-            RmapKey { start: new.end(), owner: new.owner.to_raw(), offset: part_behind(&new) };
+            RmapKey { start: new.end(), owner: new.owner.to_raw(), offset: part_after(&new) };
         let right = self.editor.find(after)?.filter(|right| continues(&new, right));
         let joined = Rmap { count: new.count + right.map_or(0, |right| right.count), ..new };
         if right.is_some() {
@@ -222,7 +222,7 @@ impl<F: BtreeFormat<Record = Rmap, Key = RmapKey>, S: BtreeStore> MappingEditor<
 
 /// Returns the second half of a reverse-map key (file offset with its flags) for the block that
 /// follows the mapping `new`.
-fn part_behind(new: &Rmap) -> u64 {
+fn part_after(new: &Rmap) -> u64 {
     let blocks = if has_offset(new) { u64::from(new.count) } else { 0 };
     ReverseMap::key(new).offset + blocks
 }

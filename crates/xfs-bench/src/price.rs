@@ -77,7 +77,7 @@ pub(crate) struct RunArguments {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ParentStorage {
     /// The volume has no parent pointers.
-    Nobody,
+    None,
     /// Parent pointers are changed directly in the inode where possible.
     Direct,
     /// Parent pointers are changed by intents in separate transactions.
@@ -86,20 +86,20 @@ enum ParentStorage {
 
 impl ParentStorage {
     const fn parent(self) -> u8 {
-        !matches!(self, Self::Nobody) as u8
+        !matches!(self, Self::None) as u8
     }
 
     fn open(self, image: &Path) -> Result<Library, WorkloadError> {
         let options = OpenOptions::new().parent_path(match self {
             Self::Intents => ParentPath::Intents,
-            Self::Nobody | Self::Direct => ParentPath::Direct,
+            Self::None | Self::Direct => ParentPath::Direct,
         });
         Library::open(Store::open(image)?, options)
     }
 
     fn name(self) -> &'static str {
         match self {
-            Self::Nobody => "nobody",
+            Self::None => "none",
             Self::Direct => "direct",
             Self::Intents => "intents",
         }
@@ -107,7 +107,7 @@ impl ParentStorage {
 }
 
 const WAYS: [ParentStorage; 3] =
-    [ParentStorage::Nobody, ParentStorage::Direct, ParentStorage::Intents];
+    [ParentStorage::None, ParentStorage::Direct, ParentStorage::Intents];
 
 impl Amount {
     const fn work(&self) -> Work {
@@ -144,7 +144,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         let row = PriceRow { who: "ours", way: way.name() };
         measure(arguments, row, way.parent(), &open, &counts)?;
     }
-    for (name, parent) in [("nobody", 0), ("intents", 1)] {
+    for (name, parent) in [("none", 0), ("intents", 1)] {
         let open = |image: &Path| Mounted::new(image).map(|theirs| Box::new(theirs) as _);
         measure(arguments, PriceRow { who: "kernel", way: name }, parent, &open, &[])?;
     }

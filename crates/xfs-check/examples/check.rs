@@ -4,13 +4,13 @@
 use std::process::ExitCode;
 
 use xfs_check::{CheckOptions, CheckedDevices, check_devices};
-use xfs_device::{BlockDevice, FileDevice, OpenOptions};
+use xfs_device::{BlockDevice, FileDevice, FileOptions};
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 fn main() -> ExitCode {
     let mut paths = std::env::args_os().skip(1).map(std::path::PathBuf::from);
     let open = |path: std::path::PathBuf| {
-        FileDevice::open(path.as_ref(), OpenOptions::read_only()).expect("the image opens")
+        FileDevice::open(path.as_ref(), FileOptions::read_only()).expect("the image opens")
     };
     let device = open(paths.next().expect("usage: check IMAGE [REALTIME_DEVICE]"));
     let realtime = paths.next().map(open);

@@ -160,15 +160,15 @@ impl Search<'_, '_> {
 fn silent_pass<'a>(
     volume: Volume<'a>,
     realtime: &'a RealtimeSummaries,
-    facts: &'a mut Names,
+    facts: &'a mut MetadirNames,
     findings: &'a mut Findings,
-) -> Pass<'a, Names> {
+) -> Pass<'a, MetadirNames> {
     Pass { volume, groups: &[], realtime, facts, findings, has_shared: false }
 }
 
 /// Reads the map of the data fork of an inode, without any finding or fact.
 pub(crate) fn read_map(volume: Volume<'_>, inode: &Inode<'_>) -> Option<ForkMap> {
-    let (mut names, mut silent) = (Names::default(), Findings::silent());
+    let (mut names, mut silent) = (MetadirNames::default(), Findings::silent());
     let none = RealtimeSummaries::new();
     let mut pass = silent_pass(volume, &none, &mut names, &mut silent);
     matches!(inode.core.data_format, ForkFormat::Extents | ForkFormat::Btree)
@@ -177,9 +177,9 @@ pub(crate) fn read_map(volume: Volume<'_>, inode: &Inode<'_>) -> Option<ForkMap>
 }
 
 /// Returns the names of a directory, without any finding.
-fn names_of(volume: Volume<'_>, number: InodeNumber) -> Names {
-    let mut names = Names::default();
-    let lost = || Names { is_whole: false, ..Names::default() };
+fn names_of(volume: Volume<'_>, number: InodeNumber) -> MetadirNames {
+    let mut names = MetadirNames::default();
+    let lost = || MetadirNames { is_whole: false, ..MetadirNames::default() };
     let Some((core, bytes)) = read_inode(volume, number) else { return lost() };
     if core.file_type() != Some(FileType::Directory) {
         return lost();
@@ -201,18 +201,18 @@ fn names_of(volume: Volume<'_>, number: InodeNumber) -> Names {
 }
 
 /// A receiver that keeps names, and ignores all other facts.
-struct Names {
+struct MetadirNames {
     list: Vec<(Vec<u8>, InodeNumber)>,
     is_whole: bool,
 }
 
-impl Default for Names {
+impl Default for MetadirNames {
     fn default() -> Self {
         Self { list: Vec::new(), is_whole: true }
     }
 }
 
-impl Facts for Names {
+impl Facts for MetadirNames {
     fn name(&mut self, name: &Name<'_>) {
         if self.list.len() < MOST_NAMES {
             self.list.push((name.name.to_vec(), name.child));

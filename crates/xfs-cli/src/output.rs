@@ -215,7 +215,7 @@ impl Output {
 /// Fails only if another program uses the file or device: a mount, a virtual machine, or another
 /// run of ferroxfs. The message names the program.
 fn claim(path: &Path) -> Result<Option<FileDevice>, Failure> {
-    match FileDevice::open(path, xfs_device::OpenOptions::read_write()) {
+    match FileDevice::open(path, xfs_device::FileOptions::read_write()) {
         Ok(device) => Ok(Some(device)),
         Err(error) if is_of_another_user(&error) => {
             let failure = Failure::new(Exit::Failed, error.to_string()).placed();

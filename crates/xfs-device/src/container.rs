@@ -67,14 +67,14 @@ impl Container {
                     let inner = group.volumes.iter().map(|inner| {
                         let at = group.contiguous_start(inner, &volume.id);
                         let at = at.and_then(|at| at.checked_add(start));
-                        InnerVolume::look(device, printable(&inner.name), at)
+                        InnerVolume::inspect(device, printable(&inner.name), at)
                     });
                     container.volumes = inner.collect::<io::Result<_>>()?;
                 }
             }
             Contents::Raid | Contents::Bcache => {
                 let at = data_of(device, start, contents)?;
-                container.volumes.push(InnerVolume::look(device, "its data".to_owned(), at)?);
+                container.volumes.push(InnerVolume::inspect(device, "its data".to_owned(), at)?);
             }
             _ => return Ok(None),
         }
@@ -150,7 +150,7 @@ impl Container {
 }
 
 impl InnerVolume {
-    fn look(device: &dyn BlockDevice, name: String, start: Option<u64>) -> io::Result<Self> {
+    fn inspect(device: &dyn BlockDevice, name: String, start: Option<u64>) -> io::Result<Self> {
         let start = start.filter(|start| *start < device.length_bytes());
         let contents = match start {
             Some(start) => signature::detect(device, start)?,

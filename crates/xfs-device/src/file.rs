@@ -52,12 +52,12 @@ pub enum DeviceAccess {
 
 /// Options for opening a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenOptions {
+pub struct FileOptions {
     access: DeviceAccess,
     live: bool,
 }
 
-impl OpenOptions {
+impl FileOptions {
     /// Returns options that open a device for reading, shared with other readers.
     #[must_use]
     pub const fn read_only() -> Self {
@@ -116,11 +116,11 @@ impl FileDevice {
     /// # Errors
     ///
     /// A [`DeviceFailure`], with the path and advice for the user.
-    pub fn open(path: &Path, options: OpenOptions) -> Result<Self, DeviceError> {
+    pub fn open(path: &Path, options: FileOptions) -> Result<Self, DeviceError> {
         Self::open_typed(path, options).map_err(|failure| DeviceError::new(path, failure))
     }
 
-    fn open_typed(path: &Path, options: OpenOptions) -> Result<Self, DeviceFailure> {
+    fn open_typed(path: &Path, options: FileOptions) -> Result<Self, DeviceFailure> {
         let before = std::fs::metadata(path).map_err(DeviceFailure::Open)?;
         let usage = usage::find(&before).filter(|usage| usage.conflicts(options.access));
         if let (Some(usage), false) = (&usage, options.is_live()) {
@@ -372,7 +372,7 @@ fn open_host(path: &Path, access: DeviceAccess, is_block: bool) -> Result<File, 
 /// the use of all its bytes (`lock`). With the option `live`, a reader continues if a lock or the
 /// announcement is refused. The kernel's own users of the file, such as a mount, take no such lock.
 /// So the lock neither disturbs them nor is refused because of them.
-fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
+fn lock(file: &File, options: FileOptions) -> Result<(), DeviceFailure> {
     let operation = match options.access {
         DeviceAccess::ReadOnly => FlockOperation::NonBlockingLockShared,
         DeviceAccess::ReadWrite => FlockOperation::NonBlockingLockExclusive,
@@ -413,7 +413,7 @@ impl Stack {
 
     /// Locks every file and disk of which the device is made. For a writer, also opens with
     /// `O_EXCL` the devices through which the kernel could mount the same bytes, and returns them.
-    fn lock(&self, options: OpenOptions) -> Result<Vec<File>, DeviceFailure> {
+    fn lock(&self, options: FileOptions) -> Result<Vec<File>, DeviceFailure> {
         let access = options.access;
         for level in &self.levels {
             if !lock::lock_level(level, access) && !options.is_live() {
@@ -453,7 +453,7 @@ impl Stack {
     /// Returns an error if another device made of the same file (a twin) has a writer. Checks only
     /// the twins whose common file this process cannot open: there the lock on the twin stands for
     /// the lock on the file.
-    fn look_at_twins(&self, options: OpenOptions) -> Result<(), DeviceFailure> {
+    fn look_at_twins(&self, options: FileOptions) -> Result<(), DeviceFailure> {
         for twin in self.twins.iter().filter(|twin| twin.is_meeting_place) {
             let Ok(file) = File::open(&twin.node) else { continue };
             let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);

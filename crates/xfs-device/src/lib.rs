@@ -31,7 +31,7 @@ pub use device::{
     BlockDevice, Durability, SharedDevice, check_read, check_write, write_zeros_plainly,
 };
 pub use error::{DeviceError, DeviceFailure, SourceError, SourceErrorKind};
-pub use file::{DeviceAccess, FileDevice, OpenOptions};
+pub use file::{DeviceAccess, FileDevice, FileOptions};
 pub use filesystem::{
     FindError, LocatedVolume, Selection, find_filesystem, find_filesystem_among, has_group_headers,
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::device::SharedDevice;
 use crate::error::{DeviceError, DeviceFailure};
-use crate::file::{DeviceAccess, FileDevice, OpenOptions};
+use crate::file::{DeviceAccess, FileDevice, FileOptions};
 use crate::metadump::open_metadump;
 use crate::signature::{self, Contents};
 use crate::usage::KernelUse;
@@ -26,7 +26,7 @@ pub struct OpenedDevice {
 ///
 /// A [`DeviceFailure`], with the path and advice for the user. Virtual disks in image files are
 /// refused, with the name of the format; the crate `xfs-image` opens them.
-pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
+pub fn open_device(path: &Path, options: FileOptions) -> Result<OpenedDevice, DeviceError> {
     let device = FileDevice::open(path, options)?;
     let contents = signature::detect(&device, 0)
         .map_err(|error| DeviceError::new(path, DeviceFailure::Open(error)))?;
@@ -43,7 +43,7 @@ pub fn open_detected(
     path: &Path,
     device: FileDevice,
     contents: Contents,
-    options: OpenOptions,
+    options: FileOptions,
 ) -> Result<OpenedDevice, DeviceError> {
     let failed = |failure| DeviceError::new(path, failure);
     let usage = device.usage().cloned();

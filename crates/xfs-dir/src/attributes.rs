@@ -124,8 +124,8 @@ impl<'a> Attributes<'a> {
             if let Some(found) = find(decoded.find(hash), namespace, name)? {
                 return Ok(Some(found));
             }
-            let goes_on = decoded.hash_range().is_none_or(|(_, last)| last == hash);
-            let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
+            let continues = decoded.hash_range().is_none_or(|(_, last)| last == hash);
+            let Some(next) = decoded.forward().filter(|_| continues) else { return Ok(None) };
             cycle.advance(&tree, next)?;
             drop(bytes);
             leaf = tree.read_sibling(next, hash)?;

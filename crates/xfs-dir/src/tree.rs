@@ -203,7 +203,7 @@ impl<B: Clone> TreePath<B> {
         let (at, block) = new_block(store, self.shape)?;
         let leaf = self.leaf.clone();
         let left = LevelBlock { at: self.at, block: &leaf };
-        chain_behind(store, self.shape, left, LevelBlock { at, block: &block })?;
+        chain_after(store, self.shape, left, LevelBlock { at, block: &block })?;
         Ok((at, block))
     }
 
@@ -266,7 +266,7 @@ impl<B: Clone> TreePath<B> {
         store.edit(&left, |edit| node::truncate(edit, kept));
         let (old, new) =
             (LevelBlock { at: left_at, block: &left }, LevelBlock { at: right_at, block: &right });
-        chain_behind(store, self.shape, old, new)?;
+        chain_after(store, self.shape, old, new)?;
         let (left_hash, right_hash) = (last_hash(store, &left), last_hash(store, &right));
         self.insert_child(store, height + 1, SplitChild { left_hash, right_hash, right_at })?;
         let step = self.step_mut(height);
@@ -451,7 +451,7 @@ struct SplitChild {
 }
 
 /// Links the block `new` after `left`, on the same level.
-fn chain_behind<S: ForkStore>(
+fn chain_after<S: ForkStore>(
     store: &mut S,
     shape: TreeShape,
     left: LevelBlock<'_, S::Block>,

@@ -154,7 +154,7 @@ pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
     }
     let nobody = [AclTag::User(POSIX_ACL_UNDEFINED_ID), AclTag::Group(POSIX_ACL_UNDEFINED_ID)];
     if entries.iter().any(|entry| nobody.contains(&entry.tag)) {
-        return Err(AclCheck::Nobody);
+        return Err(AclCheck::ReservedId);
     }
     Ok(())
 }

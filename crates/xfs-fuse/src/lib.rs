@@ -1,8 +1,8 @@
 //! Volumes of [`ferroxfs`] mounted through FUSE.
 //!
-//! [`Mount::new`] mounts a volume and serves it on threads of its own. [`Mount::wait`] returns when
-//! the volume has been unmounted. [`Mount::finish`] ends the service and returns the handler, so
-//! that the caller can close the volume.
+//! [`FuseMount::new`] mounts a volume and serves it on threads of its own. [`FuseMount::wait`]
+//! returns when the volume has been unmounted. [`FuseMount::finish`] ends the service and returns
+//! the handler, so that the caller can close the volume.
 //!
 //! Owns: the transport (the bytes that `/dev/fuse` carries), mounting as root or through
 //! fusermount3, the meaning of each request in terms of the library, mount options. Does **not**
@@ -15,7 +15,7 @@
 //!   keeps up to 64,000 access times.
 //! - While a worker answers a request it holds only its own handler lock. If the contents of
 //!   a read go through a pipe, it also holds the locks that keep the file unchanged.
-//! - After [`Mount::finish`] no request is being handled, and none will be.
+//! - After [`FuseMount::finish`] no request is being handled, and none will be.
 
 mod error;
 #[cfg(feature = "null")]
@@ -35,16 +35,16 @@ use std::time::Duration;
 pub use error::MountError;
 #[cfg(feature = "null")]
 pub use null::Null;
-pub use options::{MountOptions, OptionError};
+pub use options::{FuseMountOptions, OptionError};
 pub use permission_checks::Checks;
 pub use server::{
-    ACCESS_ATTRIBUTE, AccessTimes, Durability, FIGURES_ATTRIBUTE, IMAGE_ATTRIBUTE,
-    NAMESPACE_ATTRIBUTE, PROCESS_ATTRIBUTE, Server, Settings,
+    ACCESS_ATTRIBUTE, AccessTimes, FIGURES_ATTRIBUTE, IMAGE_ATTRIBUTE, NAMESPACE_ATTRIBUTE,
+    PROCESS_ATTRIBUTE, Server, Settings, SyncPolicy,
 };
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
 pub use transport::{
-    Halter, Handler, Invalidator, MAX_WRITE_BYTES, MountFacts, MountedVolume, Reply, Request,
-    Session, Unmount, WaitOutcome, is_mount_point, mounts, remount, source_of, sources, unmount,
+    Halter, Handler, Invalidator, MAX_WRITE_BYTES, MountEntry, MountFacts, Reply, Request, Session,
+    Unmount, WaitOutcome, is_mount_point, mounts, remount, source_of, sources, unmount,
 };
 
 pub use tree_server::{FileTree, TreeAttributes, TreeEntry, TreeServer, TreeSpace, TreeXattr};
@@ -75,7 +75,7 @@ pub enum ChannelKind {
 }
 
 /// A volume that is mounted and served.
-pub struct Mount<H: Handler = Server> {
+pub struct FuseMount<H: Handler = Server> {
     session: Session<H>,
     point: MountPoint,
 }
@@ -90,7 +90,7 @@ pub struct Unmounted {
     root: Option<OwnedFd>,
 }
 
-impl<H: Handler> Mount<H> {
+impl<H: Handler> FuseMount<H> {
     /// Mounts a volume on `folder`, and starts to serve it with `handler`. The mount is usable when
     /// this function returns.
     ///

@@ -14,7 +14,7 @@ use rustix::fs::StatVfsMountFlags;
 use thiserror::Error;
 
 use crate::Checks;
-use crate::server::{AccessTimes, Durability, Settings};
+use crate::server::{AccessTimes, Settings, SyncPolicy};
 use crate::transport::MountFacts;
 use crate::{ChannelKind, Service};
 use names::{IGNORED, is_comment, unknown, values};
@@ -36,7 +36,7 @@ const NO_SYMLINKS: u64 = 0x2000;
 
 /// The mount options of a volume: for opening it, for the mount and for the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MountOptions {
+pub struct FuseMountOptions {
     /// Whether the volume is read-only. `None` if neither `ro` nor `rw` was given.
     read_only: Option<bool>,
     no_recovery: bool,
@@ -119,7 +119,7 @@ impl OptionError {
     }
 }
 
-impl MountOptions {
+impl FuseMountOptions {
     /// Returns the options of an existing mount, to which a remount adds its own options. The
     /// restrictions of the mount remain unless an added option lifts them.
     ///
@@ -373,9 +373,9 @@ impl MountOptions {
     pub fn settings(&self) -> Settings {
         let read_only = self.is_read_only();
         let durability = match (self.sync_all, self.sync_names) {
-            (true, _) => Durability::All,
-            (false, true) => Durability::Names,
-            (false, false) => Durability::Asked,
+            (true, _) => SyncPolicy::All,
+            (false, true) => SyncPolicy::Names,
+            (false, false) => SyncPolicy::Asked,
         };
         let access_times = match (self.no_times, self.no_directory_times) {
             (true, _) => AccessTimes::Never,

@@ -42,7 +42,7 @@ use access::LazyTimes;
 use caller::ProcAccess;
 use checks::Checker;
 use handles::Handles;
-use identity::Identity;
+use identity::ShownOwner;
 pub use identity::{
     ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, IMAGE_ATTRIBUTE, NAMESPACE_ATTRIBUTE, PROCESS_ATTRIBUTE,
 };
@@ -68,7 +68,7 @@ pub struct Settings {
     /// The group ID that all files appear to have. `None` shows the groups on the volume.
     pub gid: Option<u32>,
     /// Which changes are durable before the server answers their requests.
-    pub durability: Durability,
+    pub durability: SyncPolicy,
     /// When access times are updated.
     pub access_times: AccessTimes,
     /// Whether access times wait in memory and are written later.
@@ -83,7 +83,7 @@ pub struct Settings {
 
 /// Which changes are durable before the server answers their requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Durability {
+pub enum SyncPolicy {
     /// Only the changes that a program syncs itself, by fsync, O_SYNC or similar, are durable
     /// before the server answers. Other changes become durable within seconds.
     #[default]
@@ -119,7 +119,7 @@ pub struct Server {
     /// Reports whether the mount has been made read-only. `None` if the path of the mount point is
     /// unknown.
     read_only_probe: Option<ReadOnlyProbe>,
-    identity: Identity,
+    identity: ShownOwner,
     /// Set when a program has shut the volume down with an ioctl. The shutdown first writes all
     /// changes to the log.
     shut_down: SetOnce<(), VolumeScope>,
@@ -152,7 +152,7 @@ impl Server {
         let (unlinked, handles) = (UnlinkedNodes::default(), Handles::default());
         let waits = settings.lazy_times && !settings.read_only;
         let (lazy_times, statistics) = (waits.then(LazyTimes::default), Statistics::new());
-        let (read_only_probe, identity) = (None, Identity::of_this_process());
+        let (read_only_probe, identity) = (None, ShownOwner::of_this_process());
         let shut_down = SetOnce::new();
         Ok(Self {
             volume,
@@ -233,7 +233,7 @@ impl Server {
 
     /// Makes all changes of a node durable if the volume is mounted with `wsync` or `sync`.
     fn sync_if_required(&self, node: &Node) -> Result<(), Errno> {
-        if self.settings.durability >= Durability::Names {
+        if self.settings.durability >= SyncPolicy::Names {
             node.sync().map_err(errno)
         } else {
             Ok(())
@@ -388,7 +388,7 @@ impl Handler for Server {
 
     fn waits(&self, opcode: Opcode) -> bool {
         let syncs = matches!(opcode, Opcode::Fsync | Opcode::FsyncDirectory | Opcode::SyncFs);
-        syncs || self.settings.durability != Durability::Asked
+        syncs || self.settings.durability != SyncPolicy::Asked
     }
 
     fn unwritten_nodes(&self) -> Vec<u64> {

@@ -24,7 +24,7 @@ pub(crate) use channel::rings;
 pub(crate) use mounting::MountPoint;
 pub use mounting::{MountFacts, Unmount, is_mount_point, remount, unmount};
 pub(crate) use mounts::ReadOnlyProbe;
-pub use mounts::{MountedVolume, mounts, source_of, sources};
+pub use mounts::{MountEntry, mounts, source_of, sources};
 pub(crate) use pipe::PipeLease;
 pub use reply::Reply;
 pub use request::Request;

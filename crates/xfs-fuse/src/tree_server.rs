@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::server::identity::{ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, Identity};
+use crate::server::identity::{ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, ShownOwner};
 use crate::server::xattrs::{HIDDEN_PREFIX, answer_sized};
 use crate::statistics::{Direction, Statistics};
 use crate::transport::wire::{
@@ -151,7 +151,7 @@ pub struct TreeSpace {
 pub struct TreeServer<T> {
     tree: T,
     settings: Settings,
-    identity: Identity,
+    identity: ShownOwner,
     statistics: Statistics,
 }
 
@@ -160,7 +160,7 @@ impl<T: FileTree> TreeServer<T> {
     /// the shown group.
     #[must_use]
     pub fn new(tree: T, settings: Settings) -> Self {
-        let (identity, statistics) = (Identity::of_this_process(), Statistics::new());
+        let (identity, statistics) = (ShownOwner::of_this_process(), Statistics::new());
         Self { tree, settings, identity, statistics }
     }
 

@@ -239,8 +239,8 @@ impl<K: InodeKind> CachedInode<K> {
     }
 
     /// Sets whether the file has buffered bytes, or preallocated blocks past its end.
-    pub fn set_unsettled(&self, is_unsettled: bool) {
-        self.slot().into_iter().for_each(|slot| slot.set_unsettled(is_unsettled));
+    pub fn set_needs_flush(&self, needs_flush: bool) {
+        self.slot().into_iter().for_each(|slot| slot.set_needs_flush(needs_flush));
     }
 
     pub(crate) fn slot(&self) -> Option<&ChunkSlot<K>> {

@@ -187,8 +187,8 @@ impl<K: InodeKind> ChunkSlot<K> {
 
     /// Sets whether the inode has the tag of files with something to write. The caller holds the
     /// contents lock of the file.
-    pub(crate) fn set_unsettled(&self, is_unsettled: bool) {
-        if is_unsettled {
+    pub(crate) fn set_needs_flush(&self, needs_flush: bool) {
+        if needs_flush {
             self.chunk.needs_flush.fetch_or(self.bit, Ordering::AcqRel);
         } else {
             self.chunk.needs_flush.fetch_and(!self.bit, Ordering::AcqRel);

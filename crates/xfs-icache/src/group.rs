@@ -260,10 +260,10 @@ impl<K: InodeKind> CachedGroup<K> {
 
     /// Calls `visit` with those inodes of a chunk that have the tag, under one epoch guard.
     fn show(&self, next: NextChunk<K>, tag: Tag, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
-        let behind = |key: u32| (u64::from(key) + 1) * u64::from(CHUNK_INODES);
+        let after = |key: u32| (u64::from(key) + 1) * u64::from(CHUNK_INODES);
         let (key, chunk) = match next {
             NextChunk::End => return WalkStep::End,
-            NextChunk::Passed(key) => return WalkStep::Next(behind(key)),
+            NextChunk::Passed(key) => return WalkStep::Next(after(key)),
             NextChunk::Found(key, chunk) => (key, chunk),
         };
         let mut bits = chunk.tagged(tag);
@@ -277,7 +277,7 @@ impl<K: InodeKind> CachedGroup<K> {
                 return WalkStep::Stopped;
             }
         }
-        WalkStep::Next(behind(key))
+        WalkStep::Next(after(key))
     }
 
     /// Keeps the chunk of an inode in the index of the group, even while the chunk is empty. For a

@@ -35,7 +35,7 @@ impl<K: InodeKind> Listed<K> {
 
 /// Returns where the walk continues after the inodes in `found`, or the end of the walk if `found`
 /// is empty.
-fn behind<K: InodeKind>(found: &[(u64, Arc<CachedInode<K>>)]) -> WalkStep {
+fn after<K: InodeKind>(found: &[(u64, Arc<CachedInode<K>>)]) -> WalkStep {
     found.last().and_then(|(last, _)| last.checked_add(1)).map_or(WalkStep::End, WalkStep::Next)
 }
 
@@ -70,7 +70,7 @@ impl<K: InodeKind> InodeList<K> {
         let found = {
             let mut list = self.0.lock();
             let found = list.from(list.hand);
-            list.hand = if let WalkStep::Next(next) = behind(&found) { next } else { 0 };
+            list.hand = if let WalkStep::Next(next) = after(&found) { next } else { 0 };
             found
         };
         Self::show(&found, visit)
@@ -82,6 +82,6 @@ impl<K: InodeKind> InodeList<K> {
                 return WalkStep::Stopped;
             }
         }
-        behind(found)
+        after(found)
     }
 }

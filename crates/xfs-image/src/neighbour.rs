@@ -16,7 +16,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use xfs_device::{DeviceError, DeviceFailure, FileDevice, OpenOptions, printable};
+use xfs_device::{DeviceError, DeviceFailure, FileDevice, FileOptions, printable};
 
 use crate::error::{FileRole, ImageError, NeighbourRefusal};
 
@@ -30,7 +30,7 @@ type FileIdentity = (u64, u64);
 /// names in the image are followed.
 pub struct Surroundings {
     directory: PathBuf,
-    options: OpenOptions,
+    options: FileOptions,
     chain: Vec<FileIdentity>,
 }
 
@@ -48,7 +48,7 @@ impl Surroundings {
     /// # Errors
     ///
     /// The error of the host.
-    pub fn of(path: &Path, options: OpenOptions) -> Result<Self, ImageError> {
+    pub fn of(path: &Path, options: FileOptions) -> Result<Self, ImageError> {
         let identity = identity_of(path)?;
         Ok(Self { directory: directory_of(path), options, chain: vec![identity] })
     }
@@ -63,7 +63,7 @@ impl Surroundings {
         &self,
         name: &str,
         role: FileRole,
-        options: OpenOptions,
+        options: FileOptions,
     ) -> Result<Neighbour, ImageError> {
         let refused = |refusal| {
             let name = printable(name);
@@ -99,13 +99,13 @@ impl Surroundings {
     }
 
     /// Returns the options with which the first image of the chain is opened.
-    pub(crate) const fn options(&self) -> OpenOptions {
+    pub(crate) const fn options(&self) -> FileOptions {
         self.options
     }
 
     /// Returns the options for opening a file that is only read.
-    pub(crate) const fn reading(&self) -> OpenOptions {
-        let options = OpenOptions::read_only();
+    pub(crate) const fn reading(&self) -> FileOptions {
+        let options = FileOptions::read_only();
         if self.options.is_live() { options.live() } else { options }
     }
 }

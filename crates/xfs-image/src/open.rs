@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use xfs_device::{
-    Contents, DeviceAccess, DeviceError, DeviceFailure, FileDevice, OpenOptions, OpenedDevice,
+    Contents, DeviceAccess, DeviceError, DeviceFailure, FileDevice, FileOptions, OpenedDevice,
     SharedDevice, detect, open_detected,
 };
 
@@ -27,7 +27,7 @@ use crate::{qcow2, vdi, vhdx, vmdk};
 /// # Errors
 ///
 /// A [`DeviceFailure`], with the path and advice for the user.
-pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
+pub fn open_device(path: &Path, options: FileOptions) -> Result<OpenedDevice, DeviceError> {
     open_with(path, options, |address| open_object(address, options))
 }
 
@@ -39,7 +39,7 @@ pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, De
 #[cfg(feature = "object_store")]
 pub fn open_device_with(
     path: &Path,
-    options: OpenOptions,
+    options: FileOptions,
     objects: &ObjectOptions,
 ) -> Result<OpenedDevice, DeviceError> {
     open_with(path, options, |address| open_object_with(address, options, objects))
@@ -51,7 +51,7 @@ pub fn open_device_with(
 /// # Errors
 ///
 /// Returns the errors of [`open_device`]. Also an error if `path` is not an address.
-pub fn open_remote(path: &Path, options: OpenOptions) -> Result<SharedDevice, DeviceError> {
+pub fn open_remote(path: &Path, options: FileOptions) -> Result<SharedDevice, DeviceError> {
     let remote = match Remote::of(path) {
         Some(Remote::Object) => open_object(path, options),
         // The path of a file is not the address of an export, either.
@@ -63,7 +63,7 @@ pub fn open_remote(path: &Path, options: OpenOptions) -> Result<SharedDevice, De
 /// Opens a path or an address. `open_object` opens an object.
 fn open_with(
     path: &Path,
-    options: OpenOptions,
+    options: FileOptions,
     open_object: impl FnOnce(&Path) -> Result<SharedDevice, DeviceFailure>,
 ) -> Result<OpenedDevice, DeviceError> {
     let remote = match Remote::of(path) {
@@ -76,7 +76,7 @@ fn open_with(
         .map_err(|failure| DeviceError::new(&without_credentials(path), failure))
 }
 
-fn open_file(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
+fn open_file(path: &Path, options: FileOptions) -> Result<OpenedDevice, DeviceError> {
     let failed = |failure| DeviceError::new(path, failure);
     let device = FileDevice::open(path, options)?;
     let contents = detect(&device, 0).map_err(|error| failed(DeviceFailure::Open(error)))?;
@@ -94,19 +94,19 @@ fn open_file(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceEr
 }
 
 /// Opens the export of an NBD server at the address `path`.
-fn open_export(path: &Path, options: OpenOptions) -> Result<SharedDevice, DeviceFailure> {
+fn open_export(path: &Path, options: FileOptions) -> Result<SharedDevice, DeviceFailure> {
     Ok(Arc::new(NbdDevice::open(&Address::parse(path)?, options)?))
 }
 
 #[cfg(feature = "object_store")]
-fn open_object(path: &Path, options: OpenOptions) -> Result<SharedDevice, DeviceFailure> {
+fn open_object(path: &Path, options: FileOptions) -> Result<SharedDevice, DeviceFailure> {
     open_object_with(path, options, &ObjectOptions::new())
 }
 
 #[cfg(feature = "object_store")]
 fn open_object_with(
     path: &Path,
-    options: OpenOptions,
+    options: FileOptions,
     objects: &ObjectOptions,
 ) -> Result<SharedDevice, DeviceFailure> {
     let address = path.to_str().ok_or(crate::ObjectError::Address("it is not UTF-8"))?;
@@ -114,13 +114,13 @@ fn open_object_with(
 }
 
 #[cfg(not(feature = "object_store"))]
-fn open_object(_path: &Path, _options: OpenOptions) -> Result<SharedDevice, DeviceFailure> {
+fn open_object(_path: &Path, _options: FileOptions) -> Result<SharedDevice, DeviceFailure> {
     Err(DeviceFailure::Source(Box::new(crate::remote::NoObjects)))
 }
 
 /// If the remote disk holds a disk image, opens the virtual disk inside the image. Otherwise
 /// returns the remote disk.
-fn open_inside(remote: SharedDevice, options: OpenOptions) -> Result<OpenedDevice, DeviceFailure> {
+fn open_inside(remote: SharedDevice, options: FileOptions) -> Result<OpenedDevice, DeviceFailure> {
     let contents = detect(&*remote, 0).map_err(DeviceFailure::Open)?;
     if !is_read_here(contents) {
         return Ok(OpenedDevice { device: remote, usage: None });

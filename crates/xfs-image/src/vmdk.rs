@@ -30,22 +30,22 @@ use sparse::SparseExtent;
 const SECTOR_BYTES: u64 = 512;
 
 /// A range of the disk, and the place of its bytes.
-struct Extent {
+struct VmdkExtent {
     start: u64,
     length_bytes: u64,
-    source: ExtentSource,
+    source: VmdkSource,
 }
 
 /// Where the bytes of an extent are stored.
-enum ExtentSource {
+enum VmdkSource {
     Zeros,
     Flat { file: SharedDevice, offset: u64 },
     Sparse(Box<SparseExtent>),
 }
 
 /// The extents of a VMDK image, in the order of the disk, without gaps.
-pub(crate) struct ExtentMap {
-    extents: Vec<Extent>,
+pub(crate) struct VmdkExtents {
+    extents: Vec<VmdkExtent>,
     length_bytes: u64,
 }
 
@@ -65,7 +65,7 @@ const fn refused(refusal: ImageRefusal) -> ImageError {
 pub(crate) fn open(
     file: SharedDevice,
     surroundings: Option<&Surroundings>,
-) -> Result<ImageDevice<ExtentMap>, ImageError> {
+) -> Result<ImageDevice<VmdkExtents>, ImageError> {
     let mut magic = [0; 4];
     if file.length_bytes() < SECTOR_BYTES {
         // A descriptor can be shorter than a sector, but then it describes no extent.
@@ -79,7 +79,7 @@ pub(crate) fn open(
                 None => return Err(refused(ImageRefusal::PartOfSplit)),
                 Some(text) => drop(Descriptor::parse(&text)?),
             }
-            Ok(ImageDevice::read_only(ExtentMap::of([ExtentSource::sparse(extent)])?))
+            Ok(ImageDevice::read_only(VmdkExtents::of([VmdkSource::sparse(extent)])?))
         }
         b"COWD" => Err(refused(ImageRefusal::ExtentKind("COWD".to_owned()))),
         _ => open_described(&*file, surroundings),
@@ -90,55 +90,55 @@ pub(crate) fn open(
 fn open_described(
     file: &dyn BlockDevice,
     surroundings: Option<&Surroundings>,
-) -> Result<ImageDevice<ExtentMap>, ImageError> {
+) -> Result<ImageDevice<VmdkExtents>, ImageError> {
     let mut text = vec![0; file.length_bytes().min(MAX_DESCRIPTOR_BYTES) as usize];
     file.read_at(&mut text, 0)?;
     let descriptor = Descriptor::parse(&text)?;
     let is_flat = descriptor.extents.iter().all(|extent| extent.kind == ExtentKind::Flat);
     let sources = descriptor.extents.into_iter().map(|extent| match extent.kind {
-        ExtentKind::Zero => Ok((ExtentSource::Zeros, extent.length_bytes)),
+        ExtentKind::Zero => Ok((VmdkSource::Zeros, extent.length_bytes)),
         ExtentKind::Flat | ExtentKind::Sparse => {
             let surroundings = surroundings.ok_or_else(|| refused(ImageRefusal::ExternalData))?;
             let options = if is_flat { surroundings.options() } else { surroundings.reading() };
             let opened = surroundings.open(&extent.file, FileRole::Extent, options)?;
             let file: SharedDevice = Arc::new(opened.file);
             let source = match extent.kind {
-                ExtentKind::Sparse => ExtentSource::sparse(SparseExtent::open(file)?).0,
-                _ => ExtentSource::Flat { file, offset: extent.offset },
+                ExtentKind::Sparse => VmdkSource::sparse(SparseExtent::open(file)?).0,
+                _ => VmdkSource::Flat { file, offset: extent.offset },
             };
             Ok((source, extent.length_bytes))
         }
     });
-    let map = ExtentMap::of(sources.collect::<Result<Vec<_>, ImageError>>()?)?;
+    let map = VmdkExtents::of(sources.collect::<Result<Vec<_>, ImageError>>()?)?;
     Ok(if is_flat { ImageDevice::in_place(map) } else { ImageDevice::read_only(map) })
 }
 
-impl ExtentSource {
+impl VmdkSource {
     fn sparse(extent: SparseExtent) -> (Self, u64) {
         let length_bytes = extent.length_bytes();
         (Self::Sparse(Box::new(extent)), length_bytes)
     }
 }
 
-impl ExtentMap {
+impl VmdkExtents {
     /// Creates a map of extents, each given with its length, that follow one another on the disk.
-    fn of(sources: impl IntoIterator<Item = (ExtentSource, u64)>) -> Result<Self, ImageError> {
+    fn of(sources: impl IntoIterator<Item = (VmdkSource, u64)>) -> Result<Self, ImageError> {
         let mut extents = Vec::new();
         let mut start = 0_u64;
         for (source, length_bytes) in sources {
-            if let ExtentSource::Sparse(sparse) = &source
+            if let VmdkSource::Sparse(sparse) = &source
                 && sparse.length_bytes() < length_bytes
             {
                 return Err(damaged("extent: it is shorter than the descriptor says"));
             }
-            extents.push(Extent { start, length_bytes, source });
+            extents.push(VmdkExtent { start, length_bytes, source });
             start = start.checked_add(length_bytes).ok_or_else(|| damaged("descriptor"))?;
         }
         Ok(Self { extents, length_bytes: start })
     }
 
     /// Returns the extent with the byte at `offset` of the disk.
-    fn extent(&self, offset: u64) -> io::Result<&Extent> {
+    fn extent(&self, offset: u64) -> io::Result<&VmdkExtent> {
         let after = self.extents.partition_point(|extent| extent.start <= offset);
         let found = after.checked_sub(1).and_then(|index| self.extents.get(index));
         found
@@ -147,7 +147,7 @@ impl ExtentMap {
     }
 }
 
-impl BlockMap for ExtentMap {
+impl BlockMap for VmdkExtents {
     fn length_bytes(&self) -> u64 {
         self.length_bytes
     }
@@ -157,12 +157,12 @@ impl BlockMap for ExtentMap {
         let within = offset - extent.start;
         let rest = extent.length_bytes - within;
         match &extent.source {
-            ExtentSource::Zeros => Ok(Run { location: Location::Zeros, length_bytes: rest }),
-            ExtentSource::Flat { file, offset } => {
+            VmdkSource::Zeros => Ok(Run { location: Location::Zeros, length_bytes: rest }),
+            VmdkSource::Flat { file, offset } => {
                 let at = offset.checked_add(within).ok_or(io::ErrorKind::UnexpectedEof)?;
                 Ok(Run { location: Location::Stored(file, at), length_bytes: rest })
             }
-            ExtentSource::Sparse(sparse) => {
+            VmdkSource::Sparse(sparse) => {
                 let run = sparse.find(within)?;
                 Ok(Run { length_bytes: run.length_bytes.min(rest), ..run })
             }
@@ -172,9 +172,7 @@ impl BlockMap for ExtentMap {
     fn read_encoded(&self, offset: u64, encoded: u64, piece: &mut [u8]) -> io::Result<()> {
         let extent = self.extent(offset)?;
         match &extent.source {
-            ExtentSource::Sparse(sparse) => {
-                sparse.read_grain(offset - extent.start, encoded, piece)
-            }
+            VmdkSource::Sparse(sparse) => sparse.read_grain(offset - extent.start, encoded, piece),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
@@ -183,8 +181,8 @@ impl BlockMap for ExtentMap {
         self.extents
             .iter()
             .filter_map(|extent| match &extent.source {
-                ExtentSource::Flat { file, .. } => Some(file),
-                ExtentSource::Zeros | ExtentSource::Sparse(_) => None,
+                VmdkSource::Flat { file, .. } => Some(file),
+                VmdkSource::Zeros | VmdkSource::Sparse(_) => None,
             })
             .collect()
     }

@@ -74,10 +74,10 @@ fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut BlockUsers)
         let map = inode.extent_map(cache, kind).unwrap();
         for pair in map.iter().collect::<Vec<_>>().windows(2) {
             let [left, right] = pair else { unreachable!() };
-            let goes_on = left.end() == right.file_block
+            let continues = left.end() == right.file_block
                 && left.start.0 + u64::from(left.length_blocks) == right.start.0
                 && left.unwritten == right.unwritten;
-            assert!(!goes_on, "{number}: {left:?} and {right:?} must be one extent");
+            assert!(!continues, "{number}: {left:?} and {right:?} must be one extent");
         }
         for extent in map.iter() {
             let state = if extent.unwritten { RmapFlags::UNWRITTEN } else { RmapFlags::empty() };
@@ -205,9 +205,9 @@ fn check_refcounts(cache: &BufferCache, headers: &AgHeaders, found: &BlockUsers)
     let all = records(cursor);
     for pair in all.windows(2) {
         let [left, right] = pair else { unreachable!() };
-        let goes_on = (left.domain, left.references) == (right.domain, right.references)
+        let continues = (left.domain, left.references) == (right.domain, right.references)
             && left.end() == right.start;
-        assert!(!goes_on, "{group}: {left:?} and {right:?} must be one record");
+        assert!(!continues, "{group}: {left:?} and {right:?} must be one record");
     }
     for record in all {
         assert_eq!(record.domain, RefcountDomain::Shared, "{group}: {record:?} is still staged");

@@ -39,7 +39,7 @@ impl Inode {
             let mapping = map.find(cache.geometry().file_block(at));
             let here = bytes_until(mapping.end(), at, cache.geometry());
             let here = usize::try_from(here).unwrap_or(usize::MAX).min(rest.len());
-            let (piece, behind) = rest.split_at_mut(here);
+            let (piece, after) = rest.split_at_mut(here);
             match mapping {
                 Mapping::Extent(extent) if !extent.unwritten => {
                     let address = self.address(cache.geometry(), &extent, at)?;
@@ -47,7 +47,7 @@ impl Inode {
                 }
                 _ => piece.fill(0),
             }
-            rest = behind;
+            rest = after;
             at = at.saturating_add(here as u64);
         }
         Ok(wanted)

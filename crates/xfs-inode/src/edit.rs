@@ -212,12 +212,12 @@ fn runs(range: BlockRange, start: FsBlock, unwritten: bool) -> impl Iterator<Ite
 fn push(extents: &mut Vec<Extent>, extent: Extent, starts: GroupStarts) {
     if let Some(last) = extents.last_mut() {
         let length_blocks = u64::from(last.length_blocks) + u64::from(extent.length_blocks);
-        let goes_on = last.end() == extent.file_block
+        let continues = last.end() == extent.file_block
             && last.start.0 + u64::from(last.length_blocks) == extent.start.0
             && last.unwritten == extent.unwritten
             && !starts.has(extent.start)
             && length_blocks <= MAX_EXTENT_BLOCKS.into();
-        if goes_on {
+        if continues {
             last.length_blocks = length_blocks as u32;
             return;
         }

@@ -77,7 +77,7 @@ impl LockRange {
     pub fn without(self, other: Self) -> impl Iterator<Item = Self> {
         let before = other.start.checked_sub(1).map(|last| last.min(self.last));
         let before = before.and_then(|last| Self::between(self.start, last));
-        let behind = Self::between(other.last.saturating_add(1).max(self.start), self.last);
-        before.into_iter().chain(behind)
+        let after = Self::between(other.last.saturating_add(1).max(self.start), self.last);
+        before.into_iter().chain(after)
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice};
 
 use crate::checked::{CheckerVerdict, check_volume};
 use crate::error::{Context, OracleError};
@@ -230,7 +230,7 @@ impl Image {
     fn findings_of_checker(&self) -> Result<Option<String>, OracleError> {
         // Nothing is locked: the image is that of a test.
         let open = |path: &Path| -> Result<SharedDevice, OracleError> {
-            let device = FileDevice::open(path, OpenOptions::read_only().live());
+            let device = FileDevice::open(path, FileOptions::read_only().live());
             let device = device.map_err(|error| OracleError::Unavailable(error.to_string()))?;
             Ok(Arc::new(device))
         };

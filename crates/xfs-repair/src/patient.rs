@@ -38,7 +38,7 @@ use crate::model::Model;
 use crate::options::RehearsalOptions;
 use crate::reserve::{self, Reserve};
 use crate::trees::{self, GroupTree};
-use attempt::Journal;
+use attempt::AttemptRecord;
 
 /// The volume under repair.
 pub(crate) struct Patient<'p> {
@@ -69,7 +69,7 @@ pub(crate) struct Patient<'p> {
     /// needed.
     free: Option<BTreeMap<AgNumber, Vec<(u32, u32)>>>,
     /// The changes since the start of the current attempt. `None` outside of attempts.
-    journal: Option<Journal>,
+    journal: Option<AttemptRecord>,
     /// The blocks of each group that may belong to an inode that cannot be read, and are therefore
     /// not free. Computed together with `free`.
     reserved: BTreeMap<AgNumber, Vec<Rmap>>,

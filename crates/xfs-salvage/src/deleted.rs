@@ -22,7 +22,7 @@ use xfs_format::{DiskAddr, FileBlock, InodeNumber};
 
 use crate::claims::Claims;
 use crate::contents::Contents;
-use crate::free_space::FreeSpace;
+use crate::free_space::UnusedSpace;
 use crate::inventory::Mark;
 use crate::maps::{DIRECTORY_MAGICS, LINK_MAGIC, starts_with_any};
 use crate::report::{InodeSource, Remarks};
@@ -48,7 +48,7 @@ pub(crate) struct Deleted {
     /// The bytes of deleted inodes from old records of the log. The map has only inodes whose state
     /// on disk has nothing left of the file.
     logged: BTreeMap<InodeNumber, Vec<u8>>,
-    space: FreeSpace,
+    space: UnusedSpace,
 }
 
 impl Deleted {
@@ -168,7 +168,7 @@ impl Survey<'_, '_> {
 fn is_file(
     evidence: &Evidence<'_>,
     claims: &Claims,
-    space: &FreeSpace,
+    space: &UnusedSpace,
     inode: &InodeEvidence,
 ) -> bool {
     let (InodeState::Sound(core) | InodeState::Free(core)) = &inode.state else { return false };

@@ -20,11 +20,11 @@ type GroupExtents = Option<Rc<Vec<(u32, u32)>>>;
 
 /// A cache of the free space of the groups that were looked up last.
 #[derive(Default)]
-pub(crate) struct FreeSpace {
+pub(crate) struct UnusedSpace {
     groups: RefCell<BTreeMap<AgNumber, GroupExtents>>,
 }
 
-impl FreeSpace {
+impl UnusedSpace {
     fn group(&self, evidence: &Evidence<'_>, group: AgNumber) -> GroupExtents {
         if let Some(known) = self.groups.borrow().get(&group) {
             return known.clone();

@@ -17,14 +17,14 @@ pub(crate) struct PointerName {
 
 /// The names of damaged and missing directories.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct FoundNames {
     by_parent: BTreeMap<InodeNumber, Vec<PointerName>>,
     count: u64,
     /// Number of names that were dropped because `MOST_NAMES` were kept already.
     pub(crate) dropped: u64,
 }
 
-impl Names {
+impl FoundNames {
     /// Keeps those parent pointers of the inode `child` that lead to one of the wanted directories.
     /// `generation_of` returns the generation of a wanted directory: `None` for a directory that is
     /// not wanted, and `Some(None)` for one whose generation is not known because its inode is

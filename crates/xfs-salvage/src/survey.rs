@@ -27,7 +27,7 @@ use xfs_format::{AgInode, AgNumber, DiskAddr, InodeNumber, Superblock};
 use crate::claims::Claims;
 use crate::deleted::Deleted;
 use crate::inventory::{Inventory, Mark};
-use crate::names::Names;
+use crate::names::FoundNames;
 use crate::report::{FileReport, Totals};
 
 pub(crate) use logged::LoggedInodes;
@@ -78,7 +78,7 @@ pub struct Salvage<'a> {
     pub(crate) evidence: Evidence<'a>,
     pub(crate) inventory: RefCell<Inventory>,
     pub(crate) claims: Claims,
-    pub(crate) names: Names,
+    pub(crate) names: FoundNames,
     /// The data forks of which a part is missing, each with the extents that the reverse map has
     /// for it. Forks of inodes that cannot be read are included.
     pub(crate) forks: BTreeMap<InodeNumber, Vec<Extent>>,
@@ -479,8 +479,8 @@ impl Survey<'_, '_> {
 
     /// Collects the names of damaged and missing directories from the parent pointers of all
     /// inodes.
-    fn names(&mut self) -> Result<Names, Stopped> {
-        let mut names = Names::default();
+    fn names(&mut self) -> Result<FoundNames, Stopped> {
+        let mut names = FoundNames::default();
         if self.damaged.is_empty() && !self.is_incomplete {
             return Ok(names);
         }

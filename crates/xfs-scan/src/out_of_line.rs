@@ -61,7 +61,7 @@ fn duplicate_name(inode: &Inode, check: DirectoryCheck) -> Error {
 }
 
 /// State that all workers use that scan one volume.
-pub(crate) struct VolumeContext<'a> {
+pub(crate) struct ScannedVolume<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) plan: &'a Plan,
     pub(crate) memory: &'a Memory,
@@ -73,7 +73,7 @@ pub(crate) struct VolumeContext<'a> {
 
 /// Reads the out-of-line data of inodes for one worker.
 pub(crate) struct OutOfLineReader<'a> {
-    scope: &'a VolumeContext<'a>,
+    scope: &'a ScannedVolume<'a>,
     pending: Vec<PendingInode>,
     /// Directory entries that this worker has found. Empty for volumes with parent pointers.
     pub(crate) links: LinkBuckets,
@@ -84,7 +84,7 @@ pub(crate) struct OutOfLineReader<'a> {
 }
 
 impl<'a> OutOfLineReader<'a> {
-    pub(crate) fn new(scope: &'a VolumeContext<'a>) -> Self {
+    pub(crate) fn new(scope: &'a ScannedVolume<'a>) -> Self {
         let (pending, buffer, scattered) = Default::default();
         Self { scope, pending, links: LinkBuckets::default(), buffer, scattered }
     }

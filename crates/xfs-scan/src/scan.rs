@@ -20,7 +20,7 @@ use crate::emit::{EmitContext, Emitted, EmittedPart, Emitter};
 use crate::links::{LinkBuckets, LinkRuns, UnitLinks};
 use crate::memory::{Memory, StoredBatch};
 use crate::options::{Progress, ScanOptions};
-use crate::out_of_line::{OutOfLineReader, VolumeContext};
+use crate::out_of_line::{OutOfLineReader, ScannedVolume};
 use crate::output::{Appender, Encoding, Output, OutputPiece, Rows, Trailer};
 use crate::parallel::WorkerPool;
 use crate::paths::{DirectoryPart, DirectoryTable};
@@ -155,7 +155,7 @@ impl ScanRun<'_, '_> {
         memory.reserve_table(plan.memory_bytes())?;
         self.inodes_total += plan.inodes();
         let needs_paths = self.needs_paths();
-        let scope = VolumeContext {
+        let scope = ScannedVolume {
             source,
             plan: &plan,
             memory,
@@ -167,7 +167,7 @@ impl ScanRun<'_, '_> {
     }
 
     /// Reads the units of work, and emits the rows of each unit as soon as it was read.
-    fn scan_straight(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
+    fn scan_straight(&mut self, scope: &ScannedVolume<'_>) -> Result<(), ScanError> {
         let context = self.context(scope.source, scope.memory, None);
         let units = scope.plan.units();
         let units_per_piece = self.units_per_piece();
@@ -200,7 +200,7 @@ impl ScanRun<'_, '_> {
 
     /// Reads all units, then determines the paths of directories, then emits the rows with their
     /// paths.
-    fn scan_with_paths(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
+    fn scan_with_paths(&mut self, scope: &ScannedVolume<'_>) -> Result<(), ScanError> {
         let (mut waiting, links) = self.read_units(scope)?;
         if scope.selection.entries {
             waiting = self.join_links(scope, waiting, links)?;
@@ -261,7 +261,7 @@ impl ScanRun<'_, '_> {
 
     fn read_units(
         &mut self,
-        scope: &VolumeContext<'_>,
+        scope: &ScannedVolume<'_>,
     ) -> Result<(Vec<StoredUnit>, Vec<LinkBuckets>), ScanError> {
         let units = scope.plan.units();
         let links = Mutex::<_, Volume>::new(Vec::new());
@@ -302,7 +302,7 @@ impl ScanRun<'_, '_> {
     /// Adds directory entries to the rows of the inodes that they name.
     fn join_links(
         &mut self,
-        scope: &VolumeContext<'_>,
+        scope: &ScannedVolume<'_>,
         waiting: Vec<StoredUnit>,
         links: Vec<LinkBuckets>,
     ) -> Result<Vec<StoredUnit>, ScanError> {

@@ -64,7 +64,7 @@ impl Counts {
 
 /// The counters of one thread.
 #[derive(Default)]
-struct Counters {
+struct ScopeCounters {
     writes: [AtomicU64; SCOPES],
     locks: [AtomicU64; SCOPES],
     volume_places: Mutex<LocationCounts>,
@@ -73,7 +73,7 @@ struct Counters {
 /// Number of writes by source location.
 type LocationCounts = BTreeMap<&'static Location<'static>, u64>;
 
-impl Counters {
+impl ScopeCounters {
     fn add_to(&self, counts: &mut Counts) {
         let add = |tally: &mut Tally, index: usize| {
             let read = |table: &[AtomicU64; SCOPES]| {
@@ -91,7 +91,7 @@ impl Counters {
 
 #[derive(Default)]
 struct Registry {
-    running: Vec<Arc<Counters>>,
+    running: Vec<Arc<ScopeCounters>>,
     ended: Counts,
     ended_places: LocationCounts,
 }
@@ -122,11 +122,11 @@ fn add_places(sum: &mut LocationCounts, places: &LocationCounts) {
 }
 
 /// A thread's entry in the registry of counters. The end of the thread removes the entry.
-struct Registered(Arc<Counters>);
+struct Registered(Arc<ScopeCounters>);
 
 impl Registered {
     fn new() -> Self {
-        let counters = Arc::<Counters>::default();
+        let counters = Arc::<ScopeCounters>::default();
         registry().running.push(Arc::clone(&counters));
         Self(counters)
     }
@@ -149,7 +149,7 @@ thread_local! {
 /// counter, so no atomic addition is needed. Writes of a thread while its thread-local values are
 /// destroyed are not counted.
 #[track_caller]
-fn note(scope: usize, table: impl Fn(&Counters) -> &[AtomicU64; SCOPES]) {
+fn note(scope: usize, table: impl Fn(&ScopeCounters) -> &[AtomicU64; SCOPES]) {
     let place = Location::caller();
     let _ = MINE.try_with(|mine| {
         if let Some(counter) = table(&mine.0).get(scope) {

@@ -70,7 +70,7 @@ pub fn make_file() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk.img");
     File::create_new(&path).unwrap().set_len(VOLUME_BYTES).unwrap();
-    let device = FileDevice::open(&path, xfs_device::OpenOptions::read_write()).unwrap();
+    let device = FileDevice::open(&path, xfs_device::FileOptions::read_write()).unwrap();
     format(&device, "");
     (folder, path)
 }

@@ -148,7 +148,7 @@ impl Mount {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
-                match chunks.last().and_then(behind) {
+                match chunks.last().and_then(after) {
                     Some(next) => from = next,
                     None => break,
                 }
@@ -173,7 +173,7 @@ pub fn groups_from(
 }
 
 /// Returns the inode number that follows the last inode of a chunk, or `None` if no number follows.
-fn behind(chunk: &InodeChunk) -> Option<AgInode> {
+fn after(chunk: &InodeChunk) -> Option<AgInode> {
     chunk.start.0.checked_add(u64::BITS).map(AgInode)
 }
 
@@ -218,7 +218,7 @@ impl GroupBulkstat<'_> {
                     }
                 }
                 // The chunk was shown, and is not shown again (I1).
-                match behind(chunk) {
+                match after(chunk) {
                     Some(next) => from = next,
                     None => return Ok(ControlFlow::Continue(())),
                 }

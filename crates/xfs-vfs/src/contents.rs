@@ -118,7 +118,7 @@ struct DirectWrite<'a> {
     bytes: &'a [u8],
     /// Whether the next write is expected to continue where this one ends. If so, blocks are
     /// preallocated after this write.
-    goes_on: bool,
+    continues: bool,
     now: Timestamp,
 }
 
@@ -284,9 +284,9 @@ impl<'a> OpenContents<'a> {
             _ => self.mount.clock.now(),
         };
         self.entry.live().check_write(&self.mount.journal, offset, bytes.len() as u64)?;
-        let goes_on = state.next == Some(offset);
+        let continues = state.next == Some(offset);
         state.written = self.mount.flusher.passes();
-        let is_expected = goes_on
+        let is_expected = continues
             || offset == core.size
             || state.buffered.as_ref().is_some_and(|buffered| buffered.takes(offset));
         // Buffered bytes reserve blocks of the data device.
@@ -301,8 +301,11 @@ impl<'a> OpenContents<'a> {
             let written = match buffered {
                 Ok(Some(count)) => Ok(count),
                 Ok(None) => {
-                    let goes_on = goes_on && joins;
-                    self.write_through(state, DirectWrite { offset: at, bytes: rest, goes_on, now })
+                    let continues = continues && joins;
+                    self.write_through(
+                        state,
+                        DirectWrite { offset: at, bytes: rest, continues, now },
+                    )
                 }
                 Err(error) => Err(error),
             };
@@ -372,7 +375,7 @@ impl<'a> OpenContents<'a> {
         // I3: readers of this file, and no others, look for buffered bytes from here on.
         if !self.has(BUFFERED) {
             self.contents().mark(BUFFERED, true);
-            self.note_unsettled();
+            self.note_needs_flush();
         }
         Ok(Some(head.len()))
     }
@@ -401,12 +404,12 @@ impl<'a> OpenContents<'a> {
     fn write_through(
         &self,
         state: &mut ContentsState,
-        DirectWrite { offset, bytes, goes_on, now }: DirectWrite<'_>,
+        DirectWrite { offset, bytes, continues, now }: DirectWrite<'_>,
     ) -> Result<usize> {
         self.flush(state, 0)?;
         let (live, journal) = (self.entry.live(), &self.mount.journal);
         let end = offset + bytes.len() as u64;
-        let ahead_blocks = if goes_on { self.ahead(end) } else { 0 };
+        let ahead_blocks = if continues { self.ahead(end) } else { 0 };
         let written = self.mount.with_room(|| {
             let options = WriteOptions { ahead_blocks, ..WriteOptions::at(now) };
             live.write_with(journal, offset, bytes, options)
@@ -457,8 +460,8 @@ impl<'a> OpenContents<'a> {
             self.contents().mark(AHEAD, is_ahead);
         }
         match (was_buffered || was_ahead, is_ahead) {
-            (false, true) => self.note_unsettled(),
-            (true, false) => self.entry.set_unsettled(false),
+            (false, true) => self.note_needs_flush(),
+            (true, false) => self.entry.set_needs_flush(false),
             _ => {}
         }
     }

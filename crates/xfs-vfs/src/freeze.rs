@@ -78,7 +78,7 @@ impl Mount {
     ///
     /// Returns EINVAL if the volume is not frozen.
     pub fn thaw(&self) -> Result<()> {
-        self.go_on(FreezePhase::Frozen)
+        self.end_rest(FreezePhase::Frozen)
     }
 
     /// Grows the volume to the blocks and allocation groups of `geometry`, while it is frozen.
@@ -103,8 +103,8 @@ impl Mount {
     ) -> Result<T> {
         self.come_to_rest(phase)?;
         let done = work(&self.journal);
-        let went_on = self.go_on(phase);
-        done.and_then(|done| went_on.map(|()| done))
+        let ended = self.end_rest(phase);
+        done.and_then(|done| ended.map(|()| done))
     }
 
     fn come_to_rest(&self, rest: FreezePhase) -> Result<()> {
@@ -126,7 +126,7 @@ impl Mount {
         frozen
     }
 
-    fn go_on(&self, rest: FreezePhase) -> Result<()> {
+    fn end_rest(&self, rest: FreezePhase) -> Result<()> {
         if !self.freezer.change_phase(rest, FreezePhase::Changing) {
             return Err(PosixError::InvalidArgument.into());
         }

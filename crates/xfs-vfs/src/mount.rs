@@ -161,7 +161,7 @@ impl Mount {
                 if !self.journal.is_shut_down() =>
             {
                 self.inode_cache.drain();
-                self.for_unsettled(|entry| self.contents(entry).give_back());
+                self.for_each_unflushed(|entry| self.contents(entry).give_back());
                 act()
             }
             done => done,

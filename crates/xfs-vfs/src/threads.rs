@@ -99,7 +99,7 @@ impl MountThreads {
         }
         self.stop();
         // Handles have given back their reservations, except one whose end has failed.
-        self.mount.for_unsettled(|entry| self.mount.contents(entry).give_back());
+        self.mount.for_each_unflushed(|entry| self.mount.contents(entry).give_back());
         self.mount.inode_cache.deactivate();
         self.mount.refs.clear(&self.mount.inode_cache);
         self.mount.inode_cache.drain();

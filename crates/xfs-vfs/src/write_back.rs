@@ -17,7 +17,7 @@ impl Mount {
     /// Returns the first error of a file. All other files are written nevertheless.
     pub fn write_back_all(&self) -> Result<()> {
         let mut written = self.flusher.take_failure();
-        self.for_unsettled(|entry| {
+        self.for_each_unflushed(|entry| {
             let result = self.contents(entry).write_back();
             if written.is_ok() {
                 written = result;
@@ -27,7 +27,7 @@ impl Mount {
     }
 
     /// Calls `f` with each file that has buffered bytes or preallocated blocks.
-    pub(crate) fn for_unsettled(&self, f: impl FnMut(&Arc<CachedInode>)) {
+    pub(crate) fn for_each_unflushed(&self, f: impl FnMut(&Arc<CachedInode>)) {
         self.inode_cache.for_each_inode(WalkFilter::NeedsFlush, f);
     }
 
@@ -52,7 +52,9 @@ impl Mount {
 
     fn pass_over_all(&self, number: u64, mode: TryOrWait) -> Remaining {
         let mut left = Remaining::Nothing;
-        self.for_unsettled(|entry| left = left.max(self.contents(entry).flush_pass(number, mode)));
+        self.for_each_unflushed(|entry| {
+            left = left.max(self.contents(entry).flush_pass(number, mode))
+        });
         left
     }
 

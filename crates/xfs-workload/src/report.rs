@@ -79,7 +79,7 @@ pub struct Measurement {
     pub latency: Option<Latency>,
     /// The changes of other files that waited in the log during the operation. `None` unless the
     /// measurement is about such changes.
-    pub behind: Option<PendingChanges>,
+    pub pending: Option<PendingChanges>,
     /// Number of bytes of memory that the inodes took. If their memory was limited, the number of
     /// bytes that the limit left for inodes. `None` if the measurement is not about memory.
     pub inodes_bytes: Option<u64>,

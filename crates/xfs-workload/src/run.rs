@@ -185,7 +185,7 @@ impl Session<'_> {
         performed: Performed,
         details: RunDetails,
     ) -> Result<(), WorkloadError> {
-        let RunDetails { counted, digest, is_cold, latency, behind, inodes_bytes } = details;
+        let RunDetails { counted, digest, is_cold, latency, pending, inodes_bytes } = details;
         if !performed.is_certain {
             let what = format!("the end of {} by the {}", id.step, id.variant.name());
             let why = "other programs create or remove files on that volume, so the true end may be later than the figure";
@@ -205,7 +205,7 @@ impl Session<'_> {
             digest,
             counted,
             latency,
-            behind,
+            pending,
             inodes_bytes,
         })
     }
@@ -225,6 +225,6 @@ struct RunDetails {
     digest: Option<String>,
     is_cold: bool,
     latency: Option<Latency>,
-    behind: Option<PendingChanges>,
+    pending: Option<PendingChanges>,
     inodes_bytes: Option<u64>,
 }

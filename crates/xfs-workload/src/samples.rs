@@ -29,7 +29,7 @@ pub(crate) fn measurement(step: &str, variant: Variant, threads: usize) -> Measu
         digest: Some("00c0ffee00c0ffee".to_owned()),
         counted: Counted { transactions: Some(1030), ..Counted::default() },
         latency: None,
-        behind: None,
+        pending: None,
         inodes_bytes: None,
     }
 }

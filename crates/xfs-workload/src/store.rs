@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferroxfs::device::SharedDevice;
-use xfs_device::{MemoryDevice, OpenOptions, open_device};
+use xfs_device::{FileOptions, MemoryDevice, open_device};
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Size, TargetDevice, write};
 
 use crate::error::WorkloadError;
@@ -63,7 +63,7 @@ impl Store {
         File::create(&path)
             .and_then(|file| file.set_len(volume.length_bytes()))
             .map_err(WorkloadError::file(&path))?;
-        let opened = open_device(&path, OpenOptions::read_write())?;
+        let opened = open_device(&path, FileOptions::read_write())?;
         named.close().map_err(failed)?;
         Self::with_device(opened.device, volume)
     }
@@ -74,7 +74,7 @@ impl Store {
     ///
     /// The error of opening the image.
     pub fn open(path: &Path) -> Result<Self, WorkloadError> {
-        Ok(Self { device: open_device(path, OpenOptions::read_write())?.device })
+        Ok(Self { device: open_device(path, FileOptions::read_write())?.device })
     }
 
     fn with_device(device: SharedDevice, volume: &NewVolume) -> Result<Self, WorkloadError> {

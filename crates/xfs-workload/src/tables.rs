@@ -124,11 +124,11 @@ fn latencies(report: &Report, section: &str) -> Table {
                 )
             })
         });
-        let behind = find(Variant::Ours).and_then(|one| one.behind);
+        let pending = find(Variant::Ours).and_then(|one| one.pending);
         let number =
             |count: Option<u64>| count.map_or(NOTHING.to_owned(), |count| count.to_string());
-        let changes = number(behind.map(|behind| behind.changes));
-        let bytes = number(behind.and_then(|behind| behind.list_bytes));
+        let changes = number(pending.map(|pending| pending.changes));
+        let bytes = number(pending.and_then(|pending| pending.list_bytes));
         [step.to_owned(), changes, bytes].into_iter().chain(times).collect()
     });
     let mut names = vec!["other changes", "bytes in the list"];

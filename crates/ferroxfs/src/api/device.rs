@@ -20,7 +20,7 @@
 pub use crate::open::{DamagedStart, Devices, VolumeToCheck};
 /// Options of opening a [`FileDevice`].
 #[doc(inline)]
-pub use xfs_device::OpenOptions as FileOptions;
+pub use xfs_device::FileOptions;
 pub use xfs_device::{BlockDevice, Durability, FileDevice, MemoryDevice, SharedDevice};
 /// Options of reading images on web and S3 servers, and the observer of their requests.
 #[cfg(feature = "object_store")]

@@ -289,6 +289,6 @@ fn insert_past_the_largest_file_is_too_large() {
     insert(0, BLOCK).unwrap();
     assert_eq!(long.metadata().size, MOST - BLOCK);
     let short = file(&volume, BLOCK, ExtendedFlags::empty());
-    let behind = short.change_range(BLOCK..MOST - MOST % BLOCK, RangeMode::Insert);
-    check_refused(behind, PosixError::InvalidArgument);
+    let after = short.change_range(BLOCK..MOST - MOST % BLOCK, RangeMode::Insert);
+    check_refused(after, PosixError::InvalidArgument);
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ferroxfs::admin::{Label, Uuid, UuidChange};
 use ferroxfs::device::SharedDevice;
 use ferroxfs::{OpenError, OpenOptions, Volume};
-use xfs_device::{OpenOptions as DeviceOptions, open_device};
+use xfs_device::{FileOptions as DeviceOptions, open_device};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};

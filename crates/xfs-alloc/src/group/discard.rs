@@ -71,11 +71,11 @@ impl GroupSpace {
     pub(super) fn discard_expired(&self, tx: &Transaction<'_>, mut expired: Vec<Range<u32>>) {
         expired.sort_by_key(|range| range.start);
         expired.dedup_by(|next, last| {
-            let goes_on = next.start <= last.end;
-            if goes_on {
+            let continues = next.start <= last.end;
+            if continues {
                 last.end = last.end.max(next.end);
             }
-            goes_on
+            continues
         });
         for range in expired {
             let mut start = Some(range.start);

@@ -98,7 +98,7 @@ impl<'journal> GroupInodes<'journal> {
         };
         let in_group = |block: AgBlock| geometry.join_block(self.number, block);
         let near = AllocationTarget::NearInGroup(in_group(self.agi.inode_btree.block));
-        let behind = self.agi.newest_inode.and_then(|newest| {
+        let after = self.agi.newest_inode.and_then(|newest| {
             let next = geometry.ag_inode_block(newest).checked_add(blocks)?;
             geometry.contains_ag_block(self.number, next).then_some(in_group(next))
         });
@@ -107,7 +107,7 @@ impl<'journal> GroupInodes<'journal> {
             length_blocks: blocks,
             is_sparse: false,
         };
-        for target in behind.map(AllocationTarget::Exact).into_iter().chain([near]) {
+        for target in after.map(AllocationTarget::Exact).into_iter().chain([near]) {
             if let Some(extent) = allocate_extent(tx, &request(target, blocks, alignment))? {
                 return Ok(Some(whole(extent.start)));
             }

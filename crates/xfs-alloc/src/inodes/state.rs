@@ -27,7 +27,7 @@ pub(super) struct InodeGroups {
     groups: AppendOnlyVec<CachePadded<InodeGroupState>, Volume>,
     /// For each per-CPU slot, the number of the group that the next new directory goes to.
     #[doc(alias = "m_agirotor")]
-    rotors: Slots<AtomicU32<Slot>>,
+    next_directory_groups: Slots<AtomicU32<Slot>>,
 }
 
 /// The saved paths in the inode btrees of a group. A thread takes the paths out before it changes
@@ -66,14 +66,14 @@ pub(super) struct InodeGroupState {
 impl InodeGroups {
     /// Returns the state of inode allocation of this journal's volume.
     pub(super) fn of(journal: &Journal) -> &Self {
-        // With several rotors the group of a directory would depend on the number of processors.
-        let rotors = journal.log().is_by_count().then_some(1);
-        journal.extension(|| Self::new(journal.geometry(), rotors))
+        // With several counters the group of a directory would depend on the number of processors.
+        let counters = journal.log().is_by_count().then_some(1);
+        journal.extension(|| Self::new(journal.geometry(), counters))
     }
 
-    /// Creates the state with `rotors` counters, each of which gives the group of the next new
+    /// Creates the state with `counters` counters, each of which gives the group of the next new
     /// directory. `None`: creates one counter for each per-CPU slot.
-    fn new(geometry: &Geometry, rotors: Option<usize>) -> Self {
+    fn new(geometry: &Geometry, counters: Option<usize>) -> Self {
         // Slots start at different groups, so that threads that start together do not meet in one
         // group.
         let mut slot = 0;
@@ -82,11 +82,11 @@ impl InodeGroups {
             AtomicU32::new(slot - 1)
         };
         let groups = geometry.groups().map(|_| InodeGroupState::new(geometry)).collect();
-        let rotors = match rotors {
+        let next_directory_groups = match counters {
             Some(count) => Slots::with_count(count, &mut rotor),
             None => Slots::new(&mut rotor),
         };
-        Self { groups, rotors }
+        Self { groups, next_directory_groups }
     }
 
     /// Returns the state of a group; `None` if the group does not exist.
@@ -114,7 +114,7 @@ impl InodeGroups {
     /// Returns the group for a new directory, and moves the counter of this per-CPU slot to the
     /// next group.
     pub(super) fn next_group(&self) -> AgNumber {
-        let turn = self.rotors.mine().fetch_add(1, Ordering::Relaxed);
+        let turn = self.next_directory_groups.mine().fetch_add(1, Ordering::Relaxed);
         let groups = u32::try_from(self.groups.len()).expect("a group has a number of 32 bits");
         AgNumber(turn.checked_rem(groups).expect("a volume has a group"))
     }

@@ -18,7 +18,7 @@ use xfs_alloc::{
     inode_blocks, open_journal, unlinked_lists,
 };
 use xfs_buffer::{BufferCache, Error, PosixError, Result};
-use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_format::InodeNumber;
 use xfs_format::inode::ForkFormat;
 use xfs_format::reservation::TransactionKind;
@@ -79,12 +79,12 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-fn open(path: &Path, options: OpenOptions) -> Result<SharedDevice, TrialError> {
+fn open(path: &Path, options: FileOptions) -> Result<SharedDevice, TrialError> {
     Ok(Arc::new(FileDevice::open(path, options).map_err(failed)?))
 }
 
 fn open_volume(image: &Image) -> Result<Arc<Journal>, TrialError> {
-    let device = open(&image.data, OpenOptions::read_write())?;
+    let device = open(&image.data, FileOptions::read_write())?;
     let testing::JournalParts { cache, log, superblock } = testing::parts(&device, 1);
     open_journal(cache, log, &superblock).map_err(failed)
 }
@@ -119,7 +119,7 @@ fn check_clean(image: &Image, in_use: u64) -> Result<(), TrialError> {
         return Err(failed(findings));
     }
     // The kernel may not have released its loop device yet.
-    let device = open(&image.data, OpenOptions::read_only())?;
+    let device = open(&image.data, FileOptions::read_only())?;
     let geometry = Arc::new(testing::superblock(&device).geometry);
     let cache = BufferCache::new(device, geometry, 4 << 20);
     let found = used(&cache)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use xfs_fuse::{ChannelKind, Mount, MountFacts, Null, Service, WaitOutcome};
+use xfs_fuse::{ChannelKind, FuseMount, MountFacts, Null, Service, WaitOutcome};
 use xfs_oracle::{FuseRings, LoopDevice, Xfsprogs};
 
 use super::Arguments;
@@ -141,7 +141,7 @@ struct NullMount {
     clients: usize,
     server: Null,
     channel: ChannelKind,
-    mount: Option<Mount<Null>>,
+    mount: Option<FuseMount<Null>>,
 }
 
 impl System for NullMount {
@@ -169,13 +169,14 @@ impl System for NullMount {
             symlinks: true,
         };
         // Use as many threads as ours does by default.
-        let default = xfs_fuse::MountOptions::default().service();
+        let default = xfs_fuse::FuseMountOptions::default().service();
         let threads = default.threads.max(self.clients);
         let service = Service { threads, channel: self.channel, ..default };
         let failed = |error: xfs_fuse::MountError| {
             BenchError::file(root)(std::io::Error::other(error.to_string()))
         };
-        self.mount = Some(Mount::new(self.server.clone(), root, &facts, service).map_err(failed)?);
+        self.mount =
+            Some(FuseMount::new(self.server.clone(), root, &facts, service).map_err(failed)?);
         Ok(())
     }
 

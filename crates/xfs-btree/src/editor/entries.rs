@@ -136,9 +136,9 @@ impl EntryLayout {
         assert!(index < count);
         for (_, column) in self.columns() {
             // Removing the last entry moves nothing; its bytes stay after the rest.
-            let behind = column.range(index..count);
+            let after = column.range(index..count);
             if index + 1 < count {
-                store.change(block, behind, |bytes| bytes.copy_within(column.width.., 0))?;
+                store.change(block, after, |bytes| bytes.copy_within(column.width.., 0))?;
             }
         }
         set_count(store, block, count - 1)

@@ -338,11 +338,11 @@ pub(super) fn not_above_near<K: Ord + Copy, E>(
     if key(guess)? > target {
         return not_above_within(0..guess, target, key);
     }
-    let behind = guess + 1;
-    if behind == count || key(behind)? > target {
-        return Ok(behind);
+    let after = guess + 1;
+    if after == count || key(after)? > target {
+        return Ok(after);
     }
-    not_above_within(behind + 1..count, target, key)
+    not_above_within(after + 1..count, target, key)
 }
 
 /// Computes [`not_above`] within `range`. All entries before `range` are known to be at most

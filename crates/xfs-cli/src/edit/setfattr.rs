@@ -17,14 +17,14 @@ use crate::terminal::names;
 /// The prefixes that the name of an attribute can have.
 const NAMESPACES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
 
-enum AttributeChange {
+enum AttributeAction {
     Set(OsString, Vec<u8>),
     Remove(OsString),
 }
 
 struct Setfattr {
     targets: ImagePaths,
-    action: AttributeChange,
+    action: AttributeAction,
     follows: bool,
 }
 
@@ -37,14 +37,14 @@ pub(crate) fn open(
         (Some(name), _) => {
             let value = arguments.value.as_deref().unwrap_or_default();
             let wrong = || Failure::usage("setfattr: the value is invalid");
-            AttributeChange::Set(name.clone(), parse_value(value).ok_or_else(wrong)?)
+            AttributeAction::Set(name.clone(), parse_value(value).ok_or_else(wrong)?)
         }
-        (None, Some(name)) => AttributeChange::Remove(name.clone()),
+        (None, Some(name)) => AttributeAction::Remove(name.clone()),
         (None, None) => {
             return Err(Failure::usage("setfattr: the name of the attribute is missing"));
         }
     };
-    let (AttributeChange::Set(name, _) | AttributeChange::Remove(name)) = &action;
+    let (AttributeAction::Set(name, _) | AttributeAction::Remove(name)) = &action;
     if !NAMESPACES.iter().any(|namespace| name.as_bytes().starts_with(namespace)) {
         let shown = names::in_message(name.as_bytes());
         return Err(Failure::usage(format!("setfattr: {shown} is not a name of an attribute"))
@@ -83,17 +83,17 @@ fn decode_text(bytes: &[u8]) -> Vec<u8> {
     let inner = bytes.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let mut rest = inner.unwrap_or(bytes);
     let mut text = Vec::with_capacity(rest.len());
-    while let [byte, behind @ ..] = rest {
-        rest = behind;
-        match (byte, behind) {
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        match (byte, after) {
             (b'\\', [b'0'..=b'7', ..]) => {
-                let digits = behind.iter().take(3).take_while(|digit| matches!(digit, b'0'..=b'7'));
-                rest = behind.get(digits.clone().count()..).unwrap_or_default();
+                let digits = after.iter().take(3).take_while(|digit| matches!(digit, b'0'..=b'7'));
+                rest = after.get(digits.clone().count()..).unwrap_or_default();
                 // The ninth bit is lost, as in setfattr(1).
                 text.push(digits.fold(0, |byte: u8, digit| byte << 3 | (digit - b'0')));
             }
-            (b'\\', [escaped @ (b'\\' | b'"'), behind @ ..]) => {
-                rest = behind;
+            (b'\\', [escaped @ (b'\\' | b'"'), after @ ..]) => {
+                rest = after;
                 text.push(*escaped);
             }
             // setfattr(1) uses the closing mark as the escaped one.
@@ -110,10 +110,10 @@ impl Run for Setfattr {
         change_each(targets, console, |target| {
             let node = target.node(follows)?;
             let done = match &action {
-                AttributeChange::Set(name, value) => {
+                AttributeAction::Set(name, value) => {
                     node.set_attribute(name, value, SetMode::Either)
                 }
-                AttributeChange::Remove(name) => node.remove_attribute(name),
+                AttributeAction::Remove(name) => node.remove_attribute(name),
             };
             done.map_err(|error| target.failure(error))
         })

@@ -168,7 +168,7 @@ fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failu
 /// Returns whether a file of the host has contents of no known format, such as a text.
 fn is_unknown(path: &OsStr) -> bool {
     let device =
-        xfs_device::FileDevice::open(Path::new(path), xfs_device::OpenOptions::read_only().live());
+        xfs_device::FileDevice::open(Path::new(path), xfs_device::FileOptions::read_only().live());
     device.is_ok_and(|device| {
         matches!(xfs_device::detect(&device, 0), Ok(xfs_device::Contents::Unknown))
     })

@@ -74,7 +74,7 @@ impl Run for Du {
         let mut volumes: HashMap<PathBuf, CountedSpace> = HashMap::new();
         let targets = targets.read(console);
         let measure = Measure::of_targets(&targets, Measure::files_of_volume);
-        let work = Work::look("adding up", measure);
+        let work = Work::reading("adding up", measure);
         // With -s nothing is printed until the end.
         let tally = match arguments.summarize {
             true => console.begin(work),

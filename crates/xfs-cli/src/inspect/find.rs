@@ -103,7 +103,7 @@ impl Run for Find {
         };
         let targets = targets.read(console);
         let measure = Measure::of_targets(&targets, Measure::files_of_volume);
-        let tally = console.begin_rows(Work::look("searching", measure));
+        let tally = console.begin_rows(Work::reading("searching", measure));
         for target in targets {
             let walk = match target.volume.inner().walk(&target.path) {
                 Ok(walk) if program.is_depth_first => walk.contents_first(),

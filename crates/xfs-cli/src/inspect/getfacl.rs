@@ -43,7 +43,7 @@ impl Run for Getfacl {
         };
         let targets = targets.read(console);
         let measure = Measure::of_targets(&targets, Measure::files_of_volume);
-        let tally = console.begin_rows(Work::look("reading lists", measure));
+        let tally = console.begin_rows(Work::reading("reading lists", measure));
         let mut output = AclPrinter { arguments: &arguments, list, tally: &tally };
         for target in targets {
             let shown = if arguments.recursive {

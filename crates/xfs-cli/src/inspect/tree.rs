@@ -57,7 +57,7 @@ impl Run for Tree {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let targets = self.targets.read(console);
         let measure = Measure::of_targets(&targets, Measure::files_of_volume);
-        let tally = console.begin_rows(Work::look("listing", measure));
+        let tally = console.begin_rows(Work::reading("listing", measure));
         for target in targets {
             let mut list = match self.arguments.json.json {
                 true => Some(List::begin(console.out(), "entries")?),

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use ferroxfs::OpenError;
 use ferroxfs::device::DamagedStart;
 use xfs_device::{DeviceAccess, DeviceFailure, KernelUse};
-use xfs_fuse::{ACCESS_ATTRIBUTE, MountError, MountFacts, MountOptions, OptionError, remount};
+use xfs_fuse::{ACCESS_ATTRIBUTE, FuseMountOptions, MountError, MountFacts, OptionError, remount};
 use xfs_image::without_credentials;
 
 use super::predecessor::{self, Refusal};
@@ -74,10 +74,10 @@ pub(crate) fn open(
         }
     };
     let mut options = if is_remount {
-        let options = MountOptions::of_mount(&folder);
+        let options = FuseMountOptions::of_mount(&folder);
         options.map_err(|error| Failure::host(folder.as_os_str(), &error))?
     } else {
-        MountOptions::default()
+        FuseMountOptions::default()
     };
     for list in &lists {
         options.add(list).map_err(|error| option_failure(&error))?;
@@ -133,7 +133,7 @@ pub(crate) fn open(
 
 /// Returns the failure to open a device, with hints for `mount` in place of those for other
 /// commands.
-fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> Failure {
+fn device_failure(device: &Path, refusal: &Refusal, options: &FuseMountOptions) -> Failure {
     let failure = open_failure(device, &refusal.error);
     if let Some(number) = &refusal.predecessor {
         return failure.hint(format!(

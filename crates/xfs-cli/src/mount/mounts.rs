@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use xfs_device::{FileDevice, KernelUse, LockHolder, OpenOptions, share_bytes};
-use xfs_fuse::MountedVolume;
+use xfs_device::{FileDevice, FileOptions, KernelUse, LockHolder, share_bytes};
+use xfs_fuse::MountEntry;
 
 use crate::cli::MountsArguments;
 use crate::exit::Exit;
@@ -42,8 +42,7 @@ pub(crate) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
     let shown = names::in_message(named.as_os_str().as_bytes()).into_owned();
     let mounts = xfs_fuse::mounts();
     // A loop device over the image is another way to it.
-    let is_meant =
-        |mount: &MountedVolume| mount.image == image || share_bytes(&mount.image, &image);
+    let is_meant = |mount: &MountEntry| mount.image == image || share_bytes(&mount.image, &image);
     let places: Vec<_> = mounts.into_iter().filter(is_meant).collect();
     match places.as_slice() {
         [mount] => Ok(mount.folder.clone()),
@@ -63,7 +62,7 @@ pub(crate) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
 /// Returns the failure for an image that ferroxfs has not mounted. Its message says whether another
 /// program has mounted the image.
 fn not_mounted(image: &Path) -> Failure {
-    let options = OpenOptions::read_only().live();
+    let options = FileOptions::read_only().live();
     let usage = FileDevice::open(image, options).ok().and_then(|device| device.usage().cloned());
     match usage {
         Some(KernelUse::Mounted { mount_point }) => {
@@ -110,12 +109,12 @@ impl Run for Mounts {
 /// Returns the PID of the process that serves a mount: the process that holds the lock on the
 /// image. `None` if several mounts read the image, because the locks do not show which process
 /// serves which mount.
-fn server_of(mount: &MountedVolume, mounts: &[MountedVolume]) -> Option<u32> {
+fn server_of(mount: &MountEntry, mounts: &[MountEntry]) -> Option<u32> {
     let is_alone = mounts.iter().filter(|other| other.image == mount.image).count() == 1;
     is_alone.then(|| LockHolder::find(&mount.image)).flatten().map(|holder| holder.process)
 }
 
-fn describe(mount: &MountedVolume, mounts: &[MountedVolume]) -> Object {
+fn describe(mount: &MountEntry, mounts: &[MountEntry]) -> Object {
     let mut object = Object::new();
     json::insert_name(&mut object, "image", mount.image.as_os_str().as_bytes());
     json::insert_name(&mut object, "mount_point", mount.folder.as_os_str().as_bytes());

@@ -50,7 +50,7 @@ enum ImageUser {
     /// image.
     Other,
     /// No process, or none that is visible to this process.
-    Nobody,
+    None,
 }
 
 /// The reason why an image cannot be opened.
@@ -68,7 +68,7 @@ pub(crate) fn open_after<T>(
     mut tell: impl FnMut(String),
 ) -> Result<T, Refusal> {
     let began = Instant::now();
-    let (mut is_told, mut was_nobody) = (false, false);
+    let (mut is_told, mut was_none) = (false, false);
     loop {
         let error = match open() {
             Ok(opened) => return Ok(opened),
@@ -78,16 +78,16 @@ pub(crate) fn open_after<T>(
         let predecessor = match find(image) {
             ImageUser::Predecessor(predecessor) => predecessor,
             // It may have closed the image meanwhile.
-            ImageUser::Nobody if !was_nobody => {
-                was_nobody = true;
+            ImageUser::None if !was_none => {
+                was_none = true;
                 std::thread::sleep(INTERVAL);
                 continue;
             }
-            ImageUser::Nobody | ImageUser::Other => {
+            ImageUser::None | ImageUser::Other => {
                 return Err(Refusal { error, predecessor: None });
             }
         };
-        was_nobody = false;
+        was_none = false;
         if began.elapsed() >= PATIENCE {
             return Err(Refusal { error, predecessor: Some(predecessor.number) });
         }
@@ -118,9 +118,9 @@ fn taken(error: &OpenError) -> Option<&Path> {
 
 fn find(image: &Path) -> ImageUser {
     let Ok(image) = image.metadata().map(|image| identity(&image)) else {
-        return ImageUser::Nobody;
+        return ImageUser::None;
     };
-    let mut found = ImageUser::Nobody;
+    let mut found = ImageUser::None;
     for (number, process) in process::all() {
         let locked = locked(&number);
         if !locked.contains(&image) {

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
-    ChannelKind, Checks, Halter, Handler, InitFlags, Invalidator, Mount, MountOptions, Opcode,
-    Reply, Request, Server, TreeServer, Unmounted, WaitOutcome, is_mount_point,
+    ChannelKind, Checks, FuseMount, FuseMountOptions, Halter, Handler, InitFlags, Invalidator,
+    Opcode, Reply, Request, Server, TreeServer, Unmounted, WaitOutcome, is_mount_point,
 };
 
 use super::damaged::DamagedTree;
@@ -41,7 +41,7 @@ pub(super) struct ServeVolume {
     pub(super) devices: ferroxfs::device::Devices,
     pub(super) device: PathBuf,
     pub(super) folder: PathBuf,
-    pub(super) options: MountOptions,
+    pub(super) options: FuseMountOptions,
     pub(super) background: bool,
     pub(super) sandbox: SandboxWhen,
     /// The requests for an image on a web or S3 server.
@@ -233,7 +233,7 @@ impl ServeVolume {
         let (tell, told) = channel();
         let watcher = watch(signals, told).map_err(|failure| about_image(failure, &device))?;
         let hides = is_mount_point(&folder);
-        let mount = Mount::new(server, &folder, &options.facts(source.clone()), service)
+        let mount = FuseMount::new(server, &folder, &options.facts(source.clone()), service)
             .map_err(|error| mount_failure(&folder, &error))?;
         if hides {
             let shown = names::in_message(folder.as_os_str().as_bytes());
@@ -268,7 +268,7 @@ impl ServeVolume {
 
 /// Closes the volume after the mount has ended. Fails if the volume is still in use.
 fn closed<S: Handler>(
-    mount: Mount<Confined<S>>,
+    mount: FuseMount<Confined<S>>,
     close: impl FnOnce(S) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let _span = tracing::info_span!("close").entered();
@@ -352,7 +352,7 @@ fn announce(background: bool, is_partial: bool, console: &mut Console) -> Result
 }
 
 /// Serves until the volume is unmounted, until a signal stops the mount, or until a worker fails.
-fn serve<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
+fn serve<S: Handler>(mount: &FuseMount<Confined<S>>) -> Result<(), Failure> {
     if mount.wait(Duration::MAX) == WaitOutcome::Ended {
         return outcome(mount);
     }
@@ -377,7 +377,7 @@ fn serve<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
 
 /// Returns the result of a mount that ended before this process unmounted it: a failure if the
 /// mount has failed, or if the connection to the kernel was cut.
-fn outcome<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
+fn outcome<S: Handler>(mount: &FuseMount<Confined<S>>) -> Result<(), Failure> {
     failed(mount)?;
     if mount.is_mounted() {
         return Err(Failure::new(Exit::Failed, "the connection to the kernel was cut"));
@@ -385,7 +385,7 @@ fn outcome<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn failed<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
+fn failed<S: Handler>(mount: &FuseMount<Confined<S>>) -> Result<(), Failure> {
     let failure = |error| Failure::new(Exit::Failed, format!("the mount has failed: {error}"));
     mount.failure().map_or(Ok(()), |error| Err(failure(error)))
 }

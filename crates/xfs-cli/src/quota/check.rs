@@ -133,7 +133,7 @@ impl Check {
 fn count(volume: &ImageVolume, console: &mut Console) -> Result<UsageCounts, Failure> {
     let measure = Measure::files_of_volume(volume.inner());
     let expected = measure.expected();
-    let tally = console.begin(Work::look("counting", measure));
+    let tally = console.begin(Work::reading("counting", measure));
     let counts = volume.inner().quota().count(|step| {
         match step {
             Ok(inodes) => tally.set(inodes, expected),

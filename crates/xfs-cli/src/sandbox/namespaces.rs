@@ -74,10 +74,10 @@ pub(super) fn enter(root: Root<'_>, ports: &[u16]) -> Result<(), Errno> {
             // Copied from the mount table of the host, before this process leaves it.
             let tree = copy_of(directory)?;
             unshare(UnshareFlags::NEWNS)?;
-            let behind = unshare_secondary(ports);
+            let unshared = unshare_secondary(ports);
             change_root(tree.as_fd())?;
             point_to_root(directory)?;
-            behind
+            unshared
         }
         Root::Empty => match unshare(UnshareFlags::NEWNS) {
             Err(Errno::PERM) => {

@@ -23,9 +23,9 @@ static INPUT_WAS_CLOSED: OnceLock<()> = OnceLock::new();
 // two system calls, and sets cells that nothing else sets. It needs nothing of the runtime.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOOK: extern "C" fn() = look;
+static LOOK: extern "C" fn() = inspect_descriptors;
 
-extern "C" fn look() {
+extern "C" fn inspect_descriptors() {
     if fcntl_getfd(rustix::stdio::stdout()) == Err(Errno::BADF) {
         // The function runs once, so the cell is empty.
         let _ = WAS_CLOSED.set(());

@@ -239,7 +239,7 @@ impl Work {
     }
 
     /// Describes work that reads files and prints rows.
-    pub(crate) fn look(doing: &'static str, measure: Measure) -> Self {
+    pub(crate) fn reading(doing: &'static str, measure: Measure) -> Self {
         let (subject, summary) = (Subject::Files, SummaryWhen::Never);
         Self { doing, done: "files", subject, summary, measure }
     }

@@ -102,24 +102,24 @@ fn parse_clause(clause: &str, operations: &mut Vec<Operation>) -> Option<()> {
         };
     }
     while !rest.is_empty() {
-        let (sign, behind) = rest.split_at_checked(1)?;
+        let (sign, after) = rest.split_at_checked(1)?;
         let operator = match sign {
             "+" => Operator::Add,
             "-" => Operator::Take,
             "=" => Operator::Set,
             _ => return None,
         };
-        if behind.starts_with(|c: char| c.is_ascii_digit()) {
-            let (bits, behind) = leading_number(behind)?;
+        if after.starts_with(|c: char| c.is_ascii_digit()) {
+            let (bits, after) = leading_number(after)?;
             let operand = Operand::Number { bits, names: SET_IDS };
             operations.push(Operation { classes: ALL, operator, operand });
             // A number stands alone: it contains its classes.
-            return (who.is_empty() && behind.is_empty()).then_some(());
+            return (who.is_empty() && after.is_empty()).then_some(());
         }
-        let length = behind.find(['+', '-', '=']).unwrap_or(behind.len());
-        let (letters, behind) = behind.split_at_checked(length)?;
+        let length = after.find(['+', '-', '=']).unwrap_or(after.len());
+        let (letters, after) = after.split_at_checked(length)?;
         operations.push(Operation { classes, operator, operand: parse_operand(letters)? });
-        rest = behind;
+        rest = after;
     }
     Some(())
 }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use xfs_device::{Contents, FileDevice, OpenOptions};
+use xfs_device::{Contents, FileDevice, FileOptions};
 use xfs_mkfs::Occupied;
 
 use crate::exit::Exit;
@@ -23,7 +23,7 @@ fn contents_of(path: &Path) -> Result<Option<Occupied>, Failure> {
         return Ok(None);
     }
     // The output is locked when it is opened, so that this look needs no lock.
-    let Ok(device) = FileDevice::open(path, OpenOptions::read_only().live()) else {
+    let Ok(device) = FileDevice::open(path, FileOptions::read_only().live()) else {
         return Ok(None);
     };
     xfs_mkfs::find_contents(&device).map_err(|error| Failure::host(path.as_os_str(), &error))

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use xfs_fuse::{
-    ChannelKind, Handler, InitFlags, Mount, MountFacts, Opcode, Reply, Request, Service,
+    ChannelKind, FuseMount, Handler, InitFlags, MountFacts, Opcode, Reply, Request, Service,
     WaitOutcome,
 };
 use xfs_oracle::harness::TrialError;
@@ -46,7 +46,7 @@ impl Handler for Failing {
     }
 }
 
-fn mount(folder: &Path, panics: bool) -> Mount<Failing> {
+fn mount(folder: &Path, panics: bool) -> FuseMount<Failing> {
     let facts = MountFacts {
         source: "failing".into(),
         read_only: false,
@@ -57,7 +57,7 @@ fn mount(folder: &Path, panics: bool) -> Mount<Failing> {
         symlinks: true,
     };
     let service = Service { threads: 2, spare: 0, channel: ChannelKind::Device };
-    Mount::new(Failing { panics }, folder, &facts, service).unwrap()
+    FuseMount::new(Failing { panics }, folder, &facts, service).unwrap()
 }
 
 /// If this process was started to serve, serves until the server panics, and returns true. In any

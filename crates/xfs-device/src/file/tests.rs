@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{DeviceAccess, FileDevice, OpenOptions};
+use super::{DeviceAccess, FileDevice, FileOptions};
 use crate::device::{BlockDevice, Durability};
 use crate::error::DeviceFailure;
 use crate::memory::MemoryDevice;
@@ -18,7 +18,7 @@ fn image(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-fn failure(path: &std::path::Path, options: OpenOptions) -> DeviceFailure {
+fn failure(path: &std::path::Path, options: FileOptions) -> DeviceFailure {
     match FileDevice::open(path, options) {
         Ok(_) => panic!("opened {}", path.display()),
         Err(error) => {
@@ -32,7 +32,7 @@ fn failure(path: &std::path::Path, options: OpenOptions) -> DeviceFailure {
 #[test]
 fn file_is_read_and_written_at_offsets() {
     let file = image(&[7; 4096]);
-    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
     assert_eq!(device.length_bytes(), 4096);
     assert_eq!(device.sector_size(), 512);
     device.write_at(&[1; 512], 512, Durability::Cached).unwrap();
@@ -48,7 +48,7 @@ fn file_is_read_and_written_at_offsets() {
 #[test]
 fn discard_frees_whole_sectors_only() {
     let file = image(&[7; 4096]);
-    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
     device.discard(100, 1500).unwrap();
     let mut bytes = [0; 4096];
     device.read_at(&mut bytes, 0).unwrap();
@@ -60,7 +60,7 @@ fn discard_frees_whole_sectors_only() {
 #[test]
 fn write_zeros_clears_the_range() {
     let file = image(&[7; 8192]);
-    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
     device.write_zeros(100, 5000).unwrap();
     let mut bytes = [0; 8192];
     device.read_at(&mut bytes, 0).unwrap();
@@ -77,7 +77,7 @@ fn write_zeros_clears_the_range() {
 #[test]
 fn io_past_the_end_is_refused() {
     let file = image(&[0; 1000]);
-    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
     for (offset, length) in [(0, 1001), (1000, 1), (u64::MAX, 1), (u64::MAX - 1, 2)] {
         let read = device.read_at(&mut vec![0; length], offset).unwrap_err();
         assert_eq!(read.kind(), ErrorKind::UnexpectedEof);
@@ -90,7 +90,7 @@ fn io_past_the_end_is_refused() {
 #[test]
 fn read_of_a_shrunk_file_is_an_error() {
     let file = image(&[0; 8192]);
-    let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_only()).unwrap();
     file.as_file().set_len(4096).unwrap();
     let error = device.read_at(&mut [0; 8192], 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "an error and not SIGBUS (I3)");
@@ -99,7 +99,7 @@ fn read_of_a_shrunk_file_is_an_error() {
 #[test]
 fn flush_and_durable_write_of_a_shrunk_file_fail() {
     let file = image(&[0; 8192]);
-    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
     file.as_file().set_len(4096).unwrap();
     let check = |result: std::io::Result<()>| {
         let error = result.unwrap_err();
@@ -122,12 +122,12 @@ fn flush_and_durable_write_of_a_shrunk_file_fail() {
 #[test]
 fn unlinked_file_can_still_be_written() {
     let file = image(&[0; 4096]);
-    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
     std::fs::remove_file(file.path()).unwrap();
     std::fs::write(file.path(), "another").unwrap();
     device.write_at(&[1; 512], 0, Durability::Durable).unwrap();
     device.flush().unwrap();
-    FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
 }
 
 #[test]
@@ -138,21 +138,21 @@ fn second_writer_through_a_descriptor_or_link_is_refused() {
     std::fs::hard_link(file.path(), &hard).unwrap();
     std::os::unix::fs::symlink(file.path(), &soft).unwrap();
     let descriptor = PathBuf::from(format!("/proc/self/fd/{}", file.as_file().as_raw_fd()));
-    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
     for path in [&hard, &soft, &descriptor] {
-        for options in [OpenOptions::read_write(), OpenOptions::read_only()] {
+        for options in [FileOptions::read_write(), FileOptions::read_only()] {
             assert!(matches!(failure(path, options), DeviceFailure::Locked(_)), "{path:?} (I2)");
         }
-        FileDevice::open(path, OpenOptions::read_only().live()).unwrap();
+        FileDevice::open(path, FileOptions::read_only().live()).unwrap();
     }
     drop(device);
-    FileDevice::open(&hard, OpenOptions::read_write()).unwrap();
+    FileDevice::open(&hard, FileOptions::read_write()).unwrap();
 }
 
 #[test]
 fn read_only_device_refuses_every_change() {
     let file = image(&[7; 4096]);
-    let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_only()).unwrap();
     assert!(device.is_read_only());
     let flags = rustix::fs::fcntl_getfl(&device.file).unwrap();
     let access = flags & rustix::fs::OFlags::RWMODE;
@@ -169,40 +169,40 @@ fn read_only_device_refuses_every_change() {
 #[test]
 fn readers_share_a_file_and_a_writer_excludes_all() {
     let file = image(&[0; 4096]);
-    let reader = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
-    let second = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    let reader = FileDevice::open(file.path(), FileOptions::read_only()).unwrap();
+    let second = FileDevice::open(file.path(), FileOptions::read_only()).unwrap();
     assert!(matches!(
-        failure(file.path(), OpenOptions::read_write()),
+        failure(file.path(), FileOptions::read_write()),
         DeviceFailure::Locked(DeviceAccess::ReadWrite)
     ));
     drop((reader, second));
-    let writer = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
-    for options in [OpenOptions::read_write(), OpenOptions::read_write().live()] {
+    let writer = FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
+    for options in [FileOptions::read_write(), FileOptions::read_write().live()] {
         assert!(matches!(failure(file.path(), options), DeviceFailure::Locked(_)));
     }
     assert!(matches!(
-        failure(file.path(), OpenOptions::read_only()),
+        failure(file.path(), FileOptions::read_only()),
         DeviceFailure::Locked(DeviceAccess::ReadOnly)
     ));
-    FileDevice::open(file.path(), OpenOptions::read_only().live()).unwrap();
+    FileDevice::open(file.path(), FileOptions::read_only().live()).unwrap();
     drop(writer);
-    FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    FileDevice::open(file.path(), FileOptions::read_only()).unwrap();
 }
 
 #[test]
 fn descriptor_of_a_child_does_not_keep_the_lock() {
     let file = image(&[7; 4096]);
-    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_write()).unwrap();
     let of_a_child = device.file.try_clone().unwrap();
     drop(device);
-    drop(FileDevice::open(file.path(), OpenOptions::read_write()).unwrap());
+    drop(FileDevice::open(file.path(), FileOptions::read_write()).unwrap());
     drop(of_a_child);
 }
 
 #[test]
 fn open_of_a_non_device_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    for access in [OpenOptions::read_only(), OpenOptions::read_write()] {
+    for access in [FileOptions::read_only(), FileOptions::read_write()] {
         assert!(matches!(failure(directory.path(), access), DeviceFailure::NotADevice(_)));
         let null = PathBuf::from("/dev/null");
         assert!(matches!(failure(&null, access), DeviceFailure::NotADevice("a character device")));
@@ -222,7 +222,7 @@ fn emptied(reader: std::os::fd::OwnedFd, length: usize) -> Vec<u8> {
 fn splice_fills_a_pipe_as_far_as_it_has_room() {
     let contents: Vec<u8> = (0..300_000_u32).map(|at| (at / 512) as u8).collect();
     let file = image(&contents);
-    let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_only()).unwrap();
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     assert_eq!(device.splice_at(1000, 20_000, writer.as_fd()).unwrap(), 20_000);
     assert_eq!(emptied(reader, 20_000), contents[1000..21_000]);
@@ -242,7 +242,7 @@ fn splice_of_a_window_uses_its_own_bytes() {
     let mut contents = [7; 4096];
     contents[1000..2000].fill(8);
     let file = image(&contents);
-    let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    let device = FileDevice::open(file.path(), FileOptions::read_only()).unwrap();
     let window = WindowDevice::new(Arc::new(device), 1000, 1000);
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     assert!(window.splice_at(1, 1000, writer.as_fd()).is_err());

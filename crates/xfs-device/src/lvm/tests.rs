@@ -263,7 +263,7 @@ fn volume_with_snapshots_is_read_and_not_written() {
     let mut bytes = vec![0; 64 << 20];
     disk().read_at(&mut bytes, 0).unwrap();
     std::fs::write(file.path(), bytes).unwrap();
-    let reader = crate::FileDevice::open(file.path(), crate::OpenOptions::read_only()).unwrap();
+    let reader = crate::FileDevice::open(file.path(), crate::FileOptions::read_only()).unwrap();
     let found = find_filesystem(Arc::new(reader), &Selection::Auto).unwrap();
     assert_eq!(magic(&found), *b"XFSB");
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::open_device;
 use crate::error::DeviceFailure;
-use crate::file::{DeviceAccess, OpenOptions};
+use crate::file::{DeviceAccess, FileOptions};
 use crate::signature::Contents;
 
-fn failure(path: &Path, options: OpenOptions) -> DeviceFailure {
+fn failure(path: &Path, options: FileOptions) -> DeviceFailure {
     open_device(path, options).err().expect("the open is refused").into_failure()
 }
 
@@ -16,7 +16,7 @@ fn failure(path: &Path, options: OpenOptions) -> DeviceFailure {
 fn plain_image_is_opened_as_it_is() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&[7; 1024]).unwrap();
-    for options in [OpenOptions::read_only(), OpenOptions::read_write()] {
+    for options in [FileOptions::read_only(), FileOptions::read_write()] {
         let opened = open_device(file.path(), options).unwrap();
         assert_eq!(opened.device.length_bytes(), 1024);
         assert_eq!(opened.usage, None);
@@ -33,7 +33,7 @@ fn other_containers_are_refused_by_name() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(magic).unwrap();
         file.as_file().set_len(1 << 20).unwrap();
-        let refused = failure(file.path(), OpenOptions::read_only());
+        let refused = failure(file.path(), FileOptions::read_only());
         assert!(matches!(refused, DeviceFailure::ForeignImage(found, _) if found == contents));
         assert!(refused.to_string().contains(contents.name()));
     }
@@ -44,7 +44,7 @@ fn qcow2_is_never_written() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"QFI\xfb\0\0\0\x03").unwrap();
     assert!(matches!(
-        failure(file.path(), OpenOptions::read_write()),
+        failure(file.path(), FileOptions::read_write()),
         DeviceFailure::ForeignImage(Contents::Qcow2, DeviceAccess::ReadWrite)
     ));
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{RaidError, VolumeNote};
 use crate::device::{BlockDevice, Durability, SharedDevice};
-use crate::file::{FileDevice, OpenOptions};
+use crate::file::{FileDevice, FileOptions};
 use crate::filesystem::{FindError, LocatedVolume, Selection, find_filesystem_among};
 use crate::memory::MemoryDevice;
 
@@ -126,7 +126,7 @@ fn sum_of(bytes: &[u8]) -> u32 {
 
 fn find(
     members: &[&tempfile::NamedTempFile],
-    options: OpenOptions,
+    options: FileOptions,
 ) -> Result<LocatedVolume, FindError> {
     let open = |file: &&tempfile::NamedTempFile| -> SharedDevice {
         Arc::new(FileDevice::open(file.path(), options).unwrap())
@@ -145,14 +145,14 @@ fn mark_of(found: &LocatedVolume) -> [u8; 4] {
 fn one_mirror_is_read_with_a_note_and_never_written() {
     for minor in [0, 1, 2, 90] {
         let file = Member::new(minor).write(b"data");
-        let found = find(&[&file], OpenOptions::read_only()).unwrap();
+        let found = find(&[&file], FileOptions::read_only()).unwrap();
         assert_eq!(found.device.length_bytes(), DATA_BYTES, "1.{minor}");
         assert_eq!(found.start, Member::new(minor).data_start());
         assert_eq!(mark_of(&found), *b"data");
         let expected = VolumeNote::OneMirror { mirrors: 2, active: 2, events: 20 };
         assert_eq!(found.notes, [expected], "1.{minor}");
         drop(found);
-        let refused = find(&[&file], OpenOptions::read_write()).err().unwrap();
+        let refused = find(&[&file], FileOptions::read_write()).err().unwrap();
         assert!(matches!(refused, FindError::Raid(RaidError::Write)), "1.{minor}: {refused}");
         assert!(refused.hint().unwrap().contains("mdadm --assemble"));
     }
@@ -164,7 +164,7 @@ fn newest_mirror_is_read_and_the_stale_one_is_named() {
         let stale = Member { events: 12, ..Member::new(minor) }.write(b"old ");
         let newest = Member::new(minor).write(b"new ");
         for (members, member) in [([&stale, &newest], 0), ([&newest, &stale], 1)] {
-            let found = find(&members, OpenOptions::read_only()).unwrap();
+            let found = find(&members, FileOptions::read_only()).unwrap();
             assert_eq!(mark_of(&found), *b"new ");
             let expected = VolumeNote::StaleMember { member, events: 12, newest: 20 };
             assert_eq!(found.notes, [expected]);
@@ -176,20 +176,20 @@ fn newest_mirror_is_read_and_the_stale_one_is_named() {
 fn members_that_do_not_help_are_refused_by_name() {
     let other = Member { array: 8, ..Member::new(2) }.write(b"data");
     let first = Member::new(2).write(b"data");
-    let refused = find(&[&first, &other], OpenOptions::read_only()).err().unwrap();
+    let refused = find(&[&first, &other], FileOptions::read_only()).err().unwrap();
     assert!(matches!(refused, FindError::Raid(RaidError::Stranger { member: 1 })), "{refused}");
     for role in [0xffff, 0xfffe] {
         let spare = Member { role, ..Member::new(2) }.write(b"data");
-        let refused = find(&[&spare], OpenOptions::read_only()).err().unwrap();
+        let refused = find(&[&spare], FileOptions::read_only()).err().unwrap();
         assert!(matches!(refused, FindError::Raid(RaidError::NotActive)), "{refused}");
     }
     let rebuilding = Member { features: 2, events: 30, ..Member::new(2) }.write(b"bad ");
-    let refused = find(&[&rebuilding], OpenOptions::read_only()).err().unwrap();
+    let refused = find(&[&rebuilding], FileOptions::read_only()).err().unwrap();
     assert!(matches!(refused, FindError::Raid(RaidError::Incomplete)), "{refused}");
-    let found = find(&[&rebuilding, &first], OpenOptions::read_only()).unwrap();
+    let found = find(&[&rebuilding, &first], FileOptions::read_only()).unwrap();
     assert_eq!(mark_of(&found), *b"data");
     let parity = Member { level: 5, ..Member::new(2) }.write(b"data");
-    let refused = find(&[&parity], OpenOptions::read_only()).err().unwrap();
+    let refused = find(&[&parity], FileOptions::read_only()).err().unwrap();
     assert!(matches!(refused, FindError::Container(_)), "{refused}");
     assert!(refused.hint().unwrap().contains("mdadm --assemble"), "{refused}");
 }
@@ -202,7 +202,7 @@ fn superblock_inside_of_a_volume_is_the_contents_of_a_file() {
     let mut bytes = std::fs::read(file.path()).unwrap();
     bytes[8..16].copy_from_slice(&(LENGTH / 4096).to_be_bytes());
     std::fs::write(file.path(), bytes).unwrap();
-    let found = find(&[&file], OpenOptions::read_write()).unwrap();
+    let found = find(&[&file], FileOptions::read_write()).unwrap();
     assert_eq!((found.device.length_bytes(), found.notes.len()), (LENGTH, 0));
 }
 

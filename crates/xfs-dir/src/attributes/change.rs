@@ -247,7 +247,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         let mut path = TreePath::descend(self.store, SHAPE, hash)?;
         loop {
             let place = self.store.place(path.at);
-            let (found, goes_on) = self.store.view(&path.leaf, |bytes| -> Result<_> {
+            let (found, continues) = self.store.view(&path.leaf, |bytes| -> Result<_> {
                 let leaf = AttrLeaf::decode(bytes, place)?;
                 for (index, entry) in leaf.find_indexed(hash) {
                     let entry = entry?;
@@ -260,7 +260,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
             if let Some((index, run)) = found {
                 return Ok(Some((path, index, run)));
             }
-            if !goes_on || !path.advance(self.store)? {
+            if !continues || !path.advance(self.store)? {
                 return Ok(None);
             }
         }

@@ -42,8 +42,8 @@ impl<'a> Directory<'a> {
                     return Ok(Some(found));
                 }
             }
-            let goes_on = decoded.entries().last().is_none_or(|last| last.hash.get() == hash);
-            let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
+            let continues = decoded.entries().last().is_none_or(|last| last.hash.get() == hash);
+            let Some(next) = decoded.forward().filter(|_| continues) else { return Ok(None) };
             cycle.advance(&tree, next)?;
             drop(bytes);
             leaf = tree.read_sibling(next, hash)?;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use xfs_alloc::open_journal;
 use xfs_buffer::BufferCache;
-use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_dir::ParentPath;
 use xfs_format::features::VersionFlags;
 use xfs_oracle::harness::{Trial, TrialError, run};
@@ -145,7 +145,7 @@ fn open(image: &Image) -> Result<Arc<Journal>, TrialError> {
 }
 
 fn device(image: &Image) -> Result<SharedDevice, TrialError> {
-    Ok(Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?))
+    Ok(Arc::new(FileDevice::open(&image.data, FileOptions::read_write()).map_err(failed)?))
 }
 
 /// Checks the image with `xfs_repair -n`, which must find nothing, and compares with `model` the

@@ -22,5 +22,5 @@ pub enum AclCheck {
     #[error("entries for named users or groups, but no mask")]
     NoMask,
     #[error("an entry for the reserved user or group number 4294967295")]
-    Nobody,
+    ReservedId,
 }

@@ -2,12 +2,12 @@ use std::path::PathBuf;
 
 use ferroxfs::quota::{QuotaMode, QuotaOptions};
 
-use super::{ChannelKind, MountOptions, OptionError, Service};
+use super::{ChannelKind, FuseMountOptions, OptionError, Service};
 use crate::Checks;
-use crate::server::{AccessTimes, Durability};
+use crate::server::{AccessTimes, SyncPolicy};
 
-fn parse(list: &str) -> Result<MountOptions, OptionError> {
-    let mut options = MountOptions::default();
+fn parse(list: &str) -> Result<FuseMountOptions, OptionError> {
+    let mut options = FuseMountOptions::default();
     options.add(list).map(|()| options)
 }
 
@@ -40,10 +40,10 @@ fn later_option_wins() {
     assert!(!parse("ro,rw").expect("options").is_read_only());
     assert!(parse("rw,ro").expect("options").is_read_only());
     for (list, expected) in [
-        ("sync,async", Durability::Asked),
-        ("async,sync", Durability::All),
-        ("sync,wsync,async", Durability::Names),
-        ("dirsync,async", Durability::Names),
+        ("sync,async", SyncPolicy::Asked),
+        ("async,sync", SyncPolicy::All),
+        ("sync,wsync,async", SyncPolicy::Names),
+        ("dirsync,async", SyncPolicy::Names),
     ] {
         assert_eq!(parse(list).expect("options").settings().durability, expected, "{list}");
     }
@@ -86,11 +86,11 @@ fn damaged_implies_read_only_and_excludes_checks_by_the_server() {
 fn options_set_the_settings() {
     let settings = parse("wsync,sync,noatime,uid=7,gid=8,threads=3").expect("options").settings();
     assert_eq!((settings.uid, settings.gid), (Some(7), Some(8)));
-    assert_eq!(settings.durability, Durability::All);
+    assert_eq!(settings.durability, SyncPolicy::All);
     assert_eq!(settings.access_times, AccessTimes::Never);
     assert!(!settings.lazy_times);
     assert!(parse("lazytime").expect("options").settings().lazy_times);
-    assert_eq!(parse("sync,wsync").expect("options").settings().durability, Durability::All);
+    assert_eq!(parse("sync,wsync").expect("options").settings().durability, SyncPolicy::All);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use ferroxfs::{Capabilities, Error, File, Node, PosixError};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::{Durability, Server, errno};
+use super::{Server, SyncPolicy, errno};
 use crate::statistics::Direction;
 use crate::transport::wire::{
     AllocateIn, CopyFileRangeIn, FSYNC_DATA_ONLY, FsyncIn, OpenIn, OpenOut, ROOT_NODE, ReadIn,
@@ -144,7 +144,7 @@ impl Server {
         // The kernel sends an FSYNC after each write with O_SYNC or O_DSYNC, but not for files that
         // bypass its page cache, which are the append-only ones.
         let flags = flags_of(wanted.flags);
-        let is_all_synced = self.settings.durability == Durability::All;
+        let is_all_synced = self.settings.durability == SyncPolicy::All;
         if is_all_synced || flags.contains(OFlags::APPEND | OFlags::SYNC) {
             file.sync_all().map_err(errno)?;
         } else if flags.contains(OFlags::APPEND | DSYNC) {
@@ -284,7 +284,7 @@ impl Server {
                 copy(from, to, length, || reply.invalidate_contents(wanted.node_out))?
             }
         };
-        if self.settings.durability == Durability::All {
+        if self.settings.durability == SyncPolicy::All {
             target.sync_all().map_err(errno)?;
         }
         reply.add(&WriteOut { size: copied as u32, padding: 0 });

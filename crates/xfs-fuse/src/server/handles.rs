@@ -13,10 +13,10 @@ use super::shards::{SHARDS, Shards};
 
 /// The open files of a mount, by handle.
 #[derive(Default)]
-pub(super) struct Handles(Shards<Shard>);
+pub(super) struct Handles(Shards<HandleShard>);
 
 #[derive(Default)]
-struct Shard {
+struct HandleShard {
     files: HashMap<u64, Arc<File>>,
     /// Number of files that were opened in this shard since the mount began. This number determines
     /// the next handle.

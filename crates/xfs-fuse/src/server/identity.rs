@@ -25,12 +25,12 @@ pub const ACCESS_ATTRIBUTE: &str = "ferroxfs.access";
 
 /// The process that serves the mount, and the file that contains the volume.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Identity {
+pub(crate) struct ShownOwner {
     namespace: Option<u64>,
     image: Option<(u64, u64)>,
 }
 
-impl Identity {
+impl ShownOwner {
     /// Returns the identity of this process. Must be called before workers enter their sandbox.
     pub(crate) fn of_this_process() -> Self {
         let namespace = std::fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino());

@@ -12,7 +12,7 @@ use xfs_trans::testing::make_with;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::contents::DSYNC;
-use super::{AccessTimes, Durability, FREED_AT_ONCE, Server, Settings};
+use super::{AccessTimes, FREED_AT_ONCE, Server, Settings, SyncPolicy};
 use crate::Checks;
 use crate::transport::wire::{
     AccessIn, AttrOut, BatchForgetIn, CopyFileRangeIn, DirEntry, EntryOut, FSYNC_DATA_ONLY,
@@ -67,9 +67,9 @@ fn syncing_requests_wait_for_the_device() {
         let settings = Settings { durability, ..Settings::default() };
         server_with(make_with("-l size=16m"), settings).waits(opcode)
     };
-    assert!(waits(Durability::Asked, Opcode::Fsync));
-    assert!(!waits(Durability::Asked, Opcode::Create));
-    assert!(waits(Durability::Names, Opcode::Create));
+    assert!(waits(SyncPolicy::Asked, Opcode::Fsync));
+    assert!(!waits(SyncPolicy::Asked, Opcode::Create));
+    assert!(waits(SyncPolicy::Names, Opcode::Create));
 }
 
 #[test]

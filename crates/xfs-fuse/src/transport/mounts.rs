@@ -104,7 +104,7 @@ pub fn sources(process: &str) -> Vec<PathBuf> {
 
 /// A volume that is mounted through this library.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MountedVolume {
+pub struct MountEntry {
     /// The mount point.
     pub folder: PathBuf,
     /// The absolute path of the image or device at the time of the mount.
@@ -115,8 +115,8 @@ pub struct MountedVolume {
 
 /// Returns the mounts of ferroxfs that this process sees. Sends no request to their servers.
 #[must_use]
-pub fn mounts() -> Vec<MountedVolume> {
-    let mounted = |row: MountRow<'_>| MountedVolume {
+pub fn mounts() -> Vec<MountEntry> {
+    let mounted = |row: MountRow<'_>| MountEntry {
         folder: PathBuf::from(OsString::from_vec(unescape(row.place))),
         image: row.source(),
         is_read_only: row.is_read_only(),

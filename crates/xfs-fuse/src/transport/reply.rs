@@ -16,7 +16,7 @@ use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 /// megabyte for each read would cost as much as the read.
 #[derive(Default)]
 pub struct Reply<'a> {
-    buffer: Buffer<'a>,
+    buffer: ReplyMemory<'a>,
     /// Length in bytes of the body as it is now.
     length: usize,
     /// The node whose cached attributes the kernel must drop before it gets this answer, if any.
@@ -38,14 +38,14 @@ struct PipeTarget<'a> {
 
 /// The memory in which the body is built.
 #[derive(Debug)]
-enum Buffer<'a> {
+enum ReplyMemory<'a> {
     /// Memory of this process, with room for the header before the body.
     Own(Pages),
     /// Memory from which the kernel takes the answer directly.
     Lent(&'a mut [u8]),
 }
 
-impl Default for Buffer<'_> {
+impl Default for ReplyMemory<'_> {
     fn default() -> Self {
         Self::Own(Pages::default())
     }
@@ -54,7 +54,7 @@ impl Default for Buffer<'_> {
 /// Length in bytes of the header, which precedes the body.
 const HEADER_BYTES: usize = size_of::<OutHeader>();
 
-impl Buffer<'_> {
+impl ReplyMemory<'_> {
     fn body(&self) -> &[u8] {
         match self {
             Self::Own(pages) => pages.bytes().get(HEADER_BYTES..).unwrap_or_default(),
@@ -73,7 +73,7 @@ impl Buffer<'_> {
 impl<'a> Reply<'a> {
     /// Creates an answer whose body is built in `room`. A body that does not fit gets other memory.
     pub(crate) fn into_room(room: &'a mut [u8]) -> Self {
-        Self { buffer: Buffer::Lent(room), ..Self::default() }
+        Self { buffer: ReplyMemory::Lent(room), ..Self::default() }
     }
 
     /// Creates an answer that can be sent to the device `to` through one of these pipes.
@@ -181,14 +181,14 @@ impl<'a> Reply<'a> {
     /// stays in the lent memory.
     pub(crate) fn moved(self) -> Result<Reply<'static>, Self> {
         match self.buffer {
-            Buffer::Own(pages) => Ok(Reply {
-                buffer: Buffer::Own(pages),
+            ReplyMemory::Own(pages) => Ok(Reply {
+                buffer: ReplyMemory::Own(pages),
                 length: self.length,
                 stale_attributes: self.stale_attributes,
                 stale_contents: self.stale_contents,
                 ..Reply::default()
             }),
-            Buffer::Lent(_) => Err(Self { target: None, is_sent: false, ..self }),
+            ReplyMemory::Lent(_) => Err(Self { target: None, is_sent: false, ..self }),
         }
     }
 
@@ -217,7 +217,7 @@ impl<'a> Reply<'a> {
     /// at a page boundary, because it may be data read from a file.
     fn grow(&mut self, end: usize) {
         let larger = Pages::new(HEADER_BYTES + end.max(2 * self.length), HEADER_BYTES);
-        let mut larger = Buffer::Own(larger);
+        let mut larger = ReplyMemory::Own(larger);
         let old = self.body();
         let place = larger.body_mut().get_mut(..old.len());
         place.expect("the larger memory holds the old body").copy_from_slice(old);
@@ -239,11 +239,12 @@ impl<'a> Reply<'a> {
     /// Returns the header and the body, ready to be sent.
     pub(crate) fn finish(&mut self, unique: u64, outcome: Result<(), Errno>) -> &[u8] {
         let header = self.header(unique, outcome);
-        let has_place = matches!(&self.buffer, Buffer::Own(pages) if !pages.bytes().is_empty());
+        let has_place =
+            matches!(&self.buffer, ReplyMemory::Own(pages) if !pages.bytes().is_empty());
         if !has_place {
             self.grow(self.length);
         }
-        let Buffer::Own(pages) = &mut self.buffer else {
+        let ReplyMemory::Own(pages) = &mut self.buffer else {
             unreachable!("grown memory belongs to the answer")
         };
         let written = header.write_to_prefix(pages.bytes_mut());

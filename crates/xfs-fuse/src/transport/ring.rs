@@ -87,7 +87,7 @@ impl IdleRing {
             device,
             queue,
             memory: Pages::new(length, 0),
-            owner: MemoryOwner::Nobody,
+            owner: MemoryOwner::Unowned,
         }
     }
 }
@@ -95,7 +95,7 @@ impl IdleRing {
 /// The side that may access the memory that the ring shares with the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemoryOwner {
-    Nobody,
+    Unowned,
     /// The kernel, which writes a request or reads an answer.
     Kernel,
     Server,

@@ -26,7 +26,7 @@ fn inodes_removed_together_take_only_their_own_tags() {
         entry.slot().unwrap().set_idle();
     }
     for entry in entries.iter().skip(1) {
-        entry.slot().unwrap().set_unsettled(true);
+        entry.slot().unwrap().set_needs_flush(true);
     }
     assert_eq!(tags(), [bits(&[3, 5, 9, 63]), bits(&[3, 5, 9]), bits(&[5, 9, 63])]);
     assert_eq!(chunk.leave_all(&collector, &entries[1..2]), bits(&[5]));

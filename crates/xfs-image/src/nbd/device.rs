@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use xfs_device::{
-    BlockDevice, DeviceAccess, Durability, OpenOptions, check_read, check_write,
+    BlockDevice, DeviceAccess, Durability, FileOptions, check_read, check_write,
     write_zeros_plainly,
 };
 use xfs_sync::{Mutex, Volume};
@@ -50,7 +50,7 @@ impl NbdDevice {
     /// # Errors
     ///
     /// See [`NbdError`].
-    pub(crate) fn open(address: &Address, options: OpenOptions) -> Result<Self, NbdError> {
+    pub(crate) fn open(address: &Address, options: FileOptions) -> Result<Self, NbdError> {
         let stream = Stream::connect(&address.server)?;
         let export = handshake::negotiate(&stream, &address.export)?;
         let is_read_only = options.access() == DeviceAccess::ReadOnly;

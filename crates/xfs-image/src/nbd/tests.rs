@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use xfs_device::{BlockDevice, Durability, OpenOptions};
+use xfs_device::{BlockDevice, Durability, FileOptions};
 
 use super::{Address, NbdDevice, NbdError};
 use server::{Behaviour, TestServer};
@@ -51,7 +51,7 @@ impl QemuNbd {
         Some(server)
     }
 
-    fn open(&self, export: &str, options: OpenOptions) -> Result<NbdDevice, NbdError> {
+    fn open(&self, export: &str, options: FileOptions) -> Result<NbdDevice, NbdError> {
         let socket = self.directory.path().join("socket");
         let address = format!("nbd+unix:///{export}?socket={}", socket.display());
         NbdDevice::open(&Address::parse(Path::new(&address))?, options)
@@ -72,7 +72,7 @@ impl Drop for QemuNbd {
 #[test]
 fn export_of_qemu_nbd_is_read_and_written_like_its_file() {
     let Some(server) = QemuNbd::start(&["--discard=unmap"]) else { return };
-    let device = server.open("disk", OpenOptions::read_write()).unwrap();
+    let device = server.open("disk", FileOptions::read_write()).unwrap();
     assert_eq!((device.length_bytes(), device.is_read_only()), (LENGTH, false));
     let mut expected = vec![0; LENGTH as usize];
     let pieces = [(0, 512), (513, 1000), (1 << 20, (2 << 20) + 77), (LENGTH - 3, 3)];
@@ -99,7 +99,7 @@ fn export_of_qemu_nbd_is_read_and_written_like_its_file() {
 #[test]
 fn many_threads_have_requests_in_flight() {
     let Some(server) = QemuNbd::start(&[]) else { return };
-    let device = server.open("disk", OpenOptions::read_write()).unwrap();
+    let device = server.open("disk", FileOptions::read_write()).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {
             let device = &device;
@@ -121,15 +121,15 @@ fn many_threads_have_requests_in_flight() {
 #[test]
 fn exports_that_cannot_be_used_are_refused_by_name() {
     let Some(server) = QemuNbd::start(&["--read-only"]) else { return };
-    let unknown = server.open("other", OpenOptions::read_only()).err().unwrap();
+    let unknown = server.open("other", FileOptions::read_only()).err().unwrap();
     assert!(matches!(unknown, NbdError::UnknownExport(ref name) if name == "other"), "{unknown}");
-    let refused = server.open("disk", OpenOptions::read_write()).err().unwrap();
+    let refused = server.open("disk", FileOptions::read_write()).err().unwrap();
     assert!(matches!(refused, NbdError::ReadOnly), "{refused}");
-    let device = server.open("disk", OpenOptions::read_only()).unwrap();
+    let device = server.open("disk", FileOptions::read_only()).unwrap();
     assert!(device.is_read_only());
     assert!(device.write_at(&[0; 512], 0, Durability::Cached).is_err());
     let nowhere = Address::parse(Path::new("nbd+unix:///x?socket=/nowhere/socket")).unwrap();
-    let nowhere = NbdDevice::open(&nowhere, OpenOptions::read_only()).err().unwrap();
+    let nowhere = NbdDevice::open(&nowhere, FileOptions::read_only()).err().unwrap();
     assert!(matches!(nowhere, NbdError::Connect(_)), "{nowhere}");
 }
 
@@ -138,7 +138,7 @@ fn exports_that_cannot_be_used_are_refused_by_name() {
 #[test]
 fn killed_server_gives_errors_and_keeps_flushed_bytes() {
     let Some(mut server) = QemuNbd::start(&[]) else { return };
-    let device = Arc::new(server.open("disk", OpenOptions::read_write()).unwrap());
+    let device = Arc::new(server.open("disk", FileOptions::read_write()).unwrap());
     device.write_at(&[7; 64 << 10], 0, Durability::Cached).unwrap();
     device.flush().unwrap();
     let writers: Vec<_> = (1..4_u64)
@@ -172,7 +172,7 @@ fn killed_server_gives_errors_and_keeps_flushed_bytes() {
 fn flush_and_durable_writes_survive_a_server_that_loses_its_cache() {
     for has_fua in [true, false] {
         let server = TestServer::start(Behaviour { has_fua, ..Behaviour::default() });
-        let device = server.open(OpenOptions::read_write()).unwrap();
+        let device = server.open(FileOptions::read_write()).unwrap();
         device.write_at(&[1; 1024], 0, Durability::Cached).unwrap();
         device.flush().unwrap();
         device.write_at(&[2; 1024], 4096, Durability::Durable).unwrap();
@@ -190,7 +190,7 @@ fn flush_and_durable_writes_survive_a_server_that_loses_its_cache() {
 #[test]
 fn blocks_of_the_server_are_respected() {
     let server = TestServer::start(Behaviour { block_bytes: 4096, ..Behaviour::default() });
-    let device = server.open(OpenOptions::read_write()).unwrap();
+    let device = server.open(FileOptions::read_write()).unwrap();
     assert_eq!(device.sector_size(), 4096);
     device.write_at(&[5; 8192], 4096, Durability::Cached).unwrap();
     device.write_at(&[6; 512], 4096 + 512, Durability::Cached).unwrap();
@@ -209,7 +209,7 @@ fn blocks_of_the_server_are_respected() {
 #[test]
 fn old_server_without_go_is_used() {
     let server = TestServer::start(Behaviour { knows_go: false, ..Behaviour::default() });
-    let device = server.open(OpenOptions::read_write()).unwrap();
+    let device = server.open(FileOptions::read_write()).unwrap();
     device.write_at(&[4; 512], 0, Durability::Cached).unwrap();
     let mut read = [0; 512];
     device.read_at(&mut read, 0).unwrap();
@@ -219,9 +219,9 @@ fn old_server_without_go_is_used() {
 #[test]
 fn server_without_flush_is_read_only() {
     let server = TestServer::start(Behaviour { has_flush: false, ..Behaviour::default() });
-    let refused = server.open(OpenOptions::read_write()).err().unwrap();
+    let refused = server.open(FileOptions::read_write()).err().unwrap();
     assert!(matches!(refused, NbdError::NoFlush), "{refused}");
-    server.open(OpenOptions::read_only()).unwrap();
+    server.open(FileOptions::read_only()).unwrap();
 }
 
 /// Connects to servers that do not follow the protocol. Checks that the client gets an error from
@@ -258,7 +258,7 @@ fn wrong_servers_give_errors() {
         (info(1, 3), "impossible"),
     ] {
         let address = server::serve_bytes(bytes);
-        let error = NbdDevice::open(&address, OpenOptions::read_only()).err().unwrap();
+        let error = NbdDevice::open(&address, FileOptions::read_only()).err().unwrap();
         assert!(error.to_string().contains(named), "{named}: {error}");
     }
     // After the handshake.
@@ -272,7 +272,7 @@ fn wrong_servers_give_errors() {
     };
     for bytes in [hello.clone(), wrong(0, 1), wrong(0x6744_6698, 99), wrong(0x6744_6698, 1)] {
         let address = server::serve_bytes(bytes);
-        let device = NbdDevice::open(&address, OpenOptions::read_only()).unwrap();
+        let device = NbdDevice::open(&address, FileOptions::read_only()).unwrap();
         for _ in 0..2 {
             assert!(device.read_at(&mut [0; 512], 0).is_err());
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use xfs_device::{BlockDevice, DeviceAccess, OpenOptions, check_read};
+use xfs_device::{BlockDevice, DeviceAccess, FileOptions, check_read};
 
 use super::address::ObjectAddress;
 use super::cache::{Block, BlockCache, CacheAnswer, Claim};
@@ -30,7 +30,7 @@ impl ObjectDevice {
     /// See [`ObjectError`].
     pub(crate) fn open(
         address: &str,
-        options: OpenOptions,
+        options: FileOptions,
         object_options: &ObjectOptions,
     ) -> Result<Self, ObjectError> {
         if options.access() != DeviceAccess::ReadOnly {

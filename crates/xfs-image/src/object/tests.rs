@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use xfs_device::{BlockDevice, Durability, OpenOptions};
+use xfs_device::{BlockDevice, Durability, FileOptions};
 use xfs_testkit::{RangeServer, WebAnswer, WebRequest};
 
 use super::read_ahead::BLOCK_BYTES;
@@ -47,7 +47,7 @@ fn options() -> ObjectOptions {
 
 fn open_with(server: &RangeServer, options: &ObjectOptions) -> Result<ObjectDevice, ObjectError> {
     let address = format!("http://{}/disk.img?sig=hidden", server.address());
-    ObjectDevice::open(&address, OpenOptions::read_only(), options)
+    ObjectDevice::open(&address, FileOptions::read_only(), options)
 }
 
 fn open(server: &RangeServer) -> ObjectDevice {
@@ -280,7 +280,7 @@ fn check_redirection(host: &str) {
         WebAnswer::Bytes(head.into_bytes())
     });
     let address = format!("http://user:word@{}/disk.img", server.address());
-    let device = ObjectDevice::open(&address, OpenOptions::read_only(), &options()).unwrap();
+    let device = ObjectDevice::open(&address, FileOptions::read_only(), &options()).unwrap();
     check_read(&device, 7 << 20, 5000);
     assert!(server.requests()[0].header("authorization").is_some());
     assert_eq!(server.requests().len(), 1);
@@ -300,7 +300,7 @@ fn object_of_a_bucket_is_asked_for_with_a_signature() {
         ("AWS_SECRET_ACCESS_KEY", "hidden"),
     ];
     let signing = options().environment(variables);
-    let device = ObjectDevice::open("s3://b/k 1", OpenOptions::read_only(), &signing).unwrap();
+    let device = ObjectDevice::open("s3://b/k 1", FileOptions::read_only(), &signing).unwrap();
     check_read(&device, 7 << 20, 5000);
     let requests = server.requests();
     assert_eq!(requests.len(), 2);
@@ -311,7 +311,7 @@ fn object_of_a_bucket_is_asked_for_with_a_signature() {
         assert!(request.header("x-amz-date").is_some());
         assert_eq!(request.header("host"), Some(server.address().to_string().as_str()));
     }
-    let refused = ObjectDevice::open("s3://b/k", OpenOptions::read_write(), &signing).err();
+    let refused = ObjectDevice::open("s3://b/k", FileOptions::read_write(), &signing).err();
     assert!(matches!(refused, Some(ObjectError::ReadOnly)));
 }
 
@@ -361,7 +361,7 @@ fn certificate_files_that_cannot_be_used_are_named() {
     std::fs::write(key.path(), "no certificate").unwrap();
     for path in [key.path().to_str().unwrap(), "/nowhere/bundle.pem"] {
         let options = options().environment([("AWS_CA_BUNDLE", path)]);
-        let error = ObjectDevice::open("https://h/a", OpenOptions::read_only(), &options).err();
+        let error = ObjectDevice::open("https://h/a", FileOptions::read_only(), &options).err();
         let error = error.expect("the file is refused").to_string();
         assert!(error.contains("AWS_CA_BUNDLE names a file"), "{error}");
     }

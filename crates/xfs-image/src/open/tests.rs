@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use xfs_device::{DeviceError, Durability, OpenOptions, SharedDevice};
+use xfs_device::{DeviceError, Durability, FileOptions, SharedDevice};
 
 use super::open_device;
 
@@ -55,11 +55,11 @@ impl Images {
     }
 
     fn open(&self, name: &str) -> SharedDevice {
-        open_device(&self.path(name), OpenOptions::read_only()).unwrap().device
+        open_device(&self.path(name), FileOptions::read_only()).unwrap().device
     }
 
     fn failure(&self, name: &str) -> DeviceError {
-        let opened = open_device(&self.path(name), OpenOptions::read_only());
+        let opened = open_device(&self.path(name), FileOptions::read_only());
         opened.err().expect("the open is refused")
     }
 
@@ -141,7 +141,7 @@ fn images_of_fixed_forms_are_written_in_place() {
             return;
         }
         for name in ["raw", "disk"] {
-            let opened = open_device(&images.path(name), OpenOptions::read_write()).unwrap();
+            let opened = open_device(&images.path(name), FileOptions::read_write()).unwrap();
             for offset in [0, 4096, 1 << 20, (3 << 20) - 512] {
                 opened.device.write_at(&[0x5a; 1024], offset, Durability::Cached).unwrap();
             }
@@ -169,7 +169,7 @@ fn images_of_growing_forms_are_not_written() {
             return;
         }
         let before = std::fs::read(images.path("disk")).unwrap();
-        let refused = open_device(&images.path("disk"), OpenOptions::read_write()).err().unwrap();
+        let refused = open_device(&images.path("disk"), FileOptions::read_write()).err().unwrap();
         assert!(refused.to_string().contains("does not write"), "{form:?}: {refused}");
         assert!(refused.hint().is_some());
         let reading = images.open("disk");

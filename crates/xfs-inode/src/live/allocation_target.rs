@@ -83,7 +83,7 @@ impl LiveInode {
         let is_contents = fork == ForkKind::Data && self.inode().file_type() == FileType::Regular;
         let unit = journal.superblock().stripe_unit_blocks;
         let at_end = is_contents && unit > 1 && wanted >= unit && self.is_end(at);
-        let onwards = self.block_after(geometry, fork, at).filter(|(_, goes_on)| *goes_on);
+        let onwards = self.block_after(geometry, fork, at).filter(|(_, continues)| *continues);
         let exactly = onwards
             .filter(|_| at_end)
             .map(|(block, _)| SpaceRequest::new(AllocationTarget::Exact(block), unit, wanted));

@@ -156,9 +156,9 @@ pub(super) fn write_whole_blocks(
     let head = rest.offset % size;
     if head != 0 {
         let length = rest.bytes.len().min((size - head) as usize);
-        let (bytes, behind) = rest.bytes.split_at(length);
+        let (bytes, after) = rest.bytes.split_at(length);
         write_block(device, extent, FileBytes { bytes, ..rest }, old)?;
-        rest = FileBytes { offset: rest.offset + bytes.len() as u64, bytes: behind };
+        rest = FileBytes { offset: rest.offset + bytes.len() as u64, bytes: after };
     }
     if rest.bytes.is_empty() {
         return Ok(());

@@ -58,14 +58,14 @@ impl LiveInode {
             let offset = target.len() - rest.len();
             let room = ((extent.length_blocks as usize) << tx.geometry().block_log)
                 .saturating_sub(SYMLINK_HEADER_BYTES);
-            let (piece, behind) = rest.split_at_checked(room).unwrap_or((rest, &[]));
+            let (piece, after) = rest.split_at_checked(room).unwrap_or((rest, &[]));
             self.write_target_piece(
                 tx,
                 next,
                 extent.length_blocks,
                 TargetPiece { offset, bytes: piece },
             )?;
-            (rest, next) = (behind, extent.end());
+            (rest, next) = (after, extent.end());
         }
         self.change(tx, |core| core.size = target.len() as u64);
         Ok(())

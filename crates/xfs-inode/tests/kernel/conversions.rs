@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use xfs_alloc::open_journal;
 use xfs_buffer::Result;
-use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_format::FileBlock;
 use xfs_format::inode::ForkKind;
 use xfs_format::reservation::TransactionKind;
@@ -35,7 +35,7 @@ pub(crate) fn check(geometry: &Geometry, becomes: Becomes) -> Result<(), TrialEr
     let place = folder()?;
     let image = geometry.make(place.path())?;
     let device: SharedDevice =
-        Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?);
+        Arc::new(FileDevice::open(&image.data, FileOptions::read_write()).map_err(failed)?);
     let JournalParts { cache, log, superblock } = parts(&device, 0);
     let journal = open_journal(cache, log, &superblock).map_err(failed)?;
     let copies = folder()?;

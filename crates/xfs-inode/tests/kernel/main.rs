@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use xfs_alloc::{InodePurpose, add_unlinked, allocate_inode, inode_blocks, open_journal};
 use xfs_buffer::{BufferCache, Error, PosixError, Result};
-use xfs_device::{BlockDevice, FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{BlockDevice, FileDevice, FileOptions, SharedDevice};
 use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
@@ -71,7 +71,7 @@ fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let copies = folder()?;
     let copy = image.copy(copies.path())?;
     let base: SharedDevice =
-        Arc::new(FileDevice::open(&copy.data, OpenOptions::read_write()).map_err(failed)?);
+        Arc::new(FileDevice::open(&copy.data, FileOptions::read_write()).map_err(failed)?);
     let recorded = Arc::new(RecordingDevice::new(base));
     let device: SharedDevice = recorded.clone();
     let JournalParts { cache, log, superblock: _ } = parts(&device, 0);
@@ -115,7 +115,7 @@ fn judge(image: &Image) -> Result<(), TrialError> {
         return Err(failed(format!("xfs_repair -n: {findings}")));
     }
     let device: SharedDevice =
-        Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?);
+        Arc::new(FileDevice::open(&image.data, FileOptions::read_write()).map_err(failed)?);
     let sound = superblock(&device);
     let cache = BufferCache::new(device, Arc::new(sound.geometry), 8 << 20);
     check::check_volume(&cache);

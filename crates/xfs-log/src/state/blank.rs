@@ -37,20 +37,20 @@ fn is_torn(log: &LogDevice) -> Result<bool> {
 #[doc(alias = "xlog_find_zeroed")]
 pub(super) fn find(log: &LogDevice) -> Result<Option<LogState>> {
     let record = unmount_record(log.geometry(), START);
-    let (header, behind) = (record.header(), record.blocks());
+    let (header, after) = (record.header(), record.blocks());
     let length = log.length_blocks();
     // These blocks distinguish most logs from a blank one.
     let is_used = |block| log.read_cycle(block).map(|cycle| cycle != 0);
-    if behind >= length || is_used(length - 1)? || is_used(behind)? {
+    if after >= length || is_used(length - 1)? || is_used(after)? {
         return Ok(None);
     }
     if is_used(0)? && !is_torn(log)? {
         return Ok(None);
     }
-    if find_written(log, behind, length)?.is_some() {
+    if find_written(log, after, length)?.is_some() {
         return Ok(None);
     }
-    let head = Lsn::new(START.cycle(), behind);
+    let head = Lsn::new(START.cycle(), after);
     Ok(Some(LogState {
         head,
         tail: head,

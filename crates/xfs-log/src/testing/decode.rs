@@ -121,10 +121,10 @@ fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Ve
 /// number of the transaction that has an incomplete region, and `number` is the index of the
 /// operation in its record. The first record may begin inside a region.
 fn check_continued(unfinished: &mut Option<u32>, operation: &LogOperation, number: usize) {
-    let goes_on = operation.flags.contains(OperationFlags::WAS_CONTINUED);
-    assert!(!goes_on || number == 0, "a region goes on as operation {number} of a record");
+    let continues = operation.flags.contains(OperationFlags::WAS_CONTINUED);
+    assert!(!continues || number == 0, "a region goes on as operation {number} of a record");
     if let Some(transaction) = unfinished.take() {
-        assert!(goes_on && operation.transaction == transaction, "not the rest of a region (I5)");
+        assert!(continues && operation.transaction == transaction, "not the rest of a region (I5)");
     }
     let continues = operation.flags.contains(OperationFlags::CONTINUE);
     *unfinished = continues.then_some(operation.transaction);

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::thread;
 
-use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_format::log_item::{BufferFlags, BufferFormat, HostOrder};
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_log::{
@@ -109,7 +109,7 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
 }
 
 fn open(path: &Path) -> Result<SharedDevice, TrialError> {
-    Ok(Arc::new(FileDevice::open(path, OpenOptions::read_write()).map_err(failed)?))
+    Ok(Arc::new(FileDevice::open(path, FileOptions::read_write()).map_err(failed)?))
 }
 
 fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Result<(), TrialError> {

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use files::{Target, contains, first_difference, first_loss};
-use xfs_device::{FileDevice, MetadumpVersion, OpenOptions, SharedDevice, StreamSource};
+use xfs_device::{FileDevice, FileOptions, MetadumpVersion, SharedDevice, StreamSource};
 use xfs_metadump::{DumpOptions, DumpProgress, DumpReport, dump, restore};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Mount, Xfsprogs, populate, ready};
@@ -105,7 +105,7 @@ impl Case {
     /// omissions.
     fn dump(&self, options: DumpOptions) -> Result<(PathBuf, DumpReport), TrialError> {
         let path = self.path("ours.metadump");
-        let device = FileDevice::open(&self.image.data, OpenOptions::read_only().live());
+        let device = FileDevice::open(&self.image.data, FileOptions::read_only().live());
         let device: SharedDevice = Arc::new(device.map_err(failed)?);
         let mut out = std::io::BufWriter::new(std::fs::File::create(&path).map_err(failed)?);
         let report = dump(&device, options, &Silent, &mut out).map_err(failed)?;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use uuid::Uuid;
-use xfs_device::{FileDevice, OpenOptions};
+use xfs_device::{FileDevice, FileOptions};
 use xfs_format::timestamp::Timestamp;
 use xfs_mkfs::{
     Devices, Discard, Generations, Identity, Options, Plan, Reader, ReaderError, TargetDevice,
@@ -249,7 +249,7 @@ fn make_ours(case: &Case, image: &Image) -> Result<Result<(), String>, TrialErro
         Ok(options) => options,
         Err(said) => return Ok(Err(said)),
     };
-    let open = |path: &Path| FileDevice::open(path, OpenOptions::read_write()).map_err(failed);
+    let open = |path: &Path| FileDevice::open(path, FileOptions::read_write()).map_err(failed);
     let data = open(&image.data)?;
     let log = image.log.as_deref().map(open).transpose()?;
     let realtime = image.realtime.as_deref().map(open).transpose()?;

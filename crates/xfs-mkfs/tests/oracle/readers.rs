@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use xfs_device::{BlockDevice, Durability, FileDevice, OpenOptions};
+use xfs_device::{BlockDevice, Durability, FileDevice, FileOptions};
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{BlockKind, DiskAddr, Lsn, RoCompatFeatures, StructureAddress, Superblock};
 use xfs_mkfs::{Access, Devices, Discard, Identity, Options, Plan, Reader, TargetDevice};
@@ -93,7 +93,7 @@ fn make(volume: &Volume, image: &Path) -> Result<Superblock, TrialError> {
     let file = File::create(image).map_err(|error| said(&error))?;
     file.set_len(IMAGE_BYTES).map_err(|error| said(&error))?;
     let device =
-        FileDevice::open(image, OpenOptions::read_write()).map_err(|error| said(&error))?;
+        FileDevice::open(image, FileOptions::read_write()).map_err(|error| said(&error))?;
     let target = TargetDevice {
         data_bytes: IMAGE_BYTES,
         sector_size: 512,

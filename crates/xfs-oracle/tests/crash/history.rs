@@ -23,7 +23,7 @@ use crate::{fragments, text};
 /// has a device of its own, the log follows the data on the returned device.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
     let open = |path: &Path| -> Result<SharedDevice, TrialError> {
-        let file = patiently(|| FileDevice::open(path, xfs_device::OpenOptions::read_only()));
+        let file = patiently(|| FileDevice::open(path, xfs_device::FileOptions::read_only()));
         Ok(Arc::new(file.map_err(text)?))
     };
     let data = open(&image.data)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume, guarded};
 
@@ -76,7 +76,7 @@ fn repair(image: &Path) -> Result<(bool, Vec<String>), TrialError> {
 /// log, that is a finding too.
 fn check(image: &Path) -> Result<Vec<String>, TrialError> {
     // Nothing is locked: the image is that of a test.
-    let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;
+    let device = FileDevice::open(image, FileOptions::read_only().live()).map_err(text)?;
     let device: SharedDevice = Arc::new(device);
     Ok(match check_volume(&device, &device) {
         CheckerVerdict::Findings(findings) => findings,

@@ -69,7 +69,7 @@ fn check_crashed(image: &Path, expected: &str) -> Result<(), String> {
 
 /// Returns an error if the checker of ferroxfs finds anything in the recovered volume.
 fn check_structures(image: &Path) -> Result<(), String> {
-    let open = xfs_device::open_device(image, xfs_device::OpenOptions::read_only());
+    let open = xfs_device::open_device(image, xfs_device::FileOptions::read_only());
     let device = open.map_err(|error| error.to_string())?.device;
     match check_volume(&device, &device) {
         CheckerVerdict::Findings(findings) if findings.is_empty() => Ok(()),

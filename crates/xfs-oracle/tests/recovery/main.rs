@@ -255,7 +255,7 @@ fn check_interrupted(image: &Image, recovered: &Tree) -> Result<(), TrialError> 
 /// Returns a device in memory that has the contents of a file. Requests to the device can be made
 /// to fail. The file itself is not changed.
 fn failing(path: &Path) -> Result<Arc<FailingDevice>, TrialError> {
-    let file = FileDevice::open(path, xfs_device::OpenOptions::read_only()).map_err(text)?;
+    let file = FileDevice::open(path, xfs_device::FileOptions::read_only()).map_err(text)?;
     Ok(Arc::new(FailingDevice::new(Arc::new(CowDevice::new(Arc::new(file))), 1)))
 }
 

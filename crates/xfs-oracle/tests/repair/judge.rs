@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_format::{Geometry, InodeNumber};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume, guarded};
@@ -284,7 +284,7 @@ impl LogReplay for Recovery {
 /// Repairs an image with our repair. Returns the number of repair actions that lose data.
 fn repair(image: &Path) -> Result<usize, String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
-    let device = FileDevice::open(image, OpenOptions::read_write()).map_err(|e| failed(&e))?;
+    let device = FileDevice::open(image, FileOptions::read_write()).map_err(|e| failed(&e))?;
     let device: SharedDevice = Arc::new(device);
     let mut options = PlanOptions::new(&Recovery);
     options.allow_loss = true;
@@ -342,7 +342,7 @@ fn complaints(image: &Path) -> Result<Vec<String>, TrialError> {
 /// Returns the findings of our checker that are damage (more severe than `preen`), and the parts
 /// that it has not checked.
 fn findings(image: &Path) -> Result<Vec<String>, TrialError> {
-    let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;
+    let device = FileDevice::open(image, FileOptions::read_only().live()).map_err(text)?;
     let device: SharedDevice = Arc::new(device);
     let verdict = guarded(|| check_volume(&device, &device));
     Ok(match verdict {

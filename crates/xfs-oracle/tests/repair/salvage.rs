@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xfs_device::{BlockDevice, Durability, FileDevice, OpenOptions, OverlayDevice, SharedDevice};
+use xfs_device::{BlockDevice, Durability, FileDevice, FileOptions, OverlayDevice, SharedDevice};
 use xfs_evidence::{SuperblockEvidence, find_superblock};
 use xfs_format::inode::FileType;
 use xfs_format::superblock::seal;
@@ -165,7 +165,7 @@ type Reports = Vec<(PathBuf, Status, Vec<String>)>;
 
 /// Reads everything that a salvage delivers. Returns the files and the reports.
 fn deliver(image: &Path) -> Result<(BTreeMap<PathBuf, DeliveredFile>, Reports), TrialError> {
-    let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;
+    let device = FileDevice::open(image, FileOptions::read_only().live()).map_err(text)?;
     let device: SharedDevice = Arc::new(device);
     let found = find_superblock(&*device).map_err(text)?;
     let found = found.ok_or_else(|| text("no superblock is found"))?;

@@ -56,7 +56,7 @@ fn check(name: &str, seed: u64) -> Result<(), TrialError> {
     let geometry = geometry.ok_or_else(|| text(format!("there is no geometry {name}")))?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = geometry.make(folder.path())?;
-    let file = patiently(|| FileDevice::open(&image.data, xfs_device::OpenOptions::read_only()));
+    let file = patiently(|| FileDevice::open(&image.data, xfs_device::FileOptions::read_only()));
     let device = Arc::new(CowDevice::new(Arc::new(file.map_err(text)?)));
     for stage in &STAGES {
         perform(&device, stage.name, |volume| churn::run(volume, stage, seed))?;

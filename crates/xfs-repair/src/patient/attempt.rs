@@ -16,7 +16,7 @@ use crate::error::RepairError;
 
 /// The changes since the start of an attempt.
 #[derive(Debug, Default)]
-pub(super) struct Journal {
+pub(super) struct AttemptRecord {
     /// For each write, the bytes that it has overwritten.
     writes: Vec<OldBytes>,
     /// The blocks that the attempt has taken.
@@ -55,7 +55,7 @@ impl Patient<'_> {
     ) -> Result<bool, RepairError> {
         assert!(self.journal.is_none(), "attempts are not nested");
         let (actions, taken_blindly) = (self.actions.len(), self.taken_blindly.clone());
-        self.journal = Some(Journal { actions, taken_blindly, ..Journal::default() });
+        self.journal = Some(AttemptRecord { actions, taken_blindly, ..AttemptRecord::default() });
         let changed = change(self);
         let journal = self.journal.take().expect("the attempt has started it");
         match changed {
@@ -65,7 +65,7 @@ impl Patient<'_> {
         }
     }
 
-    fn take_back(&mut self, journal: Journal) -> Result<(), RepairError> {
+    fn take_back(&mut self, journal: AttemptRecord) -> Result<(), RepairError> {
         for old in journal.writes.iter().rev() {
             self.write(old.at, &old.bytes)?;
         }

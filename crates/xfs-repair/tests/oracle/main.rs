@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 use xfs_check::{CheckOptions, check};
-use xfs_device::{BlockDevice, Durability, FileDevice, OpenOptions, OverlayDevice, SharedDevice};
+use xfs_device::{BlockDevice, Durability, FileDevice, FileOptions, OverlayDevice, SharedDevice};
 use xfs_evidence::{Evidence, find_superblock};
 use xfs_format::inode::FileType;
 use xfs_format::{AgNumber, DiskAddr, Geometry, InodeNumber, Superblock};
@@ -227,7 +227,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), TrialError> {
 
 fn open(image: &Path) -> Result<SharedDevice, TrialError> {
     let opened =
-        FileDevice::open(image, OpenOptions::read_write()).map_err(|error| error.to_string())?;
+        FileDevice::open(image, FileOptions::read_write()).map_err(|error| error.to_string())?;
     Ok(Arc::new(opened))
 }
 

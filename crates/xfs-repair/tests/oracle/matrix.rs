@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use xfs_check::{CheckOptions, check};
-use xfs_device::{BlockDevice, Durability, FileDevice, OpenOptions, OverlayDevice, SharedDevice};
+use xfs_device::{BlockDevice, Durability, FileDevice, FileOptions, OverlayDevice, SharedDevice};
 use xfs_evidence::{Evidence, InodeEvidence, Trust, find_superblock};
 use xfs_format::agf::Agf;
 use xfs_format::agi::Agi;
@@ -358,6 +358,6 @@ fn make_volume(folder: &Path, options: &str) -> Result<SharedDevice, TrialError>
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(TrialError::Failed(format!("mkfs.xfs: {said}")));
     }
-    let opened = FileDevice::open(&image, OpenOptions::read_only());
+    let opened = FileDevice::open(&image, FileOptions::read_only());
     Ok(Arc::new(opened.map_err(|error| error.to_string())?))
 }

@@ -8,12 +8,12 @@ use xfs_format::inode::InodeFlags2;
 
 use super::Survey;
 use crate::inventory::Mark;
-use crate::names::Names;
+use crate::names::FoundNames;
 
 impl Survey<'_, '_> {
     /// Returns the root inode that the superblock names. If nothing is left of that inode, returns
     /// another directory that is its own parent. `None` if there is none.
-    pub(super) fn root(&mut self, names: &Names) -> Option<InodeNumber> {
+    pub(super) fn root(&mut self, names: &FoundNames) -> Option<InodeNumber> {
         let stated = self.evidence.superblock().root_inode;
         let is_there = |number: InodeNumber| {
             self.inventory.has(number, Mark::Directory)

@@ -50,7 +50,10 @@ fn invalid_list_is_refused() {
     check_invalid(&[owner, owner, group, other], AclCheck::Order);
     check_invalid(&[owner, group, mask, mask, other], AclCheck::Order);
     check_invalid(&[owner, user, group, other], AclCheck::NoMask);
-    check_invalid(&[owner, entry(AclTag::User(u32::MAX), 7), group, mask, other], AclCheck::Nobody);
+    check_invalid(
+        &[owner, entry(AclTag::User(u32::MAX), 7), group, mask, other],
+        AclCheck::ReservedId,
+    );
     assert!(Acl::new(vec![owner, group, mask, other]).is_ok());
     assert!(Acl::new(vec![owner, user, group, mask, other]).is_ok());
 }

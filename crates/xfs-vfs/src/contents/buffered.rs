@@ -50,9 +50,9 @@ impl Buffered {
 
     pub(crate) fn put(&mut self, at: u64, bytes: &[u8]) {
         let within = (at - self.offset) as usize;
-        let (over, behind) = bytes.split_at((self.bytes.len() - within).min(bytes.len()));
+        let (over, after) = bytes.split_at((self.bytes.len() - within).min(bytes.len()));
         let place = self.bytes.get_mut(within..within + over.len());
         place.expect("bytes that overlap lie in the buffer").copy_from_slice(over);
-        self.bytes.extend_from_slice(behind);
+        self.bytes.extend_from_slice(after);
     }
 }

@@ -48,19 +48,19 @@ impl OpenContents<'_> {
     }
 
     /// Tags the file in the inode cache, so that the next pass of the flusher finds it.
-    pub(super) fn note_unsettled(&self) {
-        self.entry.set_unsettled(true);
+    pub(super) fn note_needs_flush(&self) {
+        self.entry.set_needs_flush(true);
         self.mount.flusher.begin();
     }
 
     /// Flushes bytes that were buffered before the previous pass. If nothing is buffered, frees
     /// preallocated blocks if the file was not written to for
-    /// [`preallocation_passes`](crate::Flusher::preallocation_passes) passes. `look` is the number
+    /// [`preallocation_passes`](crate::Flusher::preallocation_passes) passes. `pass` is the number
     /// of this pass of the flusher. Returns the work that is left in this file.
-    pub fn flush_pass(&self, look: u64, mode: TryOrWait) -> Remaining {
+    pub fn flush_pass(&self, pass: u64, mode: TryOrWait) -> Remaining {
         let Some(contents) = self.entry.known_contents() else { return Remaining::Nothing };
-        let Some(shown) = contents.shown() else { return self.trim_idle(look) };
-        let age = look.saturating_sub(shown.begun);
+        let Some(shown) = contents.shown() else { return self.trim_idle(pass) };
+        let age = pass.saturating_sub(shown.begun);
         if age < FLUSH_PASSES {
             return Remaining::Bytes;
         }
@@ -76,7 +76,7 @@ impl OpenContents<'_> {
         if state
             .buffered
             .as_deref()
-            .is_some_and(|buffered| look.saturating_sub(buffered.begun) < FLUSH_PASSES)
+            .is_some_and(|buffered| pass.saturating_sub(buffered.begun) < FLUSH_PASSES)
         {
             return Remaining::Bytes;
         }
@@ -87,8 +87,8 @@ impl OpenContents<'_> {
 
     /// Frees preallocated blocks if the file was not written to for
     /// [`preallocation_passes`](crate::Flusher::preallocation_passes) passes. Returns `Ahead` if
-    /// such blocks are left. `look` is the number of this pass of the flusher.
-    fn trim_idle(&self, look: u64) -> Remaining {
+    /// such blocks are left. `pass` is the number of this pass of the flusher.
+    fn trim_idle(&self, pass: u64) -> Remaining {
         if !self.has(AHEAD) {
             return Remaining::Nothing;
         }
@@ -96,7 +96,7 @@ impl OpenContents<'_> {
         // block readers.
         let Some(_writer) = self.mount.try_write_guard() else { return Remaining::Ahead };
         let Some(mut state) = self.contents().state.try_write() else { return Remaining::Ahead };
-        if look.saturating_sub(state.written) < self.mount.flusher.preallocation_passes() {
+        if pass.saturating_sub(state.written) < self.mount.flusher.preallocation_passes() {
             return Remaining::Ahead;
         }
         self.settle_and_trim(&mut state);
@@ -152,7 +152,7 @@ impl OpenContents<'_> {
             return Ok(());
         }
         self.contents().mark(AHEAD, false);
-        self.entry.set_unsettled(false);
+        self.entry.set_needs_flush(false);
         // An inode without a name loses these blocks when it is freed.
         if self.entry.core().nlink == 0 {
             return Ok(());

@@ -59,9 +59,9 @@ fn fill<'b>(
     slices: &mut impl Iterator<Item = &'b [u8]>,
 ) -> &'b [u8] {
     loop {
-        let (head, behind) = rest.split_at(rest.len().min(length - piece.len()));
+        let (head, after) = rest.split_at(rest.len().min(length - piece.len()));
         piece.extend_from_slice(head);
-        rest = behind;
+        rest = after;
         if piece.len() == length {
             return rest;
         }

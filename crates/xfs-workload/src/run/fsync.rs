@@ -163,9 +163,9 @@ fn time_all(
         let (all, operations) = (durations.iter().sum(), durations.len() as u64);
         let performed = Performed { operations, worked: all, drained: all, is_certain: true };
         let id = MeasurementId { section: SECTION, step: load.step, variant, threads: 1 };
-        let behind = Some(PendingChanges { changes: load.others, list_bytes });
+        let pending = Some(PendingChanges { changes: load.others, list_bytes });
         let details =
-            RunDetails { latency: Some(latency(durations)), behind, ..RunDetails::default() };
+            RunDetails { latency: Some(latency(durations)), pending, ..RunDetails::default() };
         session.record(&id, performed, details)?;
     }
     Ok(())

@@ -148,16 +148,16 @@ fn full_list_is_nearly_full() {
     assert_eq!(report.steps("fsync"), ["list empty", "some in the list", "list nearly full"]);
     let limit = LOG_BYTES as f64 / 8.0;
     for variant in [Variant::Ours, Variant::OneSlot] {
-        let behind = |step| report.find("fsync", step, variant, 1).unwrap().behind.unwrap();
-        let share = |step| behind(step).list_bytes.unwrap() as f64 / limit;
+        let pending = |step| report.find("fsync", step, variant, 1).unwrap().pending.unwrap();
+        let share = |step| pending(step).list_bytes.unwrap() as f64 / limit;
         assert!(share("list empty") < 0.001);
         assert!(
             (0.85..0.95).contains(&share("list nearly full")),
             "{:?}",
-            behind("list nearly full")
+            pending("list nearly full")
         );
-        let (some, full) = (behind("some in the list"), behind("list nearly full"));
-        assert_eq!((behind("list empty").changes, some.changes), (0, 5000));
+        let (some, full) = (pending("some in the list"), pending("list nearly full"));
+        assert_eq!((pending("list empty").changes, some.changes), (0, 5000));
         assert!(full.changes > 2 * some.changes, "{full:?}");
     }
     let median = |step| {

@@ -107,16 +107,16 @@ fn busy_file_is_skipped_once_and_then_waited_for() {
     other.write_at(&[8; 5000], 0).unwrap();
     other.read_at(&mut [0; 10], 0).unwrap();
     thread::scope(|scope| {
-        let look = scope.spawn(|| mount(&volume).flush_pass(left));
+        let pass = scope.spawn(|| mount(&volume).flush_pass(left));
         // The other file is durable before the pass waits.
         let end = Instant::now() + LIMIT;
         while survives(&device, "other") != [8; 5000] {
             assert!(Instant::now() < end);
             thread::yield_now();
         }
-        assert!(!look.is_finished());
+        assert!(!pass.is_finished());
         drop(in_the_way);
-        assert_eq!(look.join().unwrap(), Remaining::Nothing);
+        assert_eq!(pass.join().unwrap(), Remaining::Nothing);
     });
     assert_eq!(survives(&device, "file"), [7; 5000]);
     drop((file, other));
@@ -133,13 +133,13 @@ fn idle_open_file_loses_its_preallocation() {
     let until = mount(&volume).flusher.preallocation_passes();
     assert_eq!(until, 300, "five minutes");
     let mut left = Remaining::Nothing;
-    for look in 1..=until {
-        if look == until / 2 {
+    for pass in 1..=until {
+        if pass == until / 2 {
             busy.write_at(b"again", 0).unwrap();
         }
         left = mount(&volume).flush_pass(left);
-        let is_over = look == until;
-        assert_eq!(has_ahead(&idle), !is_over, "{look}");
+        let is_over = pass == until;
+        assert_eq!(has_ahead(&idle), !is_over, "{pass}");
     }
     assert_eq!((has_ahead(&busy), left), (true, Remaining::Ahead));
     (0..until).for_each(|_| left = mount(&volume).flush_pass(left));

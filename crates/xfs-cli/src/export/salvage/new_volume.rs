@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use ferroxfs::Timestamp;
 use ferroxfs::raw::format::Superblock;
-use xfs_device::{FileDevice, OpenOptions, SharedDevice, WindowDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice, WindowDevice};
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 use xfs_salvage::Salvage;
 
@@ -87,7 +87,7 @@ impl NewVolume {
         let room_bytes = asked_bytes.unwrap_or(most);
         space::lengthen(staged.file(), room_bytes)
             .map_err(|error| failed(error).hint("give a length with --new-volume-size BYTES"))?;
-        let device = FileDevice::open(&staged.path(), OpenOptions::read_write())
+        let device = FileDevice::open(&staged.path(), FileOptions::read_write())
             .map_err(|error| Failure::new(Exit::Failed, error.reason()).about(&shown))?;
         let (path, device) = (path.to_owned(), Arc::new(device));
         let latest = source_date_epoch()?;

@@ -103,7 +103,7 @@ fn frame(
     let is_cut = compression == Compression::Lz4 && input.has_ended() && !is_legacy;
     match copied {
         Ok(true) if is_cut => Err(cut_off(compression, input)),
-        Ok(goes_on) => Ok(goes_on),
+        Ok(continues) => Ok(continues),
         Err(error) => Err(message(compression, input, &error)),
     }
 }
@@ -129,10 +129,10 @@ fn copy(
             }
         }
         // The bytes before an error are correct, and belong to complete members.
-        let goes_on = emit.send(buffer, filled);
+        let continues = emit.send(buffer, filled);
         result?;
-        if !goes_on || filled < CHUNK_BYTES {
-            return Ok(goes_on);
+        if !continues || filled < CHUNK_BYTES {
+            return Ok(continues);
         }
     }
 }

@@ -117,14 +117,14 @@ fn list(text: &[u8], problems: &mut Vec<String>) -> Option<Vec<u8>> {
 fn unescape(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
-    while let [first, behind @ ..] = rest {
-        let (byte, behind) = match rest {
-            [b'%', b'3', b'D' | b'd', behind @ ..] => (b'=', behind),
-            [b'%', b'2', b'5', behind @ ..] => (b'%', behind),
-            _ => (*first, behind),
+    while let [first, after @ ..] = rest {
+        let (byte, after) = match rest {
+            [b'%', b'3', b'D' | b'd', after @ ..] => (b'=', after),
+            [b'%', b'2', b'5', after @ ..] => (b'%', after),
+            _ => (*first, after),
         };
         plain.push(byte);
-        rest = behind;
+        rest = after;
     }
     plain
 }
@@ -135,7 +135,7 @@ fn url_decode(name: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
-    while let [first, behind @ ..] = rest {
+    while let [first, after @ ..] = rest {
         let escaped = match rest {
             [b'%', high, low, ..] => digit(*high).zip(digit(*low)),
             _ => None,
@@ -143,11 +143,11 @@ fn url_decode(name: &[u8]) -> Vec<u8> {
         match escaped {
             Some((high, low)) => {
                 plain.push(high << 4 | low);
-                rest = behind.get(2..).unwrap_or_default();
+                rest = after.get(2..).unwrap_or_default();
             }
             None => {
                 plain.push(*first);
-                rest = behind;
+                rest = after;
             }
         }
     }

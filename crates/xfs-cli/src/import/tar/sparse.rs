@@ -90,14 +90,14 @@ fn old(archive: &mut ArchiveInput, header: &Header) -> Result<(u64, Vec<u64>), F
         (numbers.len() as u64 <= MAX_RECORDS_BYTES / 16).then_some(())
     };
     let mut pushed = push(&gnu.sparse);
-    let mut goes_on = gnu.is_extended();
-    while goes_on && pushed.is_some() {
+    let mut continues = gnu.is_extended();
+    while continues && pushed.is_some() {
         let mut more = GnuExtSparseHeader::new();
         if archive.read_fully(more.as_mut_bytes())? < BLOCK_BYTES {
             return Err(wrong(archive));
         }
         pushed = push(more.sparse());
-        goes_on = more.is_extended();
+        continues = more.is_extended();
     }
     pushed.map(|()| (size, numbers)).ok_or_else(|| wrong(archive))
 }

@@ -11,7 +11,7 @@ fn lock_holder_is_found_and_is_not_a_server() {
     let image = identity(&file.path().metadata().unwrap());
     let process = std::process::id().to_string();
     assert!(!locked(&process).contains(&image), "it is open");
-    assert!(matches!(find(file.path()), ImageUser::Nobody));
+    assert!(matches!(find(file.path()), ImageUser::None));
     flock(&file, FlockOperation::LockExclusive).unwrap();
     assert!(locked(&process).contains(&image), "it is locked");
     assert!(!is_server(&process));

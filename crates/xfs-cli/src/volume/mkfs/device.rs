@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use xfs_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{BlockDevice, DeviceError, FileDevice, FileOptions, SharedDevice};
 
 use super::SECTOR_BYTES;
 use crate::cli::MkfsArguments;
@@ -123,7 +123,7 @@ impl<'a> DeviceRequest<'a> {
         grows: bool,
     ) -> Result<Self, Failure> {
         let options =
-            if arguments.dry_run { OpenOptions::read_only() } else { OpenOptions::read_write() };
+            if arguments.dry_run { FileOptions::read_only() } else { FileOptions::read_write() };
         let remote = match xfs_image::is_address(path) {
             true => {
                 let opened = xfs_image::open_remote(path, options);
@@ -171,7 +171,7 @@ impl<'a> DeviceRequest<'a> {
     }
 
     fn open_read_only(&self) -> Result<FileDevice, Failure> {
-        FileDevice::open(self.path, OpenOptions::read_only().live())
+        FileDevice::open(self.path, FileOptions::read_only().live())
             .map_err(|error| device_failure(&error))
     }
 
@@ -247,7 +247,7 @@ impl<'a> DeviceRequest<'a> {
     }
 
     fn open_at(&self, path: &Path) -> Result<FileDevice, Failure> {
-        FileDevice::open(path, OpenOptions::read_write()).map_err(|error| {
+        FileDevice::open(path, FileOptions::read_write()).map_err(|error| {
             let error = DeviceError::new(self.path, error.into_failure());
             device_failure(&error)
         })

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferroxfs::Space;
-use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_mkfs::{Devices, Discard, Options, Plan, Size, TargetDevice};
 
 use super::device::device_failure;
@@ -168,7 +168,7 @@ impl Sizing<'_> {
         let file: File = tempfile::tempfile_in(&folder).map_err(failed)?;
         file.set_len(bytes).map_err(failed)?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let device = FileDevice::open(Path::new(&path), OpenOptions::read_write());
+        let device = FileDevice::open(Path::new(&path), FileOptions::read_write());
         let device = device.map_err(|error| device_failure(&error))?;
         Ok(Arc::new(device))
     }

@@ -31,7 +31,7 @@ struct Candidates {
     first: Option<Cookie>,
     others: Vec<Cookie>,
     /// Whether the next leaf may contain more entries with this hash.
-    goes_on: bool,
+    continues: bool,
 }
 
 impl Candidates {
@@ -93,8 +93,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
                 .map(|entry| Cookie(entry.cookie.get()))
                 .filter(|cookie| *cookie != Cookie::START);
             let (first, others) = (cookies.next(), cookies.collect());
-            let goes_on = leaf.entries().last().is_none_or(|last| last.hash.get() == hash);
-            Ok(Candidates { first, others, goes_on })
+            let continues = leaf.entries().last().is_none_or(|last| last.hash.get() == hash);
+            Ok(Candidates { first, others, continues })
         })
     }
 
@@ -156,7 +156,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             if found.is_some() {
                 return Ok((found, path));
             }
-            if !candidates.goes_on || !path.advance(self.store)? {
+            if !candidates.continues || !path.advance(self.store)? {
                 break;
             }
             has_moved = true;

@@ -63,7 +63,7 @@ fn ring_that_is_refused_at_once_does_not_wait() {
         tell.send(outcome)
     });
     match told.recv_timeout(PATIENCE).expect("the outcome within the timeout") {
-        Ok(goes_on) => assert!(!goes_on),
+        Ok(continues) => assert!(!continues),
         Err(error) => eprintln!("skipped: {error}"),
     }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use xfs_device::OpenOptions;
+use xfs_device::FileOptions;
 
 use super::LENGTH;
 use crate::bytes::big;
@@ -76,7 +76,7 @@ impl TestServer {
         Self { address, disk }
     }
 
-    pub(super) fn open(&self, options: OpenOptions) -> Result<NbdDevice, NbdError> {
+    pub(super) fn open(&self, options: FileOptions) -> Result<NbdDevice, NbdError> {
         NbdDevice::open(&self.address, options)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use xfs_device::{BlockDevice, OpenOptions};
+use xfs_device::{BlockDevice, FileOptions};
 use xfs_testkit::WebAnswer;
 
 use super::{LENGTH, check_read, options, serve};
@@ -84,7 +84,7 @@ fn object_behind_tls_is_read_if_its_certificate_is_trusted() {
     let open = |host: &str, variables: &[(&str, &str)]| {
         let address = format!("https://{host}:{port}/disk.img");
         let options = options().environment(variables.iter().copied());
-        ObjectDevice::open(&address, OpenOptions::read_only(), &options)
+        ObjectDevice::open(&address, FileOptions::read_only(), &options)
     };
     let trusting = [("AWS_CA_BUNDLE", AUTHORITY)];
     let device = open("localhost", &trusting).unwrap();
@@ -115,7 +115,7 @@ fn redirection_away_from_tls_is_refused() {
     let address =
         format!("https://user:word@localhost:{}/disk.img", terminate_tls(server.address()));
     let trusting = options().environment([("AWS_CA_BUNDLE", AUTHORITY)]);
-    let error = ObjectDevice::open(&address, OpenOptions::read_only(), &trusting).err().unwrap();
+    let error = ObjectDevice::open(&address, FileOptions::read_only(), &trusting).err().unwrap();
     let ObjectError::Request { failure: RequestFailure::WrongAnswer(text), .. } = &error else {
         panic!("{error}");
     };

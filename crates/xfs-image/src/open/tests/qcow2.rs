@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use xfs_device::OpenOptions;
+use xfs_device::FileOptions;
 
 use super::Images;
 use crate::open::open_device;
@@ -133,7 +133,7 @@ fn hostile_headers_are_refused() {
             bytes[index] = value;
             let mut file = tempfile::NamedTempFile::new().unwrap();
             file.write_all(&bytes).unwrap();
-            if let Ok(opened) = open_device(file.path(), OpenOptions::read_only()) {
+            if let Ok(opened) = open_device(file.path(), FileOptions::read_only()) {
                 let _ = opened.device.read_at(&mut [0; 512], 0);
             }
         }
@@ -152,7 +152,7 @@ fn unsupported_features_are_named() {
         change(&mut bytes);
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&bytes).unwrap();
-        let error = open_device(file.path(), OpenOptions::read_only()).err().unwrap();
+        let error = open_device(file.path(), FileOptions::read_only()).err().unwrap();
         assert!(error.hint().is_some(), "{error}");
         error.failure().to_string()
     };
