@@ -96,6 +96,7 @@ pub struct InodeLocation {
 
 impl InodeLocation {
     /// Returns the location at another offset in the same cluster.
+    #[doc(hidden)]
     #[inline]
     #[must_use]
     pub const fn at_offset(self, offset_bytes: u32) -> Self {

@@ -134,10 +134,10 @@ impl Drop for MountThreads {
     }
 }
 
-/// Waits until `shared` is the only reference to its value, and returns the value. Only a watch that
-/// is being dropped holds another reference: from the upgrade of its weak reference to the end of
-/// its drop. Between the two it does no I/O and takes no lock that is held over a wait: an inode that
-/// must be freed is only queued. So this loop ends soon.
+/// Waits until `shared` is the only reference to its value, and returns the value. Only a watch
+/// that is being dropped holds another reference: from the upgrade of its weak reference to the end
+/// of its drop. Between the two it does no I/O and takes no lock that is held over a wait: an inode
+/// that must be freed is only queued. So this loop ends soon.
 fn take_alone<T>(mut shared: Arc<T>) -> T {
     loop {
         match Arc::try_unwrap(shared) {

@@ -100,11 +100,10 @@ struct NamedType<'a> {
 
 /// Checks the files of all crates in `metadata`, the output of `cargo metadata`.
 pub(super) fn check(files: &[File], metadata: &Value) -> Vec<Finding> {
-    let accepted = ACCEPTED.iter().flat_map(|accepted| accepted.names).copied().collect();
-    check_with(files, metadata, &accepted)
+    check_with(files, metadata, ACCEPTED)
 }
 
-fn check_with(files: &[File], metadata: &Value, accepted: &HashSet<&str>) -> Vec<Finding> {
+fn check_with(files: &[File], metadata: &Value, accepted: &[Accepted]) -> Vec<Finding> {
     let crates = crates(metadata);
     let mut types: BTreeMap<String, Vec<NamedType<'_>>> = BTreeMap::new();
     for file in files.iter().filter(|file| is_production(file, &crates)) {
@@ -116,7 +115,7 @@ fn check_with(files: &[File], metadata: &Value, accepted: &HashSet<&str>) -> Vec
     let mut findings = Vec::new();
     for (name, types) in &types {
         let [first, others @ ..] = types.as_slice() else { continue };
-        if accepted.contains(name.as_str()) {
+        if accepted.iter().any(|accepted| accepted.names.contains(&name.as_str())) {
             continue;
         }
         for NamedType { file, line } in others {
@@ -124,9 +123,12 @@ fn check_with(files: &[File], metadata: &Value, accepted: &HashSet<&str>) -> Vec
             findings.push(Finding::new(file, *line, rule));
         }
     }
-    for name in accepted.iter().filter(|name| !types.contains_key(**name)) {
-        let rule = format!("{name} is accepted as a shared name, but only one type has it");
-        findings.push(Finding { place: file!().to_owned(), line: 0, rule });
+    for Accepted { reason, names } in accepted {
+        for name in names.iter().filter(|name| !types.contains_key(**name)) {
+            let rule =
+                format!("only one type is called {name}: take it off the list of \"{reason}\"");
+            findings.push(Finding { place: file!().to_owned(), line: 0, rule });
+        }
     }
     findings
 }

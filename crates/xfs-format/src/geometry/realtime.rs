@@ -51,6 +51,7 @@ pub struct RealtimeBlock {
 
 impl RealtimeBlock {
     /// Creates a block number from a group and the block inside the group.
+    #[doc(hidden)]
     #[must_use]
     pub const fn new(group: u32, block: u64) -> Self {
         Self { group, block }

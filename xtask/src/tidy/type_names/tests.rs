@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{ACCEPTED, check_with};
+use super::{ACCEPTED, Accepted, check_with};
 use crate::tidy::File;
 
 fn metadata() -> Value {
@@ -18,13 +18,13 @@ fn metadata() -> Value {
 
 /// Checks that these files, given as paths and texts, have the findings `expected`. `accepted` are
 /// the names that several types may have.
-fn check(files: &[(&str, &str)], accepted: &[&str], expected: &[&str]) {
+fn check(files: &[(&str, &str)], accepted: &'static [&'static str], expected: &[&str]) {
     let file = |(path, text): &(&str, &str)| File {
         path: format!("crates/{path}"),
         text: (*text).to_owned(),
     };
     let files: Vec<_> = files.iter().map(file).collect();
-    let accepted: HashSet<_> = accepted.iter().copied().collect();
+    let accepted = [Accepted { reason: "test", names: accepted }];
     let findings = check_with(&files, &metadata(), &accepted);
     let findings: Vec<_> = findings.iter().map(ToString::to_string).collect();
     assert_eq!(findings, expected);
@@ -70,8 +70,8 @@ fn other_types_may_share_a_name() {
 #[test]
 fn accepted_name_is_shared_or_no_longer_accepted() {
     check(&[LOW, ("top/src/a.rs", "pub struct Place;\n")], &["Place"], &[]);
-    let rule = "xtask/src/tidy/type_names.rs: Place is accepted as a shared name, but only one \
-                type has it";
+    let rule = "xtask/src/tidy/type_names.rs: only one type is called Place: take it off the list \
+                of \"test\"";
     check(&[LOW], &["Place"], &[rule]);
 }
 
