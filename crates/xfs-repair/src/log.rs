@@ -10,7 +10,7 @@
 //! | dirty, and open work on space cannot be finished | it is replayed without that work | no |
 //! | dirty, and open work on contents cannot be finished | it is replayed without that work | yes |
 //! | dirty, and it changes structures that are destroyed | all other changes are replayed | no |
-//! | clean, and records follow its end that cannot be replayed | it is made empty in a later cycle | yes |
+//! | clean, and torn records follow it | it is made empty in a later cycle | yes |
 //! | clean, and older than the volume | it is made empty in a later cycle | no: it holds nothing |
 //! | damaged | it is replayed up to the damage, and made empty in a later cycle | yes |
 //! | damaged, and no record at its tail can be replayed | it is made empty in a later cycle | yes |

@@ -124,7 +124,10 @@ const KINDS: [(&str, &[&str]); 9] = [
     ("zeroing", &["memset"]),
     ("comparing", &["memcmp", "bcmp"]),
     ("checksums", &["crc32"]),
-    ("allocating", &["mi_", "malloc", "calloc", "realloc", "free_default", "_rust_alloc", "_rust_de"]),
+    (
+        "allocating",
+        &["mi_", "malloc", "calloc", "realloc", "free_default", "_rust_alloc", "_rust_de"],
+    ),
     ("locking", &["lock", "latch", "Latch", "xfs_sync::", "pthread", "parking"]),
     ("verifying", &["verify", "check", "decode"]),
     ("searching", &["search", "lookup", "find", "cursor", "get", "hash", "Hash"]),

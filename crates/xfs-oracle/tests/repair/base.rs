@@ -1,5 +1,5 @@
-//! The volume on which damage is tried. It has parent pointers, every form of directories, forks and
-//! attributes, and names of every type in all parts of the tree.
+//! The volume on which damage is tried. It has parent pointers, every form of directories, forks
+//! and attributes, and names of every type in all parts of the tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

@@ -20,8 +20,8 @@ const MOST_LINES: usize = 6;
 const PROBE: &str = "made-after-the-repair";
 
 /// Mounts a clean volume read-only, and then for writing. Each time, all names, types and inode
-/// numbers are compared with `names`, which our reader has found. The second mount makes a file and removes
-/// it. Returns descriptions of all differences.
+/// numbers are compared with `names`, which our reader has found. The second mount makes a file and
+/// removes it. Returns descriptions of all differences.
 pub(crate) fn complaints(image: &Path, names: &Names) -> Result<Vec<String>, TrialError> {
     let mut complaints = Vec::new();
     for options in [&["ro"][..], &[]] {

@@ -228,8 +228,8 @@ fn path_of(below: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec([b"/", below].concat()))
 }
 
-/// Replays the log in memory, with the superblock that the salvage has found and by the steps of the
-/// command `salvage`. Returns the device with the replayed changes, and the superblock.
+/// Replays the log in memory, with the superblock that the salvage has found and by the steps of
+/// the command `salvage`. Returns the device with the replayed changes, and the superblock.
 fn replay(
     device: &SharedDevice,
     found: &SuperblockEvidence,

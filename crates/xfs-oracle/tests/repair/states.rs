@@ -1,7 +1,8 @@
 //! The states in which a volume can be when it is damaged: clean, with quota, with a dirty log, and
 //! marked NEEDSREPAIR.
 //!
-//! Owns: bringing a filled volume into such a state. Does **not** own: filling it ([`crate::base`]).
+//! Owns: bringing a filled volume into such a state. Does **not** own: filling it
+//! ([`crate::base`]).
 //!
 //! ferroxfs makes these states. The kernel of a test machine may have no quota, and never leaves a
 //! dirty log without a crash.

@@ -14,7 +14,7 @@ use xfs_format::InodeNumber;
 
 use super::facts::Facts;
 use super::resolve::{Tree, resolve};
-use super::{attributes, directory, links, orphans};
+use super::{attributes, directory, links, orphans, superblock};
 use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
@@ -74,6 +74,10 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     }
     let names = Names { model: &model, facts: &facts, tree: &tree, damage, links_of_child };
     if set_types(patient, &names)? || orphans::restore_forks(patient, &names)? {
+        return Ok(());
+    }
+    let nameless: Vec<InodeNumber> = tree.rescued.iter().copied().collect();
+    if superblock::adopt_quota_inodes(patient, &nameless)? {
         return Ok(());
     }
     if !tree.is_held {

@@ -54,8 +54,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     }
     if !quota_codes.is_empty() {
         write(patient, AgNumber(0), &superblock)?;
-        let keeps = "the quota inodes, by their dquots; the next mount with quota counts again";
-        patient.act(Action::new(RULE, Place::of_group(AgNumber(0)), quota_codes, keeps));
+        patient.act(Action::new(RULE, Place::of_group(AgNumber(0)), quota_codes, QUOTA_KEPT));
     }
     if is_marked || !first.is_empty() || !holds(patient, AgNumber(0)) {
         write(patient, AgNumber(0), &superblock)?;
@@ -146,31 +145,67 @@ fn metadata_root(patient: &Patient, superblock: &Superblock) -> Option<InodeNumb
     Some(if is_lost { usual } else { stated })
 }
 
-/// Adds the quota inodes that the superblock has lost: copies do not have their numbers. An inode
-/// counts as a quota inode if it has no name and holds dquots of a type for which the superblock
-/// has no inode. The flags then say that this type is accounted and not checked. Returns the codes
-/// of the findings about the inodes that were added.
+/// Adds the quota inodes that the superblock has lost, among the inodes whose number of names the
+/// check found to be wrong. Returns the codes of the findings about the inodes that were added.
 fn add_quota_inodes(patient: &Patient, damage: &Damage, superblock: &mut Superblock) -> Vec<Code> {
-    if superblock.has_incompat(IncompatFeatures::METADIR) {
-        return Vec::new();
-    }
-    let evidence = patient.evidence();
     let mut codes = Vec::new();
     for (number, findings) in &damage.inodes {
-        if !findings.iter().any(|finding| finding.code == Code::InodeLinks) {
-            continue;
-        }
-        let Some(kind) = evidence.quota_kind(&evidence.inode(*number)) else { continue };
-        let places = QuotaKind::ALL.into_iter().zip(&mut superblock.quota_inodes);
-        for (_, place) in places.filter(|(of, place)| *of == kind && place.is_none()) {
-            *place = Some(*number);
-            superblock.quota_flags |= kind.accounted_flag().bits();
-            superblock.version_flags |= VersionFlags::QUOTA;
+        let is_nameless = findings.iter().any(|finding| finding.code == Code::InodeLinks);
+        if is_nameless && add_quota_inode(patient, *number, superblock) {
             codes.push(Code::InodeLinks);
         }
     }
     codes
 }
+
+/// Adds an inode without a name as a quota inode: copies of the superblock do not have their
+/// numbers. It counts as one if it holds dquots of a type for which the superblock has no inode.
+/// The flags then say that this type is accounted and not checked. Returns whether it is one. With
+/// a metadata directory, quota inodes have names in it.
+fn add_quota_inode(patient: &Patient, number: InodeNumber, superblock: &mut Superblock) -> bool {
+    if superblock.has_incompat(IncompatFeatures::METADIR) {
+        return false;
+    }
+    let evidence = patient.evidence();
+    let Some(kind) = evidence.quota_kind(&evidence.inode(number)) else { return false };
+    let mut places = QuotaKind::ALL.into_iter().zip(&mut superblock.quota_inodes);
+    let Some((_, place)) = places.find(|(of, place)| *of == kind && place.is_none()) else {
+        return false;
+    };
+    *place = Some(number);
+    superblock.quota_flags |= kind.accounted_flag().bits();
+    superblock.version_flags |= VersionFlags::QUOTA;
+    true
+}
+
+/// Names those of the inodes in the superblock that are quota inodes it has lost. The inodes have
+/// no name, and would get one in `lost+found`. Without the root directory, the check does not
+/// report that such an inode has too many links. Returns whether there are any.
+///
+/// # Errors
+///
+/// The error of the overlay, in which a repair collects its writes.
+pub(super) fn adopt_quota_inodes(
+    patient: &mut Patient,
+    nameless: &[InodeNumber],
+) -> Result<bool, RepairError> {
+    let mut superblock = patient.superblock().clone();
+    let mut is_changed = false;
+    for number in nameless {
+        is_changed |= add_quota_inode(patient, *number, &mut superblock);
+    }
+    if is_changed {
+        patient.set_superblock(superblock.clone());
+        write(patient, AgNumber(0), &superblock)?;
+        let place = Place::of_group(AgNumber(0));
+        patient.act(Action::new(RULE, place, vec![Code::InodeLinks], QUOTA_KEPT));
+    }
+    Ok(is_changed)
+}
+
+/// The description of the superblock that gets its quota inodes back.
+const QUOTA_KEPT: &str =
+    "the quota inodes, by their dquots; the next mount with quota counts again";
 
 /// Returns whether the first sector of a group holds a superblock that passes its checks and equals
 /// the superblock of the repaired volume, except for the counters.
@@ -199,8 +234,8 @@ fn is_same(found: &Superblock, right: &Superblock) -> bool {
 }
 
 /// Returns the superblock as a copy holds it: without quota, as mkfs.xfs makes it, and with the
-/// flag "in progress", which mkfs.xfs sets in copies and no program clears. xfs_repair reports quota
-/// inodes in a copy as damage.
+/// flag "in progress", which mkfs.xfs sets in copies and no program clears. xfs_repair reports
+/// quota inodes in a copy as damage.
 fn copy_of(superblock: &Superblock) -> Superblock {
     Superblock {
         in_progress: true,

@@ -348,9 +348,9 @@ fn inode_that_is_a_copy_of_another_inode_is_made_again() {
     }
 }
 
-/// Destroys the headers, the reverse map and the inode btrees of a group, and all but the last block
-/// of a part of a chunk. Checks that the whole part belongs to the chunk again: a hole has the size
-/// of a part.
+/// Destroys the headers, the reverse map and the inode btrees of a group, and all but the last
+/// block of a part of a chunk. Checks that the whole part belongs to the chunk again: a hole has
+/// the size of a part.
 #[test]
 fn part_of_a_chunk_with_one_sound_block_is_whole_again() {
     let volume = TestVolume::golden();

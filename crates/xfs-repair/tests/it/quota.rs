@@ -159,3 +159,22 @@ fn quota_inodes_are_found_again_after_the_superblock_is_lost() {
         assert!(report.is_clean(), "{rules:?} {:?} {:?}", superblock(&device), report.findings);
     }
 }
+
+/// Destroys the first sector and the root inode. Without the root, the check reports no names, and
+/// the quota inodes may still get none in `lost+found`.
+#[test]
+fn quota_inodes_are_found_again_after_the_root_is_lost_too() {
+    let expected = superblock(&recovered());
+    let device = recovered();
+    let place = expected.geometry.inode_location(expected.root_inode).unwrap();
+    let root = place.cluster.0 * 512 + u64::from(place.offset_bytes);
+    let zeros = vec![0; expected.geometry.inode_size as usize];
+    device.write_at(&zeros, root, Durability::Cached).unwrap();
+    device.write_at(&[0; 512], 0, Durability::Cached).unwrap();
+    let options = RehearsalOptions { allow_loss: true, ..RehearsalOptions::default() };
+    let rehearsed = rehearse(&device, &superblock(&device), &options).unwrap();
+    let rules: Vec<_> = rehearsed.actions.iter().map(|action| action.rule).collect();
+    let left = report(&device);
+    assert_eq!(superblock(&device).quota_inodes, expected.quota_inodes, "{rules:?} {left:?}");
+    assert!(left.is_clean(), "{rules:?} {:?}", left.findings);
+}

@@ -97,8 +97,7 @@ fn check() -> Outcome {
         Ok(text) => decode(&text),
         Err(error) => return Outcome::Failed(format!("{}: {error}", table.display())),
     };
-    let differences: Vec<_> =
-        counted.iter().filter_map(|one| difference(one, &expected)).collect();
+    let differences: Vec<_> = counted.iter().filter_map(|one| difference(one, &expected)).collect();
     match differences.is_empty() {
         true => Outcome::Passed,
         false => Outcome::Failed(format!(
