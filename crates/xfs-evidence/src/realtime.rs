@@ -1,7 +1,7 @@
 //! The btrees of realtime groups: records, and the blocks that hold them.
 //!
-//! Owns: the walk from the root in a metadata inode, past damaged blocks, and the comparison of each
-//! block with its neighbours and its parent. Does **not** own: which records are right.
+//! Owns: the walk from the root in a metadata inode, past damaged blocks, and the comparison of
+//! each block with its neighbours and its parent. Does **not** own: which records are right.
 //!
 //! A block is believed if its checksum, address and owner are right, as in the map of a fork.
 

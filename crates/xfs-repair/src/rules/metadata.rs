@@ -199,8 +199,8 @@ pub(super) fn make_missing(patient: &mut Patient) -> Result<(), RepairError> {
     Ok(())
 }
 
-/// Returns whether the blocks that the reverse maps give to a destroyed inode are those of a bitmap,
-/// a summary or a btree of a realtime group. All such blocks name their inode.
+/// Returns whether the blocks that the reverse maps give to a destroyed inode are those of a
+/// bitmap, a summary or a btree of a realtime group. All such blocks name their inode.
 pub(super) fn is_file_of_section(patient: &Patient, inode: InodeNumber) -> bool {
     let geometry = patient.geometry();
     let groups = geometry.groups();

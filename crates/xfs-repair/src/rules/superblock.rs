@@ -126,9 +126,9 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
     superblock
 }
 
-/// Returns the root of the metadata directory: the inode that the superblock states, or the one after
-/// the root inode, where mkfs.xfs makes it. The second one is taken only if it is a directory of
-/// the tree and its own parent, and the first one is not.
+/// Returns the root of the metadata directory: the inode that the superblock states, or the one
+/// after the root inode, where mkfs.xfs makes it. The second one is taken only if it is a directory
+/// of the tree and its own parent, and the first one is not.
 fn metadata_root(patient: &Patient, superblock: &Superblock) -> Option<InodeNumber> {
     let stated = superblock.metadata_directory_inode?;
     let evidence = patient.evidence();
