@@ -21,6 +21,9 @@ const SECTOR_BYTES: u64 = 512;
 /// the last one of these.
 const MOST_MISSING: usize = 1 << 16;
 
+/// The remark on a realtime file whose device was not named.
+pub(crate) const NO_DEVICE: &str = "the contents are on a realtime device, which was not named";
+
 /// The device that holds the contents of a file.
 #[derive(Clone)]
 pub(crate) enum Source {

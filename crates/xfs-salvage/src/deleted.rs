@@ -21,7 +21,7 @@ use xfs_format::inode::{FileType, ForkKind, InodeCore};
 use xfs_format::{DiskAddr, FileBlock, InodeNumber};
 
 use crate::claims::Claims;
-use crate::contents::Contents;
+use crate::contents::{Contents, NO_DEVICE};
 use crate::free_space::UnusedSpace;
 use crate::inventory::Mark;
 use crate::maps::{DIRECTORY_MAGICS, LINK_MAGIC, starts_with_any};
@@ -254,6 +254,15 @@ impl Salvage<'_> {
         let block_log = self.evidence.geometry().block_log;
         let core = inode.any_core().expect("a deleted file has a core");
         let map = map_of(&self.evidence, inode, core);
+        if self.evidence.is_realtime(core) {
+            let Some(source) = self.source(true) else {
+                remarks.lack(NO_DEVICE);
+                return Contents::new(ForkEvidence::default(), core.size, block_log);
+            };
+            // No record of free realtime blocks is read here.
+            remarks.doubt("realtime blocks of a deleted file may be in use again");
+            return Contents::new(map, core.size, block_log).from(source);
+        }
         let end = map.extents.last().map_or(0, |last| last.end().0);
         let mut kept = ForkEvidence { missing: map.missing, ..ForkEvidence::default() };
         for extent in &map.extents {

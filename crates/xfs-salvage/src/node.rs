@@ -24,7 +24,7 @@ use xfs_format::attr::Namespace;
 use xfs_format::inode::{DeviceNumber, FileType, InodeFlags2};
 use xfs_format::timestamp::Timestamp;
 
-use crate::contents::{Contents, Source};
+use crate::contents::{Contents, NO_DEVICE, Source};
 use crate::inventory::Mark;
 use crate::report::{FileReport, InodeSource, Origin, Remarks, Status};
 use crate::survey::{Salvage, doubt};
@@ -33,8 +33,6 @@ pub use entries::NodeEntries;
 
 /// The most levels of directories. Deeper directories are salvaged as orphans.
 pub(crate) const MOST_LEVELS: u32 = 2048;
-/// The remark on a realtime file whose device was not named.
-const NO_DEVICE: &str = "the contents are on a realtime device, which was not named";
 /// The permissions of salvaged files whose mode is not known.
 const UNKNOWN_MODE: u16 = 0o600;
 /// The mode of salvaged regular files whose inode cannot be read.
@@ -161,6 +159,16 @@ pub struct Attribute {
 }
 
 impl<'a> Salvage<'a> {
+    /// Returns the device that holds the contents of a file. `None` if they are on a realtime
+    /// device that was not named.
+    pub(crate) fn source(&self, is_realtime: bool) -> Option<Source> {
+        match (is_realtime, self.evidence.geometry().realtime.is_internal()) {
+            (false, _) => Some(Source::Data),
+            (true, true) => Some(Source::InternalSection),
+            (true, false) => self.realtime.clone().map(Source::Section),
+        }
+    }
+
     /// Returns the top of the tree. Its entries are the entries of the root directory, and after
     /// them the made-up directories for orphans and for deleted files, if there are any.
     #[must_use]
@@ -386,7 +394,7 @@ impl Node<'_> {
             (Some(_), true) => {}
         }
         let is_realtime = self.salvage.realtime_forks.contains(&self.inode.number);
-        let source = self.source(is_realtime);
+        let source = self.salvage.source(is_realtime);
         if source.is_none() {
             remarks.lack(NO_DEVICE);
         }
@@ -394,17 +402,6 @@ impl Node<'_> {
         let end = map.extents.last().map_or(0, |last| last.end().0);
         let size = end.checked_shl(block_log.into()).unwrap_or(u64::MAX);
         Contents::new(map, size, block_log).from(source.unwrap_or(Source::Data))
-    }
-
-    /// Returns the device that holds the contents of a file. `None` if they are on a realtime
-    /// device that was not named.
-    fn source(&self, is_realtime: bool) -> Option<Source> {
-        let is_internal = self.salvage.evidence.geometry().realtime.is_internal();
-        match (is_realtime, is_internal) {
-            (false, _) => Some(Source::Data),
-            (true, true) => Some(Source::InternalSection),
-            (true, false) => self.salvage.realtime.clone().map(Source::Section),
-        }
     }
 
     fn open(&self) -> Contents {
@@ -415,7 +412,7 @@ impl Node<'_> {
             return self.salvage.deleted_contents(&self.inode, remarks);
         }
         let is_realtime = self.salvage.evidence.is_realtime(core);
-        let Some(source) = self.source(is_realtime) else {
+        let Some(source) = self.salvage.source(is_realtime) else {
             remarks.lack(NO_DEVICE);
             return Contents::new(ForkEvidence::default(), core.size, geometry.block_log);
         };

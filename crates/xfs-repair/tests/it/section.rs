@@ -556,6 +556,36 @@ fn golden_volumes_have_their_sections() {
     assert!(has(ZONED).geometry.realtime.is_internal());
 }
 
+/// An empty zoned volume whose section has a device of its own is repaired like the others.
+#[test]
+fn zoned_section_on_a_device_of_its_own_is_repaired() {
+    let Ok(programs) = Xfsprogs::newer() else { return println!("skipped: no mkfs.xfs") };
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| folder.path().join(name);
+    for (name, length) in [("data", 48 << 20), ("realtime", 16 << 20)] {
+        let file = std::fs::File::create(path(name)).expect("a temporary file");
+        file.set_len(length).expect("the file can be sparse");
+    }
+    let section = format!("zoned=1,rgsize=1m,rtdev={}", path("realtime").display());
+    let mut command = programs.command("mkfs.xfs");
+    command.args(["-q", "-f", "--unsupported", "-d", "agcount=2", "-r", &section]);
+    let output = command.arg(path("data")).output().expect("mkfs.xfs runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let image = |name: &str| Image::new(std::fs::read(path(name)).expect("the file was made"));
+    let new_volume = || Section::of(image("data"), Some(image("realtime")));
+    let files = new_volume().metadata();
+    for damaged in ["", "rtgroups", "rtgroups/0.rmap", "rtgroups/7.rmap"] {
+        let volume = new_volume();
+        assert!(volume.report(&volume.device).is_clean());
+        volume.zero_inode(files[damaged]);
+        assert!(!volume.report(&volume.device).is_clean());
+        let (device, _) = volume.repair(false);
+        let report = volume.report(&device);
+        assert!(report.is_clean(), "{damaged} {:#?}", words(&report));
+        volume.judge(&device, damaged);
+    }
+}
+
 /// A log that is clean.
 struct Clean;
 
