@@ -8,12 +8,11 @@ use std::sync::Arc;
 use thiserror::Error;
 use xfs_buffer::Result as BufferResult;
 use xfs_format::reservation::TransactionKind;
-use xfs_format::superblock::{Superblock, SuperblockDisk, Unsupported, VolumeAccess};
+use xfs_format::superblock::{SuperblockDisk, Unsupported, VolumeAccess};
 use xfs_format::{AgNumber, BlockKind, DiskAddr};
 use xfs_trans::Journal;
 
 use super::{Devices, OpenError, read_superblock};
-use crate::Error;
 use crate::volume::GrowError;
 
 /// Why a realtime section does not grow.
@@ -40,7 +39,7 @@ impl Devices {
     #[doc(alias = "XFS_IOC_FSGROWFSRT")]
     #[doc(alias = "xfs_growfs -r")]
     pub fn grow_realtime(&self, blocks: Option<u64>) -> Result<u64, RealtimeGrowthError> {
-        let superblock = read_superblock(&self.data)?;
+        let superblock = read_superblock(&self.data).map_err(OpenError::Volume)?;
         if let Some(reason) = superblock.refusal(VolumeAccess::Write) {
             return Err(OpenError::Volume(reason.into()).into());
         }

@@ -104,7 +104,7 @@ impl Devices {
         Ok(state.map_err(OpenError::Log)?.clean)
     }
 
-    fn open_journal(
+    pub(super) fn open_journal(
         &self,
         access: VolumeAccess,
     ) -> Result<(Superblock, Arc<Journal>, OpenedJournal), OpenError> {
