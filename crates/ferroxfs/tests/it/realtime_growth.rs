@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferroxfs::admin::{GrowError, RealtimeGrowthError};
-use ferroxfs::device::{BlockDevice, Durability, MemoryDevice, SharedDevice};
+use ferroxfs::device::{Durability, MemoryDevice, SharedDevice};
 use ferroxfs::{OpenError, OpenOptions};
 use xfs_testkit::{Atomicity, JoinedDevice, PowerCuts, RecordingDevice};
 use xfs_trans::testing::superblock;
