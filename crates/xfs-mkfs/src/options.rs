@@ -92,9 +92,10 @@ pub struct InheritedOptions {
     /// Whether files use persistent memory directly (DAX).
     #[doc(alias = "daxinherit")]
     pub dax: bool,
-    /// Whether the contents of files lie in the realtime section.
+    /// Whether the contents of files lie in the realtime section. The default is on if the section
+    /// has zones.
     #[doc(alias = "rtinherit")]
-    pub realtime: bool,
+    pub realtime: Option<bool>,
 }
 
 /// Options of inodes. An option that is `None` was not given.

@@ -90,7 +90,7 @@ impl Options {
             "noalign" => data.noalign = option.flag()?,
             "file" => data.file = option.flag()?,
             "name" => data.name = Some(option.value()?.into()),
-            "rtinherit" => data.inherited.realtime = option.flag()?,
+            "rtinherit" => data.inherited.realtime = Some(option.flag()?),
             "projinherit" => {
                 let id = option.plain_number(u32::MAX.into())?;
                 data.inherited.project = u32::try_from(id).ok();

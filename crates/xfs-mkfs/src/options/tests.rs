@@ -91,7 +91,7 @@ fn options_that_state_the_default_change_nothing() {
         ('i', "attr=2,projid32bit,align"),
         ('l', "version=2,lazy-count,su=0,sunit=0,concurrency=0"),
         ('n', "version=2,ftype,ascii-ci=0"),
-        ('d', "rtinherit=0,concurrency=0"),
+        ('d', "concurrency=0"),
         ('r', "noalign,file=0,rgcount=0,rgsize=0,size=0,start=0,reserved=0,zoned=0,concurrency=0"),
     ];
     let given = parse(&anyway).unwrap();
@@ -107,7 +107,7 @@ fn inherited_settings_accept_plain_numbers_only() {
         extent_size_blocks: Some(16),
         cow_extent_size_blocks: Some(32),
         dax: true,
-        realtime: false,
+        realtime: None,
     };
     assert_eq!(given.data.inherited, expected);
     for argument in ["extszinherit=16k", "extszinherit=1b", "cowextsize=2s", "projinherit=x"] {

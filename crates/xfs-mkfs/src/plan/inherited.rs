@@ -19,7 +19,7 @@ pub(crate) struct Inherited {
 const MAX_EXTENT_BLOCKS: u64 = (1 << 21) - 1;
 
 impl Inherited {
-    /// Returns the settings. On a zoned volume files lie in the section unless users change that.
+    /// Returns the settings. The contents of files of a zoned volume lie in the section by default.
     pub(super) fn new(
         options: &InheritedOptions,
         geometry: &Geometry,
@@ -30,7 +30,9 @@ impl Inherited {
         }
         let extent = options.extent_size_blocks.unwrap_or(0);
         let unit = u64::from(geometry.realtime_extent_blocks);
-        if options.realtime && !extent.is_multiple_of(unit) {
+        let is_zoned = geometry.has_incompat(IncompatFeatures::ZONED);
+        let realtime = options.realtime.unwrap_or(is_zoned);
+        if realtime && !extent.is_multiple_of(unit) {
             let (option, what) = ("-d extszinherit", "a realtime extent");
             return Err(GeometryError::Multiple { option, value: extent, unit, what });
         }
@@ -39,7 +41,7 @@ impl Inherited {
             extent_size_blocks: hint("-d extszinherit", extent, geometry)?,
             cow_extent_size_blocks: hint("-d cowextsize", cow, geometry)?,
             dax: options.dax,
-            realtime: options.realtime || geometry.has_incompat(IncompatFeatures::ZONED),
+            realtime,
         })
     }
 }
