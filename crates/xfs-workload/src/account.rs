@@ -108,15 +108,21 @@ pub fn layer(function: &str) -> &str {
     }
 }
 
-/// Returns the kind of work of a function.
+/// Returns the kind of work of a function, by the words of its name.
 #[must_use]
-pub fn kind(function: &str) -> &str {
-    let kinds = KINDS.iter();
-    let is_of = |names: &[&str]| names.iter().any(|name| function.contains(name));
-    kinds.clone().find(|(_, names)| is_of(names)).map_or("other", |(kind, _)| kind)
+pub fn kind(function: &str) -> &'static str {
+    let mut name = function.to_owned();
+    for word in OTHER_WORDS {
+        name = name.replace(word, "");
+    }
+    let is_of = |names: &[&str]| names.iter().any(|part| name.contains(part));
+    KINDS.iter().find(|(_, names)| is_of(names)).map_or("other", |(kind, _)| kind)
 }
 
 const MEMORY: [&str; 6] = ["mem", "malloc", "free", "mi_", "alloc", "bcmp"];
+
+/// Words that contain a part of a name of `KINDS`, and stand for something else.
+const OTHER_WORDS: [&str; 5] = ["xfs_format", "block", "Block", "clock", "checkpoint"];
 
 /// The kinds of work, each with parts of the names of its functions. The first that fits counts.
 const KINDS: [(&str, &[&str]); 9] = [
@@ -124,14 +130,11 @@ const KINDS: [(&str, &[&str]); 9] = [
     ("zeroing", &["memset"]),
     ("comparing", &["memcmp", "bcmp"]),
     ("checksums", &["crc32"]),
-    (
-        "allocating",
-        &["mi_", "malloc", "calloc", "realloc", "free_default", "_rust_alloc", "_rust_de"],
-    ),
+    ("allocating", &["mi_", "malloc", "calloc", "realloc", "_rust_alloc", "_rust_dealloc"]),
     ("locking", &["lock", "latch", "Latch", "xfs_sync::", "pthread", "parking"]),
     ("verifying", &["verify", "check", "decode"]),
-    ("searching", &["search", "lookup", "find", "cursor", "get", "hash", "Hash"]),
-    ("formatting", &["format", "encode", "region"]),
+    ("searching", &["search", "seek", "lookup", "find", "cursor", "hash", "partition_point"]),
+    ("formatting", &["format", "encode", "region", "Region"]),
 ];
 
 #[cfg(test)]

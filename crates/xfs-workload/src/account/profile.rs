@@ -19,9 +19,8 @@ pub(super) struct Profile {
     pub(super) allocations: u64,
 }
 
-/// The functions of the allocator that programs call.
-const ALLOCATORS: [&str; 6] =
-    ["mi_malloc_aligned", "mi_zalloc_aligned", "mi_realloc_aligned", "malloc", "calloc", "realloc"];
+/// The functions of the allocator that Rust programs call.
+const ALLOCATORS: [&str; 3] = ["mi_malloc_aligned", "mi_zalloc_aligned", "mi_realloc_aligned"];
 
 impl Profile {
     pub(super) fn decode(text: &str) -> Self {

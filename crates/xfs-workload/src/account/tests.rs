@@ -7,11 +7,11 @@ events: Ir
 fl=???
 fn=xfs_log::cil::Cil::push
 0 5
-cfn=malloc
+cfn=mi_malloc_aligned
 calls=3 0
 0 700
 0 7
-fn=malloc
+fn=mi_malloc_aligned
 0 700
 totals: 712
 ";
@@ -20,7 +20,7 @@ totals: 712
 fn profile_counts_a_callee_once() {
     let profile = Profile::decode(TEXT);
     let counts: Vec<_> = profile.functions.iter().map(|(name, count)| (&**name, *count)).collect();
-    assert_eq!(counts, [("malloc", 700), ("xfs_log::cil::Cil::push", 12)]);
+    assert_eq!(counts, [("mi_malloc_aligned", 700), ("xfs_log::cil::Cil::push", 12)]);
     assert_eq!(profile.allocations, 3);
 }
 
@@ -38,4 +38,5 @@ fn kind_is_the_first_that_fits() {
     assert_eq!(kind("mi_malloc_aligned"), "allocating");
     assert_eq!(kind("<xfs_log::Item>::format"), "formatting");
     assert_eq!(kind("xfs_vfs::create"), "other");
+    assert_eq!(kind("xfs_format::directory::Block"), "other");
 }
