@@ -7,10 +7,8 @@
 //!  boundary  create  boundary  (close, open)  boundary  walk  boundary  …
 //! ```
 //!
-//! # Invariants
-//!
-//! - **I1** Each operation stands between two calls of [`operation_boundary`], and includes its
-//!   deferred work: the log is forced before the second call. Nothing else stands between the two.
+//! Each operation stands between two calls of [`operation_boundary`], with nothing else between
+//! them. It includes its deferred work: the log is forced before the second call.
 
 use std::path::Path;
 

@@ -16,7 +16,7 @@ use xfs_workload::{OperationAccount, WorkloadError, account, run_operations};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Number of files. The constant work of an operation is a small part of the work on so many.
+/// Number of files. With this number, work that does not depend on it has a small part.
 const FILES: u64 = 1000;
 
 /// The largest difference from the table, in percent.
