@@ -7,7 +7,7 @@ use std::vec::Vec;
 use super::{
     DeviceNumber, ExtendedFlags, FileType, ForkFormat, ForkKind, InodeCheck, InodeCore, InodeFlags,
     InodeFlags2, encode_free, fork, seal, verify_checksum,
-};
+, pack_device};
 use crate::addr::{AgInode, DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::extent::{ExtentList, ExtentRoot, ExtentRules};
@@ -145,9 +145,9 @@ fn device_numbers_decode() {
     assert_eq!(device(CHARACTER), Some(DeviceNumber { major: 5, minor: 1 }));
     assert_eq!(device(BLOCK), Some(DeviceNumber { major: 259, minor: 100_000 }));
     assert_eq!(device(FIFO), None);
-    assert_eq!(DeviceNumber { major: 259, minor: 100_000 }.encode(), Some(259 << 18 | 100_000));
-    assert_eq!(DeviceNumber { major: 1 << 14, minor: 0 }.encode(), None);
-    assert_eq!(DeviceNumber { major: 0, minor: 1 << 18 }.encode(), None);
+    assert_eq!(pack_device(DeviceNumber { major: 259, minor: 100_000 }), Some(259 << 18 | 100_000));
+    assert_eq!(pack_device(DeviceNumber { major: 1 << 14, minor: 0 }), None);
+    assert_eq!(pack_device(DeviceNumber { major: 0, minor: 1 << 18 }), None);
 }
 
 /// Checks I2 of `inode` on an inode that the kernel freed: it decodes as free, and its core is
