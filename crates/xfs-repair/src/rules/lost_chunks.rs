@@ -1,5 +1,5 @@
-//! Rule *lost-chunks*: records again the inode chunks that are lost, except that directory entries
-//! and parent pointers elsewhere still state numbers of their inodes.
+//! Rule *lost-chunks*: records again the inode chunks that are lost, except that directory entries,
+//! parent pointers and the log still state numbers of their inodes.
 //!
 //! Owns: the decision that a chunk existed. Does **not** own: the inodes in it. Directories are
 //! made again by the rules about names.
@@ -7,6 +7,10 @@
 //! A chunk whose blocks were overwritten leaves no inode, and the inode btree may be gone with it.
 //! Names in other directories and parent pointers of children still state inode numbers in the
 //! chunk. The chunk is recorded again if no other owner claims its blocks.
+//!
+//! The log may have the newest states of inodes in the chunk. These inodes count as in use, also if
+//! no name states them yet: their directory may lie in the same chunk, and rule `inode` restores
+//! both only after the chunk is recorded. An inode that counts as free here would lose its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +20,7 @@ use xfs_format::inode::encode_free;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{AgInode, AgNumber, InodeNumber};
 
-use crate::action::Action;
+use crate::action::{Action, counted};
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
@@ -56,7 +60,11 @@ pub(crate) fn run(
             patient.geometry(),
         );
         let codes: Vec<Code> = damage.codes_of_group(place.group);
-        let keeps = format!("the place of {} inodes that are named", mentioned.count_ones());
+        let count = mentioned.count_ones();
+        let keeps = format!(
+            "the place of {} that names or the log state",
+            counted(count as usize, "inode")
+        );
         let action = Action::new("lost-chunks", shown, codes, keeps);
         patient.act(match is_reserved {
             true => action.losing(None, OVERWRITTEN),
@@ -102,8 +110,9 @@ struct ChunkPlace {
     start: AgInode,
 }
 
-/// Returns the chunks of damaged groups that are not known, although names, parent pointers or the
-/// superblock mention inodes in them. Returns a mask of the mentioned inodes with each chunk.
+/// Returns the chunks of damaged groups that are not known, although names, parent pointers, the
+/// log or the superblock mention inodes in them. Returns a mask of the mentioned inodes with each
+/// chunk.
 fn lost_chunks(
     patient: &mut Patient,
     damaged: &BTreeSet<AgNumber>,
@@ -120,7 +129,8 @@ fn lost_chunks(
     let special = special.into_iter().chain(superblock.metadata_directory_inode);
     // The fields of the realtime inodes are 0 on a volume with a metadata directory.
     let special = special.filter(|inode| inode.0 != 0);
-    let mentioned: BTreeSet<InodeNumber> = of_names.chain(of_pointers).chain(special).collect();
+    let mut mentioned: BTreeSet<InodeNumber> = of_names.chain(of_pointers).chain(special).collect();
+    mentioned.extend(inodes_in_log(patient, damaged)?);
     let mut chunks: BTreeMap<ChunkPlace, u64> = BTreeMap::new();
     for inode in mentioned {
         let Some((group, in_group)) = patient.geometry().split_inode(inode) else { continue };
@@ -133,6 +143,23 @@ fn lost_chunks(
         *chunks.entry(place).or_default() |= 1 << position;
     }
     Ok(chunks)
+}
+
+/// Returns the inodes of damaged groups that are in use and have a name according to their newest
+/// state, which the log has.
+fn inodes_in_log(
+    patient: &Patient,
+    damaged: &BTreeSet<AgNumber>,
+) -> Result<Vec<InodeNumber>, RepairError> {
+    let evidence = patient.evidence();
+    let is_in_group = |number| {
+        let group = evidence.geometry().split_inode(number);
+        group.is_some_and(|(group, _)| damaged.contains(&group))
+    };
+    let poll = || patient.continues();
+    let logged = evidence.logged_inodes(patient.shared_device(), is_in_group, poll);
+    patient.poll()?;
+    Ok(logged.into_iter().filter(|(_, inode)| inode.is_newest).map(|(number, _)| number).collect())
 }
 
 /// Returns the record of a chunk in which the inodes in the mask `mentioned` are in use and all
