@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::AccountBy;
 use crate::paths::DirectoryTable;
-use crate::row::{ByteList, RowView};
+use crate::row::{ByteList, OwnerNames, RowView};
 
 impl AccountBy {
     /// Returns the word for this kind of account in the output.
@@ -35,6 +35,8 @@ pub struct Account {
     pub by: AccountBy,
     /// The user ID, the project ID or the directory's inode number.
     pub key: u64,
+    /// The name of the owner; `None` if no table has it, and for a project or a directory.
+    pub owner: Option<String>,
     /// Number of inodes charged to the account.
     pub inodes: u64,
     /// Sum of the sizes of these inodes in bytes.
@@ -154,7 +156,16 @@ impl Accounts {
 
     /// Returns one output row per account of the requested kinds, sorted by kind and key. The
     /// account of a directory includes everything below it.
-    pub(crate) fn rows(self, wanted: &[AccountBy], directories: &DirectoryTable) -> Vec<Account> {
+    pub(crate) fn rows(
+        self,
+        wanted: &[AccountBy],
+        directories: &DirectoryTable,
+        names: Option<&OwnerNames>,
+    ) -> Vec<Account> {
+        let owner_of = |by: AccountBy, key: u64| {
+            let users = names.filter(|_| by == AccountBy::Owner).map(|names| &names.users)?;
+            users.get(&u32::try_from(key).ok()?).cloned()
+        };
         let mut rows = Vec::new();
         for (by, mut sums) in KINDS.into_iter().zip(self.sums) {
             if !wanted.contains(&by) {
@@ -167,7 +178,8 @@ impl Accounts {
             sums.sort_unstable_by_key(|(key, _)| *key);
             for (key, AccountSums { inodes, size, blocks, shared_blocks }) in sums {
                 let paths = ByteList::default();
-                rows.push(Account { by, key, inodes, size, blocks, shared_blocks, paths });
+                let owner = owner_of(by, key);
+                rows.push(Account { by, key, owner, inodes, size, blocks, shared_blocks, paths });
             }
         }
         for row in rows.iter_mut().filter(|row| row.by == AccountBy::Directory) {

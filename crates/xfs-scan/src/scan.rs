@@ -234,11 +234,14 @@ impl ScanRun<'_, '_> {
                 Ok(())
             },
         )?;
-        let mut accounts = accounts.rows(&options.accounts, &table);
+        let mut accounts = accounts.rows(&options.accounts, &table, scope.source.names.as_deref());
         accounts.retain(|account| account.is_within(options.account_depth));
         if let Some(summary) = &mut report.summary {
             summary.finish_volume(|ino| table.path(ino));
             summary.add_accounts(&accounts);
+            if let Some(names) = &scope.source.names {
+                summary.add_owner_names(names);
+            }
         }
         self.emit_accounts(scope.source, accounts)
     }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use xfs_format::inode::FileType;
 
 use crate::accounting::Account;
-use crate::row::{ByteList, RowView};
+use crate::row::{ByteList, OwnerNames, RowView};
 
 /// Number of inodes in each list of the largest inodes.
 const BIGGEST: usize = 10;
@@ -115,6 +115,8 @@ pub struct Summary {
     total: InodeTotals,
     by_type: BTreeMap<&'static str, InodeTotals>,
     by_owner: HashMap<u32, InodeTotals>,
+    /// The names of users by uid. `None` for a uid that has different names in different volumes.
+    owner_names: HashMap<u32, Option<String>>,
     by_size: [InodeTotals; CLASSES],
     by_age: [InodeTotals; AGES.len()],
     by_extents: [InodeTotals; CLASSES],
@@ -142,6 +144,7 @@ impl Summary {
             total: InodeTotals::default(),
             by_type: BTreeMap::new(),
             by_owner: HashMap::new(),
+            owner_names: HashMap::new(),
             by_size: [InodeTotals::default(); CLASSES],
             by_age: [InodeTotals::default(); AGES.len()],
             by_extents: [InodeTotals::default(); CLASSES],
@@ -240,6 +243,21 @@ impl Summary {
     /// Adds the accounts of a volume.
     pub(crate) fn add_accounts(&mut self, accounts: &[Account]) {
         self.accounts.extend_from_slice(accounts);
+    }
+
+    /// Adds the names of the owners of a volume.
+    pub(crate) fn add_owner_names(&mut self, names: &OwnerNames) {
+        for (uid, name) in &names.users {
+            let known = self.owner_names.entry(*uid).or_insert_with(|| Some(name.clone()));
+            if known.as_ref() != Some(name) {
+                *known = None;
+            }
+        }
+    }
+
+    /// Returns the name of a user. `None` if no table has it, or if the volumes disagree.
+    fn owner_name(&self, uid: u32) -> Option<&str> {
+        self.owner_names.get(&uid)?.as_deref()
     }
 
     /// Returns the accounts, volume after volume, sorted by kind and key.

@@ -17,8 +17,8 @@ pub(crate) struct ScanArguments {
     /// Write to this file instead of standard output (-); it appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The format: by default csv or parquet if the output file has this ending, table on a
-    /// terminal, and ndjson otherwise
+    /// The format: by default that of the ending of the output file (ndjson, jsonl, json, csv or
+    /// parquet), table on a terminal, and ndjson otherwise; another ending needs this option
     #[arg(long, value_enum)]
     pub(crate) format: Option<ScanFormat>,
     /// The number of threads; by default one per processor
@@ -32,7 +32,8 @@ pub(crate) struct ScanArguments {
     /// group; Parquet also has the fields parents and parent_generations, which diff needs
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
-    /// Add the column `owner`: the names of users from this file, such as /etc/passwd
+    /// Add the column `owner`: the names of users from this file, such as /etc/passwd; --by owner
+    /// and --summary show these names too
     #[arg(long, value_name = "FILE")]
     pub(crate) passwd: Option<PathBuf>,
     /// Add the column `group`: the names of groups from this file, such as /etc/group

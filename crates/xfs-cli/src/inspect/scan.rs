@@ -4,8 +4,8 @@ mod damaged;
 mod owners;
 
 use std::env;
-use std::ffi::OsStr;
 use std::io::{self, BufWriter, IsTerminal, LineWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +26,7 @@ use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::escaping::EscapedOutput;
+use crate::terminal::names;
 use crate::terminal::plural;
 use crate::terminal::progress::ProgressStderr;
 use crate::terminal::tally::{SummaryWhen, Tally, Work};
@@ -73,7 +74,9 @@ pub(crate) fn open(
     let format = match arguments.format {
         Some(format) => to_format(format),
         None => match &output {
-            Some(path) => format_of_ending(path),
+            // A report has a format of its own.
+            Some(_) if arguments.summary => Format::Ndjson,
+            Some(path) => format_of_ending(path)?,
             None if io::stdout().is_terminal() => Format::Table,
             None => Format::Ndjson,
         },
@@ -159,13 +162,25 @@ fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
     Ok(options)
 }
 
-/// Returns the format that the ending of an output file's name stands for, and NDJSON for any other
-/// ending.
-fn format_of_ending(path: &Path) -> Format {
-    match path.extension().and_then(OsStr::to_str) {
-        Some("csv") => Format::Csv,
-        Some("parquet") => Format::Parquet,
-        _ => Format::Ndjson,
+/// Returns the format that the ending of an output file's name stands for. A name without an ending,
+/// and a file that is not regular, stand for NDJSON.
+///
+/// # Errors
+///
+/// An ending that stands for no format.
+fn format_of_ending(path: &Path) -> Result<Format, Failure> {
+    let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
+    let Some(ending) = path.extension().filter(|_| !is_special) else { return Ok(Format::Ndjson) };
+    match ending.to_str() {
+        Some("csv") => Ok(Format::Csv),
+        Some("parquet") => Ok(Format::Parquet),
+        Some("ndjson" | "jsonl" | "json") => Ok(Format::Ndjson),
+        _ => {
+            let ending = names::in_message(ending.as_bytes()).into_owned();
+            let message = format!("scan: the ending .{ending} stands for no format");
+            Err(Failure::usage(message)
+                .hint("the endings are .ndjson, .csv and .parquet; --format names the format"))
+        }
     }
 }
 
@@ -199,6 +214,7 @@ impl Run for Scan {
             true => ReportForm::Json,
             false => ReportForm::Text,
         };
+        let mut is_only_doubtful = false;
         let report = match images {
             Images::Sound(images) => {
                 let sources = sources(&images, &owners, console)?;
@@ -214,7 +230,9 @@ impl Run for Scan {
             Images::Damaged(images) => {
                 let begun = outputs.begin(&options, row_format, console.errors())?;
                 let failed = |error| outputs.failure(error);
-                damaged::scan(images, options.fields, begun, &failed, console)?
+                let scanned = damaged::scan(images, options.fields, begun, &failed, console)?;
+                is_only_doubtful = scanned.is_only_doubtful;
+                scanned.report
             }
         };
         if let (Some(output), Some(summary)) = (&output, &report.summary) {
@@ -226,10 +244,13 @@ impl Run for Scan {
         }
         conclude(&report, has_file, console)?;
         if report.findings > 0 {
-            let message = format!(
-                "{}: unreadable data is missing from the rows",
-                plural::counted(report.findings, "finding")
-            );
+            let findings = plural::counted(report.findings, "finding");
+            let message = match is_only_doubtful {
+                true => {
+                    format!("{findings}: these rows come from damaged structures, and may be wrong")
+                }
+                false => format!("{findings}: unreadable data is missing from the rows"),
+            };
             let exit = if report.corruptions > 0 { Exit::Corrupt } else { Exit::Failed };
             console.report(&Failure::new(exit, message));
         }

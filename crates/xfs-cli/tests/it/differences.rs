@@ -127,6 +127,24 @@ fn owners_are_named_by_a_table_of_the_host_or_of_the_image() {
     assert_eq!(rows(&["--passwd-from-image"]), "directory,admin,wheel");
     assert_eq!(rows(&["--passwd", "table"]), "directory,ruth");
     assert_eq!(rows(&[]), "directory");
+    let accounts = |more: &[&str]| {
+        let words = [&["scan", "-q", "disk.img", "--by", "owner", "--passwd", "table"], more];
+        place.check(&words.concat())
+    };
+    assert!(accounts(&["--summary"]).contains("  ruth (0) "), "{}", accounts(&["--summary"]));
+    assert!(accounts(&["--summary"]).contains("\n  ruth (0)\n"));
+    let json: serde_json::Value =
+        serde_json::from_str(&accounts(&["--summary", "--json"])).unwrap();
+    assert_eq!(json["summary"]["by_owner"][0]["owner"], "ruth");
+    assert_eq!(json["summary"]["accounts"][0]["owner"], "ruth");
+    let rows = accounts(&["--format", "ndjson"]);
+    let row = rows.lines().find(|row| row.starts_with("{\"row\":\"account\"")).unwrap();
+    assert!(row.contains("\"key\":0,") && row.contains("\"owner\":\"ruth\""), "{row}");
+    assert!(
+        accounts(&["--format", "table"])
+            .lines()
+            .any(|line| { line.starts_with("owner ") && line.ends_with(" ruth") })
+    );
     let output = place.run(&["scan", "disk.img", "--fields", "owner"]);
     assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
     assert!(transcript(&output).contains("--passwd FILE"), "{}", transcript(&output));

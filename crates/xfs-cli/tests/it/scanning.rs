@@ -127,6 +127,23 @@ fn facts_file_is_refused_with_ndjson_or_in_another_directory() {
 }
 
 #[test]
+fn ending_without_a_format_is_refused_by_name() {
+    let place = GoldenDir::new();
+    let output = place.run(&["scan", "image", "-o", "rows.xlsx"]);
+    let text = transcript(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("the ending .xlsx stands for no format"), "{text}");
+    assert!(text.contains("--format names the format"), "{text}");
+    assert!(!place.path().join("rows.xlsx").exists());
+    let output = place.run(&["scan", "image", "-o", "rows.xlsx", "--format", "csv"]);
+    assert_eq!(output.status.code(), Some(0), "{}", transcript(&output));
+    let output = place.run(&["diff", "image", "rows.xlsx"]);
+    let text = transcript(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("diff takes an image or the Parquet file of a scan"), "{text}");
+}
+
+#[test]
 fn ending_of_the_output_file_chooses_the_format() {
     let place = GoldenDir::new();
     let scan = |arguments: &[&str], output: &str| {

@@ -215,6 +215,10 @@ impl RowEncoder for NdjsonEncoder {
             out.extend_from_slice(key);
             push_number(out, number);
         }
+        if let Some(owner) = &account.owner {
+            out.extend_from_slice(b",\"owner\":");
+            push_string(out, owner);
+        }
         if !account.paths.is_empty() {
             json::push_list(out, &json::PATHS, &account.paths);
         }

@@ -213,7 +213,7 @@ impl RowEncoder for TableEncoder {
     }
 
     fn account(&mut self, account: &Account) -> Result<(), ScanError> {
-        let Account { key, inodes, size, blocks, shared_blocks, .. } = account;
+        let Account { key, owner, inodes, size, blocks, shared_blocks, .. } = account;
         let by = account.by.name();
         let _ = write!(
             self.out,
@@ -221,6 +221,7 @@ impl RowEncoder for TableEncoder {
              shared {shared_blocks:>12} "
         );
         push_list(&mut self.out, &account.paths);
+        push_escaped(&mut self.out, owner.as_deref().unwrap_or("").as_bytes());
         end_line(&mut self.out);
         Ok(())
     }

@@ -96,6 +96,7 @@ fn write_into(output: Output<'_>) {
     let account = Account {
         by: AccountBy::Directory,
         key: 128,
+        owner: None,
         inodes: 3,
         size: 5,
         blocks: 16,

@@ -37,7 +37,7 @@ fn biggest(all: &[&RankedInode], measure: &str) -> Value {
 }
 
 fn account(account: &Account) -> Value {
-    let Account { by, key, inodes, size, blocks, shared_blocks, paths } = account;
+    let Account { by, key, owner, inodes, size, blocks, shared_blocks, paths } = account;
     let mut object = json!({
         "by": by.name(),
         "key": key,
@@ -48,6 +48,9 @@ fn account(account: &Account) -> Value {
     });
     if let (Some(path), Some(object)) = (paths.iter().next(), object.as_object_mut()) {
         object.insert("path".to_owned(), String::from_utf8_lossy(path).into());
+    }
+    if let (Some(owner), Some(object)) = (owner, object.as_object_mut()) {
+        object.insert("owner".to_owned(), owner.as_str().into());
     }
     object
 }
@@ -61,7 +64,12 @@ impl Summary {
             self.by_type.iter().map(|(name, figures)| ((*name).to_owned(), share(*figures)));
         let by_owner = self.by_owner().into_iter().map(|(uid, figures)| {
             let InodeTotals { inodes, size, allocated } = figures;
-            json!({"uid": uid, "inodes": inodes, "size": size, "allocated": allocated})
+            let mut object =
+                json!({"uid": uid, "inodes": inodes, "size": size, "allocated": allocated});
+            if let (Some(name), Some(object)) = (self.owner_name(uid), object.as_object_mut()) {
+                object.insert("owner".to_owned(), name.into());
+            }
+            object
         });
         let ages = AGES.iter().zip(self.by_age);
         let ages = ages.map(|((_, name), figures)| ((*name).to_owned(), share(figures)));

@@ -28,40 +28,73 @@ impl Display for Bytes {
     }
 }
 
-fn share_line(f: &mut Formatter<'_>, name: &str, share: InodeTotals, total: u64) -> fmt::Result {
-    let bar = if total == 0 {
-        0
-    } else {
-        (u128::from(share.inodes) * u128::from(BAR)).div_ceil(total.into())
-    };
-    let bar = "#".repeat(usize::try_from(bar).unwrap_or_default());
+/// The quantity that the bars of a chart show.
+#[derive(Clone, Copy)]
+enum BarUnit {
+    Inodes,
+    /// Allocated space, by which the rows of the chart are sorted.
+    Allocated,
+}
+
+impl BarUnit {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Inodes => "inodes",
+            Self::Allocated => "allocated",
+        }
+    }
+
+    const fn of(self, share: InodeTotals) -> u64 {
+        match self {
+            Self::Inodes => share.inodes,
+            Self::Allocated => share.allocated,
+        }
+    }
+
+    /// Returns the bar of a row, if a bar of full length stands for `total`.
+    fn bar(self, share: InodeTotals, total: u64) -> String {
+        let length = match total {
+            0 => 0,
+            total => (u128::from(self.of(share)) * u128::from(BAR)).div_ceil(total.into()),
+        };
+        "#".repeat(usize::try_from(length).unwrap_or_default())
+    }
+}
+
+fn share_line(f: &mut Formatter<'_>, name: &str, share: InodeTotals, bar: &str) -> fmt::Result {
     let InodeTotals { inodes, size, allocated } = share;
     let (size, allocated) = (Bytes(size), Bytes(allocated));
     let line = format!("  {name:<14} {inodes:>12} {size:>12} {allocated:>12}  {bar}");
     writeln!(f, "{}", line.trim_end())
 }
 
-fn heading(f: &mut Formatter<'_>, title: &str) -> fmt::Result {
-    writeln!(f, "\n{title:<16} {:>12} {:>12} {:>12}", "inodes", "size", "allocated")
+fn heading(f: &mut Formatter<'_>, title: &str, unit: BarUnit) -> fmt::Result {
+    let [inodes, size, allocated] = ["inodes", "size", "allocated"];
+    let unit = unit.name();
+    writeln!(f, "\n{title:<16} {inodes:>12} {size:>12} {allocated:>12}  bar: {unit}")
 }
 
 fn write_path(f: &mut Formatter<'_>, ino: u64, path: &[u8]) -> fmt::Result {
     if path.is_empty() {
         return writeln!(f, "(orphan, inode {ino})");
     }
-    for chunk in path.utf8_chunks() {
+    writeln!(f, "{}", printable(path))
+}
+
+/// Returns a name or path without characters that a terminal interprets.
+fn printable(name: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in name.utf8_chunks() {
         for character in chunk.valid().chars() {
             if character.is_control() || character == '\\' {
-                write!(f, "{}", character.escape_default())?;
+                text.extend(character.escape_default());
             } else {
-                write!(f, "{character}")?;
+                text.push(character);
             }
         }
-        for byte in chunk.invalid() {
-            write!(f, "\\x{byte:02x}")?;
-        }
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
     }
-    writeln!(f)
+    text
 }
 
 /// Returns the label of a class, which is its smallest value: "0", "1", "2 ..", "4 .." and so on.
@@ -74,6 +107,19 @@ fn class_name(class: usize, measure: impl Fn(u64) -> String) -> String {
     if first == 1 { measure(1) } else { format!("{} ..", measure(first)) }
 }
 
+/// Returns a count with its noun, such as "1 inode" or "2 inodes".
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Returns the name and the id of an owner, or only the id if the name is not known.
+fn owner_label(name: Option<&str>, uid: u64) -> String {
+    match name {
+        Some(name) => format!("{} ({uid})", printable(name.as_bytes())),
+        None => format!("uid {uid}"),
+    }
+}
+
 impl Summary {
     fn write_classes(
         &self,
@@ -82,36 +128,41 @@ impl Summary {
         classes: &[InodeTotals],
         measure: impl Fn(u64) -> String,
     ) -> fmt::Result {
-        heading(f, title)?;
+        heading(f, title, BarUnit::Inodes)?;
         let total = classes.iter().map(|share| share.inodes).max().unwrap_or_default();
         for (class, share) in classes.iter().enumerate().filter(|(_, share)| share.inodes != 0) {
-            share_line(f, &class_name(class, &measure), *share, total)?;
+            let bar = BarUnit::Inodes.bar(*share, total);
+            share_line(f, &class_name(class, &measure), *share, &bar)?;
         }
         Ok(())
     }
 
     fn write_owners(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        heading(f, "By owner")?;
+        let unit = BarUnit::Allocated;
+        heading(f, "By owner", unit)?;
+        let total = unit.of(self.total);
         let owners = self.by_owner();
         let mut others = InodeTotals::default();
         for (index, (uid, share)) in owners.iter().enumerate() {
             if index < OWNERS {
-                share_line(f, &format!("uid {uid}"), *share, self.total.inodes)?;
+                let name = owner_label(self.owner_name(*uid), (*uid).into());
+                share_line(f, &name, *share, &unit.bar(*share, total))?;
             } else {
                 others.add(*share);
             }
         }
         if others.inodes != 0 {
             let name = format!("{} others", owners.len() - OWNERS);
-            share_line(f, &name, others, self.total.inodes)?;
+            share_line(f, &name, others, &unit.bar(others, total))?;
         }
         Ok(())
     }
 
     fn write_ages(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        heading(f, "Changed within")?;
+        let unit = BarUnit::Inodes;
+        heading(f, "Changed within", unit)?;
         for ((_, name), share) in AGES.iter().zip(self.by_age) {
-            share_line(f, name, share, self.total.inodes)?;
+            share_line(f, name, share, &unit.bar(share, self.total.inodes))?;
         }
         Ok(())
     }
@@ -128,7 +179,9 @@ impl Summary {
             let (size, allocated) = (Bytes(account.size), Bytes(account.blocks << 9));
             write!(f, "{:>14} {size:>12} {allocated:>12}  ", account.inodes)?;
             match account.by {
-                AccountBy::Owner => writeln!(f, "uid {}", account.key)?,
+                AccountBy::Owner => {
+                    writeln!(f, "{}", owner_label(account.owner.as_deref(), account.key))?
+                }
                 AccountBy::Project => writeln!(f, "project {}", account.key)?,
                 AccountBy::Directory => {
                     let path = account.paths.iter().next().unwrap_or_default();
@@ -175,18 +228,20 @@ impl Display for Summary {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let InodeTotals { inodes, size, allocated } = self.total;
         let (size, allocated) = (Bytes(size), Bytes(allocated));
-        writeln!(f, "{inodes} inodes, {size} in size, {allocated} allocated")?;
+        let inodes = counted(inodes, "inode");
+        writeln!(f, "{inodes}, {size} in size, {allocated} allocated")?;
         writeln!(
             f,
-            "{} files with several links, {} inodes with attribute blocks, {} orphans ({})",
-            self.hard_linked,
-            self.with_attributes,
-            self.orphans.inodes,
+            "{} with several links, {} with attribute blocks, {} ({})",
+            counted(self.hard_linked, "file"),
+            counted(self.with_attributes, "inode"),
+            counted(self.orphans.inodes, "orphan"),
             Bytes(self.orphans.allocated),
         )?;
-        heading(f, "By type")?;
+        let unit = BarUnit::Inodes;
+        heading(f, "By type", unit)?;
         for (name, share) in &self.by_type {
-            share_line(f, name, *share, self.total.inodes)?;
+            share_line(f, name, *share, &unit.bar(*share, self.total.inodes))?;
         }
         self.write_owners(f)?;
         let bytes = |size| Bytes(size).to_string();

@@ -1,7 +1,7 @@
 use expect_test::expect;
 
 use super::Summary;
-use crate::row::{ByteList, Moment, Row, RowView};
+use crate::row::{ByteList, Moment, OwnerNames, Row, RowView};
 
 const NOW: i64 = 1_800_000_000;
 const DAY: i64 = 86_400;
@@ -55,29 +55,34 @@ fn summary_report_shows_owners_types_and_ages() {
         summary.merge(part);
     }
     summary.finish_volume(|_| b"/".to_vec());
+    // The volumes agree on the name of uid 1000 only.
+    for user in ["root", "toor"] {
+        let users = [(0, user.to_owned()), (1000, "ruth".to_owned())].into();
+        summary.add_owner_names(&OwnerNames { users, ..OwnerNames::default() });
+    }
     expect![[r#"
         5 inodes, 1.0 GiB in size, 1.0 GiB allocated
-        1 files with several links, 0 inodes with attribute blocks, 2 orphans (8.0 KiB)
+        1 file with several links, 0 inodes with attribute blocks, 2 orphans (8.0 KiB)
 
-        By type                inodes         size    allocated
+        By type                inodes         size    allocated  bar: inodes
           directory                 1      4.0 KiB      4.0 KiB  ######
           file                      3      1.0 GiB      1.0 GiB  ##################
           symlink                   1          9 B      4.0 KiB  ######
 
-        By owner               inodes         size    allocated
-          uid 1000                  2      1.0 GiB      1.0 GiB  ############
-          uid 0                     3      4.7 MiB      4.7 MiB  ##################
+        By owner               inodes         size    allocated  bar: allocated
+          ruth (1000)               2      1.0 GiB      1.0 GiB  ##############################
+          uid 0                     3      4.7 MiB      4.7 MiB  #
 
-        Files by size          inodes         size    allocated
+        Files by size          inodes         size    allocated  bar: inodes
           1 B                       1          1 B      4.0 KiB  ##############################
           4.0 MiB ..                1      4.7 MiB      4.7 MiB  ##############################
           1.0 GiB ..                1      1.0 GiB      1.0 GiB  ##############################
 
-        Files by extents       inodes         size    allocated
+        Files by extents       inodes         size    allocated  bar: inodes
           1                         2      4.7 MiB      4.7 MiB  ##############################
           64 ..                     1      1.0 GiB      1.0 GiB  ###############
 
-        Changed within         inodes         size    allocated
+        Changed within         inodes         size    allocated  bar: inodes
           a day                     1      4.0 KiB      4.0 KiB  ######
           a week                    1      4.7 MiB      4.7 MiB  ######
           30 days                   1          9 B      4.0 KiB  ######

@@ -27,6 +27,13 @@ use crate::terminal::names;
 /// The number of inodes whose rows are written together.
 const PIECE_INODES: usize = 2048;
 
+/// The result of a scan of damaged volumes.
+pub(super) struct DamagedReport {
+    pub(super) report: ScanReport,
+    /// Whether all findings are about doubtful files: nothing is missing from the rows.
+    pub(super) is_only_doubtful: bool,
+}
+
 /// Writes the rows of damaged volumes. `failed` converts an error of the output to a failure.
 pub(super) fn scan(
     images: Vec<DamagedImage>,
@@ -34,7 +41,8 @@ pub(super) fn scan(
     output: xfs_scan::Output<'_>,
     failed: &dyn Fn(ScanError) -> Failure,
     console: &mut Console,
-) -> Result<ScanReport, Failure> {
+) -> Result<DamagedReport, Failure> {
+    let mut is_only_doubtful = true;
     let mut output = Some(output);
     let mut writer: Option<RowWriter<'_>> = None;
     for image in images {
@@ -51,11 +59,14 @@ pub(super) fn scan(
             (begun, Some(output)) => begun.insert(RowWriter::begin(output, label).map_err(failed)?),
             (None, None) => unreachable!("the output is taken by the first volume"),
         };
+        let is_doubtful = |report: &FileReport| report.status == Status::Doubtful;
+        is_only_doubtful &= shortfalls.more() == 0 && shortfalls.reports().iter().all(is_doubtful);
         let rows = Rows { survey: &survey, tree: &tree, fields };
         rows.write(&shortfalls, writer, failed)?;
     }
     let writer = writer.expect("the command names at least one image");
-    writer.finish().map_err(failed)
+    let report = writer.finish().map_err(failed)?;
+    Ok(DamagedReport { report, is_only_doubtful })
 }
 
 fn label(superblock: &Superblock) -> VolumeLabel {
