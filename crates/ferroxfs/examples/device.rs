@@ -7,6 +7,7 @@
 use std::error::Error;
 use std::io;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -21,7 +22,18 @@ pub(crate) struct CountingDevice {
     pub(crate) writes: AtomicU64,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    // An error that `main` returns is printed with `Debug`, which is not for users.
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("device: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Box<dyn Error>> {
     let image = std::env::args_os().nth(1).ok_or("usage: device IMAGE")?;
     let device = run(image.as_ref())?;
     let (reads, writes) =

@@ -7,10 +7,22 @@ use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::ExitCode;
 
 use ferroxfs::{FileType, Node, Volume};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    // An error that `main` returns is printed with `Debug`, which is not for users.
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("extract: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let [image, path, target] = arguments.as_slice() else {
         return Err("usage: extract IMAGE PATH DIRECTORY".into());

@@ -13,6 +13,7 @@
 use std::error::Error;
 use std::fs::File;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use ferroxfs::admin::Label;
@@ -22,7 +23,18 @@ use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 
 const IMAGE_BYTES: u64 = 300 << 20;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    // An error that `main` returns is printed with `Debug`, which is not for users.
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("make: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Box<dyn Error>> {
     let image = std::env::args_os().nth(1).ok_or("usage: make IMAGE")?;
     run(image.as_ref())
 }

@@ -5,10 +5,22 @@
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
 use ferroxfs::Volume;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    // An error that `main` returns is printed with `Debug`, which is not for users.
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("read: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let [image, directory, file] = arguments.as_slice() else {
         return Err("usage: read IMAGE DIRECTORY FILE".into());

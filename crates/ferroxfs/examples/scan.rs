@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
 use std::path::Path;
+use std::process::ExitCode;
 
 use ferroxfs::Volume;
 
@@ -18,7 +19,18 @@ pub(crate) struct Usage {
     pub(crate) bytes: u64,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    // An error that `main` returns is printed with `Debug`, which is not for users.
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scan: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1);
     let image = arguments.next().ok_or("usage: scan IMAGE [PATH]")?;
     let path = arguments.next().unwrap_or_else(|| "/".into());

@@ -5,10 +5,22 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::process::ExitCode;
 
 use ferroxfs::{Access, Credentials, PosixError, Volume};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    // An error that `main` returns is printed with `Debug`, which is not for users.
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("user: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let [image, uid, path] = arguments.as_slice() else {
         return Err("usage: user IMAGE UID PATH".into());

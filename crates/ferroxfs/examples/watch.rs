@@ -4,12 +4,24 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use ferroxfs::OpenOptions;
 use ferroxfs::watch::{Scope, WatchEvents};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    // An error that `main` returns is printed with `Debug`, which is not for users.
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("watch: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Box<dyn Error>> {
     let image = std::env::args_os().nth(1).ok_or("usage: watch IMAGE")?;
     for line in run(image.as_ref())? {
         println!("{line}");

@@ -4,10 +4,22 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::process::ExitCode;
 
 use ferroxfs::OpenOptions;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    // An error that `main` returns is printed with `Debug`, which is not for users.
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("write: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Box<dyn Error>> {
     let image = std::env::args_os().nth(1).ok_or("usage: write IMAGE")?;
     run(image.as_ref())
 }
