@@ -223,20 +223,52 @@ impl RequestRow {
     }
 
     /// Returns the time in seconds within which the fraction `part` of all requests was answered.
-    /// Requests are assumed to be spread evenly within a bucket. For the last bucket, which has no
-    /// upper bound, returns its lower bound.
+    /// Requests are assumed to be spread evenly within a bucket, as far as the sum of all times
+    /// allows that. For the last bucket, which has no upper bound, returns its lower bound, or the
+    /// time of the only request.
     fn quantile(&self, part: f64) -> f64 {
         let wanted = self.count * part;
         let (mut start, mut below) = (0.0, 0.0);
         for (end, count) in &self.classes {
             if *count >= wanted && count > &below && end.is_finite() {
-                return start + (end - start) * (wanted - below) / (count - below);
+                let even = start + (end - start) * (wanted - below) / (count - below);
+                let (least, most) = self.bounds((start, *end), (below, *count), wanted);
+                return even.min(most).max(least);
             }
             if end.is_finite() {
                 (start, below) = (*end, *count);
             }
         }
-        start
+        if self.count == 1.0 { self.seconds } else { start }
+    }
+
+    /// Returns the shortest and the longest time that the request of rank `wanted` can have taken,
+    /// according to the sum of the times of all requests. The request is in the bucket from `start`
+    /// to `end`, which has the requests of the ranks `below` to `count`.
+    ///
+    /// The sum exceeds the lower bounds of all requests by `excess`. The requests of the bucket
+    /// from this rank on take at least as long, so each has at most its share of the excess. In the
+    /// same way, the requests up to this rank share the distance of the sum from all upper bounds.
+    fn bounds(
+        &self,
+        (start, end): (f64, f64),
+        (below, count): (f64, f64),
+        wanted: f64,
+    ) -> (f64, f64) {
+        let (mut lower, mut upper, mut last_end, mut last_count) = (0.0, 0.0, 0.0, 0.0);
+        for (end, count) in &self.classes {
+            let own = count - last_count;
+            lower += own * last_end;
+            upper += if own > 0.0 { own * end } else { 0.0 };
+            if end.is_finite() {
+                last_end = *end;
+            }
+            last_count = *count;
+        }
+        let (excess, distance) = ((self.seconds - lower).max(0.0), (upper - self.seconds).max(0.0));
+        let rank = wanted.ceil().max(below + 1.0).min(count);
+        let (above, up_to) = (count - rank + 1.0, rank - below);
+        (start.max(end - distance / up_to), end.min(start + excess / above))
     }
 }
 
