@@ -419,8 +419,13 @@ impl<'a> Run<'a> {
         }
         let (groups, all) = (self.volume.groups().count() as u64, self.volume.geometry().ag_count);
         if groups < all.into() {
+            let last = u64::from(all - 1);
+            let what_left = match groups == last {
+                true => format!("group {last}"),
+                false => format!("groups {groups} to {last}"),
+            };
             let cause = first(Code::SbDeviceShort);
-            what.push(Unchecked { what: format!("groups {groups} to {}", all - 1), cause });
+            what.push(Unchecked { what: what_left, cause });
         }
         what
     }

@@ -95,12 +95,15 @@ impl Area {
         }
     }
 
-    /// Returns the way in which damage in this area can be repaired.
+    /// Returns the way in which damage in this area can be repaired. `None` if `ferroxfs repair`
+    /// does not repair volumes with such an area.
     #[must_use]
-    pub const fn repair(self) -> &'static str {
-        match self {
+    pub const fn repair(self) -> Option<&'static str> {
+        Some(match self {
             Self::Superblock => "take the fields from the copies and the group headers",
-            Self::Agf | Self::Agi | Self::Agfl => "write the header from the btrees of the group",
+            Self::Agf | Self::Agi | Self::Agfl => {
+                "write the headers and btrees of the group again from the claims of all owners"
+            }
             Self::Btree | Self::FreeSpace => "write the btree again from the claims of all owners",
             Self::InodeBtree => "write the btree again from the inode clusters",
             Self::ReverseMap | Self::Refcount | Self::Space => {
@@ -113,12 +116,11 @@ impl Area {
             }
             Self::Attributes => "write the nodes again from the leaves",
             Self::ParentPointers => "write the parent pointers again from the entries",
-            Self::Symlink => "keep the parts that are left",
+            Self::Symlink => "keep the parts that are left, with --allow-loss",
             Self::Quota => "let the next mount with quota write the dquots again",
-            Self::MetadataDirectory => "make the metadata inodes and their names again",
-            Self::Realtime => "write the records again from the maps of realtime files",
-            Self::Log => "replay the whole checkpoints before the damage",
-        }
+            Self::MetadataDirectory | Self::Realtime => return None,
+            Self::Log => "replay the whole checkpoints before the damage, with --allow-loss",
+        })
     }
 }
 
@@ -149,6 +151,16 @@ macro_rules! codes {
             pub const fn area(self) -> Area {
                 match self {
                     $(Self::$variant => Area::$area,)*
+                }
+            }
+
+            /// Returns the way in which the damage can be repaired. `None` if there is none: the
+            /// damage is in an area without a repair, or the image lacks its end.
+            #[must_use]
+            pub const fn repair(self) -> Option<&'static str> {
+                match self {
+                    Self::SbDeviceShort => None,
+                    code => code.area().repair(),
                 }
             }
 

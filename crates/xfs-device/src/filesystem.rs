@@ -196,6 +196,10 @@ const fn hint_at(contents: Contents) -> Option<&'static str> {
             "make a volume from it (ferroxfs mkfs --from ARCHIVE -d size=BYTES IMAGE), or copy it \
              into one (ferroxfs import ARCHIVE IMAGE)"
         }
+        Contents::Parquet => {
+            "name the image; ferroxfs diff compares the Parquet file of a scan with an image or \
+             another scan"
+        }
         Contents::Luks => "open it (cryptsetup open IMAGE NAME) and use /dev/mapper/NAME",
         Contents::BitLocker => {
             "open it (cryptsetup open --type bitlk IMAGE NAME) and use /dev/mapper/NAME"

@@ -82,6 +82,8 @@ pub enum Contents {
     Ewf,
     /// A dump that xfsdump has written.
     XfsDump,
+    /// An Apache Parquet file, such as `ferroxfs scan` writes.
+    Parquet,
     /// A file compressed by gzip.
     Gzip,
     /// A file compressed by xz.
@@ -152,6 +154,7 @@ impl Contents {
             Self::Vhdx => "a VHDX disk image",
             Self::Vhd => "a VHD disk image",
             Self::Vdi => "a VDI disk image",
+            Self::Parquet => "a Parquet file",
             Self::Gzip => "a gzip-compressed file",
             Self::Xz => "an xz-compressed file",
             Self::Zstd => "a zstd-compressed file",
@@ -204,6 +207,7 @@ const SIGNATURES: &[(usize, &[u8], Contents)] = &[
     (0, b"BZh", Contents::Bzip2),
     (0, b"\x04\x22\x4d\x18", Contents::Lz4),
     (0, b"PK\x03\x04", Contents::Zip),
+    (0, b"PAR1", Contents::Parquet),
     (0, b"070701", Contents::Cpio),
     (0, b"070702", Contents::Cpio),
     (0, b"QED\0", Contents::Qed),

@@ -349,8 +349,40 @@ impl Corruption {
 
 impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}: {}", self.0.structure, self.0.address, self.0.check)
+        let CorruptionParts { structure, address, check } = &*self.0;
+        match (structure, address) {
+            // The address names the inode already.
+            (Structure::Inode, StructureAddress::Inode(inode)) => write!(f, "{inode}: {check}"),
+            _ => write!(f, "{structure} at {address}: {check}"),
+        }
     }
 }
 
 impl core::error::Error for Corruption {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Check, Corruption, Structure, StructureAddress};
+    use crate::{AgNumber, InodeNumber};
+
+    #[test]
+    fn message_names_an_inode_once() {
+        let message = |structure, address| {
+            let check = Check::Magic { found: 1, expected: 2 };
+            Corruption::new(structure, address, check).to_string()
+        };
+        let inode = StructureAddress::Inode(InodeNumber(128));
+        let cases = [
+            (Structure::Inode, inode, "inode 128: magic number is 0x1, not 0x2"),
+            (Structure::Directory, inode, "directory at inode 128: magic number is 0x1, not 0x2"),
+            (
+                Structure::Agf,
+                StructureAddress::Group(AgNumber(3)),
+                "AGF at AG 3: magic number is 0x1, not 0x2",
+            ),
+        ];
+        for (structure, address, expected) in cases {
+            assert_eq!(message(structure, address), expected);
+        }
+    }
+}

@@ -278,7 +278,7 @@ impl Explain<'_> {
                 continue;
             }
             let place = Place::of_inode(directory, self.geometry);
-            let found = format!("{} names of {child}", named.len());
+            let found = format!("{} of {child}", counted_noun(named.len() as u64, "name"));
             let finding = Finding::new(Code::DirTarget, place, found)
                 .expected("an inode in use")
                 .witness("the entry", format!("{child}"))
@@ -310,10 +310,10 @@ impl Explain<'_> {
         let (stated, counted) = (u64::from(inode.links), links.len() as u64);
         if inode.links != PINNED_LINKS && stated != counted {
             let place = Place::of_inode(inode.number, self.geometry);
-            let finding = Finding::new(Code::InodeLinks, place, format!("{stated} links"))
+            let finding = Finding::new(Code::InodeLinks, place, counted_noun(stated, "link"))
                 .expected(counted.to_string())
-                .witness("the inode", format!("{stated} links"))
-                .witness("the directories", format!("{counted} names"));
+                .witness("the inode", counted_noun(stated, "link"))
+                .witness("the directories", counted_noun(counted, "name"));
             // Names that are not known can only raise the count.
             let gaps: &[Gap] = if counted > stated { &[] } else { &[Gap::Names] };
             self.judge(finding, Doubt::of(gaps));
@@ -489,4 +489,9 @@ fn shown_owner(claim: &Claim, block: u32) -> String {
         Owner::Used(RmapOwner::RefcountBtree) => "the reference counts".to_owned(),
         Owner::Used(RmapOwner::Staging) => "copy-on-write".to_owned(),
     }
+}
+
+/// Returns a count with its noun, such as "1 name" or "2 names".
+fn counted_noun(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -47,7 +47,7 @@ pub(crate) struct BenchArguments {
     /// little memory use a memory cgroup
     #[arg(long, value_name = "DIR")]
     pub(crate) kernel: Option<PathBuf>,
-    /// Put the volumes into files of this folder instead of memory
+    /// Put the volumes into files of this directory instead of memory
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
     /// Allocation groups of the volumes; by default the number of processors, at least 4

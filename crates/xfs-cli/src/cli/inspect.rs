@@ -9,6 +9,10 @@ use clap::{ArgAction, Args, ValueEnum};
 use super::options::{AFTER_USAGE, JsonOption, ListOptions};
 
 /// Show geometry, features, label, space, inodes and the state of the log
+///
+/// The numbers of inodes are those of the volume: those in use include the inodes of its own that no
+/// directory names, such as those of quota and realtime, and those allocated include free ones.
+/// `scan` counts only files and directories.
 #[derive(Args, Debug)]
 pub(crate) struct InfoArguments {
     /// The image or device

@@ -18,7 +18,7 @@ pub(crate) struct MountArguments {
     /// The image or device; can be left out with -o remount
     #[arg(value_name = "IMAGE")]
     pub(crate) device: PathBuf,
-    /// The folder, or /dev/fd/N for a connection that is mounted already
+    /// The directory, or /dev/fd/N for a connection that is mounted already
     #[arg(value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
     /// Options, separated by commas
@@ -117,7 +117,7 @@ When writes become durable:
 /// be closed afterwards, the command fails, and the last changes may be lost.
 #[derive(Args, Debug)]
 pub(crate) struct UmountArguments {
-    /// The folder of the mount, or the image that is mounted there
+    /// The directory of the mount, or the image that is mounted there
     #[arg(value_name = "DIR|IMAGE")]
     pub(crate) folder: PathBuf,
     /// Detach the mount even though it is in use; it closes when the last user is done
@@ -128,7 +128,7 @@ pub(crate) struct UmountArguments {
     pub(crate) force: bool,
 }
 
-/// List the mounts of ferroxfs: image, folder, access and process
+/// List the mounts of ferroxfs: image, directory, access and process
 #[derive(Args, Debug)]
 pub(crate) struct MountsArguments {
     #[command(flatten)]
@@ -140,7 +140,7 @@ pub(crate) struct MountsArguments {
 /// For a writable mount also the counters of the volume: inodes, buffers, transactions, the log.
 #[derive(Args, Debug)]
 pub(crate) struct StatsArguments {
-    /// The folder of the mount, or the image that is mounted there
+    /// The directory of the mount, or the image that is mounted there
     #[arg(value_name = "DIR|IMAGE")]
     pub(crate) folder: PathBuf,
     /// Print the text format of Prometheus, with all buckets of durations

@@ -1,12 +1,14 @@
 //! Options that several commands share.
 
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use crate::image::requests::Requests;
+use crate::terminal::names;
 use crate::text::size;
 
 /// The help template that shows the `after_help` of a command between its usage and its options.
@@ -84,6 +86,29 @@ impl GlobalOptions {
         #[cfg(not(feature = "object_store"))]
         let is_asked = false;
         is_asked
+    }
+
+    /// Returns the options that say where the volume is, as words of a command line that begin with
+    /// a space each. Messages print commands with them.
+    pub(crate) fn place_words(&self) -> String {
+        let mut words = String::new();
+        let mut add = |option: &str, value: &[u8]| {
+            words += &format!(" --{option} {}", names::in_message(value));
+        };
+        if let Some(number) = self.partition {
+            add("partition", number.to_string().as_bytes());
+        }
+        if let Some(bytes) = self.offset {
+            add("offset", bytes.to_string().as_bytes());
+        }
+        if let Some(name) = &self.logical_volume {
+            add("volume", name.as_bytes());
+        }
+        self.member.iter().for_each(|path| add("member", path.as_os_str().as_bytes()));
+        let log = self.log_device.iter().map(|path| ("log-device", path));
+        let realtime = self.realtime_device.iter().map(|path| ("rt-device", path));
+        log.chain(realtime).for_each(|(option, path)| add(option, path.as_os_str().as_bytes()));
+        words
     }
 
     /// Returns whether the options name a partition or a logical volume.

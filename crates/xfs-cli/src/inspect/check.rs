@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use ferroxfs::check::{CheckError, CheckOptions, Code, Finding, Place, Progress, Report, Severity};
+use ferroxfs::raw::Superblock;
+use ferroxfs::raw::format::FormatVersion;
 use ferroxfs::raw::log::{LogState, count_records_after_head};
 use serde_json::Value;
 
@@ -26,6 +28,7 @@ use crate::terminal::tally::{Tally, Work};
 const SCHEMA: &str = "ferroxfs.check/1";
 /// The largest number of findings with the same code that the text shows without `--all`.
 const MOST_SHOWN: usize = 5;
+const VERSION_4: &str = "version 4";
 
 struct Check {
     /// The image, or the reason why it could not be opened. The run reports the reason, so that
@@ -34,6 +37,8 @@ struct Check {
     arguments: CheckArguments,
     /// The status of the process, opened before the sandbox forbids it.
     process: Option<File>,
+    /// The options that say where in the image the volume is, for commands in messages.
+    place: String,
 }
 
 struct OpenImage {
@@ -48,6 +53,8 @@ struct Examined {
     /// The state of the log, in the word that the JSON output has.
     log: &'static str,
     shown: String,
+    /// The property of the volume for which `repair` refuses it; `None` if `repair` takes it.
+    not_repaired: Option<&'static str>,
 }
 
 /// Opens the image and returns the command, ready to run.
@@ -67,7 +74,7 @@ pub(crate) fn open(
     };
     interrupt::arm()?;
     let process = File::open("/proc/self/status").ok();
-    Ok(Box::new(Check { image, arguments, process }))
+    Ok(Box::new(Check { image, arguments, process, place: options.place_words() }))
 }
 
 /// The progress bar of a check. It also stops the check after a signal.
@@ -85,9 +92,9 @@ impl Progress for Bar<'_> {
 
 impl Run for Check {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { image, arguments, process } = *self;
+        let Self { image, arguments, process, place } = *self;
         let examined = image.and_then(|image| image.examine(&arguments, console));
-        let Examined { report, log, shown } = match examined {
+        let Examined { report, log, shown, not_repaired } = match examined {
             Ok(examined) => examined,
             Err(failure) => return Err(report_failure(failure, &arguments, console)?),
         };
@@ -100,7 +107,8 @@ impl Run for Check {
             lines(&report, &process, shows_all, console)?;
         } else {
             let style = console.name_style(false);
-            let text = Text { report: &report, shows_all, style };
+            let place = &place;
+            let text = Text { report: &report, shows_all, style, not_repaired, place };
             text.print(&shown, console)?;
         }
         match exit {
@@ -195,7 +203,8 @@ impl OpenImage {
         let is_true = |note: &Finding| opened.has_whole_log() || note.code != Code::LogReplayed;
         report.findings.extend(notes.into_iter().filter(is_true));
         let shown = names::in_message(self.image.path().as_os_str().as_encoded_bytes());
-        Ok(Examined { report, log, shown: shown.into_owned() })
+        let not_repaired = not_repaired(opened.volume().superblock());
+        Ok(Examined { report, log, shown: shown.into_owned(), not_repaired })
     }
 
     /// Returns the notes about the log: that it was dirty, and that it has whole records after its
@@ -224,6 +233,17 @@ impl OpenImage {
             counted(records.into(), "whole record"),
         );
         Ok((records > 0).then(|| Finding::new(Code::LogCut, Place::default(), found)))
+    }
+}
+
+/// Returns the property of a volume for which `repair` refuses it. `None` if `repair` takes it.
+fn not_repaired(superblock: &Superblock) -> Option<&'static str> {
+    if superblock.geometry.version == FormatVersion::V4 {
+        Some(VERSION_4)
+    } else if superblock.has_external_log() {
+        Some("an external log")
+    } else {
+        None
     }
 }
 
@@ -287,7 +307,7 @@ fn describe(id: usize, finding: &Finding) -> Object {
         insert("consequences", finding.consequences.into());
     }
     insert("consequence", finding.code.area().consequence().into());
-    insert("repair", finding.code.area().repair().into());
+    insert("repair", finding.code.repair().unwrap_or("none").into());
     object
 }
 
@@ -365,6 +385,10 @@ struct Text<'a> {
     report: &'a Report,
     shows_all: bool,
     style: NameStyle,
+    /// The property of the volume for which `repair` refuses it.
+    not_repaired: Option<&'static str>,
+    /// The options that say where in the image the volume is.
+    place: &'a str,
 }
 
 impl Text<'_> {
@@ -399,7 +423,47 @@ impl Text<'_> {
             counted(coverage.inodes, "inode"),
             counted(coverage.directories, "directory"),
             report.elapsed.as_secs_f64()
-        )
+        )?;
+        match is_quiet || !report.findings.iter().any(|finding| finding.severity().is_damage()) {
+            true => Ok(()),
+            false => self.advice(shown, out),
+        }
+    }
+
+    /// Prints the commands for a damaged volume. A rule that needs a part that was not checked may
+    /// be one that loses something.
+    fn advice(&self, shown: &str, out: &mut dyn Write) -> io::Result<()> {
+        let Self { report, place, .. } = self;
+        let salvage = format!("'ferroxfs salvage{place} {shown} DIR'");
+        match self.not_repaired {
+            Some(VERSION_4) => {
+                return writeln!(
+                    out,
+                    "volumes of {VERSION_4} are not repaired: 'ferroxfs cp -a{place} {shown}:/ DIR' \
+                     copies what can be read"
+                );
+            }
+            Some(property) => {
+                return writeln!(
+                    out,
+                    "volumes with {property} are not repaired yet: {salvage} copies what can be read"
+                );
+            }
+            None => {}
+        }
+        let mut damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
+        if !damage.any(|finding| finding.code.repair().is_some()) {
+            return writeln!(out, "no repair helps: {salvage} copies what can be read");
+        }
+        let plan = format!("'ferroxfs repair --plan{place} {shown}'");
+        match report.is_complete() {
+            true => writeln!(out, "{plan} shows the repair"),
+            false => writeln!(
+                out,
+                "{plan} shows the repair; parts were not checked, so it may need --allow-loss: run \
+                 {salvage} first"
+            ),
+        }
     }
 
     /// Prints a group of findings that all have the same code. `first` is the number of the first
@@ -419,7 +483,10 @@ impl Text<'_> {
         }
         if severity.is_damage() {
             writeln!(out, "  it means: {}", code.area().consequence())?;
-            writeln!(out, "  a repair would {}", code.area().repair())?;
+            match code.repair().filter(|_| self.not_repaired.is_none()) {
+                Some(repair) => writeln!(out, "  a repair would {repair}")?,
+                None => writeln!(out, "  there is no repair for it")?,
+            }
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use std::io::{self, IsTerminal, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use xfs_device::Contents;
 use xfs_scan::{
     ContentsReader, DiffError, DiffFormat, DiffInput, DiffOptions, DiffReport, DiffWriter,
     ScanError, ScanFile, ScanSource, Spill, State, diff,
@@ -48,7 +49,15 @@ impl OpenState {
     fn open(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
         match open_scan(path) {
             Some(file) => Ok(Self::Scan(path.to_owned(), file)),
-            None => Ok(Self::Image(Box::new(Image::open(path, options)?))),
+            None => Image::open(path, options).map(|image| Self::Image(Box::new(image))).map_err(
+                |failure| match failure.exit() {
+                    _ if failure.message().ends_with(Contents::Unknown.name()) => failure.hint(
+                        "diff takes an image or the Parquet file of a scan \
+                         (ferroxfs scan -o FILE.parquet IMAGE)",
+                    ),
+                    _ => failure,
+                },
+            ),
         }
     }
 

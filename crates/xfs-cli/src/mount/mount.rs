@@ -69,7 +69,7 @@ pub(crate) fn open(
         (None, true) => arguments.device.clone(),
         (None, false) => {
             return Err(
-                Failure::usage("mount: the folder is missing").hint("ferroxfs mount IMAGE DIR")
+                Failure::usage("mount: the directory is missing").hint("ferroxfs mount IMAGE DIR")
             );
         }
     };

@@ -9,6 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ferroxfs::OpenError;
+use ferroxfs::raw::format::superblock::Unsupported;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -305,6 +306,13 @@ fn readable(
                 .hint(
                     "the kernel may replay it; -o ro,norecovery mounts the volume without replaying the log",
                 ),
+            OpenError::Volume(ferroxfs::Error::Unsupported(
+                Unsupported::Version4Write
+                | Unsupported::AsciiCiWrite
+                | Unsupported::UnknownRoCompat(_)
+                | Unsupported::RealtimeWrite
+                | Unsupported::MetadirWrite,
+            )) => failure.hint("mount it for reading: -o ro"),
             _ => failure,
         }
     })?;

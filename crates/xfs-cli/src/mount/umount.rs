@@ -59,9 +59,10 @@ impl Run for Umount {
             }
         }
         unmount(&self.folder, self.when).map_err(|error| match is_busy(&error) {
-            true => self
-                .failed(&error)
-                .hint("fuser -vm DIR shows the processes that use it; --lazy detaches it at once"),
+            true => self.failed(&error).hint(format!(
+                "fuser -vm {} shows the processes that use it; --lazy detaches it at once",
+                crate::terminal::names::in_message(self.folder.as_os_str().as_encoded_bytes()),
+            )),
             false => self.failed(&error),
         })?;
         let (Some(serving), Unmount::Now) = (serving, self.when) else {

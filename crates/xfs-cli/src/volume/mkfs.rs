@@ -108,7 +108,7 @@ fn open_sized(
     let (mut options, free) = read_options(&arguments, global)?;
     let data_path = match (&arguments.device, &options.data.name) {
         (Some(path), None) | (None, Some(path)) => path.clone(),
-        (None, None) => return Err(Failure::usage("no device is named")),
+        (None, None) => return Err(no_device(&arguments)),
         (Some(_), Some(_)) => {
             return Err(Failure::usage("the device is named twice, once by -d name"));
         }
@@ -132,6 +132,7 @@ fn open_sized(
     let request = |path, size, grows| DeviceRequest::new(path, &arguments, bytes(size), grows);
     let mut data = request(&data_path, options.data.size, options.data.file)?;
     data.is_exact = chosen.is_some();
+    data.is_filled = !arguments.from.is_empty();
     let log = log_path.map(|path| request(path, options.log.size, options.log.file));
     let log = log.transpose()?;
     let realtime =
@@ -160,6 +161,18 @@ fn open_sized(
     let realtime = realtime.map(|realtime| realtime.open(&arguments)).transpose()?;
     let global = global.clone();
     Ok(Mkfs { arguments, plan, data, log, realtime, fill, global, chosen })
+}
+
+/// Returns the failure of a command line that names no file or device for the volume.
+fn no_device(arguments: &MkfsArguments) -> Failure {
+    let failure = Failure::usage("no file or device for the volume is named");
+    match arguments.from.first() {
+        Some(source) => failure.hint(format!(
+            "name it last: ferroxfs mkfs --from {} -d size=auto disk.img",
+            names::in_message(source.as_os_str().as_bytes())
+        )),
+        None => failure.hint("name it last: ferroxfs mkfs -d size=1g disk.img"),
+    }
 }
 
 /// Chooses the size of the data so that the volume holds the files of the sources and has `free`

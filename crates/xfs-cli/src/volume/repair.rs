@@ -11,6 +11,7 @@ mod log;
 mod quarantine;
 mod report;
 mod undo_place;
+mod wording;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -24,6 +25,7 @@ use xfs_repair::{JoinedDevice, Plan, PlanOptions, PlanText, Rehearsal, RepairErr
 use self::log::Recovery;
 use self::quarantine::Quarantine;
 use self::undo_place::UndoPlace;
+use self::wording::{WithLoss, Wording};
 use crate::cli::{GlobalOptions, RepairArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -46,9 +48,10 @@ const MOST_PLAN_BYTES: u64 = 1 << 30;
 struct Repair {
     image: Image,
     mode: Mode,
-    /// The file for those changes of the rehearsal (the repair in an overlay) that do not fit in
-    /// memory.
-    spill: File,
+    /// The files for those changes of a rehearsal (the repair in an overlay) that do not fit in
+    /// memory: of the rehearsal, and of the one that [`with_loss`](Job::with_loss) makes.
+    spills: [File; 2],
+    wording: Wording,
     is_json: bool,
 }
 
@@ -84,10 +87,14 @@ pub(crate) fn open(
     let is_json = arguments.json.json;
     let image = Image::open_for_repair(&arguments.image, options, !arguments.plan)?;
     interrupt::arm()?;
-    let spill = tempfile::tempfile();
-    let spill = spill.map_err(|error| Failure::host(std::env::temp_dir().as_os_str(), &error))?;
+    let spill = || {
+        let file = tempfile::tempfile();
+        file.map_err(|error| Failure::host(std::env::temp_dir().as_os_str(), &error))
+    };
+    let spills = [spill()?, spill()?];
+    let wording = Wording::new(&arguments, options);
     let mode = mode(arguments, image.path())?;
-    Ok(Box::new(Repair { image, mode, spill, is_json }))
+    Ok(Box::new(Repair { image, mode, spills, wording, is_json }))
 }
 
 fn mode(arguments: RepairArguments, image: &Path) -> Result<Mode, Failure> {
@@ -143,15 +150,16 @@ impl Run for Repair {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { image, mode, spill, is_json } = *self;
-        let job = Job { image: &image, is_json };
+        let Self { image, mode, spills: [spill, second_spill], wording, is_json } = *self;
+        let job = Job { image: &image, wording: &wording, is_json };
         if matches!(mode, Mode::Plan { .. } | Mode::Apply(_)) {
             image.note_torn_log(console);
         }
         match mode {
             Mode::Plan { output, allow_loss } => {
                 let rehearsal = job.rehearse(spill, allow_loss, console)?;
-                job.show_plan(&rehearsal, output, console)
+                let with_loss = job.with_loss(rehearsal.plan(), second_spill, console)?;
+                job.show_plan(&rehearsal, with_loss, output, console)
             }
             Mode::Apply(apply) => {
                 let given = job.given_plan(&apply)?;
@@ -159,7 +167,8 @@ impl Run for Repair {
                 let allow_loss = given.as_ref().map_or(apply.allow_loss, PlanText::allow_loss);
                 let rehearsal = job.rehearse(spill, allow_loss, console)?;
                 job.check_plan(rehearsal.plan(), given.as_ref())?;
-                job.apply(&rehearsal, apply, console)
+                let with_loss = job.with_loss(rehearsal.plan(), second_spill, console)?;
+                job.apply(&rehearsal, with_loss, apply, console)
             }
             Mode::Undo(file) => {
                 let undo = UndoFile::open(file).map_err(|error| job.failure(error))?;
@@ -186,6 +195,7 @@ impl Run for Repair {
 /// The image of a run, and the form of its output.
 struct Job<'a> {
     image: &'a Image,
+    wording: &'a Wording,
     is_json: bool,
 }
 
@@ -215,7 +225,7 @@ impl Job<'_> {
         let failure = self.image.failure(Failure::new(exit, error.to_string()));
         match error {
             RepairError::Stopped => interrupt::check().err().unwrap_or(failure),
-            RepairError::Log(_) => failure.hint("nothing was written"),
+            RepairError::Log(_) => failure.hint(self.wording.at_log()),
             RepairError::NoRealtimeDevice => failure.hint("name the device with --rt-device"),
             _ => failure,
         }
@@ -251,6 +261,29 @@ impl Job<'_> {
         rehearsal.map_err(|error| self.failure(error))
     }
 
+    /// Returns what a plan with `--allow-loss` would do for damage that `plan` leaves. `None` if
+    /// `plan` is such a plan, leaves nothing, or is not made because of unreadable sectors, and if
+    /// no text is printed.
+    fn with_loss(
+        &self,
+        plan: &Plan,
+        spill: File,
+        console: &mut Console,
+    ) -> Result<Option<WithLoss>, Failure> {
+        let is_needless = plan.leaves_clean() || plan.allow_loss || !plan.unreadable.is_empty();
+        if self.is_json || console.is_quiet() || is_needless {
+            return Ok(None);
+        }
+        let rehearsal = self.rehearse(spill, true, console);
+        interrupt::check()?;
+        let lossy = rehearsal.as_ref().ok().map(Rehearsal::plan);
+        Ok(Some(match lossy {
+            Some(lossy) if lossy.leaves_clean() => WithLoss::RepairsAll,
+            Some(lossy) if lossy.left.len() < plan.left.len() => WithLoss::RepairsMore,
+            _ => WithLoss::RepairsNoMore,
+        }))
+    }
+
     fn shown(&self) -> String {
         names::in_message(self.image.path().as_os_str().as_bytes()).into_owned()
     }
@@ -258,6 +291,7 @@ impl Job<'_> {
     fn show_plan(
         &self,
         rehearsal: &Rehearsal,
+        with_loss: Option<WithLoss>,
         output: Option<Output>,
         console: &mut Console,
     ) -> Result<(), Failure> {
@@ -270,7 +304,7 @@ impl Job<'_> {
         if self.is_json {
             json::write_document(console.out(), plan.document())?;
         } else {
-            report::print_plan(plan, &self.shown(), console)?;
+            report::print_plan(plan, self.wording, with_loss, console)?;
         }
         match plan.is_damaged() {
             true => Err(Failure::silent(Exit::Corrupt)),
@@ -281,6 +315,7 @@ impl Job<'_> {
     fn apply(
         &self,
         rehearsal: &Rehearsal,
+        with_loss: Option<WithLoss>,
         apply: Apply,
         console: &mut Console,
     ) -> Result<(), Failure> {
@@ -298,11 +333,10 @@ impl Job<'_> {
             }
             json::write_document(console.out(), object)?;
         } else if let Some(path) = &undo_file {
-            report::print_applied(plan, &self.shown(), console)?;
             let file = names::in_message(path.as_os_str().as_bytes()).into_owned();
-            report::print_undo(&file, &self.shown(), console)?;
+            report::print_applied(plan, self.wording, &file, console)?;
         } else {
-            report::print_nothing_applied(plan, &self.shown(), console)?;
+            report::print_nothing_applied(plan, self.wording, with_loss, console)?;
         }
         match (plan.leaves_clean(), plan.is_empty()) {
             (false, _) => Err(Failure::silent(Exit::Corrupt)),

@@ -125,6 +125,13 @@ fn write_to_version_4_is_refused_by_name() {
         exit 3
     "#]]
     .assert_eq(&transcript(&place.run(&["touch", "image:/new"])));
+    fs::create_dir(place.path().join("mnt")).unwrap();
+    expect![[r#"
+        ! ferroxfs: image: XFS version 4 volumes (-m crc=0) can only be read
+        ! hint: mount it for reading: -o ro
+        exit 3
+    "#]]
+    .assert_eq(&transcript(&place.run(&["mount", "image", "mnt"])));
     assert_eq!(fs::read(place.path().join("image")).unwrap(), before);
 }
 

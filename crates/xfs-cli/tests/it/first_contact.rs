@@ -99,6 +99,7 @@ fn other_formats_are_named_with_a_hint() {
         (257, b"ustar", "a tar archive", "ferroxfs import"),
         (0, b"BZh9", "bzip2", "mkfs --from or import"),
         (0, b"xFSdump0", "xfsdump", "xfsrestore"),
+        (0, b"PAR1", "a Parquet file", "ferroxfs diff"),
         (0, b"EVF\x09\x0d\x0a\xff\x00", "EnCase", "ewfexport"),
     ] {
         let mut bytes = vec![0; 128 << 10];

@@ -148,12 +148,15 @@ fn refusals_have_their_exit_codes() {
     check(&place, &["mkfs", "-d", "size=9223372036854775808", "image"], 1, "");
     check(&place, &["mkfs", "-d", "size=1m", "image"], 2, "too small");
     check(&place, &["mkfs", "image"], 1, "image: does not exist");
-    check(&place, &["mkfs"], 2, "no device");
+    check(&place, &["mkfs"], 2, "no file or device for the volume is named");
+    check(&place, &["mkfs", "--from", "site"], 2, "mkfs --from site -d size=auto disk.img");
+    fs::create_dir(place.path().join("site")).unwrap();
+    check(&place, &["mkfs", "--from", "site", "x.img"], 1, "-d size=auto fits it to the files, -d");
     check(
         &place,
         &["mkfs", "-d", "size=320m", "no/image"],
         1,
-        "no/image: its folder does not exist",
+        "no/image: its directory does not exist",
     );
     check(&place, &["mkfs", "-d", "size=320m", "-"], 2, "standard output");
     assert!(!place.path().join("-").exists());

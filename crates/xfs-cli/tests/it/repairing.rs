@@ -335,6 +335,91 @@ fn plan_that_leaves_damage_needs_partial() {
     assert!(image(&place) == repaired);
 }
 
+/// Returns a directory with a volume whose second group has lost its headers, btrees and first
+/// inodes, and the paths of all files before the damage. The log still has all inodes.
+fn without_a_group_head() -> (VolumeDir, String) {
+    let place = VolumeDir::new();
+    for directory in 0..8 {
+        let directory = place.path("tree").join(directory.to_string());
+        fs::create_dir_all(&directory).unwrap();
+        for number in 0..18 {
+            fs::write(directory.join(number.to_string()), number.to_string()).unwrap();
+        }
+    }
+    place.check(&["import", "tree", "image:/"]);
+    let paths = place.check(&["find", "image:/"]);
+    let info = json(&place, &["info", "image"]);
+    let group_bytes = info["ag_blocks"].as_u64().unwrap() * BLOCK as u64;
+    let file = File::options().write(true).open(place.path("image")).unwrap();
+    file.write_all_at(&[0x5a; 24 * BLOCK], group_bytes).unwrap();
+    (place, paths)
+}
+
+#[test]
+fn lost_chunk_keeps_the_names_of_inodes_that_the_log_has() {
+    let (place, paths) = without_a_group_head();
+    let lossy = ["--yes", "--allow-loss", "--quarantine", "kept", "image"];
+    let said = check_code(&place, &lossy, 1);
+    assert!(!said.contains("LOSES the name"), "{said}");
+    assert_eq!(place.check(&["find", "image:/"]), paths);
+    for directory in 0..8 {
+        let path = format!("image:/{directory}/17");
+        assert_eq!(place.check(&["cat", &path]), "17");
+    }
+    place.check(&["check", "-q", "image"]);
+}
+
+#[test]
+fn plan_names_the_commands_for_damage_that_needs_a_loss() {
+    let (place, _) = without_a_group_head();
+    let lossy = "'ferroxfs repair --plan --allow-loss image' shows them; run 'ferroxfs salvage \
+                 image DIR' first";
+    for mode in ["--plan", "--yes"] {
+        let said = check_code(&place, &[mode, "image"], 4);
+        assert!(said.contains(&format!("would repair it: {lossy}")), "{mode}: {said}");
+        assert!(said.contains("not done: "), "{mode}: {said}");
+        assert!(!said.contains("no rule repairs this damage\n"), "{mode}: {said}");
+    }
+    let said = check_code(&place, &["--plan", "--allow-loss", "image"], 4);
+    let command = "'ferroxfs repair --yes --allow-loss --quarantine DIR image' does it";
+    assert!(said.contains(command), "{said}");
+    assert!(said.contains("would be lost: run 'ferroxfs salvage image DIR' first"), "{said}");
+    let output = place.run(&["check", "image"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("may need --allow-loss: run 'ferroxfs salvage image DIR'"), "{said}");
+}
+
+#[test]
+fn suggested_commands_name_the_place_of_the_volume() {
+    let (place, _) = damaged();
+    let volume = fs::read(place.path("image")).unwrap();
+    let file = File::create(place.path("disk image")).unwrap();
+    file.set_len(volume.len() as u64 + (1 << 20)).unwrap();
+    file.write_all_at(&volume, 1 << 20).unwrap();
+    let at = ["--offset", "1m", "disk image"];
+    let said = check_code(&place, &[&["--plan"], &at[..]].concat(), 4);
+    let command = "'ferroxfs repair --yes --offset 1048576 'disk image'' does it";
+    assert!(said.contains(command), "{said}");
+    let said = check_code(&place, &[&["--yes"], &at[..]].concat(), 1);
+    let command = "--undo 'disk image.undo' --offset 1048576 'disk image'' takes it back";
+    assert!(said.contains(command), "{said}");
+}
+
+#[test]
+fn short_image_gets_no_promise_of_a_repair() {
+    let place = filled();
+    let file = File::options().write(true).open(place.path("image")).unwrap();
+    // The log is in the middle of the volume.
+    file.set_len(150 << 20).unwrap();
+    let output = place.run(&["check", "image"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("sb.device-short"), "{said}");
+    assert!(said.contains("there is no repair for it"), "{said}");
+    let said = check_code(&place, &["--plan", "image"], 8);
+    let hint = "hint: nothing was written; 'ferroxfs salvage image DIR' copies the files";
+    assert!(said.contains(hint) && said.contains("--plan --allow-loss image"), "{said}");
+}
+
 #[test]
 fn undo_file_and_quarantine_are_readable_by_the_owner_only() {
     let (place, _) = damaged();

@@ -6,8 +6,8 @@ use std::vec::Vec;
 
 use super::{
     DeviceNumber, ExtendedFlags, FileType, ForkFormat, ForkKind, InodeCheck, InodeCore, InodeFlags,
-    InodeFlags2, encode_free, fork, seal, verify_checksum,
-, pack_device};
+    InodeFlags2, encode_free, fork, pack_device, seal, verify_checksum,
+};
 use crate::addr::{AgInode, DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::extent::{ExtentList, ExtentRoot, ExtentRules};

@@ -108,6 +108,8 @@ pub(super) struct DeviceRequest<'a> {
     pub(super) grows: bool,
     /// Whether a new file has exactly `bytes`, although the file that it replaces is longer.
     pub(super) is_exact: bool,
+    /// Whether the length can be chosen to fit the files of `--from`.
+    pub(super) is_filled: bool,
     /// The open NBD export, if the path is the address of one. A server may end with its first
     /// connection, so this connection is used for all purposes.
     remote: Option<SharedDevice>,
@@ -131,7 +133,7 @@ impl<'a> DeviceRequest<'a> {
             }
             false => None,
         };
-        Ok(Self { path, bytes, grows, is_exact: false, remote })
+        Ok(Self { path, bytes, grows, is_exact: false, is_filled: false, remote })
     }
 
     /// Returns the length in bytes that the device will have.
@@ -141,11 +143,16 @@ impl<'a> DeviceRequest<'a> {
         }
         match std::fs::metadata(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_folder() => {
-                Err(self.failure(Exit::Failed, "its folder does not exist".to_owned()))
+                Err(self.failure(Exit::Failed, "its directory does not exist".to_owned()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.bytes.ok_or_else(|| {
-                self.failure(Exit::Failed, "does not exist".to_owned())
-                    .hint("give the length of a new file: -d size=BYTES, -l size=BYTES")
+                self.failure(Exit::Failed, "does not exist".to_owned()).hint(match self.is_filled {
+                    true => {
+                        "give the length of a new file: -d size=auto fits it to the files, \
+                         -d size=BYTES sets it"
+                    }
+                    false => "give the length of a new file: -d size=BYTES, -l size=BYTES",
+                })
             }),
             Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
             Ok(metadata) if metadata.is_file() && self.grows => {

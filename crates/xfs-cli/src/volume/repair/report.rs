@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use xfs_repair::{LogOutcome, Plan};
 
+use super::wording::{WithLoss, Wording};
 use crate::terminal::console::Console;
 use crate::terminal::plural::counted;
 
@@ -11,62 +12,127 @@ use crate::terminal::plural::counted;
 const MOST_LEFT: usize = 20;
 
 /// Prints what a repair would change.
-pub(super) fn print_plan(plan: &Plan, image: &str, console: &mut Console) -> io::Result<()> {
+pub(super) fn print_plan(
+    plan: &Plan,
+    wording: &Wording,
+    with_loss: Option<WithLoss>,
+    console: &mut Console,
+) -> io::Result<()> {
     let is_quiet = console.is_quiet();
     let out = console.out();
     print_body(plan, out)?;
     if is_quiet {
         return Ok(());
     }
+    let image = &wording.image;
     if plan.is_empty() && plan.leaves_clean() {
         return writeln!(out, "{image}: clean, there is nothing to repair");
     }
     writeln!(out, "{image}: {}", totals(plan))?;
     if plan.is_empty() {
-        return writeln!(out, "nothing was written; no rule repairs this damage");
+        return print_no_rule(plan, wording, with_loss, out);
     }
-    let partial = if plan.leaves_clean() { "" } else { " --partial" };
-    writeln!(out, "nothing was written; 'ferroxfs repair --yes{partial} {image}' does it")
+    if loses(plan) {
+        writeln!(out, "something would be lost: run {} first", wording.salvage())?;
+    }
+    let command = wording.apply(!plan.leaves_clean());
+    writeln!(out, "nothing was written; {command} does it")?;
+    print_with_loss(wording, with_loss, out)
 }
 
-/// Prints what a repair has changed.
-pub(super) fn print_applied(plan: &Plan, image: &str, console: &mut Console) -> io::Result<()> {
+/// Prints what a repair has changed, and the command that undoes it with the undo file `file`.
+pub(super) fn print_applied(
+    plan: &Plan,
+    wording: &Wording,
+    file: &str,
+    console: &mut Console,
+) -> io::Result<()> {
     let is_quiet = console.is_quiet();
     let out = console.out();
     print_body(plan, out)?;
     if is_quiet {
         return Ok(());
     }
-    writeln!(out, "{image}: {}", totals(plan))
+    let undo = wording.undo(file);
+    writeln!(out, "{}: {}", wording.image, totals(plan))?;
+    if loses(plan) {
+        writeln!(
+            out,
+            "something was lost: if no salvage was made before, undo the repair and run {} first",
+            wording.salvage()
+        )?;
+    }
+    writeln!(out, "{undo} takes it back")
 }
 
 /// Prints why a repair has written nothing: the volume is clean, no rule repairs its damage, or the
 /// plan would leave damage.
 pub(super) fn print_nothing_applied(
     plan: &Plan,
-    image: &str,
+    wording: &Wording,
+    with_loss: Option<WithLoss>,
     console: &mut Console,
 ) -> io::Result<()> {
     let is_quiet = console.is_quiet();
     let out = console.out();
     print_body(plan, out)?;
+    let image = &wording.image;
     match (is_quiet, plan.leaves_clean(), plan.is_empty()) {
         (true, ..) => return Ok(()),
         (false, true, _) => return writeln!(out, "{image}: clean, nothing was written"),
         (false, false, _) => writeln!(out, "{image}: {}", totals(plan))?,
     }
-    match plan.is_empty() {
-        true => writeln!(out, "nothing was written; no rule repairs this damage"),
-        false => writeln!(out, "nothing was written; --partial applies such a plan"),
+    if plan.is_empty() {
+        return print_no_rule(plan, wording, with_loss, out);
+    }
+    writeln!(out, "nothing was written; --partial applies such a plan")?;
+    print_with_loss(wording, with_loss, out)
+}
+
+/// Prints that no rule repairs the damage, and the commands that are left to the user.
+fn print_no_rule(
+    plan: &Plan,
+    wording: &Wording,
+    with_loss: Option<WithLoss>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let salvage = wording.salvage();
+    match with_loss {
+        Some(WithLoss::RepairsAll | WithLoss::RepairsMore) => {
+            writeln!(out, "nothing was written; no rule repairs this damage without a loss")?;
+            print_with_loss(wording, with_loss, out)
+        }
+        _ if !plan.unreadable.is_empty() => writeln!(
+            out,
+            "nothing was written; copy the device with ddrescue first, and repair the copy"
+        ),
+        Some(WithLoss::RepairsNoMore) | None => writeln!(
+            out,
+            "nothing was written; no rule repairs this damage: {salvage} copies what can be read"
+        ),
     }
 }
 
-/// Prints the command that undoes the repair.
-pub(super) fn print_undo(file: &str, image: &str, console: &mut Console) -> io::Result<()> {
-    if console.is_quiet() {
-        return Ok(());
-    }
-    writeln!(console.out(), "'ferroxfs repair --undo {file} {image}' takes it back")
+/// Prints what rules that lose something would repair of the damage that the plan leaves.
+fn print_with_loss(
+    wording: &Wording,
+    with_loss: Option<WithLoss>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let what = match with_loss {
+        Some(WithLoss::RepairsAll) => "it",
+        Some(WithLoss::RepairsMore) => "more of it",
+        Some(WithLoss::RepairsNoMore) | None => return Ok(()),
+    };
+    let (plan, salvage) = (wording.lossy_plan(), wording.salvage());
+    writeln!(
+        out,
+        "rules that lose something would repair {what}: {plan} shows them; run {salvage} first"
+    )
+}
+
+fn loses(plan: &Plan) -> bool {
+    plan.actions.iter().any(|action| !action.loses.is_empty())
 }
 
 fn totals(plan: &Plan) -> String {
@@ -111,7 +177,11 @@ fn print_body(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     }
     if plan.withdrawn > 0 {
         let rounds = counted(plan.withdrawn.into(), "round");
-        writeln!(out, "refused: {rounds} of changes that leave new damage or repair nothing")?;
+        writeln!(
+            out,
+            "not done: {rounds} of changes were tried in memory and taken back, because the volume \
+             was damaged in new places after them, or in as many as before"
+        )?;
     }
     for left in plan.left.iter().take(MOST_LEFT) {
         let place = left.place.to_string();
