@@ -362,6 +362,8 @@ impl core::error::Error for Corruption {}
 
 #[cfg(test)]
 mod tests {
+    use std::string::ToString;
+
     use super::{Check, Corruption, Structure, StructureAddress};
     use crate::{AgNumber, InodeNumber};
 

@@ -50,9 +50,9 @@ pub(super) fn run(arguments: &AccountArguments) -> Result<bool, BenchError> {
     totals(&columns);
     let Some(newest) = columns.last() else { return Ok(true) };
     println!();
-    table(newest, |one| one.by(kind));
+    table(newest, kind);
     println!();
-    table(newest, |one| one.by(layer));
+    table(newest, layer);
     if let Some(least) = arguments.functions {
         functions(newest, least);
     }
@@ -79,17 +79,14 @@ fn totals(columns: &[Vec<OperationAccount>]) {
 }
 
 /// Prints the instructions of each operation by group, one column for each group.
-fn table(
-    accounts: &[OperationAccount],
-    by: impl Fn(&OperationAccount) -> std::collections::BTreeMap<String, u64>,
-) {
+fn table(accounts: &[OperationAccount], group: fn(&str) -> &str) {
     let groups: BTreeSet<String> =
-        accounts.iter().flat_map(|account| by(account).into_keys()).collect();
+        accounts.iter().flat_map(|account| account.by(group).into_keys()).collect();
     let names: Vec<_> = groups.iter().map(String::as_str).collect();
     println!("| operation | {} |", names.join(" | "));
     println!("|---|{}", "---:|".repeat(names.len()));
     for account in accounts {
-        let counts = by(account);
+        let counts = account.by(group);
         let cells = groups.iter().map(|group| counts.get(group).unwrap_or(&0).to_string());
         println!("| {} | {} |", account.operation.name(), cells.collect::<Vec<_>>().join(" | "));
     }

@@ -34,7 +34,8 @@ const fn with_realtime(realtime_bytes: u64, options: &'static str) -> Case {
 
 /// A small volume with a realtime device of 100 MiB, whose log is the shortest possible one.
 const fn small_with_realtime(size_bytes: u64, options: &'static str) -> Case {
-    Case { size_bytes, ..with_realtime(100 * MIB, options) }
+    let options = Cow::Borrowed(options);
+    Case { options, size_bytes, log_bytes: None, realtime_bytes: Some(100 * MIB) }
 }
 
 impl Case {

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
+use xfs_device::{Durability, OverlayDevice, SharedDevice};
 use xfs_evidence::Evidence;
 use xfs_format::inode::ForkKind;
 use xfs_format::{DiskAddr, InodeNumber, StructureAddress, Superblock};

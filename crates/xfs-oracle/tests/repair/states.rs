@@ -93,7 +93,7 @@ pub(crate) fn set_quota(image: &Path) -> Result<(), TrialError> {
 /// Changes a volume, and leaves it as a power cut after the last sync would: with changes that only
 /// the log has.
 pub(crate) fn dirty_log(image: &Path) -> Result<(), TrialError> {
-    let base = patiently(|| FileDevice::open(image, xfs_device::OpenOptions::read_only()));
+    let base = patiently(|| FileDevice::open(image, xfs_device::FileOptions::read_only()));
     let base: SharedDevice = Arc::new(base.map_err(text)?);
     let device = Arc::new(RecordingDevice::new(base));
     let options = ferroxfs::OpenOptions::new().write(true);
@@ -149,7 +149,7 @@ fn superblock(image: &Path) -> Result<(Superblock, Vec<u8>), TrialError> {
 
 fn is_log_clean(image: &Path) -> Result<bool, TrialError> {
     let (superblock, _) = superblock(image)?;
-    let device = patiently(|| FileDevice::open(image, xfs_device::OpenOptions::read_only()));
+    let device = patiently(|| FileDevice::open(image, xfs_device::FileOptions::read_only()));
     let device: SharedDevice = Arc::new(device.map_err(text)?);
     let log = LogDevice::new(device, &superblock).map_err(text)?;
     Ok(find_head_and_tail(&log).map_err(text)?.clean)

@@ -1,4 +1,4 @@
-use xfs_device::MemoryDevice;
+use xfs_device::{Durability, MemoryDevice};
 
 use super::*;
 use crate::recording::Request;

@@ -16,7 +16,7 @@ fn dquot(id: u32) -> DquotDisk {
 }
 
 fn fields(disk: DquotDisk, reserved_blocks: u64) -> DquotFields {
-    DquotFields { disk, reserved: QuotaAmount { blocks: reserved_blocks, inodes: 0 } }
+    DquotFields { disk, reserved: QuotaAmount::of_blocks(reserved_blocks) }
 }
 
 /// Returns whether an owner may get `wanted` more blocks at the time `NOW`. The owner has the hard
@@ -30,7 +30,7 @@ fn allows(limits: [u64; 2], count: u64, timer: u64, wanted: u64) -> bool {
     if timer != 0 {
         disk.block_timer = disk.timer_of(timer);
     }
-    let wanted = QuotaAmount { blocks: wanted, inodes: 0 };
+    let wanted = QuotaAmount::of_blocks(wanted);
     DefaultLimits::default().allow(&fields(disk, 5), wanted, || NOW)
 }
 
@@ -90,7 +90,7 @@ fn default_limits_fill_only_missing_limits() {
     defaults.set(&zero);
     let mut disk = dquot(7);
     disk.inode_soft_limit = 3.into();
-    let wanted = QuotaAmount { blocks: 501, inodes: 0 };
+    let wanted = QuotaAmount::of_blocks(501);
     assert!(!defaults.allow(&fields(disk, 0), wanted, || NOW), "the default limit holds");
     defaults.fill(&mut disk);
     assert_eq!((disk.block_hard_limit.get(), disk.inode_soft_limit.get()), (500, 3));

@@ -49,7 +49,7 @@ impl QuotaLedger for EmptyLedger {
         Ok(())
     }
 
-    fn ahead(&self, _: QuotaKind, _: &DquotFields, wanted: u64) -> u64 {
+    fn ahead(&self, _: QuotaKind, _: &DquotFields, wanted: QuotaAmount) -> QuotaAmount {
         wanted
     }
 }
