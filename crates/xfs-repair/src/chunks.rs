@@ -189,8 +189,8 @@ impl<'a> Search<'a> {
     }
 
     /// Returns whether any inode passes its checks that was allocated together with `inode`. Inodes
-    /// are allocated in whole chunks, or on a volume with sparse chunks in aligned parts of them. So
-    /// a garbled inode in the same part as a sound one belongs to the same chunk.
+    /// are allocated in whole chunks, or on a volume with sparse chunks in aligned parts of them.
+    /// So a garbled inode in the same part as a sound one belongs to the same chunk.
     fn has_neighbour(&self, inode: AgInode) -> bool {
         let geometry = self.group.geometry();
         let blocks = match geometry.sparse_alignment_blocks {

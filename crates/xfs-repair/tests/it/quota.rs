@@ -7,6 +7,7 @@ use xfs_device::{Durability, SharedDevice};
 use xfs_evidence::{Evidence, find_superblock};
 use xfs_format::dquot::{DQUOT_BLOCK_BYTES, QuotaFlags, seal_block};
 use xfs_format::inode::ForkKind;
+use xfs_format::superblock::seal;
 use xfs_format::{DiskAddr, Superblock};
 use xfs_log::{LogDevice, replay};
 use xfs_repair::{RehearsalOptions, rehearse};
@@ -160,8 +161,9 @@ fn quota_inodes_are_found_again_after_the_superblock_is_lost() {
     }
 }
 
-/// Destroys the first sector and the root inode. Without the root, the check reports no names, and
-/// the quota inodes may still get none in `lost+found`.
+/// Destroys the root inode of a volume whose superblock has lost its quota inodes, as one from a
+/// copy has. Without the root, the check reports no link counts, and the quota inodes may still get
+/// no name in `lost+found`.
 #[test]
 fn quota_inodes_are_found_again_after_the_root_is_lost_too() {
     let expected = superblock(&recovered());
@@ -170,7 +172,13 @@ fn quota_inodes_are_found_again_after_the_root_is_lost_too() {
     let root = place.cluster.0 * 512 + u64::from(place.offset_bytes);
     let zeros = vec![0; expected.geometry.inode_size as usize];
     device.write_at(&zeros, root, Durability::Cached).unwrap();
-    device.write_at(&[0; 512], 0, Durability::Cached).unwrap();
+    let mut copy = expected.clone();
+    (copy.quota_inodes, copy.quota_flags) = ([None; 3], 0);
+    let mut sector = vec![0; copy.geometry.sector_size as usize];
+    device.read_at(&mut sector, 0).unwrap();
+    copy.encode(&mut sector);
+    seal(&mut sector);
+    device.write_at(&sector, 0, Durability::Cached).unwrap();
     let options = RehearsalOptions { allow_loss: true, ..RehearsalOptions::default() };
     let rehearsed = rehearse(&device, &superblock(&device), &options).unwrap();
     let rules: Vec<_> = rehearsed.actions.iter().map(|action| action.rule).collect();
