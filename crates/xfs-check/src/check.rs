@@ -316,8 +316,6 @@ impl<'a> Run<'a> {
         if !self.volume.metadata.is_whole {
             sums.gaps.note(Gap::MetadataFiles);
         }
-        let is_of_counts =
-            |code: Code| code.area() == Area::Superblock && code != Code::SbNeedsRepair;
         if earlier.iter().any(|finding| is_of_counts(finding.code)) {
             sums.gaps.note(Gap::Superblock);
         }
@@ -335,10 +333,7 @@ impl<'a> Run<'a> {
         sort(&mut list);
         let consequences = consequences.attribute(&mut list);
         let mut unchecked = self.unchecked(&sums.gaps, &rounds, not_named, &list);
-        if let Some(part) = &options.unreplayed {
-            let cause = list.iter().position(|finding| finding.code == Code::LogUnreadable);
-            unchecked.push(Unchecked { what: part.clone(), cause });
-        }
+        unchecked.extend(unreplayed(options, &list));
         Report {
             findings: list,
             consequences,
@@ -584,6 +579,17 @@ fn sort(list: &mut Vec<Finding>) {
     });
     list.dedup();
     list.iter_mut().for_each(evidence::complete);
+}
+
+/// Returns whether a finding with this code about the superblock makes its counts doubtful.
+fn is_of_counts(code: Code) -> bool {
+    code.area() == Area::Superblock && code != Code::SbNeedsRepair
+}
+
+/// Returns the part of the log that was not replayed, as the caller has named it.
+fn unreplayed(options: &CheckOptions, findings: &[Finding]) -> Option<Unchecked> {
+    let cause = findings.iter().position(|finding| finding.code == Code::LogUnreadable);
+    options.unreplayed.clone().map(|what| Unchecked { what, cause })
 }
 
 /// The largest number of unreadable parts of groups (gaps) that the report names. Further parts are

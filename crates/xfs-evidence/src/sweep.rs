@@ -15,7 +15,7 @@ use xfs_format::directory::free::FREE_MAGIC;
 use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC};
 use xfs_format::inode::{INODE_MAGIC, InodeDisk};
 use xfs_format::symlink::{SYMLINK_MAGIC, SymlinkDisk};
-use xfs_format::{AgInode, BlockKind, DiskAddr, Lsn, Uuid};
+use xfs_format::{AgInode, BlockKind, DiskAddr, FsBlock, InodeNumber, Lsn, Uuid};
 use zerocopy::FromBytes;
 
 use crate::inode::InodeState;
@@ -264,6 +264,21 @@ impl BlockIdentity {
             FoundBlock::AttributeValue => BlockKind::AttrRemote,
             FoundBlock::Symlink => BlockKind::Symlink,
         }
+    }
+}
+
+impl Evidence<'_> {
+    /// Returns the inode that a block names in its own header as its owner. `None` if the block has
+    /// no such header, or fails a check.
+    #[must_use]
+    pub fn owner_in_header(&self, block: FsBlock) -> Option<InodeNumber> {
+        let (bytes, at) = self.read_block(block).ok()?;
+        let found = identify(self, &bytes, at).filter(|found| found.trust == Trust::Sound)?;
+        let is_of_group = match found.what {
+            FoundBlock::Btree { kind, .. } => kind.layout().form == PointerForm::Short,
+            _ => false,
+        };
+        (!is_of_group).then_some(InodeNumber(found.owner))
     }
 }
 

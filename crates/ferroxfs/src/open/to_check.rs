@@ -16,7 +16,7 @@ use xfs_check::{CheckOptions, Code, Finding, Place};
 use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
 use xfs_format::superblock::{Superblock, Unsupported, seal};
 use xfs_format::{Check, DiskAddr, IncompatFeatures};
-use xfs_log::{replay_before_damage, replay_past_damage};
+use xfs_log::{find_head_and_tail, replay_before_damage, replay_past_damage};
 
 use super::{Devices, OpenError, OpenOptions, read_superblock};
 use crate::volume::Volume;
@@ -119,6 +119,12 @@ impl Devices {
         let superblock = read_superblock(&self.data)?;
         let nothing = || (Arc::clone(&self.data), "all changes that only the log has".to_owned());
         let Some(Ok(log)) = self.log_of(&superblock) else { return Ok(nothing()) };
+        // Such a log was zeroed or replaced, and has no change that the volume lacks.
+        let is_older = find_head_and_tail(&log)
+            .is_ok_and(|state| superblock.verify_lsn(state.head).is_err());
+        if is_older {
+            return Ok(nothing());
+        }
         if let Ok(replayed) = replay_past_damage(Arc::clone(&self.data), &log, &superblock) {
             let part = "changes in the log of structures that are destroyed".to_owned();
             return Ok((replayed.device(), part));

@@ -148,6 +148,10 @@ fn volume_without_any_superblock_is_not_checked_and_salvage_is_named() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("is not an XFS volume"), "{said}");
     assert!(said.contains("ferroxfs salvage"), "{said}");
+    let (code, text) = run(&place, &["--json", "image"]);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &document["complete"]), (8, &false.into()), "{text}");
+    assert!(document["error"].as_str().unwrap().contains("is not an XFS volume"), "{text}");
 }
 
 #[test]
@@ -157,17 +161,66 @@ fn check_without_the_log_is_neither_accepted_nor_advised() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(16), "{said}");
     assert!(said.contains("takes neither --live nor --no-recovery"), "{said}");
-    // A superblock that was written after the end of its log.
+}
+
+/// Changes the first superblock, and makes its checksum right.
+fn edit_superblock(place: &VolumeDir, edit: impl FnOnce(&mut [u8])) {
     let image = File::options().read(true).write(true).open(place.path("image")).unwrap();
     let mut sector = [0; 512];
     image.read_exact_at(&mut sector, 0).unwrap();
-    sector[240..248].copy_from_slice(&(0x7fff_u64 << 32).to_be_bytes());
+    edit(&mut sector);
     xfs_format::superblock::seal(&mut sector);
     image.write_all_at(&sector, 0).unwrap();
-    let output = place.command(&["check", "image"]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("the state of the log is not known"), "{said}");
-    assert!(said.contains("ferroxfs salvage") && !said.contains("--no-recovery"), "{said}");
+}
+
+/// Checks the image. Returns the document of the output, and its codes.
+fn document(place: &VolumeDir) -> (Value, Vec<String>) {
+    let (code, text) = run(place, &["--json", "image"]);
+    assert_eq!(code, 4, "{text}");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let findings = document["findings"].as_array().unwrap().iter();
+    let codes = findings.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect();
+    (document, codes)
+}
+
+#[test]
+fn log_older_than_the_superblock_is_a_finding_and_the_rest_is_checked() {
+    let place = filled();
+    edit_superblock(&place, |sector| {
+        sector[240..248].copy_from_slice(&(0x7fff_u64 << 32).to_be_bytes());
+    });
+    let (document, codes) = document(&place);
+    assert_eq!(codes, ["log.unreadable"], "{document}");
+    assert_eq!(document["log"], "not_replayed");
+    assert_eq!(document["directories"], 1);
+    let part = &document["unchecked_parts"][0];
+    assert_eq!(part["what"], "all changes that only the log has");
+    assert_eq!(part["cause"], 0);
+}
+
+#[test]
+fn mark_needs_repair_is_a_finding_and_the_rest_is_checked() {
+    let place = filled();
+    edit_superblock(&place, |sector| sector[219] |= 1 << 4);
+    let (document, codes) = document(&place);
+    assert_eq!(codes, ["sb.needs-repair"], "{document}");
+    assert_eq!((&document["log"], &document["complete"]), (&"clean".into(), &true.into()));
+}
+
+#[test]
+fn volume_without_any_superblock_is_checked_by_its_headers() {
+    let place = filled();
+    let image = File::options().read(true).write(true).open(place.path("image")).unwrap();
+    let mut sector = [0; 512];
+    image.read_exact_at(&mut sector, 0).unwrap();
+    let number = |at: usize| u32::from_be_bytes(sector[at..at + 4].try_into().unwrap());
+    let group_bytes = u64::from(number(84)) * u64::from(number(4));
+    for group in 0..u64::from(number(88)) {
+        image.write_all_at(&[0; 512], group * group_bytes).unwrap();
+    }
+    let (document, codes) = document(&place);
+    assert_eq!(codes, ["sb.magic", "sb.copy-damaged", "sb.copy-damaged", "sb.copy-damaged"]);
+    assert_eq!(document["directories"], 1, "{document}");
 }
 
 #[test]

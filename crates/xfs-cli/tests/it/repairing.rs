@@ -126,6 +126,57 @@ fn plan_is_applied_to_its_image_only() {
 }
 
 #[test]
+fn plan_without_losses_is_applied_although_losses_are_allowed() {
+    let (place, _) = damaged();
+    check_code(&place, &["--plan", "-o", "plan", "image"], 4);
+    let losses = ["--allow-loss", "--quarantine", "kept"];
+    check_code(&place, &[&["--apply", "plan"], &losses[..], &["image"]].concat(), 1);
+    place.check(&["check", "-q", "image"]);
+}
+
+/// Zeros the superblocks of all groups. Returns the first sector as it was.
+fn zero_superblocks(place: &VolumeDir) -> [u8; 512] {
+    let file = File::options().read(true).write(true).open(place.path("image")).unwrap();
+    let mut sector = [0; 512];
+    file.read_exact_at(&mut sector, 0).unwrap();
+    let number = |at: usize| u32::from_be_bytes(sector[at..at + 4].try_into().unwrap());
+    let group_bytes = u64::from(number(84)) * u64::from(number(4));
+    for group in 0..u64::from(number(88)) {
+        file.write_all_at(&[0; 512], group * group_bytes).unwrap();
+    }
+    sector
+}
+
+/// Zeros all superblocks of a volume, and checks that a repair writes them again: with the reverse
+/// map, and without it, where the records of the log give its place. A new volume has no superblock
+/// in its log.
+#[test]
+fn superblocks_that_are_all_lost_are_written_again() {
+    for (reverse_map, is_new) in [("rmapbt=1", true), ("rmapbt=0", true), ("rmapbt=0", false)] {
+        let place = VolumeDir::new();
+        fs::remove_file(place.path("image")).unwrap();
+        place.check(&["mkfs", "-q", "-m", reverse_map, "-d", "size=300m", "image"]);
+        if !is_new {
+            place.put("image:/name", b"contents");
+        }
+        let sector = zero_superblocks(&place);
+        let said = check_code(&place, &["--plan", "image"], 8);
+        assert!(said.contains("with --allow-loss"), "{said}");
+        let losses = ["--allow-loss", "--quarantine", "kept"];
+        let said = check_code(&place, &[&["--yes"], &losses[..], &["image"]].concat(), 1);
+        assert_eq!(said.contains("LOSES the label of the volume"), is_new, "{said}");
+        place.check(&["check", "-q", "image"]);
+        // Sizes, UUID, log and inodes.
+        let made = fs::read(place.path("image")).unwrap();
+        assert_eq!(made[..108], sector[..108], "{reverse_map}");
+        if !is_new {
+            let output = place.command(&["cat", "image:/name"]).output().unwrap();
+            assert_eq!(output.stdout, b"contents");
+        }
+    }
+}
+
+#[test]
 fn damaged_undo_file_is_refused() {
     let (place, _) = damaged();
     check_code(&place, &["--yes", "image"], 1);

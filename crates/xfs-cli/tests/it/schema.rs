@@ -164,6 +164,11 @@ fn output_of_repair_fits_its_schema() {
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["applied"], true, "{document}");
     schema.check("", &document).unwrap();
+    for direction in ["--undo", "--resume"] {
+        let text = output(&place, &["repair", direction, "image.undo", "--json", "image"]);
+        let document: Value = serde_json::from_str(&text).unwrap();
+        schema.check("/$defs/undone", &document).unwrap();
+    }
 }
 
 #[test]

@@ -5,9 +5,16 @@
 //! own: forks that the reverse map contradicts, which rule `fork` has rewritten before; or contents
 //! of files on a volume with reference counts, because such blocks stay shared.
 //!
-//! Metadata has a better right to the blocks than contents of files, and a lower inode number a
-//! better right than a higher one. The owner with the best right keeps the blocks. Each other owner
-//! gets a copy of them, so that its present contents stay.
+//! A copy of a metadata block keeps the old address and checksum. The next round finds that and
+//! writes the block again.
+//!
+//! The owner with the best right keeps the blocks. Each other owner gets a copy of them, so that
+//! its present contents stay. The first of these differences decides which right is better:
+//!
+//! 1. metadata of the group, then blocks of extent btrees, then the blocks that forks map;
+//! 2. the inode that the block names in its own sound header, then the one that the reverse map of
+//!    this group names, then any other;
+//! 3. the lower inode number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +22,7 @@ use xfs_check::{Code, Place};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
-use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber, RoCompatFeatures};
+use xfs_format::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber, RoCompatFeatures};
 
 use crate::action::Action;
 use crate::claims;
@@ -69,10 +76,11 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
                 && !claim.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE)
                 && file_type == Some(FileType::Regular)
         };
+        let own = with_proofs(patient, group, own);
         // Claims that overlap this often are not a mistake of a program: the findings stay.
         let Some(found) = conflicts(own, may_share) else { return Ok(()) };
         for (loser, range) in found {
-            let first = patient.geometry().join_block(group, xfs_format::AgBlock(range.0)).0;
+            let first = patient.geometry().join_block(group, AgBlock(range.0)).0;
             let length = u64::from(range.1 - range.0);
             shared.entry(loser).or_default().push((first, first + length));
         }
@@ -89,18 +97,85 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// The right of a claim to its blocks: the class of its owner, the inode number, and the index of
-/// the claim among all claims, sorted by start. So no two claims have the same right. The lowest
-/// value is the best right: that claim keeps the blocks.
-type Right = (u8, u64, usize);
+/// A claim on blocks, and the evidence for it.
+#[derive(Clone, Copy, Debug)]
+struct ProvenClaim {
+    claim: Rmap,
+    proof: Proof,
+}
 
-fn right(claim: &Rmap, index: usize) -> Right {
+/// The evidence that a claim is right, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Proof {
+    /// The block has a sound header that names the owner.
+    Header,
+    /// The reverse map of the group names the owner.
+    ReverseMap,
+    /// Only the owner itself claims the blocks.
+    Owner,
+}
+
+/// Adds the evidence to the claims of a group. Looks for it only where claims overlap.
+fn with_proofs(patient: &Patient, group: AgNumber, mut claims: Vec<Rmap>) -> Vec<ProvenClaim> {
+    claims.sort_by_key(|claim| claim.start);
+    let map = patient.reverse_map(group);
+    let mut records: BTreeMap<InodeNumber, Vec<Rmap>> = BTreeMap::new();
+    for record in &map.records {
+        if let RmapOwner::Inode(inode) = record.owner {
+            records.entry(inode).or_default().push(*record);
+        }
+    }
+    let mut proven: Vec<ProvenClaim> = Vec::with_capacity(claims.len());
+    let mut end = AgBlock(0);
+    for (index, claim) in claims.iter().enumerate() {
+        let next = claims.get(index + 1).map(|next| next.start);
+        let overlaps = claim.start < end || next.is_some_and(|next| next < claim.end());
+        let proof = if overlaps { proof_of(patient, group, &records, claim) } else { Proof::Owner };
+        end = end.max(claim.end());
+        proven.push(ProvenClaim { claim: *claim, proof });
+    }
+    proven
+}
+
+/// Returns the best evidence for a claim. `records` are those of the group's reverse map, by inode.
+fn proof_of(
+    patient: &Patient,
+    group: AgNumber,
+    records: &BTreeMap<InodeNumber, Vec<Rmap>>,
+    claim: &Rmap,
+) -> Proof {
+    let RmapOwner::Inode(inode) = claim.owner else { return Proof::Owner };
+    let first = patient.geometry().join_block(group, claim.start);
+    if patient.evidence().owner_in_header(first) == Some(inode) {
+        return Proof::Header;
+    }
+    let flags = |of: &Rmap| of.flags & !RmapFlags::UNWRITTEN;
+    let names_owner = |record: &Rmap| {
+        let skipped = u64::from(claim.start.0.saturating_sub(record.start.0));
+        let is_same_place = claim.flags.contains(RmapFlags::FORK_BTREE)
+            || record.offset.0.checked_add(skipped) == Some(claim.offset.0);
+        flags(record) == flags(claim)
+            && record.start <= claim.start
+            && claim.end() <= record.end()
+            && is_same_place
+    };
+    let own = records.get(&inode).into_iter().flatten();
+    if own.into_iter().any(names_owner) { Proof::ReverseMap } else { Proof::Owner }
+}
+
+/// The right of a claim to its blocks: the class of its owner, the evidence, the inode number, and
+/// the index of the claim among all claims, sorted by start. So no two claims have the same right.
+/// The lowest value is the best right: that claim keeps the blocks.
+type Right = (u8, Proof, u64, usize);
+
+fn right(proven: &ProvenClaim, index: usize) -> Right {
+    let ProvenClaim { claim, proof } = *proven;
     match claim.owner {
         RmapOwner::Inode(inode) if claim.flags.contains(RmapFlags::FORK_BTREE) => {
-            (1, inode.0, index)
+            (1, proof, inode.0, index)
         }
-        RmapOwner::Inode(inode) => (2, inode.0, index),
-        _ => (0, 0, index),
+        RmapOwner::Inode(inode) => (2, proof, inode.0, index),
+        _ => (0, Proof::Owner, 0, index),
     }
 }
 
@@ -118,11 +193,11 @@ struct Segment {
 
 /// Returns, in order, the segments that several claims cover, if at least one of these claims may
 /// not share blocks.
-fn segments(claims: &[Rmap], may_share: &impl Fn(&Rmap) -> bool) -> Vec<Segment> {
+fn segments(claims: &[ProvenClaim], may_share: &impl Fn(&Rmap) -> bool) -> Vec<Segment> {
     let mut edges: Vec<(u32, usize, bool)> = Vec::with_capacity(claims.len() * 2);
     for (index, claim) in claims.iter().enumerate() {
-        edges.push((claim.start.0, index, true));
-        edges.push((claim.end().0, index, false));
+        edges.push((claim.claim.start.0, index, true));
+        edges.push((claim.claim.end().0, index, false));
     }
     edges.sort_unstable();
     let (mut all, mut alone) = (BTreeSet::new(), BTreeSet::new());
@@ -137,7 +212,7 @@ fn segments(claims: &[Rmap], may_share: &impl Fn(&Rmap) -> bool) -> Vec<Segment>
         start = edge;
         let claim = claims.get(index).expect("an edge belongs to a claim");
         let right = right(claim, index);
-        for rights in [Some(&mut all), (!may_share(claim)).then_some(&mut alone)] {
+        for rights in [Some(&mut all), (!may_share(&claim.claim)).then_some(&mut alone)] {
             match rights {
                 Some(rights) if is_start => _ = rights.insert(right),
                 Some(rights) => _ = rights.remove(&right),
@@ -155,20 +230,21 @@ type Lost = (Loser, (u32, u32));
 /// Returns the forks whose extents overlap a claim with a better right, each with the range of the
 /// overlap. Claims that may share blocks do not conflict with each other. Returns `None` if the
 /// search takes more than [`MOST_STEPS`] steps.
-fn conflicts(mut claims: Vec<Rmap>, may_share: impl Fn(&Rmap) -> bool) -> Option<Vec<Lost>> {
-    let place = |claim: &Rmap| (claim.start, right(claim, 0), claim.offset);
+fn conflicts(mut claims: Vec<ProvenClaim>, may_share: impl Fn(&Rmap) -> bool) -> Option<Vec<Lost>> {
+    let place = |of: &ProvenClaim| (of.claim.start, right(of, 0), of.claim.offset);
     claims.sort_by_key(place);
     let segments = segments(&claims, &may_share);
     let mut steps = 0_u64;
     let mut found: Vec<Lost> = Vec::new();
-    for (index, claim) in claims.iter().enumerate() {
+    for (index, proven) in claims.iter().enumerate() {
+        let claim = &proven.claim;
         let (RmapOwner::Inode(inode), false) =
             (claim.owner, claim.flags.contains(RmapFlags::FORK_BTREE))
         else {
             continue;
         };
         let loser = Loser { inode, is_attr: claim.flags.contains(RmapFlags::ATTR) };
-        let own = right(claim, index);
+        let own = right(proven, index);
         let first = segments.partition_point(|segment| segment.end <= claim.start.0);
         let inside = segments.iter().skip(first).take_while(|s| s.start < claim.end().0);
         let mut last: Option<(u32, u32)> = None;
