@@ -119,9 +119,9 @@ impl Devices {
         let superblock = read_superblock(&self.data)?;
         let nothing = || (Arc::clone(&self.data), "all changes that only the log has".to_owned());
         let Some(Ok(log)) = self.log_of(&superblock) else { return Ok(nothing()) };
-        // Such a log was zeroed or replaced, and has no change that the volume lacks.
-        let is_older = find_head_and_tail(&log)
-            .is_ok_and(|state| superblock.verify_lsn(state.head).is_err());
+        // The log was zeroed or replaced. The changes that the volume lacks were in the old one.
+        let is_older =
+            find_head_and_tail(&log).is_ok_and(|state| superblock.verify_lsn(state.head).is_err());
         if is_older {
             return Ok(nothing());
         }

@@ -10,6 +10,7 @@
 use std::ops::ControlFlow;
 
 use xfs_device::SharedDevice;
+use xfs_format::features::VersionFlags;
 use xfs_format::log_item::{CHUNK_BYTES, LoggedBuffer, LoggedItem};
 use xfs_format::{DiskAddr, Lsn, SuperblockDisk};
 use xfs_log::{LogDevice, LogEntry};
@@ -85,6 +86,9 @@ fn by_log(device: &SharedDevice, found: &SuperblockEvidence) -> Option<Superbloc
     });
     let mut disk = logged.whole()?;
     disk.in_progress = 0;
+    // Inodes can show that a later superblock has this flag.
+    let shown = found.superblock.version_flags & VersionFlags::ATTR;
+    disk.version = (disk.version.get() | shown.bits()).into();
     let whole = finish(disk, SuperblockSource::Log)?;
     is_same_volume(&whole, found).then_some(whole)
 }
