@@ -181,7 +181,8 @@ fn shortest_log_of_a_volume_with_a_realtime_section_is_that_of_mkfs() {
         ag_blocks,
         features,
         incompat,
-        extent_blocks: 1,
+        // By default a realtime extent has 4 KiB, or one larger block.
+        extent_blocks: (4096 >> block_log).max(1),
         minimum,
     };
     let none = RoCompatFeatures::empty();
