@@ -13,7 +13,7 @@ use super::realtime_writing::{DATA_BYTES, Disks, contents, create};
 
 /// The section before it grows, and its device.
 const SMALL_BYTES: u64 = 100 << 20;
-const LARGE_BYTES: u64 = 400 << 20;
+const LARGE_BYTES: u64 = 200 << 20;
 
 /// Makes a volume whose realtime section is shorter than its device.
 fn make(extent_kib: u64) -> Disks {
@@ -42,7 +42,7 @@ fn check_growth(extent_kib: u64, blocks: Option<u64>) {
     let volume = disks.open();
     assert_eq!(contents(&volume.open_file("/before").unwrap()), bytes);
     let file = create(&volume, "after");
-    let large = 0..5 * SMALL_BYTES / 2;
+    let large = 0..3 * SMALL_BYTES / 2;
     file.change_range(large, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
     drop(file);
     volume.close().unwrap();
@@ -56,7 +56,7 @@ fn classic_section_grows_to_the_end_of_its_device() {
 
 #[test]
 fn classic_section_grows_inside_a_block_of_its_bitmap() {
-    check_growth(28, Some(90_000));
+    check_growth(28, Some(40_000));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn power_cut_during_growth_leaves_the_size_of_a_step() {
     grow(&Disks { data, realtime }, None).unwrap();
     let recording = recorder.recording();
     let cuts = PowerCuts::new(&recording, atomicity);
-    for seed in 0..6 {
+    for seed in 0..4 {
         let cut = cuts.sample(seed);
         let after = Arc::new(RecordingDevice::of(cuts.after(cut)));
         let [data, realtime] = after.split(DATA_BYTES);
