@@ -10,9 +10,8 @@ use super::options::{AFTER_USAGE, JsonOption, ListOptions};
 
 /// Show geometry, features, label, space, inodes and the state of the log
 ///
-/// The numbers of inodes are those of the volume: those in use include the inodes of its own that no
-/// directory names, such as those of quota and realtime, and those allocated include free ones.
-/// `scan` counts only files and directories.
+/// The inodes in use include those that no directory names, such as metadata inodes of quota and
+/// realtime, which have no row in `scan`. The inodes allocated include free ones.
 #[derive(Args, Debug)]
 pub(crate) struct InfoArguments {
     /// The image or device

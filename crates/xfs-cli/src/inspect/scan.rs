@@ -162,8 +162,8 @@ fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
     Ok(options)
 }
 
-/// Returns the format that the ending of an output file's name stands for. A name without an ending,
-/// and a file that is not regular, stand for NDJSON.
+/// Returns the format that the ending of an output file's name stands for. A name without an
+/// ending, and a file that is not regular, stand for NDJSON.
 ///
 /// # Errors
 ///

@@ -151,7 +151,7 @@ fn refusals_have_their_exit_codes() {
     check(&place, &["mkfs", "image"], 1, "image: does not exist");
     check(&place, &["mkfs"], 2, "no file or device for the volume is named");
     check(&place, &["mkfs", "--from", "site"], 2, "mkfs --from site -d size=auto disk.img");
-    fs::create_dir(place.path().join("site")).unwrap();
+    std::fs::create_dir(place.path().join("site")).unwrap();
     check(&place, &["mkfs", "--from", "site", "x.img"], 1, "-d size=auto fits it to the files, -d");
     check(
         &place,
