@@ -452,8 +452,11 @@ impl Text<'_> {
             None => {}
         }
         let mut damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
-        if !damage.any(|finding| finding.code.repair().is_some()) {
-            return writeln!(out, "no repair helps: {salvage} copies what can be read");
+        if damage.any(|finding| finding.code.repair().is_none()) {
+            return writeln!(
+                out,
+                "no repair brings everything back: {salvage} copies what can be read"
+            );
         }
         let plan = format!("'ferroxfs repair --plan{place} {shown}'");
         match report.is_complete() {

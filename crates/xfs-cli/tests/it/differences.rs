@@ -132,7 +132,7 @@ fn owners_are_named_by_a_table_of_the_host_or_of_the_image() {
         place.check(&words.concat())
     };
     assert!(accounts(&["--summary"]).contains("  ruth (0) "), "{}", accounts(&["--summary"]));
-    assert!(accounts(&["--summary"]).contains("\n  ruth (0)\n"));
+    assert!(accounts(&["--summary"]).contains("  ruth (0)\n"));
     let json: serde_json::Value =
         serde_json::from_str(&accounts(&["--summary", "--json"])).unwrap();
     assert_eq!(json["summary"]["by_owner"][0]["owner"], "ruth");
