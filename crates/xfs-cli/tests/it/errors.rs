@@ -55,7 +55,7 @@ fn mistakes_exit_with_2() {
     check(
         &["mount", "image"],
         &expect![[r#"
-        ! ferroxfs: mount: the folder is missing
+        ! ferroxfs: mount: the directory is missing
         ! hint: ferroxfs mount IMAGE DIR
         exit 2
     "#]],
