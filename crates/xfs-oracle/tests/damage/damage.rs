@@ -17,13 +17,16 @@ use crate::text;
 const VERBS: [&str; 8] =
     ["zeroes", "ones", "firstbit", "middlebit", "lastbit", "add", "sub", "random"];
 
+/// The most places of a damage that its description has.
+const MOST_SHOWN: usize = 4;
+
 /// A damage that can be made on an image.
 #[derive(Clone, Debug)]
 pub(crate) enum Damage {
     /// The command `fuzz -d` of xfs_db changes a field, and makes the checksum right again.
     Field { structure: String, commands: Vec<String>, field: String, verb: &'static str },
-    /// Bytes are overwritten.
-    Bytes { kind: &'static str, what: String, patch: Patch },
+    /// Bytes are overwritten, in most cases in one place.
+    Bytes { kind: &'static str, what: String, patches: Vec<Patch> },
     /// The image is cut off after `length` bytes, as if the end of the device were missing.
     Truncation { length: u64 },
 }
@@ -32,8 +35,12 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field { structure, field, verb, .. } => write!(f, "{structure}: {field}: {verb}"),
-            Self::Bytes { kind, what, patch } => {
-                write!(f, "{kind}: {what}: {} bytes from {}", patch.bytes.len(), patch.offset)
+            Self::Bytes { kind, what, patches } => {
+                write!(f, "{kind}: {what}:")?;
+                let mut shown = patches.iter().take(MOST_SHOWN);
+                shown.try_for_each(|patch| {
+                    write!(f, " {} bytes from {}", patch.bytes.len(), patch.offset)
+                })
             }
             Self::Truncation { length } => write!(f, "truncation: {length} bytes are left"),
         }
@@ -65,9 +72,11 @@ impl Damage {
                 db.output().map_err(text)?;
                 base.contents.changes(&file)
             }
-            Self::Bytes { patch, .. } => {
-                file.write_all_at(&patch.bytes, patch.offset).map_err(text)?;
-                Ok(vec![patch.clone()])
+            Self::Bytes { patches, .. } => {
+                for patch in patches {
+                    file.write_all_at(&patch.bytes, patch.offset).map_err(text)?;
+                }
+                Ok(patches.clone())
             }
             Self::Truncation { length } => {
                 file.set_len(*length).map_err(text)?;
@@ -161,7 +170,7 @@ impl ByteDamages<'_> {
         let mut bytes = self.base.contents.bytes(structure.offset, structure.length);
         change(&mut self.random, &mut bytes);
         let patch = Patch { offset: structure.offset, bytes };
-        Damage::Bytes { kind, what: structure.name, patch }
+        Damage::Bytes { kind, what: structure.name, patches: vec![patch] }
     }
 
     /// Returns a damage like that of a lost write: a structure gets the contents that it had after
@@ -180,7 +189,7 @@ impl ByteDamages<'_> {
         let index = self.random.below(changed.len() as u64) as usize;
         let structure = *changed.get(index).expect("the second step changes structures");
         let patch = Patch { offset: structure.offset, bytes: earlier(structure) };
-        Damage::Bytes { kind: "stale", what: structure.name.clone(), patch }
+        Damage::Bytes { kind: "stale", what: structure.name.clone(), patches: vec![patch] }
     }
 
     /// Returns a damage like that of a misdirected write: the bytes of one structure overwrite
@@ -190,7 +199,11 @@ impl ByteDamages<'_> {
         let length = from.length.min(to.length);
         let bytes = self.base.contents.bytes(from.offset, length);
         let what = format!("{} over {}", from.name, to.name);
-        Damage::Bytes { kind: "misdirected", what, patch: Patch { offset: to.offset, bytes } }
+        Damage::Bytes {
+            kind: "misdirected",
+            what,
+            patches: vec![Patch { offset: to.offset, bytes }],
+        }
     }
 
     fn burst(&mut self) -> Damage {
@@ -201,7 +214,7 @@ impl ByteDamages<'_> {
             _ => self.random.below(end),
         } & !511;
         let bytes = self.random.bytes(length as usize);
-        Damage::Bytes { kind: "burst", what: String::new(), patch: Patch { offset, bytes } }
+        Damage::Bytes { kind: "burst", what: String::new(), patches: vec![Patch { offset, bytes }] }
     }
 
     fn log_noise(&mut self) -> Damage {
@@ -209,6 +222,6 @@ impl ByteDamages<'_> {
         let bytes = 512 << self.random.below(8);
         let offset = start + self.random.below((length - bytes) / 512) * 512;
         let bytes = self.random.bytes(bytes as usize);
-        Damage::Bytes { kind: "log", what: String::new(), patch: Patch { offset, bytes } }
+        Damage::Bytes { kind: "log", what: String::new(), patches: vec![Patch { offset, bytes }] }
     }
 }

@@ -37,6 +37,10 @@ const KNOWN: u64 = 5;
 /// nothing to lose.
 const LOG_NOISE: u64 = 8;
 
+/// The number of the damage that zeroes all superblocks. It follows all others, so that it does not
+/// change the random sequence from which they come.
+pub(crate) const SUPERBLOCKS: u64 = 100_000;
+
 /// The class of the damage by which the first 8 MiB become random bytes.
 pub(crate) const NOISE: &str = "noise-8m";
 /// The seed of these bytes.
@@ -53,6 +57,9 @@ impl<'a> Kinds<'a> {
     pub(crate) fn next(&mut self, number: u64) -> Case {
         if number < KNOWN {
             return self.known(number);
+        }
+        if number == SUPERBLOCKS {
+            return self.superblocks();
         }
         // Truncation (7) is left out: the missing end comes back by no repair. Half of the others
         // are fields.
@@ -90,8 +97,23 @@ impl<'a> Kinds<'a> {
             _ => vec![0; length as usize],
         };
         let patch = Patch { offset, bytes };
-        let damage = Damage::Bytes { kind: "zeroed", what: class.to_owned(), patch };
+        let damage = Damage::Bytes { kind: "zeroed", what: class.to_owned(), patches: vec![patch] };
         Case { class: class.to_owned(), damage }
+    }
+
+    /// Returns the damage that zeroes the superblock of each group.
+    fn superblocks(&self) -> Case {
+        let superblock = self.bytes.base.superblock().expect("the undamaged superblock decodes");
+        let geometry = &superblock.geometry;
+        let zeros = vec![0; geometry.sector_size as usize];
+        let of_group = |group| Patch {
+            offset: geometry.header_disk_addr(group, 0).0 * 512,
+            bytes: zeros.clone(),
+        };
+        let patches = geometry.groups().map(of_group).collect();
+        let class = "superblocks".to_owned();
+        let damage = Damage::Bytes { kind: "zeroed", what: class.clone(), patches };
+        Case { class, damage }
     }
 
     fn root_offset(&self) -> u64 {

@@ -41,6 +41,7 @@ mod states;
 #[path = "../damage/structures.rs"]
 mod structures;
 mod tree;
+mod undelete;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,7 +53,7 @@ use xfs_oracle::ready_with_programs;
 
 use base::Base;
 use judge::{Judge, Outcome, RepairOutcomes, TrialOutcomes};
-use kinds::Kinds;
+use kinds::{Kinds, SUPERBLOCKS};
 use salvage::SalvageOutcome;
 use states::VolumeState;
 
@@ -69,7 +70,8 @@ fn main() -> ExitCode {
             Trial::new(name, move || check_repairs(state, seed))
         })
     });
-    run(trials.collect())
+    let name = "files_that_the_kernel_removed_come_back".to_owned();
+    run(trials.chain([Trial::new(name, undelete::check_undelete)]).collect())
 }
 
 fn text(error: impl fmt::Display) -> TrialError {
@@ -77,9 +79,10 @@ fn text(error: impl fmt::Display) -> TrialError {
 }
 
 /// Returns the ranges of the numbers of the trials: those in `FERROXFS_TRIALS`, or else all `count`
-/// trials.
+/// trials and the one that zeroes all superblocks.
 fn chosen_trials(count: u64) -> Vec<Range<u64>> {
-    let words = std::env::var("FERROXFS_TRIALS").unwrap_or_else(|_| format!("0..{count}"));
+    let all = || format!("0..{count},{SUPERBLOCKS}");
+    let words = std::env::var("FERROXFS_TRIALS").unwrap_or_else(|_| all());
     let number = |word: &str| word.parse::<u64>().ok();
     let range = |words: &str| match words.split_once("..") {
         Some((first, end)) => Some(number(first)?..number(end)?),
@@ -183,9 +186,10 @@ fn check_repairs(state: VolumeState, seed: u64) -> Result<(), TrialError> {
     let mut sums: BTreeMap<String, ClassSums> = BTreeMap::new();
     let mut failed = 0;
     let chosen = chosen_trials(count);
-    let end = chosen.iter().map(|range| range.end).max().unwrap_or(0);
+    let ends = chosen.iter().map(|range| range.end).filter(|end| *end <= SUPERBLOCKS);
+    let end = ends.max().unwrap_or(0);
     let mut judged = 0;
-    for number in 0..end {
+    for number in (0..end).chain([SUPERBLOCKS]) {
         // The damages of a seed come from one random sequence, so those before the first trial are
         // made up too.
         let damage = kinds.next(number);

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use xfs_device::{BlockDevice, Durability, FileDevice, FileOptions, OverlayDevice, SharedDevice};
-use xfs_evidence::{SuperblockEvidence, find_superblock};
+use xfs_evidence::{SuperblockEvidence, complete_by_log, find_superblock};
 use xfs_format::inode::FileType;
 use xfs_format::superblock::seal;
 use xfs_format::{IncompatFeatures, Superblock};
@@ -169,6 +169,7 @@ fn deliver(image: &Path) -> Result<(BTreeMap<PathBuf, DeliveredFile>, Reports), 
     let device: SharedDevice = Arc::new(device);
     let found = find_superblock(&*device).map_err(text)?;
     let found = found.ok_or_else(|| text("no superblock is found"))?;
+    let found = complete_by_log(&device, found);
     // The volume has an internal log. Like the command, the salvage reads the log before a replay.
     let options = SalvageOptions { log: Some(Arc::clone(&device)), ..SalvageOptions::default() };
     let (device, superblock) = match replay(&device, &found) {
