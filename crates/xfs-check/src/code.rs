@@ -95,11 +95,10 @@ impl Area {
         }
     }
 
-    /// Returns the way in which damage in this area can be repaired. `None` if `ferroxfs repair`
-    /// does not repair volumes with such an area.
+    /// Returns the way in which damage in this area can be repaired.
     #[must_use]
-    pub const fn repair(self) -> Option<&'static str> {
-        Some(match self {
+    pub const fn repair(self) -> &'static str {
+        match self {
             Self::Superblock => "take the fields from the copies and the group headers",
             Self::Agf | Self::Agi | Self::Agfl => {
                 "write the headers and btrees of the group again from the claims of all owners"
@@ -118,9 +117,10 @@ impl Area {
             Self::ParentPointers => "write the parent pointers again from the entries",
             Self::Symlink => "keep the parts that are left, with --allow-loss",
             Self::Quota => "let the next mount with quota write the dquots again",
-            Self::MetadataDirectory | Self::Realtime => return None,
+            Self::MetadataDirectory => "make the metadata inodes and their names again",
+            Self::Realtime => "write the records again from the maps of realtime files",
             Self::Log => "replay the whole checkpoints before the damage, with --allow-loss",
-        })
+        }
     }
 }
 
@@ -154,13 +154,13 @@ macro_rules! codes {
                 }
             }
 
-            /// Returns the way in which the damage can be repaired. `None` if there is none: the
-            /// damage is in an area without a repair, or the image lacks its end.
+            /// Returns the way in which the damage can be repaired. `None` if there is none, because
+            /// the image lacks its end.
             #[must_use]
             pub const fn repair(self) -> Option<&'static str> {
                 match self {
                     Self::SbDeviceShort => None,
-                    code => code.area().repair(),
+                    code => Some(code.area().repair()),
                 }
             }
 

@@ -49,11 +49,8 @@ fn findings() -> String {
     }
     for codes in Code::ALL.chunk_by(|a, b| a.area() == b.area()) {
         let Some(area) = codes.first().map(|code| code.area()) else { continue };
-        let repair = match area.repair() {
-            Some(repair) => format!("A repair would {repair}."),
-            None => "There is no repair for it.".to_owned(),
-        };
-        let effect = format!("Damage here means: {}. {repair}", area.consequence());
+        let (effect, repair) = (area.consequence(), area.repair());
+        let effect = format!("Damage here means: {effect}. A repair would {repair}.");
         let _ = write!(text, "\n## {}\n\n{}\n\n", area.title(), wrapped(&effect));
         text += "| code | severity | meaning |\n|---|---|---|\n";
         for code in codes {
