@@ -1,6 +1,5 @@
 //! Tests of `mkfs`.
 
-use std::fs;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_evidence::find_superblock;
 use xfs_format::inode::FileType;
 use xfs_oracle::harness::TrialError;
@@ -74,10 +74,10 @@ fn write_files(root: &Path) -> std::io::Result<Vec<Vec<u8>>> {
 
 /// Returns the contents of all deleted files that a salvage finds.
 fn deleted(image: &Path) -> Result<Vec<Vec<u8>>, TrialError> {
-    let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;
+    let device = FileDevice::open(image, FileOptions::read_only().live()).map_err(text)?;
     let device: SharedDevice = Arc::new(device);
     let found = find_superblock(&*device).map_err(text)?.ok_or_else(|| text("no superblock"))?;
-    let options = SalvageOptions { deleted: true, log: Some(Arc::clone(&device)) };
+    let options = SalvageOptions { deleted: true, log: Some(Arc::clone(&device)), realtime: None };
     let survey = Salvage::survey(&*device, &found.superblock, options, &()).map_err(text)?;
     let mut contents = Vec::new();
     for (name, node) in survey.top().entries() {
