@@ -58,7 +58,7 @@ use xfs_format::agf::AGF_SECTOR;
 use xfs_format::{AgNumber, FsBlock, Geometry};
 use xfs_trans::Transaction;
 
-use crate::deferred::BlockExtent;
+use crate::extent::BlockExtent;
 use crate::group::{GroupRequest, GroupSpace, Near, SearchResult};
 use crate::owner::{BlockPurpose, ExtentOwner};
 use crate::space::AllocatorState;

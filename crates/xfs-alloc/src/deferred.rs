@@ -34,6 +34,7 @@ use xfs_format::{
 };
 use xfs_trans::{Deferred, Finish, IntentPayload, Transaction};
 
+use crate::extent::BlockExtent;
 use crate::group::GroupSpace;
 use crate::mappings::OwnedExtent;
 use crate::owner::{BlockPurpose, ExtentOwner, Section};
@@ -41,15 +42,6 @@ use crate::realtime::{
     RealtimeCountWork, RealtimeFreeWork, RealtimeRmapWork, RealtimeSpace, resume_realtime,
 };
 use crate::reference_counts::CountChange;
-
-/// A range of blocks of the volume, inside one group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct BlockExtent {
-    /// The first block.
-    pub start: FsBlock,
-    /// Number of blocks.
-    pub length_blocks: u32,
-}
 
 /// A range of blocks of a file, as the file's extent map holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

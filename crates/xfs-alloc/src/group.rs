@@ -45,7 +45,7 @@ use xfs_trans::{GroupHeader, Transaction};
 
 pub(crate) use search::{GroupRequest, Near, SearchResult};
 
-use crate::deferred::BlockExtent;
+use crate::extent::BlockExtent;
 use crate::mappings::OwnedExtent;
 use crate::owner::{BlockPurpose, ExtentOwner};
 use crate::space::reservation::Account;

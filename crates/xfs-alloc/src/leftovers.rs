@@ -12,7 +12,8 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgBlock, AgNumber};
 use xfs_trans::Journal;
 
-use crate::deferred::{BlockExtent, defer_free, defer_unstage};
+use crate::deferred::{defer_free, defer_unstage};
+use crate::extent::BlockExtent;
 use crate::headers::read_agf;
 use crate::owner::{BlockPurpose, Section};
 use crate::realtime::recover_realtime_leftovers;

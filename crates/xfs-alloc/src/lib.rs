@@ -24,6 +24,7 @@ mod allocate;
 mod counters;
 mod deferred;
 mod discard;
+mod extent;
 mod group;
 mod grow;
 mod headers;
@@ -41,10 +42,11 @@ mod space;
 pub use allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 pub use counters::VolumeCounters;
 pub use deferred::{
-    BlockExtent, FileMapping, defer_convert, defer_free, defer_free_realtime, defer_map,
-    defer_share, defer_stage, defer_unmap, defer_unshare, defer_unstage, resume,
+    FileMapping, defer_convert, defer_free, defer_free_realtime, defer_map, defer_share,
+    defer_stage, defer_unmap, defer_unshare, defer_unstage, resume,
 };
 pub use discard::{discard_free_space, discard_remaining, enable_discard};
+pub use extent::BlockExtent;
 pub use grow::grow;
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};

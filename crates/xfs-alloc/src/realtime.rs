@@ -46,7 +46,7 @@ use xfs_format::{BlockKind, DiskAddr, FsBlock, Geometry, InodeNumber};
 use xfs_sync::{AtomicU64, Ordering, Volume};
 use xfs_trans::{InodeRecord, Journal, Transaction};
 
-use crate::deferred::BlockExtent;
+use crate::extent::BlockExtent;
 use group::{ExtentBytes, GroupTrees, RealtimeGroup};
 use reserve::BtreeReserve;
 use runs::{SpaceSizes, corrupt};

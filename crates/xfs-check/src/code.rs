@@ -154,8 +154,8 @@ macro_rules! codes {
                 }
             }
 
-            /// Returns the way in which the damage can be repaired. `None` if there is none, because
-            /// the image lacks its end.
+            /// Returns the way in which the damage can be repaired. `None` if there is none,
+            /// because the image lacks its end.
             #[must_use]
             pub const fn repair(self) -> Option<&'static str> {
                 match self {

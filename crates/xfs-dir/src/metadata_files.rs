@@ -3,7 +3,7 @@
 //! Owns: the form of an inode of the metadata directory, and its entry and parent pointer. Does
 //! **not** own: the contents of these files, or which of them a volume has.
 //!
-//! No user owns such a file, and quota charges it to nobody: the flag METADATA marks the inode from
+//! No user owns such a file, and quota does not count it: the flag METADATA marks the inode from
 //! its first change on.
 
 use std::sync::Arc;

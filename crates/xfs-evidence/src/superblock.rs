@@ -139,9 +139,9 @@ pub enum SuperblockSource {
     /// superblock since.
     Log,
     /// The headers of groups and the structures in the groups, because no superblock is left. If
-    /// the place of the log is not found, the superblock states an external log. If the root directory
-    /// is not found, it has no root inode. Both give a [`SuperblockDoubt`]. The label, the stripe
-    /// sizes, the limit on inodes and features that nothing uses are lost.
+    /// the place of the log is not found, the superblock states an external log. If the root
+    /// directory is not found, it has no root inode. Both give a [`SuperblockDoubt`]. The label,
+    /// the stripe sizes, the limit on inodes and features that nothing uses are lost.
     GroupHeaders,
 }
 

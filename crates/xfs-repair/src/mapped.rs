@@ -11,7 +11,7 @@ use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 
 use crate::claims;
-use crate::metadata::{MetadataFiles, MetadataKind};
+use crate::metadata::{self, MetadirFiles, MetadirKind};
 use crate::patient::Patient;
 use crate::section;
 
@@ -61,9 +61,9 @@ impl MappedExtents {
     /// Reads the reverse maps of all realtime groups.
     fn read_realtime(&mut self, patient: &Patient) {
         let evidence = patient.evidence();
-        let files = MetadataFiles::find(&evidence);
-        for group in section::groups(patient.geometry()) {
-            let Some(inode) = files.inode(group, MetadataKind::ReverseMap) else {
+        let files = MetadirFiles::find(&evidence);
+        for group in metadata::groups(patient.geometry()) {
+            let Some(inode) = files.inode(group, MetadirKind::ReverseMap) else {
                 self.knows_realtime = false;
                 continue;
             };

@@ -16,15 +16,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_evidence::Evidence;
 use xfs_format::inode::{InodeCore, InodeFlags, InodeFlags2};
-use xfs_format::{IncompatFeatures, InodeNumber, RoCompatFeatures, Superblock};
+use xfs_format::{Geometry, IncompatFeatures, InodeNumber, RoCompatFeatures, Superblock};
 
-use crate::section;
+/// The greatest number of realtime groups whose structures are written. More of them would take too
+/// long, because each rule looks at every group.
+const MOST_GROUPS: u32 = 1 << 20;
+
+/// Returns the numbers of the realtime groups of a volume. Returns none if there are more than
+/// [`MOST_GROUPS`].
+pub(crate) fn groups(geometry: &Geometry) -> std::ops::Range<u32> {
+    let count = geometry.realtime.group_count.max(1);
+    match geometry.realtime.is_present() && count <= MOST_GROUPS {
+        true => 0..count,
+        false => 0..0,
+    }
+}
 
 /// The kind of an inode of the metadata directory, with its number on disk.
 #[doc(alias = "di_metatype")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]
-pub(crate) enum MetadataKind {
+pub(crate) enum MetadirKind {
     /// A directory.
     Directory = 1,
     /// The dquots of users.
@@ -44,18 +56,18 @@ pub(crate) enum MetadataKind {
 }
 
 /// The files of each realtime group, with the ends of their names.
-const OF_GROUPS: [(MetadataKind, &str); 4] = [
-    (MetadataKind::Bitmap, "bitmap"),
-    (MetadataKind::Summary, "summary"),
-    (MetadataKind::ReverseMap, "rmap"),
-    (MetadataKind::Refcounts, "refcount"),
+const OF_GROUPS: [(MetadirKind, &str); 4] = [
+    (MetadirKind::Bitmap, "bitmap"),
+    (MetadirKind::Summary, "summary"),
+    (MetadirKind::ReverseMap, "rmap"),
+    (MetadirKind::Refcounts, "refcount"),
 ];
 
 /// The files of quota, with their names.
-const OF_QUOTA: [(MetadataKind, &str); 3] = [
-    (MetadataKind::UserQuota, "user"),
-    (MetadataKind::GroupQuota, "group"),
-    (MetadataKind::ProjectQuota, "project"),
+const OF_QUOTA: [(MetadirKind, &str); 3] = [
+    (MetadirKind::UserQuota, "user"),
+    (MetadirKind::GroupQuota, "group"),
+    (MetadirKind::ProjectQuota, "project"),
 ];
 
 /// The flags that every inode of the tree has.
@@ -67,26 +79,26 @@ const FLAGS: InodeFlags = InodeFlags::IMMUTABLE
 
 /// A file or a directory of the metadata directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MetadataFile {
+pub(crate) struct MetadirFile {
     /// The realtime group; 0 for directories and files of quota.
     pub(crate) group: u32,
     /// The kind.
-    pub(crate) kind: MetadataKind,
+    pub(crate) kind: MetadirKind,
 }
 
-impl MetadataFile {
+impl MetadirFile {
     /// Any directory of the tree.
-    pub(crate) const DIRECTORY: Self = Self { group: 0, kind: MetadataKind::Directory };
+    pub(crate) const DIRECTORY: Self = Self { group: 0, kind: MetadirKind::Directory };
 
     /// Returns whether the file holds the root of a btree of records.
     pub(crate) const fn is_tree(self) -> bool {
-        matches!(self.kind, MetadataKind::ReverseMap | MetadataKind::Refcounts)
+        matches!(self.kind, MetadirKind::ReverseMap | MetadirKind::Refcounts)
     }
 
     /// Returns the directory below the root that has the name of the file, and this name. `None`
     /// for a directory.
     pub(crate) fn path(self) -> Option<(&'static str, String)> {
-        let of = |list: &[(MetadataKind, &'static str)]| {
+        let of = |list: &[(MetadirKind, &'static str)]| {
             list.iter().find(|(kind, _)| *kind == self.kind).map(|(_, name)| *name)
         };
         match (of(&OF_GROUPS), of(&OF_QUOTA)) {
@@ -106,7 +118,7 @@ impl MetadataFile {
     /// Sets the fields of an inode that every file of this kind has.
     pub(crate) fn set_fields(self, core: &mut InodeCore) {
         use xfs_format::inode::FileType;
-        let is_directory = self.kind == MetadataKind::Directory;
+        let is_directory = self.kind == MetadirKind::Directory;
         let file_type = if is_directory { FileType::Directory } else { FileType::Regular };
         core.mode = file_type.mode_bits();
         (core.uid, core.gid, core.project_id) = (0, 0, self.group);
@@ -114,7 +126,7 @@ impl MetadataFile {
         core.flags = if is_directory { FLAGS | InodeFlags::NOSYMLINKS } else { FLAGS };
         core.flags2 |= InodeFlags2::METADATA;
         core.flags2 = core.flags2.difference(InodeFlags2::DAX | InodeFlags2::COWEXTSIZE);
-        if self.kind != MetadataKind::ReverseMap {
+        if self.kind != MetadirKind::ReverseMap {
             core.cow_extent_size_hint_blocks = 0;
         }
     }
@@ -122,16 +134,16 @@ impl MetadataFile {
 
 /// The files of the realtime section and of quota, by their paths.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MetadataFiles {
+pub(crate) struct MetadirFiles {
     /// The root of the metadata directory.
     pub(crate) root: Option<InodeNumber>,
     /// The directories below the root, by name.
     pub(crate) directories: BTreeMap<&'static str, InodeNumber>,
     /// The files, by group and kind.
-    pub(crate) files: BTreeMap<MetadataFile, InodeNumber>,
+    pub(crate) files: BTreeMap<MetadirFile, InodeNumber>,
 }
 
-impl MetadataFiles {
+impl MetadirFiles {
     /// Finds the files of a volume by their paths.
     pub(crate) fn find(evidence: &Evidence<'_>) -> Self {
         let superblock = evidence.superblock();
@@ -139,10 +151,10 @@ impl MetadataFiles {
         let Some(root) = found.root else {
             if superblock.has_realtime() {
                 for (kind, inode) in [
-                    (MetadataKind::Bitmap, superblock.realtime_bitmap_inode),
-                    (MetadataKind::Summary, superblock.realtime_summary_inode),
+                    (MetadirKind::Bitmap, superblock.realtime_bitmap_inode),
+                    (MetadirKind::Summary, superblock.realtime_summary_inode),
                 ] {
-                    found.files.insert(MetadataFile { group: 0, kind }, inode);
+                    found.files.insert(MetadirFile { group: 0, kind }, inode);
                 }
             }
             return found;
@@ -154,7 +166,7 @@ impl MetadataFiles {
             }
         }
         let wanted = wanted(superblock);
-        let wanted: BTreeMap<(&str, Vec<u8>), MetadataFile> = wanted
+        let wanted: BTreeMap<(&str, Vec<u8>), MetadirFile> = wanted
             .into_iter()
             .filter_map(|file| file.path().map(|(at, name)| ((at, name.into_bytes()), file)))
             .collect();
@@ -169,16 +181,16 @@ impl MetadataFiles {
     }
 
     /// Returns the inode of a file.
-    pub(crate) fn inode(&self, group: u32, kind: MetadataKind) -> Option<InodeNumber> {
-        self.files.get(&MetadataFile { group, kind }).copied()
+    pub(crate) fn inode(&self, group: u32, kind: MetadirKind) -> Option<InodeNumber> {
+        self.files.get(&MetadirFile { group, kind }).copied()
     }
 
     /// Returns the inodes of the tree and the files that their paths state, in the order of their
     /// numbers. An inode to which two paths lead is not listed.
-    pub(crate) fn by_inode(&self) -> BTreeMap<InodeNumber, MetadataFile> {
+    pub(crate) fn by_inode(&self) -> BTreeMap<InodeNumber, MetadirFile> {
         let Some(root) = self.root else { return BTreeMap::new() };
         let directories = self.directories.values().copied().chain([root]);
-        let directories = directories.map(|inode| (inode, MetadataFile::DIRECTORY));
+        let directories = directories.map(|inode| (inode, MetadirFile::DIRECTORY));
         let files = self.files.iter().map(|(file, inode)| (*inode, *file));
         let (mut once, mut twice) = (BTreeMap::new(), BTreeSet::new());
         for (inode, file) in directories.chain(files) {
@@ -193,28 +205,28 @@ impl MetadataFiles {
 
 /// Returns the files of realtime groups that a volume must have, and those of quota that it may
 /// have.
-fn wanted(superblock: &Superblock) -> BTreeSet<MetadataFile> {
-    let quota = OF_QUOTA.into_iter().map(|(kind, _)| MetadataFile { group: 0, kind });
+fn wanted(superblock: &Superblock) -> BTreeSet<MetadirFile> {
+    let quota = OF_QUOTA.into_iter().map(|(kind, _)| MetadirFile { group: 0, kind });
     needed(superblock).into_iter().chain(quota).collect()
 }
 
 /// Returns the files of realtime groups that a volume with a metadata directory must have.
-pub(crate) fn needed(superblock: &Superblock) -> BTreeSet<MetadataFile> {
+pub(crate) fn needed(superblock: &Superblock) -> BTreeSet<MetadirFile> {
     let geometry = &superblock.geometry;
     let is_zoned = superblock.has_incompat(IncompatFeatures::ZONED);
-    let has_kind = |kind: MetadataKind| match kind {
-        MetadataKind::Bitmap | MetadataKind::Summary => !is_zoned,
-        MetadataKind::ReverseMap => geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
+    let has_kind = |kind: MetadirKind| match kind {
+        MetadirKind::Bitmap | MetadirKind::Summary => !is_zoned,
+        MetadirKind::ReverseMap => geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
         _ => !is_zoned && geometry.has_ro_compat(RoCompatFeatures::REFLINK),
     };
     // Only a section with groups has files in the metadata directory.
     let groups = match geometry.realtime.group_count {
         0 => 0..0,
-        _ => section::groups(geometry),
+        _ => groups(geometry),
     };
     let kinds = OF_GROUPS.into_iter().map(|(kind, _)| kind).filter(|kind| has_kind(*kind));
-    let kinds: Vec<MetadataKind> = kinds.collect();
+    let kinds: Vec<MetadirKind> = kinds.collect();
     groups
-        .flat_map(|group| kinds.iter().map(move |kind| MetadataFile { group, kind: *kind }))
+        .flat_map(|group| kinds.iter().map(move |kind| MetadirFile { group, kind: *kind }))
         .collect()
 }

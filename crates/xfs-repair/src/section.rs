@@ -13,7 +13,7 @@ use xfs_format::refcount::RefcountDomain;
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
 use xfs_format::{AgBlock, FileBlock, FsBlock, Geometry, InodeNumber};
 
-use crate::metadata::{MetadataFiles, MetadataKind};
+use crate::metadata::{MetadirFiles, MetadirKind, groups};
 use crate::model::{InodeState, Model};
 use crate::patient::Patient;
 
@@ -64,20 +64,6 @@ pub(crate) struct SectionClaims {
     pub(crate) without_staging: Vec<u32>,
 }
 
-/// The greatest number of realtime groups whose structures are written. More of them would take too
-/// long, because each rule looks at every group.
-const MOST_GROUPS: u32 = 1 << 20;
-
-/// Returns the numbers of the realtime groups of a volume. Returns none if there are more than
-/// [`MOST_GROUPS`].
-pub(crate) fn groups(geometry: &Geometry) -> std::ops::Range<u32> {
-    let count = geometry.realtime.group_count.max(1);
-    match geometry.realtime.is_present() && count <= MOST_GROUPS {
-        true => 0..count,
-        false => 0..0,
-    }
-}
-
 /// Returns the number of a block of the section, as maps of files number it.
 pub(crate) fn join(geometry: &Geometry, group: u32, block: u64) -> FsBlock {
     FsBlock(u64::from(group) << geometry.realtime.group_blocks_log | block)
@@ -94,7 +80,7 @@ pub(crate) fn group<'p>(patient: &'p Patient<'_>, number: u32) -> RealtimeGroup<
 pub(crate) fn of_volume(
     patient: &Patient<'_>,
     model: &Model,
-    files: &MetadataFiles,
+    files: &MetadirFiles,
 ) -> SectionClaims {
     let geometry = patient.geometry();
     let mut claims = SectionClaims::default();
@@ -166,9 +152,9 @@ impl SectionClaims {
 
     /// Adds the blocks that are reserved for copy-on-write. If the btree of reference counts of a
     /// group is damaged, none are added: the next mount would free these blocks anyway.
-    fn staging(&mut self, patient: &Patient<'_>, files: &MetadataFiles) {
+    fn staging(&mut self, patient: &Patient<'_>, files: &MetadirFiles) {
         for (group, own) in &mut self.groups {
-            let Some(inode) = files.inode(*group, MetadataKind::Refcounts) else { continue };
+            let Some(inode) = files.inode(*group, MetadirKind::Refcounts) else { continue };
             let evidence = patient.evidence();
             let tree = evidence.realtime_refcounts(&evidence.inode(inode), *group);
             if !tree.is_whole {

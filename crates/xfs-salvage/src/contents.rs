@@ -26,7 +26,7 @@ pub(crate) const NO_DEVICE: &str = "the contents are on a realtime device, which
 
 /// The device that holds the contents of a file.
 #[derive(Clone)]
-pub(crate) enum Source {
+pub(crate) enum ContentsSource {
     /// The data device.
     Data,
     /// The realtime section, which lies on the data device.
@@ -37,7 +37,7 @@ pub(crate) enum Source {
 
 /// The contents of one file.
 pub struct Contents {
-    source: Source,
+    source: ContentsSource,
     extents: Vec<Extent>,
     size: u64,
     block_log: u8,
@@ -69,12 +69,12 @@ impl Contents {
         });
         let missing = missing.filter(|range| range.start < range.end).collect();
         let (extents, window) = (map.extents, RefCell::default());
-        let source = Source::Data;
+        let source = ContentsSource::Data;
         Self { source, extents, size, block_log, missing: RefCell::new(missing), window }
     }
 
     /// Returns the same contents, read from `source`.
-    pub(crate) fn from(self, source: Source) -> Self {
+    pub(crate) fn from(self, source: ContentsSource) -> Self {
         Self { source, ..self }
     }
 
@@ -167,11 +167,13 @@ impl Contents {
         let length = usize::try_from(part.end - part.start + before).expect("at most 1 MiB");
         let mut bytes = vec![0; length];
         let is_read = match &self.source {
-            Source::Section(device) => {
+            ContentsSource::Section(device) => {
                 let start = at.byte_offset();
                 start.is_some_and(|start| device.read_at(&mut bytes, start).is_ok())
             }
-            Source::Data | Source::InternalSection => evidence.read(at, &mut bytes).is_ok(),
+            ContentsSource::Data | ContentsSource::InternalSection => {
+                evidence.read(at, &mut bytes).is_ok()
+            }
         };
         if !is_read {
             return false;
@@ -184,7 +186,7 @@ impl Contents {
     /// Returns the address of a block on the device of the contents.
     fn address(&self, evidence: &Evidence<'_>, block: FsBlock) -> Option<DiskAddr> {
         let geometry = evidence.geometry();
-        if let Source::Data = self.source {
+        if let ContentsSource::Data = self.source {
             return geometry.block_disk_addr(block);
         }
         let block = geometry.realtime.device_block(block)?;

@@ -24,7 +24,7 @@ use xfs_format::attr::Namespace;
 use xfs_format::inode::{DeviceNumber, FileType, InodeFlags2};
 use xfs_format::timestamp::Timestamp;
 
-use crate::contents::{Contents, NO_DEVICE, Source};
+use crate::contents::{Contents, ContentsSource, NO_DEVICE};
 use crate::inventory::Mark;
 use crate::report::{FileReport, InodeSource, Origin, Remarks, Status};
 use crate::survey::{Salvage, doubt};
@@ -161,11 +161,11 @@ pub struct Attribute {
 impl<'a> Salvage<'a> {
     /// Returns the device that holds the contents of a file. `None` if they are on a realtime
     /// device that was not named.
-    pub(crate) fn source(&self, is_realtime: bool) -> Option<Source> {
+    pub(crate) fn source(&self, is_realtime: bool) -> Option<ContentsSource> {
         match (is_realtime, self.evidence.geometry().realtime.is_internal()) {
-            (false, _) => Some(Source::Data),
-            (true, true) => Some(Source::InternalSection),
-            (true, false) => self.realtime.clone().map(Source::Section),
+            (false, _) => Some(ContentsSource::Data),
+            (true, true) => Some(ContentsSource::InternalSection),
+            (true, false) => self.realtime.clone().map(ContentsSource::Section),
         }
     }
 
@@ -401,7 +401,7 @@ impl Node<'_> {
         let map = if source.is_some() { map.unwrap_or_default() } else { ForkEvidence::default() };
         let end = map.extents.last().map_or(0, |last| last.end().0);
         let size = end.checked_shl(block_log.into()).unwrap_or(u64::MAX);
-        Contents::new(map, size, block_log).from(source.unwrap_or(Source::Data))
+        Contents::new(map, size, block_log).from(source.unwrap_or(ContentsSource::Data))
     }
 
     fn open(&self) -> Contents {

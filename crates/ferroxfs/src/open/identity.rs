@@ -16,9 +16,9 @@
 //! 4. The last record is replaced by one with the new UUID.
 //!
 //! So at every point the volume has the old UUID or the new UUID, and a log that fits it. After a
-//! crash between steps 2 and 4, the realtime device may have the old UUID. The last record without a
-//! UUID shows this. Readers then accept the device, and opening the volume for writing changes it.
-//! The kernel refuses the volume until then.
+//! crash between steps 2 and 4, the realtime device may have the old UUID. The last record without
+//! a UUID shows this. Readers then accept the device, and opening the volume for writing changes
+//! it. The kernel refuses the volume until then.
 //!
 //! A mounted volume is frozen first, and its log then does the same steps in place
 //! (`log/change_uuid.rs` of `xfs-log`).

@@ -431,8 +431,8 @@ fn data_section_does_not_grow_into_the_zones() {
     disks.close(volume);
 }
 
-/// Writes a wrong count of used blocks into each zone. A count that its zone cannot have is an error
-/// when the volume is opened, and one that is too small when the blocks are freed.
+/// Writes a wrong count of used blocks into each zone. A count that its zone cannot have is an
+/// error when the volume is opened, and one that is too small when the blocks are freed.
 #[test]
 fn wrong_counts_of_used_blocks_are_errors() {
     let zones = |disks: &Zoned| {

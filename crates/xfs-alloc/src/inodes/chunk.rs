@@ -16,7 +16,8 @@ use xfs_trans::Transaction;
 
 use super::group::GroupInodes;
 use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
-use crate::deferred::{BlockExtent, defer_free};
+use crate::deferred::defer_free;
+use crate::extent::BlockExtent;
 use crate::owner::ExtentOwner;
 
 /// The largest number of chunks that a group may make before it reads the volume's inode count

@@ -13,7 +13,8 @@ use xfs_format::{AgBlock, AgInode, BlockKind, Geometry};
 use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Transaction};
 
 use super::group::GroupInodes;
-use crate::deferred::{BlockExtent, defer_free};
+use crate::deferred::defer_free;
+use crate::extent::BlockExtent;
 use crate::owner::{BlockPurpose, ExtentOwner};
 
 /// The result of freeing an inode: only the inode was freed, or its whole chunk.

@@ -15,7 +15,8 @@ use xfs_trans::{GroupHeader, Transaction};
 
 use super::state::{InodeGroupState, InodeGroups, SavedPaths};
 use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
-use crate::deferred::{BlockExtent, defer_free};
+use crate::deferred::defer_free;
+use crate::extent::BlockExtent;
 use crate::owner::{BlockPurpose, ExtentOwner};
 
 /// The inodes of one group, whose header (AGI) a transaction has latched.

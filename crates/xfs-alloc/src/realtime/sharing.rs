@@ -14,7 +14,8 @@ use xfs_trans::{Journal, Transaction};
 
 use super::tree::edit_tree;
 use super::work::{in_group, latch, space_of};
-use crate::deferred::{BlockExtent, defer_free_realtime, defer_unstage};
+use crate::deferred::{defer_free_realtime, defer_unstage};
+use crate::extent::BlockExtent;
 use crate::owner::Section;
 use crate::sharing::SharingRun;
 

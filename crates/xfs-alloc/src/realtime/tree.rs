@@ -38,7 +38,8 @@ use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Transaction};
 
 use super::reserve::BtreeReserve;
 use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
-use crate::deferred::{BlockExtent, defer_free};
+use crate::deferred::defer_free;
+use crate::extent::BlockExtent;
 use crate::owner::{BlockPurpose, ExtentOwner};
 
 /// A block of the btree: in a buffer, or the root in the form of a whole block.

@@ -25,7 +25,8 @@ use xfs_trans::{Deferred, Finish, InodeRecord, IntentPayload, Journal, Transacti
 use super::tree::edit_tree;
 use super::zone_records::free_zone_blocks;
 use super::{RealtimeGroup, RealtimeSpace};
-use crate::deferred::{BlockExtent, decode_count};
+use crate::deferred::decode_count;
+use crate::extent::BlockExtent;
 use crate::mappings::{MappingEditor, OwnedExtent};
 use crate::owner::ExtentOwner;
 use crate::reference_counts::{CountChange, CountEditor};

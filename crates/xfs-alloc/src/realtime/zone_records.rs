@@ -1,5 +1,5 @@
-//! What the structures of a zone say: its used blocks, its records, and the write pointer that
-//! follows from them. The interface of zones for files.
+//! The structures of a zone: its used blocks, its records, and the write pointer that follows from
+//! them. Files use zones through this module.
 //!
 //! Owns: the count of used blocks in the inode of the reverse map, reading the records of a zone,
 //! and the collection of one zone after the other. Does **not** own: the choice of zones
@@ -26,7 +26,7 @@ use super::tree::edit_tree;
 use super::words::SpaceFiles;
 use super::work::{InGroup, in_group, latch, space_of};
 use super::zones::{CollectionStep, TakenBlocks, ZoneBlocks, ZoneUse, Zones};
-use crate::deferred::BlockExtent;
+use crate::extent::BlockExtent;
 
 /// Number of records of a zone that are read at once.
 const RECORDS_AT_ONCE: usize = 64;

@@ -157,7 +157,7 @@ fn report_failure(
     Ok(failure)
 }
 
-/// What the totals say about the run itself.
+/// The part of the totals that is about the run itself.
 struct Process {
     log: &'static str,
     /// The most memory that the process has used, in bytes. `None` if the system does not tell.

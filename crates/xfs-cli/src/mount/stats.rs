@@ -232,7 +232,8 @@ impl RequestRow {
         for (end, count) in &self.classes {
             if *count >= wanted && count > &below && end.is_finite() {
                 let even = start + (end - start) * (wanted - below) / (count - below);
-                let (least, most) = self.bounds((start, *end), (below, *count), wanted);
+                let bucket = Bucket { start, end: *end, below, count: *count };
+                let (least, most) = self.bounds(&bucket, wanted);
                 return even.min(most).max(least);
             }
             if end.is_finite() {
@@ -243,18 +244,13 @@ impl RequestRow {
     }
 
     /// Returns the shortest and the longest time that the request of rank `wanted` can have taken,
-    /// according to the sum of the times of all requests. The request is in the bucket from `start`
-    /// to `end`, which has the requests of the ranks `below` to `count`.
+    /// according to the sum of the times of all requests. The request is in `bucket`.
     ///
     /// The sum exceeds the lower bounds of all requests by `excess`. The requests of the bucket
     /// from this rank on take at least as long, so each has at most its share of the excess. In the
     /// same way, the requests up to this rank share the distance of the sum from all upper bounds.
-    fn bounds(
-        &self,
-        (start, end): (f64, f64),
-        (below, count): (f64, f64),
-        wanted: f64,
-    ) -> (f64, f64) {
+    fn bounds(&self, bucket: &Bucket, wanted: f64) -> (f64, f64) {
+        let Bucket { start, end, below, count } = *bucket;
         let (mut lower, mut upper, mut last_end, mut last_count) = (0.0, 0.0, 0.0, 0.0);
         for (end, count) in &self.classes {
             let own = count - last_count;
@@ -270,6 +266,16 @@ impl RequestRow {
         let (above, up_to) = (count - rank + 1.0, rank - below);
         (start.max(end - distance / up_to), end.min(start + excess / above))
     }
+}
+
+/// A bucket of times, in seconds.
+struct Bucket {
+    start: f64,
+    end: f64,
+    /// Number of requests in the buckets before.
+    below: f64,
+    /// Number of requests up to the end of this bucket.
+    count: f64,
 }
 
 /// Returns the figures as a JSON object. Counts become integers, although the text format does not

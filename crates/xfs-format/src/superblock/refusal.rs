@@ -86,8 +86,8 @@ pub enum Unsupported {
         "volumes with gaps between realtime zones (ZONE_GAPS), as on zoned disks, can only be read"
     )]
     RealtimeWrite,
-    /// The realtime section was to grow, and it has groups, is zoned, or would get a summary that is
-    /// too large for one transaction.
+    /// The realtime section was to grow, and it has groups, is zoned, or would get a summary that
+    /// is too large for one transaction.
     #[error("only a classic realtime section grows, up to a summary of 48 blocks")]
     RealtimeGrowth,
     /// Space was to be allocated in a zone without contents. Blocks of zones are written once.

@@ -1,7 +1,7 @@
 //! Growing a classic realtime section.
 //!
-//! Owns: the blocks of the bitmap and the summary, and the order of the steps. Does **not** own: the
-//! contents of the two files (`grow.rs` in `realtime` of `xfs-alloc`, with the crash argument).
+//! Owns: the blocks of the bitmap and the summary, and the order of the steps. Does **not** own:
+//! the contents of the two files (`grow.rs` in `realtime` of `xfs-alloc`, with the crash argument).
 
 use std::sync::Arc;
 

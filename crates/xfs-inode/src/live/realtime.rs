@@ -303,8 +303,8 @@ pub fn realtime_group_files(
     })
 }
 
-/// Returns the log record of the inode with the reverse map of a zone, after a check that it is that
-/// of zone `zone`.
+/// Returns the log record of the inode with the reverse map of a zone, after a check that it is
+/// that of zone `zone`.
 ///
 /// # Errors
 ///

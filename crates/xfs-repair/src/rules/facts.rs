@@ -15,7 +15,7 @@ use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{AgInode, AgNumber, IncompatFeatures, InodeNumber, Lsn, Superblock};
 
 use crate::damage::Damage;
-use crate::metadata::MetadataFile;
+use crate::metadata::MetadirFile;
 use crate::model::{InodeState, Model};
 
 /// An entry of a directory.
@@ -231,9 +231,9 @@ impl Facts {
             dotdot: None,
             has_other_contents: false,
             is_metadata: core.flags2.contains(InodeFlags2::METADATA),
-            metadata_path: MetadataFile::of_fields(core)
+            metadata_path: MetadirFile::of_fields(core)
                 .filter(|_| core.flags2.contains(InodeFlags2::METADATA))
-                .and_then(MetadataFile::path),
+                .and_then(MetadirFile::path),
             lsn: Some(core.lsn).filter(|lsn| lsn.0 != 0 && !lsn.is_null()),
             names_lsn: None,
         };

@@ -22,7 +22,7 @@ use crate::claims;
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
-use crate::metadata::MetadataFiles;
+use crate::metadata::MetadirFiles;
 use crate::patient::Patient;
 use crate::section::{self, SectionClaims};
 use crate::trees;
@@ -177,7 +177,7 @@ impl Owned {
             );
             claims.sort_by_key(|claim| claim.start);
         }
-        let files = MetadataFiles::find(&patient.evidence());
+        let files = MetadirFiles::find(&patient.evidence());
         let section = section::of_volume(patient, &model, &files);
         Ok(Self { geometry: patient.geometry().clone(), claims, section })
     }

@@ -25,7 +25,7 @@ use super::orphans::mark_used;
 use crate::action::Action;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
-use crate::metadata::{self, MetadataFile, MetadataFiles, MetadataKind};
+use crate::metadata::{self, MetadirFile, MetadirFiles, MetadirKind};
 use crate::model::Model;
 use crate::patient::Patient;
 
@@ -52,7 +52,7 @@ pub(super) fn run(patient: &mut Patient) -> Result<(), RepairError> {
     if !patient.superblock().has_incompat(IncompatFeatures::METADIR) {
         return Ok(());
     }
-    let files = MetadataFiles::find(&patient.evidence());
+    let files = MetadirFiles::find(&patient.evidence());
     let model = patient.model()?;
     let outside = named_outside(&model, &files);
     for (inode, file) in files.by_inode() {
@@ -66,7 +66,7 @@ pub(super) fn run(patient: &mut Patient) -> Result<(), RepairError> {
                 }
             }
             InodeState::Gone(_) | InodeState::Free(_)
-                if is_named && file != MetadataFile::DIRECTORY && !outside.contains(&inode) =>
+                if is_named && file != MetadirFile::DIRECTORY && !outside.contains(&inode) =>
             {
                 patient.attempt(|patient| remake(patient, inode, file))?;
             }
@@ -77,7 +77,7 @@ pub(super) fn run(patient: &mut Patient) -> Result<(), RepairError> {
 }
 
 /// Returns the inodes that a directory outside of the metadata directory names.
-fn named_outside(model: &Model, files: &MetadataFiles) -> BTreeSet<InodeNumber> {
+fn named_outside(model: &Model, files: &MetadirFiles) -> BTreeSet<InodeNumber> {
     let own: BTreeSet<InodeNumber> =
         files.directories.values().copied().chain(files.root).collect();
     let names = model.names.iter().filter(|name| !own.contains(&name.directory));
@@ -88,7 +88,7 @@ fn named_outside(model: &Model, files: &MetadataFiles) -> BTreeSet<InodeNumber> 
 fn set_fields(
     patient: &mut Patient,
     inode: InodeNumber,
-    file: MetadataFile,
+    file: MetadirFile,
     core: &InodeCore,
 ) -> Result<(), RepairError> {
     let mut right = core.clone();
@@ -111,11 +111,7 @@ fn set_fields(
 }
 
 /// Makes the destroyed inode of a file again. Its blocks come from the reverse map.
-fn remake(
-    patient: &mut Patient,
-    inode: InodeNumber,
-    file: MetadataFile,
-) -> Result<(), RepairError> {
+fn remake(patient: &mut Patient, inode: InodeNumber, file: MetadirFile) -> Result<(), RepairError> {
     let mapped = patient.mapped();
     let is_quota = file.path().is_some_and(|(directory, _)| directory == "quota");
     if is_quota && !mapped.is_whole && !patient.allows_loss() {
@@ -169,8 +165,8 @@ pub(super) fn make_missing(patient: &mut Patient) -> Result<(), RepairError> {
     if !superblock.has_incompat(IncompatFeatures::METADIR) || !superblock.has_realtime() {
         return Ok(());
     }
-    let files = MetadataFiles::find(&patient.evidence());
-    let missing: Vec<MetadataFile> = metadata::needed(superblock)
+    let files = MetadirFiles::find(&patient.evidence());
+    let missing: Vec<MetadirFile> = metadata::needed(superblock)
         .into_iter()
         .filter(|file| !files.files.contains_key(file))
         .collect();
@@ -180,7 +176,7 @@ pub(super) fn make_missing(patient: &mut Patient) -> Result<(), RepairError> {
     let model = patient.model()?;
     let cores = model.inodes.values().filter_map(|inode| inode.core.as_ref());
     let own = cores.filter(|core| core.flags2.contains(InodeFlags2::METADATA));
-    let stated: BTreeSet<MetadataFile> = own.filter_map(MetadataFile::of_fields).collect();
+    let stated: BTreeSet<MetadirFile> = own.filter_map(MetadirFile::of_fields).collect();
     // An inode that cannot be read may be one of the missing files.
     if model.inodes.values().any(|inode| inode.core.is_none()) {
         return Ok(());
@@ -247,7 +243,7 @@ fn free_inodes(patient: &Patient, model: &Model) -> Vec<(InodeNumber, u32)> {
 }
 
 /// Returns the core of a new inode of a file of the metadata directory.
-fn new_core(patient: &Patient, number: InodeNumber, file: MetadataFile) -> InodeCore {
+fn new_core(patient: &Patient, number: InodeNumber, file: MetadirFile) -> InodeCore {
     let has = |feature| patient.geometry().has_incompat(feature);
     let mut flags2 = InodeFlags2::empty();
     flags2.set(InodeFlags2::BIGTIME, has(IncompatFeatures::BIGTIME));
@@ -285,7 +281,7 @@ fn new_core(patient: &Patient, number: InodeNumber, file: MetadataFile) -> Inode
         rdev: None,
     };
     file.set_fields(&mut core);
-    if file.kind == MetadataKind::ReverseMap {
+    if file.kind == MetadirKind::ReverseMap {
         core.cow_extent_size_hint_blocks = 0;
     }
     core

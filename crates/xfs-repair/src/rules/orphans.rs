@@ -15,7 +15,7 @@ use super::names::Names;
 use crate::action::{Action, counted};
 use crate::error::RepairError;
 use crate::fork::ForkContents;
-use crate::metadata::MetadataFile;
+use crate::metadata::MetadirFile;
 use crate::patient::Patient;
 
 /// The number of bytes that the data fork of a newly made directory has in its inode. It is the
@@ -269,7 +269,7 @@ fn made_core(template: &Template, made: MadeInode) -> InodeCore {
         rdev: None,
     };
     if is_metadata {
-        MetadataFile::DIRECTORY.set_fields(&mut core);
+        MetadirFile::DIRECTORY.set_fields(&mut core);
     }
     core
 }

@@ -27,7 +27,7 @@ use crate::action::Action;
 use crate::claims;
 use crate::damage::Damage;
 use crate::error::RepairError;
-use crate::metadata::{MetadataFiles, MetadataKind};
+use crate::metadata::{MetadirFiles, MetadirKind};
 use crate::model::Model;
 use crate::patient::Patient;
 use crate::section::{self, SectionClaims};
@@ -60,7 +60,7 @@ pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         return Ok(());
     }
     device_superblock(patient, damage)?;
-    let files = MetadataFiles::find(&patient.evidence());
+    let files = MetadirFiles::find(&patient.evidence());
     let model = patient.model()?;
     let claims = section::of_volume(patient, &model, &files);
     for group in section::groups(patient.geometry()) {
@@ -138,7 +138,7 @@ fn device_superblock(patient: &mut Patient, damage: &Damage) -> Result<(), Repai
 /// The inputs for writing the structures of one group.
 struct GroupRebuild<'a> {
     group: u32,
-    files: &'a MetadataFiles,
+    files: &'a MetadirFiles,
     model: &'a Model,
     claims: &'a SectionClaims,
 }
@@ -163,7 +163,7 @@ impl GroupRebuild<'_> {
         let counts = shared_records(self.model, &records);
         let map = claims::joined(records);
         let used: u64 = map.iter().map(|record| u64::from(record.count)).sum();
-        if let Some(inode) = self.tree(patient, MetadataKind::ReverseMap) {
+        if let Some(inode) = self.tree(patient, MetadirKind::ReverseMap) {
             let found = patient.evidence().inode(inode);
             let old = patient.evidence().realtime_reverse_map(&found, self.group);
             let is_written = replace::<RealtimeReverseMap>(patient, inode, &old, &map)?;
@@ -172,7 +172,7 @@ impl GroupRebuild<'_> {
                 written.push("the count of used blocks");
             }
         }
-        if let Some(inode) = self.tree(patient, MetadataKind::Refcounts) {
+        if let Some(inode) = self.tree(patient, MetadirKind::Refcounts) {
             let found = patient.evidence().inode(inode);
             let old = patient.evidence().realtime_refcounts(&found, self.group);
             let is_written = replace::<RealtimeRefcounts>(patient, inode, &old, &counts)?;
@@ -182,7 +182,7 @@ impl GroupRebuild<'_> {
     }
 
     /// Returns the inode of a btree of the group, if the inode can hold the root.
-    fn tree(&self, patient: &Patient, kind: MetadataKind) -> Option<InodeNumber> {
+    fn tree(&self, patient: &Patient, kind: MetadirKind) -> Option<InodeNumber> {
         let inode = self.files.inode(self.group, kind)?;
         let found = patient.evidence().inode(inode);
         let core = found.core().filter(|_| found.is_sound())?;

@@ -68,8 +68,8 @@ fn users_fill_no_more_than_the_capacity() {
     assert!(zones.free(5, ZONE + 1).is_err());
 }
 
-/// Replaces used blocks at random, and collects as the files do. Checks two invariants: a collection
-/// makes room (Z5 in docs/internals/zoned.md), and only zones without blocks are reset
+/// Replaces used blocks at random, and collects as the files do. Checks two invariants: a
+/// collection makes room (Z5 in docs/internals/zoned.md), and only zones without blocks are reset
 /// (Z3 in docs/internals/zoned.md).
 fn check_collection(count: usize, seed: u64) {
     let (zones, mut random) = (zones(count), Prng::new(seed));

@@ -24,7 +24,7 @@ use xfs_format::{
 use super::GroupRebuild;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
-use crate::metadata::{MetadataFiles, MetadataKind};
+use crate::metadata::{MetadirFiles, MetadirKind};
 use crate::patient::Patient;
 use crate::section::{self, SectionClaim};
 
@@ -151,14 +151,14 @@ pub(in crate::rules) fn free_extents(patient: &Patient) -> Option<u64> {
     if superblock.has_incompat(IncompatFeatures::ZONED) {
         return Some(0);
     }
-    let files = MetadataFiles::find(&patient.evidence());
+    let files = MetadirFiles::find(&patient.evidence());
     let mut free = 0;
     for group in section::groups(patient.geometry()) {
         let sizes = SpaceSizes::of(superblock, group);
         if sizes.bitmap_blocks * sizes.words > MOST_WORDS {
             return None;
         }
-        let inode = files.inode(group, MetadataKind::Bitmap)?;
+        let inode = files.inode(group, MetadirKind::Bitmap)?;
         let file = SpaceFile { inode, kind: RealtimeBlockKind::Bitmap };
         let mut words = Vec::new();
         for at in file.blocks(patient, sizes.bitmap_blocks)? {
@@ -323,8 +323,8 @@ impl GroupRebuild<'_> {
         let Some(summary) = sizes.summary(&bitmap) else { return Ok(Vec::new()) };
         let mut written = Vec::new();
         for (kind, block_kind, words, name) in [
-            (MetadataKind::Bitmap, RealtimeBlockKind::Bitmap, bitmap, "the bitmap"),
-            (MetadataKind::Summary, RealtimeBlockKind::Summary, summary, "the summary"),
+            (MetadirKind::Bitmap, RealtimeBlockKind::Bitmap, bitmap, "the bitmap"),
+            (MetadirKind::Summary, RealtimeBlockKind::Summary, summary, "the summary"),
         ] {
             let Some(inode) = self.files.inode(self.group, kind) else { continue };
             let file = SpaceFile { inode, kind: block_kind };
