@@ -1,7 +1,7 @@
 //! An inode in use: its core, its bytes and its type.
 //!
-//! Owns: the inode as the walk of its forks needs it, and reading one outside of the pass over
-//! inodes. Does **not** own: the checks of an inode (`inode.rs`).
+//! Owns: the type `Inode`, in which form other modules pass an inode to the checks of its forks,
+//! and reading a single inode. Does **not** own: the checks of an inode (`inode.rs`).
 
 use xfs_format::inode::{FileType, ForkKind, InodeCore, InodeFlags2, fork};
 use xfs_format::rmap::RmapOwner;
@@ -27,7 +27,7 @@ impl Inode<'_> {
         fork(self.bytes, &self.core, kind)
     }
 
-    /// Returns whether the inode belongs to the metadata directory, by its flag.
+    /// Returns whether a flag of the inode says that it belongs to the metadata directory.
     pub(crate) fn is_metadata(&self) -> bool {
         self.core.flags2.contains(InodeFlags2::METADATA)
     }
@@ -42,8 +42,8 @@ impl Inode<'_> {
     }
 }
 
-/// Reads and verifies an inode, without any finding. Returns `None` for an inode that cannot be
-/// used.
+/// Reads and verifies one inode. Reports no findings: for an inode that cannot be used, returns
+/// `None`.
 pub(crate) fn read_inode(volume: Volume<'_>, number: InodeNumber) -> Option<(InodeCore, Vec<u8>)> {
     let geometry = volume.geometry();
     let location = geometry.inode_location(number)?;

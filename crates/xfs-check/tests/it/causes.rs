@@ -1,4 +1,5 @@
-//! Tests of causes: each difference that follows from damage belongs to the finding of the damage.
+//! Tests of the field `cause` of findings: each difference that follows from damage names the
+//! finding of that damage as its cause.
 
 use xfs_check::{CheckOptions, Code, Report, check};
 use xfs_device::BlockDevice;
@@ -40,7 +41,8 @@ fn damaged(clean: &Image, at: DiskAddr) -> Image {
     image
 }
 
-/// Checks C6 of `xfs_check::check` with one thread and with several.
+/// Checks C6 of `xfs_check::check`: the findings are the same with one thread and with several.
+/// Also checks that each consequence names the finding at the damaged structure as its cause.
 #[test]
 fn each_consequence_of_damage_has_its_cause_with_any_number_of_threads() {
     let clean = golden();
@@ -124,7 +126,7 @@ fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
     field.copy_from_slice(value);
 }
 
-/// Checks C3 of the crate: the part that was not read is named.
+/// Checks C3 of the crate: the unread directory is a finding, and the report is not complete.
 #[test]
 fn directory_that_maps_the_same_blocks_many_times_is_left_unread() {
     let mut image = golden();

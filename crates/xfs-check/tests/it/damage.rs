@@ -372,7 +372,8 @@ fn inode_chunks_that_are_out_of_order_are_found_and_still_read() {
     assert!(!found.contains(&Code::DirTarget), "{found:?}");
 }
 
-/// Checks C3 of the crate: a structure that cannot be read does not end the run.
+/// Checks C3 of the crate: a structure that cannot be read does not end the check. Several threads
+/// find the same as one.
 #[test]
 fn damaged_byte_of_each_block_ends_without_a_panic_and_in_the_same_findings() {
     let clean = golden();

@@ -8,7 +8,8 @@ use xfs_testkit::{Image, NeverWritten, golden};
 
 const SECTOR_BYTES: usize = 512;
 
-/// Checks C1 of the crate. The layers keep these three crates below everything that writes volumes.
+/// Checks C1 of the crate: of the crates of the project, it depends only on these three. None of
+/// them writes volumes or depends on a crate that does.
 #[test]
 fn manifest_names_no_crate_that_writes_volumes() {
     let (_, rest) = include_str!("../../Cargo.toml").split_once("[dependencies]\n").unwrap();
@@ -29,7 +30,8 @@ fn is_clean(image: Image, threads: usize) -> bool {
     check(&device, &superblock, &options, &()).expect("known features").is_clean()
 }
 
-/// Checks C2 of the crate, on a sound volume and on one with a wrong count.
+/// Checks C2 of the crate: a check writes nothing, neither on a sound volume nor on one with a
+/// wrong count of free blocks.
 #[test]
 fn whole_check_writes_nothing() {
     let mut damaged = golden();

@@ -7,7 +7,7 @@ use xfs_format::realtime::RealtimeBlockKind;
 use xfs_format::{BlockKind, DiskAddr, InodeNumber, Lsn, StructureAddress, Superblock};
 use xfs_testkit::{Image, RealtimeSection, golden_metadata_directory};
 
-/// Checks a volume with its devices.
+/// Checks the volume on the device `data`, with the realtime device `realtime`.
 fn report(data: &Image, realtime: Option<&Image>) -> Report {
     let mut sector = vec![0; 4096];
     data.read_at(&mut sector, 0).expect("an image has a first sector");
@@ -44,11 +44,12 @@ fn device_that_is_not_named_is_unchecked() {
     }
 }
 
-/// Inodes of the golden volume with realtime groups: the files of the first group.
+/// Inode numbers of the bitmap, the summary and the reverse map of the first realtime group, in the
+/// golden volume with realtime groups.
 const BITMAP: u64 = 88897;
 const SUMMARY: u64 = 88898;
 const REVERSE_MAP: u64 = 88899;
-/// Inodes of other golden volumes.
+/// Inode numbers in the golden volumes with zones and without realtime groups.
 const ZONED_REVERSE_MAP: u64 = 48897;
 const CLASSIC_BITMAP: u64 = 129;
 const CLASSIC_SUMMARY: u64 = 130;
@@ -57,10 +58,10 @@ const INODE_BYTES: usize = 512;
 const BLOCK_BYTES: usize = 4096;
 /// Offset of the data fork in an inode.
 const FORK: usize = 176;
-/// Length of the header of a bitmap block in a realtime group.
+/// Length in bytes of the header of a bitmap block in a realtime group.
 const HEADER: usize = 48;
 
-/// A volume with a realtime section that is to be damaged.
+/// A golden volume with a realtime section, which a test damages and then checks.
 struct Patient {
     data: Image,
     device: Option<Image>,
@@ -84,8 +85,9 @@ impl Patient {
         self
     }
 
-    /// Changes the first block of the bitmap or the summary in an inode, and seals it as a block of
-    /// `kind`. A block of a section without groups has no checksum.
+    /// Changes the first block of the file `number`, a bitmap or a summary, and sets the checksum
+    /// of a block of `kind`. In a section without groups, these blocks have no checksum, so `kind`
+    /// is `None`.
     fn edit_file(
         mut self,
         number: u64,

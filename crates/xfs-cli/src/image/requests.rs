@@ -1,7 +1,8 @@
 //! Requests to web and S3 servers, as the options of the command line ask for.
 //!
-//! Owns: the options of objects, the log of requests on standard error (`--log-requests`), and the
-//! ports that the sandbox must leave open. Does **not** own the requests (`xfs-image`).
+//! Owns: the options for images on such servers, the log of requests on standard error
+//! (`--log-requests`), and the ports that the sandbox must leave open. Does **not** own the
+//! requests (`xfs-image`).
 
 #[cfg(feature = "object_store")]
 use std::collections::BTreeSet;
@@ -22,11 +23,11 @@ use crate::terminal::console::Console;
 #[cfg(feature = "object_store")]
 use crate::terminal::{names, plural};
 
-/// The requests of a run. A clone is the same log.
+/// The log of the requests of one run. Clones share one log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests(Arc<RequestLog>);
 
-/// The log in a build without the feature `object_store`, which makes no requests.
+/// The log in a build without the feature `object_store`. Such a build makes no requests.
 #[cfg(not(feature = "object_store"))]
 #[derive(Debug, Default)]
 struct RequestLog;
@@ -66,7 +67,7 @@ impl Requests {
         Self(Arc::new(RequestLog { is_printed: options.log_requests, ..RequestLog::default() }))
     }
 
-    /// Adds the options of objects to `open`.
+    /// Adds the options for images on web and S3 servers to `open`.
     pub(crate) fn with(open: OpenOptions, options: &GlobalOptions) -> OpenOptions {
         let observer = Arc::clone(&options.requests.0);
         open.object_options(

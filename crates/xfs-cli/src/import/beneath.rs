@@ -11,7 +11,8 @@ use std::io;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// The number of times that the kernel is asked if it gives up.
+/// The number of attempts to open a path. The kernel gives up (EAGAIN) if it meets `..` while
+/// another process renames a file.
 const MOST_TRIES: usize = 1000;
 
 /// Opens the regular file at `path` below a directory. The kernel refuses a path that leads out

@@ -1,15 +1,16 @@
-//! The space that the files of sources need in a volume, found without writing them.
+//! The space that the files of sources need in a volume, computed without writing the files.
 //!
-//! Owns: the sums. Does **not** own: the space that an empty volume of a given size has, or the
-//! choice of a size (`volume::mkfs`).
+//! Owns: the sums of blocks and inodes. Does **not** own: the space that an empty volume of a given
+//! size has, or the choice of a size (`volume::mkfs`).
 //!
-//! The sums are an estimate from above of what the writer allocates. Contents count in whole
-//! blocks, a directory by the bytes of its names. An attribute that does not fit into its inode
-//! counts as a block. The btrees of free space, inodes and reverse map are not counted: a volume
-//! reserves their space.
+//! The sums are upper bounds of what the writer allocates. Contents count in whole blocks. A
+//! directory counts by the bytes of its names. An attribute that does not fit into its inode counts
+//! as a block. The btrees of free space, inodes and reverse map are not counted: a volume reserves
+//! their space.
 //!
-//! Where sources are layers, a file counts as long as it exists. The largest sum decides: after a
-//! layer, or before a whiteout, because the files of a layer are written in its order.
+//! If the sources are layers of a container image, later layers may remove files of earlier ones.
+//! So the sums rise and fall, and the largest sums decide. They are reached at the end of a layer,
+//! or before a whiteout in it, because the files of a layer are written in the order of the layer.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,11 +22,12 @@ use crate::file::source::Source;
 use crate::import::archive::{ArchiveReader, Member, MemberKind};
 use crate::import::policy::Policy;
 
-/// The bytes of an entry in a directory without its name, and those of its hash in the index.
+/// The bytes that an entry takes in a directory in addition to its name. They include its hash in
+/// the index.
 const ENTRY_BYTES: u64 = 20;
 /// The bytes of an extent in a map.
 const EXTENT_BYTES: u64 = 16;
-/// The bytes of an inode that are not for its forks.
+/// The size in bytes of the core of an inode. The rest of the inode is for its forks.
 const INODE_CORE_BYTES: u64 = 176;
 /// The bytes of an attribute without its name and its value.
 const ATTRIBUTE_BYTES: u64 = 16;
@@ -147,7 +149,7 @@ impl Census {
     }
 
     /// Removes the files of lower layers that a whiteout at `path` hides. Returns false if the path
-    /// is none of a whiteout.
+    /// is not that of a whiteout.
     fn hide(&mut self, path: &[u8]) -> bool {
         let at = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let (above, name) = path.split_at(at);
@@ -177,7 +179,8 @@ impl Census {
         }
     }
 
-    /// Removes the file at `path`. A file of the current layer stays, as the writer keeps it.
+    /// Removes the file at `path`, unless it belongs to the current layer: the writer keeps such a
+    /// file too.
     fn remove_one(&mut self, path: &[u8]) {
         let Some(layered) = &mut self.layered else { return };
         if layered.get(path).is_some_and(|file| file.layer < self.layer)
@@ -188,7 +191,7 @@ impl Census {
         }
     }
 
-    /// Ends a layer: its sum may be the largest.
+    /// Ends a layer. The sums at its end are compared with the largest ones so far.
     pub(crate) fn end_layer(&mut self) {
         self.note_peak();
         self.layer += 1;
@@ -205,7 +208,8 @@ impl Census {
         self.add_name(path, blocks);
     }
 
-    /// Adds a name with the inode that it leads to. A hard link counts as an inode, too.
+    /// Adds a file with the name `path` and this number of blocks. A hard link counts like a file
+    /// of its own, with an inode.
     fn add_name(&mut self, path: &[u8], blocks: u64) {
         let file = LayeredFile { blocks, layer: self.layer };
         let old = self.layered.as_mut().and_then(|layered| layered.insert(path.to_vec(), file));
@@ -297,7 +301,8 @@ impl Census {
     }
 }
 
-/// Returns the path in the image of a member of an archive below `top`.
+/// Returns the path that a member of an archive gets in the image. `top` is the directory that the
+/// archive goes into.
 fn path_below(top: &[u8], path: &[u8]) -> Vec<u8> {
     let mut whole = top.to_vec();
     for part in path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")) {

@@ -7,8 +7,9 @@
 //! /usr/bin/bash 999 @100755 2 0 0 0 1.0 /usr/bin/sh - -
 //! ```
 //!
-//! Owns: the lines as members of an archive. Does **not** own: the directory with the contents of
-//! large files, which a dump names by relative paths.
+//! Owns: parsing the lines of a dump, each of which becomes a member like those of an archive. Does
+//! **not** own: the directory with the contents of large files, which a dump names by relative
+//! paths.
 //!
 //! # Invariants
 //!
@@ -186,7 +187,7 @@ impl ComposefsReader {
         Ok((MemberKind::File, Contents::Object(file)))
     }
 
-    /// Notes once that the volume does not keep digests.
+    /// Adds one remark for the whole dump, that the volume does not store fs-verity digests.
     fn note_verity(&mut self) {
         if !std::mem::replace(&mut self.has_verity, true) {
             let message =

@@ -15,8 +15,8 @@
 //!
 //! - **I1** Everything that a digest names is compared with it before it is used. The blobs of
 //!   layers are compared before anything is written.
-//! - **I2** The end of an unpacked layer is seen only if its contents have the digest in the
-//!   configuration.
+//! - **I2** A layer whose unpacked contents do not have the digest in the configuration is an error
+//!   at its end, in place of the end of the file.
 //! - **I3** Documents are at most [`MAX_DOCUMENT_BYTES`] long, indexes refer to each other at most
 //!   [`MAX_INDEX_DEPTH`] deep, at most [`MAX_REFERENCES`] references are followed, and an image has
 //!   at most [`MAX_LAYERS`] layers.
@@ -52,7 +52,7 @@ const MAX_INDEX_DEPTH: usize = 4;
 const MAX_REFERENCES: usize = 10_000;
 /// The largest number of layers of one image.
 const MAX_LAYERS: usize = 1000;
-/// The bytes that show whether a layer is compressed: a block of tar.
+/// The number of bytes that are read to find out whether a layer is compressed: one block of tar.
 const HEAD_BYTES: u64 = 512;
 
 /// A container image, of which one manifest is chosen.
@@ -85,7 +85,7 @@ impl ContainerImage {
     /// # Errors
     ///
     /// A file that cannot be read, a digest that does not match, an image without this platform, or
-    /// a form that is refused by name.
+    /// layers in a form that is not supported, which the message names.
     pub(crate) fn open(
         address: &ContainerAddress,
         platform: Option<&Platform>,
@@ -126,7 +126,8 @@ impl ContainerImage {
     }
 }
 
-/// Returns a reader of a layer without its compression, which its first bytes show.
+/// Returns a reader of the unpacked contents of a layer. The first bytes of the layer show whether
+/// and how it is compressed.
 fn unpacked_layer(mut input: Input) -> std::io::Result<Input> {
     let mut head = Vec::new();
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
@@ -160,7 +161,8 @@ fn oci_layers(store: &BlobStore, choice: &Choice<'_>) -> Result<Vec<ImageLayer>,
     Ok(layers.map(|(layer, unpacked)| ImageLayer { path: layer.path(), unpacked }).collect())
 }
 
-/// Refuses layers of other forms than tar by name.
+/// Fails if a layer is not an archive of tar, compressed or not. The message names the media type
+/// of the layer.
 fn check_media_types(layers: &[Descriptor]) -> Result<(), Failure> {
     const KNOWN: [&str; 4] = [
         "application/vnd.oci.image.layer.v1.tar",
@@ -242,7 +244,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The failure of contents that do not have their digest.
+/// Returns the failure for contents that do not have the digest `digest`.
 fn differs(digest: &Digest) -> Failure {
     invalid(format!("the contents of {digest} differ from their digest"))
 }

@@ -225,7 +225,7 @@ impl ImportOrigin {
     }
 
     /// Writes all files of the origin into a directory of the image. After the last origin, the
-    /// caller seals the run.
+    /// caller calls [`ImageWriter::seal`].
     ///
     /// # Errors
     ///

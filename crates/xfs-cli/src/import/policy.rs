@@ -61,7 +61,8 @@ struct ModeRule {
 }
 
 impl Policy {
-    /// Parses the options. `latest` is whether no file may have a later time than a fixed one.
+    /// Parses the options. `has_latest` says whether there is a latest time for all files
+    /// (SOURCE_DATE_EPOCH), which `--mtime clamp` needs.
     ///
     /// # Errors
     ///
@@ -141,7 +142,8 @@ impl Policy {
         attributes
     }
 
-    /// Maps the ids in the value of a list. An invalid value stays, and is reported when it is set.
+    /// Maps the ids in `value`, an access control list. An invalid list stays as it is, and is
+    /// reported when the attribute is set.
     fn map_list(&self, value: &mut Vec<u8>) {
         let Some(mut entries) = acl::decode_posix_xattr(value) else { return };
         for entry in &mut entries {

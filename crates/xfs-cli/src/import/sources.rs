@@ -122,7 +122,8 @@ impl ImportSources {
         Self { sources: sources.collect() }
     }
 
-    /// Writes the files of all sources into the directory `top` of the image, and seals the run.
+    /// Writes the files of all sources into the directory `top` of the image, and calls
+    /// [`ImageWriter::seal`] at the end.
     ///
     /// # Errors
     ///
@@ -202,7 +203,8 @@ impl PlacedSource {
     }
 }
 
-/// The failure of a command that needs a source and has none.
+/// Returns the failure of a command that needs a source and has none. `option` is the option with
+/// which a source is given.
 pub(crate) fn no_source(option: &str) -> Failure {
     Failure::usage(format!("{option} needs a source of files"))
         .hint("--from, --add and -p name sources")

@@ -155,7 +155,7 @@ impl<'a> ImageWriter<'a> {
     }
 
     /// Writes a file or directory under `name` into a directory, with everything below it. After
-    /// the last file, the caller [seals](Self::seal) the run.
+    /// the last file, the caller calls [`seal`](Self::seal).
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ struct Diff {
     compares_contents: bool,
 }
 
-/// A state of the comparison whose file is open and was not read yet.
+/// One side of the comparison. Its file is open, but has not been read yet.
 enum OpenState {
     Image(Box<Image>),
     Scan(PathBuf, File),
@@ -69,8 +69,9 @@ impl OpenState {
     }
 }
 
-/// Opens a regular file that begins as Parquet files do. Opening any other path as an image gives
-/// the error, if there is one.
+/// Opens `path` if it is a regular file that begins as Parquet files do. Returns `None` for any
+/// other path, also for one that cannot be opened: the caller opens it as an image, and gets the
+/// error.
 fn open_scan(path: &Path) -> Option<File> {
     let mut file = File::open(path).ok()?;
     if !file.metadata().ok()?.is_file() {
@@ -215,7 +216,8 @@ fn read_state(
     }
 }
 
-/// Reports the outcome: findings make the result doubtful, so they come before a difference.
+/// Sets the exit code. If there are findings, the code is that of the findings and not the code for
+/// a difference, because findings make the result doubtful.
 fn conclude(report: &DiffReport, console: &mut Console) {
     if report.findings > 0 {
         let message = format!(

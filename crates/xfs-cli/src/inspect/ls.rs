@@ -231,8 +231,8 @@ impl Listing<'_> {
         Ok(below)
     }
 
-    /// Returns the first sort key of a file, for descending order. Files with the same key are
-    /// sorted by name.
+    /// Returns the first sort key of a file. It is reversed, because times and sizes are sorted in
+    /// descending order. Files with the same key are sorted by name.
     fn key(&self, facts: impl FnOnce() -> Option<Facts>) -> Reverse<i128> {
         let LsArguments { by_time, by_size, .. } = self.arguments;
         let facts = if *by_time || *by_size { facts() } else { None };

@@ -389,7 +389,7 @@ fn write_report(
     written.and_then(|()| writer.flush()).map_err(|error| output.failure(&error))
 }
 
-/// Returns the keys of the result in a JSON document.
+/// Returns the result of the scan as an object with the keys that the JSON document has.
 fn result(report: &ScanReport) -> Object {
     let mut object = Object::new();
     object.insert("errors".to_owned(), report.findings.into());

@@ -150,7 +150,7 @@ fn count(volume: &ImageVolume, console: &mut Console) -> Result<UsageCounts, Fai
 }
 
 /// Compares all dquots of a type with the counts, and shows the differences. Returns the number of
-/// owners.
+/// owners that have a dquot or a count.
 fn compare(
     volume: &ImageVolume,
     kind: QuotaType,

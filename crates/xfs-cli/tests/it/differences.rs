@@ -1,4 +1,5 @@
-//! `diff`: two images, an image and a scan, formats, and the exit codes of diff(1).
+//! Tests of `diff`: with two images, with an image and a scan, in each format, and with the exit
+//! codes of diff(1).
 
 use std::collections::BTreeSet;
 use std::fs;

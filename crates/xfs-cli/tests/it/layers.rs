@@ -399,8 +399,8 @@ fn replaced_contents_do_not_stay_in_the_image() {
     assert!(!bytes.windows(35).any(|window| window == &secret[..35]));
 }
 
-/// Checks that a file which a later layer removes does not stay because no pattern takes its
-/// whiteout.
+/// Checks that a whiteout removes a file although no pattern of `--include-from` matches the path
+/// of the whiteout itself: the path of the file decides.
 #[test]
 fn whiteouts_count_for_the_files_that_patterns_take() {
     let place = VolumeDir::new();

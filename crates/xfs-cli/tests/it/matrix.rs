@@ -1,5 +1,5 @@
-//! The page docs/matrix.md: the tests that it names exist, and the commands treat each kind of
-//! volume as it says.
+//! Tests of the page docs/matrix.md: the tests that the page names exist, and the commands treat
+//! each kind of volume as the page says.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -133,8 +133,8 @@ fn wrong_count_is_shown_with_both_numbers() {
     assert!(std::fs::read(place.path("quota")).unwrap() == before, "the image has changed");
 }
 
-/// Gives a tree to a project, adds a file outside of it and a file of another project, and takes
-/// the tree out of the project again.
+/// Checks `quota project` on a tree: after `--set`, new files inherit the project; a file of
+/// another project is shown, with exit code 1; after `--clear`, no file has the project.
 #[test]
 fn project_of_a_tree_is_set_shown_and_cleared() {
     let place = VolumeDir::new();

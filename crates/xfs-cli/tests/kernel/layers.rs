@@ -1,5 +1,6 @@
-//! Comparison of the layers of container images with a model that follows the text of the
-//! specification, as the kernel shows the volume.
+//! Comparison of an import of container images with a model. The tree that the kernel shows must be
+//! the same as the tree of the model, which applies the layers as the text of the specification
+//! says.
 //!
 //! The model knows no order inside a layer: first the whiteouts remove files of lower layers, then
 //! the layer's own entries are put on top.
@@ -40,7 +41,7 @@ struct Inode {
     contents: Vec<u8>,
 }
 
-/// The tree after some layers, by path.
+/// The tree after the layers that were applied so far, by path.
 #[derive(Default)]
 struct Model {
     tree: BTreeMap<String, Entry>,
@@ -171,8 +172,9 @@ impl Model {
         layer
     }
 
-    /// Removes what the specification leaves open: links to files that the layer itself hides or
-    /// replaces, and everything below what is not a directory after the layer.
+    /// Removes from a random layer the entries whose meaning the specification leaves open. They
+    /// are links to files that the layer itself hides or replaces, and everything below a path that
+    /// is not a directory once the layer is applied.
     fn tidy(&self, layer: &mut Layer) {
         let is_in = |path: &str, top: &str| path == top || path.starts_with(&format!("{top}/"));
         let entries = layer.entries.clone();

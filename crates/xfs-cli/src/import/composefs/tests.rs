@@ -1,4 +1,5 @@
-//! The digests of fs-verity were made with `fsverity digest --compact` of fsverity-utils 1.5.
+//! Tests of reading dumps. The expected fs-verity digests come from `fsverity digest --compact` of
+//! fsverity-utils 1.5.
 
 use std::fs::File;
 use std::io::Cursor;

@@ -1,4 +1,4 @@
-//! The digest that fs-verity has of a file: SHA-256, blocks of 4096 bytes, no salt.
+//! The digest that fs-verity computes of a file, with SHA-256, blocks of 4096 bytes and no salt.
 //!
 //! The digest is the hash of a descriptor, which holds the root of a tree of hashes. Each block of
 //! a level of the tree holds the hashes of 128 blocks below it; the last one is filled with zeros.
@@ -15,7 +15,7 @@ const BLOCK_BYTES: usize = 4096;
 const BLOCK_LOG: u8 = 12;
 const HASH_BYTES: usize = 32;
 const DESCRIPTOR_BYTES: usize = 256;
-/// The number of SHA-256 in the descriptor.
+/// The number that stands for SHA-256 in the descriptor.
 const SHA256_NUMBER: u8 = 1;
 
 /// Returns the digest of a file of this length, in hexadecimal digits.

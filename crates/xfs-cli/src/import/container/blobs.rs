@@ -32,7 +32,7 @@ const MAX_MEMBERS: usize = 100_000;
 /// The longest path of a file in an archive, in bytes. The paths in container images have about
 /// 100.
 const MAX_PATH_BYTES: usize = 1024;
-/// The largest number of links that lead to one file.
+/// The largest number of links that are followed, one to the next, to find a file in an archive.
 const MAX_LINKS: usize = 8;
 
 /// The files of a container image.
@@ -189,9 +189,10 @@ fn find<'a>(members: &'a HashMap<String, StoredMember>, path: &str) -> Option<&'
     None
 }
 
-/// Returns a path without `.` and `..`, as members are listed. `None` if it leads out of the
-/// archive, is not text, or is longer than any path in a container image. A short extended record
-/// can give each member of an archive a long path.
+/// Returns a path without `.` and `..`, in the form in which members are listed. Returns `None` if
+/// the path leads out of the archive, is not text, or is longer than `MAX_PATH_BYTES`. Without this
+/// limit, paths could take much memory: a short extended record can give every later member a long
+/// path.
 fn to_path(path: &[u8]) -> Option<String> {
     if path.len() > MAX_PATH_BYTES {
         return None;

@@ -262,7 +262,8 @@ impl Choice<'_> {
         Ok(references.manifests)
     }
 
-    /// Returns whether a reference in the outermost index is meant.
+    /// Returns whether a reference in the outermost index has the name or digest that the user
+    /// gave. Without a name, every reference is accepted.
     fn names(&self, reference: &Value, descriptor: &Descriptor) -> bool {
         self.reference.is_none_or(|wanted| {
             names_in(reference).any(|name| name == wanted)
@@ -270,7 +271,7 @@ impl Choice<'_> {
         })
     }
 
-    /// The failure if no manifest has the name that is meant.
+    /// Returns the failure for a name that no manifest has.
     fn unnamed(&self, index: &Value) -> Failure {
         let known: Vec<String> = list(index, "manifests")
             .iter()
@@ -291,7 +292,7 @@ impl Choice<'_> {
     }
 }
 
-/// The failure if several manifests could be meant.
+/// Returns the failure for a choice that several manifests fit.
 fn ambiguous(fitting: &[Candidate]) -> Failure {
     let shown = |candidate: &Candidate| match &candidate.name {
         Some(name) => names::printable(name).into_owned(),

@@ -23,7 +23,7 @@ pub(super) struct Digest {
 }
 
 impl Digest {
-    /// Parses `ALGORITHM:HEXADECIMAL`. Other algorithms are refused by name.
+    /// Parses `ALGORITHM:HEXADECIMAL`. An unknown algorithm is an error, which names it.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         let shown = || names::printable(text).into_owned();
         let Some((algorithm, hexadecimal)) = text.split_once(':') else {
@@ -65,7 +65,8 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A reader that ends only if everything that it has read has a digest. Otherwise it fails.
+/// A reader that compares everything it has read with a digest. At the end of the input, it returns
+/// an error if the digests differ.
 pub(super) struct VerifyingReader {
     input: Input,
     /// The state of the algorithm; `None` after the end.

@@ -15,7 +15,7 @@ use super::{
 use crate::failure::Failure;
 use crate::terminal::names;
 
-/// Returns the layers of the image that is meant.
+/// Returns the layers of the image that the user chose.
 pub(super) fn layers(store: &BlobStore, choice: &Choice<'_>) -> Result<Vec<ImageLayer>, Failure> {
     let images = read_document(store, "manifest.json", None)?;
     let images = images.as_array().map_or(&[][..], Vec::as_slice);
@@ -70,7 +70,8 @@ fn check_name(store: &BlobStore, path: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether an image is meant. A name without a tag means the tag `latest`.
+/// Returns whether `image` has the name that the user gave. A name without a tag means the tag
+/// `latest`. If the user gave no name, every image is accepted.
 fn is_named(image: &Value, choice: &Choice<'_>) -> bool {
     let Some(wanted) = choice.reference else { return true };
     let latest = format!("{wanted}:latest");

@@ -50,7 +50,7 @@ struct ContextEntry {
     path: PathExpression,
     /// The type that a file must have; `None` for all types.
     kind: Option<FileKind>,
-    /// `None` if a matching file gets no label.
+    /// The label that a matching file gets; `None` if it gets no label.
     context: Option<Vec<u8>>,
 }
 
@@ -240,7 +240,7 @@ fn parse_pairs(text: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     text.lines().filter_map(pair).collect()
 }
 
-/// Returns the path of a file that belongs to `path`.
+/// Returns `path` with `end` appended: the path of a file that belongs to the one at `path`.
 fn beside(path: &Path, end: &str) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);

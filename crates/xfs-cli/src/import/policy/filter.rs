@@ -173,7 +173,8 @@ impl PathPattern {
         }
     }
 
-    /// Marks the position `at` of the pattern as reached, and those after it that need no name.
+    /// Marks the position `at` of the pattern as reached. If the pattern has `**` there, also marks
+    /// the next position, because `**` may match no names.
     fn reach(&self, reached: &mut [bool], at: usize) {
         for (position, is_reached) in reached.iter_mut().enumerate().skip(at) {
             *is_reached = true;

@@ -46,7 +46,7 @@ impl ImageWriter<'_> {
         self.policy.relabel(&path, source.facts().kind(), source.attributes())
     }
 
-    /// Returns the attributes that a directory gets that no source lists.
+    /// Returns the attributes for a directory that no source lists.
     pub(super) fn labels(&self, path: &[u8], kind: FileKind) -> Vec<NamedValue> {
         let labels = self.policy.relabel(&join(&self.base, path), kind, Vec::new());
         labels.into_iter().flatten().collect()
@@ -67,7 +67,8 @@ impl ImageWriter<'_> {
         (facts.mode & bits) as u16
     }
 
-    /// Gives the directory that everything goes into its label. An archive may not list it.
+    /// Sets the label of the directory that everything goes into, because an archive need not list
+    /// that directory.
     ///
     /// # Errors
     ///

@@ -113,7 +113,7 @@ fn read_exact(file: &File, buffer: &mut [u8], offset: u64) -> Result<(), Failure
 /// The name and the value of an extended attribute.
 type NamedValue = (Vec<u8>, Vec<u8>);
 
-/// Returns the names and values of the attributes of a node, in one order.
+/// Returns the names and values of the attributes of a node, sorted by name.
 fn attributes(node: &Node, state: State) -> Result<Vec<NamedValue>, StateError> {
     let all = node::attributes(node).into_iter();
     let all = all.map(|it| it.map(|attribute| (attribute.name, attribute.value)));
