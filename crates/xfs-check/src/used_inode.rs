@@ -11,7 +11,7 @@ use crate::blocks::{Evidence, Volume};
 use crate::facts::{DirectoryLinks, Owner};
 use crate::finding::Place;
 
-/// An inode in use.
+/// An inode in use: its decoded core, all its bytes, and its type.
 pub(crate) struct Inode<'b> {
     pub(crate) core: InodeCore,
     pub(crate) bytes: &'b [u8],

@@ -10,7 +10,7 @@ pub(crate) enum Exit {
     /// The command did everything that was requested.
     #[default]
     Fine = 0,
-    /// A failure without a code of its own: no such file, no permission, a full disk.
+    /// A failure without an exit code of its own: no such file, no permission, a full disk.
     Failed = 1,
     /// The command line is invalid.
     Usage = 2,

@@ -8,7 +8,7 @@ use xfs_testkit::{Image, golden};
 
 const SECTOR_BYTES: usize = 512;
 
-/// The first bytes of headers, btree blocks, inodes and directory blocks.
+/// The magic numbers with which group headers, btree blocks, inodes and directory blocks begin.
 const MAGICS: [&[u8]; 14] = [
     b"XAGF", b"XAGI", b"XAFL", b"AB3B", b"AB3C", b"IAB3", b"FIB3", b"RMB3", b"R3FC", b"BMA3",
     b"IN", b"XDD3", b"XDB3", b"XDF3",

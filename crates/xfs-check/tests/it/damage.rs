@@ -276,7 +276,7 @@ fn leaf_entries(leaf: &[u8]) -> Vec<LeafEntry> {
     (0..half_word(leaf, 56).into()).map(entry).collect()
 }
 
-/// Returns the index of the first entry of a leaf that has a remote value of a finished attribute.
+/// Returns the index of the first entry of a leaf whose value is remote and complete.
 fn remote_entry(entries: &[LeafEntry]) -> Option<usize> {
     let (local, incomplete) = (1, 0x80);
     entries.iter().position(|(_, _, flags)| flags & (local | incomplete) == 0)

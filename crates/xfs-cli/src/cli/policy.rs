@@ -43,7 +43,8 @@ pub(crate) struct PolicyOptions {
 }
 
 impl PolicyOptions {
-    /// Returns the name of an option that is given; `None` if none is.
+    /// Returns the name of the first of these options that the command line gives; `None` if it
+    /// gives none.
     pub(crate) fn first_given(&self) -> Option<&'static str> {
         let given = [
             ("--exclude", !self.exclude.is_empty()),

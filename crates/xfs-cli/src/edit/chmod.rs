@@ -21,7 +21,7 @@ struct Chmod {
     reach: TreeReach,
 }
 
-/// Says how far a change reaches beyond the files that the command line names.
+/// The reach of a change beyond the files that the command line names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeReach {
     /// Whether the change also reaches everything below a named directory.

@@ -44,7 +44,7 @@ use crate::terminal::tally::Work;
 
 /// The editor that runs if the user has chosen none, as in POSIX.
 const USUAL_EDITOR: &str = "vi";
-/// The mode of a file that the edit creates.
+/// The mode of the file in the image if `edit` creates it.
 const NEW_MODE: u16 = 0o644;
 const CHUNK_BYTES: usize = 256 << 10;
 /// The exit code of a shell that did not find the command.

@@ -34,7 +34,7 @@ const ATTRIBUTE_BYTES: u64 = 16;
 /// The number of inodes that are allocated together.
 const CHUNK_INODES: u64 = 64;
 
-/// The sums over the files of sources.
+/// The sums of blocks and inodes over the files of all sources.
 #[derive(Debug)]
 pub(crate) struct Census {
     block_bytes: u64,
@@ -71,7 +71,8 @@ pub(crate) struct Need {
 }
 
 impl Census {
-    /// Creates empty sums for a volume with the properties of `superblock`.
+    /// Creates empty sums for a volume with the properties of `superblock`. `are_layers` says
+    /// whether later sources may remove or replace files of earlier ones.
     pub(crate) fn new(superblock: &Superblock, are_layers: bool) -> Self {
         let geometry = &superblock.geometry;
         Self {

@@ -49,7 +49,8 @@ pub(crate) struct HostSource {
 struct Omission {
     /// The images to which the command writes.
     images: Vec<FileIdentity>,
-    /// The rules of the user, and the top of the tree, from which they count.
+    /// The rules of the user for the files to copy, and the top of the tree. Paths in the rules are
+    /// relative to the top.
     policy: Option<(Rc<Policy>, PathBuf)>,
 }
 
@@ -268,9 +269,9 @@ impl Source for HostSource {
     }
 }
 
-/// Returns the length of a file in bytes. `None` if its size may not be the length, because the
-/// kernel may generate the contents. A generated file in /proc has size 0. A generated file in /sys
-/// may have any size, but it has data without blocks, or does not support seeking for data.
+/// Returns the length of a file in bytes, or `None` if the kernel may generate its contents: then
+/// its size need not be its length. Such a file has size 0 (in /proc), or it has data without
+/// blocks or does not support seeking for data (in /sys).
 fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
     let is_made_up = |file: &File| {
         metadata.size() == 0

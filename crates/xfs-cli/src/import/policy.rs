@@ -92,7 +92,7 @@ impl Policy {
     }
 
     /// Returns the facts that the copy of a file gets. `path` is the path of the copy below the
-    /// directory that everything goes into.
+    /// target directory, which all files go into.
     pub(crate) fn change(&self, path: &[u8], facts: Facts) -> Facts {
         let mut mode = facts.mode;
         let is_directory = facts.kind() == FileKind::Directory;

@@ -58,7 +58,8 @@ pub(crate) use options::WriterOptions;
 /// The mode of a directory that a source does not list, but puts files into.
 const MISSING_DIRECTORY_MODE: u32 = 0o040_755;
 
-/// A writer of files into a volume, for one run of a command.
+/// A writer of files into a volume, for one run of a command. The *target directory* is the
+/// directory of the image that all files of the run go into.
 pub(crate) struct ImageWriter<'a> {
     writer_options: WriterOptions,
     /// The inode space of the current source. An inode number identifies a file only within its
@@ -69,9 +70,9 @@ pub(crate) struct ImageWriter<'a> {
     /// The length in bytes of the path of the current source's copy. The path of a file below the
     /// source starts with these bytes. The rest of it is the path of the file inside the source.
     start_length: usize,
-    /// The path of the directory that everything goes into, as a prefix of paths in messages.
+    /// The path of the target directory with which paths in messages begin.
     to: Vec<u8>,
-    /// The path in the image of the directory that everything goes into, for labels.
+    /// The path of the target directory in the image. SELinux labels depend on it.
     base: Vec<u8>,
     /// The first copy of each source file with several names, by inode.
     links: HashMap<(InodeSpace, u64), Node>,
@@ -119,8 +120,7 @@ impl<'a> ImageWriter<'a> {
         self
     }
 
-    /// Returns whether the file at `path`, below the directory that everything goes into, is
-    /// copied.
+    /// Returns whether the file at `path`, below the target directory, is copied.
     pub(crate) fn takes(&self, path: &[u8], is_directory: bool) -> bool {
         self.policy.filter.takes(path, is_directory)
     }
@@ -132,18 +132,18 @@ impl<'a> ImageWriter<'a> {
         self.location = location;
     }
 
-    /// Sets the path of the directory that everything goes into. Without it, messages show only the
-    /// paths below that directory.
+    /// Sets the path of the target directory for messages. Without it, messages show only the paths
+    /// below that directory.
     pub(crate) fn name_directory(&mut self, path: &[u8]) {
         self.to = path.to_vec();
     }
 
-    /// Sets the path in the image of the directory that everything goes into.
+    /// Sets the path of the target directory in the image, on which SELinux labels depend.
     pub(crate) fn start_at(&mut self, path: &[u8]) {
         self.base = join(b"/", path);
     }
 
-    /// Returns the path in the image of the directory that everything goes into.
+    /// Returns the path of the target directory in the image.
     pub(crate) fn base(&self) -> &[u8] {
         &self.base
     }
@@ -280,7 +280,7 @@ impl<'a> ImageWriter<'a> {
     }
 
     /// Begins to fill a directory that existed before this run, from the directory `source`. `path`
-    /// is the path of the directory below the one that everything goes into.
+    /// is its path below the target directory.
     pub(crate) fn present_directory<S: Source>(
         &self,
         directory: Node,
@@ -361,7 +361,7 @@ impl<'a> ImageWriter<'a> {
     }
 
     /// Creates a directory that the source does not list, or returns the existing one. `path` is
-    /// its path below the directory that everything goes into.
+    /// its path below the target directory.
     ///
     /// # Errors
     ///
@@ -423,7 +423,7 @@ impl<'a> ImageWriter<'a> {
     }
 
     /// Returns the path of a file at the destination, for messages. `path` is the path of the file
-    /// below the directory that everything goes into.
+    /// below the target directory.
     fn shown(&self, path: &[u8]) -> Vec<u8> {
         match (self.to.is_empty(), path.is_empty()) {
             (true, true) => b"/".to_vec(),

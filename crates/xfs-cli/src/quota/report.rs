@@ -17,8 +17,8 @@ use crate::terminal::names;
 use crate::text::size;
 use crate::text::time::Clock;
 
-/// The default grace period in seconds, seven days. It applies to a type of quota whose ID 0 states
-/// no grace period.
+/// The default grace period in seconds, seven days. It applies to a type of quota whose ID 0 has no
+/// grace period set.
 const GRACE_SECONDS: u64 = 7 * 24 * 3600;
 
 struct Report {
@@ -165,7 +165,7 @@ impl Report {
     }
 
     /// Returns the remaining grace period as text: "none" after its end, and an empty text if it
-    /// has not begun.
+    /// has not begun or if `id` is 0.
     fn left(&self, id: u32, usage: &Usage) -> String {
         if id == 0 || usage.timer == 0 {
             return String::new();

@@ -59,10 +59,10 @@ pub(super) enum Root<'a> {
     Same,
 }
 
-/// Moves this process into new namespaces. For an empty root, it also creates a user namespace if
-/// the user may not create the other namespaces without one. In a user namespace, the process
-/// cannot give files to its supplementary groups. A process that connects to `ports` stays in the
-/// network namespace.
+/// Moves this process into new namespaces. For an empty root, it also creates a user namespace, but
+/// only if the user may not create the other namespaces without one: in a user namespace, the
+/// process cannot give files to its supplementary groups. A process that connects to `ports` stays
+/// in the network namespace.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! The choice of one manifest among those of a container image.
 //!
-//! Owns: which platform and which name is meant. Does **not** own: the layers of the manifest.
+//! Owns: comparing manifests with the platform and the name that the user gave. Does **not** own:
+//! the layers of the manifest.
 
 use std::fmt;
 
@@ -187,7 +188,7 @@ impl Choice<'_> {
     ///
     /// # Errors
     ///
-    /// No manifest, or several, that could be meant; documents that differ from their digests.
+    /// If no manifest fits the choice, or if several do; if a document differs from its digest.
     pub(super) fn choose(
         &self,
         store: &BlobStore,

@@ -16,13 +16,15 @@ pub(crate) struct OpenDirectory {
     /// Whether this run created the directory. A directory that existed keeps its attributes,
     /// unless `WriterOptions::is_archive` is set.
     pub(super) is_new: bool,
-    /// Whether the directory only gets its times back, because its source does not list it.
+    /// Whether only the times of the directory are set when it is left: to those that it had
+    /// before. This is so if its source does not list it.
     pub(super) keeps_all_but_times: bool,
 }
 
 impl OpenDirectory {
-    /// Begins to change a directory that the current layer does not list. The changes do not show
-    /// in its times.
+    /// Returns the directory, for changes to its entries by a layer that does not list it.
+    /// [`ImageWriter::leave`](super::ImageWriter::leave) then sets its times to those that it has
+    /// now.
     pub(crate) fn unlisted(directory: Node) -> Self {
         let facts = node::facts(&directory);
         let attributes = Vec::new();

@@ -26,8 +26,8 @@ const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::
 
 impl ImageWriter<'_> {
     /// Returns the facts (mode, owner, times, …) that the copy of a source gets. `path` is the path
-    /// of the copy below the directory that everything goes into. If the copy must not depend on
-    /// earlier reads of the source, the access time is replaced by the modification time (I5 of
+    /// of the copy below the target directory of the [`ImageWriter`]. If the copy must not depend
+    /// on earlier reads of the source, the access time is replaced by the modification time (I5 of
     /// `writer`).
     pub(super) fn facts<S: Source>(&self, source: &S, path: &[u8]) -> Facts {
         let facts = source.facts();
@@ -67,8 +67,7 @@ impl ImageWriter<'_> {
         (facts.mode & bits) as u16
     }
 
-    /// Sets the label of the directory that everything goes into, because an archive need not list
-    /// that directory.
+    /// Sets the label of the target directory, because an archive need not list that directory.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ impl<'a> ContentsPair<'a> {
         Self { volumes: [a.inner(), b.inner()], buffers }
     }
 
-    /// Compares the contents and the attributes of an inode.
+    /// Compares the contents and the attributes of the inode `ino` of both volumes.
     pub(super) fn compare(&mut self, ino: u64) -> Result<ContentsAnswer, (State, DiffFinding)> {
         self.answer(ino).map_err(|(state, failure)| {
             let code = match failure.exit() {

@@ -170,8 +170,8 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// Parses an option that concerns the whole walk; returns false for any other word. An option
-    /// is true as a test, wherever it is in the expression.
+    /// Parses an option that concerns the whole walk, such as `-maxdepth`. Returns false for any
+    /// other word. In the expression, an option counts as a test that is always true.
     fn option(&mut self, name: &str) -> Result<bool, Failure> {
         match name {
             "-maxdepth" => self.max_depth = self.depth(name)?,
