@@ -218,7 +218,8 @@ impl Image {
         self.devices.set_uuid(change).map_err(|error| open_failure(&self.path, &error))
     }
 
-    /// Grows the classic realtime section. Returns the number of blocks that it then has.
+    /// Grows the realtime section of a volume without realtime groups. Returns its new number of
+    /// blocks.
     pub(crate) fn grow_realtime(&self, blocks: Option<u64>) -> Result<u64, Failure> {
         self.devices.grow_realtime(blocks).map_err(|error| match error {
             RealtimeGrowthError::Open(error) => open_failure(&self.path, &error),
@@ -248,8 +249,8 @@ impl Image {
         Ok(ImageVolume { path: self.path.clone(), volume })
     }
 
-    /// Reads the volume for `check`, also if its log cannot be replayed or the volume is marked as
-    /// needing repair.
+    /// Reads the volume for `check`. Also reads a volume whose log cannot be replayed, and one that
+    /// is marked as needing repair.
     pub(crate) fn read_for_check(&self) -> Result<VolumeToCheck, Failure> {
         self.devices.open_to_check().map_err(|error| open_failure(&self.path, &error))
     }

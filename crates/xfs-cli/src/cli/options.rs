@@ -88,8 +88,8 @@ impl GlobalOptions {
         is_asked
     }
 
-    /// Returns the options that say where the volume is, as words of a command line that begin with
-    /// a space each. Messages print commands with them.
+    /// Returns those of the given options that say where the volume is, each as ` --option value`.
+    /// Messages put them into the commands that they suggest.
     pub(crate) fn place_words(&self) -> String {
         let mut words = String::new();
         let mut add = |option: &str, value: &[u8]| {

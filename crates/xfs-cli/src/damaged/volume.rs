@@ -46,29 +46,30 @@ pub(crate) struct DamagedVolume {
     pub(crate) superblock: Superblock,
     /// The device that holds the log; `None` if the log is external and was not named.
     pub(crate) log: Option<SharedDevice>,
-    /// The device of the realtime section; `None` if it has none of its own or none was named.
+    /// The realtime device; `None` if the volume has none, or if none was named.
     pub(crate) realtime: Option<SharedDevice>,
-    /// How much of the log the volume shows.
+    /// Which changes of the log are visible in the volume.
     pub(crate) replay: LogReplayed,
     /// The remarks about superblock and log.
     pub(crate) notes: Vec<String>,
 }
 
-/// How much of the log a damaged volume shows.
+/// The changes of the log that are visible in a damaged volume, after a replay in memory or without
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogReplayed {
-    /// The log has no changes that are not in place.
+    /// No replay was needed: all changes of the log are in their places on disk.
     Clean,
     /// All changes of the log.
     Whole,
     /// Some changes of the log.
     InPart,
-    /// No change of a log that may have changes.
+    /// None, although the log may have changes.
     Nothing,
 }
 
 impl LogReplayed {
-    /// Returns the word for the manifest.
+    /// Returns the value of the key `log` in the manifest of a salvage.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Clean => "clean",
@@ -141,7 +142,7 @@ impl DamagedImage {
     }
 
     /// Finds the superblock and replays the log. Passes remarks for the user, such as that the
-    /// superblock is damaged, to `note`. The volume has the same remarks.
+    /// superblock is damaged, to `note`. The returned volume lists the same remarks.
     pub(crate) fn read(self, mut note: impl FnMut(String)) -> Result<DamagedVolume, Failure> {
         let mut notes = Vec::new();
         let volume = self.read_noting(&mut |text: String| {
@@ -252,8 +253,8 @@ impl DamagedImage {
         Some((volume, text))
     }
 
-    /// Returns how much of the log the volume shows without a replay: all of it if the log is
-    /// clean.
+    /// Returns which changes of the log are visible without a replay: `Clean` if the log is clean
+    /// and belongs to the superblock, otherwise `Nothing`.
     fn state_unreplayed(&self, superblock: &Superblock) -> LogReplayed {
         let log = self.log_of(superblock).and_then(|log| LogDevice::new(log, superblock).ok());
         let state = log.and_then(|log| find_head_and_tail(&log).ok());

@@ -226,8 +226,9 @@ impl Job<'_> {
     }
 }
 
-/// Returns a failure with the numbers if files are doubtful, partial, lost or without a name. Whole
-/// files are a failure too if they may lack changes that only the log has.
+/// Returns a failure if the copy may be incomplete. If files are doubtful, partial, lost or without
+/// a name, the message has their numbers. If all files are whole, the failure is that they may lack
+/// changes that only the log has.
 fn conclude(totals: &Totals, volume: &DamagedVolume, shown: &str) -> Result<(), Failure> {
     if totals.is_whole() && !volume.replay.is_lacking() {
         return Ok(());

@@ -31,11 +31,12 @@ const MOST_SHOWN: usize = 5;
 const VERSION_4: &str = "version 4";
 
 struct Check {
-    /// The image, or the reason why it could not be opened. The run reports the reason, so that
-    /// each form of the output has it.
+    /// The image, or the failure to open it. `run` reports this failure, so that the JSON output
+    /// contains it too.
     image: Result<OpenImage, Failure>,
     arguments: CheckArguments,
-    /// The status of the process, opened before the sandbox forbids it.
+    /// The open file `/proc/self/status`, for the memory that the check has used. The sandbox would
+    /// not let it be opened later.
     process: Option<File>,
     /// The options that say where in the image the volume is, for commands in messages.
     place: String,
@@ -47,13 +48,15 @@ struct OpenImage {
     damage: Option<Finding>,
 }
 
-/// A report, with the state of the log before the check.
+/// The report of a check, and the facts about the volume that are printed with it.
 struct Examined {
     report: Report,
-    /// The state of the log, in the word that the JSON output has.
+    /// The state of the log before the check, as the JSON output has it: `clean`, `replayed` or
+    /// `not_replayed`.
     log: &'static str,
     shown: String,
-    /// The property of the volume for which `repair` refuses it; `None` if `repair` takes it.
+    /// The property because of which `repair` refuses the volume; `None` if `repair` accepts the
+    /// volume.
     not_repaired: Option<&'static str>,
 }
 
@@ -118,9 +121,9 @@ impl Run for Check {
     }
 }
 
-/// Prints a document that says that nothing was checked, if the output is JSON. Returns the
-/// failure. Damage because of which nothing can be checked is no finding, so it does not have the
-/// exit code of findings.
+/// If the output is JSON, prints a document that says that nothing was checked. Returns the failure
+/// with its exit code. Damage that prevents the whole check is not a finding, so the code is not
+/// that of findings.
 fn report_failure(
     failure: Failure,
     arguments: &CheckArguments,
@@ -157,14 +160,15 @@ fn report_failure(
     Ok(failure)
 }
 
-/// The part of the totals that is about the run itself.
+/// The facts about a run that the totals contain in addition to the report.
 struct Process {
     log: &'static str,
-    /// The most memory that the process has used, in bytes. `None` if the system does not tell.
+    /// The largest amount of memory that the process has used, in bytes. `None` if it is unknown.
     peak_bytes: Option<u64>,
 }
 
-/// Returns the most memory that the process has used, in bytes.
+/// Returns the largest amount of memory that the process has used, in bytes. `status` is the open
+/// file `/proc/self/status`. Returns `None` if that file does not have the number.
 fn peak_bytes(mut status: File) -> Option<u64> {
     let mut text = String::new();
     status.read_to_string(&mut text).ok()?;
@@ -236,7 +240,7 @@ impl OpenImage {
     }
 }
 
-/// Returns the property of a volume for which `repair` refuses it. `None` if `repair` takes it.
+/// Returns the property because of which `repair` refuses a volume; `None` if `repair` accepts it.
 fn not_repaired(superblock: &Superblock) -> Option<&'static str> {
     if superblock.geometry.version == FormatVersion::V4 {
         Some(VERSION_4)
@@ -430,8 +434,9 @@ impl Text<'_> {
         }
     }
 
-    /// Prints the commands for a damaged volume. A rule that needs a part that was not checked may
-    /// be one that loses something.
+    /// Prints which command a user with a damaged volume should run next: `repair --plan`,
+    /// `salvage` or `cp`. If parts of the volume were not checked, the repair may need rules that
+    /// lose something, so the text says to run `salvage` first.
     fn advice(&self, shown: &str, out: &mut dyn Write) -> io::Result<()> {
         let Self { report, place, .. } = self;
         let salvage = format!("'ferroxfs salvage{place} {shown} DIR'");

@@ -162,12 +162,12 @@ fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
     Ok(options)
 }
 
-/// Returns the format that the ending of an output file's name stands for. A name without an
-/// ending, and a file that is not regular, stand for NDJSON.
+/// Returns the format for the ending of an output file's name. Without an ending, or if the file is
+/// not a regular file, the format is NDJSON.
 ///
 /// # Errors
 ///
-/// An ending that stands for no format.
+/// If the ending is that of no known format.
 fn format_of_ending(path: &Path) -> Result<Format, Failure> {
     let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
     let Some(ending) = path.extension().filter(|_| !is_special) else { return Ok(Format::Ndjson) };

@@ -222,10 +222,13 @@ impl RequestRow {
         }
     }
 
-    /// Returns the time in seconds within which the fraction `part` of all requests was answered.
-    /// Requests are assumed to be spread evenly within a bucket, as far as the sum of all times
-    /// allows that. For the last bucket, which has no upper bound, returns its lower bound, or the
-    /// time of the only request.
+    /// Returns a quantile of the times of all requests: an estimate of the time in seconds within
+    /// which the fraction `part` of them was answered.
+    ///
+    /// Within a bucket, the times are assumed to be spread evenly. If the sum of all times shows
+    /// that this is impossible, the result is the nearest possible time. The last bucket has no
+    /// upper bound: the result is then its lower bound, or the exact time if there is only one
+    /// request.
     fn quantile(&self, part: f64) -> f64 {
         let wanted = self.count * part;
         let (mut start, mut below) = (0.0, 0.0);
@@ -243,12 +246,14 @@ impl RequestRow {
         if self.count == 1.0 { self.seconds } else { start }
     }
 
-    /// Returns the shortest and the longest time that the request of rank `wanted` can have taken,
-    /// according to the sum of the times of all requests. The request is in `bucket`.
+    /// Returns the shortest and the longest possible time of one request, as far as the sum of all
+    /// times limits it. Ranks number the requests from the fastest to the slowest. The request has
+    /// the rank `wanted`, and is in `bucket`.
     ///
-    /// The sum exceeds the lower bounds of all requests by `excess`. The requests of the bucket
-    /// from this rank on take at least as long, so each has at most its share of the excess. In the
-    /// same way, the requests up to this rank share the distance of the sum from all upper bounds.
+    /// If each request took only the lower bound of its bucket, the sum would be less than it is,
+    /// by `excess`. All requests from this rank to the end of the bucket take at least as long as
+    /// this one. So this request is above the lower bound by at most an equal share of `excess`.
+    /// The shortest time follows in the same way from the upper bounds, with `distance`.
     fn bounds(&self, bucket: &Bucket, wanted: f64) -> (f64, f64) {
         let Bucket { start, end, below, count } = *bucket;
         let (mut lower, mut upper, mut last_end, mut last_count) = (0.0, 0.0, 0.0, 0.0);

@@ -40,7 +40,7 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
 
-/// The name and version of the JSON output, as in plans.
+/// The name and version of the JSON output, under its key `schema`. Plans have the same name.
 const SCHEMA: &str = "ferroxfs.repair/1";
 /// The size limit, in bytes, of a plan that is read.
 const MOST_PLAN_BYTES: u64 = 1 << 30;
@@ -48,8 +48,9 @@ const MOST_PLAN_BYTES: u64 = 1 << 30;
 struct Repair {
     image: Image,
     mode: Mode,
-    /// The files for those changes of a rehearsal (the repair in an overlay) that do not fit in
-    /// memory: of the rehearsal, and of the one that [`with_loss`](Job::with_loss) makes.
+    /// Temporary files for changes that do not fit in memory while a repair is rehearsed in an
+    /// overlay. The first file is for the repair itself, the second for the rehearsal in
+    /// [`with_loss`](Job::with_loss).
     spills: [File; 2],
     wording: Wording,
     is_json: bool,
@@ -200,8 +201,8 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Returns the device that a plan and an undo file describe: that of the volume, joined with
-    /// the realtime device if one was named.
+    /// Returns the device whose bytes plans and undo files name: the device of the volume, and
+    /// after it the realtime device, if one was named.
     fn device(&self) -> SharedDevice {
         let data = self.image.device().clone();
         match self.image.devices().realtime() {
@@ -261,9 +262,9 @@ impl Job<'_> {
         rehearsal.map_err(|error| self.failure(error))
     }
 
-    /// Returns what a plan with `--allow-loss` would do for damage that `plan` leaves. `None` if
-    /// `plan` is such a plan, leaves nothing, or is not made because of unreadable sectors, and if
-    /// no text is printed.
+    /// Makes another plan, with `--allow-loss`, and returns how much of the damage that `plan`
+    /// leaves this plan repairs. Returns `None` if the answer is not needed: `plan` leaves no
+    /// damage or already allows losses, sectors cannot be read, or no text is printed.
     fn with_loss(
         &self,
         plan: &Plan,
@@ -345,7 +346,7 @@ impl Job<'_> {
         }
     }
 
-    /// Returns the plan that the user gave, if any.
+    /// Parses the plan that the user gave with `--apply`; `None` with `--yes`.
     fn given_plan(&self, apply: &Apply) -> Result<Option<PlanText>, Failure> {
         let Some(text) = &apply.plan else { return Ok(None) };
         let given = PlanText::parse(text).and_then(|given| {

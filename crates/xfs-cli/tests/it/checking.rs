@@ -163,7 +163,7 @@ fn check_without_the_log_is_neither_accepted_nor_advised() {
     assert!(said.contains("takes neither --live nor --no-recovery"), "{said}");
 }
 
-/// Changes the first superblock, and makes its checksum right.
+/// Changes the first superblock with `edit`, and then sets its checksum.
 fn edit_superblock(place: &VolumeDir, edit: impl FnOnce(&mut [u8])) {
     let image = File::options().read(true).write(true).open(place.path("image")).unwrap();
     let mut sector = [0; 512];
@@ -173,7 +173,8 @@ fn edit_superblock(place: &VolumeDir, edit: impl FnOnce(&mut [u8])) {
     image.write_all_at(&sector, 0).unwrap();
 }
 
-/// Checks the image. Returns the document of the output, and its codes.
+/// Runs `check --json` on a damaged image. Returns the JSON document, and the codes of its
+/// findings.
 fn document(place: &VolumeDir) -> (Value, Vec<String>) {
     let (code, text) = run(place, &["--json", "image"]);
     assert_eq!(code, 4, "{text}");

@@ -134,7 +134,7 @@ fn plan_without_losses_is_applied_although_losses_are_allowed() {
     place.check(&["check", "-q", "image"]);
 }
 
-/// Zeros the superblocks of all groups. Returns the first sector as it was.
+/// Overwrites the superblocks of all groups with zeros. Returns the old first sector.
 fn zero_superblocks(place: &VolumeDir) -> [u8; 512] {
     let file = File::options().read(true).write(true).open(place.path("image")).unwrap();
     let mut sector = [0; 512];
@@ -147,9 +147,10 @@ fn zero_superblocks(place: &VolumeDir) -> [u8; 512] {
     sector
 }
 
-/// Zeros all superblocks of a volume, and checks that a repair writes them again: with the reverse
-/// map, and without it, where the records of the log give its place. A new volume has no superblock
-/// in its log.
+/// Checks that a repair with `--allow-loss` writes all superblocks again after all of them were
+/// overwritten with zeros. Three volumes are repaired: one with a reverse map, a new one without,
+/// and one without a reverse map whose log has a superblock. The repair of the last one loses no
+/// label.
 #[test]
 fn superblocks_that_are_all_lost_are_written_again() {
     for (reverse_map, is_new) in [("rmapbt=1", true), ("rmapbt=0", true), ("rmapbt=0", false)] {
@@ -386,8 +387,8 @@ fn plan_that_leaves_damage_needs_partial() {
     assert!(image(&place) == repaired);
 }
 
-/// Returns a directory with a volume whose second group has lost its headers, btrees and first
-/// inodes, and the paths of all files before the damage. The log still has all inodes.
+/// Returns a directory with a volume, and the paths of all its files. The headers, btrees and first
+/// inodes of the second group are overwritten, but the log still has all inodes.
 fn without_a_group_head() -> (VolumeDir, String) {
     let place = VolumeDir::new();
     for directory in 0..8 {

@@ -87,9 +87,9 @@ fn whole_log_is_not_called_torn() {
     }
 }
 
-/// The second record of the log cannot be read, and more records follow than can have been in
-/// flight with it. Checks that `check` and a salvage replay the first record, and report that they
-/// replay no others.
+/// Checks that `check`, `salvage` and `scan --damaged` replay a damaged log up to the damage, and
+/// report that they replay no further. The second record cannot be read. So many records follow it
+/// that a power failure cannot be the reason.
 #[test]
 fn salvage_replays_a_damaged_log_up_to_the_damage() {
     let (place, block) = damaged_log(|append| {

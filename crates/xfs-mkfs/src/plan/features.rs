@@ -33,7 +33,10 @@ impl Features {
         let is_classic = has_realtime && !is_zoned && options.metadir != Some(true);
         let has_long_extents = has_realtime && realtime_extent_blocks > 1;
         // The reverse map of a zone is the only record of its space.
-        let rmapbt = is_zoned || options.rmapbt.unwrap_or(!is_classic);
+        if is_zoned && options.rmapbt == Some(false) {
+            return Err(GeometryError::Needs("-r zoned=1", "-m rmapbt=1"));
+        }
+        let rmapbt = options.rmapbt.unwrap_or(!is_classic);
         let default = !is_classic && !is_zoned && !has_long_extents;
         let reflink = options.reflink.unwrap_or(default);
         if is_zoned && reflink {

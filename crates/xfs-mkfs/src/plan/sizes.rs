@@ -19,7 +19,7 @@ const DEFAULT_INODE: u32 = 512;
 const MAX_BLOCK: u32 = 64 << 10;
 const MAX_SECTOR: u32 = 32 << 10;
 const MAX_INODE: u32 = 2048;
-const MIN_REALTIME_EXTENT: u32 = 4096;
+pub(super) const MIN_REALTIME_EXTENT: u32 = 4096;
 const MAX_REALTIME_EXTENT: u32 = 1 << 30;
 /// The smallest number of inodes per block.
 const MIN_INODES_PER_BLOCK: u32 = 2;

@@ -156,6 +156,7 @@ fn hostile_realtime_sizes_are_refused() {
         (GIB, "-r zoned=1,rgsize=16m,reserved=15e"),
         (GIB, "-r zoned=1,rgcount=18446744073709551615"),
         (GIB, "-r zoned=1,size=15e"),
+        (2 * GIB, "-r zoned=1 -m rmapbt=0"),
     ] {
         assert!(plan_with_realtime(GIB, Some(bytes), text).is_err(), "{text} at {bytes}");
     }

@@ -4,7 +4,7 @@ use xfs_format::Geometry;
 use xfs_format::realtime::MIN_ZONES;
 
 use super::realtime::RealtimePlan;
-use super::sizes::Sizes;
+use super::sizes::{MIN_REALTIME_EXTENT, Sizes};
 use super::{GeometryError, TargetDevice};
 use crate::options::Options;
 
@@ -49,6 +49,9 @@ impl RealtimePlan {
         let (realtime, block) = (&options.realtime, u64::from(sizes.block));
         if realtime.extent_size.is_some() {
             return Err(GeometryError::Exclusive("-r zoned=1", "-r extsize"));
+        }
+        if block < u64::from(MIN_REALTIME_EXTENT) {
+            return Err(GeometryError::Needs("-r zoned=1", "blocks of at least 4 KiB"));
         }
         let start = match realtime.is_internal() {
             true => section_start(options, sizes, geometry)?,

@@ -170,7 +170,7 @@ pub(crate) static CONFIGURED: [Case; 11] = [
 ];
 
 /// Cases with a metadata directory, quota or a realtime section.
-pub(crate) static REALTIME: [Case; 58] = [
+pub(crate) static REALTIME: [Case; 57] = [
     case(GIB, "-m metadir=1"),
     case(GIB, "-m metadir=1 -b size=64k"),
     case(GIB, "-m metadir=1 -b size=1k -r extsize=1m"),
@@ -221,8 +221,7 @@ pub(crate) static REALTIME: [Case; 58] = [
     with_realtime(2 * GIB, "-r zoned=1,rgsize=100m,reserved=10m"),
     with_realtime(2 * GIB, "-r zoned=1,rgcount=9"),
     with_realtime(2 * GIB, "-r zoned=1,rgsize=64m,size=1000m -d rtinherit=0"),
-    with_realtime(2 * GIB, "-r zoned=1,rgsize=64m -m rmapbt=0,uquota -l agnum=0"),
-    with_realtime(2 * GIB, "-r zoned=1,rgsize=256m -b size=1k -n parent=0"),
+    with_realtime(2 * GIB, "-r zoned=1,rgsize=64m -m uquota -l agnum=0"),
     with_realtime(2 * GIB, "-r zoned=1,rgsize=256m -b size=64k"),
     case(4 * GIB, "-r zoned=1"),
     case(4 * GIB, "-r zoned=1 -d size=600m"),
@@ -236,7 +235,7 @@ pub(crate) static REALTIME: [Case; 58] = [
 pub(crate) static SHORT_LOG: Case = case(GIB, "-d agcount=16");
 
 /// Options that both mkfs.xfs and ferroxfs refuse.
-pub(crate) static REFUSED: [Case; 68] = [
+pub(crate) static REFUSED: [Case; 69] = [
     case(GIB, "-m metadir=0,uquota"),
     case(GIB, "-m uquota,uqnoenforce"),
     case(GIB, "-m metadir=1 -i exchange=0"),
@@ -249,6 +248,7 @@ pub(crate) static REFUSED: [Case; 68] = [
     with_realtime(GIB, "-m metadir=1 -r rgsize=4096"),
     with_realtime(GIB, "-r extsize=16k -d rtinherit=1,extszinherit=5"),
     with_realtime(GIB, "-r zoned=1,extsize=64k"),
+    with_realtime(2 * GIB, "-r zoned=1,rgsize=256m -b size=1k -n parent=0"),
     with_realtime(GIB, "-r zoned=1"),
     with_realtime(2 * GIB, "-r zoned=1,start=1g"),
     with_realtime(2 * GIB, "-r zoned=1 -m reflink=1"),

@@ -68,7 +68,7 @@ impl Manifest {
         }
     }
 
-    /// Writes the totals, which [`totals`] makes, and makes sure that all lines are written.
+    /// Writes the last line, with the totals that [`totals`] returns, and flushes all lines.
     pub(super) fn finish(mut self, totals: &Object) -> Result<(), Failure> {
         let mut object = Object::new();
         object.insert("schema".to_owned(), SCHEMA.into());

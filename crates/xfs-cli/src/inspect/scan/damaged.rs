@@ -30,7 +30,8 @@ const PIECE_INODES: usize = 2048;
 /// The result of a scan of damaged volumes.
 pub(super) struct DamagedReport {
     pub(super) report: ScanReport,
-    /// Whether all findings are about doubtful files: nothing is missing from the rows.
+    /// Whether all findings are about doubtful files: files that were read whole, although a
+    /// structure that leads to them is damaged or contradicts another one. Then no row is missing.
     pub(super) is_only_doubtful: bool,
 }
 

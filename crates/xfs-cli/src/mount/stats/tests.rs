@@ -39,8 +39,8 @@ fn table_shows_what_came_since() {
     assert_eq!(shown[1..], [vec![], vec!["commits", "3"], vec!["buffer", "bytes", "1024"]]);
 }
 
-/// Returns the median and the 99 % quantile that are shown for requests of these durations, in
-/// microseconds.
+/// Returns the median and the 99 % quantile that the table shows for requests of these durations.
+/// All times are in microseconds.
 fn shown_quantiles(durations: &[f64]) -> [f64; 2] {
     let mut text = String::new();
     for end in [4096.0, 16384.0, f64::INFINITY] {

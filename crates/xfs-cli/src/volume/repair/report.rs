@@ -89,7 +89,8 @@ pub(super) fn print_nothing_applied(
     print_with_loss(wording, with_loss, out)
 }
 
-/// Prints that no rule repairs the damage, and the commands that are left to the user.
+/// Prints that nothing was written because no rule repairs the damage. Also prints the command that
+/// the user can run instead.
 fn print_no_rule(
     plan: &Plan,
     wording: &Wording,
@@ -113,7 +114,8 @@ fn print_no_rule(
     }
 }
 
-/// Prints what rules that lose something would repair of the damage that the plan leaves.
+/// Prints how much of the remaining damage the repair would fix if losses were allowed. Prints
+/// nothing if allowing losses would not help.
 fn print_with_loss(
     wording: &Wording,
     with_loss: Option<WithLoss>,
