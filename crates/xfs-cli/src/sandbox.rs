@@ -130,8 +130,8 @@ pub(crate) fn enter_thread(
     }
 }
 
-/// Converts `EPERM` from entering namespaces to success, because a user other than root may lack
-/// the right to enter namespaces. Passes on any other error.
+/// Ignores `EPERM` from entering namespaces: a user other than root may lack the right to enter
+/// them, and the process then continues without. Passes on any other error.
 fn unless_root(errno: Errno) -> Result<(), Errno> {
     if errno == Errno::PERM { Ok(()) } else { Err(errno) }
 }

@@ -1,4 +1,4 @@
-//! Tests of the checker on whole volumes.
+//! Tests of the checker on whole volumes: sound and damaged ones.
 
 mod causes;
 mod damage;

@@ -62,7 +62,7 @@ impl Requests {
 
 #[cfg(feature = "object_store")]
 impl Requests {
-    /// Starts the log that the options ask for.
+    /// Creates an empty log of requests. The options say whether each request is also printed.
     pub(crate) fn new(options: &GlobalOptions) -> Self {
         Self(Arc::new(RequestLog { is_printed: options.log_requests, ..RequestLog::default() }))
     }

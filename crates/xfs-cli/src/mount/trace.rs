@@ -101,7 +101,7 @@ where
     }
 }
 
-/// A visitor that takes the duration of a span from the event at the end of the span.
+/// Reads the duration of a span from the fields of the event that is logged at its end.
 #[derive(Default)]
 struct End {
     took: Option<String>,

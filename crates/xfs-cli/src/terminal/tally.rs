@@ -421,7 +421,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Returns a count in groups of three digits, with its noun.
+/// Returns a count, with a comma between thousands, and its noun.
 fn counted(count: u64, noun: &str) -> String {
     format!("{} {}", grouped(count), noun_for(count, noun))
 }

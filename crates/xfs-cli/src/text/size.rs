@@ -1,4 +1,4 @@
-//! Sizes in bytes as people write and read them.
+//! Parsing and formatting of sizes in bytes, such as `512m` and `1.5 KiB`.
 
 /// Parses a number of bytes, with an optional suffix k, m, g or t for units of 1024.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {

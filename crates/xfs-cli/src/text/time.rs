@@ -1,4 +1,4 @@
-//! Times as people write and read them.
+//! Parsing and formatting of times, and the clock of a run.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;

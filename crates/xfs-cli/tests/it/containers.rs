@@ -21,8 +21,8 @@ fn qemu_img(place: &GoldenDir, arguments: &[&str]) -> bool {
     }
 }
 
-/// Lists the golden volume in images of several forms, inside of the sandbox, and compares the
-/// listing with that of the raw image.
+/// Checks that `ls` shows the same for the golden volume in a raw image and in disk images of
+/// several formats. The command runs inside the sandbox.
 #[test]
 fn volume_in_a_disk_image_is_listed_as_in_the_raw_image() {
     let place = GoldenDir::new();
@@ -58,8 +58,8 @@ fn disk_image_that_grows_is_not_written() {
     assert!(refused.contains("exit 3"), "{refused}");
 }
 
-/// Writes files through qemu-nbd, one command after the other, and kills the server in the middle.
-/// Afterwards the image must hold each file whose command succeeded.
+/// Checks that no file is lost when an NBD server is killed: the image must hold each file whose
+/// `put` succeeded. The files are written through qemu-nbd, by one command after the other.
 #[test]
 fn files_written_through_a_killed_nbd_server_are_in_the_image() {
     let place = GoldenDir::new();
@@ -94,9 +94,8 @@ fn files_written_through_a_killed_nbd_server_are_in_the_image() {
     assert!(check.status.success(), "{}", transcript(&check));
 }
 
-/// Makes a volume with files on an export whose server ends with its first connection. Checks that
-/// the image then holds the volume with these files, and that contents are replaced only on
-/// request.
+/// Checks that `mkfs` makes and fills a volume on an NBD export whose server ends with its first
+/// connection. Also checks that old contents are replaced only on request.
 #[test]
 fn volume_is_made_and_filled_on_an_nbd_export() {
     let place = GoldenDir::new();

@@ -1,4 +1,4 @@
-//! Tests of extraction with `cp` and `tar`.
+//! Tests of copying files out of an image with `cp` and `tar`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -34,9 +34,9 @@ fn received(server: &RangeServer) -> u64 {
     server.requests().iter().map(WebRequest::length).sum()
 }
 
-/// Lists a volume of 1 GiB in a bucket. Checks that the listing is that of the file, that less than
-/// 2 % of the bytes were transferred, and that the log shows each request. Most of the transferred
-/// bytes are parts of the log of 64 MiB, whose end must be found.
+/// Checks the listing of a volume of 1 GiB in a bucket: it is that of the local file, less than 2 %
+/// of the bytes are transferred, and the log shows each request. Most of the transferred bytes are
+/// parts of the log of 64 MiB, whose end must be found.
 #[test]
 fn image_in_a_bucket_is_listed_with_few_of_its_bytes() {
     let place = GoldenDir::new();
@@ -72,8 +72,8 @@ fn image_in_a_bucket_is_listed_with_few_of_its_bytes() {
     assert!(errors.lines().last() == Some(sum.as_str()), "{sum}: {errors}");
 }
 
-/// Reads the golden volume from a web server, once as a raw image and once inside of a qcow2 image.
-/// Checks that the output is that of the local file.
+/// Checks that commands print the same for an image on a web server as for a local file. The server
+/// has the golden volume as a raw image, and then inside of a qcow2 image.
 #[test]
 fn image_on_a_web_server_is_read_like_the_file() {
     let place = GoldenDir::new();

@@ -18,8 +18,7 @@ fn check_lists(commands: &[&[&str]], expected: &str) {
     assert_eq!(entries.join(" "), expected, "{commands:?}");
 }
 
-/// Changes access control lists, and compares the masks of the results with those that setfacl(1)
-/// 2.3.1 sets.
+/// Checks that a change of an access control list gives the mask that setfacl(1) 2.3.1 gives.
 #[test]
 fn mask_is_recomputed_for_the_changed_list() {
     let masked: [&[&str]; 2] = [&["setfacl", "-m", "u:1:rwx"], &["chmod", "700"]];

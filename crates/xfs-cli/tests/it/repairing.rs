@@ -329,8 +329,8 @@ fn logged() -> VolumeDir {
     place
 }
 
-/// Overwrites inodes, repairs the volume without allowing any loss, and checks that the image has
-/// the same bytes as before the damage.
+/// Checks that overwritten inodes are restored from the log, without any loss: after the repair,
+/// the image has the same bytes as before the damage.
 #[test]
 fn overwritten_inode_is_restored_from_the_log_byte_for_byte() {
     let place = logged();

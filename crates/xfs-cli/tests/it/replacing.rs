@@ -231,9 +231,9 @@ fn hard_links_between_arguments_are_kept() {
     place.check(&["log", "other"]);
 }
 
-/// Copies a source file with two names, and replaces the copy under the first name later in the
-/// same run. Checks that the second name becomes a new copy, and not a further name of the replaced
-/// copy.
+/// Checks that a copy that was replaced later in the same run gets no further name. The first
+/// source has two names; the copy under the first name is replaced, so the second name must become
+/// a new copy.
 #[test]
 fn copy_replaced_in_the_same_run_is_not_linked() {
     let place = VolumeDir::new();

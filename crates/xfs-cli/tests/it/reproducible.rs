@@ -333,8 +333,8 @@ fn zeros_of_a_file_of_the_host_become_holes() {
     assert_eq!((blocks("image:/zeros"), blocks("image:/mixed")), (b"0".to_vec(), b"24".to_vec()));
 }
 
-/// Compares 40 pairs of volumes, over sizes, kinds of sources and loads. The first volume of each
-/// pair is made on a quiet machine.
+/// Checks that the volumes of a pair hold the same bytes, for 40 pairs of different sizes, kinds of
+/// sources and loads. The first volume of each pair is made on a machine without other load.
 #[test]
 fn forty_pairs_of_volumes_hold_the_same_bytes() {
     if std::env::var_os("FERROXFS_LONG").is_none() {

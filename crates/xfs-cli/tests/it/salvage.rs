@@ -129,8 +129,8 @@ fn paths(root: &Path) -> BTreeSet<String> {
     found
 }
 
-/// Destroys the start of a volume, and compares the results of `ls`, `scan` and `salvage
-/// --new-volume` with the tree that `salvage` copies.
+/// Checks that `ls`, `scan` and `salvage --new-volume` give the same tree as `salvage` for a volume
+/// whose start is destroyed.
 #[test]
 fn damaged_volume_is_listed_scanned_and_salvaged_alike() {
     let (place, _) = place();
@@ -311,8 +311,8 @@ fn tree_of_a_damaged_volume_is_copied_and_archived() {
     assert!(!place.path().join("none.tar").exists());
 }
 
-/// Changes the name in an entry of a directory, so that only the parent pointer of the file still
-/// has the old name. Each command that reads damaged volumes must find the file under both names.
+/// Checks that each command that reads damaged volumes finds a file under both of its names, if the
+/// entry of the directory and the parent pointer of the file have different ones.
 #[test]
 fn name_that_only_a_parent_pointer_has_is_found_by_each_command() {
     let mut image = golden();

@@ -56,8 +56,8 @@ fn torn_log() -> (GoldenDir, u32) {
     })
 }
 
-/// Runs each command that reads a volume on one with a torn log. Each must report the torn log
-/// once. The mount fails, because its folder does not exist.
+/// Checks that each command that reads a volume with a torn log reports the torn log once. The
+/// mount fails after that, because its folder does not exist.
 #[test]
 fn torn_log_is_named_by_each_command_that_reads_the_volume() {
     let (place, block) = torn_log();
@@ -88,8 +88,8 @@ fn whole_log_is_not_called_torn() {
 }
 
 /// Checks that `check`, `salvage` and `scan --damaged` replay a damaged log up to the damage, and
-/// report that they replay no further. The second record cannot be read. So many records follow it
-/// that a power failure cannot be the reason.
+/// report that they replay no further. The second record cannot be read. Too many records follow it
+/// for a power failure to be the reason.
 #[test]
 fn salvage_replays_a_damaged_log_up_to_the_damage() {
     let (place, block) = damaged_log(|append| {

@@ -1,4 +1,4 @@
-//! Tests of operations on single files.
+//! Tests of operations on single files of a mount.
 
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};

@@ -1,4 +1,4 @@
-//! Mounts of golden volumes of every kind, for reading.
+//! Tests of read-only mounts of golden volumes of every kind.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -27,8 +27,8 @@ fn write(image: &Image, to: &Path) {
     }
 }
 
-/// Mounts each golden volume with `-o ro`. Checks the length and the first byte of a file, and that
-/// the mount refuses a write.
+/// Checks that each golden volume can be mounted with `-o ro`: a file has the right length and
+/// first byte, and a write is refused.
 pub(crate) fn golden_volumes_of_every_kind_are_mounted() -> Result<(), TrialError> {
     ready()?;
     if !Path::new("/dev/fuse").exists() {

@@ -50,9 +50,9 @@ const KNOWN: [Known; 25] = [
     (32_769, b"CD001", "an ISO 9660 image", BY_BSDTAR),
 ];
 
-/// Returns whether a file that begins with zeros is no tar archive. This is so if the file is an
-/// image of a known format, or if the first block after the zeros is no tar header. Without this
-/// check, such a file would pass for an archive without members.
+/// Returns whether a file that begins with zeros is something other than a tar archive: an image of
+/// a known format, or a file without a tar header after the zeros. Without this check, such a file
+/// would be imported as an archive without members.
 pub(in crate::import) fn follows_zeros(head: &[u8]) -> bool {
     let is_known = KNOWN
         .iter()

@@ -1,4 +1,5 @@
-//! Tests of the text of prototype files.
+//! Tests of parsing prototype files: the files that they describe, and the messages about invalid
+//! lines.
 
 use super::*;
 

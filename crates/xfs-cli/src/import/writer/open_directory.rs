@@ -1,4 +1,5 @@
-//! Directories that are being filled.
+//! Directories of the image into which an import is writing: their state from their creation until
+//! their properties are set.
 
 use ferroxfs::Node;
 

@@ -27,9 +27,9 @@ impl WriterOptions {
         Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
     }
 
-    /// Returns whether the contents of the files alone determine the copy of `source` (I5 of
-    /// `writer`). The holes that the host's filesystem reports then have no influence, and neither
-    /// have the times of access, which earlier reads have changed.
+    /// Returns whether the copy of `source` must depend only on its names, metadata and contents
+    /// (I5 of `writer`). Then the holes that the host's filesystem reports have no influence.
+    /// Access times have none either, because earlier reads have changed them.
     pub(super) fn is_by_contents<S: Source>(&self, source: &S) -> bool {
         self.latest.is_some() && source.lies_on_host()
     }

@@ -1,4 +1,4 @@
-//! The description of an inode and its forks for output.
+//! The fields of an inode and its forks, in the form in which `dump` prints structures.
 
 use ferroxfs::FileType;
 use ferroxfs::contents::ForkKind;

@@ -1,4 +1,4 @@
-//! Tests of incomplete command lines.
+//! Tests of finding the image and the path in a command line whose last word is incomplete.
 
 use std::ffi::OsString;
 

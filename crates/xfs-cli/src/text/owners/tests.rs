@@ -1,4 +1,4 @@
-//! Tests of tables of names.
+//! Tests of reading tables of users and groups, such as /etc/passwd.
 
 use super::NameTable;
 

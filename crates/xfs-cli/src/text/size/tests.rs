@@ -20,7 +20,7 @@ fn human_sizes_keep_one_decimal() {
     assert_eq!(human(u64::MAX), "16.0 EiB");
 }
 
-/// Compares short sizes with the output of `du -h` and `ls -lh` of GNU.
+/// Checks that short sizes are the same as in the output of `du -h` and `ls -lh` of GNU.
 #[test]
 fn short_sizes_are_rounded_up() {
     let shown =
