@@ -34,9 +34,9 @@ pub const METADUMP_MAGIC_1: [u8; 4] = *b"XFSM";
 pub const METADUMP_MAGIC_2: [u8; 4] = *b"XMD2";
 /// Number of addresses in an index of version 1.
 pub const METADUMP_INDEX_ADDRESSES: usize = 63;
-/// The number of the lowest of the bits that name the device in an address of version 2.
+/// Position of the lower one of the two bits that choose the device in an address of version 2.
 pub const METADUMP_DEVICE_SHIFT: u32 = 54;
-/// The largest number of separate extents of an image that is opened as a device.
+/// The largest number of separate extents that an image may have to be opened as a device.
 pub const MAX_EXTENTS: usize = 1 << 22;
 
 /// The version of the format of a metadata image.
@@ -53,8 +53,8 @@ pub enum MetadumpVersion {
 pub struct MetadumpHeader {
     /// The version of the format.
     pub version: MetadumpVersion,
-    /// Whether the image says how it was made. Old images of version 1 do not say it, and all their
-    /// other flags are `false`.
+    /// Whether the header has flags that describe the image. Old images of version 1 have no such
+    /// flags: then the three fields below are `false`.
     pub is_described: bool,
     /// Whether names and attribute values are obfuscated.
     pub is_obfuscated: bool,

@@ -16,12 +16,12 @@ use xfs_sync::{RwLock, Volume};
 
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
 
-/// A write of [`OverlayDevice::write_back`] that has reached this number of bytes ends at the next
-/// multiple of `PIECE_BYTES`.
+/// The preferred length of a write of [`OverlayDevice::write_back`], in bytes. A write that has
+/// reached this length ends at the next multiple of `PIECE_BYTES`.
 const RUN_BYTES: usize = 1 << 20;
 
-/// A write of [`OverlayDevice::write_back`] may end at each multiple of this number of bytes. No
-/// inode or sector of the format crosses such a multiple.
+/// The alignment, in bytes, of the places where a write of [`OverlayDevice::write_back`] may end.
+/// No inode or sector of the format crosses such a place.
 const PIECE_BYTES: u64 = 64 << 10;
 
 type Sectors = BTreeMap<u64, Box<[u8]>>;

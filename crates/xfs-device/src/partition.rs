@@ -150,7 +150,7 @@ pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, Pa
     Ok(first)
 }
 
-/// An entry of a partition table. Numbers are in sectors.
+/// An entry of a partition table. Its start and length are in sectors.
 struct TableEntry {
     number: u32,
     first_sector: u64,

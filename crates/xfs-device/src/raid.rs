@@ -30,7 +30,7 @@ use crate::device::SharedDevice;
 use crate::window::WindowDevice;
 pub(crate) use superblock::{MemberSuperblock, read, read_at_end};
 
-/// A note about the volume that the user must know.
+/// A warning for the user about the array from which the volume is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VolumeNote {

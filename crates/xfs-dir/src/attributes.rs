@@ -1,7 +1,8 @@
 //! Extended attributes.
 //!
-//! Owns: lookup of a value and iteration over the names, in every form of the attribute fork, and
-//! the names that Linux uses. Does **not** own the check that a caller may see a namespace.
+//! Owns: lookup of a value and iteration over the names, in every form of the attribute fork; the
+//! conversion to and from Linux names such as `user.NAME`. Does **not** own the check whether a
+//! caller may see a namespace.
 
 mod change;
 mod linux;

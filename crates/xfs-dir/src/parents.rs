@@ -1,8 +1,8 @@
 //! Parent pointers: for each link of an inode, the directory and the name in the directory.
 //!
 //! Owns: iteration over the parent pointers of one inode, and keeping them consistent with the
-//! directories (`operations`). Does **not** own paths, or the decision whether a parent pointer is
-//! true, which the entry in the directory decides.
+//! directories (`operations`). Does **not** own paths, or the check whether a parent pointer is
+//! correct: it is if the directory has the entry.
 
 mod operations;
 

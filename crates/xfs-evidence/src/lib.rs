@@ -1,10 +1,10 @@
 //! Reads a damaged XFS volume, and returns everything that can still be read.
 //!
 //! Owns: reading inodes, forks, directories, attributes and parent pointers without stopping at the
-//! first damage; the sweep, which finds blocks and inodes that name themselves. Also owns: the
-//! geometry of a volume without a usable superblock; inodes and metadata blocks in old records of
-//! the log, and whether such a state is complete. Does **not** own: the replay of the log, or the
-//! decision which results to use, which `xfs-repair` and `xfs-salvage` make.
+//! first damage; the sweep, which finds blocks and inodes that state their own address. Also owns:
+//! the geometry of a volume without a usable superblock; inodes and metadata blocks in old records
+//! of the log, and whether those are their newest contents. Does **not** own: the replay of the
+//! log, or the decision which results to use, which `xfs-repair` and `xfs-salvage` make.
 //!
 //! Every result has three parts: what could be read, the damages that were met, and the ranges that
 //! are missing. A part of a result that comes from a block with a wrong checksum is marked as

@@ -1,8 +1,8 @@
 //! The states of inodes in old records of the log.
 //!
-//! Owns: the last logged state in which an inode had a name, and the decision whether that is the
-//! newest state of the inode. Does **not** own: reading the records (`log_runs.rs`), or the replay
-//! of the log.
+//! Owns: the last logged state in which an inode had a name (a link count above 0), and the
+//! decision whether that is the newest state of the inode. Does **not** own: reading the records
+//! (`log_runs.rs`), or the replay of the log.
 //!
 //! # Why a state is the newest one
 //!
@@ -28,7 +28,7 @@ use crate::volume::Evidence;
 /// The largest number of inodes that are kept. Each takes some 700 bytes.
 const MOST_INODES: usize = 1 << 19;
 
-/// The last logged state of an inode in which the inode had a name.
+/// The last logged state of an inode in which the inode had a name (a link count above 0).
 #[derive(Clone, Debug)]
 pub struct LoggedInode {
     /// The inode in its disk form, with a right checksum. A fork that the log does not have is all

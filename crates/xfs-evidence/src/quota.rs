@@ -6,8 +6,8 @@ use xfs_format::inode::{FileType, ForkKind};
 use crate::inode::InodeEvidence;
 use crate::volume::Evidence;
 
-/// The largest number of extents of which the first block is examined. The first block of a sound
-/// quota inode holds dquots.
+/// The largest number of extents of an inode that are examined. The first block of each is read,
+/// and must hold dquots in a quota inode.
 const MOST_EXTENTS: usize = 16;
 
 impl Evidence<'_> {

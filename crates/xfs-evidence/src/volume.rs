@@ -1,5 +1,5 @@
-//! The damaged volume, and reads of it. A read that fails is recorded as a damage and does not end
-//! the run.
+//! The damaged volume, and reads of it. A read that fails is recorded as a damage, and the caller
+//! continues with other reads.
 //!
 //! Owns: the device, the superblock, the list of ranges that could not be read, and the type of a
 //! damage.

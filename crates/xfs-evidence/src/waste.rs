@@ -1,7 +1,7 @@
-//! The limit on the time of a run: a budget of useless reads of fork blocks.
+//! A budget of useless reads of fork blocks, so that a damaged volume is read in bounded time.
 //!
-//! Owns: the number of such reads that a run may still do, and the blocks that one fork has read.
-//! Does **not** own: the bounds of one btree or one list.
+//! Owns: the number of such reads that a run (the life of one `Evidence`) may still do, and the
+//! blocks that one fork has read. Does **not** own: the bounds of one btree or one list.
 //!
 //! A sound block of a directory or attribute fork names one owner, so the blocks of a volume bound
 //! the useful reads of all forks. Damaged forks can map the same blocks many times: one million
@@ -24,7 +24,7 @@ const MOST_WASTED: u64 = 1 << 26;
 /// The number of wasted reads that are allowed for each fork after the budget of the run is spent.
 const FREE_WASTE: u64 = 64;
 
-/// The number of wasted reads that a run may still make.
+/// The number of wasted reads that a run may still make, over all forks.
 pub(crate) struct WasteBudget {
     left: Cell<u64>,
 }

@@ -25,8 +25,8 @@ pub use short_form::{AttrShortForm, AttrShortFormEntries};
 #[doc(alias = "XFS_XATTR_SIZE_MAX")]
 pub const MAX_VALUE: u32 = 64 << 10;
 
-/// In a leaf, the name of an attribute starts at a multiple of this many bytes, whether the value
-/// is local or remote.
+/// The alignment, in bytes, of the name of an attribute in a leaf, whether its value is local or
+/// remote.
 pub const ALIGNMENT: usize = 4;
 
 bitflags! {

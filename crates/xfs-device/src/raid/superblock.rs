@@ -46,14 +46,14 @@ pub(crate) struct MemberSuperblock {
     pub(crate) data_bytes: u64,
 }
 
-/// The order of the bytes of a number.
+/// The byte order of the numbers in a superblock.
 #[derive(Clone, Copy)]
 enum Order {
     Little,
     Big,
 }
 
-/// A superblock as bytes.
+/// The bytes of a superblock, before they are decoded.
 struct Raw<'a> {
     bytes: &'a [u8],
     order: Order,

@@ -1,9 +1,9 @@
 //! Loop devices: the files that they are made of.
 //!
-//! sysfs shows the current path of the backing file in this mount namespace. The path ends in `
-//! (deleted)` if the file has no name any more. In another mount namespace the same path may lead
-//! to another file. The kernel reports the inode of the backing file to a process that may open the
-//! loop device.
+//! sysfs shows the current path of the backing file in this mount namespace. If the file has no
+//! name any more, sysfs appends "(deleted)" to the path. In another mount namespace the same path
+//! may lead to another file. The kernel reports the inode of the backing file to a process that may
+//! open the loop device.
 
 #![allow(unsafe_code, reason = "LOOP_GET_STATUS64, which no library wraps")]
 

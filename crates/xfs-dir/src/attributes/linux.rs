@@ -28,8 +28,8 @@ pub fn linux_names(namespace: Namespace, name: &[u8]) -> impl Iterator<Item = Ve
 /// Splits a Linux name into its namespace and the name that XFS stores. Returns `None` if XFS
 /// stores no attributes with this prefix.
 ///
-/// A prefix alone stands for an attribute without a name, which cannot exist. The value of an
-/// access control list has another format under its `system.` name; see
+/// For a prefix alone, such as `user.`, the returned name is empty. No attribute has an empty name.
+/// The value of an access control list has another format under its `system.` name; see
 /// [`Attributes::lookup_linux`].
 #[must_use]
 pub fn split_linux_name(full: &[u8]) -> Option<(Namespace, &[u8])> {

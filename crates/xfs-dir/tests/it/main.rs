@@ -38,8 +38,8 @@ fn cache_of(device: &SharedDevice) -> BufferCache {
 }
 
 /// Fills and empties a volume alternately. After each quarter of the steps, compares two volumes
-/// with the model: the open volume, and a copy of this volume after a crash and recovery. At the
-/// end unmounts the volume and compares it with the model again.
+/// with the model of the expected contents: the open volume, and a copy of this volume after a
+/// crash and recovery. At the end unmounts the volume and compares it with the model again.
 fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     let device = make_sized(VOLUME_BYTES, options);
     let journal = journal(parts(&device, 0));

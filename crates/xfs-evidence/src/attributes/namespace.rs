@@ -16,7 +16,7 @@ const ALL: [Namespace; 4] =
 const SECURITY_NAMES: [&[u8]; 6] =
     [b"selinux", b"capability", b"ima", b"evm", b"apparmor", b"SMACK64"];
 
-/// The namespace that an attribute has after its flags were damaged.
+/// The namespace that damaged flags most likely meant before the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MeantNamespace {
     pub(super) namespace: Namespace,

@@ -155,8 +155,9 @@ fn sizes(device: &dyn BlockDevice, headers: &[&Headers]) -> Option<Sizes> {
     Some(Sizes { block_bytes, ag_blocks, ag_count, data_blocks, inode_bytes })
 }
 
-/// Returns the size of a block in bytes: the size with which the block to which the AGF points is
-/// the root of the free-space btree and states that address as its own.
+/// Returns the size of a filesystem block in bytes, found by trying each possible size. With the
+/// right size, the pointer in the AGF leads to the root of the free-space btree, and this block
+/// states the address at which it was found.
 fn block_bytes(device: &dyn BlockDevice, group: &Headers) -> Option<u32> {
     (10..=16).map(|log| 1_u32 << log).find(|size| {
         let roots = [group.agf.by_block_root.get(), group.agf.by_size_root.get()];

@@ -91,8 +91,8 @@ fn block_longer_than_any_is_not_read() {
     assert_eq!(search(image), (Vec::new(), 0));
 }
 
-/// Logs one block over and over with two lengths. Each change of the length makes the search read
-/// the block again.
+/// Checks that the budget bounds the reads of a block that the log has many times, in turn with two
+/// lengths. Each change of the length makes the search read the block again.
 #[test]
 fn block_with_changing_length_is_read_within_the_budget() {
     let mut image = golden();
@@ -150,8 +150,8 @@ fn search_ends_when_the_caller_stops_it() {
     assert_eq!((found.len(), polls), (0, 3));
 }
 
-/// Returns the address of a leaf of the attributes of `attr-node`. With `before_another`, the next
-/// block of the volume is also a block of these attributes.
+/// Returns the address of an attribute leaf of the file `attr-node`. With `before_another`, the
+/// next block of the volume is also a block of these attributes.
 fn leaf(image: &Image, before_another: bool) -> DiskAddr {
     let sound = superblock(image);
     let evidence = Evidence::new(image, &sound);

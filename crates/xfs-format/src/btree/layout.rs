@@ -29,12 +29,12 @@ pub enum BtreeKind {
     /// The btree of the extents of a fork.
     #[doc(alias = "bmbt")]
     Extent,
-    /// Owners of the blocks of a realtime group. The root lies in an inode of the metadata
-    /// directory.
+    /// The btree of the owners of a realtime group's blocks (its reverse map). The root lies in an
+    /// inode of the metadata directory.
     #[doc(alias = "rtrmapbt")]
     RealtimeReverseMap,
-    /// Reference counts of the blocks of a realtime group. The root lies in an inode of the
-    /// metadata directory.
+    /// The btree of the reference counts of a realtime group's blocks. The root lies in an inode of
+    /// the metadata directory.
     #[doc(alias = "rtrefcountbt")]
     RealtimeRefcount,
 }

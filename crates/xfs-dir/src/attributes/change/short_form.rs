@@ -8,8 +8,7 @@ use xfs_format::attr::{AttrEntry, AttrShortForm, AttrValue};
 
 use super::AttributeKey;
 
-/// The least length in bytes that the short form cannot hold: a name or value in short form is
-/// shorter.
+/// The length limit of names and values in short form, in bytes. Each must be shorter than this.
 #[doc(alias = "XFS_ATTR_SF_ENTSIZE_MAX")]
 const LIMIT: usize = 255;
 

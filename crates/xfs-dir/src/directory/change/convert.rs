@@ -114,8 +114,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// Converts the leaf form to the node form: the only leaf becomes the root of a btree. Returns
-    /// the path to this leaf. `hash` is a hash that belongs in this leaf, as every hash does,
-    /// because there is no other leaf.
+    /// the path to this leaf. `hash` can be any hash, because the only leaf covers all hashes.
     pub(super) fn leaf_to_node(
         &mut self,
         leaf: &S::Block,

@@ -1,9 +1,9 @@
-//! The question whether a new entry needs a block that the directory does not have.
+//! The check whether a directory has room for a new entry without a new block.
 //!
-//! Owns: the answer for every form, found without a change of the directory. Does **not** own:
-//! adding the entry.
+//! Owns: the check for every form, which changes nothing. Does **not** own: adding the entry.
 //!
-//! An operation whose caller may get no more blocks asks this question before its first change.
+//! Used when the quota of the owner allows no more blocks: the entry may be added only if it needs
+//! none.
 
 use xfs_buffer::Result;
 
