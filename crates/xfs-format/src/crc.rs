@@ -7,9 +7,9 @@
 /// Length of a stored checksum in bytes.
 pub const CRC_BYTES: usize = 4;
 
-/// Structures of this length in bytes (most inodes, sectors) are copied and summed in one call.
-/// Three calls, for the bytes before the checksum field, the field itself and the bytes after it,
-/// take twice as long.
+/// The length in bytes of most inodes and sectors. The checksum of a structure of this length is
+/// computed in one call, on a copy whose checksum field is zero. Without a copy, three calls are
+/// needed (before, in and after the field), which take twice as long.
 const COPIED_BYTES: usize = 512;
 
 /// A copy of a structure. It is aligned to words, because summing single bytes is slow.

@@ -76,10 +76,10 @@ pub struct ItemHeader {
 }
 
 impl ItemHeader {
-    /// Length of the encoded start in bytes.
+    /// Length of an encoded item header in bytes.
     pub const BYTES: usize = 4;
 
-    /// Decodes the start of an item's first region.
+    /// Decodes the item header at the start of an item's first region.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use crate::corruption::Check;
 use crate::geometry::Geometry;
 use crate::group::Group;
 
-/// The bit of the first block that marks the copy-on-write domain.
+/// The bit in the block number of a record that marks blocks reserved for copy-on-write.
 #[doc(alias = "XFS_REFC_COWFLAG")]
 const STAGING_BIT: u32 = 1 << 31;
 

@@ -35,10 +35,11 @@ use crate::tree::{self, Side, TreePath, TreeShape};
 use leaf::RawEntry;
 use short_form::ShortAttributes;
 
-/// A leaf is joined with a neighbour when less than this percentage of its bytes is used.
+/// The fill level of a leaf, in percent of its bytes, below which the leaf is joined with a
+/// neighbour.
 const SPARSE_PERCENT: usize = 37;
-/// Two leaves are joined only if their entries fill at most this percentage of one leaf. The next
-/// insertion then does not split that leaf again.
+/// The highest fill level, in percent, of a leaf that results from joining two leaves. It is below
+/// 100, so that the next insertion does not split the leaf again.
 const JOINED_PERCENT: usize = 75;
 
 const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr };

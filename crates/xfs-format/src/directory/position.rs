@@ -8,7 +8,7 @@ pub const INDEX_OFFSET: u64 = 32 << 30;
 #[doc(alias = "XFS_DIR2_FREE_OFFSET")]
 pub const FREE_OFFSET: u64 = 64 << 30;
 
-/// Entries start at multiples of this many bytes.
+/// The alignment of directory entries, in bytes.
 pub const ALIGNMENT: usize = 8;
 
 /// The position of an entry in its directory: its byte offset in the data blocks, divided by 8.

@@ -21,8 +21,8 @@ use crate::group::Group;
 use crate::refcount::{Refcount, RefcountDomain, Refcounts};
 use crate::rmap::{ReverseMap, Rmap, RmapFlags, RmapKey, RmapOwner};
 
-/// Returns whether a group of the realtime section can have `count` blocks from `start` on. The
-/// last group may be shorter than the others: a record does not say to which group it belongs.
+/// Returns whether `count` blocks from `start` on lie inside the longest group of the realtime
+/// section. The last group may be shorter, but a record does not say to which group it belongs.
 fn exists(geometry: &Geometry, start: AgBlock, count: u32) -> bool {
     let end = u64::from(start.0) + u64::from(count);
     count != 0 && end <= geometry.realtime.group_length(0)
@@ -230,8 +230,8 @@ impl MetadataRootLayout {
         }
     }
 
-    /// Returns the columns of the entries: the offset in the fork, the offset in a whole block, and
-    /// the number of bytes.
+    /// Returns where the two arrays of entries lie: keys or records, and pointers. Each array has
+    /// its offset in the fork, its offset in a whole block, and its number of bytes.
     fn moves(&self, level: u32, count: usize, block_bytes: usize) -> [(usize, usize, usize); 2] {
         let layout = self.layout();
         let (first, pointers) = self.columns(level);

@@ -97,7 +97,7 @@ impl SpaceBlockForm {
 pub struct SpaceBlock<'a> {
     /// The whole block.
     pub bytes: &'a [u8],
-    /// Bitmap or summary.
+    /// The kind of the block: bitmap or summary.
     pub kind: RealtimeBlockKind,
     /// The inode of the file.
     pub owner: InodeNumber,

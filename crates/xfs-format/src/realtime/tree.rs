@@ -36,7 +36,8 @@ const BLOCK_HEADER_BYTES: usize = size_of::<LongHeaderDisk>();
 const POINTER_BYTES: usize = size_of::<U64>();
 /// Limit on the level of a root: more levels than any btree of a group has.
 const LEVELS_LIMIT: u16 = 16;
-/// The bit of the first block that marks records of copy-on-write.
+/// The bit in the block number of a reference-count record that marks blocks reserved for
+/// copy-on-write.
 const STAGING_BIT: u32 = 1 << 31;
 
 /// A realtime group, as the records of its btrees need it.

@@ -10,7 +10,7 @@ use crate::log_record::MAX_RECORD_BYTES;
 const TRANSACTION_HEADER_BYTES: u64 = 16;
 /// Number of payload bytes for which a record needs one header.
 const BYTES_PER_HEADER: u64 = 32 << 10;
-/// The log must have space for this number of transactions of the largest kind.
+/// Number of transactions of the largest kind for which the shortest log has space.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LOG_FACTOR: u64 = 3;
 /// Levels of the reverse map that old kernels assumed for any volume with shared extents.

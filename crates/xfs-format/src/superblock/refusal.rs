@@ -129,7 +129,7 @@ pub(super) fn refuse_version(disk: &SuperblockDisk) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Incompatible features that reading supports.
+/// Incompatible features with which a volume can be read.
 const READABLE: IncompatFeatures = IncompatFeatures::FTYPE
     .union(IncompatFeatures::SPARSE_INODES)
     .union(IncompatFeatures::META_UUID)
@@ -142,7 +142,7 @@ const READABLE: IncompatFeatures = IncompatFeatures::FTYPE
     .union(IncompatFeatures::ZONED)
     .union(IncompatFeatures::ZONE_GAPS);
 
-/// Read-only-compatible features that writing supports.
+/// Read-only-compatible features with which a volume can be written.
 const WRITABLE: RoCompatFeatures = RoCompatFeatures::FINOBT
     .union(RoCompatFeatures::RMAPBT)
     .union(RoCompatFeatures::REFLINK)

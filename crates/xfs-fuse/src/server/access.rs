@@ -19,8 +19,8 @@ use rustix::fs::OFlags;
 use super::shards::Shards;
 use super::{AccessTimes, Server, now};
 
-/// An access time that is at least this many seconds old is updated, whatever the other times of
-/// the file are.
+/// The age in seconds from which an access time is updated, whatever the other times of the file
+/// are.
 const STALE_SECONDS: i64 = 24 * 3600;
 /// How long an access time may wait before it is written.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);

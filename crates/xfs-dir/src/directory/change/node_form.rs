@@ -10,11 +10,11 @@ use super::{DirectoryChange, NewEntry, data, leaf};
 use crate::store::ForkStore;
 use crate::tree::{self, Side, TreePath};
 
-/// A leaf is joined with a neighbour when it holds less than this percentage of the entries that
-/// fit in it.
+/// The fill level of a leaf, in percent of the entries that fit, below which the leaf is joined
+/// with a neighbour.
 const SPARSE_PERCENT: usize = 37;
-/// Two leaves are joined only if their entries fill at most this percentage of one leaf. The next
-/// insertion then does not split that leaf again.
+/// The highest fill level, in percent, of a leaf that results from joining two leaves. It is below
+/// 100, so that the next insertion does not split the leaf again.
 const JOINED_PERCENT: usize = 75;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {

@@ -83,9 +83,8 @@ fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryChec
     block.parse_parent().map(|_| ())
 }
 
-/// The state of the comparison of a block's table of longest free records ("best free") with its
-/// free records. The free records are visited in the order in which they lie in the block (I2 of
-/// `data`).
+/// Compares a block's table of longest free records ("best free") with the free records themselves,
+/// which are visited one after the other (I2 of `data`).
 struct FreeTable {
     best: [(u16, u16); 3],
     seen: [bool; 3],

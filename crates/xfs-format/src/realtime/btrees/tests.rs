@@ -51,7 +51,8 @@ fn root_comes_back_from_its_inode() {
     }
 }
 
-/// Compares the layout with that of an image of the kernel.
+/// Checks the capacities of a root and the offset of its pointers against values from an image that
+/// the kernel wrote.
 #[test]
 fn pointers_of_a_root_lie_after_the_room_for_keys() {
     let geometry = golden::geometry(golden!("plain.headers"));
