@@ -9,8 +9,8 @@ pub type SharedDevice = Arc<dyn BlockDevice>;
 
 /// Whether a write is durable when it returns.
 ///
-/// The enum is not `#[non_exhaustive]`: every device must handle each case, so a new case is a
-/// breaking change anyway.
+/// Not `#[non_exhaustive]`: every device must obey each case, so a new case must break the build of
+/// each device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// The write need not be durable before the next flush.

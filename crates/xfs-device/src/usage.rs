@@ -153,15 +153,16 @@ pub(crate) fn is_write_protected(metadata: &Metadata) -> bool {
     read_line(&Path::new("/sys/dev/block").join(name).join("ro")).is_some_and(|line| line == "1")
 }
 
-/// Returns whether a block device accepts writes at the write pointers of its zones only.
+/// Returns whether a block device is host-managed: each of its zones must be written in order, at
+/// the zone's write pointer.
 pub(crate) fn is_host_managed(metadata: &Metadata) -> bool {
     let name = device_name(metadata.rdev());
     let queue = Path::new("/sys/dev/block").join(name).join("queue/zoned");
     read_line(&queue).is_some_and(|line| is_host_managed_model(&line))
 }
 
-/// Returns whether the kernel's name of a zone model is that of a device whose zones are written in
-/// order.
+/// Returns whether `line`, the contents of the sysfs file `queue/zoned`, names the host-managed
+/// model.
 fn is_host_managed_model(line: &str) -> bool {
     line == "host-managed"
 }

@@ -3,8 +3,8 @@
 //! Owns: the form of an inode of the metadata directory, and its entry and parent pointer. Does
 //! **not** own: the contents of these files, or which of them a volume has.
 //!
-//! No user owns such a file, and quota does not count it: the flag METADATA marks the inode from
-//! its first change on.
+//! Quota does not count these files. So the first logged change of the inode already has the flag
+//! METADATA, by which such files are recognised.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::parents::{ParentLink, ParentPath, add_parent, first_parent, parent_bl
 /// A file to make in the metadata directory.
 #[derive(Clone, Copy, Debug)]
 pub struct NewMetadataFile<'a> {
-    /// The name in its directory.
+    /// The name of the file in its directory.
     pub name: &'a [u8],
-    /// The kind of metadata.
+    /// The kind of metadata in the file, as `di_metatype` stores it.
     #[doc(alias = "di_metatype")]
     pub metafile_type: u16,
     /// Whether the file is a directory. Any other file is a regular one.
@@ -36,10 +36,10 @@ pub struct NewMetadataFile<'a> {
 }
 
 impl NewMetadataFile<'_> {
-    /// The value of `di_metatype` in a directory.
+    /// The value of `di_metatype` for a directory.
     pub const DIRECTORY: u16 = 1;
 
-    /// Returns the kind of the transaction that makes the file.
+    /// Returns the kind of transaction that [`create_metadata_file`] needs for this file.
     #[must_use]
     pub const fn transaction(&self) -> TransactionKind {
         match self.is_directory {
@@ -48,7 +48,7 @@ impl NewMetadataFile<'_> {
         }
     }
 
-    /// Returns the number of blocks that this transaction must reserve.
+    /// Returns the number of blocks that the transaction must reserve.
     #[must_use]
     pub fn blocks(&self, geometry: &Geometry) -> u64 {
         inode_blocks(geometry) + blocks_to_add(geometry) + parent_blocks(geometry, self.name.len())
@@ -73,8 +73,8 @@ pub fn find_metadata_file(
     }
 }
 
-/// Makes a file in a directory of the metadata directory. The transaction has the kind and the
-/// blocks that [`NewMetadataFile`] returns.
+/// Creates the file `new` in a directory of the metadata directory. The transaction must have the
+/// kind and the reserved blocks that the methods of [`NewMetadataFile`] return.
 ///
 /// # Errors
 ///

@@ -26,8 +26,8 @@ pub struct InodeEvidence {
 pub enum InodeState {
     /// The inode is in use and passed all checks.
     Sound(InodeCore),
-    /// The core can be decoded, if need be with the right magic number, but fails the given check.
-    /// Its mode may be 0.
+    /// The core fails the given check, but can be decoded (if the magic number is wrong, as if it
+    /// were right). Its mode may be 0.
     Doubtful(InodeCore, Corruption),
     /// The inode is free and passed all checks.
     Free(InodeCore),
@@ -124,16 +124,16 @@ impl Evidence<'_> {
         InodeEvidence { number, bytes, state }
     }
 
-    /// Returns whether the contents of an inode are on a realtime device. The flag of an inode is
-    /// wrong on a volume without such a device.
+    /// Returns whether the contents of an inode are on a realtime device. On a volume without such
+    /// a device, the realtime flag of an inode is an error and is ignored.
     #[must_use]
     pub fn is_realtime(&self, core: &InodeCore) -> bool {
         core.is_realtime() && self.superblock().has_realtime()
     }
 
-    /// Returns whether the bytes that were read under a number are a copy of another inode, such as
-    /// a misdirected write leaves. Then their checksum is right, and the inode whose number they
-    /// state is in use and has the same generation, which is a random number.
+    /// Returns whether `bytes`, which were read as inode `number`, are a copy of another inode, for
+    /// example from a misdirected write. They are if their checksum is right, they state another
+    /// number, and the inode with that number is in use and has the same (random) generation.
     #[must_use]
     pub fn is_copy_of_another(&self, number: InodeNumber, bytes: &[u8]) -> bool {
         let Ok((disk, _)) = InodeDisk::ref_from_prefix(bytes) else { return false };

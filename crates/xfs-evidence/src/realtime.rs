@@ -30,13 +30,15 @@ const REVERSE_MAP_METATYPE: u16 = 7;
 pub struct RealtimeTreeEvidence<R> {
     /// The records of sound leaves, in the order of the btree.
     pub records: Vec<R>,
-    /// The blocks of the btree outside of the inode that name the inode as their owner.
+    /// The blocks of the btree that name the inode as their owner. The root is in the inode and not
+    /// among them.
     pub tree_blocks: Vec<FsBlock>,
     /// The blocks to which the btree points and that are damaged.
     pub damaged_blocks: Vec<FsBlock>,
     /// Whether every block could be read and passed its checks, so that all records are known.
     pub is_whole: bool,
-    /// Whether keys, levels and siblings of all blocks are right too.
+    /// Whether also the keys of all nodes equal those of the records below, and all sibling
+    /// pointers are right.
     pub is_exact: bool,
 }
 
@@ -47,7 +49,7 @@ pub struct RealtimeTreeBlocks {
     pub tree_blocks: Vec<FsBlock>,
     /// The blocks to which the btree points and that are damaged.
     pub damaged_blocks: Vec<FsBlock>,
-    /// Whether all blocks are known.
+    /// Whether every block could be read and passed its checks, so that all blocks are known.
     pub is_whole: bool,
 }
 
@@ -144,7 +146,7 @@ impl Evidence<'_> {
 
 type RecordOf<T> = <<T as RealtimeTree>::Format as BtreeFormat>::Record;
 
-/// The block of a level that the walk has visited last.
+/// The block of one level that the walk has visited last, for the check of sibling pointers.
 #[derive(Clone, Copy)]
 enum Neighbour {
     First,
@@ -160,7 +162,7 @@ struct Walk<'w, T: RealtimeTree> {
     evidence: &'w Evidence<'w>,
     owner: u64,
     group: RealtimeGroup<'w>,
-    /// The last block of each level, the leaves first.
+    /// For each level, from the leaves up, the block that was visited last.
     neighbours: Vec<Neighbour>,
     visited: HashSet<FsBlock>,
     last: Option<RecordOf<T>>,
@@ -168,8 +170,8 @@ struct Walk<'w, T: RealtimeTree> {
 }
 
 impl<T: RealtimeTree> Walk<'_, T> {
-    /// Reads the records of a leaf, or the children of a node. Returns the keys of the records
-    /// below.
+    /// Reads the records of a leaf, or the blocks below a node. Returns the lowest and the highest
+    /// key of these records.
     fn entries(&mut self, entries: &RealtimeTreeEntries<'_>) -> Keys<T> {
         let mut all: Keys<T> = None;
         let mut widen = |keys: Keys<T>| {

@@ -78,8 +78,8 @@ pub enum SuperblockDoubt {
     /// with neither copy. Without copies: the device has headers of two volumes, and no group at
     /// its start.
     Rival,
-    /// No superblock is left, and the place of the log is not known: the reverse map does not have
-    /// it, or the log is external.
+    /// No superblock is left, and the place of the log is not known. Either the log is external, or
+    /// neither the reverse map nor the log's own records show its place.
     NoLog,
     /// No superblock is left, and no directory is its own parent.
     NoRoot,

@@ -61,7 +61,7 @@ const POSIX_ACL_UNDEFINED_ID: u32 = u32::MAX;
 
 /// The users that an entry applies to, or the mask.
 ///
-/// Closed: POSIX has no other.
+/// Not `#[non_exhaustive]`: POSIX has no other tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclTag {
     /// The owner of the file.
@@ -117,7 +117,7 @@ impl AclTag {
 
 /// One entry of an access control list.
 ///
-/// Closed: POSIX has no other field.
+/// Not `#[non_exhaustive]`: POSIX has no other fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AclEntry {
     /// The users that the entry applies to.

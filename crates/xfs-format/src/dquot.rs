@@ -126,8 +126,8 @@ impl QuotaKind {
         }
     }
 
-    /// Returns the value of `di_metatype` in the quota inode of this type, on a volume with a
-    /// metadata directory.
+    /// Returns the value of `di_metatype` that marks the quota inode of this type, on a volume with
+    /// a metadata directory.
     #[must_use]
     pub const fn metafile_type(self) -> u16 {
         match self {

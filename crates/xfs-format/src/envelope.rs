@@ -86,7 +86,7 @@ pub(crate) trait HeaderSector: FromBytes + Immutable + KnownLayout + Unaligned {
     /// Returns the failed check of a version other than [`VERSION`](Self::VERSION).
     fn wrong_version(version: u32) -> Check;
 
-    /// Checks the other fields.
+    /// Checks the fields other than magic number, version and common fields.
     fn verify_fields(&self, group: &Group<'_>) -> Result<(), Check>;
 }
 

@@ -21,7 +21,7 @@ pub enum ProjectIds {
 /// The version decides the headers of all metadata blocks. Version 5 blocks name their address,
 /// owner and volume and have a checksum; version 4 blocks have none of these.
 ///
-/// Closed: the kernel has announced no other version.
+/// Not `#[non_exhaustive]`: the kernel has announced no other version.
 #[doc(alias = "XFS_SB_VERSION_NUM")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FormatVersion {

@@ -65,7 +65,7 @@ pub const FORK_OFFSET_BYTES: usize = 8;
 
 /// A device number. XFS packs it as major << 18 | minor.
 ///
-/// Closed: POSIX has no other part.
+/// Not `#[non_exhaustive]`: a device number has no other parts.
 #[doc(alias = "xfs_dev_t")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {

@@ -226,7 +226,8 @@ fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {
     record.start.0.checked_sub(INODES_PER_CHUNK).is_some_and(|before| previous.start.0 <= before)
 }
 
-/// Implements [`BtreeFormat`] for a btree of inode chunks. `$decode` decodes and checks a record.
+/// Implements [`BtreeFormat`] for one of the two inode btrees. `$decode` decodes and checks a
+/// record.
 macro_rules! chunk_btree {
     ($tree:ident, $kind:expr, $decode:path) => {
         impl BtreeFormat for $tree {

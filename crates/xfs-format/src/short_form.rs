@@ -1,4 +1,5 @@
-//! The iteration over the entries of a short form, which lies inside an inode.
+//! Iteration over the entries of a short form, that is, of attributes or directory entries inside
+//! an inode.
 //!
 //! Owns: how an iteration ends, at the last entry or after the first damaged one. Does **not** own
 //! the entries (`attr::short_form`, `directory::short_form`).

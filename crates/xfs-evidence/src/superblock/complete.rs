@@ -1,7 +1,8 @@
-//! The fields of a superblock that no header of a group states.
+//! Building a superblock without any copy of it: the fields that no group header states, from other
+//! structures.
 //!
-//! Owns: the order in which these fields are found, and the reasons why a superblock from headers
-//! is doubtful. Does **not** own: the sizes of the volume (`headers.rs`).
+//! Owns: the order in which these fields are found, and the doubts about the result. Does **not**
+//! own: the sizes of the volume (`headers.rs`).
 //!
 //! ```text
 //! sizes ─→ form and alignment of inode chunks ─→ inodes: features, directory blocks
@@ -27,8 +28,8 @@ use crate::inode::InodeState;
 use crate::sweep::sweep;
 use crate::volume::Evidence;
 
-/// Finds the superblock of a volume without a copy, by the headers of groups and the structures in
-/// the groups. `None` if too few headers are left.
+/// Builds the superblock of a volume that has no copy of it, from the headers of groups and the
+/// structures in the groups. Returns `None` if too few headers are left.
 pub(super) fn find(device: &dyn BlockDevice) -> Option<SuperblockEvidence> {
     let headers::Found { mut disk, has_rival } = headers::find(device)?;
     let mut doubt = has_rival.then_some(SuperblockDoubt::Rival);
@@ -70,9 +71,9 @@ pub(super) fn find(device: &dyn BlockDevice) -> Option<SuperblockEvidence> {
     Some(SuperblockEvidence { doubt, ..found })
 }
 
-/// Adds the groups after the last header that was found, as far as a block in them states its own
-/// address. Each group has such blocks since mkfs, the roots of its btrees. Without them, the
-/// device is longer than the volume.
+/// Extends the volume by the groups after the last header that was found, up to the last one in
+/// which a block states its own address. Every group has such blocks: the roots of its btrees.
+/// Space without them is not part of the volume.
 fn find_end(device: &dyn BlockDevice, disk: &mut SuperblockDisk) {
     let ag_blocks = u64::from(disk.ag_blocks.get());
     // Only the last group of a volume is shorter than the others.
@@ -102,7 +103,7 @@ fn find_end(device: &dyn BlockDevice, disk: &mut SuperblockDisk) {
     }
 }
 
-/// Takes the label of the first sector if that sector still has the UUID of the volume.
+/// Copies the label from the first sector if that sector still has the UUID of the volume.
 fn take_label(device: &dyn BlockDevice, disk: &mut SuperblockDisk) {
     let raw = read_sector(device, 0).unwrap_or_default();
     let raw = SuperblockDisk::read_from_prefix(&raw).ok().map(|(raw, _)| raw);
@@ -122,9 +123,9 @@ fn chunks(device: &dyn BlockDevice, disk: &SuperblockDisk) -> Option<Chunks> {
     features::chunks(&sparse, &Evidence::new(device, &full.superblock))
 }
 
-/// Sets the feature of sparse chunks and the alignment of chunks, as mkfs.xfs chooses it: the
-/// length of a chunk with sparse chunks, else the length of a cluster. Chunks that do not start
-/// there show a smaller alignment.
+/// Sets the feature of sparse chunks and the alignment of inode chunks. As mkfs.xfs chooses it, the
+/// alignment is the length of a chunk on a volume with sparse chunks, and otherwise the length of a
+/// cluster. It is smaller if a chunk does not start at such a multiple.
 fn set_chunks(disk: &mut SuperblockDisk, chunks: Chunks) {
     let (inode_bytes, block_log) = (u32::from(disk.inode_size.get()), u32::from(disk.block_log));
     let cluster_blocks = headers::cluster_bytes(inode_bytes) >> block_log;
@@ -155,8 +156,8 @@ fn set_features(disk: &mut SuperblockDisk, shown: &Shown) {
     }
 }
 
-/// Sets the UUID that users see. After a change of the UUID, only the superblock and the log have
-/// the new one; all other structures keep the old one.
+/// Sets the UUID that users see to `uuid`, the UUID in the log. It can differ from the UUID of the
+/// metadata: after a change, only the superblock and the log have the new UUID.
 fn set_uuid(disk: &mut SuperblockDisk, uuid: Option<[u8; 16]>) {
     let Some(uuid) = uuid.filter(|uuid| *uuid != disk.uuid && *uuid != [0; 16]) else { return };
     disk.meta_uuid = disk.uuid;
@@ -164,7 +165,8 @@ fn set_uuid(disk: &mut SuperblockDisk, uuid: Option<[u8; 16]>) {
     disk.incompat = (disk.incompat.get() | IncompatFeatures::META_UUID.bits()).into();
 }
 
-/// Returns the doubt that the volume has a section whose sizes only the superblock states.
+/// Returns a doubt if the volume has a realtime section or a metadata directory: only the
+/// superblock has the sizes of the one and the place of the other.
 fn of_sections(
     device: &dyn BlockDevice,
     found: &SuperblockEvidence,
@@ -184,7 +186,7 @@ fn of_sections(
     has_realtime.then_some(SuperblockDoubt::Realtime)
 }
 
-/// Returns the doubt that too few groups agree with the sizes.
+/// Returns a doubt if fewer than half of the groups agree with the superblock.
 fn of_groups(device: &dyn BlockDevice, found: &SuperblockEvidence) -> Option<SuperblockDoubt> {
     let witnesses = Witnesses::of(device, &found.superblock.geometry);
     let Witnesses { agreeing, of, .. } = witnesses;

@@ -1,10 +1,10 @@
 //! The features and sizes that inodes and directories show on a volume that has no superblock left.
 //!
-//! Owns: the features that the inodes of the volume use, and the sizes that follow from chunks and
-//! directory blocks. Does **not** own: the log and the root directory.
+//! Owns: finding the features that the inodes of the volume use, the alignment of inode chunks, and
+//! the size of directory blocks. Does **not** own: the log and the root directory.
 //!
-//! A feature is stated only if a structure uses it. A feature that no structure uses is lost, and
-//! the volume is right without it.
+//! The new superblock has a feature only if a structure uses it. A feature that no structure uses
+//! is lost, which does no harm.
 //!
 //! ```text
 //! sparse chunks     a record of the inode btree has its count of inodes where the full form has 0
@@ -23,8 +23,8 @@ use crate::inode::{InodeEvidence, InodeState};
 use crate::sweep::BlockIdentity;
 use crate::volume::Evidence;
 
-/// The number of files and directories with a name that are examined for parent pointers. Each of
-/// them has one if the volume has the feature.
+/// The largest number of inodes with a name that are examined for parent pointers. If none of them
+/// has one, the volume does not have the feature.
 const MOST_WITHOUT_PARENT: u32 = 1 << 10;
 /// Base-2 logarithm of the longest directory block in bytes.
 const MAX_DIRECTORY_BLOCK_LOG: u8 = 16;
@@ -38,7 +38,7 @@ pub(super) struct Shown {
     pub(super) has_large_counts: bool,
     pub(super) has_parents: bool,
     pub(super) has_attributes: bool,
-    /// Whether an inode of the realtime section, or the metadata directory, was found.
+    /// Whether an inode with the realtime flag was found.
     pub(super) has_realtime: bool,
     pub(super) has_metadata_directory: bool,
     /// Base-2 logarithm of the blocks in a directory block. `None` if no directory has blocks.
@@ -47,8 +47,8 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Returns whether no other inode can change the result, except for the features that a volume
-    /// without a superblock must not have.
+    /// Returns whether further inodes need not be read, because they cannot change the result. The
+    /// realtime section and the metadata directory are not considered.
     const fn is_settled(&self) -> bool {
         self.has_big_times
             && self.has_large_counts
@@ -82,17 +82,17 @@ impl Shown {
     }
 }
 
-/// The form and the places of the chunks of inodes.
+/// The form and the alignment of the volume's inode chunks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunks {
     pub(super) is_sparse: bool,
-    /// The largest power of two, in blocks, of which every chunk starts at a multiple.
+    /// The largest power of two such that every chunk starts at a multiple of it, in blocks.
     pub(super) alignment_blocks: u32,
 }
 
-/// Reads the inode btrees. `sparse` and `full` read the volume with and without the feature of
-/// sparse chunks. A record of one form does not pass the checks of the other. `None` if there is no
-/// record at all.
+/// Reads the inode btrees, once with the feature of sparse chunks (`sparse`) and once without it
+/// (`full`). The form counts in which more records pass their checks. Returns `None` if there is no
+/// record.
 pub(super) fn chunks(sparse: &Evidence<'_>, full: &Evidence<'_>) -> Option<Chunks> {
     let geometry = sparse.geometry();
     let count = |evidence: &Evidence<'_>| {
@@ -112,7 +112,7 @@ pub(super) fn chunks(sparse: &Evidence<'_>, full: &Evidence<'_>) -> Option<Chunk
     (found > 0).then_some(Chunks { is_sparse, alignment_blocks })
 }
 
-/// Reads the inodes of the volume, until the rest can show nothing more.
+/// Reads the inodes of the volume until further ones cannot change the result.
 pub(super) fn of_inodes(evidence: &Evidence<'_>) -> Shown {
     let mut shown = Shown::default();
     for group in evidence.geometry().groups() {
@@ -140,9 +140,9 @@ fn of_group(evidence: &Evidence<'_>, group: AgNumber, shown: &mut Shown) {
     }
 }
 
-/// Returns the length of a directory's blocks: the one for which the checksum of the first block is
-/// right. Returns its base-2 logarithm in filesystem blocks, or `None` if the directory has no
-/// blocks or its first block is damaged.
+/// Returns the length of a directory block, as the base-2 logarithm of its number of filesystem
+/// blocks. It is the length with which the checksum of the directory's first block is right.
+/// Returns `None` if the directory has no blocks or its first block is damaged.
 fn directory_block_log(evidence: &Evidence<'_>, inode: &InodeEvidence) -> Option<u8> {
     let geometry = evidence.geometry();
     let map = evidence.extents(inode, ForkKind::Data);

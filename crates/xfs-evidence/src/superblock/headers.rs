@@ -68,8 +68,8 @@ struct Sizes {
 
 /// A superblock with the sizes of the volume.
 pub(super) struct Found {
-    /// The disk form of the superblock. The root inode and the place of the log are not set, and it
-    /// states all features of inodes. The volume ends with the last group whose header was found.
+    /// The superblock in its disk form. Its root inode and its log are not set, and it has all
+    /// features that inodes can use. Its size is that up to the last group whose header was found.
     pub(super) disk: SuperblockDisk,
     /// Whether the device has headers of another volume, and no group at its start.
     pub(super) has_rival: bool,
@@ -91,7 +91,7 @@ pub(super) fn find(device: &dyn BlockDevice) -> Option<Found> {
     })
 }
 
-/// Returns the length of a cluster of inodes in bytes, as mkfs.xfs chooses it.
+/// Returns the length in bytes that mkfs.xfs chooses for an inode cluster.
 pub(super) const fn cluster_bytes(inode_bytes: u32) -> u32 {
     (8 << 10) * (inode_bytes / 256)
 }
@@ -270,9 +270,9 @@ fn ro_compat(group: &Headers) -> RoCompatFeatures {
     features
 }
 
-/// Returns the incompatible features with which the inodes of the volume are read. Each structure
-/// shows by itself whether it uses one of these features, so it does no harm to state them all.
-/// `complete.rs` removes those that nothing uses. All volumes of version 5 have FTYPE.
+/// Returns the incompatible features with which the inodes are first read: all that inodes can use.
+/// Each structure shows by itself whether it uses one of these features. `complete.rs` later
+/// removes the features that nothing uses, except FTYPE, which all volumes of version 5 have.
 fn incompat() -> IncompatFeatures {
     IncompatFeatures::FTYPE
         | IncompatFeatures::SPARSE_INODES

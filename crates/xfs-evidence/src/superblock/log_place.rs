@@ -1,11 +1,11 @@
 //! The place of the log on a volume that has no superblock left.
 //!
-//! Owns: the start and the length of an internal log, and the UUID that its records have. Does
+//! Owns: finding the start and the length of an internal log, and the UUID in its records. Does
 //! **not** own: the records, or the other fields of a superblock.
 //!
-//! The reverse map has the log as one record. Without that record, the log itself gives its start:
-//! the header of each record states its own block in the log. The log then ends before the next
-//! block that has an owner or is free (`occupied.rs`).
+//! The reverse map has one record for the log. If that record is lost, the log itself gives its
+//! start: the header of each record states its own block in the log. The log then ends before the
+//! next block that has an owner or is free (`occupied.rs`).
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::volume::{Evidence, Trust};
 
 /// Length of one read of the log, in bytes.
 const READ_BYTES: usize = 1 << 20;
-/// The largest number of starts of a log that take part in a vote. A log has one start; other
-/// headers are remains, or the contents of a file.
+/// The largest number of different starts of the log for which headers of records are counted. Only
+/// one start is right; the others come from stale headers, or from files that contain a log.
 const MOST_STARTS: usize = 1 << 12;
-/// The greatest length of a log in bytes.
+/// The length of the longest possible log, in bytes.
 const MOST_LOG_BYTES: u64 = 1 << 31;
 
 /// The internal log of a volume.
@@ -36,7 +36,7 @@ pub(super) struct LogPlace {
     pub(super) uuid: Option<Uuid>,
 }
 
-/// The headers of records that state the same start of the log.
+/// The record headers that imply the same start of the log: their number, and the newest one.
 #[derive(Clone, Copy, Default)]
 struct Start {
     headers: u32,
@@ -70,8 +70,8 @@ fn by_reverse_map(evidence: &Evidence<'_>) -> Option<LogPlace> {
     Some(place)
 }
 
-/// Finds the log by the headers of its records, which must have the UUID of the volume. mkfs.xfs
-/// puts the log into the middle group.
+/// Finds the log by the headers of its records, which must have the UUID of the volume. Searches
+/// the middle group first, because mkfs.xfs puts the log there.
 fn by_headers(evidence: &Evidence<'_>) -> Option<LogPlace> {
     let geometry = evidence.geometry();
     let middle = AgNumber(geometry.ag_count / 2);
@@ -95,8 +95,8 @@ fn by_headers(evidence: &Evidence<'_>) -> Option<LogPlace> {
     })
 }
 
-/// Reads a range of blocks. Returns the places where a log must start according to the headers of
-/// records in the range.
+/// Reads a range of blocks of a group, and looks for headers of log records. Returns the starts of
+/// the log that these headers imply, by disk address.
 fn starts_in(
     evidence: &Evidence<'_>,
     group: AgNumber,
@@ -133,8 +133,8 @@ fn starts_in(
     starts
 }
 
-/// Returns the start of the log according to the header of a record at `at`, with the LSN and the
-/// UUID of the record.
+/// Returns the start of the log that the record header in `block`, read from `at`, implies. Also
+/// returns the LSN and the UUID of the record.
 fn start_of(block: &[u8], at: DiskAddr) -> Option<(DiskAddr, u64, Uuid)> {
     let header = LogRecordHeader::decode(block, StructureAddress::Disk(at)).ok()?;
     let is_own = header.lsn.cycle() == header.cycle && header.cycle != 0;

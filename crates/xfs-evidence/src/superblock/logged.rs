@@ -19,10 +19,10 @@ use zerocopy::FromBytes;
 use super::{SuperblockEvidence, SuperblockSource, finish};
 use crate::log_runs::read_runs;
 
-/// Number of chunks of a superblock that the log must have: all fields lie in them.
+/// Number of chunks (of 128 bytes) at the start of a sector that hold all fields of a superblock.
 const CHUNKS: usize = size_of::<SuperblockDisk>().div_ceil(CHUNK_BYTES);
 
-/// The chunks of the first superblock in the log, each with the LSN of its record.
+/// The newest logged chunks of the first group's superblock, each with the LSN of its record.
 struct LoggedSuperblock {
     bytes: [u8; CHUNKS * CHUNK_BYTES],
     chunks: [Option<Lsn>; CHUNKS],
@@ -55,9 +55,9 @@ impl LoggedSuperblock {
     }
 }
 
-/// Looks in the log for the newest superblock, if `found` comes from headers of groups. Returns the
-/// logged superblock if it has the sizes, the UUID and the log of `found`, and `found` itself if
-/// there is none. `device` is the device of the volume.
+/// Replaces a superblock that was built from headers of groups by the newest one in the log, which
+/// has all fields. Returns `found` itself if it has another source, or if the log has no superblock
+/// with the same sizes, UUID and log. `device` is the device of the volume.
 #[must_use]
 pub fn complete_by_log(device: &SharedDevice, found: SuperblockEvidence) -> SuperblockEvidence {
     let is_usable = found.source == SuperblockSource::GroupHeaders

@@ -1,11 +1,11 @@
-//! The first block after a place in a group that has an owner or is free.
+//! The first block after the start of the log that has an owner or is free: the end of the log.
 //!
-//! Owns: the search for the end of a log that the reverse map does not have. Does **not** own: the
-//! start of the log.
+//! Owns: the search for the end of the log when the reverse map does not show it. Does **not** own:
+//! the start of the log.
 //!
-//! The log is one run of blocks that are in no fork, no btree and no inode chunk, and are not free.
-//! The next block that is in one of these ends it. An owner that cannot be read could own blocks in
-//! between, so the search gives no result unless it has read all owners.
+//! The blocks of the log are contiguous, not free, and in no fork, btree or inode chunk. So the log
+//! ends before the next block that is free or in one of these. An owner that cannot be read could
+//! own blocks in between, so the search gives no result unless it has read all owners.
 
 use xfs_format::agfl::{AGFL_SECTOR, Agfl};
 use xfs_format::btree::BtreeFormat;
@@ -19,7 +19,7 @@ use xfs_format::{AgBlock, AgInode, AgNumber, BlockKind, FsBlock};
 use crate::inode::InodeState;
 use crate::volume::Evidence;
 
-/// The first occupied block after the start of the log, as far as it is known.
+/// The lowest block after block `after` of a group that is known to have an owner or to be free.
 struct Nearest {
     group: AgNumber,
     after: AgBlock,
@@ -34,8 +34,8 @@ impl Nearest {
     }
 }
 
-/// Returns the first block of the group after `after` that has an owner or is free. Returns the end
-/// of the group if there is no such block. `None` if an owner could not be read.
+/// Returns the first block after block `after` of the group that has an owner or is free, or else
+/// the end of the group. Returns `None` if an owner could not be read.
 pub(super) fn next_after(
     evidence: &Evidence<'_>,
     group: AgNumber,
@@ -50,7 +50,8 @@ pub(super) fn next_after(
     Some(nearest.nearest)
 }
 
-/// Adds the free blocks of the group, the blocks of its btrees and of its free list.
+/// Adds the free blocks of the group, the blocks of its btrees, and those on its free list. Returns
+/// `None` if one of these structures could not be read.
 fn add_group(evidence: &Evidence<'_>, nearest: &mut Nearest) -> Option<()> {
     let group = nearest.group;
     let mut occupied = Vec::new();
@@ -94,7 +95,8 @@ fn free_list(evidence: &Evidence<'_>, group: AgNumber) -> Option<Vec<AgBlock>> {
     list.blocks(range).ok()?.collect::<Result<_, _>>().ok()
 }
 
-/// Adds the blocks of the inodes of a group, and the blocks that their forks map.
+/// Adds the blocks of a group's inode chunks, and the blocks of the inodes' forks. Returns `None`
+/// if one of these structures could not be read.
 fn add_inodes(evidence: &Evidence<'_>, group: AgNumber, nearest: &mut Nearest) -> Option<()> {
     let geometry = evidence.geometry();
     let mut chunks: Vec<InodeChunk> = Vec::new();

@@ -28,10 +28,10 @@ enum Rank {
     Root,
 }
 
-/// Returns the number of the root inode: the one that `stated` has, or else the one that most
-/// copies have, or else the directory that mkfs made first. Among these numbers, the one wins whose
-/// inode is most likely the root directory. Returns a number with all bits set if no superblock
-/// states a number and there is no directory where mkfs makes the first.
+/// Returns the number of the root inode. There are three candidates: the number in `stated`, the
+/// number in most copies, and the directory that mkfs made first. The candidate wins whose inode is
+/// most likely the root directory, and in a tie the earlier one. Returns a number with all bits set
+/// if there is no candidate.
 pub(super) fn find(device: &dyn BlockDevice, stated: &Copy, copies: &[Copy]) -> u64 {
     let evidence = Evidence::new(device, &stated.superblock);
     let own = stated.disk.root_inode.get();
@@ -73,8 +73,8 @@ fn of_copies(copies: &[Copy]) -> u64 {
 }
 
 /// Returns the root directory of a volume that has no superblock: the directory that is its own
-/// parent. If there is none, returns the destroyed inode at the place where mkfs.xfs makes the
-/// root. The inodes of the realtime bitmap and summary follow that place.
+/// parent. If there is none, returns the destroyed inode where mkfs.xfs must have made the root:
+/// directly before the inodes of the realtime bitmap and summary.
 pub(super) fn of_volume(evidence: &Evidence<'_>) -> Option<InodeNumber> {
     first_directory(evidence).or_else(|| swept_directory(evidence)).or_else(|| destroyed(evidence))
 }
@@ -96,8 +96,8 @@ fn first_directory(evidence: &Evidence<'_>) -> Option<InodeNumber> {
     numbers.find(|number| rank(evidence, *number) == Rank::Root)
 }
 
-/// Returns the directory of the first group that is its own parent, although no inode btree leads
-/// to it.
+/// Returns a directory of the first group that is its own parent. Reads all blocks of the group,
+/// and so finds the directory without the inode btree.
 fn swept_directory(evidence: &Evidence<'_>) -> Option<InodeNumber> {
     let mut found = None;
     sweep(evidence, 0..1, &(), &mut |sighting, _| {
@@ -112,9 +112,8 @@ fn swept_directory(evidence: &Evidence<'_>) -> Option<InodeNumber> {
     found
 }
 
-/// Returns the destroyed first inode of a chunk of the first group that has the inodes of the
-/// realtime bitmap and summary after it. mkfs.xfs makes these two after the root, and no name leads
-/// to them.
+/// Returns the root inode if it is destroyed. It is the first inode of a chunk of the first group,
+/// and the inodes of the realtime bitmap and summary, which mkfs.xfs makes next, follow it.
 fn destroyed(evidence: &Evidence<'_>) -> Option<InodeNumber> {
     let is_bitmap = |number: InodeNumber| match evidence.inode(number).state {
         InodeState::Sound(core) => core.mode == FileType::Regular.mode_bits() && core.nlink == 1,

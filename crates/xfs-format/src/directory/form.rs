@@ -27,7 +27,7 @@ pub const fn entry_length(name_length: usize) -> usize {
 
 /// Whether directory entries have a byte with the type of their inode.
 ///
-/// Closed: entries have the byte or not.
+/// Not `#[non_exhaustive]`: entries have the byte or not.
 #[doc(alias = "ftype")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryTypes {

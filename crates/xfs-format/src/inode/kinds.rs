@@ -2,7 +2,7 @@
 
 /// The type of a file, as the type bits of its mode give it.
 ///
-/// Closed: POSIX has no other.
+/// Not `#[non_exhaustive]`: POSIX has no other types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileType {
     /// Named pipe.
@@ -104,7 +104,7 @@ impl ForkFormat {
 
 /// One of the two forks of an inode.
 ///
-/// Closed: the third fork, for copy-on-write, is never on disk.
+/// Not `#[non_exhaustive]`: the third fork of the kernel, for copy-on-write, is never on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForkKind {
     /// The data fork: the contents of the file.

@@ -170,8 +170,9 @@ fn check_realtime(case: &RealtimeCase) {
     assert_eq!(minimum_log_blocks(&geometry, 1), case.minimum, "{:?}", case.features);
 }
 
-/// Checks the shortest logs of volumes with realtime groups. A truncation of a realtime file
-/// changes two bitmaps for the longest extent each, which makes it the largest transaction.
+/// Checks the shortest logs of volumes with a realtime section against those of mkfs.xfs. The
+/// largest transaction is the truncation of a realtime file: it frees two extents of the longest
+/// length, which changes the most blocks of bitmaps.
 #[test]
 fn shortest_log_of_a_volume_with_a_realtime_section_is_that_of_mkfs() {
     let (map, sharing) = (RoCompatFeatures::RMAPBT, RoCompatFeatures::REFLINK);

@@ -73,31 +73,33 @@ pub enum Unsupported {
     /// The data of the file is on a realtime device that was not given, or that does not exist.
     #[error("the data of this file is on the realtime device, which was not given (--rt-device)")]
     RealtimeData,
-    /// The files are realtime files, and the section has no groups or has realtime extents of
-    /// several blocks. Contents of such files are neither exchanged nor shared.
+    /// An operation would exchange or share the contents of realtime files. This is possible only
+    /// in a section with groups, and with realtime extents of one block.
     #[error(
         "contents of realtime files can be exchanged and shared only in realtime groups, with \
              realtime extents of one block"
     )]
     RealtimeExchange,
     /// The volume has zones with gaps between them, as on zoned hardware, or a realtime section
-    /// whose features do not belong together. It cannot be changed.
+    /// with a combination of features that no mkfs.xfs makes. It can be read, but not changed.
     #[error(
         "volumes with gaps between realtime zones (ZONE_GAPS), as on zoned disks, can only be read"
     )]
     RealtimeWrite,
-    /// The realtime section was to grow, and it has groups, is zoned, or would get a summary that
-    /// is too large for one transaction.
+    /// The realtime section cannot grow, because it has groups, is zoned, or would get a summary
+    /// that is too large for one transaction.
     #[error("only a classic realtime section grows, up to a summary of 48 blocks")]
     RealtimeGrowth,
-    /// Space was to be allocated in a zone without contents. Blocks of zones are written once.
+    /// An operation would allocate blocks in a zone without writing them, such as a preallocation.
+    /// Blocks of a zone are allocated when they are written.
     #[error("files in realtime zones cannot be preallocated")]
     ZonedAllocation,
-    /// A lease on the layout of a file in zones was asked for. Garbage collection moves the blocks
-    /// of such a file without asking.
+    /// A caller requested a lease on the layout of a file in zones. Garbage collection may move the
+    /// blocks of such a file at any time, so no lease is possible.
     #[error("the blocks of files in realtime zones may move, so their layout cannot be leased")]
     ZonedLayout,
-    /// The inode holds the root of a btree of a realtime group, and was to be changed as a file.
+    /// An operation would change, as a file, an inode that holds the root of a btree of a realtime
+    /// group.
     #[error("an inode that holds a btree of a realtime group cannot be changed as a file")]
     MetadirWrite,
     /// The log cannot hold the reservation of an operation. No mkfs.xfs makes such a small log.
