@@ -278,7 +278,8 @@ pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> Structur
     }
 }
 
-/// Checks that `owner`, the owner that a block names, is the inode whose fork led to the block.
+/// Checks that a block belongs to `inode`, whose fork led to the block. `owner` is the owner in the
+/// header of the block.
 pub(crate) fn verify_owner(
     owner: Option<InodeNumber>,
     inode: &Inode,

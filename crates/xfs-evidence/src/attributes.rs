@@ -115,8 +115,8 @@ impl AttributeEvidence {
             && self.map.is_whole()
     }
 
-    /// Adds a range of the fork to `missing`. A range that starts where the last range of `missing`
-    /// ends is joined to that range.
+    /// Adds a range of the fork to `missing`. If the last range of `missing` ends where this range
+    /// starts, the two are joined.
     fn miss(&mut self, range: FileRange) {
         match self.missing.last_mut() {
             Some(last) if last.start <= range.start && range.start <= last.end => {
@@ -420,8 +420,8 @@ struct LeafPlace {
     trust: Option<Trust>,
 }
 
-/// Returns whether a block that is not a leaf can belong to an attribute fork: its magic number is
-/// that of a node or of a remote value.
+/// Returns whether a block has the magic number of a node or of a remote value. Such a block can
+/// belong to an attribute fork, although it is not a leaf.
 fn is_known(bytes: &[u8]) -> bool {
     let remote = bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic));
     dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC)

@@ -85,8 +85,8 @@ impl DirectoryEvidence {
         }
     }
 
-    /// Adds a range of the fork to `missing`. A range that starts where the last range of `missing`
-    /// ends is joined to that range.
+    /// Adds a range of the fork to `missing`. If the last range of `missing` ends where this range
+    /// starts, the two are joined.
     fn miss(&mut self, range: FileRange) {
         match self.missing.last_mut() {
             Some(last) if last.start <= range.start && range.start <= last.end => {

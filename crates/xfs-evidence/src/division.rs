@@ -25,8 +25,7 @@ pub(crate) struct Record<T> {
     pub(crate) is_sound: bool,
 }
 
-/// A short form that is to be divided into records, with the number of records and the end of the
-/// last record that the form states.
+/// The input of a division: the bytes of a short form, and what the form states about its records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShortFormBytes<'a> {
     /// The bytes from the first record to the end of the fork.

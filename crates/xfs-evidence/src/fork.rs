@@ -110,8 +110,8 @@ pub struct FoundLeaf {
     pub trust: Trust,
 }
 
-/// A pointer to a block of the extent btree that is still to be read: the block, its expected
-/// level, and the range of the fork that it should map.
+/// A block of the extent btree that is still to be read, with its expected level and the range of
+/// the fork that it should map.
 #[derive(Clone, Copy)]
 struct Child {
     block: FsBlock,

@@ -70,8 +70,8 @@ pub(crate) fn read_runs(
     Some(UnbrokenRun { start: unbroken?, head: head? })
 }
 
-/// Returns a made-up state of the log, with which a reader starts at the record with this header
-/// and ends at block `end`.
+/// Returns a state of the log for reading one run of records: from the record with this header up
+/// to block `end`. It is not the real state of the log.
 fn run_of(log: &LogDevice, header: &LogRecordHeader, end: u32) -> LogState {
     // A run that begins at `end` would be empty, so it ends at the end of the log.
     let end = if header.lsn.block() == end { log.length_blocks() } else { end };

@@ -267,8 +267,8 @@ impl<W: Fn(DiskAddr) -> bool> Collector<'_, W> {
         kinds.into_iter().any(|kind| self.passes(kind, &bytes, format.at))
     }
 
-    /// Returns whether a filesystem block of the buffer after its first one is a sound block of its
-    /// own, or holds a sound inode. The logged buffer must not replace such a block.
+    /// Returns whether the place of a logged buffer holds, after its first filesystem block,
+    /// another sound block or a sound inode. The logged buffer must not replace these.
     fn covers_sound_block(&self, format: &BufferFormat, on_disk: &[u8]) -> bool {
         let geometry = self.evidence.geometry();
         let step = geometry.block_basic_blocks() as usize;

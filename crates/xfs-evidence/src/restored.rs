@@ -108,8 +108,8 @@ impl Evidence<'_> {
     }
 
     /// Returns whether the extents of the inode add up to the number of blocks that the core
-    /// states. If a fork from the reverse map has an extent btree, whose own blocks would also
-    /// count, the sum is unknown: then returns whether the reverse maps are undamaged.
+    /// states. The blocks of extent btrees count too. If a fork from the reverse map has a btree,
+    /// the sum is therefore unknown, and the result is whether the reverse maps are undamaged.
     fn has_all_blocks(&self, restored: &RestoredInode, maps: &impl MappedForks) -> bool {
         let core = &restored.core;
         let found = self.judge_inode(core.number, restored.bytes.clone());

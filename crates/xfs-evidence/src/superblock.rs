@@ -140,8 +140,9 @@ pub enum SuperblockSource {
     Log,
     /// The headers of groups and the structures in the groups, because no superblock is left. If
     /// the place of the log is not found, the superblock states an external log. If the root
-    /// directory is not found, it has no root inode. Both give a [`SuperblockDoubt`]. The label,
-    /// the stripe sizes, the limit on inodes and features that nothing uses are lost.
+    /// directory is not found, the superblock has no root inode. In both cases the superblock is
+    /// doubtful ([`SuperblockDoubt`]). The label, the stripe sizes, the limit on inodes and
+    /// features that nothing uses are lost.
     GroupHeaders,
 }
 
@@ -166,14 +167,14 @@ impl Copy {
 
 /// Finds the superblock of the volume on `device`.
 ///
-/// The search for copies can read the whole device. It does so if there is no copy where the sizes
-/// in the primary superblock put one, and either no copy lies where mkfs.xfs would have put it, or
-/// the headers of the first group are damaged. Returns `None` if there is no superblock that passes
-/// its checks.
+/// Looks for copies where the sizes in the primary superblock put them. If there are none, looks
+/// where mkfs.xfs would have put them. Reads the whole device if that finds none either, or if the
+/// headers of the first group are damaged. Returns `None` if there is no superblock that passes its
+/// checks.
 ///
 /// A copy is used only if, according to its own sizes, a group starts where the copy lies, because
-/// a file can hold the image of another volume. If copies differ, the sizes are chosen that more
-/// groups confirm, and not those that more copies have: an interrupted growth leaves old copies.
+/// a file can hold the image of another volume. If copies differ, the sizes count that more groups
+/// confirm, even if more copies have other sizes: an interrupted growth leaves old copies.
 ///
 /// # Errors
 ///
@@ -421,8 +422,8 @@ fn build(
 }
 
 /// Takes the quota inodes and the state of quota from the damaged first sector `raw`, because no
-/// copy has them. A number is left out if its inode can be read and is not a quota inode of its
-/// type. The flags for checked counts are not taken.
+/// copy has them. An inode number is left out if the inode can be read and is not a quota inode of
+/// that type. The flags that say that the counts are right are not copied.
 fn take_quota(
     device: &dyn BlockDevice,
     copy: &Copy,

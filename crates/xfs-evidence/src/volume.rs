@@ -159,8 +159,9 @@ impl<'a> Evidence<'a> {
         unproven.map(|(at, block)| (*at, block.kind))
     }
 
-    /// Fills `bytes` from a disk address that lies in one metadata block: from the log if the block
-    /// is damaged and the log proves it, else as [`read`](Self::read) does.
+    /// Fills `bytes` from a disk address inside one metadata block. If the block is damaged and the
+    /// log proves its contents, the bytes come from the log. Otherwise reads as
+    /// [`read`](Self::read) does.
     pub(crate) fn read_metadata(&self, at: DiskAddr, bytes: &mut [u8]) -> Result<(), Damage> {
         if let Some(logged) = self.logged_bytes(at, bytes.len()) {
             bytes.copy_from_slice(logged);

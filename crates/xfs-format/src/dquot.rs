@@ -311,7 +311,8 @@ impl DquotDisk {
         stored.clamp(1, last).into()
     }
 
-    /// Returns whether the dquot holds any limit, usage or timer. Programs see only such dquots.
+    /// Returns whether the dquot holds any limit, usage or timer. Quota queries of programs return
+    /// only such dquots.
     #[doc(alias = "XFS_IS_DQUOT_UNINITIALIZED")]
     #[must_use]
     pub fn is_used(&self) -> bool {
@@ -457,8 +458,8 @@ pub fn replace_fields(
     }
 }
 
-/// Writes `fields`, the fields of a dquot in memory, and an LSN to the place of the dquot in a
-/// block of a v5 volume, and computes the checksum of the dquot.
+/// Stores a dquot (`fields`) and its LSN at an index of a block of a v5 volume, and computes the
+/// checksum of the dquot.
 ///
 /// # Panics
 ///
@@ -517,9 +518,9 @@ pub fn has_all_owners(block: &[u8], kind: QuotaKind, first: u32) -> bool {
     owners(block, kind, first).all(|is_owner| is_owner)
 }
 
-/// Returns whether a damaged block may have been a block of dquots of this type: it holds only
-/// zeros, or one dquot at least has the magic number, the type and the ID that its place implies.
-/// `first` is the ID of the first place.
+/// Returns whether a damaged block may have been a block of dquots of this type. This is so if it
+/// holds only zeros, or if at least one dquot has the magic number, type and ID that belong in its
+/// place. `first` is the ID of the first place.
 #[must_use]
 pub fn may_have_been_dquots(block: &[u8], kind: QuotaKind, first: u32) -> bool {
     block.iter().all(|byte| *byte == 0) || owners(block, kind, first).any(|is_owner| is_owner)

@@ -291,9 +291,9 @@ impl Geometry {
         exists.then_some((group, in_group))
     }
 
-    /// Splits a number as [`split_inode`](Self::split_inode) does, but also splits a number that no
-    /// inode can have, such as a number that stands for the headers of a group. Ranges of numbers
-    /// may begin with such numbers. Returns `None` if the group does not exist.
+    /// Splits an inode number as [`split_inode`](Self::split_inode) does, but also accepts numbers
+    /// that no inode can have, such as those of the blocks with a group's headers. Ranges of inode
+    /// numbers may begin with such a number. Returns `None` if the group does not exist.
     #[must_use]
     pub fn split_inode_number(&self, number: InodeNumber) -> Option<(AgNumber, AgInode)> {
         let bits = self.ag_inode_log();

@@ -329,9 +329,8 @@ impl InodeCore {
         }
     }
 
-    /// Returns whether a directory has an inheritable extent size hint that does not suit its new
-    /// files: they inherit the realtime flag, but the hint is not a multiple of the realtime extent
-    /// size.
+    /// Returns whether new files in a directory would inherit an invalid extent size hint: they
+    /// also inherit the realtime flag, and the hint is not a multiple of the realtime extent size.
     ///
     /// Older kernels allowed such hints and xfs_repair complains about them. Newer kernels hide
     /// such a hint from programs, and remove it at the next change of the directory.
@@ -341,9 +340,9 @@ impl InodeCore {
             && self.is_misfit(self.extent_size_hint_blocks, geometry)
     }
 
-    /// Returns whether a directory has an extent size hint for copy-on-write that does not suit its
-    /// new files: they inherit the realtime flag, but the hint is not a multiple of the realtime
-    /// extent size. Newer kernels also accept such a hint, but remove it at once.
+    /// Returns whether new files in a directory would inherit an invalid extent size hint for
+    /// copy-on-write: they also inherit the realtime flag, and the hint is not a multiple of the
+    /// realtime extent size. Newer kernels also accept such a hint, but remove it at once.
     #[must_use]
     pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
         self.flags2.contains(InodeFlags2::COWEXTSIZE)

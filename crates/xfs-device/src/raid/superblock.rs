@@ -59,8 +59,8 @@ struct Raw<'a> {
     order: Order,
 }
 
-/// Reads the superblock of a member whose data follows it: version 1.1 or 1.2. Returns `None` if
-/// there is none, or if the member does not hold all data of its array.
+/// Reads a superblock that lies before the data of its member: version 1.1 or 1.2. Returns `None`
+/// if there is no superblock, or if the member does not hold all data of its array.
 pub(crate) fn read(device: &dyn BlockDevice) -> io::Result<Option<MemberSuperblock>> {
     for (at, minor) in [(4096, 2), (0, 1)] {
         let Some(bytes) = block(device, at)? else { continue };
@@ -71,8 +71,8 @@ pub(crate) fn read(device: &dyn BlockDevice) -> io::Result<Option<MemberSuperblo
     Ok(None)
 }
 
-/// Reads the superblock at the end of a member, whose data comes before it: version 1.0 or 0.90.
-/// Returns `None` if there is none, or if the member does not hold all data of its array.
+/// Reads a superblock that lies after the data of its member: version 1.0 or 0.90. Returns `None`
+/// if there is no superblock, or if the member does not hold all data of its array.
 pub(crate) fn read_at_end(device: &dyn BlockDevice) -> io::Result<Option<MemberSuperblock>> {
     let sectors = device.length_bytes() / SECTOR;
     if let Some(at) = sectors.checked_sub(16).map(|sector| sector & !7)

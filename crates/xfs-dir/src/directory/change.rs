@@ -173,8 +173,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         self.add_at(search, entry)
     }
 
-    /// Adds an entry at the place that `search` has found. `search` is a search for the name of the
-    /// entry.
+    /// Adds an entry at the place that `search` gives, the result of a search for the entry's name.
     pub(crate) fn add_at(
         &mut self,
         search: EntrySearch<S::Block>,

@@ -98,8 +98,8 @@ pub fn first_parent(
     short_form::encode_first(Namespace::Parent, name, value.as_bytes(), room)
 }
 
-/// Returns the number of blocks to reserve for a change of a parent pointer by an intent (the long
-/// way), when the attributes do not fit in the inode.
+/// Returns the number of blocks to reserve for changing a parent pointer the long way: by an
+/// intent, because the attributes do not fit in the inode.
 #[must_use]
 pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
     attribute_blocks(geometry, name_bytes, size_of::<ParentDisk>())

@@ -65,8 +65,9 @@ impl Witnesses {
         self.agreeing > 0 && self.agreeing as u64 * 2 >= self.of as u64
     }
 
-    /// Compares two superblocks. If the first group agrees with only one of them, that one is
-    /// greater; otherwise, the one is greater that agrees with groups of more bytes in total.
+    /// Compares two superblocks. A superblock is greater if only it agrees with the first group. If
+    /// both or neither agree, the superblock is greater whose agreeing groups have more bytes in
+    /// total.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         (self.has_first, self.bytes).cmp(&(other.has_first, other.bytes))
     }

@@ -441,8 +441,8 @@ fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), Di
     Some(if is_own { Ok(()) } else { Err(DirectoryCheck::Tag { offset, tag }) })
 }
 
-/// Returns whether `name` is `.` or `..`, and `start`, a byte offset in the directory, is the
-/// offset at which the first block holds the entry of that name.
+/// Returns whether an entry with this name at byte `start` of the directory is `.` or `..` in its
+/// proper place, at the start of the first block.
 fn is_dot_entry(name: &[u8], start: u64, form: DirectoryForm) -> bool {
     let (dot, parent) = (form.dot_cookie().offset(), form.parent_cookie().offset());
     is_dot_name(name) && ((name.len() == 1 && start == dot) || (name.len() == 2 && start == parent))

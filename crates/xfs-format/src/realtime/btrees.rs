@@ -200,8 +200,8 @@ impl MetadataRootLayout {
         (ROOT_HEADER_BYTES, ROOT_HEADER_BYTES + keys)
     }
 
-    /// Copies the entries of the root in `fork` into `block`, which has the form of a whole block
-    /// and a header with the same level and number of entries.
+    /// Copies the entries of the root in `fork` into `block`, a whole btree block. Its header must
+    /// already have the level and the number of entries of the root.
     ///
     /// # Errors
     ///

@@ -67,9 +67,9 @@ impl Server {
         }
     }
 
-    /// Returns the change time to set, or `None` if the kernel sends none. This is the time that
-    /// the kernel sends, unless the change time on the volume is later: that time belongs to a
-    /// change of which the kernel has no time, for example of flags.
+    /// Returns the change time to set, or `None` if the kernel sends none. Normally this is the
+    /// time that the kernel sends. If the change time on the volume is later, it stays: it belongs
+    /// to a change that the kernel does not know, for example of flags.
     pub(super) fn given_change(
         &self,
         wanted: &SetAttrIn,

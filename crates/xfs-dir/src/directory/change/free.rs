@@ -21,8 +21,8 @@ const FIRST: usize = offset_of!(FreeHeaderDisk, first);
 const COUNT: usize = offset_of!(FreeHeaderDisk, count);
 const USED: usize = offset_of!(FreeHeaderDisk, used);
 
-/// Where the free-space index stores the length of a data block's longest free record: a block of
-/// the index, and the position of the length among those in this block.
+/// The place in the free-space index that describes one data block: a block of the index, and a
+/// position in this block. The length of the data block's longest free record is stored there.
 #[derive(Clone, Copy, Debug)]
 struct FreeSlot {
     at: FileBlock,

@@ -12,8 +12,8 @@ use super::{DirectoryChange, EntrySearch, NewEntry, block, data, leaf};
 use crate::store::ForkStore;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// Returns whether the directory has room for an entry without a new block. `search` is a
-    /// search for the name of the entry, which does not exist.
+    /// Returns whether the directory has room for an entry without a new block. `search` is the
+    /// result of a search for the entry's name, which must not exist.
     #[doc(alias = "xfs_dir_canenter")]
     pub(crate) fn has_room(
         &mut self,
