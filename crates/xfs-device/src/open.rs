@@ -1,4 +1,4 @@
-//! Opens a path: an image, a block device, or a metadata image.
+//! Opens an image, a block device or a metadata image by its path.
 
 use std::path::Path;
 use std::sync::Arc;

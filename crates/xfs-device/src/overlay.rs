@@ -53,10 +53,10 @@ impl OverlayDevice {
 
     /// Writes the kept sectors to the device below, and flushes. The sectors stay in memory.
     ///
-    /// Each range of `whole` is written by one write, together with the unchanged bytes between its
-    /// written sectors, so that a crash leaves all of the range or nothing of it. Everything else
-    /// is written in ascending order. Any other write ends at a multiple of 64 KiB, or before a
-    /// sector that was not written or lies in a range of `whole`.
+    /// Each range of `whole` is written by one write, so that a crash leaves all of the range or
+    /// nothing of it. The write includes the unchanged bytes between the written sectors of the
+    /// range. Everything else is written in ascending order. Any other write ends at a multiple of
+    /// 64 KiB, or before a sector that was not written or lies in a range of `whole`.
     ///
     /// # Errors
     ///

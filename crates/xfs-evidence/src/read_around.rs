@@ -1,4 +1,4 @@
-//! Reading past sectors that the device cannot read.
+//! Reads of the device that skip sectors that cannot be read.
 
 use xfs_device::BlockDevice;
 

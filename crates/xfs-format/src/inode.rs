@@ -329,8 +329,9 @@ impl InodeCore {
         }
     }
 
-    /// Returns whether new files in a directory would inherit an invalid extent size hint: they
-    /// also inherit the realtime flag, and the hint is not a multiple of the realtime extent size.
+    /// Returns whether new files in a directory would inherit an invalid extent size hint. The hint
+    /// is invalid if they also inherit the realtime flag and it is not a multiple of the realtime
+    /// extent size.
     ///
     /// Older kernels allowed such hints and xfs_repair complains about them. Newer kernels hide
     /// such a hint from programs, and remove it at the next change of the directory.
@@ -341,8 +342,9 @@ impl InodeCore {
     }
 
     /// Returns whether new files in a directory would inherit an invalid extent size hint for
-    /// copy-on-write: they also inherit the realtime flag, and the hint is not a multiple of the
-    /// realtime extent size. Newer kernels also accept such a hint, but remove it at once.
+    /// copy-on-write. The hint is invalid if they also inherit the realtime flag and it is not a
+    /// multiple of the realtime extent size. Newer kernels also accept such a hint, but remove it
+    /// at once.
     #[must_use]
     pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
         self.flags2.contains(InodeFlags2::COWEXTSIZE)

@@ -1,4 +1,4 @@
-//! The side that checks the permissions of requests.
+//! The choice of the side that checks the permissions of requests: the kernel or the server.
 
 /// The side that checks permissions: the kernel or the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,8 @@ pub struct MetadumpDevice {
     extents: ExtentIndex,
 }
 
-/// The place in the image of each range of the volume. Ranges do not overlap.
+/// The ranges of the volume that the image stores: for the start of each range in the volume, where
+/// the image stores it. Ranges do not overlap.
 #[derive(Default)]
 struct ExtentIndex(BTreeMap<u64, StoredRange>);
 
@@ -61,8 +62,8 @@ impl ExtentIndex {
         self.0.insert(start, range);
     }
 
-    /// Returns the start and the place of the last stored range that starts before byte `end` of
-    /// the volume. Returns `None` if there is no such range.
+    /// Returns the last stored range that starts before byte `end` of the volume: its start in the
+    /// volume, and where the image stores it. Returns `None` if there is no such range.
     fn last_before(&self, end: u64) -> Option<(u64, StoredRange)> {
         self.0.range(..end).next_back().map(|(at, range)| (*at, *range))
     }

@@ -1,4 +1,5 @@
-//! Tests of opening paths.
+//! Tests of opening image files by path: plain images are opened, and other containers are refused
+//! by name.
 
 use std::io::Write;
 use std::path::Path;

@@ -21,7 +21,8 @@ const HEADER_CRC_OFFSET: usize = 16;
 const ENTRY_BYTES: usize = 128;
 const NAME_UNITS: usize = 36;
 
-/// The largest number of bytes of entries that are read. The standard requires 16 KiB.
+/// The largest number of bytes of partition entries that are read. By the standard, a table has at
+/// least 16 KiB of entries.
 const MAX_TABLE_BYTES: usize = MAX_PARTITIONS * ENTRY_BYTES;
 
 /// Reads the first copy of the table, or the second one if the first is invalid. Returns `None` if

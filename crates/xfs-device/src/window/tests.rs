@@ -1,4 +1,5 @@
-//! Tests of a device that is a range of another device.
+//! Tests of a device that is a byte range of another device: offsets, bounds, and a range that is
+//! cut off.
 
 use std::io::ErrorKind;
 use std::sync::Arc;

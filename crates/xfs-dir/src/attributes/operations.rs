@@ -1,4 +1,4 @@
-//! Changing extended attributes in a transaction: the functions for the layers above.
+//! Changing extended attributes in a transaction: the functions that other crates call.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Changing a directory in a transaction: the functions for the layers above.
+//! Changing a directory in a transaction: the functions that other crates call.
 //!
 //! The caller joins the directory to the transaction, changes link counts and time stamps,
 //! maintains parent pointers, and reserves the blocks ([`blocks_to_add`], [`blocks_to_remove`]).

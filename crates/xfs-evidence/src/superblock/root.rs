@@ -88,9 +88,10 @@ fn first_inodes(evidence: &Evidence<'_>) -> Vec<InodeNumber> {
     starts.iter().map(|start| evidence.geometry().join_inode(AgNumber(0), *start)).collect()
 }
 
-/// Returns the root directory of a volume whose superblocks do not state it: the first inode of a
-/// chunk of the first group, if it is a sound directory that is its own parent. No other directory
-/// is its own parent. mkfs.xfs makes the root first, but chunks with lower numbers can follow.
+/// Returns the root directory of a volume whose superblocks do not state it. Among the first inodes
+/// of the chunks in the first group, it is the sound directory that is its own parent. No other
+/// directory is its own parent. mkfs.xfs makes the root first, but chunks with lower numbers can
+/// follow.
 fn first_directory(evidence: &Evidence<'_>) -> Option<InodeNumber> {
     let mut numbers = first_inodes(evidence).into_iter();
     numbers.find(|number| rank(evidence, *number) == Rank::Root)

@@ -66,8 +66,8 @@ impl Witnesses {
     }
 
     /// Compares two superblocks. A superblock is greater if only it agrees with the first group. If
-    /// both or neither agree, the superblock is greater whose agreeing groups have more bytes in
-    /// total.
+    /// both agree with it, or neither does, the superblock is greater whose agreeing groups have
+    /// more bytes in total.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         (self.has_first, self.bytes).cmp(&(other.has_first, other.bytes))
     }

@@ -1,4 +1,4 @@
-//! A view of one btree block.
+//! A view of the bytes of one btree block: its header, records, keys and pointers.
 
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

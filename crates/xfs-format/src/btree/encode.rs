@@ -1,4 +1,4 @@
-//! Encoding of btree blocks.
+//! Encoding of btree blocks: the header of any block, and a btree that is a single leaf.
 
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 

@@ -1,4 +1,4 @@
-//! The checks of one btree block against itself.
+//! Functions that check one btree block by itself, without reading other blocks.
 
 use core::mem::offset_of;
 

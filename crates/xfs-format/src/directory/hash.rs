@@ -1,4 +1,4 @@
-//! The hash by which names are sorted in indexes.
+//! The hash of a name. Hash indexes of directories and attribute leaves are sorted by it.
 
 /// Computes the hash of the name of a directory entry or an extended attribute.
 ///

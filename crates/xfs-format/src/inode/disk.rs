@@ -1,4 +1,4 @@
-//! The core of an inode on disk.
+//! The core of an inode on disk (`xfs_dinode`), field by field.
 
 use core::mem::{offset_of, size_of};
 

@@ -1,4 +1,4 @@
-//! Encoding of the core of an inode.
+//! Encoding of the core of an inode, and of the free inodes of a new chunk.
 
 use zerocopy::{FromBytes, FromZeros};
 

@@ -1,4 +1,4 @@
-//! The checks of an inode against its own bytes.
+//! Functions that check an inode by itself: its core, its checksum, and the sizes of its forks.
 
 use core::mem::size_of;
 

@@ -53,8 +53,8 @@ pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> 
 }
 
 /// Returns the smallest number of blocks of a volume's log: space for three of the largest
-/// transactions. The three can overlap: one transaction runs, another one is being written to the
-/// log, and the log still keeps a third one, whose changes are not yet written in place.
+/// transactions. The three can overlap. One transaction runs, and another one is being written to
+/// the log. The log still keeps a third one, whose changes are not yet written in place.
 #[doc(alias = "xfs_log_calc_minimum_size")]
 #[must_use]
 pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u64 {

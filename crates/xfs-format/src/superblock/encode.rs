@@ -1,4 +1,4 @@
-//! Encoding of a superblock.
+//! Encoding of a superblock: writes the fields in memory to a sector.
 
 use zerocopy::FromZeros;
 use zerocopy::big_endian::U64;

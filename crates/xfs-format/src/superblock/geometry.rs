@@ -1,4 +1,4 @@
-//! The geometry that a superblock describes.
+//! Creates the geometry of a volume from the fields of its superblock.
 
 use uuid::Uuid;
 

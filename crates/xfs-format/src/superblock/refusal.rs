@@ -1,4 +1,5 @@
-//! Refusal of volumes with unsupported features, by name.
+//! Decides whether ferroxfs supports an access to a volume, by the volume's features. Each reason
+//! for a refusal has a name.
 
 use super::{Superblock, SuperblockDisk};
 use crate::features::{

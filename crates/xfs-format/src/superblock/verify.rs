@@ -1,4 +1,4 @@
-//! The checks of one superblock against itself.
+//! Functions that check one superblock by itself, without reading other structures.
 
 mod realtime;
 

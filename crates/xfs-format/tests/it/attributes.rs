@@ -1,4 +1,4 @@
-//! Tests of blocks of attribute forks.
+//! Tests of the verifiers and decoders of attribute leaves, nodes and remote values.
 
 use xfs_format::attr::{AttrCheck, AttrLeaf, RemoteBlock};
 use xfs_format::directory::name_hash;

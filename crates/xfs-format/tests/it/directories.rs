@@ -1,4 +1,4 @@
-//! Tests of directory blocks.
+//! Tests of the verifiers and decoders of all kinds of directory blocks.
 
 use xfs_format::dabtree::{DaBtreeCheck, DaNode};
 use xfs_format::directory::{

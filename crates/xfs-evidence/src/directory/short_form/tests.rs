@@ -1,4 +1,4 @@
-//! Directories in short form with one damaged field, and the names that can still be read.
+//! Tests of directories in short form with one damaged field: the names that can still be read.
 
 use xfs_format::directory::short_form::encode;
 use xfs_format::directory::{Cookie, Entry, EntryType};

@@ -1,4 +1,4 @@
-//! The checks of one data block against itself.
+//! Functions that check one directory data block by itself, without reading other blocks.
 
 use core::mem::offset_of;
 

@@ -1,4 +1,5 @@
-//! The checks of the realtime section and of the metadata directory.
+//! Functions that check the fields of a superblock about the realtime section and the metadata
+//! directory.
 
 use super::SuperblockDisk;
 use crate::checks::superblock::SuperblockCheck;
