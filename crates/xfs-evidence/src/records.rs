@@ -140,7 +140,8 @@ impl Evidence<'_> {
     }
 }
 
-/// Passes the records of the leaves that a walk reaches to `on_record`, and notes the damages.
+/// The visitor of a walk that passes the records of leaves to `on_record`, and collects the
+/// damages.
 struct RecordReader<'a, F, R> {
     group: &'a Group<'a>,
     found: &'a mut GroupRecords,

@@ -277,7 +277,8 @@ impl<'a> Evidence<'a> {
     }
 
     /// Returns the facts about the volume that every verifier gets. The head of the log is unknown
-    /// unless the caller has set it, because a damaged log says nothing about other structures.
+    /// unless the caller has set it, so that a damaged log does not make other structures fail
+    /// their checks.
     pub(crate) const fn context(&self) -> VerifyContext<'a> {
         VerifyContext { geometry: self.geometry(), log_head: self.log_head }
     }

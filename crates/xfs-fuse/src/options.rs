@@ -25,8 +25,8 @@ const FEWEST_THREADS: usize = 2;
 const MOST_THREADS: usize = 64;
 /// The smallest cache in bytes. With less, every operation would read its metadata again.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
-/// The inode cache gets the size of the option `cache` divided by this number. The buffer cache
-/// gets the rest.
+/// The divisor for the size of the inode cache: it gets this part of the memory that the option
+/// `cache` gives. The buffer cache gets the rest.
 const INODES_PART: usize = 4;
 /// Approximate memory of a cached inode in bytes.
 const INODE_BYTES: usize = 2 << 10;

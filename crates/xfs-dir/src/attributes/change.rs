@@ -170,7 +170,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Ok(())
     }
 
-    /// In the leaves, removes an attribute, if it exists, and inserts another one with the same
+    /// Removes an attribute from the leaves, if it exists, and inserts another one with the same
     /// hash. Returns the blocks of the old value. The removal and the insertion are in the
     /// transaction of the store (I1: no crash sees half of the change).
     pub(crate) fn exchange(

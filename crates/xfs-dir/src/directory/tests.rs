@@ -16,8 +16,8 @@ use crate::{Cookie, EntryType, OwnedEntry};
 
 const DATA: BlockKind = BlockKind::DirectoryData;
 const INDEX: BlockKind = BlockKind::DirectoryIndex;
-/// The first file block of the index. The golden image has blocks of 1 KiB, and directory blocks of
-/// four blocks.
+/// The first file block of the hash index. The golden image has blocks of 1 KiB, and directory
+/// blocks of four blocks.
 const INDEX_BLOCK: u64 = INDEX_OFFSET >> 10;
 
 /// Returns the entries of a directory, and the errors of reading them.

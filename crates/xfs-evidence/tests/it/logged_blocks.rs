@@ -107,8 +107,8 @@ fn block_with_changing_length_is_read_within_the_budget() {
     assert!(read <= budget + 4 * u64::from(LONGEST), "{read} bytes, and {budget} are allowed");
 }
 
-/// Fills the memory for damaged blocks, and cancels these blocks. A damaged block that is logged
-/// after that must be found.
+/// Checks that cancelled blocks release their memory. The log fills the memory for damaged blocks,
+/// and cancels these blocks. A damaged block that is logged after that must be found.
 #[test]
 fn cancelled_blocks_give_their_memory_back() {
     let mut image = golden();
@@ -193,8 +193,8 @@ fn link_does_not_replace_a_sound_block_after_the_first_one() {
     assert!(!is_link_found(2, false));
 }
 
-/// Logs a link of more blocks than any target takes: the longest target takes two blocks of the
-/// golden image. Checks that the link is not used.
+/// Checks that a logged block of a link's target is not used if it is longer than any target. The
+/// longest target takes two blocks of the golden image.
 #[test]
 fn link_longer_than_any_target_is_not_used() {
     assert!(!is_link_found(3, true));

@@ -348,7 +348,7 @@ fn runs_match_a_count_of_single_bits() {
     }
 }
 
-/// Converts a logged core of a v4 inode to its disk form, and compares some fields. Times stay
+/// Checks some fields of a v4 inode whose logged core is converted to its disk form. Times stay
 /// pairs of 32-bit numbers, although no flag says so, and the flush count becomes 0.
 #[test]
 fn core_of_a_version_4_inode_becomes_its_disk_form_without_the_flush_count() {

@@ -23,8 +23,8 @@ const FITRIM: u32 = 0xc018_5879;
 const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
 const FS_IOC_SETFSLABEL: u32 = 0x4100_9432;
 /// The number of the ioctl that shuts down XFS and some other filesystems. Its argument says what
-/// is written before the shutdown. By its number the ioctl only returns data, so the kernel does
-/// not pass the argument to the server.
+/// is written before the shutdown. But its number says that the ioctl only returns data, so the
+/// kernel does not pass the argument to the server.
 #[doc(alias = "XFS_IOC_GOINGDOWN")]
 const GOING_DOWN: u32 = 0x8004_587d;
 /// Length in bytes of a label padded with zeros, in the ioctl for all filesystems.

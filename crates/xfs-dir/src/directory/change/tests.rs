@@ -22,8 +22,8 @@ pub(super) type Model = BTreeMap<Vec<u8>, (InodeNumber, EntryType)>;
 
 const PARENT: InodeNumber = InodeNumber(128);
 
-/// The base-2 logarithms of the block size in bytes, and of the number of blocks in a directory
-/// block.
+/// The block sizes with which the tests run: the base-2 logarithms of the bytes in a block, and of
+/// the blocks in a directory block.
 const SHAPES: [(u8, u8); 5] = [(10, 0), (10, 2), (12, 0), (12, 4), (16, 0)];
 
 fn directory((block_log, directory_block_log): (u8, u8)) -> MemoryFork {
