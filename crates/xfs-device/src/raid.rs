@@ -34,7 +34,7 @@ pub(crate) use superblock::{MemberSuperblock, read, read_at_end};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VolumeNote {
-    /// The volume is read from one mirror of an array, and the other mirrors are not at hand.
+    /// The volume is read from one mirror of an array, because the user has named no other mirrors.
     OneMirror {
         /// The number of mirrors of the array.
         mirrors: u32,

@@ -86,7 +86,7 @@ pub(crate) trait HeaderSector: FromBytes + Immutable + KnownLayout + Unaligned {
     /// Returns the failed check of a version other than [`VERSION`](Self::VERSION).
     fn wrong_version(version: u32) -> Check;
 
-    /// Checks the fields other than magic number, version and common fields.
+    /// Checks the fields of the structure that [`verify_header`] does not check.
     fn verify_fields(&self, group: &Group<'_>) -> Result<(), Check>;
 }
 

@@ -79,8 +79,8 @@ pub struct LogRecordHeaderDisk {
 const _: () = assert!(size_of::<LogRecordHeaderDisk>() == 328);
 const _: () = assert!(offset_of!(LogRecordHeaderDisk, size) == 320);
 
-/// The lengths in bytes of the header over which kernels compute the checksum. 32-bit x86 kernels
-/// omit the padding at the end.
+/// The two lengths of the header, in bytes, over which kernels compute the checksum: with the
+/// padding at its end, and without it on 32-bit x86.
 const CHECKSUM_LENGTHS: [usize; 2] = [size_of::<LogRecordHeaderDisk>(), 324];
 
 const CRC_OFFSET: usize = offset_of!(LogRecordHeaderDisk, crc);

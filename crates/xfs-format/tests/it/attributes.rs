@@ -31,8 +31,8 @@ fn check_leaf(offset: usize, bytes: &[u8], expected: AttrCheck) {
     assert_eq!(plain_leaf().with(offset, bytes).verify(), Err(expected.into()), "offset {offset}");
 }
 
-/// Checks all leaves and nodes of the golden image as `check_blocks` does. The verifier counts
-/// the padding of names with remote values as used bytes (I3 of `xfs_format::attr::leaf`).
+/// Checks the verifier on all leaves and nodes of the golden image (`check_blocks`). The verifier
+/// counts the padding of names with remote values as used bytes (I3 of `xfs_format::attr::leaf`).
 #[test]
 fn leaves_and_nodes_verify_and_never_panic() {
     check_blocks(&leaves(), read_leaf);
