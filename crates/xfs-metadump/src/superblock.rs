@@ -11,7 +11,7 @@ use crate::dump::{DumpError, DumpProgress};
 const SECTOR_BYTES: usize = 32 << 10;
 /// Number of bytes that the search for a copy reads at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The search for a copy looks only at this many bytes at the start of the device.
+/// Length in bytes of the part of the device that is searched for a copy, from the start.
 const SEARCH_BYTES: u64 = 64 << 30;
 const UNIT: usize = 512;
 

@@ -35,7 +35,7 @@ pub enum OracleError {
     },
 }
 
-/// Adds to the error of a system call the action that failed.
+/// Adds the failed action to the error of a system call.
 pub(crate) trait Context<T> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T, OracleError>;
 }

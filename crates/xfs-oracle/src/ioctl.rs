@@ -53,7 +53,7 @@ bitflags! {
     }
 }
 
-/// `struct fsxattr`.
+/// The kernel's `struct fsxattr`: the flags, project and hints of a file.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileAttributes {
@@ -146,7 +146,7 @@ pub struct FileExtent {
     pub flags: ExtentFlags,
 }
 
-/// `struct fiemap_extent`.
+/// The kernel's `struct fiemap_extent`: one extent of a file.
 #[repr(C)]
 #[derive(Default, Clone, Copy)]
 struct RawExtent {
@@ -160,7 +160,7 @@ struct RawExtent {
 
 const EXTENTS_MAX: usize = 256;
 
-/// `struct fiemap`, followed by room for extents.
+/// The kernel's `struct fiemap`, a request for extents, followed by room for the result.
 #[repr(C)]
 struct ExtentRequest {
     start: u64,

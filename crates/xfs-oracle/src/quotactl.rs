@@ -55,7 +55,7 @@ pub enum QuotaSetting {
     InodeTimer(u64),
 }
 
-/// `struct fs_disk_quota`.
+/// The kernel's `struct fs_disk_quota`: the quota of one owner.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct RawQuota {
@@ -84,7 +84,8 @@ struct RawQuota {
 
 const _: () = assert!(size_of::<RawQuota>() == 112);
 
-/// `struct fs_quota_stat`, of which only the flags are of interest.
+/// The kernel's `struct fs_quota_stat`: the types of quota that are on, as flags. Its other fields
+/// are not used.
 #[repr(C)]
 #[derive(Default)]
 struct RawState {
@@ -95,7 +96,7 @@ struct RawState {
 
 const _: () = assert!(size_of::<RawState>() == 80);
 
-/// Q_XGETQUOTA, Q_XSETQLIM and Q_XGETQSTAT.
+/// The number of the command Q_XGETQUOTA of quotactl. Those of Q_XSETQLIM and Q_XGETQSTAT follow.
 const GET: i32 = 0x5803;
 const SET: i32 = 0x5804;
 const STATE: i32 = 0x5805;
@@ -202,7 +203,7 @@ fn split(time: u64) -> (u32, i8) {
     (time as u32, (time >> 32) as i8)
 }
 
-/// PRJQUOTA.
+/// The number of the quota type of projects, PRJQUOTA.
 const PROJECT_QUOTA: i32 = 2;
 /// FS_DQ_BIGTIME: the high bits of the timers are valid.
 const BIG_TIMERS: u16 = 1 << 15;

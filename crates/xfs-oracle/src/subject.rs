@@ -22,9 +22,9 @@ pub trait Subject {
 /// Whether a seek looks for data or for a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeekKind {
-    /// SEEK_DATA.
+    /// Looks for data: SEEK_DATA.
     Data,
-    /// SEEK_HOLE.
+    /// Looks for a hole: SEEK_HOLE.
     Hole,
 }
 

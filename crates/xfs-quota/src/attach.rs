@@ -6,10 +6,10 @@
 //! The options decide which types are counted, as in the kernel. On a volume with a metadata
 //! directory, the superblock decides if no option is given. The steps and what a crash leaves:
 //!
-//! 1. [`Attachment::begin`] is the first transaction. It sets the flags of each type. Accounted and
-//!    enforced are set as the options say. Checked stays set only if it was set before, the type is
-//!    still counted, and the default limits of the type can be read. After a crash the same types
-//!    are still checked, and every change was counted.
+//! 1. [`Attachment::begin`] is the first transaction. It sets three flags for each type. The flags
+//!    "accounted" and "enforced" follow from the options. The flag "checked" stays set only if it
+//!    was set before, the type is still counted, and the default limits of the type can be read.
+//!    After a crash the same types are still checked, and every change was counted.
 //! 2. Recovery finishes the intents of the log. Its changes count in the types that are checked.
 //! 3. [`Attachment::finish`] makes missing quota inodes, and counts the types that are not checked.
 //!    After a crash these types are counted again.
@@ -69,17 +69,17 @@ impl QuotaMode {
     }
 }
 
-/// The types of owners whose usage is counted. The default chooses no mode for any type.
+/// The quota mode of each type of owner. The default chooses no mode for any type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuotaOptions {
-    /// Users.
+    /// The mode of users.
     #[doc(alias = "uquota")]
     pub user: QuotaMode,
-    /// Groups.
+    /// The mode of groups.
     #[doc(alias = "gquota")]
     pub group: QuotaMode,
-    /// Projects.
+    /// The mode of projects.
     #[doc(alias = "pquota")]
     pub project: QuotaMode,
 }
@@ -112,7 +112,7 @@ impl QuotaOptions {
         self
     }
 
-    /// Returns options that count users, groups and projects in the same way.
+    /// Returns options with the same mode for users, groups and projects.
     #[must_use]
     pub const fn all(mode: QuotaMode) -> Self {
         Self { user: mode, group: mode, project: mode }

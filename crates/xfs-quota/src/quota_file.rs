@@ -39,7 +39,7 @@ impl QuotaFile {
     ///
     /// # Errors
     ///
-    /// Returns the device's error, or the check of the extent map or of the block that failed.
+    /// Returns the device's error, or the failed check of the extent map or of the block.
     pub fn dquot(&self, cache: &BufferCache, id: u32) -> Result<Option<DquotDisk>> {
         let place = DquotPlace::of(id, cache.geometry());
         match self.inode.find(cache, ForkKind::Data, place.block)? {
@@ -87,8 +87,8 @@ pub(crate) fn read_block(
 /// # Errors
 ///
 /// Returns the device's error, or the check of the extent map that failed. A map of more blocks
-/// than the volume has is reported as damaged: its records share blocks, and reading all of them
-/// could take without limit.
+/// than the volume has is reported as damaged: its records share blocks, and there is no limit to
+/// the time that reading them would take.
 pub(crate) fn extents<'inode>(
     inode: &'inode Inode,
     cache: &BufferCache,

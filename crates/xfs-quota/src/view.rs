@@ -27,8 +27,8 @@ pub struct Quota {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// The amount in use. On a volume that counts, it includes space that is reserved for writes in
-    /// progress.
+    /// The amount in use. On a volume that is mounted with quota, it includes space that is
+    /// reserved for writes in progress.
     pub used: u64,
     /// The soft limit. It may be exceeded until the timer ends.
     pub soft: u64,

@@ -78,7 +78,8 @@ pub(crate) const fn claim(start: AgBlock, count: u32, owner: RmapOwner) -> Rmap 
 }
 
 /// Adds claims of each inode in `held` on the blocks that the reverse map records for it. The forks
-/// of these inodes are not completely known, so that no other owner gets these blocks.
+/// of these inodes are not completely known. The claims prevent other owners from getting the
+/// blocks.
 fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
     if held.is_empty() {
         return;

@@ -36,7 +36,7 @@ const CORE_BYTES: usize = size_of::<xfs_format::inode::InodeDisk>();
 /// Length in bytes of the entry of one child (a key and a pointer) in the root of an extent btree.
 const ROOT_ENTRY_BYTES: usize = 16;
 
-/// The offset of the attribute fork in an inode counts units of this many bytes.
+/// Length in bytes of the unit in which an inode stores the offset of its attribute fork.
 const OFFSET_UNIT: usize = 8;
 
 impl Patient<'_> {

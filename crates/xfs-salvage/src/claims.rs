@@ -13,9 +13,9 @@ use xfs_format::{FsBlock, Geometry};
 
 /// The most bytes of memory for the two bitmaps, which have one bit for each block of the volume.
 const MOST_BYTES: u64 = 256 << 20;
-/// Counting stops if the work exceeds this many times the number of blocks of the volume. A claim
-/// of an extent costs one unit of work for each 64-bit word of the bitmap that it touches, not one
-/// for each block.
+/// The limit of the work, as a multiple of the number of blocks of the volume. Counting stops
+/// there. A claim of an extent costs one unit of work for each 64-bit word of the bitmap that it
+/// touches, not one for each block.
 const FACTOR: u64 = 4;
 
 /// The blocks of the volume that files claim, and among them those that two files claim.

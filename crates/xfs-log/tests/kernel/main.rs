@@ -136,10 +136,10 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
     output(repair.arg(&image.data)).map(drop)
 }
 
-/// Commits to the image's log from `threads` threads, and leaves the log as a crash would. Returns
-/// the items. The log was forced after the last commit of each item. A single thread writes one
-/// checkpoint at a time, because a force waits until the checkpoint is written. With several
-/// threads, several threads of the log write checkpoints too, and the checkpoints are small.
+/// Commits items to the image's log from `threads` threads, forces the log, and leaves it as a
+/// crash would. Returns the items. With one thread, a checkpoint is written only when a force
+/// requests it, so there is one at a time. With several threads, checkpoints are small, and several
+/// are written at the same time.
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];

@@ -29,7 +29,7 @@ const USEFUL_LOG_FROM_BYTES: u64 = 300 << 20;
 const MIN_USEFUL_BYTES: u64 = 64 << 20;
 /// The smallest external log, in bytes, of a volume of 1 GiB or more.
 const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
-/// The default log is as long as the volume divided by this number.
+/// The length of the volume divided by that of its default log.
 const VOLUME_PER_LOG: u64 = 2048;
 const MAX_UNIT_BYTES: u64 = 256 << 10;
 /// The stripe unit, in bytes, that a log gets if the requested stripe unit, or that of the data, is

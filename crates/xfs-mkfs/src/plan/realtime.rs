@@ -35,7 +35,7 @@ pub(crate) struct RealtimePlan {
 /// Size in bytes of a realtime group on a volume that has a metadata directory but no realtime
 /// section yet.
 const ABSENT_GROUP_BYTES: u64 = 1 << 40;
-/// A section of at least this many bytes has several groups by default.
+/// The smallest length in bytes of a realtime section that has several groups by default.
 const MIN_DIVIDED_BYTES: u64 = 128 << 20;
 /// Number of groups of a section of at least `MIN_DIVIDED_BYTES` bytes, before the group size is
 /// rounded to a power of two.

@@ -1,5 +1,5 @@
-//! Compares the table of readers with Linux 6.1. The kernel must mount the volumes of which `info
-//! --mountable-by` says so, and refuse the others.
+//! Compares the table of readers with Linux 6.1. Each volume must have the access from that kernel
+//! that the table gives: read-write, read-only or none.
 //!
 //! One guest tries to mount all volumes: read-write, and read-only if that fails.
 

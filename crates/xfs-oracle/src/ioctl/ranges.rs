@@ -15,7 +15,7 @@ pub(crate) struct RangePair {
     pub(crate) length: u64,
 }
 
-/// `struct file_clone_range`.
+/// The kernel's `struct file_clone_range`: the argument of FICLONERANGE.
 #[repr(C)]
 struct CloneRange {
     source: i64,
@@ -39,7 +39,8 @@ pub(crate) fn clone_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Re
     unsafe { ioctl(to, Setter::<CLONE, CloneRange>::new(range)) }
 }
 
-/// `struct file_dedupe_range`, followed by one `struct file_dedupe_range_info`.
+/// The kernel's `struct file_dedupe_range`, the argument of FIDEDUPERANGE, with one `struct
+/// file_dedupe_range_info`.
 #[repr(C)]
 struct DedupeRange {
     source_offset: u64,
@@ -84,7 +85,7 @@ pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> R
     }
 }
 
-/// `struct xfs_exchange_range`.
+/// The kernel's `struct xfs_exchange_range`: the argument of XFS_IOC_EXCHANGE_RANGE.
 #[repr(C)]
 struct ExchangeRange {
     file: i32,

@@ -12,7 +12,7 @@ use crate::ioctl::FileFlags;
 
 /// Length of the longest name that is accepted, in bytes.
 const NAME_MAX: usize = 255;
-/// A symbolic link's target is refused if it has this many bytes or more.
+/// The smallest length in bytes of a symbolic link's target that is refused.
 const TARGET_END: usize = 1024;
 
 const SET_GROUP_ID: u32 = 0o2000;

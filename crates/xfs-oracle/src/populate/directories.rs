@@ -11,8 +11,8 @@ use crate::error::{Context, OracleError};
 /// leaves. Larger blocks need more entries for each format.
 const SIZES: [u32; 9] = [0, 1, 3, 12, 60, 200, 700, 2500, 9000];
 
-/// With this number of entries with names of 250 bytes, a directory with directory blocks of 1 KiB
-/// needs a second free-space block. If other files allocate in between, the directory also needs an
+/// Number of entries of the directory with names of 250 bytes. With directory blocks of 1 KiB, it
+/// then needs a second free-space block. If other files allocate in between, it also needs an
 /// extent btree.
 const LONG_NAMES: u32 = 3000;
 

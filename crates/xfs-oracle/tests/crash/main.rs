@@ -65,7 +65,7 @@ const CHECKS: [(&str, Check); 5] = [
     ("recovered_crash_states_have_no_finding", silent::check),
 ];
 
-/// Number of seeds that run on a volume with quota, in a long run and in any other.
+/// Number of seeds that run on a volume with quota: in a long run, and in a short run.
 const COUNTED: (u64, u64) = (500, 2);
 
 /// In a long run, only seeds below this number run all trials. Each seed from this number on runs

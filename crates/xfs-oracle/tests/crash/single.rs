@@ -2,8 +2,8 @@
 //! operation and sync.
 //!
 //! These are the one-operation workloads of ACE. The power cut drops all requests after the sync,
-//! or none, or a random part. So every promise is checked separately, without other operations that
-//! might have kept it. Each recovery is also interrupted by one power cut.
+//! or none, or a random part. So the test sees whether each sync alone made its changes durable,
+//! without help from other operations. Each recovery is also interrupted by one power cut.
 
 use std::path::Path;
 

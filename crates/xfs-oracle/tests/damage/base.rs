@@ -24,8 +24,8 @@ pub(crate) struct BaseKind {
     options: &'static str,
     size_bytes: u64,
     block_bytes: u64,
-    /// Number of files in the large directory. With the number for the first kind of volume, the
-    /// inode btrees have two levels.
+    /// Number of files in the large directory. The number for blocks of 1 KiB gives inode btrees of
+    /// two levels.
     files: u64,
 }
 

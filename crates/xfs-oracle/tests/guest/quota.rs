@@ -2,11 +2,12 @@
 //!
 //! A guest fills volumes with quota of users, groups and projects by seeded commands, and shuts
 //! them down. ferroxfs recovers one copy of each, and the guest another copy. Trees and dquots must
-//! be equal, apart from checksum and LSN of a dquot. xfs_repair, which counts again, must find
-//! nothing. A third copy is also written to without quota. The guest must count that copy again,
-//! and a copy whose counts are complete must not be counted again. A fourth copy is written to with
-//! quota. The guest must not count that copy again. If the guest is made to count it again, it must
-//! find the same counts.
+//! be equal, apart from checksum and LSN of a dquot. xfs_repair, which counts the usage of all
+//! owners itself, must find nothing.
+//!
+//! A third copy is written to without quota. The guest must run a quotacheck on that copy, and none
+//! on a copy whose counts are complete. A fourth copy is written to with quota. The guest must run
+//! no quotacheck on it. If the test forces one, it must find the same counts.
 //!
 //! All volumes of a batch share two boots.
 
@@ -273,8 +274,8 @@ fn write_counting(path: &Path, seed: u64) -> Result<Dquots, TrialError> {
     dquots(&open(path)?, path)
 }
 
-/// Checks that the counts and limits of all owners are equal. A count of the guest sets timers
-/// again.
+/// Checks that the usage and the limits of all owners are equal. Timers are not compared, because
+/// the quotacheck of the guest starts them again.
 fn check_counts(ours: &Dquots, theirs: &Dquots) -> Result<(), TrialError> {
     let usage = |dquots: &Dquots| -> Result<BTreeMap<_, _>, TrialError> {
         let used = |(key, fields): (&(QuotaKind, u32), &Vec<u8>)| {

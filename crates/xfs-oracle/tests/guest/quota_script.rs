@@ -105,7 +105,8 @@ trait QuotaSubject {
     /// Returns the sizes that programs see for a directory.
     fn space(&mut self, path: &str) -> Result<DirectorySpace, Errno>;
 
-    /// Returns the types of quota that are accounted or enforced, each with one of these words.
+    /// Returns the types of quota that are on, each with the word `accounted` or `enforced`. A type
+    /// that is both occurs twice.
     fn state(&mut self) -> Result<BTreeSet<(QuotaKind, &'static str)>, Errno>;
 
     /// Unmounts the volume, and mounts it with these options.
@@ -184,7 +185,8 @@ fn call(subject: &mut impl QuotaSubject, step: &Step, clock: u64) -> Result<Stri
     Ok(String::new())
 }
 
-/// Adds the quota of each owner whose quota is not as in `shown`.
+/// Adds to `text` a line for each owner whose quota differs from that in `shown`, and updates
+/// `shown`.
 fn show_changes(
     subject: &mut impl QuotaSubject,
     shown: &mut BTreeMap<(QuotaKind, u32), Option<QuotaRecord>>,
@@ -212,8 +214,8 @@ fn show_changes(
     Ok(())
 }
 
-/// Returns whether two records differ at most by the time that the calls of the guest take. The
-/// kernel starts a timer again when it counts all inodes.
+/// Returns whether two records are equal, except that timers may differ by [`SLOWNESS`] seconds. A
+/// timer that the kernel starts again, as it does when it counts all inodes, is not a change.
 fn is_same(left: Option<QuotaRecord>, right: Option<QuotaRecord>) -> bool {
     let is_near = |left: QuotaUsage, right: QuotaUsage| {
         let timers = (left.timer == 0) == (right.timer == 0);
@@ -244,7 +246,7 @@ fn usage(usage: QuotaUsage, unit: u64, id: u32, clock: u64) -> String {
     format!("{used}/{soft}/{hard}{timer}")
 }
 
-/// Returns the line of an error.
+/// Returns the line of a transcript that reports an error, such as `EDQUOT`.
 fn name(error: Errno) -> String {
     let name = match error {
         Errno::DQUOT => "EDQUOT",

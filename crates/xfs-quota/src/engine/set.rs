@@ -1,6 +1,6 @@
-//! Showing and setting usage and limits while a volume counts.
+//! Showing the usage, and showing and setting limits, on a volume that is open with quota.
 //!
-//! Owns: the rules of setting limits. Does **not** own: the right to do so.
+//! Owns: the rules of setting limits. Does **not** own: the permission check.
 
 use std::sync::Arc;
 

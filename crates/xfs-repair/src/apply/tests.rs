@@ -55,7 +55,8 @@ fn is_equal(copy: &CowDevice, other: &dyn BlockDevice) -> bool {
     })
 }
 
-/// Checks R3 of the crate, and A1 of `xfs_repair::apply`: the undo file holds both states.
+/// Checks that an apply gives every byte its new value, and that an undo then gives it its old
+/// value (R3 of the crate, A1 of `apply`).
 #[test]
 fn apply_and_undo_are_equal_byte_for_byte() {
     let case = case();
@@ -67,7 +68,8 @@ fn apply_and_undo_are_equal_byte_for_byte() {
     assert!(bytes(&*case.device) == case.before);
 }
 
-/// Checks R3 of the crate, and A1 and A2 of `xfs_repair::apply`.
+/// Cuts the power at every request of an apply, and of an undo. Checks that `resume` and `undo`
+/// both complete from there (R3 of the crate, A1 and A2 of `apply`).
 #[test]
 fn power_cut_at_every_request_leaves_resume_and_undo() {
     let case = case();
@@ -92,7 +94,8 @@ fn power_cut_at_every_request_leaves_resume_and_undo() {
     }
 }
 
-/// Checks A3 of `xfs_repair::apply`.
+/// Cuts the power at every request of an apply. Checks that a volume that is neither the old nor
+/// the new one has the flag NEEDSREPAIR (A3 of `apply`).
 #[test]
 fn needs_repair_is_durable_while_runs_are_written() {
     let case = case();
@@ -178,7 +181,8 @@ fn volume_that_another_program_changed_is_refused() {
     check_refused(&case.undo, &changed);
 }
 
-/// Checks U4 of `xfs_repair::undo`.
+/// Checks that `resume` and `undo` refuse a volume that was mounted after the repair, which the head
+/// of the log shows (U4 of `undo`).
 #[test]
 fn volume_whose_log_was_written_since_is_refused() {
     let case = case();
@@ -191,7 +195,8 @@ fn volume_whose_log_was_written_since_is_refused() {
     check_refused(&case.undo, &*shared);
 }
 
-/// Checks U4 of `xfs_repair::undo`.
+/// Changes a header of a repaired group after the repair, as a program without the log would. Checks
+/// that `resume` and `undo` refuse the volume (U4 of `undo`).
 #[test]
 fn volume_whose_group_headers_changed_since_is_refused() {
     let case = case();

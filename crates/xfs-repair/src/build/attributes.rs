@@ -168,7 +168,8 @@ impl RemoteValues<'_> {
     }
 }
 
-/// The kernel stores no name and no value of this many bytes or more in the short form.
+/// The length in bytes from which a name or a value is too long for the short form, as in the
+/// kernel.
 const SHORT_FORM_LIMIT: usize = 255;
 
 fn fits_short_form(entry: &AttrEntry<'_>) -> bool {

@@ -203,7 +203,7 @@ const fn leaf_entry<R: Copy>(record: &R) -> Entry<R> {
     Entry { first: *record, highest: *record, pointer: 0 }
 }
 
-/// The owner that the blocks of a btree state, and the LSN that they get.
+/// The owner and the LSN that the headers of the new blocks of a btree get.
 struct TreeOwner<'a> {
     /// The group of the btree. For the btree of a fork, any group of the volume: only its geometry
     /// is used.

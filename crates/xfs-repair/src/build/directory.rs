@@ -62,7 +62,7 @@ pub(crate) enum DirectoryForm {
     Blocks {
         /// The blocks, in the order of the fork.
         blocks: Vec<NewBlock>,
-        /// The size that the inode states.
+        /// The size of the directory in bytes, for its inode.
         size: u64,
     },
 }

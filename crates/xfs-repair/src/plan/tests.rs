@@ -20,7 +20,7 @@ fn plan_text_reads_back() {
     parsed.require(rehearsal.plan()).unwrap();
 }
 
-/// Checks R2 of the crate.
+/// Checks that two plans for the same damaged image have the same text (R2 of the crate).
 #[test]
 fn same_image_gives_the_same_plan() {
     let (one, other) = (rehearse_copy(damaged()), rehearse_copy(damaged()));

@@ -81,7 +81,8 @@ fn lone_copy_that_no_group_agrees_with_is_refused() {
 }
 
 /// Checks I1 of `patient` (every change goes to the overlay): planning the repair of a damaged
-/// volume does not change the volume. Also checks R1 of the crate.
+/// volume does not change the volume. Also checks that the planned result is clean (R1 of the
+/// crate).
 #[test]
 fn plan_writes_nothing_to_the_volume() {
     let device = damaged();
@@ -123,7 +124,8 @@ impl BlockDevice for BadSector {
     }
 }
 
-/// Checks R6 of the crate.
+/// Checks that the plan for a device with an unreadable sector lists the sector and changes nothing
+/// (R6 of the crate).
 #[test]
 fn unreadable_sector_is_listed_and_nothing_is_changed() {
     let bad = (32768 + 1) * 512;

@@ -267,7 +267,8 @@ fn conflicts(mut claims: Vec<ProvenClaim>, may_share: impl Fn(&Rmap) -> bool) ->
     Some(found)
 }
 
-/// Copies those blocks of a fork that lie in `ranges`, and makes the fork map the copies.
+/// Copies those blocks of a fork that lie in `ranges`, and changes the extent map of the fork to
+/// the copies.
 fn copy(patient: &mut Patient, loser: Loser, ranges: &[(u64, u64)]) -> Result<(), RepairError> {
     let kind = if loser.is_attr { ForkKind::Attr } else { ForkKind::Data };
     let found = patient.evidence().inode(loser.inode);

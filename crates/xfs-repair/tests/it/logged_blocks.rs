@@ -73,8 +73,8 @@ fn block_that_only_the_log_has_is_restored() {
     assert_eq!(repaired.rules().first(), Some(&RULE));
 }
 
-/// Logs one chunk of a block, and destroys the same chunk on disk. The checksum of the block proves
-/// the result, although the log does not have the other chunks.
+/// Logs some chunks of a block, and destroys the same chunks on disk. Checks that the repair
+/// restores them: the checksum proves the block, although the log does not have its other chunks.
 #[test]
 fn chunk_of_a_block_is_restored_if_the_checksum_fits() {
     let trial = with_log(|trial, log| {
@@ -117,8 +117,8 @@ fn directory_and_link_that_the_log_has_are_restored() {
     assert_eq!(repaired.rules()[..2], [RULE, RULE]);
 }
 
-/// Destroys the root of a reverse map, and the whole log has it. Extents of files that only the
-/// reverse map states come from the restored block.
+/// Destroys the root of a reverse map, of which the log has a whole copy. Checks that the repair
+/// restores the root from the log and changes nothing else.
 #[test]
 fn btree_block_that_the_log_has_is_restored() {
     let root = |trial: &Trial| {
@@ -151,7 +151,8 @@ fn block_of_which_the_log_lacks_a_chunk_is_not_used() {
     }));
 }
 
-/// Damages a record after the one with the block. That record may have had a newer state.
+/// Damages a log record after the one with the block. Checks that the block is not restored: the
+/// damaged record may have had a newer state of it.
 #[test]
 fn block_before_a_damaged_record_is_not_used() {
     let mut damaged = DiskAddr(0);
@@ -164,7 +165,8 @@ fn block_before_a_damaged_record_is_not_used() {
     check_not_used(&trial);
 }
 
-/// Logs a whole state of a block that is newer than the log on disk, then damages its contents.
+/// Logs a block, gives the block on disk a higher LSN, and damages its contents. Checks that the
+/// older state in the log is not used.
 #[test]
 fn block_with_a_newer_lsn_on_disk_is_not_used() {
     let mut newest = None;
@@ -182,8 +184,9 @@ fn block_with_a_newer_lsn_on_disk_is_not_used() {
     assert!(!repaired.rules().contains(&RULE), "{:?}", repaired.rules());
 }
 
-/// The log says that the block of a file's data is a leaf of attributes, and never cancels it, as
-/// after `xfs_repair` has freed the leaf. Other damage on the volume is repaired.
+/// Logs a leaf of attributes at the address of a block of file data, as after `xfs_repair` has
+/// freed the leaf and a file has reused the block. Checks that a repair of other damage leaves the
+/// data alone.
 #[test]
 fn data_of_a_file_is_not_replaced_by_a_logged_block() {
     let data =

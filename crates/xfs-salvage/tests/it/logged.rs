@@ -133,8 +133,8 @@ fn inode_that_was_freed_later_is_not_used() {
     assert_is_made_again(&run(&image));
 }
 
-/// The inode btrees are gone, and so are the inode and the entry of the file. Only the log knows
-/// the file.
+/// Destroys the inode btrees, and the inode and the entry of a file, so that only the log knows the
+/// file. Checks that the file is delivered as an orphan with all its contents.
 #[test]
 fn inode_that_no_btree_lists_is_an_orphan_from_the_log() {
     let mut image = golden();

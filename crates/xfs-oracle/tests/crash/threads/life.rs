@@ -41,7 +41,7 @@ pub(super) struct ThreadLife {
 pub(super) struct ThreadStep {
     /// Number of requests that the device had recorded when the step began.
     pub(super) began: usize,
-    /// The time at which the step had returned, as a count of events.
+    /// The time after the step returned, as a count of events.
     pub(super) returned: u64,
     /// The changed files, each with all of its paths after the step.
     pub(super) changes: Vec<(FileIdentity, Vec<String>)>,

@@ -84,7 +84,7 @@ impl QuotaSubject for MountedVolume {
         self.attach(options)
     }
 
-    /// Sets the clock unless less than a second has passed since that time.
+    /// Sets the clock of the guest, unless it already shows this second.
     fn set_clock(&mut self, seconds: u64) -> Result<(), Errno> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Errno::RANGE)?;
         if now.as_secs() == seconds {

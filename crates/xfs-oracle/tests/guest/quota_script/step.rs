@@ -14,7 +14,7 @@ use xfs_oracle::model::{
 };
 use xfs_oracle::{FileFlags, QuotaSetting};
 
-/// Basic blocks of 512 bytes in a block.
+/// Number of basic blocks, which have 512 bytes each, in a filesystem block.
 pub(super) const BASIC_BLOCKS: u64 = 8;
 
 /// The user on whose behalf a call is made.

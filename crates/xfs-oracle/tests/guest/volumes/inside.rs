@@ -13,16 +13,16 @@ use rustix::io::Errno;
 use xfs_oracle::model::{Abilities, Features, Generator, Model};
 use xfs_oracle::{ExtentFlags, FileFlags, Kernel, Random, Subject, Tree, change_flags, shut_down};
 
-/// The option with which this program fills a volume. The folder of the mount, the seed and the
-/// end follow.
+/// The option with which this program fills a volume. Its arguments are the folder of the mount,
+/// the seed, and how the volume is left (a `VolumeEnd`).
 pub(super) const FILL: &str = "--fill-volume";
-/// The option with which this program lists a volume. The folder of the mount follows.
+/// The option with which this program lists a volume. Its argument is the folder of the mount.
 pub(super) const LIST: &str = "--list-volume";
 /// Number of random operations in each of two folders.
 const OPERATIONS: usize = 150;
 /// The unit of writes and holes in files. It is at least a block of every kind of volume.
 const UNIT: u64 = 4096;
-/// The largest number of operations of a thread of a storm.
+/// The largest number of operations that each thread of [`storm`] performs.
 const STORM_MAX: u64 = 50_000;
 
 type Filled<T = ()> = io::Result<T>;
@@ -257,7 +257,8 @@ fn special(root: &Path, random: &mut Random) -> Filled {
     Ok(())
 }
 
-/// Makes changes of every kind that are then in the log only.
+/// Makes changes of every kind shortly before the end, so that the log of a volume that is shut
+/// down has them.
 fn logged(root: &Path, random: &mut Random) -> Filled {
     let folder = root.join("logged");
     fs::create_dir(&folder)?;
@@ -319,7 +320,7 @@ fn is_shut(outcome: Filled) -> bool {
     outcome.is_err_and(|error| error.raw_os_error() == Some(Errno::IO.raw_os_error()))
 }
 
-/// Performs one operation of a storm: share, overwrite, punch, truncate, rename, remove or sync.
+/// Performs one operation of [`storm`]: share, overwrite, punch, truncate, rename, remove or sync.
 fn storm_step(folder: &Path, random: &mut Random) -> Filled {
     let path = folder.join(format!("{}", random.below(12)));
     let at = random.below(80) * UNIT;

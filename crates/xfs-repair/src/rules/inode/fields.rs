@@ -3,8 +3,8 @@
 //! Owns: candidates for the value of a field, and the choice among them. Does **not** own: writing
 //! the inode.
 //!
-//! The candidates are tried in the order of the evidence for them, the strongest first. The first
-//! one is chosen with which the inode passes its checks and its forks can be read.
+//! The candidates are tried in order, the one with the strongest evidence first. The search ends
+//! when the inode passes its checks and its forks can be read.
 
 use xfs_evidence::InodeEvidence;
 use xfs_format::directory::EntryType;
@@ -22,7 +22,7 @@ use crate::patient::Patient;
 /// The version of all inodes of a v5 volume.
 const VERSION: u8 = 3;
 
-/// The only bit in the first word of an inode's flags that stands for no flag.
+/// The only bit of the 16-bit field `flags` of an inode that no flag uses.
 const UNKNOWN_FLAG: u16 = 1 << 15;
 
 /// The greatest number of fields that are corrected in one inode.

@@ -29,7 +29,7 @@ use crate::patient::Patient;
 use crate::rules::metadata;
 use crate::rules::symlink::{self, LinkTarget};
 
-/// The fields of which no other structure has a copy.
+/// The fields that are lost with an inode, as the plan names them. No other structure has a copy.
 const LOST_FIELDS: &str = "owner, permissions, times and attributes in the inode";
 
 /// Makes a new inode in place of a destroyed one, from the names that lead to it and from the

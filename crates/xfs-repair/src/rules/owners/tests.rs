@@ -40,8 +40,9 @@ fn claims_that_may_share_lose_only_to_those_that_may_not() {
     assert_eq!(found, [(loser(5), (12, 14)), (loser(7), (12, 14))]);
 }
 
-/// Checks that 50,000 claims of one extent give one range for each claim but one, which keeps the
-/// extent. A list of all pairs of claims would take tens of gigabytes.
+/// Lets 50,000 owners claim one extent. Checks that the search returns one range for each owner
+/// except the one that keeps the extent. A list of all pairs of claims would take tens of
+/// gigabytes.
 #[test]
 fn many_owners_of_one_extent_give_one_range_each() {
     let claims: Vec<ProvenClaim> = (0..50_000).map(|inode| claim(inode, 100, 8)).collect();

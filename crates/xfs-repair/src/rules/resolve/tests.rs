@@ -334,8 +334,8 @@ fn pointer_of_an_older_state_to_a_removed_entry_goes() {
     case.check(&[WHOLE.as_slice(), &[(ROOT, "removed", 141)]].concat());
 }
 
-/// Without parent pointers, an inode without an entry may have had its name in a lost directory
-/// block. Such an inode goes to `lost+found` only if losses are allowed.
+/// Resolves a volume without parent pointers, with an inode whose name may have been in a lost
+/// directory block. Checks that the inode goes to `lost+found` only if losses are allowed.
 #[test]
 fn lost_entries_without_parent_pointers_hold_the_names_until_losses_are_allowed() {
     let mut case = Case::new();
