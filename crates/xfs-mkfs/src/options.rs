@@ -146,8 +146,8 @@ pub struct RealtimeOptions {
     pub group_count: Option<Size>,
     /// Size of a realtime group, or of a zone. A section without groups ignores it.
     pub group_size: Option<Size>,
-    /// Whether the section has zones. Without a realtime device it follows the data section on the
-    /// data device.
+    /// Whether the section has zones. Without a realtime device, the realtime section follows the
+    /// data section on the data device.
     pub zoned: bool,
     /// The first byte of a zoned section on the data device.
     pub start: Option<Size>,

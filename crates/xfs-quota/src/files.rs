@@ -121,8 +121,8 @@ impl QuotaInodes {
         }
     }
 
-    /// Makes the quota inode of a type. `made` gets the inode before the commit, which must not
-    /// charge the inode to any owner.
+    /// Makes the quota inode of a type. Calls `made` with the inode before the commit, so that the
+    /// caller knows the quota inode by then: the commit must charge it to no owner.
     ///
     /// # Errors
     ///
@@ -176,8 +176,8 @@ impl QuotaInodes {
     }
 }
 
-/// Runs `act` in a transaction of its own, which is committed also if the volume has no space: the
-/// search may have refilled free lists.
+/// Runs `act` in a transaction of its own. If `act` finds no space, the transaction is still
+/// committed, because the search for space may have refilled free lists.
 fn with_space(
     journal: &Arc<Journal>,
     kind: TransactionKind,

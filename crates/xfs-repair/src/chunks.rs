@@ -188,7 +188,7 @@ impl<'a> Search<'a> {
             || bytes.chunks_exact(geometry.inode_size as usize).any(|b| b.starts_with(&magic))
     }
 
-    /// Returns whether any inode passes its checks that was allocated together with `inode`. Inodes
+    /// Returns whether an inode that was allocated together with `inode` passes its checks. Inodes
     /// are allocated in whole chunks, or on a volume with sparse chunks in aligned parts of them.
     /// So a garbled inode in the same part as a sound one belongs to the same chunk.
     fn has_neighbour(&self, inode: AgInode) -> bool {

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use xfs_device::{BlockDevice, Durability, SharedDevice, WindowDevice, check_read, check_write};
 
-/// The unit in bytes at a multiple of which the realtime device begins.
+/// The alignment of the start of the realtime device in the joined device, in bytes.
 const START_UNIT: u64 = 64 << 10;
 
 /// The data device and the realtime device of a volume, one after the other.

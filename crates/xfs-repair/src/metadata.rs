@@ -55,12 +55,12 @@ pub(crate) enum MetadirKind {
     Refcounts,
 }
 
-/// The files of each realtime group, with the ends of their names.
-const OF_GROUPS: [(MetadirKind, &str); 4] = [
-    (MetadirKind::Bitmap, "bitmap"),
-    (MetadirKind::Summary, "summary"),
-    (MetadirKind::ReverseMap, "rmap"),
-    (MetadirKind::Refcounts, "refcount"),
+/// The files of each realtime group, each with the part of its name after the group number.
+const OF_GROUPS: [(MetadataKind, &str); 4] = [
+    (MetadataKind::Bitmap, "bitmap"),
+    (MetadataKind::Summary, "summary"),
+    (MetadataKind::ReverseMap, "rmap"),
+    (MetadataKind::Refcounts, "refcount"),
 ];
 
 /// The files of quota, with their names.
@@ -70,7 +70,7 @@ const OF_QUOTA: [(MetadirKind, &str); 3] = [
     (MetadirKind::ProjectQuota, "project"),
 ];
 
-/// The flags that every inode of the tree has.
+/// The flags that every inode of the metadata directory has.
 const FLAGS: InodeFlags = InodeFlags::IMMUTABLE
     .union(InodeFlags::SYNC)
     .union(InodeFlags::NOATIME)
@@ -86,17 +86,17 @@ pub(crate) struct MetadirFile {
     pub(crate) kind: MetadirKind,
 }
 
-impl MetadirFile {
-    /// Any directory of the tree.
-    pub(crate) const DIRECTORY: Self = Self { group: 0, kind: MetadirKind::Directory };
+impl MetadataFile {
+    /// Stands for any directory of the metadata directory.
+    pub(crate) const DIRECTORY: Self = Self { group: 0, kind: MetadataKind::Directory };
 
     /// Returns whether the file holds the root of a btree of records.
     pub(crate) const fn is_tree(self) -> bool {
         matches!(self.kind, MetadirKind::ReverseMap | MetadirKind::Refcounts)
     }
 
-    /// Returns the directory below the root that has the name of the file, and this name. `None`
-    /// for a directory.
+    /// Returns the name of the directory that contains the file, below the root of the metadata
+    /// directory, and the name of the file. `None` for a directory.
     pub(crate) fn path(self) -> Option<(&'static str, String)> {
         let of = |list: &[(MetadirKind, &'static str)]| {
             list.iter().find(|(kind, _)| *kind == self.kind).map(|(_, name)| *name)
@@ -108,7 +108,8 @@ impl MetadirFile {
         }
     }
 
-    /// Returns the file that the fields of a metadata inode state. `None` if they state none.
+    /// Returns the file that a metadata inode is according to its own fields. `None` if the fields
+    /// name no kind of file.
     pub(crate) fn of_fields(core: &InodeCore) -> Option<Self> {
         let kinds = OF_GROUPS.iter().chain(&OF_QUOTA).map(|(kind, _)| *kind);
         let kind = kinds.into_iter().find(|kind| *kind as u16 == core.metafile_type)?;
@@ -185,9 +186,9 @@ impl MetadirFiles {
         self.files.get(&MetadirFile { group, kind }).copied()
     }
 
-    /// Returns the inodes of the tree and the files that their paths state, in the order of their
-    /// numbers. An inode to which two paths lead is not listed.
-    pub(crate) fn by_inode(&self) -> BTreeMap<InodeNumber, MetadirFile> {
+    /// Returns the inodes of the metadata directory in the order of their numbers, each with the
+    /// file that it is according to its path. Leaves out an inode to which two paths lead.
+    pub(crate) fn by_inode(&self) -> BTreeMap<InodeNumber, MetadataFile> {
         let Some(root) = self.root else { return BTreeMap::new() };
         let directories = self.directories.values().copied().chain([root]);
         let directories = directories.map(|inode| (inode, MetadirFile::DIRECTORY));

@@ -99,8 +99,8 @@ pub struct Plan {
     pub uuid: Uuid,
     /// The length of the device in bytes.
     pub device_bytes: u64,
-    /// The byte of the device from which on offsets are those of the realtime device. `None` if the
-    /// volume has no realtime device of its own.
+    /// The offset at which the realtime device starts: the repair puts it after the data device.
+    /// `None` if the volume has no realtime device of its own.
     pub realtime_start: Option<u64>,
     /// Whether rules that lose something were allowed.
     pub allow_loss: bool,

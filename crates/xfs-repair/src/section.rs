@@ -75,8 +75,8 @@ pub(crate) fn group<'p>(patient: &'p Patient<'_>, number: u32) -> RealtimeGroup<
     RealtimeGroup { geometry: patient.geometry(), number, has_superblock }
 }
 
-/// Returns the claims of all owners. Blocks of an inode that is not wholly known are held for it by
-/// the records of the reverse maps that can be read.
+/// Returns the claims of all owners. If not all blocks of an inode are known, it also gets the
+/// blocks that readable records of the reverse maps give to it.
 pub(crate) fn of_volume(
     patient: &Patient<'_>,
     model: &Model,

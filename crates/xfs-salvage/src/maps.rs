@@ -30,7 +30,7 @@ pub(crate) fn starts_with_any(
         && magics.iter().any(|magic| start.starts_with(*magic))
 }
 
-/// The remarks on a map, and whether the extents from other structures are all that there are.
+/// The remarks on a map, and whether the reverse maps are whole, so that every extent is known.
 struct MapRemarks<'r> {
     is_complete: bool,
     remarks: &'r mut Remarks,

@@ -19,7 +19,8 @@ pub(crate) struct Inherited {
 const MAX_EXTENT_BLOCKS: u64 = (1 << 21) - 1;
 
 impl Inherited {
-    /// Returns the settings. The contents of files of a zoned volume lie in the section by default.
+    /// Returns the settings. By default, the contents of files of a zoned volume lie in the
+    /// realtime section.
     pub(super) fn new(
         options: &InheritedOptions,
         geometry: &Geometry,

@@ -24,7 +24,7 @@ pub(crate) struct RealtimePlan {
     pub(crate) bitmap_blocks: u32,
     /// Number of blocks of a summary file.
     pub(crate) summary_blocks: u32,
-    /// Whether each group is a zone: no record says which blocks are free.
+    /// Whether each group is a zone. A zone has no record of its free blocks.
     pub(crate) is_zoned: bool,
     /// The first block of a section on the data device; 0 for a device of its own.
     pub(crate) start: u64,

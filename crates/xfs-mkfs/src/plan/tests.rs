@@ -162,7 +162,8 @@ fn hostile_realtime_sizes_are_refused() {
     }
 }
 
-/// Checks the number of zones and of reserved blocks: the rest of a section that is no whole zone.
+/// Checks that the numbers of zones and of reserved blocks are those of mkfs.xfs, also for sections
+/// that are not a multiple of the zone size.
 #[test]
 fn zones_equal_those_of_mkfs_xfs() {
     for (mib, text, zones, reserved) in [

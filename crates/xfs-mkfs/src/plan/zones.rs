@@ -8,13 +8,14 @@ use super::sizes::{MIN_REALTIME_EXTENT, Sizes};
 use super::{GeometryError, TargetDevice};
 use crate::options::Options;
 
-/// The default size of a zone on a device without zone reports.
+/// The default size of a zone in bytes, on a device that does not report zones.
 const ZONE_BYTES: u64 = 256 << 20;
-/// Number of zones for garbage collection. They are added to a size that was requested.
+/// Number of zones for garbage collection. A section gets them in addition to its requested size,
+/// if the device has room.
 const COLLECTED_ZONES: u64 = 4;
 /// The smallest default size of the data section before an internal zoned section.
 const MIN_DATA_BYTES: u64 = 512 << 20;
-/// The part of the device that such a data section has at least: one in `DATA_PART`.
+/// Such a data section has by default at least one `DATA_PART`th of the device.
 const DATA_PART: u64 = 100;
 /// The largest number of blocks of a zone. The disk form of extents has 32 bits for it.
 const MAX_ZONE_BLOCKS: u64 = (1 << 31) - 1;
@@ -38,8 +39,9 @@ pub(super) fn default_data_bytes(
 }
 
 impl RealtimePlan {
-    /// Returns the sizes of a zoned section. A tail of the device that is no whole zone counts as
-    /// reserved, as in mkfs.xfs.
+    /// Returns the sizes of a zoned section. If the requested size is not a multiple of the zone
+    /// size, some blocks count as reserved, as in mkfs.xfs: for zones of a power of two, those that
+    /// are missing to the next multiple.
     pub(super) fn zoned(
         options: &Options,
         target: &TargetDevice,

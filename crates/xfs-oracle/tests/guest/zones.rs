@@ -1,5 +1,6 @@
-//! Zoned volumes that ferroxfs has overwritten for long: a guest mounts them, also with a dirty
-//! log, and has the same contents. ferroxfs allows the same changes of ranges as the guest.
+//! Tests of zoned volumes that ferroxfs overwrites until their zones have been collected many
+//! times. A guest must mount them, also with a dirty log, and read the same contents. ferroxfs and
+//! the guest must also allow the same changes of file ranges (fallocate).
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +13,11 @@ use xfs_oracle::harness::{Trial, TrialError, patiently};
 use xfs_testkit::Prng;
 
 const MIB: u64 = 1 << 20;
-/// Number of files, and the length of each of them. They fill the section for users.
+/// Number of files, and the length of each of them in bytes. They fill all zones that users may
+/// fill.
 const FILES: usize = 8;
 const LENGTH: usize = 512 << 10;
-/// The length of the file on which changes of ranges are tried.
+/// The length of the range that each change of a range works on, in bytes.
 const TRIED_LENGTH: usize = 64 << 10;
 
 pub(crate) fn trials() -> Vec<Trial> {

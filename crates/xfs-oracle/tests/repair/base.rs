@@ -221,8 +221,8 @@ impl Filler {
         Ok(())
     }
 
-    /// Makes two names in a directory that are neither files nor directories. The types follow each
-    /// other from directory to directory.
+    /// Makes two names in a directory: links, pipes, sockets or devices. `number`, the number of
+    /// the directory, selects the types in turn.
     fn other_types(&self, directory: &str, number: u64) -> std::io::Result<()> {
         let path = |name: &str| self.path(&format!("{directory}/{name} of {number}"));
         let node = |name: &str, kind: FileType| {

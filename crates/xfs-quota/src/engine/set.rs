@@ -1,4 +1,4 @@
-//! Showing the usage, and showing and setting limits, on a volume that is open with quota.
+//! Reads and sets the limits of owners, and reads their usage, on a volume that is open with quota.
 //!
 //! Owns: the rules of setting limits. Does **not** own: the permission check.
 

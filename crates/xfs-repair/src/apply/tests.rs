@@ -181,8 +181,8 @@ fn volume_that_another_program_changed_is_refused() {
     check_refused(&case.undo, &changed);
 }
 
-/// Checks that `resume` and `undo` refuse a volume that was mounted after the repair, which the head
-/// of the log shows (U4 of `undo`).
+/// Checks that `resume` and `undo` refuse a volume that was mounted after the repair, which the
+/// head of the log shows (U4 of `undo`).
 #[test]
 fn volume_whose_log_was_written_since_is_refused() {
     let case = case();
@@ -195,8 +195,8 @@ fn volume_whose_log_was_written_since_is_refused() {
     check_refused(&case.undo, &*shared);
 }
 
-/// Changes a header of a repaired group after the repair, as a program without the log would. Checks
-/// that `resume` and `undo` refuse the volume (U4 of `undo`).
+/// Changes a header of a repaired group after the repair, as a program without the log would.
+/// Checks that `resume` and `undo` refuse the volume (U4 of `undo`).
 #[test]
 fn volume_whose_group_headers_changed_since_is_refused() {
     let case = case();

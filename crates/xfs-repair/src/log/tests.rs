@@ -57,8 +57,8 @@ fn impossible_lsn_of_a_header_leaves_the_log_as_it_is() {
     }
 }
 
-/// Checks that a damaged log is made empty only if losses are allowed, and that the plan then lists a
-/// loss (R4 of the crate).
+/// Checks that a damaged log is made empty only if losses are allowed, and that the plan then lists
+/// a loss (R4 of the crate).
 #[test]
 fn damaged_log_needs_allow_loss() {
     let device = with_log_of(0x5a);
@@ -71,8 +71,8 @@ fn damaged_log_needs_allow_loss() {
     assert!(rehearsal.plan().leaves_clean() && rehearsal.plan().is_lossy());
 }
 
-/// Checks that unfinished operations on maps, attributes and contents are dropped from the log only if
-/// losses are allowed, and that the plan then lists a loss (R4 of the crate).
+/// Checks that unfinished operations on maps, attributes and contents are dropped from the log only
+/// if losses are allowed, and that the plan then lists a loss (R4 of the crate).
 #[test]
 fn open_work_on_contents_needs_allow_loss() {
     for kind in [ItemKind::Map, ItemKind::Attr, ItemKind::Exchange] {

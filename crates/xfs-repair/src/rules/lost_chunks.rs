@@ -1,5 +1,5 @@
-//! Rule *lost-chunks*: records again the inode chunks that are lost, except that directory entries,
-//! parent pointers and the log still state numbers of their inodes.
+//! Rule *lost-chunks*: records again the lost inode chunks to whose inodes directory entries,
+//! parent pointers or the log still refer.
 //!
 //! Owns: the decision that a chunk existed. Does **not** own: the inodes in it. Directories are
 //! made again by the rules about names.

@@ -6,8 +6,8 @@
 //! contents of the files (rule `realtime`).
 //!
 //! All inodes of the tree have the same owner, permissions and flags. So nothing that a user could
-//! miss is lost with such an inode, and no permission is needed to make it again. An exception is a
-//! file of quota whose blocks are not known: its limits would be lost.
+//! miss is lost with such an inode, and the rule makes it again also if losses are not allowed. An
+//! exception is a file of quota whose blocks are not known: its limits would be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,8 @@ use crate::patient::Patient;
 /// The name of this rule in plans and messages.
 const RULE: &str = "metadata-inode";
 
-/// The bytes of an inode with fields of the data management API, which Linux does not have.
+/// The range of bytes of an inode that hold fields of the data management API. Linux does not use
+/// them.
 const UNUSED: std::ops::Range<usize> = 84..90;
 
 /// The bytes of the header of a btree block that hold the number of its inode.

@@ -111,7 +111,7 @@ enum Proof {
     Header,
     /// The reverse map of the group names the owner.
     ReverseMap,
-    /// Only the owner itself claims the blocks.
+    /// There is no evidence apart from the claim of the owner itself.
     Owner,
 }
 

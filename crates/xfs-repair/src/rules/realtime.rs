@@ -2,8 +2,8 @@
 //!
 //! Owns: the superblock of the realtime device, the bitmap and the summary of each group (or of a
 //! section without groups), the reverse map and the reference counts of a group, and the counter of
-//! used blocks of a zone. Does **not** own: the maps of realtime files, which are the truth here,
-//! or the inodes that hold these structures (rule `metadata-inode`).
+//! used blocks of a zone. Does **not** own: the maps of realtime files, which this rule takes for
+//! right, or the inodes that hold these structures (rule `metadata-inode`).
 //!
 //! Each structure is compared with the claims, and written only if it differs. If the blocks of an
 //! inode are not known, a block without a claim may belong to it. Then a group is left as it is,

@@ -145,8 +145,9 @@ fn metadata_root(patient: &Patient, superblock: &Superblock) -> Option<InodeNumb
     Some(if is_lost { usual } else { stated })
 }
 
-/// Adds the quota inodes that the superblock has lost, among the inodes whose number of names the
-/// check found to be wrong. Returns the codes of the findings about the inodes that were added.
+/// Adds to the superblock the quota inodes that it has lost. Looks for them among the inodes with a
+/// wrong link count, as the check found it: a quota inode has one link and no name. Returns the
+/// codes of the findings about the inodes that were added.
 fn add_quota_inodes(patient: &Patient, damage: &Damage, superblock: &mut Superblock) -> Vec<Code> {
     let mut codes = Vec::new();
     for (number, findings) in &damage.inodes {
@@ -158,10 +159,10 @@ fn add_quota_inodes(patient: &Patient, damage: &Damage, superblock: &mut Superbl
     codes
 }
 
-/// Adds an inode without a name as a quota inode: copies of the superblock do not have their
-/// numbers. It counts as one if it holds dquots of a type for which the superblock has no inode.
-/// The flags then say that this type is accounted and not checked. Returns whether it is one. With
-/// a metadata directory, quota inodes have names in it.
+/// Adds an inode without a name to the superblock as a quota inode, if it holds dquots of a type
+/// for which the superblock has no inode. The flags then say that this type is accounted and not
+/// checked. Returns whether the inode was added. Does nothing on a volume with a metadata
+/// directory, where quota inodes have names.
 fn add_quota_inode(patient: &Patient, number: InodeNumber, superblock: &mut Superblock) -> bool {
     if superblock.has_incompat(IncompatFeatures::METADIR) {
         return false;
@@ -178,9 +179,9 @@ fn add_quota_inode(patient: &Patient, number: InodeNumber, superblock: &mut Supe
     true
 }
 
-/// Names those of the inodes in the superblock that are quota inodes it has lost. The inodes have
-/// no name, and would get one in `lost+found`. Without the root directory, the check does not
-/// report that such an inode has too many links. Returns whether there are any.
+/// Adds to the superblock the quota inodes among `nameless`, the inodes without a name. Otherwise
+/// they would go to `lost+found`. This step is needed if the root directory is lost: the check then
+/// does not report their link counts. Returns whether any was added.
 ///
 /// # Errors
 ///

@@ -324,8 +324,8 @@ fn cluster_of_inodes_zeroed_keeps_all_names_of_files() {
     assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
 }
 
-/// Overwrites the inode of a directory with that of a file, as a misdirected write does. Nothing of
-/// the file may count as the directory.
+/// Overwrites the inode of a directory with that of a file, as a misdirected write does. Checks
+/// that the inode is a directory again after the repair, and that no name is lost.
 #[test]
 fn inode_that_is_a_copy_of_another_inode_is_made_again() {
     let is_of_type = |file_type| move |core: &InodeCore| core.file_type() == Some(file_type);

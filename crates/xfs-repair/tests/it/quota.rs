@@ -161,9 +161,9 @@ fn quota_inodes_are_found_again_after_the_superblock_is_lost() {
     }
 }
 
-/// Destroys the root inode of a volume whose superblock has lost its quota inodes, as one from a
-/// copy has. Without the root, the check reports no link counts, and the quota inodes may still get
-/// no name in `lost+found`.
+/// Destroys the root inode, and removes the quota inodes from the superblock, as if a copy of it
+/// was restored. Without the root, the check reports no link counts. Checks that the repair still
+/// adds the quota inodes to the superblock.
 #[test]
 fn quota_inodes_are_found_again_after_the_root_is_lost_too() {
     let expected = superblock(&recovered());

@@ -318,12 +318,12 @@ impl Trials {
     }
 }
 
-/// Returns the distance of the bytes that are changed. With `FERROXFS_LONG`, each byte is.
+/// Returns the distance between two bytes that trials change: 5, or 1 with `FERROXFS_LONG`.
 fn stride() -> usize {
     if std::env::var_os("FERROXFS_LONG").is_some() { 1 } else { 5 }
 }
 
-/// The changes that each byte of a field gets.
+/// The changes that trials make to a byte, in turn.
 const CHANGES: [fn(u8) -> u8; 3] = [|byte| byte ^ 1, |byte| byte ^ 0x80, |_| 0xff];
 
 #[test]
@@ -483,8 +483,8 @@ fn counters_and_superblocks_of_sections_are_right_after_a_repair() {
     trials.assert_all(0);
 }
 
-/// The inodes and the names of files are both lost: the files get new inodes, and nothing goes to
-/// `lost+found`.
+/// Destroys the inodes of files of realtime groups, and the directory with their names. Checks that
+/// the repair makes the files again under their old paths, and that nothing goes to `lost+found`.
 #[test]
 fn files_of_groups_without_any_trace_get_new_inodes() {
     for kind in [GROUPS, ZONED] {
@@ -532,8 +532,8 @@ fn lost_realtime_files_are_made_again_with_their_contents() {
     }
 }
 
-/// Without a reverse map, blocks of an inode that cannot be read are not known: nothing becomes
-/// free without `--allow-loss`.
+/// Destroys the inode of a realtime file on a volume without a reverse map, so that the blocks of
+/// the file are not known. Checks that a repair without losses does not change the bitmap.
 #[test]
 fn unreadable_inode_of_a_classic_volume_keeps_the_bitmap() {
     let volume = CLASSIC.volume();
@@ -547,7 +547,8 @@ fn unreadable_inode_of_a_classic_volume_keeps_the_bitmap() {
     assert!(bytes == after);
 }
 
-/// Asserts that the superblock has the fields of a section, so that the trials mean something.
+/// Checks that each golden volume has its kind of realtime section. Otherwise the other tests would
+/// test nothing.
 #[test]
 fn golden_volumes_have_their_sections() {
     let has = |kind: Kind| -> Superblock { superblock_of(&*kind.volume().device) };
@@ -556,7 +557,8 @@ fn golden_volumes_have_their_sections() {
     assert!(has(ZONED).geometry.realtime.is_internal());
 }
 
-/// An empty zoned volume whose section has a device of its own is repaired like the others.
+/// Destroys inodes of an empty zoned volume whose section has a device of its own. Checks that the
+/// repaired volume is clean.
 #[test]
 fn zoned_section_on_a_device_of_its_own_is_repaired() {
     let Ok(programs) = Xfsprogs::newer() else { return println!("skipped: no mkfs.xfs") };
@@ -595,8 +597,8 @@ impl LogReplay for Clean {
     }
 }
 
-/// Damage on both devices is in one plan and one undo file. Without the realtime device, the volume
-/// is refused by name, and so is the undo file.
+/// Damages both devices of a volume. Checks that one plan and one undo file cover both. Without the
+/// realtime device, planning and applying must fail.
 #[test]
 fn plan_and_undo_file_cover_both_devices() {
     let parts = || -> (SharedDevice, SharedDevice) {

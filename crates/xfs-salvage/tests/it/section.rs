@@ -91,7 +91,8 @@ fn realtime_file_without_an_inode_is_delivered_from_the_reverse_map() {
     }
 }
 
-/// Without a reverse map, the blocks of the file are not known, and the report says so.
+/// Damages the map of a file on a volume without a reverse map, so that its blocks are not known.
+/// Checks that the report does not call the file complete.
 #[test]
 fn lost_map_of_a_classic_file_is_reported_as_missing() {
     let mut data = RealtimeSection::Classic.data();

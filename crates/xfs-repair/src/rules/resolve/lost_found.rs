@@ -58,9 +58,9 @@ impl Resolver<'_> {
         self.tree.dropped = dropped;
     }
 
-    /// Gives inodes of the metadata directory without a name the one that their own fields state.
-    /// They never go to `lost+found`. A directory gets the name of the directory that its files
-    /// belong to.
+    /// Gives a name to each file and directory of the metadata directory that has none. None of
+    /// them goes to `lost+found`. The fields of a file state its name; the files of a directory
+    /// show its name.
     fn rescue_metadata(&mut self, lost: &[InodeNumber], links: &mut Vec<Link>) {
         let Some(root) = self.facts.metadata_root else { return };
         let is_directory = |inode: &&InodeNumber| self.tree.is_directory(self.facts, **inode);

@@ -5,7 +5,8 @@ use xfs_testkit::golden;
 use super::copy_of;
 use crate::testing::superblock_of;
 
-/// xfs_repair reports quota inodes in a copy as damage.
+/// Checks that a copy of the superblock gets neither quota inodes nor quota flags: xfs_repair would
+/// report quota inodes in a copy as damage.
 #[test]
 fn copy_of_the_superblock_has_no_quota() {
     let mut sector = [0; 512];
