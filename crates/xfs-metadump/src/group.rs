@@ -24,7 +24,7 @@ const SECTORS: u32 = 4;
 /// The magic numbers of the header sectors, in their order.
 const MAGICS: [&[u8; 4]; SECTORS as usize] = [b"XFSB", b"XAGF", b"XAGI", b"XAFL"];
 
-/// The root block and the height of a btree, as the AGF or the AGI states them.
+/// The root block and the height of a btree, from the AGF or the AGI.
 struct RootField {
     kind: BtreeKind,
     block: u32,

@@ -5,7 +5,7 @@
 //!
 //! The inode btree is used if it is undamaged and has all chunks that the reverse map records.
 //! Otherwise a chunk is believed if a record of a btree leaf, the reverse map or the inodes of the
-//! chunk prove it. An inode proves the chunk if its checksum is right and it states the inode
+//! chunk prove it. An inode proves the chunk if its checksum is right and it contains the inode
 //! number of its place on disk. Free inodes alone prove nothing, because they may be left over from
 //! a chunk that was freed.
 

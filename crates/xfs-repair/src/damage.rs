@@ -16,7 +16,7 @@ pub(crate) struct Damage {
     /// The findings about a group. A finding about the btrees of a group is here even if it also
     /// names an inode.
     pub(crate) groups: BTreeMap<AgNumber, Vec<Finding>>,
-    /// The inodes with a fork for which the reverse map states other extents than the fork itself.
+    /// The inodes with a fork whose extents are not those that the reverse map has for this fork.
     pub(crate) disputed: BTreeSet<InodeNumber>,
     /// All other findings: those about neither an inode nor a group.
     pub(crate) volume: Vec<Finding>,

@@ -26,9 +26,9 @@ use crate::patient::Patient;
 pub(crate) enum InodeState {
     /// The inode passes its checks.
     Sound,
-    /// The bytes decode as an inode and state the right inode number, but a check fails.
+    /// The bytes decode as an inode with the right inode number, but a check fails.
     Doubtful,
-    /// The bytes are not an inode, or state the number of another inode.
+    /// The bytes are not an inode, or have the number of another inode.
     Gone,
 }
 
@@ -121,9 +121,9 @@ pub(crate) struct ModelParent {
     pub(crate) child: InodeNumber,
     /// The directory to which the pointer leads.
     pub(crate) directory: InodeNumber,
-    /// The generation of the parent directory, as the pointer states it.
+    /// The generation of the parent directory, according to the pointer.
     pub(crate) generation: u32,
-    /// The name that the pointer states for the inode.
+    /// The name of the inode in that directory, according to the pointer.
     pub(crate) name: Vec<u8>,
 }
 

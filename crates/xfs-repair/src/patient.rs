@@ -83,8 +83,8 @@ pub(crate) struct Patient<'p> {
 
 impl<'p> Patient<'p> {
     /// Creates the state of a volume under repair, over an overlay of the damaged device.
-    /// `superblock` was found by evidence. The device may not have this superblock yet: rule
-    /// `superblock` writes it.
+    /// `superblock` is the one that `find_superblock` has found. The device may not have this
+    /// superblock yet: rule `superblock` writes it.
     pub(crate) fn new(
         overlay: SharedDevice,
         superblock: Superblock,

@@ -98,8 +98,9 @@ pub(crate) fn run(
 }
 
 /// The greatest number of rounds. Usually three suffice: one for headers, one for inodes, and one
-/// for names. More are needed if inodes come back from the log whose blocks are destroyed: each
-/// block of a directory is then known only after the one that leads to it.
+/// for names. More are needed for directories whose inodes come back from the log and whose blocks
+/// are destroyed: each round finds only those blocks of a directory to which a restored block
+/// already leads.
 const MOST_ROUNDS: u32 = 32;
 
 /// The damage before the first round.

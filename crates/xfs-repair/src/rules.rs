@@ -83,7 +83,7 @@ pub(crate) fn group_findings(
     stopped.map(|()| damage)
 }
 
-/// Returns, for each btree block to which a fork of a sound inode points, that inode.
+/// Returns the btree blocks to which forks of sound inodes point, each with its inode.
 fn owners_of_blocks(patient: &mut Patient) -> Result<BTreeMap<FsBlock, InodeNumber>, RepairError> {
     let model = patient.model()?;
     let mut owners = BTreeMap::new();
@@ -162,8 +162,9 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
     Ok(patient.count_actions() != before)
 }
 
-/// Finds the superblock of a volume by evidence. If the first sector does not hold it, writes it
-/// there. Returns the superblock and the actions. An action has losses if no superblock was left.
+/// Finds the superblock of a volume, also if only a copy of it or the headers of groups are left.
+/// If the first sector does not hold it, writes it there. Returns the superblock and the actions.
+/// An action has losses if no superblock was left.
 ///
 /// # Errors
 ///

@@ -8,7 +8,7 @@ use xfs_format::InodeNumber;
 /// The most names that are kept. Further names are dropped, and their files become orphans.
 const MOST_NAMES: u64 = 1 << 26;
 
-/// A name that a parent pointer states.
+/// A name from a parent pointer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PointerName {
     pub(crate) name: Box<[u8]>,

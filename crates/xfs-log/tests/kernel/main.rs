@@ -28,7 +28,7 @@ const ITEM_BYTES: usize = 4096;
 /// records can hold.
 const LONG_BYTES: usize = 64 << 10;
 
-/// One of every `LONG_EVERY` items is long.
+/// The share of items that are long: one in this number.
 const LONG_EVERY: u64 = 8;
 
 /// The distance in bytes from the start of the items' home locations to the end of the volume. The

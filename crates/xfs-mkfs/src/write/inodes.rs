@@ -252,7 +252,7 @@ impl<'a> Chunk<'a> {
 }
 
 impl RealtimeFileKind {
-    /// Returns the number by which an inode states this kind of file.
+    /// Returns the number of this kind of file in the inode.
     const fn number(self) -> u16 {
         match self {
             Self::Bitmap => 5,

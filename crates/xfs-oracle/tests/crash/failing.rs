@@ -20,11 +20,11 @@ use crate::library::Library;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
-/// In a short run, the device fails the first request of each kind, and then every n-th request,
-/// where n is this number. Each failure is tried separately.
+/// The distance between two requests of a kind that fail in a short run, each in a trial of its
+/// own. The first request of each kind fails too.
 const SHORT_SHARE: u64 = 48;
-/// In a short run, xfs_repair checks the recovered volume only for every n-th failed request, where
-/// n is this number.
+/// The share of tried failures after which xfs_repair checks the recovered volume in a short run:
+/// one in this number.
 const REPAIRED_SHARE: u64 = 4;
 /// Number of operations in a script between two syncs.
 const SYNC_EVERY: usize = 12;

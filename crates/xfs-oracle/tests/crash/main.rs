@@ -52,7 +52,7 @@ const ALWAYS: &str = "parent-exchange";
 /// histories run on it and are cut anywhere.
 const TWO_DEVICES: &str = "external-log";
 
-/// One in this many seeds also uses a volume with fragmented free space.
+/// The share of seeds that also use a volume with fragmented free space: one in this number.
 const FRAGMENTED_SHARE: usize = 4;
 
 type Check = fn(&Geometry, u64) -> Result<(), TrialError>;
@@ -68,8 +68,8 @@ const CHECKS: [(&str, Check); 5] = [
 /// Number of seeds that run on a volume with quota: in a long run, and in a short run.
 const COUNTED: (u64, u64) = (500, 2);
 
-/// In a long run, only seeds below this number run all trials. Each seed from this number on runs
-/// one long history, on the volume that the seed selects.
+/// The first seed that does not run all trials in a long run. This seed and all later ones run one
+/// long history each, on the volume that the seed selects.
 const FIRST_ALONE: u64 = 100;
 
 fn main() -> ExitCode {

@@ -18,7 +18,8 @@ const OPERATIONS: usize = 240;
 const SYNC_EVERY: usize = 40;
 /// Number of power cuts per history.
 const CUTS: u64 = 10;
-/// After one in this many power cuts, the recovery is also interrupted by power cuts.
+/// The share of power cuts after which the recovery is also interrupted by power cuts: one in this
+/// number.
 const RECOVERIES_EVERY: u64 = 5;
 /// Number of power cuts per recovery. Each one interrupts the recovery that follows the previous
 /// cut.

@@ -1,4 +1,4 @@
-//! Finds the attribute changes that a dirty log leaves to recovery.
+//! Finds the attribute changes that are pending in a dirty log, and that recovery completes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -17,9 +17,9 @@ use crate::judge::CrashCase;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
-/// In a short run, only one in this many pairs of operation and sync is tried.
+/// The share of pairs of operation and sync that a short run tries: one in this number.
 const SHORT_SHARE: usize = 40;
-/// One in this many of the tried pairs is also checked by xfs_repair and the kernel.
+/// The share of tried pairs that xfs_repair and the kernel check too: one in this number.
 const WITNESSED_SHARE: usize = 8;
 /// Number of random power cuts per pair.
 const CUTS: u64 = 4;

@@ -41,7 +41,7 @@ const THREADS: u64 = 4;
 const LOG_SLOTS: usize = 8;
 /// Number of operations per thread.
 const OPERATIONS: u64 = 600;
-/// One in this many operations of a thread changes the thread's own files.
+/// The share of a thread's operations that change the thread's own files: one in this number.
 const OWN_SHARE: usize = 3;
 /// Number of operations of one thread between two syncs.
 const SYNC_EVERY: u64 = 150;
@@ -55,7 +55,8 @@ const SHORT_HISTORIES: u64 = 2;
 /// Number of power cuts per history of a short run.
 const SHORT_CUTS: u64 = 32;
 const CUTS: u64 = 64;
-/// One in this many power cuts is also checked by xfs_repair and the kernel.
+/// The share of power cuts after which xfs_repair and the kernel check the volume too: one in this
+/// number.
 const WITNESSED_SHARE: u64 = 8;
 /// The shared directories in which few names are used. In the directories of `WIDE`, and in the
 /// root, many names are used.

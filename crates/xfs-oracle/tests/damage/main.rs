@@ -34,7 +34,7 @@ const USUAL: (usize, u64) = (50, 18);
 /// damages that change other bytes.
 const LONG: (usize, u64) = (1600, 540);
 
-/// A long run prints its progress after this many damages.
+/// Number of damages between two reports of progress in a long run.
 const PROGRESS_EVERY: u64 = 100;
 
 fn main() -> ExitCode {

@@ -46,8 +46,8 @@ const SCRIPTS: [Script; 3] = [
     Script { file: "names.txt", parents: "parent=0" },
     Script { file: "names-parents.txt", parents: "parent=1" },
 ];
-/// The option with which this program runs the script in the guest. The file of the script, the
-/// device and the folder of the mount follow.
+/// The option with which this program runs the script in the guest. Its arguments are the file of
+/// the script, the device and the folder of the mount.
 const OPTION: &str = "--quota-script";
 /// Mount options at the beginning of the script.
 const MOUNT_OPTIONS: &str = "uquota,gquota,pquota";

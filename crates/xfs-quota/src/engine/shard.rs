@@ -87,8 +87,8 @@ impl DquotShard {
         Ok(dquot)
     }
 
-    /// Drops each dquot whose values are all on disk and to which only this map refers. The log and
-    /// transactions hold the dquots that they need.
+    /// Drops each dquot that is unchanged since it was written to disk, and to which only this map
+    /// refers. The log and transactions hold the dquots that they need.
     fn sweep(&mut self) {
         let is_needed = |dquot: &Arc<Dquot>| Arc::strong_count(dquot) > 1 || !dquot.is_in_place();
         self.dquots.retain(|_, dquot| is_needed(dquot));

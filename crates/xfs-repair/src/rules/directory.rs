@@ -167,7 +167,7 @@ fn write(
 
 /// The blocks of a directory whose entries cannot be read.
 struct Lost {
-    /// Whether names are lost with these unreadable blocks, because no parent pointer states them.
+    /// Whether names are lost with these unreadable blocks, because no parent pointer has them.
     is_loss: bool,
     /// The byte ranges that these blocks occupy on the device.
     ranges: Vec<Range<u64>>,

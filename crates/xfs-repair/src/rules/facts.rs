@@ -1,8 +1,8 @@
-//! Everything that a volume states about names: directory entries, parent pointers, and the inodes
-//! that these connect.
+//! All evidence of a volume for its names: directory entries, parent pointers, and the inodes that
+//! these connect.
 //!
-//! Owns: collecting these statements, in one pass over all inodes. Does **not** own: which of two
-//! contradicting statements is right (`resolve`).
+//! Owns: collecting this evidence, in one pass over all inodes. Does **not** own: the decision if
+//! two entries or pointers contradict each other (`resolve`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub(crate) struct Name {
     pub(crate) name: Box<[u8]>,
     /// The inode that the entry names.
     pub(crate) child: InodeNumber,
-    /// The type that the entry states.
+    /// The file type in the entry.
     pub(crate) entry_type: EntryType,
     /// The index of the entry in its directory.
     pub(crate) position: usize,
@@ -44,9 +44,9 @@ pub(crate) struct Pointer {
     pub(crate) child: InodeNumber,
     /// The directory to which the pointer leads.
     pub(crate) directory: InodeNumber,
-    /// The generation of the parent directory, as the pointer states it.
+    /// The generation of the parent directory, according to the pointer.
     pub(crate) generation: u32,
-    /// The name that the pointer states for the inode.
+    /// The name of the inode in that directory, according to the pointer.
     pub(crate) name: Box<[u8]>,
     /// Whether the block with the pointer is sound.
     pub(crate) is_sound: bool,
@@ -78,8 +78,8 @@ pub(crate) struct Member {
     pub(crate) lsn: Option<Lsn>,
     /// Whether the inode has the flag of the metadata directory.
     pub(crate) is_metadata: bool,
-    /// The place below the root of the metadata directory that the inode states for itself: a
-    /// directory there, and the name in it.
+    /// The path below the root of the metadata directory that follows from the fields of the inode:
+    /// a directory there, and the name in it.
     pub(crate) metadata_path: Option<(&'static str, String)>,
     /// The LSN of the only data block of a directory, or of the inode that holds its short form.
     /// `None` if a directory has several data blocks or no entry, and for other files.
@@ -107,7 +107,7 @@ pub(crate) enum Slot {
     Impossible,
 }
 
-/// Everything that a volume states about names.
+/// All evidence of a volume for its names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The root directory.
@@ -184,8 +184,8 @@ impl Facts {
         !directory.has_all_entries && !self.has_all_pointers()
     }
 
-    /// Collects the statements of a volume about names. `allows_loss` states whether names of
-    /// inodes that are not in use may be given up.
+    /// Collects the evidence of a volume for its names. `allows_loss` says whether names of inodes
+    /// that are not in use may be given up.
     pub(crate) fn collect(
         evidence: &Evidence<'_>,
         model: &Model,
@@ -315,7 +315,7 @@ impl Facts {
 }
 
 /// Returns whether a finding with this code means that the entries of a directory are doubtful,
-/// because its hash index states other names.
+/// because its hash index has other names.
 fn contradicts_entries(code: Code) -> bool {
     code == Code::DirIndex || code == Code::DirNameTwice
 }

@@ -82,7 +82,7 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 /// Finally, it is right if it has all extents of the fork, and its further blocks have no other
 /// owner and are not free. Then the inode is an older state: the reverse map and the free space
 /// both show that the blocks are in use. This last rule is not applied to directories, because
-/// parent pointers also state their names.
+/// parent pointers are further evidence for their names.
 fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let mut inodes = damage.disputed.clone();
     let has_wrong_count =
@@ -212,7 +212,8 @@ const fn is_of_fork(code: Code) -> bool {
         )
 }
 
-/// Corrects the number of blocks that an inode states. The extent maps of both forks must be whole.
+/// Corrects the number of blocks in the core of an inode. The extent maps of both forks must be
+/// whole.
 pub(super) fn count_blocks(patient: &mut Patient, inode: InodeNumber) -> Result<(), RepairError> {
     let found = patient.evidence().inode(inode);
     let blocks: u64 = [ForkKind::Data, ForkKind::Attr]

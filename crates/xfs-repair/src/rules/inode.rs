@@ -74,8 +74,9 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
 struct Known {
     /// The names that lead to each inode.
     names: BTreeMap<InodeNumber, Vec<ModelName>>,
-    /// The inodes that must be directories: the root, those that an entry states as a directory,
-    /// and those that hold the only name of a child. Rule `directory-inode` makes them again.
+    /// The inodes that must be directories: the root, those that are directories according to an
+    /// entry, and those that hold the only name of a child. Rule `directory-inode` makes them
+    /// again.
     directories: BTreeSet<InodeNumber>,
     /// Whether one of `directories` is destroyed, and the reverse map has blocks of it. Rule
     /// `directory-inode` restores such a directory, and names in its blocks are known only after
@@ -229,8 +230,9 @@ fn restore_logged(
     }
 }
 
-/// Restores the type of an inode whose mode is 0. It is the type that a name states, or else one
-/// that the contents of the inode's forks fit. Returns `false` if there is no such type.
+/// Restores the type of an inode whose mode is 0. It is the type in a directory entry of the inode,
+/// or else one that the contents of the inode's forks fit. Returns `false` if there is no such
+/// type.
 fn restore_mode(
     patient: &mut Patient,
     known: &Known,
@@ -287,8 +289,7 @@ fn make_free(
     patient.write_raw_inode(number, &bytes)
 }
 
-/// Overwrites an inode of which nothing is left with a free inode, and marks it as free in its
-/// chunk.
+/// Replaces an inode of which nothing is left by a free inode, and marks it as free in its chunk.
 fn clear(patient: &mut Patient, number: InodeNumber) -> Result<(), RepairError> {
     make_free(patient, number, 0)?;
     let Some((group, inode)) = patient.geometry().split_inode(number) else { return Ok(()) };

@@ -64,9 +64,9 @@ pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// Returns whether the reverse map gives a part of the block to the data fork of a file to which
-/// the block, as logged, does not belong. Only blocks of directories and symbolic links are in a
-/// data fork.
+/// Returns whether the reverse map gives a part of the block to a data fork to which the logged
+/// block does not belong. A logged block belongs to a data fork only if it is of a directory or a
+/// symbolic link.
 fn holds_file_data(patient: &Patient, at: DiskAddr, block: &LoggedBlock) -> bool {
     let geometry = patient.geometry();
     let Some((group, start)) = geometry.split_disk_addr(at) else { return false };

@@ -5,11 +5,11 @@
 //! made again by the rules about names.
 //!
 //! A chunk whose blocks were overwritten leaves no inode, and the inode btree may be gone with it.
-//! Names in other directories and parent pointers of children still state inode numbers in the
+//! Names in other directories and parent pointers of children still have inode numbers of the
 //! chunk. The chunk is recorded again if no other owner claims its blocks.
 //!
 //! The log may have the newest states of inodes in the chunk. These inodes count as in use, also if
-//! no name states them yet: their directory may lie in the same chunk, and rule `inode` restores
+//! no name leads to them yet: their directory may lie in the same chunk, and rule `inode` restores
 //! both only after the chunk is recorded. An inode that counts as free here would lose its name.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 //! Owns: the order in which the decided tree of names is written. The decision is in `resolve`.
 //! Does **not** own: how one directory or one attribute fork is written.
 //!
-//! These rules look at the whole volume, because a name is stated in two places: the directory
+//! These rules look at the whole volume, because a name is stored in two places: the directory
 //! entry and the parent pointer. They write only objects that have findings or that differ from the
 //! decided tree.
 
@@ -129,8 +129,7 @@ fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairErr
 const PERMISSIONS: u16 = 0o7777;
 
 /// Corrects the generation in the inode of each directory for which `resolve` has decided on
-/// another generation. The parent pointers of the directory's children state the generation that
-/// was chosen.
+/// another generation. That is the generation in the parent pointers of the directory's children.
 fn set_generations(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     for (directory, generation) in &names.tree.generations {
         patient.set_inode(*directory, |core| core.generation = *generation)?;

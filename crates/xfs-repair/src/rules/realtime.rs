@@ -105,8 +105,8 @@ fn codes(damage: &Damage) -> Vec<Code> {
     codes.into_iter().collect()
 }
 
-/// Writes the superblock of the realtime device if it has a finding. Only the superblock of the
-/// volume states its contents: label, UUID and metadata UUID.
+/// Writes the superblock of the realtime device if it has a finding. Its contents (label, UUID and
+/// metadata UUID) come from the superblock of the volume.
 fn device_superblock(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let all = damage.volume.iter().chain(damage.groups.values().flatten());
     let all = all.chain(damage.inodes.values().flatten());

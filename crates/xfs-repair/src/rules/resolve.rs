@@ -1,13 +1,13 @@
 //! Decides which names a volume has: entries and parent pointers together give one tree.
 //!
-//! Owns: the decision, from the statements alone. Does **not** own: how directories and attribute
+//! Owns: the decision, from this evidence alone. Does **not** own: how directories and attribute
 //! forks are written.
 //!
 //! A *link* is a name of a child in a directory. An entry and a parent pointer are two witnesses of
 //! one link. The decisions for contradictions, in this order:
 //!
-//! 1. All entries of an inode state one type, and the inode another: the entries are right if the
-//!    contents do not fit the type in the inode.
+//! 1. All entries of an inode have one type, and the inode has another: the entries are right if
+//!    the contents do not fit the type in the inode.
 //! 2. Several children have one name: the child with both witnesses gets the name, or else the
 //!    child with a parent pointer, or else the child of the first entry.
 //! 3. An entry without a pointer: the link is kept, unless the child has other names and the block
@@ -31,7 +31,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The result depends only on the statements of the volume, and not on their order.
+//! - **I1** The result depends only on the entries, pointers and inodes of the volume, and not on
+//!   their order.
 //! - **I2** A name is given up only if its inode is not in use and cannot be made again, or if
 //!   another child has a better right to it.
 
@@ -44,7 +45,7 @@ use xfs_format::{InodeNumber, Lsn};
 
 use super::facts::{Facts, Member, Slot};
 
-/// A link: a directory gives a child a name. A directory entry states it, or a parent pointer of
+/// A link: a directory gives a child a name. The evidence is a directory entry, a parent pointer of
 /// the child, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
@@ -56,14 +57,14 @@ pub(crate) struct Link {
     pub(crate) name: Box<[u8]>,
     /// The inode to which the name leads.
     pub(crate) child: InodeNumber,
-    /// The type that the directory entry states. It is used only if the child is not in use: then
-    /// no inode states the type.
+    /// The file type in the directory entry. It is used only if the child is not in use: then no
+    /// inode has the type.
     stated_type: EntryType,
     /// The LSN of the entry's block.
     entry_lsn: Option<Lsn>,
-    /// Whether an entry in a sound block states the link.
+    /// Whether the link has an entry in a sound block.
     is_sound: bool,
-    /// Whether a parent pointer states the link.
+    /// Whether the link has a parent pointer.
     has_pointer: bool,
 }
 
@@ -198,9 +199,9 @@ fn voted_generations(facts: &Facts) -> BTreeMap<InodeNumber, u32> {
     votes.into_iter().filter_map(differs).collect()
 }
 
-/// Returns the inodes whose stored type is wrong, each with its right type. All entries must state
-/// that other type. In addition, the contents must not fit the stored type, or children must state
-/// the inode as their directory.
+/// Returns the inodes whose stored type is wrong, each with its right type. All entries must have
+/// that other type. In addition, the contents must not fit the stored type, or parent pointers of
+/// children must lead to the inode.
 fn voted_types(facts: &Facts) -> BTreeMap<InodeNumber, EntryType> {
     let mut stated: BTreeMap<InodeNumber, BTreeSet<u8>> = BTreeMap::new();
     for name in &facts.names {
@@ -298,8 +299,8 @@ impl Resolver<'_> {
         pointers.map(|pointer| pointer.directory).collect()
     }
 
-    /// Returns those links that a directory entry or a parent pointer states and that are possible.
-    /// Gives up the impossible ones.
+    /// Returns the possible links: those that a directory entry or a parent pointer gives, without
+    /// the impossible ones, which are given up.
     fn candidates(&mut self) -> Vec<Link> {
         let mut links: BTreeMap<(InodeNumber, Box<[u8]>, InodeNumber), Link> = BTreeMap::new();
         for name in &self.facts.names {
@@ -406,8 +407,8 @@ impl Resolver<'_> {
         self.tree.dropped.push(Dropped { link, is_loss });
     }
 
-    /// Decides, for each child, which of its doubtful links to keep. A link is doubtful if only a
-    /// directory entry, or only a parent pointer, states it.
+    /// Decides, for each child, which of its doubtful links to keep. A link is doubtful if it has
+    /// only a directory entry, or only a parent pointer.
     fn believed(&mut self, mut links: Vec<Link>) -> Vec<Link> {
         links.sort_by(|a, b| a.child.cmp(&b.child).then_with(|| self.order(a).cmp(&self.order(b))));
         let mut kept = Vec::with_capacity(links.len());

@@ -1,7 +1,7 @@
 //! Rule `superblock`: repairs the superblock and its copies.
 //!
 //! Owns: the sectors of the superblock and of its copies. Does **not** own: which superblock is
-//! right. The caller of the rehearsal has decided that by evidence.
+//! right. The caller of the rehearsal has decided that.
 
 use xfs_check::{Code, Place};
 use xfs_evidence::InodeState;
@@ -126,7 +126,7 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
     superblock
 }
 
-/// Returns the root of the metadata directory: the inode that the superblock states, or the one
+/// Returns the root of the metadata directory: the inode that the superblock names, or the one
 /// after the root inode, where mkfs.xfs makes it. The second one is taken only if it is a directory
 /// of the tree and its own parent, and the first one is not.
 fn metadata_root(patient: &Patient, superblock: &Superblock) -> Option<InodeNumber> {

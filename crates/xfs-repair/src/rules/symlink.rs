@@ -137,7 +137,7 @@ impl LinkTarget {
     }
 
     /// Reads the target of a link whose inode is destroyed, from the blocks that the reverse map
-    /// knows. The blocks state the length.
+    /// knows. The length is in the headers of these blocks.
     pub(super) fn of_lost_inode(
         patient: &Patient,
         number: InodeNumber,

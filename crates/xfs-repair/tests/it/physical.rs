@@ -47,7 +47,7 @@ fn check_zeroed_root(kind: BtreeKind) {
     }
 }
 
-/// Makes the headers of group 1 state the number of another group, or of none, with right
+/// Writes the number of another group, or of no group, into the headers of group 1, with right
 /// checksums. The repair must correct the number, and must write nothing to the other group.
 #[test]
 fn number_of_a_group_in_its_headers_damaged_is_set_again() {

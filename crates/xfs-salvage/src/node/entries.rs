@@ -25,7 +25,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the candidate for a name that a parent pointer of `child` states.
+    /// Returns the candidate for a name from a parent pointer of `child`.
     pub(super) fn of_pointer(name: &[u8], child: InodeNumber) -> Self {
         Self {
             name: name.to_vec(),

@@ -141,7 +141,7 @@ fn reverse_maps_of(evidence: &Evidence<'_>) -> BTreeMap<u32, InodeNumber> {
     files.filter_map(|file| Some((group(&file.name)?, file.child))).collect()
 }
 
-/// Returns the extent that a record of the reverse map of a group states.
+/// Returns the extent of a fork that a record of the reverse map describes.
 pub(super) fn extent_of(geometry: &Geometry, group: AgNumber, record: &Rmap) -> Extent {
     Extent {
         file_block: record.offset,

@@ -96,8 +96,8 @@ fn assert_is_made_again(left: &Delivered) {
     assert_eq!((report.status, report.inode_source), (Status::Doubtful, None));
 }
 
-/// The log has the inode, and after it a record that cannot be read. That record may have had a
-/// newer state, so the file is salvaged as if the log did not have the inode.
+/// Puts an inode into the log, and after it a record that cannot be read. Checks that the file is
+/// salvaged without the inode from the log: the unreadable record may have had a newer state.
 #[test]
 fn state_before_a_damaged_record_is_not_used() {
     let mut image = golden();

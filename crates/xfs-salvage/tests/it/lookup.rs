@@ -103,8 +103,8 @@ fn directory_on_the_path_of_a_failed_lookup_is_walked() {
     assert_eq!(salvage.totals().lost, 0);
 }
 
-/// A file of the root has the name of a made-up directory. Only the parent pointer of the file
-/// states this name. The file and the orphan must both be delivered.
+/// A file of the root has the name of a made-up directory. Only the parent pointer of the file has
+/// this name. The file and the orphan must both be delivered.
 #[test]
 fn made_up_directory_takes_no_name_of_a_parent_pointer() {
     let mut image = golden();

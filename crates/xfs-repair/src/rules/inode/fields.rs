@@ -146,7 +146,7 @@ pub(super) fn correct(
 }
 
 /// Sets the type in an inode whose mode is 0, and returns the bytes of the inode. The type is the
-/// one that the names of the inode state. If no name states a type, tries directory, symbolic link
+/// one in the directory entries of the inode. If they have no type, tries directory, symbolic link
 /// and regular file, and takes the first type with which the contents can be read. If there is
 /// none, takes the only type with which the inode's own checks pass. Returns `None` if no such
 /// type, or more than one, passes.
@@ -177,8 +177,8 @@ pub(super) fn with_mode(
     fitting.next().is_none().then_some(first)
 }
 
-/// Returns the type of an inode according to the names that lead to it, or according to the
-/// superblock. `None` if they state none.
+/// Returns the type of an inode according to the directory entries that lead to it, or according to
+/// the superblock. `None` if neither gives a type.
 fn entry_type(patient: &Patient, names: &[ModelName], number: InodeNumber) -> Option<FileType> {
     let superblock = patient.superblock();
     let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];

@@ -59,8 +59,8 @@ impl Resolver<'_> {
     }
 
     /// Gives a name to each file and directory of the metadata directory that has none. None of
-    /// them goes to `lost+found`. The fields of a file state its name; the files of a directory
-    /// show its name.
+    /// them goes to `lost+found`. The name of a file follows from its fields, and that of a
+    /// directory from its files.
     fn rescue_metadata(&mut self, lost: &[InodeNumber], links: &mut Vec<Link>) {
         let Some(root) = self.facts.metadata_root else { return };
         let is_directory = |inode: &&InodeNumber| self.tree.is_directory(self.facts, **inode);

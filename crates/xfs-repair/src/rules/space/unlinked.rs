@@ -18,7 +18,7 @@ pub(super) struct Unlinked {
     in_group: AgInode,
     /// Whether the inode has no links.
     is_unlinked: bool,
-    /// The next inode on its list, as the inode states it.
+    /// The next inode on its list, according to the inode.
     next: AgInode,
 }
 
