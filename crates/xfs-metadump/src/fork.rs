@@ -1,4 +1,5 @@
-//! Writes the blocks of forks that are metadata.
+//! Writes the metadata blocks of forks: extent btrees, directories, attributes, link targets and
+//! quota records.
 //!
 //! Owns: the choice of a fork's blocks, and their order. Does **not** own: how a block is cleaned.
 

@@ -28,7 +28,7 @@ use crate::files::QuotaInodes;
 use crate::state::QuotaState;
 use crate::{quotacheck, superblock};
 
-/// Whether the usage of a type of owner is counted.
+/// Whether the usage of a type of owner is counted, and its limits are enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuotaMode {

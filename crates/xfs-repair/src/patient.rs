@@ -48,7 +48,7 @@ pub(crate) struct Patient<'p> {
     superblock: Superblock,
     log_head: Option<Lsn>,
     allows_loss: bool,
-    /// The length of the data device, if the overlay is over a joined device.
+    /// The length of the data device in bytes, if the overlay is over a `JoinedDevice`.
     data_bytes: Option<u64>,
     actions: Vec<Action>,
     model: Option<Rc<Model>>,
@@ -185,7 +185,7 @@ impl<'p> Patient<'p> {
         self.allows_loss
     }
 
-    /// Returns the length of the data device, if the overlay is over a joined device.
+    /// Returns the length of the data device in bytes, if the overlay is over a `JoinedDevice`.
     pub(crate) const fn data_bytes(&self) -> Option<u64> {
         self.data_bytes
     }

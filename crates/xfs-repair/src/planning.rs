@@ -246,7 +246,7 @@ struct Pass<'a> {
     overlay: &'a Arc<RepairOverlay>,
     log: &'a dyn LogReplay,
     allow_loss: bool,
-    /// The length of the data device, if the overlay is over a joined device.
+    /// The length of the data device in bytes, if the overlay is over a `JoinedDevice`.
     data_bytes: Option<u64>,
     progress: &'a dyn Progress,
 }
@@ -341,7 +341,7 @@ struct Rehearsing<'a> {
     /// The length in bytes of the sector of the superblock.
     superblock_bytes: usize,
     allow_loss: bool,
-    /// The length of the data device, if the overlay is over a joined device.
+    /// The length of the data device in bytes, if the overlay is over a `JoinedDevice`.
     data_bytes: Option<u64>,
     progress: &'a dyn Progress,
 }

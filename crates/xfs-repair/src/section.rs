@@ -69,7 +69,8 @@ pub(crate) fn join(geometry: &Geometry, group: u32, block: u64) -> FsBlock {
     FsBlock(u64::from(group) << geometry.realtime.group_blocks_log | block)
 }
 
-/// Returns a group, as the records of its btrees need it.
+/// Returns the realtime group with this number, for encoding and checking the records of its
+/// btrees.
 pub(crate) fn group<'p>(patient: &'p Patient<'_>, number: u32) -> RealtimeGroup<'p> {
     let has_superblock = patient.superblock().has_realtime_superblock();
     RealtimeGroup { geometry: patient.geometry(), number, has_superblock }

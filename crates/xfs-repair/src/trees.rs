@@ -30,8 +30,8 @@ pub(crate) struct GroupTree<R> {
     pub(crate) is_whole: bool,
 }
 
-/// Reads a header sector of a group and decodes it, although checks may fail. Returns `None` if the
-/// magic number or the checksum is wrong.
+/// Reads a header sector of a group and decodes it. Returns `None` if the magic number or the
+/// checksum is wrong. Other checks may fail.
 fn header<D>(
     patient: &Patient,
     group: AgNumber,

@@ -27,7 +27,7 @@ const SECRETS: [&[u8]; 7] = [
     b"xxxxxxxx",
 ];
 
-/// Progress functions that ignore all reports, and never request a dump or a check to stop.
+/// Progress functions that ignore all reports, and never stop a dump or a check.
 struct Silent;
 
 impl DumpProgress for Silent {

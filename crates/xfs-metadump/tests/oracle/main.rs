@@ -51,7 +51,7 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// Progress functions that ignore all reports, and never request the dump to stop.
+/// Progress functions that ignore all reports, and never stop the dump.
 struct Silent;
 
 impl DumpProgress for Silent {

@@ -252,7 +252,7 @@ impl<'a> Chunk<'a> {
 }
 
 impl RealtimeFileKind {
-    /// Returns the number of this kind of file in the inode.
+    /// Returns the number by which an inode identifies this kind of file.
     const fn number(self) -> u16 {
         match self {
             Self::Bitmap => 5,

@@ -1,4 +1,4 @@
-//! The single record of a new log, which states that the volume was unmounted.
+//! The single record of a new log: the record of an unmount.
 //!
 //! ```text
 //! record header | extended headers | unmount operation, padded to the log's stripe unit

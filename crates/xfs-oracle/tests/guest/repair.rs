@@ -26,7 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![Trial::new("repaired_volumes_with_a_section_are_mounted_by_the_guest", check)]
 }
 
-/// A golden volume with its devices joined.
+/// A golden volume, with its data device and its realtime device joined into one.
 struct Volume {
     device: SharedDevice,
     data_bytes: u64,

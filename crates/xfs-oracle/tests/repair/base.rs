@@ -245,7 +245,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Gives files to users, groups and projects.
+    /// Sets the owners of files: users, groups and projects.
     fn owners(&self) -> std::io::Result<()> {
         for (number, directory) in ["leaf", "block", "short"].iter().enumerate() {
             for entry in fs::read_dir(self.path(directory))? {

@@ -170,7 +170,7 @@ impl Facts {
         self.spare.is_some_and(|(spare, _)| spare == inode)
     }
 
-    /// Returns whether all parent pointers of the volume could be read, so that they state every
+    /// Returns whether all parent pointers of the volume could be read, so that they have every
     /// name and no name depends on a directory entry alone.
     pub(crate) fn has_all_pointers(&self) -> bool {
         self.has_parents

@@ -2,7 +2,7 @@
 //!
 //! Owns: the order in which the ways to restore an inode are tried. Does **not** own: forks of
 //! inodes that decode (rule `fork`), or destroyed inodes of directories (rule `directory-inode`),
-//! whose numbers their children still state.
+//! whose numbers the parent pointers of their children still have.
 //!
 //! ```text
 //!  checksum wrong ─→ one bit? ─→ restored

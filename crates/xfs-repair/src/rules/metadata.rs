@@ -43,8 +43,8 @@ const TREE_OWNER_BYTES: std::ops::Range<usize> = 56..64;
 /// pointers. It is the same as in a new inode that the kernel makes.
 const FORK_BYTES: usize = 192;
 
-/// Sets the fields of the inodes of the metadata directory that differ from those that their paths
-/// state, and makes destroyed inodes of its files again.
+/// Corrects the fields of inodes of the metadata directory that do not fit the paths of these
+/// inodes. Makes destroyed inodes of its files again.
 ///
 /// # Errors
 ///

@@ -110,8 +110,8 @@ fn concerns_names(damage: &Damage) -> bool {
     damage.inodes.values().flatten().any(|finding| is_about_names(finding.code))
 }
 
-/// Gives each inode whose stored type is wrong according to the decided tree the type that its
-/// names state. Returns whether there are such inodes.
+/// Corrects the type of each inode whose stored type is wrong according to the decided tree. The
+/// right type is in its directory entries. Returns whether there are such inodes.
 fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairError> {
     for (inode, entry_type) in &names.tree.types {
         let Some(file_type) = entry_type.file_type() else { continue };

@@ -511,7 +511,8 @@ fn garbled_mode_does_not_make_a_program_with_rights_of_its_owner() {
 }
 
 /// Destroys one inode of each type other than directories. Checks that all names stay, that the
-/// file has the type that its names state, and that a link whose blocks are left keeps its target.
+/// file has the type in its directory entries, and that a link whose blocks are left keeps its
+/// target.
 #[test]
 fn destroyed_inode_of_any_type_keeps_its_names_and_its_type() {
     let before = Shape::of(&*TestVolume::golden().device);

@@ -42,7 +42,7 @@ pub struct NodeEntries<'a> {
     salvage: &'a Salvage<'a>,
     position: Rc<Position>,
     names: vec::IntoIter<Candidate>,
-    /// The names that the parent pointers of children state and that the directory lacks.
+    /// The names in parent pointers of children that the directory lacks.
     unlisted: UnlistedNames,
     /// The made-up directories, such as `orphans`, that come after the names of the root.
     extra: vec::IntoIter<NodeKind>,
@@ -226,8 +226,8 @@ impl<'a> Iterator for NodeEntries<'a> {
 
 impl<'a> NodeEntries<'a> {
     /// Returns the entry with this name, and skips the entries before it. Returns `None` if there
-    /// is no such entry, or if nothing of its file is left. Does not look at names that only the
-    /// parent pointers of children state.
+    /// is no such entry, or if nothing of its file is left. Does not look at names that only parent
+    /// pointers of children have.
     pub(crate) fn find_name(&mut self, name: &[u8]) -> Option<Node<'a>> {
         let candidate = self.names.find(|candidate| candidate.name == name)?;
         self.child(&candidate)

@@ -1,4 +1,4 @@
-//! Names that the parent pointers of children state, and that the directory of the children lacks.
+//! Names in parent pointers of children that the directory of the children lacks.
 //!
 //! Owns: comparing the pointers of each child with the names of the directory in which the child
 //! was found. Does **not** own: the names of directories that are known to be damaged, for which
@@ -46,10 +46,10 @@ impl UnlistedNames {
         Self { directory, known, found: Vec::new(), compared: BTreeSet::new() }
     }
 
-    /// Adds the names that the parent pointers of a child state and that the directory lacks. Adds
-    /// a remark to a child with one link whose parent pointers could all be read, but do not state
-    /// the name under which the child was found. Does nothing for a child that is a directory,
-    /// because it can have only one name.
+    /// Adds the names in the parent pointers of a child that the directory lacks. Adds a remark to
+    /// a child with one link whose parent pointers could all be read, but do not have the name
+    /// under which the child was found. Does nothing for a child that is a directory, because it
+    /// can have only one name.
     pub(super) fn take(&mut self, child: &Node<'_>) {
         let Some((directory, generation)) = self.directory else { return };
         let Some(core) = child.inode.core().filter(|_| child.kind == NodeKind::Inode) else {

@@ -312,8 +312,8 @@ impl Work<'_> {
         }
     }
 
-    /// Returns candidates for the mode: the one that the names state, or all types if the names
-    /// state none. Each candidate keeps the permissions of `mode`.
+    /// Returns candidates for the mode: the type in the directory entries, or all types if the
+    /// entries have none. Each candidate keeps the permissions of `mode`.
     fn modes(&self, mode: u16) -> Vec<Edit> {
         let all = [
             FileType::Regular,

@@ -39,7 +39,7 @@ const MOST_WORDS: u64 = 1 << 28;
 /// The sizes of the bitmap and the summary of a group.
 #[derive(Clone, Copy)]
 struct SpaceSizes {
-    /// The number of realtime extents that exist.
+    /// The number of realtime extents of the group.
     extents: u64,
     /// The number of blocks of a realtime extent.
     extent_blocks: u64,
@@ -141,8 +141,8 @@ fn runs(words: &[u32]) -> Vec<(u64, u64)> {
     runs
 }
 
-/// Returns the number of free realtime extents that the bitmaps of all groups state; 0 for a zoned
-/// section. Returns `None` if a bitmap cannot be read, or if there is no section.
+/// Returns the number of free realtime extents according to the bitmaps of all groups; 0 for a
+/// zoned section. Returns `None` if a bitmap cannot be read, or if there is no section.
 pub(in crate::rules) fn free_extents(patient: &Patient) -> Option<u64> {
     let superblock = patient.superblock();
     if !superblock.has_realtime() {
@@ -208,8 +208,8 @@ impl SpaceFile {
         Some(form.decode(&bytes).collect())
     }
 
-    /// Makes the file as long as its words, and writes the blocks that differ from `words`. Returns
-    /// whether anything was written.
+    /// Gives the file the contents `words`: maps as many blocks as they need, and writes the blocks
+    /// that differ. Returns whether anything was written.
     fn write(self, patient: &mut Patient, words: &[u32]) -> Result<bool, RepairError> {
         let geometry = patient.geometry();
         let per_block = SpaceBlockForm::of(geometry).words(geometry);

@@ -88,7 +88,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Makes a directory for lost files of the metadata directory, if it is not there.
+    /// Makes the first directory of the metadata directory that a lost file needs and that does not
+    /// exist, if an inode is free for it.
     fn make_metadata_directories(
         &mut self,
         root: InodeNumber,
