@@ -128,8 +128,8 @@ impl QuotaOptions {
         }
     }
 
-    /// Returns whether any type is counted. A type for which a mode is chosen that depends on the
-    /// volume counts as counted.
+    /// Returns whether any type is counted. If the chosen mode of a type depends on the volume, the
+    /// type counts as counted.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.kinds().next().is_some()

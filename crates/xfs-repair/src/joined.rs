@@ -26,8 +26,8 @@ pub struct JoinedDevice {
     data_bytes: u64,
 }
 
-/// Returns the byte of a joined device at which the realtime device begins. The data device has
-/// `data_bytes` bytes.
+/// Returns the byte offset in a joined device at which the realtime device begins. The data device
+/// has `data_bytes` bytes.
 #[must_use]
 pub const fn realtime_start(data_bytes: u64) -> u64 {
     data_bytes.next_multiple_of(START_UNIT)

@@ -235,8 +235,8 @@ pub(crate) fn is_from_headers(action: &Action) -> bool {
     action.rule == FROM_HEADERS
 }
 
-/// Adds to a superblock from headers the features that only inodes in the log have used. The log
-/// was replayed onto `device`. Writes the superblock to the first sector.
+/// Adds to a superblock from headers the features that only inodes from the log use. The log was
+/// replayed onto `device`. Writes the superblock to the first sector.
 ///
 /// # Errors
 ///

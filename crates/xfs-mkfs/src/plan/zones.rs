@@ -15,7 +15,8 @@ const ZONE_BYTES: u64 = 256 << 20;
 const COLLECTED_ZONES: u64 = 4;
 /// The smallest default size of the data section before an internal zoned section.
 const MIN_DATA_BYTES: u64 = 512 << 20;
-/// The share of the device that such a data section has at least by default: one in this number.
+/// The share of the device that a data section before an internal zoned section has at least: one
+/// in this number.
 const DATA_PART: u64 = 100;
 /// The largest number of blocks of a zone. The disk form of extents has 32 bits for it.
 const MAX_ZONE_BLOCKS: u64 = (1 << 31) - 1;

@@ -77,8 +77,8 @@ pub(super) fn run(patient: &mut Patient) -> Result<(), RepairError> {
     Ok(())
 }
 
-/// Returns the inodes that a directory outside of the metadata directory names.
-fn named_outside(model: &Model, files: &MetadirFiles) -> BTreeSet<InodeNumber> {
+/// Returns the inodes to which entries of directories outside of the metadata directory lead.
+fn named_outside(model: &Model, files: &MetadataFiles) -> BTreeSet<InodeNumber> {
     let own: BTreeSet<InodeNumber> =
         files.directories.values().copied().chain(files.root).collect();
     let names = model.names.iter().filter(|name| !own.contains(&name.directory));

@@ -21,12 +21,12 @@ use crate::error::RepairError;
 use crate::model::Model;
 use crate::patient::Patient;
 
-/// The input of the rules about names: the inodes of the volume, the statements about names, and
+/// The input of the rules about names: the inodes of the volume, the evidence for its names, and
 /// the decided tree of names.
 pub(crate) struct Names<'a> {
     /// The inodes of the volume and their forks.
     pub(crate) model: &'a Model,
-    /// The statements about names on the volume: directory entries and parent pointers.
+    /// The evidence for names on the volume: directory entries and parent pointers.
     pub(crate) facts: &'a Facts,
     /// The tree of names that `resolve` has decided on.
     pub(crate) tree: &'a Tree,

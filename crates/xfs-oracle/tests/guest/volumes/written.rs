@@ -12,16 +12,17 @@ use xfs_testkit::Prng;
 
 use super::kind::{GuestVolume, VolumeEnd, VolumeKind};
 
-/// The first seed of these volumes. Their images must have other names than those that the guest
-/// fills. The extents of the section are large if bit 1 of the seed is set.
+/// The first seed of these volumes. The seed is part of the name of an image, so these seeds must
+/// differ from those of the volumes that a guest fills. Realtime extents are large if bit 1 of the
+/// seed is set.
 const SEEDS: u64 = 1000;
 /// Number of realtime files with contents.
 const FILES: usize = 14;
 /// Number of empty realtime files: a listing must have as many inodes as that of other volumes.
 const EMPTY_FILES: usize = super::INODES_MIN;
 
-/// Makes volumes with mkfs.xfs, and fills them with ferroxfs. A guest has room for two of each
-/// even seed and three of each odd one.
+/// Makes volumes with mkfs.xfs, and fills them with ferroxfs. Returns two volumes for an even seed
+/// and three for an odd one: a guest has no room for more.
 pub(super) fn make(folder: &Path, seed: u64) -> Result<Vec<GuestVolume>, TrialError> {
     use VolumeKind::{ClassicRealtime, RealtimeGroups, ZonedDevice, ZonedInternal};
     Ok(match seed % 2 {
