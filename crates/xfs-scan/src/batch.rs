@@ -1,4 +1,4 @@
-//! The rows of one unit of work, with their names.
+//! Batches: the inode rows of one unit of work (some ten thousand inodes), with their names.
 //!
 //! Owns: the arena, a buffer that holds the items of all rows of a batch (links, target, attribute
 //! names), and its format.
@@ -70,9 +70,9 @@ impl Batch {
         self.rows.capacity() * size_of::<Row>() + self.arena.capacity()
     }
 
-    /// Gives `row` the bytes of the arena from `start` to the arena's present end as its items.
+    /// Records in `row` that its items are the bytes of the arena from `start` to the present end.
     /// Returns `false`, and leaves the row without items, if the start or the length does not fit
-    /// in 32 bits (invariant **I1** of this module).
+    /// in 32 bits (**I1**: an arena stays below 4 GiB).
     #[inline]
     pub(crate) fn place_items(&self, row: &mut Row, start: usize) -> bool {
         let length = self.arena.len().saturating_sub(start);
@@ -97,8 +97,8 @@ impl Batch {
     }
 }
 
-/// Appends an item to an arena. A payload of more than 65,535 bytes is cut off, but no name or
-/// target of a verified volume is that long.
+/// Appends an item to an arena. A payload is cut off after 65,535 bytes. That loses nothing: no
+/// name or target of a verified volume is that long.
 pub(crate) fn push_item(arena: &mut Vec<u8>, item: RowItem<'_>) {
     match item {
         RowItem::Link(link) => push_link(arena, link),

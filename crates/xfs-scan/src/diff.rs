@@ -56,7 +56,7 @@ pub enum State {
 }
 
 impl State {
-    /// Returns the word for the state in the output.
+    /// Returns the word for this state (the first or the second one) in the output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ impl From<Finding> for DiffFinding {
     }
 }
 
-/// The answer of a [`ContentsReader`] about one inode.
+/// The result of a [`ContentsReader`] that compared one inode in both states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentsAnswer {
     /// Whether the bytes of both states are equal. `true` for an inode that is not a regular file.
@@ -123,15 +123,17 @@ pub struct ContentsAnswer {
     pub has_same_attributes: bool,
 }
 
-/// Compares the contents and the attributes of the inode with this number in both states.
+/// A function of the caller that compares the contents and the extended attributes of one inode in
+/// both states. Its argument is the inode number.
 pub type ContentsReader<'a> = dyn FnMut(u64) -> Result<ContentsAnswer, (State, DiffFinding)> + 'a;
 
 /// The options of a comparison.
 #[derive(Clone)]
 pub struct DiffOptions {
-    /// Whether inodes are reported whose path changed only because a directory above them moved.
+    /// Whether to report inodes whose path changed only because a directory above them moved.
     pub below_moved: bool,
-    /// Whether states of volumes with different UUIDs are compared.
+    /// Whether the two states may belong to volumes with different UUIDs. If `false`, this is an
+    /// error.
     pub any_volume: bool,
     /// Number of threads of each scan; 0 means one per processor.
     pub threads: usize,
@@ -139,14 +141,15 @@ pub struct DiffOptions {
     pub memory_bytes: u64,
     /// The destinations of rows that do not fit in memory, one for each state.
     pub spill: [Spill; 2],
-    /// The function that cancels the comparison, as in [`ScanOptions`](crate::ScanOptions).
+    /// The function that each scan calls before each unit of work. If it returns `true`, the
+    /// comparison ends early.
     pub cancel: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
 /// The number of changes of each kind, and of problems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiffReport {
-    /// Number of changes, by the order of [`ChangeKind::ALL`].
+    /// Number of changes of each kind, in the order of [`ChangeKind::ALL`].
     pub changes: [u64; ChangeKind::ALL.len()],
     /// Number of inodes that both states have.
     pub common: u64,
@@ -177,18 +180,18 @@ pub enum DiffError {
     /// The scan of an image or the output failed.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// A file is not a scan that can be compared.
+    /// A file given as one of the two states is not a scan that can be compared.
     #[error("{reason}")]
     NotComparable {
-        /// The state that the file is.
+        /// The state for which the file was given.
         state: State,
         /// The reason in words.
         reason: String,
     },
-    /// The file of a scan could not be read.
+    /// The Parquet file of a scan could not be read.
     #[error("{error}")]
     Read {
-        /// The state that the file is.
+        /// The state for which the file was given.
         state: State,
         /// The error of reading.
         error: std::io::Error,
@@ -196,7 +199,7 @@ pub enum DiffError {
     /// The rows of a state are not in the order of inode numbers.
     #[error("the rows are not in the order of inodes: inode {ino} follows inode {previous}")]
     Unordered {
-        /// The state with these rows.
+        /// The state whose rows are out of order.
         state: State,
         /// The inode of the row that is out of order.
         ino: u64,

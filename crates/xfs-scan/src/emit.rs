@@ -1,4 +1,4 @@
-//! Turns stored rows into output.
+//! Turns the rows of scanned inodes into output.
 //!
 //! Owns: adding the paths to each row, and passing the row to the encoder, the summary and the
 //! accounts. Does **not** own: the work of these three.
@@ -16,9 +16,8 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
-/// A piece of output that is longer than this many bytes is completed, and the next row begins a
-/// new one. Most pieces are shorter, because they have only a few batches; only very long paths
-/// make a piece this long.
+/// Size in bytes at which a piece of output is completed; the next row begins a new piece. Only
+/// very long paths make a piece this long. Other pieces end earlier, after a few batches.
 const PIECE_BYTES: usize = 16 << 20;
 /// The greatest number of bytes of paths that are written for one inode. If there are more, a
 /// finding is written instead.

@@ -42,7 +42,7 @@ pub enum ScanError {
          limit leaves them ({needed} so far): raise the limit"
     )]
     TablesTooLarge {
-        /// Memory needed so far in bytes.
+        /// Bytes needed by the tables so far. They may need more, because the scan stopped here.
         needed: u64,
         /// Memory allowed for tables in bytes.
         allowed: u64,

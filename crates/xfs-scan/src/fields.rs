@@ -51,17 +51,20 @@ pub enum Field {
     Xflags,
     /// Device number in the form of `st_rdev`.
     Rdev,
-    /// Number of changes of the inode and of the contents, as the inode counts them.
+    /// The inode's change counter (`di_changecount`), which rises when its contents or attributes
+    /// change.
     ChangeCount,
-    /// Log sequence number of the last logged change of the inode that was written in place.
+    /// Log sequence number of the last logged change that the inode on disk includes.
     Lsn,
     /// The flag word `di_flags` of the inode on disk.
     Flags,
     /// The flag word `di_flags2` of the inode on disk.
     Flags2,
-    /// Name of the user, from the table that the caller gives. Left out unless there is a table.
+    /// Name of the owning user, from the table of user names that the caller gives. Left out unless
+    /// there is a table.
     Owner,
-    /// Name of the group, from the table that the caller gives. Left out unless there is a table.
+    /// Name of the owning group, from the table of group names that the caller gives. Left out
+    /// unless there is a table.
     Group,
     /// Target of a symbolic link. Left out unless it is requested by name.
     Symlink,

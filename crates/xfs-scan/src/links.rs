@@ -1,7 +1,8 @@
-//! Directory entries on their way to the inodes that they name.
+//! Sorts directory entries by the inodes that they name, and joins them with the rows of these
+//! inodes.
 //!
-//! Owns: sorting entries from the order of directories into the units of the inodes that they name,
-//! and joining them with the rows of these inodes. Only volumes without parent pointers need it.
+//! Owns: sorting the entries, which are found directory by directory, into the units of work of the
+//! named inodes. Only volumes without parent pointers need this.
 //!
 //! Each worker keeps one bucket of entries per unit. If a worker cannot reserve more memory, it
 //! appends each of its buckets to the spill file; such a range of the file is a run.
@@ -18,7 +19,7 @@ use crate::memory::{Memory, SpillRange};
 use crate::plan::Plan;
 use crate::{Finding, FindingCode};
 
-/// Number of bytes by which a worker extends its reservation of memory.
+/// Number of bytes that a worker reserves from the memory limit at a time.
 const RESERVE_BYTES: usize = 256 << 10;
 
 /// The directory entries that one worker has found, in one bucket per unit of work.
@@ -71,8 +72,8 @@ impl LinkBuckets {
     }
 }
 
-/// The directory entries that all workers have found, in memory or in the spill file, by unit of
-/// work.
+/// The directory entries that all workers have found, by the unit of work of the inode that they
+/// name. They are in memory or in the spill file.
 pub(crate) struct LinkRuns {
     units: Vec<UnitLinks>,
 }

@@ -55,7 +55,7 @@ pub(crate) enum StoredBatch {
 }
 
 impl Memory {
-    /// Creates the accounting of memory, with a limit of `limit` bytes.
+    /// Creates the memory accounting of a scan, with a limit of `limit` bytes.
     pub(crate) fn new(limit: u64, spill: Spill) -> Self {
         Self {
             limit: limit / 2,

@@ -52,7 +52,7 @@ pub struct UnknownFormat {
     pub name: String,
 }
 
-/// The kinds of accounts: by owner, by project or by directory.
+/// The kinds of accounts, which sum up space: by owner, by project or by directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccountBy {
     /// One account per owner (uid).

@@ -36,8 +36,8 @@ use crate::reader::{ReadSelection, UnitRows, note_part, push_attr};
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode};
 
-/// Most bytes of links, attribute names and target that are kept for one inode. More bytes give a
-/// finding instead.
+/// Largest total size in bytes of the links, attribute names and symlink target of one inode. An
+/// inode with more gives a finding instead.
 const MOST_ITEM_BYTES: usize = 64 << 20;
 
 /// An inode whose directory blocks, attributes or target lie outside of the inode and wait to be
@@ -49,13 +49,13 @@ struct PendingInode {
     /// Disk address of the first block of the out-of-line data.
     first: DiskAddr,
     failures: u32,
-    /// The comparison of the directory's entries with its index (**I2**: duplicate names are
-    /// findings). `None` if the index has no blocks of its own.
+    /// The comparison of the directory's entries with its index, which finds duplicate names
+    /// (**I2**). `None` if the index has no blocks of its own.
     audit: Option<Audit>,
 }
 
-/// Returns the error for a directory that fails `check`: it has a name twice, or its index differs
-/// from its entries.
+/// Returns the error for a directory that fails `check`, for example because it has a name twice or
+/// its index differs from its entries.
 fn duplicate_name(inode: &Inode, check: DirectoryCheck) -> Error {
     Corruption::new(Structure::Directory, StructureAddress::Inode(inode.number()), check).into()
 }
@@ -89,9 +89,9 @@ impl<'a> OutOfLineReader<'a> {
         Self { scope, pending, links: LinkBuckets::default(), buffer, scattered }
     }
 
-    /// Decodes the inode in `bytes`, and puts it on the list of inodes with out-of-line data. A
-    /// short-form directory is read at once. Returns an error that is to become a finding, or
-    /// `None`.
+    /// Decodes the inode in `bytes`, and puts it on the list of inodes whose out-of-line data are
+    /// to be read. A short-form directory is read at once. Returns an error that is to become a
+    /// finding, or `None`.
     pub(crate) fn note(&mut self, row: usize, number: InodeNumber, bytes: &[u8]) -> Option<Error> {
         let cache = &self.scope.source.cache;
         let inode = match Inode::decode(bytes, number, &cache.verify_context()) {

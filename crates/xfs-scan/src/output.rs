@@ -54,8 +54,7 @@ pub struct Trailer {
 pub(crate) struct OutputPiece {
     /// The encoded rows. `None` if the piece has only facts.
     pub(crate) rows: Option<Rows>,
-    /// Facts (findings and accounts) that are kept apart because the format has only rows of
-    /// inodes.
+    /// Findings and accounts, kept apart from the rows because the format has only rows of inodes.
     pub(crate) facts: Vec<Fact>,
 }
 
@@ -172,7 +171,7 @@ pub(crate) enum RowAppender<'w> {
     },
     #[cfg(feature = "parquet")]
     Parquet(self::parquet::ParquetAppender<'w>),
-    /// The receiver compares the rows.
+    /// The rows go to a comparison of two states, which holds the other end of this channel.
     Entries(SyncSender<Box<EntryBatch>>),
 }
 
@@ -204,16 +203,17 @@ impl<'w> Output<'w> {
         Ok(Self { encoding, appender: Appender { rows, facts: Facts::new(header, false) } })
     }
 
-    /// Starts an output whose batches of rows, with their findings, go to `sender`.
+    /// Starts an output for a comparison of two states: batches of rows, with their findings, go to
+    /// `sender`.
     pub(crate) fn of_entries(header: Header, sender: SyncSender<Box<EntryBatch>>) -> Self {
         let facts = Facts::new(header, false);
         let appender = Appender { rows: RowAppender::Entries(sender), facts };
         Self { encoding: Encoding::Entries, appender }
     }
 
-    /// Makes `writer` the destination of the facts if the rows of the format are inodes only
-    /// ([`Format::has_facts_apart`]). NDJSON and the table contain their facts, and write nothing
-    /// to `writer`.
+    /// Makes `writer` the destination of the facts (findings, accounts, totals) if the rows of the
+    /// format are inodes only ([`Format::has_facts_apart`]). NDJSON and the table have the facts
+    /// among their rows, and write nothing to `writer`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Work on units by many threads, with the results consumed in order by one thread.
+//! Runs units of work in many threads. One thread consumes the results in the order of the units.
 //!
 //! Owns: the threads, the window (how far workers may be ahead of the consumer), cancellation. Does
 //! **not** own: the meaning of a unit.

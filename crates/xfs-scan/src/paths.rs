@@ -24,8 +24,8 @@ pub(crate) const MAX_PATH_BYTES: u32 = 64 << 10;
 const CACHED_PATHS: usize = 256;
 
 const NO_PARENT: u32 = u32::MAX;
-/// The lowest value of the field `path_length` that is not a length, but says why the directory has
-/// no path.
+/// The first special value of the field `path_length`. Values from this one on are not lengths:
+/// they say why the directory has no path.
 const FIRST_BROKEN: u32 = u32::MAX - 4;
 const UNKNOWN: u32 = u32::MAX - 4;
 const IN_PROGRESS: u32 = u32::MAX - 3;
@@ -277,7 +277,7 @@ fn lengthen(parent_length: u32, name_length: u8) -> u32 {
     if length > MAX_PATH_BYTES { TOO_LONG } else { length }
 }
 
-/// Returns whether a link that states the generation `stated` refers to a directory of generation
+/// Returns whether a link with the parent generation `stated` refers to a directory of generation
 /// `actual`. A stated generation of 0 matches any.
 fn is_generation(stated: u32, actual: u32) -> bool {
     stated == 0 || stated == actual

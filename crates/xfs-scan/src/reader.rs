@@ -33,8 +33,8 @@ use crate::{Field, Finding, FindingCode, ScanOptions};
 const READ_BYTES: usize = 512 << 10;
 /// Size in bytes of the reads that follow a failed large read: at most one inode cluster.
 const RETRY_BYTES: usize = 8 << 10;
-/// Estimated number of bytes of names per inode. The initial size of the buffer for the names of a
-/// unit is computed from it.
+/// Estimated number of bytes of names per inode. It sets the initial size of the buffer for the
+/// names of a unit of work.
 const NAME_BYTES_GUESS: usize = 40;
 
 /// The kinds of data that a scan must read in addition to the inode cores.
@@ -337,7 +337,7 @@ fn add_target(core: &InodeCore, bytes: &[u8], arena: &mut Vec<u8>) {
     push_item(arena, RowItem::Symlink(fork.get(..length).unwrap_or(fork)));
 }
 
-/// The unreadable pieces of one large read.
+/// The pieces of one large read that could not be read.
 struct RunErrors {
     /// Offset of each unreadable piece in bytes from the start of the read, and its error.
     failed: Vec<(usize, IoError)>,
@@ -423,9 +423,9 @@ impl Iterator for SetBits {
     }
 }
 
-/// Adds a finding because of which the inode has no row. If the previous finding has the same cause
-/// and adjacent inodes, that finding is extended instead: an unreadable block gives one finding,
-/// not one per inode.
+/// Adds a finding for an inode that gets no row because of it. If the previous finding has the same
+/// cause and adjacent inodes, that finding is extended instead: an unreadable block gives one
+/// finding, not one per inode.
 #[cold]
 fn hide(out: &mut UnitRows, finding: Finding, number: InodeNumber) {
     if let Some(last) = out.findings.last_mut()

@@ -88,11 +88,13 @@ pub struct Row {
     pub btime: Moment,
     /// Number of extent records of the data fork.
     pub extents: u64,
-    /// Number of changes of the inode and of the contents; 0 on a volume of version 4.
+    /// The inode's change counter (`di_changecount`), which rises when its contents or attributes
+    /// change; 0 on a volume of version 4.
     pub change_count: u64,
-    /// Log sequence number of the inode's last change in place; 0 on a volume of version 4.
+    /// Log sequence number of the last logged change that the inode on disk includes; 0 on a volume
+    /// of version 4.
     pub lsn: u64,
-    /// The flag word `di_flags2`, which also has the flag of shared blocks; 0 on a volume of
+    /// The flag word `di_flags2`, with the flag for shared blocks among others; 0 on a volume of
     /// version 4.
     pub flags2: u64,
     /// Number of extent records of the attribute fork.

@@ -7,7 +7,8 @@ use crate::output::{Appender, Encoding, RowEncoder, Trailer};
 use crate::row::{RowView, VolumeLabel};
 use crate::{Finding, Output, ScanError, ScanReport};
 
-/// Writes the rows of a caller that does not scan, in the output formats of a scan.
+/// Writes rows in the output formats of a scan, for a caller that gets them from a source other
+/// than a scan.
 pub struct RowWriter<'w> {
     encoding: Encoding,
     appender: Appender<'w>,

@@ -21,8 +21,8 @@ use crate::row::{ByteList, OwnerNames, RowView};
 
 /// Number of inodes in each list of the largest inodes.
 const BIGGEST: usize = 10;
-/// Number of classes by size, by number of extents or by number of entries: one for 0, then one per
-/// power of two.
+/// Number of classes into which inodes are sorted by size, number of extents or number of entries:
+/// one class for 0, then one per power of two.
 const CLASSES: usize = 65;
 /// Upper bounds of the classes of ages, in days, with the names of the classes. The last class has
 /// no bound.
@@ -82,7 +82,7 @@ impl PartialOrd for RankedInode {
     }
 }
 
-/// The inodes with the largest measure: bytes, entries or extents.
+/// The inodes that rank highest by size in bytes, number of entries or number of extents.
 #[derive(Clone, Debug, Default)]
 struct TopInodes(BinaryHeap<Reverse<RankedInode>>);
 

@@ -145,9 +145,10 @@ thread_local! {
     static MINE: Registered = Registered::new();
 }
 
-/// Adds one to the counter of a scope in the calling thread's `table`. No other thread writes that
-/// counter, so no atomic addition is needed. Writes of a thread while its thread-local values are
-/// destroyed are not counted.
+/// Adds one to the calling thread's counter for the scope with index `scope`. `table` selects the
+/// counters of writes or those of lock acquisitions. No other thread writes that counter, so no
+/// atomic addition is needed. Writes of a thread while its thread-local values are destroyed are
+/// not counted.
 #[track_caller]
 fn note(scope: usize, table: impl Fn(&ScopeCounters) -> &[AtomicU64; SCOPES]) {
     let place = Location::caller();

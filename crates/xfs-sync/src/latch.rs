@@ -51,7 +51,7 @@ pub struct Latch<S: CountScope> {
 }
 
 /// The number of waiting threads for each mode. A waiting thread sleeps, or was woken and has not
-/// read the latch's word yet.
+/// read the state of the latch yet.
 #[derive(Clone, Copy, Default)]
 struct Waiters {
     exclusive: u32,
@@ -66,8 +66,8 @@ enum Mode {
 }
 
 impl Mode {
-    /// Returns the word that a latch has after it was acquired in this mode, if `word` was its word
-    /// before. Returns `None` if `word` does not allow that.
+    /// Computes the new value of the latch's state word when the latch is acquired in this mode.
+    /// `word` is the present value. Returns `None` if it does not permit that.
     fn take(self, word: u32) -> Option<u32> {
         match self {
             Self::Exclusive if word & !WAITING == 0 => Some(word | EXCLUSIVE),
@@ -154,15 +154,15 @@ impl<S: CountScope> Latch<S> {
         }
     }
 
-    /// Returns whether the latch is held exclusively. Only the owner can rely on the answer; for
-    /// other threads, it may be outdated already.
+    /// Returns whether the latch is held exclusively. Only the owner can rely on the result: for
+    /// other threads it may be outdated already.
     #[inline]
     #[must_use]
     pub fn is_locked_exclusive(&self) -> bool {
         self.word.load(Ordering::Relaxed) & EXCLUSIVE != 0
     }
 
-    /// Returns whether a thread sleeps until the latch is released. The answer may be outdated
+    /// Returns whether a thread sleeps until the latch is released. The result may be outdated
     /// already. For diagnostics and tests.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
@@ -234,15 +234,15 @@ impl<S: CountScope> Latch<S> {
         self.update(Ordering::Acquire, |word| mode.take(word))
     }
 
-    /// Sets the waiting bit if the latch cannot be acquired in this mode. Leaves the word unchanged
-    /// and returns `false` if the latch has become available (I1).
+    /// Sets the waiting bit of the latch's state word if the latch cannot be acquired in this mode.
+    /// If the latch has become available, changes nothing and returns `false` (I1).
     fn announce(&self, mode: Mode) -> bool {
         let set = |word| mode.take(word).is_none().then_some(word | WAITING);
         self.update(Ordering::Relaxed, set)
     }
 
-    /// Replaces the word by the result of `change` and returns `true`. If `change` returns `None`,
-    /// leaves the word unchanged and returns `false`.
+    /// Replaces the state word of the latch by the result of `change` and returns `true`. If
+    /// `change` returns `None`, leaves the word unchanged and returns `false`.
     #[inline]
     fn update(&self, success: Ordering, change: impl Fn(u32) -> Option<u32>) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);

@@ -70,8 +70,8 @@ pub use scope::{CountScope, Group, Object, Slot, Volume};
 pub use seize::Collector;
 pub use slots::Slots;
 
-/// Yields the processor to other threads. A thread calls this function while it waits for a step
-/// that another thread is about to take.
+/// Yields the processor to other threads. Called by a thread in a loop that waits until another
+/// thread completes a short operation.
 pub fn yield_now() {
     raw::yield_now();
 }

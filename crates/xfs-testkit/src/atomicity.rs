@@ -20,7 +20,8 @@ pub struct Atomicity {
 }
 
 impl Default for Atomicity {
-    /// Returns the rules for a device without log or file data. Sectors and inodes have 512 bytes.
+    /// Returns the units for a device without log or file data, with sectors and inodes of 512
+    /// bytes.
     fn default() -> Self {
         let inode_bytes = BASIC_BLOCK_BYTES as usize;
         Self { sector_bytes: BASIC_BLOCK_BYTES.into(), inode_bytes, torn: Vec::new() }
@@ -28,7 +29,7 @@ impl Default for Atomicity {
 }
 
 impl Atomicity {
-    /// Returns the rules for the volume with this superblock. If the volume has an internal log,
+    /// Returns the units for the volume with this superblock. If the volume has an internal log,
     /// writes to it are torn into sectors. The caller adds the ranges of file data with `torn`.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Self {

@@ -30,13 +30,13 @@ pub enum ChangeKind {
     Created,
     /// The inode is gone.
     Removed,
-    /// A name of the inode is gone and it has another one.
+    /// At least one name of the inode is gone, and at least one is new.
     Renamed,
     /// The inode has a further name, and all names that it had.
     Linked,
     /// The inode has lost a name, and has no new one.
     Unlinked,
-    /// The names are the same, and something else is not.
+    /// The names are the same, but another part of the inode differs.
     Changed,
     /// Only a directory above the inode was renamed.
     Moved,
@@ -189,7 +189,7 @@ impl<'a> Change<'a> {
         Self::of_one(ChangeKind::Removed, Some(old), None)
     }
 
-    /// Returns the newest state of the inode.
+    /// Returns the inode as it is in the second state, or in the first state if it was removed.
     #[must_use]
     pub fn latest(&self) -> EntryView<'a> {
         self.new.or(self.old).expect("a change has at least one state of its inode")
@@ -199,12 +199,15 @@ impl<'a> Change<'a> {
 /// The result of comparing the rows of an inode.
 pub(super) struct Compared<'a> {
     aspects: Aspects,
-    /// The names that are gone and the new ones.
+    /// The paths whose names only the first state has. The next field has those of the second
+    /// state.
     removed: Vec<&'a [u8]>,
     added: Vec<&'a [u8]>,
-    /// Whether a time differs that a further difference may explain.
+    /// Whether the modification or the change time differs. It is reported only if no other
+    /// difference explains it.
     has_other_times: bool,
-    /// Whether the contents or the attributes may differ.
+    /// Whether there is evidence that contents or attribute values changed, so that comparing the
+    /// bytes is worthwhile.
     pub(super) has_evidence: bool,
 }
 
@@ -239,15 +242,16 @@ pub(super) fn compare<'a>(old: EntryView<'a>, new: EntryView<'a>) -> Compared<'a
 }
 
 impl<'a> Compared<'a> {
-    /// Replaces the evidence by the result of comparing bytes and attributes.
+    /// Sets whether contents and attributes differ from `answer`, the result of comparing them byte
+    /// by byte. Until then, only the evidence of the rows says so.
     pub(super) fn settle(&mut self, answer: ContentsAnswer) {
         let has_other_size = self.aspects.contains(Aspect::Size);
         self.aspects.set(Aspect::Contents, has_other_size || !answer.has_same_bytes);
         self.aspects.set(Aspect::Attributes, !answer.has_same_attributes);
     }
 
-    /// Returns the change; `None` if the inode is the same in both states. `below_moved` also
-    /// reports an inode of which only a directory above it has another name.
+    /// Returns the change; `None` if the inode is the same in both states. With `below_moved`, an
+    /// inode also counts as changed if only a directory above it was renamed.
     pub(super) fn into_change(
         mut self,
         old: EntryView<'a>,
@@ -271,8 +275,8 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// Returns the flags that a user can set. Whether the inode has an attribute fork is none of them:
-/// a fork stays when its last attribute is removed.
+/// Returns the flags that a user can set. The flag for an attribute fork is left out, because the
+/// fork stays when its last attribute is removed.
 fn shown_flags(row: &Row) -> u32 {
     row.xflags & !ExtendedFlags::HAS_ATTR.bits()
 }

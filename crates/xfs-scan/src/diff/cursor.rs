@@ -1,4 +1,4 @@
-//! The cursor of the merge over the rows of one state.
+//! The cursor of the diff over the rows of one of the two compared states.
 //!
 //! Owns: the check of the order of rows. Does **not** own: the batches (`entries`).
 

@@ -1,4 +1,4 @@
-//! The Parquet file of a scan as a state.
+//! The Parquet file of an earlier scan, read as one of the two states of a diff.
 //!
 //! Owns: the check that the file can be compared, and reading its rows batch by batch. Does **not**
 //! own: the columns of a scan ([`output`](crate::Output)).
@@ -47,7 +47,7 @@ const NEEDED: [&str; 17] = [
 /// Columns that are compared if both states have them.
 const USED: [&str; 2] = ["xattrs", "xattrs_bytes"];
 
-/// The reason why the file of a scan is no state.
+/// The reason why a file cannot be used as one of the two states of a diff.
 #[derive(Debug)]
 pub enum ScanFileError {
     /// The file cannot be read.
@@ -57,7 +57,8 @@ pub enum ScanFileError {
 }
 
 impl ScanFileError {
-    /// Says which state the file is.
+    /// Converts the error into one that also says whether the file was the first or the second
+    /// state.
     #[must_use]
     pub fn of_state(self, state: State) -> DiffError {
         match self {
@@ -100,7 +101,7 @@ impl ScanFile {
     ///
     /// # Errors
     ///
-    /// An error of reading, or the reason why the file is no state.
+    /// An error of reading, or the reason why the file cannot be used in a comparison.
     pub fn open(file: File) -> Result<Self, ScanFileError> {
         let reader = ParquetRecordBatchReaderBuilder::try_new(file)?;
         let pairs = reader.metadata().file_metadata().key_value_metadata();
@@ -174,7 +175,8 @@ fn json_lines(text: &str) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Returns the findings of a scan, of which its metadata has the first.
+/// Returns the findings in `facts`, the metadata of a scan. If the metadata has fewer findings than
+/// `count`, adds one finding that says how many are left out.
 fn findings_of(facts: &str, count: u64) -> Vec<DiffFinding> {
     let mut findings: Vec<DiffFinding> = json_lines(facts)
         .into_iter()
@@ -204,7 +206,7 @@ fn findings_of(facts: &str, count: u64) -> Vec<DiffFinding> {
     findings
 }
 
-/// The rows of a scan that are being read.
+/// Reads the rows of a scan from its Parquet file, batch by batch.
 pub(super) struct ScanRows {
     state: State,
     reader: ParquetRecordBatchReader,
@@ -250,7 +252,7 @@ impl ScanRows {
     }
 }
 
-/// The columns of a batch.
+/// The Parquet columns of a batch that a diff compares.
 struct Columns<'a> {
     wide: [&'a [u64]; 4],
     narrow: [&'a [u32]; 7],
@@ -371,8 +373,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Returns the strings of a row: first those of the column of texts, then those of the column of
-/// other bytes.
+/// Returns the strings of the row `at`: first those that are UTF-8 (`texts`), then those that are
+/// not (`others`).
 fn strings(
     texts: &ListArray,
     others: &ListArray,

@@ -9,7 +9,7 @@ use crate::output::{OutputPiece, RowEncoder, Rows};
 use crate::row::{ByteList, ParentDirectory, Row, RowView};
 use crate::{Finding, ScanError};
 
-/// The message of a panic if a batch lacks the lists of one of its rows.
+/// The panic message for a batch that lacks the paths or the attribute names of one of its rows.
 const HAS_ROW: &str = "each row of a batch has its lists";
 
 /// The rows of some inodes with their paths and attribute names, and the findings among them.
@@ -19,10 +19,10 @@ pub(crate) struct EntryBatch {
     parents: Vec<ParentDirectory>,
     /// One path for each item of `parents`.
     paths: ByteList,
-    /// Number of items of `parents` up to the end of each row.
+    /// For each row, the index in `parents` after the row's last path.
     path_ends: Vec<usize>,
     xattrs: ByteList,
-    /// Number of items of `xattrs` up to the end of each row.
+    /// For each row, the index in `xattrs` after the row's last attribute name.
     xattr_ends: Vec<usize>,
     /// Whether the rows have the names of their attributes.
     has_xattrs: bool,
@@ -50,7 +50,7 @@ impl EntryBatch {
         self.xattr_ends.push(self.xattrs.len());
     }
 
-    /// Returns the rows, in the order of the state.
+    /// Returns the rows, in the order of their inode numbers.
     pub(super) fn rows(&self) -> &[Row] {
         &self.rows
     }
@@ -65,7 +65,7 @@ impl EntryBatch {
     }
 }
 
-/// One inode of a state.
+/// One inode in one of the two compared states.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryView<'a> {
     batch: &'a EntryBatch,
@@ -102,8 +102,8 @@ impl<'a> EntryView<'a> {
         self.batch.parents.get(range).expect(HAS_ROW)
     }
 
-    /// Returns the names of the extended attributes, in no order; `None` if the state does not have
-    /// them.
+    /// Returns the names of the extended attributes, in no order; `None` if the stored scan did not
+    /// include them.
     pub(super) fn xattrs(self) -> Option<impl Iterator<Item = &'a [u8]> + Clone> {
         let range = Self::range(&self.batch.xattr_ends, self.index);
         self.batch.has_xattrs.then(|| range.filter_map(|at| self.batch.xattrs.item(at)))

@@ -1,5 +1,5 @@
-//! The batches of a state as they are read: from the scan of an image by its own threads, or from
-//! the file of a scan.
+//! Batches of rows for one of the two compared states. They come from the scan of an image, which
+//! runs in threads of its own, or from the Parquet file of an earlier scan.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -13,11 +13,12 @@ use crate::output::{Header, Output};
 use crate::source::ScanSource;
 use crate::{Field, Fields, ScanError, scan};
 
-/// Number of batches that wait for the merge. A batch has the rows of a unit of work.
+/// Number of batches that may wait in the channel from the scan to the merge. A batch has the rows
+/// of a unit of work.
 const WAITING_BATCHES: usize = 2;
 const _: () = assert!(WAITING_BATCHES <= 8, "I2 of `xfs_scan::diff`: few batches wait");
 
-/// The batches of a state.
+/// The source of the batches of one of the two compared states.
 pub(super) enum LiveScan<'a> {
     Image {
         batches: Receiver<Box<EntryBatch>>,

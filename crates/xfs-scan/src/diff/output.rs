@@ -33,7 +33,7 @@ pub enum DiffFormat {
     Parquet,
 }
 
-/// A started output of changes.
+/// An output of changes whose first part is written already.
 pub struct DiffWriter<'w>(Inner<'w>);
 
 enum Inner<'w> {
@@ -48,9 +48,9 @@ enum Inner<'w> {
 }
 
 impl<'w> DiffWriter<'w> {
-    /// Starts the output. Text and Parquet have no rows for findings: with Parquet, the findings
-    /// are in the metadata of the file, up to a limit, and in the report; with text, each is a
-    /// line.
+    /// Starts the output. Findings have rows only in the JSON formats. In text, each finding is a
+    /// line. With Parquet, the report counts them, and the metadata of the file has them up to a
+    /// limit.
     ///
     /// # Errors
     ///
@@ -168,8 +168,8 @@ fn push_totals(out: &mut Vec<u8>, report: &DiffReport) {
     }
 }
 
-/// The values of a row that a change shows for both states, with their names. The names of the
-/// first state have the prefix `old_`.
+/// A value of a row that the output shows for both states of a changed inode: its name, and the
+/// function that returns it. The names of the first state have the prefix `old_`.
 type Value = (&'static str, fn(&Row) -> u64);
 
 const VALUES: [Value; 8] = [
@@ -262,7 +262,7 @@ fn push_finding(out: &mut Vec<u8>, state: State, finding: &DiffFinding) {
     out.push(b'}');
 }
 
-/// Width of the word for the kind of a change.
+/// Width, in characters, of the text column with the kind of a change.
 const KIND_WIDTH: usize = 10;
 
 fn push_text(out: &mut Vec<u8>, change: &Change<'_>) {
@@ -314,7 +314,8 @@ fn push_all(out: &mut Vec<u8>, entry: Option<EntryView<'_>>) {
     push_paths(out, entry.paths());
 }
 
-/// Appends the paths of `entry` that are not in `known`, after `words`.
+/// Appends `words` and the paths of `entry` that are not in `known`. Appends nothing if there are
+/// no such paths.
 fn push_others(out: &mut Vec<u8>, words: &str, entry: Option<EntryView<'_>>, known: &[&[u8]]) {
     let Some(entry) = entry else { return };
     let mut others = entry.paths().filter(|path| !known.contains(path)).peekable();

@@ -18,7 +18,7 @@ fn golden_source() -> ScanSource {
     ScanSource::new(Arc::new(BufferCache::new(Arc::new(image), geometry, 1 << 20)), &superblock)
 }
 
-/// Returns a batch of symbolic links with targets of this length.
+/// Returns a batch of `count` symbolic links, each with a target of `length` bytes.
 fn long_targets(count: u64, length: usize) -> Batch {
     let mut batch = Batch::default();
     for ino in 0..count {

@@ -92,7 +92,7 @@ fn texts(list: &ByteList) -> impl Iterator<Item = &str> {
     list.iter().filter_map(|item| std::str::from_utf8(item).ok())
 }
 
-/// Appends a cell with those strings of `list` that are not UTF-8, in base64.
+/// Appends a cell with the strings of `list` that are not UTF-8, in base64.
 fn push_others(out: &mut Vec<u8>, list: &ByteList) {
     let others = list.iter().filter(|item| std::str::from_utf8(item).is_err());
     push_array(out, others, json::push_base64);

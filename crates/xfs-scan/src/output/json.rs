@@ -11,7 +11,7 @@ pub(crate) fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Appends a key, which is written with its comma, quotes and colon, and an array of numbers.
+/// Appends a key and an array of numbers. `key` includes the comma, the quotes and the colon.
 pub(crate) fn push_numbers<N: itoa::Integer>(
     out: &mut Vec<u8>,
     key: &[u8],

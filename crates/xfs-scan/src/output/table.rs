@@ -1,4 +1,4 @@
-//! Columns for a person at a terminal.
+//! The table format: aligned columns for a person at a terminal.
 //!
 //! Names are escaped, because the contents of an image must not control a terminal.
 
@@ -95,8 +95,8 @@ fn push_list(out: &mut Vec<u8>, list: &ByteList) {
     }
 }
 
-/// Formats a time such as `2026-11-21T23:15:49Z`. The calendar is computed in years that begin on 1
-/// March, from year 0 on.
+/// Formats a time such as `2026-11-21T23:15:49Z`. The date is computed in years that begin on 1
+/// March, so that a leap day is the last day of its year.
 fn moment_text(moment: Moment) -> String {
     let seconds = moment.seconds();
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));

@@ -243,7 +243,8 @@ fn csv_keeps_a_row_whose_only_cell_is_empty() {
     assert!(matches!(piece.rows, Some(Rows::Lines(lines)) if lines == b"\"\"\n"));
 }
 
-/// Returns the side output of facts for `format`, whose rows are inodes only.
+/// Writes rows and facts (a finding, an account, totals) in `format`, whose rows are inodes only.
+/// Returns the second output, which has the facts.
 fn facts(format: Format, facts: FactsFormat) -> String {
     let (mut rows, mut side) = (Vec::new(), Vec::new());
     let output = Output::begin(format, Fields::default(), HEADER, Box::new(&mut rows)).unwrap();

@@ -35,8 +35,8 @@ fn empty_run_does_nothing() {
     pool(4).run(0, || (), |(), _| Ok(()), |_, ()| Ok(())).unwrap();
 }
 
-/// Checks I2 of `xfs_scan::parallel`: if a unit fails, the whole run ends and returns the error of
-/// that unit.
+/// Checks I2 of `xfs_scan::parallel`: if the work on a unit fails, all workers stop and `run`
+/// returns the error of that unit.
 #[test]
 fn failed_unit_ends_the_run() {
     let work = |(): &mut (), unit| {

@@ -45,8 +45,8 @@ fn broken_chains_have_no_path() {
     check_path(&[(200, 7, "a"), (201, 200, "b")], 201, Err(NoPath::Unreachable));
 }
 
-/// Checks I2 of `xfs_scan::paths`: for directories whose parents form a cycle, the walk up to the
-/// root ends and reports the cycle.
+/// Checks I2 of `xfs_scan::paths`: if the parents of directories form a cycle, the walk up from
+/// them ends and reports the cycle.
 #[test]
 fn cycles_are_detected() {
     check_path(&[(200, 200, "a")], 200, Err(NoPath::Cycle));

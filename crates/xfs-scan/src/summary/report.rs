@@ -97,8 +97,8 @@ fn printable(name: &[u8]) -> String {
     text
 }
 
-/// Returns the label of a class, which is its smallest value: "0", "1", "2 ..", "4 .." and so on.
-/// `measure` formats this value.
+/// Returns the label of a class of sizes or counts, which is its smallest value: "0", "1", "2 ..",
+/// "4 .." and so on. `measure` formats this value.
 fn class_name(class: usize, measure: impl Fn(u64) -> String) -> String {
     let class = u32::try_from(class).unwrap_or(u32::MAX);
     let Some(first) = class.checked_sub(1).and_then(|shift| 1_u64.checked_shl(shift)) else {

@@ -20,8 +20,8 @@ fn ino_of(path: &str) -> u64 {
     *found.unwrap_or_else(|| panic!("no {path}")).0
 }
 
-/// Returns the golden image after `change` has changed the inode at `path`. The inode's checksum is
-/// right.
+/// Returns the golden image with the inode at `path` changed by `change`, and with a valid
+/// checksum.
 fn with_inode(path: &str, change: impl FnOnce(&mut [u8])) -> Image {
     let mut image = golden();
     let at = place(&image.geometry(), ino_of(path));
@@ -97,8 +97,8 @@ fn name_with_a_slash_is_a_finding() {
     check_orphans(&image, &["corrupt", "parent_missing"], &["/files/sparse"]);
 }
 
-/// Damages an inode so that its checksum is wrong. Checks I1 of `xfs_scan::reader`: the inode has
-/// no row, but a finding.
+/// Checks I1 of `xfs_scan::reader`: an inode with a wrong checksum gives a finding instead of a
+/// row.
 #[test]
 fn inode_with_a_wrong_checksum_is_a_finding_without_a_row() {
     let ino = ino_of("/files/sparse");

@@ -21,7 +21,7 @@ use xfs_testkit::{CowDevice, Prng, golden};
 /// The identity of an inode: its number and generation.
 type Id = (u64, u32);
 
-/// Facts of an inode, as the operations of the library show them.
+/// The properties of an inode, read with the operations of the library and not with a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Facts {
     kind: FileType,
@@ -156,7 +156,7 @@ impl History {
     }
 }
 
-/// A volume with a random history, in two states.
+/// A volume before and after random operations.
 struct States {
     devices: [Arc<CowDevice>; 2],
     snapshots: [Snapshot; 2],
@@ -245,11 +245,12 @@ fn run<'c>(
     Ok((report, rows))
 }
 
-/// A change as the test expects it: the kind, and the aspects of which the snapshots decide.
+/// An expected change: its kind, and the aspects that can be computed from the snapshots.
 type Expected = (ChangeKind, BTreeSet<&'static str>);
 
-/// Returns the changes between two snapshots. `by_bytes` says whether contents count by their bytes
-/// and attributes by their values, or contents by evidence and attributes by their names.
+/// Returns the changes between two snapshots. With `by_bytes`, contents are compared byte by byte,
+/// and attributes by their values. Otherwise contents are compared by size and times, and
+/// attributes by their names.
 fn expected(before: &Snapshot, after: &Snapshot, by_bytes: bool) -> BTreeMap<(Id, bool), Expected> {
     let mut all = BTreeMap::new();
     for id in before.keys().filter(|id| !after.contains_key(id)) {
@@ -357,7 +358,8 @@ fn check(states: &States, rows: &[Value], by_bytes: bool, about: &str) {
     }
 }
 
-/// Also checks I1 and I3 of `xfs_scan::diff`: freed inode numbers are used again.
+/// Checks that a diff reports the same changes as a walk of both states. Also checks I1 (ascending
+/// inode numbers) and I3 (reused inode numbers) of `xfs_scan::diff`.
 #[test]
 fn changes_of_random_histories_are_those_of_a_walk() {
     let mut kinds = BTreeSet::new();

@@ -10,7 +10,7 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_scan::{Format, Header, Output, ScanOptions, ScanReport, ScanSource, scan};
 use xfs_testkit::Image;
 
-/// The result of a scan.
+/// The parsed output of a scan, and its report.
 pub(crate) struct Scanned {
     pub(crate) report: ScanReport,
     pub(crate) text: String,

@@ -4,9 +4,8 @@ use xfs_testkit::{golden, run_with_threads};
 
 use crate::support::{options, scan_image};
 
-/// Compares the output of a scan that gets fewer threads than requested, or no thread at all, with
-/// that of a scan that gets all requested threads. Checks I3 of `xfs_scan::parallel`: only started
-/// workers count.
+/// Checks I3 of `xfs_scan::parallel`: a scan that gets fewer threads than requested, or none at
+/// all, has the same output as a scan that gets all of them.
 #[test]
 fn scan_works_with_fewer_threads_than_requested() {
     run_with_threads("threads::scan_works_with_fewer_threads_than_requested", |limit| {

@@ -23,7 +23,7 @@ use crate::diff::{Change, DiffFinding, DiffReport, EntryView, State};
 const BATCH_ROWS: usize = 4096;
 /// Number of bytes of paths that are collected before they are encoded.
 const BATCH_BYTES: usize = 8 << 20;
-/// Number of encoded bytes after which a row group ends.
+/// Size of a row group in encoded bytes. A row group ends as soon as it has reached this size.
 const GROUP_BYTES: usize = 16 << 20;
 /// Most bytes of findings in the metadata of the file.
 const METADATA_BYTES: usize = 1 << 20;

@@ -11,7 +11,7 @@ use parquet::schema::types::ColumnPath;
 use crate::output::{Header, SCHEMA_VERSION};
 use crate::{Field, Fields};
 
-/// A column of the Parquet file.
+/// A column of the Parquet file of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParquetColumn {
     Inode(Field),
