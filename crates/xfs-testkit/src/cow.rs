@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 4096;
 type Chunk = [u8; CHUNK_BYTES];
 type Chunks = BTreeMap<u64, Arc<Chunk>>;
 
-/// The contents of a chunk all of whose bytes were discarded.
+/// The contents of a chunk that was discarded completely: zeros.
 static ZEROS: LazyLock<Arc<Chunk>> = LazyLock::new(|| Arc::new([0; CHUNK_BYTES]));
 
 /// A copy-on-write device: a base that is only read, and the chunks in which the device differs.
@@ -90,7 +90,7 @@ impl CowDevice {
     }
 }
 
-/// The part of a range of device bytes that lies in one chunk.
+/// The part of a byte range of the device that lies in one chunk.
 struct ChunkPart {
     chunk: u64,
     /// Offset of the part's first byte in the chunk.

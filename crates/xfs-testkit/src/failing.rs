@@ -40,7 +40,8 @@ pub enum Persistence {
 /// A rule that decides which requests fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The kind of request that is counted and that fails.
+    /// The kind of request to which the rule applies. Only requests of this kind are counted, and
+    /// only these fail.
     pub kind: RequestKind,
     /// The number of the first request that fails. Counting starts at 1 when the fault is set.
     pub nth: u64,
@@ -127,8 +128,8 @@ impl FailingDevice {
         Ok(())
     }
 
-    /// Undoes writes since the last flush, as a failed flush may. Durable writes stay, and so does
-    /// a random quarter of the other writes.
+    /// Undoes some of the writes since the last flush, as a failed flush may. Keeps the durable
+    /// writes and a random quarter of the others.
     fn lose(&self, state: &mut State) -> io::Result<()> {
         let writes = std::mem::take(&mut state.unflushed);
         for write in writes.iter().rev() {

@@ -20,8 +20,8 @@ static GOLDEN_VERSION_4: LazyLock<Image> = LazyLock::new(|| {
     Image::new(bytes)
 });
 
-/// Returns a copy of the golden image of version 4, whose log is dirty. Linux 6.1 filled and
-/// crashed it; `testdata/version4.sh` is the recipe.
+/// Returns a copy of the golden image of a version 4 volume with a dirty log: Linux 6.1 wrote to
+/// the volume and then crashed. `testdata/version4.sh` is the recipe.
 #[must_use]
 pub fn golden_version_4() -> Image {
     GOLDEN_VERSION_4.clone()
@@ -35,8 +35,8 @@ pub fn golden() -> Image {
 
 static PACKED_QUOTA: &[u8] = include_bytes!("../../../testdata/quota.image");
 
-/// Returns a volume with quota of users, groups and projects, and a log with changes of dquots.
-/// `testdata/quota.sh` is the recipe.
+/// Returns a volume with user, group and project quotas, and with a log that has changes of dquots
+/// (the quota records). `testdata/quota.sh` is the recipe.
 #[must_use]
 pub fn golden_quota() -> Image {
     static QUOTA: LazyLock<Image> = LazyLock::new(|| {

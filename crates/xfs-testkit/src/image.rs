@@ -1,8 +1,8 @@
-//! An in-memory image that tests edit. The image is made once. It is cheap to copy, because a copy
-//! keeps only its changed sectors.
+//! An in-memory image that tests edit. It is cheap to copy, because a copy keeps only the sectors
+//! that it changes.
 //!
-//! An edit recomputes the checksum of the changed buffer. The damage therefore reaches the code
-//! that runs after the checksum was verified.
+//! An edit recomputes the checksum of the changed buffer. So a reader accepts the checksum, and the
+//! damage reaches the checks that follow.
 
 use std::collections::BTreeMap;
 use std::io;

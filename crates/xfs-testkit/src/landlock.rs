@@ -1,4 +1,4 @@
-//! Detection of the Landlock features of this machine's kernel.
+//! Detects which restrictions of Landlock (the Linux sandbox) the kernel of this machine supports.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError,

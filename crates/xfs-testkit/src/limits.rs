@@ -13,11 +13,12 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// Environment variable that marks the process that runs under limits.
+/// Environment variable that tells the test program that it is the new process, which runs under
+/// the limits.
 const MARK: &str = "FERROXFS_TEST_UNDER_LIMITS";
 
-/// Address space of each thread's stack in the process of [`run_with_threads`], in bytes. It is
-/// large compared with all other allocations, so these do not change how many threads fit under the
+/// Size in bytes of each thread's stack in the process of [`run_with_threads`]. It is large
+/// compared with all other allocations, so these do not change how many threads fit under the
 /// limit.
 const LARGE_STACK_BYTES: u64 = 256 << 20;
 
@@ -80,8 +81,8 @@ pub struct ThreadLimit {
 }
 
 impl ThreadLimit {
-    /// Allows `count` threads at a time. The function may be called again with a larger count while
-    /// none of those threads runs.
+    /// Limits the body of the test to `count` threads at a time. To raise the limit, call the
+    /// function again while none of these threads runs.
     ///
     /// # Panics
     ///
@@ -110,8 +111,8 @@ fn is_inside() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Runs the test `test` in a process of its own, with these environment variables. `under`
-/// describes the limits, for the message of a failure.
+/// Runs the test `test` in a process of its own, with the environment variables `variables`.
+/// `under` describes the limits in the panic message of a failure.
 fn run_again(test: &str, variables: &[(&str, &str)], under: &str) {
     let program = std::env::current_exe().expect("the path of the test program is known");
     let mut command = Command::new(program);

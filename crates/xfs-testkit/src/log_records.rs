@@ -17,8 +17,8 @@ use crate::image::Image;
 
 const BLOCK: usize = 512;
 const CRC_OFFSET: usize = 32;
-/// The number of bytes of a record header that the checksum of the record covers, as on a 64-bit
-/// kernel.
+/// The number of bytes of a record header that are part of the record's checksum. Here it is the
+/// number that a 64-bit kernel uses.
 const COVERED: usize = 328;
 /// The size of an in-core log buffer that each header states, in bytes. A record of this size has
 /// one header block.
@@ -66,7 +66,7 @@ impl<'a> LogRecords<'a> {
         self.head
     }
 
-    /// Gives all later records another cycle, as if the log had wrapped that often.
+    /// Sets the cycle number of all later records to `cycle`, as if the log had wrapped that often.
     pub fn set_cycle(&mut self, cycle: u32) {
         self.head = Lsn::new(cycle, self.head.block());
         self.tail = self.head;
@@ -220,7 +220,7 @@ impl<'a> LogRecords<'a> {
     }
 }
 
-/// Returns the bytes of a fork as an inode item has them, padded to whole words.
+/// Returns the bytes of a fork as they are in a logged inode: padded to a multiple of 4 bytes.
 fn region(bytes: &[u8], core: &InodeCore, kind: ForkKind) -> Vec<u8> {
     let fork = inode::fork(bytes, core, kind);
     let length = match core.fork_format(kind).expect("the fork is there") {

@@ -1,4 +1,4 @@
-//! Detection of the right of this user's processes to create mount namespaces.
+//! Detects whether the tests may create mount namespaces.
 
 use std::process::{Command, Stdio};
 

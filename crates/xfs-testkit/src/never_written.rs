@@ -7,8 +7,8 @@ use xfs_device::{BlockDevice, Durability};
 use crate::delegate_device;
 
 /// A device that reads from another one, and panics when it is written, flushed or discarded.
-/// `is_read_only` returns `false`, so a program that would write to a writable device does write,
-/// and the test fails.
+/// `is_read_only` returns `false`. So a program under test does not avoid writes because the device
+/// is read-only: if it writes, the test fails.
 pub struct NeverWritten<D> {
     inner: D,
 }

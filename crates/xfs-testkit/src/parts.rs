@@ -57,7 +57,7 @@ impl BlockDevice for JoinedDevice {
     }
 }
 
-/// One of the two devices of a recording: a range of the bytes of the recorded device.
+/// One of the two devices that are recorded as one: a range of the bytes of the recorded device.
 struct DevicePart {
     whole: Arc<RecordingDevice>,
     window: WindowDevice,

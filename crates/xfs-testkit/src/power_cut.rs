@@ -39,9 +39,8 @@ use crate::recording::{Recording, Request};
 /// every subset.
 pub const MAX_ENUMERATED: usize = 12;
 
-/// The bit of a choice that marks a random sample. A choice is the part of a cut's number that says
-/// which requests survive. With this bit, its other bits are the number of the sample. Without the
-/// bit, they are the subset that survives.
+/// A bit in the part of a cut's number that says which requests survive. If the bit is set, the
+/// other bits are the number of a random sample. Otherwise they are the subset that survives.
 const SAMPLED: u32 = 1 << 31;
 
 /// One power cut: after how many requests it happens, and which unflushed requests survive.
@@ -97,8 +96,8 @@ impl<'a> PowerCuts<'a> {
         Self { recording, atomicity, durable: Mutex::new((0, recording.replay(0))) }
     }
 
-    /// Returns the cuts at every point of the recording. For each point, [`at`](Self::at) chooses
-    /// them.
+    /// Returns cuts at every point of the recording: those that [`at`](Self::at) returns for the
+    /// point.
     pub fn all(&self, samples: u32) -> impl Iterator<Item = Cut> {
         (0..=self.requests().len()).flat_map(move |point| self.at(point, samples))
     }
@@ -182,7 +181,7 @@ impl<'a> PowerCuts<'a> {
     }
 }
 
-/// The requests that flushes have made durable, among the requests that had returned before a cut.
+/// The requests that are durable at a cut because of flushes.
 struct Flushed {
     /// Index of a request. Every request before it is durable.
     start: usize,
@@ -207,9 +206,10 @@ impl Flushed {
     }
 }
 
-/// The requests that a power cut may lose. They begin with the first request that no flush covers.
+/// The requests that a power cut may lose: the first request that no flush covers, and all later
+/// ones up to the cut.
 struct UnflushedWindow<'a> {
-    /// Number of requests before the window.
+    /// Number of requests before these, all of which are durable.
     start: usize,
     writes: Vec<UnflushedRequest<'a>>,
 }
@@ -223,8 +223,8 @@ struct UnflushedRequest<'a> {
     certain: bool,
 }
 
-/// The elements of which a cut chooses a subset that survives: units of writes, or whole writes.
-/// The number in the variant is the number of these elements.
+/// The elements of which a subset survives a cut: units of writes, or whole writes. The number in a
+/// variant is the number of these elements.
 enum SubsetBasis {
     Units(usize),
     Writes(usize),

@@ -1,4 +1,4 @@
-//! A web server in the test that serves ranges of one object.
+//! A web server for tests that serves byte ranges of one object, such as an image.
 //!
 //! Owns: HTTP as far as clients of ranges use it, a record of all requests, and answers that
 //! servers with faults give. Does **not** own TLS and signatures.
@@ -35,7 +35,7 @@ pub enum WebAnswer {
     /// The requested range, with these headers in place of those with the same names. A header with
     /// an empty value is left out.
     RangeWith(Vec<(&'static str, String)>),
-    /// The head of the answer for the requested range, and only half of the bytes of the range.
+    /// The answer for the requested range, cut off after half of the bytes of the range.
     Half,
     /// Exactly these bytes, which include the head of the answer.
     Bytes(Vec<u8>),
@@ -49,7 +49,7 @@ pub struct RangeServer {
     requests: Arc<Mutex<Vec<WebRequest>>>,
 }
 
-/// The object of a server.
+/// The served object, and the requests that the server has received.
 struct Served {
     file: File,
     length: u64,
@@ -100,7 +100,7 @@ impl RangeServer {
     ///
     /// # Errors
     ///
-    /// The error of the host.
+    /// The error of the operating system if the server cannot be started.
     pub fn start(
         file: File,
         answer: impl Fn(&WebRequest) -> WebAnswer + Send + Sync + 'static,

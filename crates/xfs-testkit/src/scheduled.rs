@@ -18,7 +18,7 @@ use crate::delegate_device;
 use crate::failing::RequestKind;
 use crate::prng::Prng;
 
-/// Time for which a test waits for requests to arrive before it fails.
+/// Longest time for which a test waits for requests. After that, the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request whose thread is held. A flush has offset 0 and length 0.

@@ -15,11 +15,11 @@ pub struct BlockReservation {
 /// The source of the blocks that a transaction takes if its block reservation has too few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPool {
-    /// The missing blocks come from the free blocks. The transaction is refused if too few are
-    /// free.
+    /// Missing blocks are taken from the free blocks of the volume. If too few are free, the
+    /// transaction fails.
     Free,
-    /// The missing blocks come from the free blocks or, if too few are free, from the pool of
-    /// operations that must not fail.
+    /// Missing blocks are taken from the free blocks of the volume. If too few are free, they come
+    /// from the pool for operations that must not fail.
     Reserved,
 }
 

@@ -127,8 +127,8 @@ impl BufferItem {
         }
     }
 
-    /// Returns the records of the inodes in this buffer. The list is empty unless the buffer is an
-    /// inode cluster.
+    /// Returns the in-memory records of the inodes in this buffer. The list is empty unless the
+    /// buffer is an inode cluster.
     pub(crate) const fn records(&self) -> &ClusterRecords {
         &self.records
     }
@@ -243,8 +243,8 @@ impl BufferItem {
         changes.buffer = Some(buffer.clone());
     }
 
-    /// Records that the blocks of an inode cluster are freed, which ends all inodes in the cluster.
-    /// The caller holds the latch of the buffer.
+    /// Records that the blocks of an inode cluster are freed, so that no inode of the cluster
+    /// exists any more. The caller holds the latch of the buffer.
     pub(crate) fn invalidate_cluster(&self, buffer: &Buffer) {
         self.invalidate(buffer);
         self.changes.lock().ends_inodes = true;
@@ -252,10 +252,9 @@ impl BufferItem {
     }
 
     /// Returns the sequence number of the checkpoint that must be durable before the blocks can be
-    /// used again, or `None` if there is no such checkpoint. Such a checkpoint holds the
-    /// cancellation of blocks that contained inodes. Inodes are in the log as items of their own,
-    /// and only the cancellation keeps them from being replayed. Logging the buffer again would
-    /// replace the cancellation (I4).
+    /// used again, or `None` if no such wait is needed. A wait is needed only for blocks that
+    /// contained inodes: the checkpoint holds their cancellation, without which recovery would
+    /// replay the inodes. Logging the buffer again would replace the cancellation (I4).
     pub(crate) fn ends_inodes(&self) -> Option<u64> {
         let changes = self.changes.lock();
         let is_cancelled = changes.blocks == BlockState::FreedInLog && changes.ends_inodes;
@@ -280,9 +279,9 @@ impl BufferItem {
             && changes.blocks == BlockState::Used
     }
 
-    /// Marks the buffer as clean, after it was written to its home location with its latch held
-    /// throughout. Returns the buffer's LSN in the AIL, from which the caller must remove it, or
-    /// `None` if it is not in the AIL.
+    /// Marks the buffer as clean after it was written to its home location. The caller has held the
+    /// latch during the whole write. Returns the buffer's LSN in the AIL, from which the caller
+    /// must remove it, or `None` if it is not in the AIL.
     pub(crate) fn note_written(&self) -> Option<Lsn> {
         let lsn = self.state.lsn();
         let mut changes = self.changes.lock();

@@ -1,5 +1,5 @@
-//! Inode clusters: finding the inodes of a cluster that are in memory, and writing them together to
-//! their home location on disk ("in place").
+//! Inode clusters: finds the in-memory records of the inodes of a cluster, and writes these inodes
+//! together to their home location on disk ("in place").
 //!
 //! Owns: the list of records of a cluster, and the write. Does **not** own the image of an inode
 //! ([`inode_item`](crate::inode_item)), or the parts of a cluster that are logged as a buffer: new
@@ -27,8 +27,8 @@ use crate::buffer_item::BufferItem;
 use crate::context::VolumeContext;
 use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 
-/// The least number of records that are added between two sweeps. A sweep removes the list entries
-/// of records that were dropped.
+/// The least number of records that are added between two sweeps of the list. A sweep removes the
+/// entries of dropped records.
 const SWEEP_RECORDS: usize = 8;
 
 /// The records in memory of the inodes of one cluster. Each record keeps the cluster's buffer in
@@ -91,9 +91,9 @@ impl ClusterRecords {
         }
     }
 
-    /// Removes the entry of a record that is being dropped: a weak reference would keep its memory.
-    /// The thread that drops a record may hold any lock, also that of the list. So the function
-    /// does nothing if the list is locked; `RecordList::sweep` removes the entry later.
+    /// Removes the list entry of a record that is being dropped, because the weak reference in it
+    /// keeps memory allocated. If the list is locked, does nothing, because this thread may be the
+    /// one that holds the lock. `RecordList::sweep` removes the entry later.
     pub(crate) fn forget(&self, index: u32, record: *const InodeRecord) {
         let Some(mut listed) = self.0.try_lock() else { return };
         let place = listed.newest.get_mut(index as usize);
@@ -155,8 +155,8 @@ impl RecordList {
     }
 }
 
-/// Writes a cluster because the AIL pushes the item of the cluster's buffer or of an inode in it.
-/// Waits for no lock.
+/// Writes a cluster to its home location when the AIL (the list of items that are durable in the
+/// log but not in place) pushes its buffer or an inode in it. Does not wait for locks.
 pub(crate) fn push(
     context: &VolumeContext,
     buffer: &Buffer,

@@ -1,7 +1,7 @@
-//! The part of a volume to which each of its log items refers.
+//! The geometry and the buffer cache of a volume, to which each log item holds a reference.
 //!
-//! Owns: nothing that changes. Every item holds a [`VolumeContext`]. The context holds neither the
-//! journal nor a strong reference to the cache: either would be a reference cycle.
+//! A [`VolumeContext`] never changes. It holds neither the journal nor a strong reference to the
+//! cache, because both own log items and the references would form a cycle.
 
 use std::sync::{Arc, Weak};
 

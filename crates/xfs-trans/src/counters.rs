@@ -1,4 +1,4 @@
-//! The counters of the volume: free blocks, inodes, free inodes.
+//! The counters of a volume: free blocks, inodes, free inodes.
 //!
 //! Owns: the number of blocks that may still be taken, and the sums for the superblock. Does
 //! **not** own the set of free blocks (the groups' headers have it), or the blocks that a group
@@ -7,7 +7,8 @@
 //! A transaction takes its blocks before it begins and returns the unused ones, so that it never
 //! runs out of space half way. Each slot (the part of the counters that one or a few threads use)
 //! keeps a batch of blocks, so that unrelated transactions do not write to a shared counter. Before
-//! a request is refused, every slot is emptied, so a refusal is exact.
+//! a request is refused, the blocks of all slots are collected. So a request fails only if the
+//! volume really has too few blocks.
 //!
 //! A separate pool serves operations that must not fail for lack of space: removing a name from a
 //! full volume takes blocks before it frees any. Returned blocks fill the pool first.
@@ -18,7 +19,8 @@
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_sync::{AtomicBool, AtomicU64, Mutex, Ordering, Slot, Slots, Volume};
 
-/// Number of blocks that a slot takes from the shared count at a time.
+/// Number of blocks that a slot (the part of the counters that one or a few threads use) takes from
+/// the shared count at a time.
 const BATCH_BLOCKS: u64 = 1024;
 
 /// The counts of a volume's free blocks and inodes.
@@ -93,10 +95,10 @@ impl Counters {
     }
 
     /// Adds the blocks that a volume has gained by growing. `free_blocks` may be negative, because
-    /// each group may keep more blocks back. Blocks that transactions hold, and may yet return, are
-    /// not counted here. A decrease can therefore exceed the free blocks. The pool then pays the
-    /// rest, and blocks that are returned later pay what the pool cannot: the sum of all counts
-    /// always changes by exactly the growth.
+    /// each group may keep more blocks back. A decrease can exceed the free blocks, because
+    /// transactions may hold some. The pool then pays the rest, as far as it can. What is still
+    /// missing is taken later, from blocks that transactions return. So the sum of all counts
+    /// changes by exactly the growth.
     pub(crate) fn grow(&self, free_blocks: i64, pool: i64) {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);

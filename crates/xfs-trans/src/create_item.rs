@@ -1,4 +1,5 @@
-//! The creation of inodes, logged as one small item instead of the bytes of a whole chunk.
+//! The log item of a newly created inode chunk. It is small: it describes the chunk instead of
+//! holding its bytes.
 //!
 //! Recovery initialises the inodes from this item before it replays the inode items of the same
 //! transaction. The clusters themselves are logged as ordered buffers. So the tail does not pass
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use xfs_format::log_item::{HostOrder, InodeCreate};
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 
-/// The log item of a creation of inodes.
+/// The log item of a newly created inode chunk.
 pub(crate) struct CreateItem {
     state: ItemState,
     region: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The log item of a dquot.
+//! The log item of a dquot, the record with the usage and the limits of one user, group or project.
 //!
 //! Owns: the fields of a dquot in memory, its latch, the space that is reserved but not counted
 //! yet, how the dquot is logged, and writing a block of dquots in place (to its home location on
@@ -37,7 +37,7 @@ use crate::buffer_item::BufferItem;
 use crate::journal::Journal;
 use crate::pins::Pins;
 
-/// An amount of space that is charged to an owner.
+/// An amount of blocks and inodes that is charged to a user, group or project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaAmount {
     /// Number of blocks of the data device.
@@ -114,7 +114,7 @@ pub struct Dquot {
 pub struct DquotBlock {
     buffer: Buffer,
     item: Arc<BufferItem>,
-    /// The dquots of the block that are in memory.
+    /// The entries for those dquots of this block that are in memory.
     dquots: Mutex<Vec<Weak<Dquot>>, Object>,
 }
 
@@ -258,9 +258,9 @@ impl Dquot {
         self.pins.is_pinned()
     }
 
-    /// Copies the dquot into the bytes of its block, and returns the LSN that the dquot has in the
-    /// AIL. Returns `None`, and copies nothing, if the dquot is not in the AIL, if a change of it
-    /// is not durable, or if another thread holds its latch.
+    /// Copies the dquot into the bytes of its block before the block is written, and returns the
+    /// dquot's LSN in the AIL. Returns `None`, and copies nothing, if the dquot is not in the AIL,
+    /// if a change of it is not durable, or if another thread holds its latch.
     fn flush_into(&self, block: &mut [u8]) -> Option<Lsn> {
         if !self.latch.try_lock_shared() {
             return None;
@@ -306,8 +306,8 @@ impl LogItem for Dquot {
         self.block.push(in_place)
     }
 
-    /// Prevents the dquot from being written, because the log is shut down, or because the dquot
-    /// holds a change of a cancelled transaction.
+    /// Excludes the dquot from all later writes to disk. Called when the log is shut down, or when
+    /// a transaction that had changed the dquot is cancelled.
     fn abandon(&self) {
         self.pins.set_lost();
     }

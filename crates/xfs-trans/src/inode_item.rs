@@ -116,8 +116,8 @@ impl Drop for InodeRecord {
 }
 
 impl InodeRecord {
-    /// Creates a record with the image that the cluster has of the inode. Returns an error if the
-    /// image is not valid.
+    /// Creates a record with the image of the inode that is decoded from its cluster. Returns an
+    /// error if the image is not valid.
     pub(crate) fn read(
         number: InodeNumber,
         place: InodeLocation,
@@ -199,7 +199,7 @@ impl InodeRecord {
         self.reread()
     }
 
-    /// Returns the core of the record's image, or `None` if the record has no image.
+    /// Returns the core of the image in memory, or `None` if the record has no image.
     pub(crate) fn known_core(&self) -> Option<InodeCore> {
         self.contents.read().as_ref().map(|contents| contents.image.core.clone())
     }
@@ -268,8 +268,7 @@ impl InodeRecord {
         self.state.sequence()
     }
 
-    /// Returns the log's state of the item, such as its LSN in the AIL, which is stored in the
-    /// record.
+    /// Returns the state that the log keeps for this item, such as its LSN in the AIL.
     pub(crate) const fn state_of(&self) -> &ItemState {
         &self.state
     }
@@ -346,8 +345,7 @@ impl InodeRecord {
         self.cluster_state.store(ClusterState::Gone as u32, Ordering::Release);
     }
 
-    /// Returns `false` if the cluster of the inode has been freed, so that the record stands for no
-    /// inode on disk.
+    /// Returns whether the inode still exists on disk: `false` after its cluster was freed.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.cluster_state.load(Ordering::Acquire) == ClusterState::InUse as u32
@@ -474,8 +472,9 @@ impl LogItem for InodeRecord {
         crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, in_place)
     }
 
-    /// Prevents the inode from being written, because the log is shut down, or because the image
-    /// holds a change of a cancelled transaction, which the log does not have (I4).
+    /// Excludes the inode from all later writes to disk. Called when the log is shut down, or when
+    /// a transaction that had changed the inode is cancelled: the log does not have that change
+    /// (I4).
     fn abandon(&self) {
         self.pins.set_lost();
     }

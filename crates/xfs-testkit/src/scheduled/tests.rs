@@ -26,8 +26,8 @@ fn order(recorder: &RecordingDevice) -> Vec<u64> {
     offsets.collect()
 }
 
-/// Lets four threads write two sectors each, one after the other, through a scheduled device with
-/// this seed. Returns the sectors in the order in which they were written.
+/// Lets four threads write through a scheduled device with this seed; each thread writes two
+/// sectors, one after the other. Returns the sectors in the order in which they were written.
 fn run(seed: u64) -> Vec<u64> {
     let recorder = recorder();
     let (device, mut scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, seed);

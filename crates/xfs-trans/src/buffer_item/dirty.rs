@@ -25,7 +25,7 @@ pub(super) struct DirtyState {
     pub(super) ends_inodes: bool,
     /// Whether a transaction holds the buffer.
     pub(super) joined: bool,
-    /// Number of checkpoints that hold the buffer and have not ended.
+    /// Number of checkpoints that hold changes of the buffer and are not durable or lost yet.
     pub(super) pins: u32,
     /// Whether a checkpoint that held the buffer was lost, so that the buffer must never be written
     /// to disk.
@@ -63,7 +63,7 @@ impl DirtyState {
         }
     }
 
-    /// Records that the buffer has no changes to log or to write.
+    /// Clears all changes: the buffer has nothing to log or to write.
     pub(super) fn clean(&mut self) {
         self.forget_chunks();
         self.ordered = false;

@@ -225,8 +225,8 @@ fn freed_buffer_is_gone_when_durable_and_released() {
     }
 }
 
-/// Ends a checkpoint that holds a buffer, after a later transaction has freed the buffer. Checks
-/// that the buffer stays in the cache, because that transaction may not be committed yet.
+/// Checks that the end of a checkpoint does not remove a buffer from the cache that a later
+/// transaction has freed: that transaction may not be committed yet.
 #[test]
 fn older_checkpoint_does_not_end_a_freed_buffer() {
     let (cache, context) = cache();

@@ -119,7 +119,7 @@ impl Owners for Vec<Arc<InodeRecord>> {
     }
 }
 
-/// Logs an inode again while it is being written. Checks I3 of `xfs_trans::inode_item`: the inode
+/// Checks I3 of `xfs_trans::inode_item`: an inode that is logged again while it is being written
 /// stays in the AIL.
 #[test]
 fn inode_logged_during_its_write_stays_in_the_ail() {
@@ -182,8 +182,8 @@ fn inode_changed_during_its_write_keeps_its_image() {
     assert_eq!((record.known_core().is_some(), record.core().unwrap().uid), (true, 2));
 }
 
-/// Shares an inode with a function that panics, once while the inode is in memory and once while it
-/// is not. Checks that the latch of the inode is free after each panic.
+/// Calls `share_each` with a function that panics, once while the inode is in memory and once while
+/// it is not. Checks that the latch of the inode is free after each panic.
 #[test]
 fn shared_inode_is_unlatched_after_a_panic() {
     let journal = open(&make(), 0);
@@ -206,8 +206,8 @@ fn shared_inode_is_unlatched_after_a_panic() {
     }
 }
 
-/// Cancels a transaction that has changed an inode. Checks that the inode is not copied into its
-/// cluster, although an older change of it is in the AIL.
+/// Checks that an inode is not copied into its cluster after a transaction that changed it was
+/// cancelled, although an older change of the inode is in the AIL.
 #[test]
 fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     let journal = open(&make(), 0);
@@ -224,8 +224,8 @@ fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     assert!(record.flush_into(&mut cluster).is_none(), "the image is ahead of the log (I4)");
 }
 
-/// Writes an inode to its home location, then rolls a transaction that holds it. Checks that the
-/// roll does not log the inode again, although it is still in the AIL.
+/// Checks that the roll of a transaction does not log an inode again that has been written to its
+/// home location, although the inode is still in the AIL.
 #[test]
 fn inode_written_in_place_before_a_roll_is_not_relogged() {
     let device = make();
@@ -289,14 +289,14 @@ fn inodes_of_a_freed_cluster_are_not_replayed() {
     assert_eq!(owner_on_disk(&recovered, &record), 0);
 }
 
-/// Counts the writes to memory while one inode is changed many times. Checks that few of them go to
-/// memory that operations on other objects write too.
+/// Checks that changing one inode many times rarely writes memory that operations on other objects
+/// also write. Such writes would slow down unrelated threads.
 #[cfg(feature = "count")]
 #[test]
 fn inode_change_rarely_writes_volume_shared_memory() {
     const COMMITS: u32 = 4096;
-    /// The greatest number of writes of one commit to the memory of the inode: latching, joining,
-    /// changing, logging, pinning and releasing.
+    /// The greatest number of memory writes that one commit may make to an inode's record: for
+    /// latching, joining, changing, logging, pinning and releasing.
     const OBJECT_WRITES: u64 = 16;
     // On a smaller log the slots keep no log space of their own.
     let device = crate::testing::make_sized(1 << 30, "-l size=128m");

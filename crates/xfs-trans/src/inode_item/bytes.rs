@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// bytes. A writer therefore replaces these bytes and does not change them.
 #[derive(Clone, Debug)]
 pub enum ForkBytes {
-    /// Bytes that only the image has: extent records, the root of a btree, or nothing.
+    /// Bytes that only the inode's image uses: extent records, the root of a btree, or nothing.
     Own(Vec<u8>),
     /// Inline contents, shared with the readers of the file.
     Shared(Arc<[u8]>),

@@ -19,7 +19,7 @@ const DISK_ROOT_BYTES: usize = 4;
 /// The length in bytes of the header of a btree root in the log, where the root has the header of a
 /// whole btree block.
 const LOGGED_ROOT_BYTES: usize = 72;
-/// The length in bytes of a key of a btree, and also of a pointer.
+/// The length in bytes of a key of a btree. A pointer has the same length.
 const ENTRY_BYTES: usize = 8;
 
 /// Returns the used bytes of the data fork and of the attribute fork of the inode in `bytes`. The

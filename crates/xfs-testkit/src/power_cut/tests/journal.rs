@@ -50,15 +50,16 @@ impl Mutant {
     ];
 }
 
-/// A run of the journal: the recorded requests, and the positions at which it acknowledged
-/// versions.
+/// The requests that the journal made while it wrote some versions, and the positions in them at
+/// which it acknowledged each version.
 pub(super) struct JournalRun {
     pub(super) recording: Recording,
     /// The number of requests recorded when each version was acknowledged, from version 1 on.
     promised: Vec<usize>,
 }
 
-/// Returns the rules for torn writes of the device: only the journal may be torn.
+/// Returns the units into which a power cut may tear writes to the device: only writes to the
+/// journal may be torn.
 pub(super) fn atomicity() -> Atomicity {
     Atomicity::default().torn(PAYLOAD..LENGTH)
 }

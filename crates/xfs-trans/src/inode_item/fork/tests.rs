@@ -122,8 +122,8 @@ fn btree_root_is_logged_with_pointers_directly_after_keys() {
     assert_eq!(words, [1, 2, 11, 12]);
 }
 
-/// Checks the flags with which the inode of a device is logged. The device number lies in the data
-/// fork, but it is logged with a flag of its own, and the fork is not logged.
+/// Checks that the device number of a device inode is logged with a flag of its own, and that the
+/// data fork, in which the number lies, is not logged.
 #[test]
 fn device_number_is_logged_with_the_core() {
     let bytes = inode(ForkFormat::Device, ForkFormat::Extents, |core| core.fork_offset = 0);
