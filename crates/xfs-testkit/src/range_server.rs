@@ -96,7 +96,8 @@ impl RangeServer {
     /// The ETag of the object.
     pub const TAG: &'static str = "\"first-version\"";
 
-    /// Starts a server for the contents of `file`. `answer` chooses the answer to each request.
+    /// Starts a server whose object is the contents of `file`. `answer` chooses the answer to each
+    /// request.
     ///
     /// # Errors
     ///

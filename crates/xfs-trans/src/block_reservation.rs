@@ -1,4 +1,4 @@
-//! Blocks reserved now for work that is done later.
+//! Block reservations: blocks reserved now for work that is done later.
 //!
 //! Owns: the number of blocks left in a reservation. Does **not** own the counters from which the
 //! blocks come, or returning unused blocks to these counters. If a reservation is dropped, its

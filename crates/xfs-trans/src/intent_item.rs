@@ -20,7 +20,7 @@ use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 
 use crate::intent_payload::{IntentPayload, encode_done, encode_intent};
 
-/// The log item of an intent.
+/// The log item of an intent: an announcement of work that later transactions do.
 pub(crate) struct IntentItem {
     state: ItemState,
     id: u64,

@@ -98,8 +98,8 @@ impl IntentPayload {
         }
     }
 
-    /// Returns the first block of the payload's extent. Returns `None` for a kind with only one
-    /// payload per intent, which needs no order.
+    /// Returns the first block of the payload's extent, by which the payloads of an intent are
+    /// sorted. Returns `None` for a kind of which an intent has only one payload.
     pub(crate) const fn start(&self) -> Option<FsBlock> {
         match self {
             Self::ExtentFree(extent) => Some(extent.start),

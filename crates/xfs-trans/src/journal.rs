@@ -34,7 +34,8 @@ pub use upkeep::Upkeep;
 
 /// The greatest number of extensions that upper layers may attach to the volume.
 const EXTENSIONS: usize = 8;
-/// Number of intent IDs that a slot (the part of one CPU) takes from the common counter at once.
+/// Number of intent IDs that a slot (the part of the journal that one or a few threads use) takes
+/// from the common counter at a time.
 const INTENT_BATCH: u64 = 256;
 
 /// Index in `Journal::transactions` of the number of chains of transactions whose commit forced the
@@ -75,8 +76,8 @@ pub struct Journal {
     context: Arc<VolumeContext>,
     /// The reservation of each kind of transaction, in the order of [`TransactionKind::ALL`].
     reservations: [Reservation; TransactionKind::ALL.len()],
-    /// The reservation for removing a name and freeing its inode in one transaction. `None` if this
-    /// reservation would be larger than that of every kind of transaction.
+    /// The log reservation for removing a name and freeing its inode in one transaction. `None` if
+    /// it would be larger than that of every kind of transaction.
     removal: Option<Reservation>,
     pub(crate) counters: Counters,
     pub(crate) transactions: SlotCounters<2>,
@@ -242,10 +243,10 @@ impl Journal {
         self.counters.set_pool(blocks);
     }
 
-    /// Begins the removal of a name together with its inode, which has no other name. The removal
-    /// takes one transaction. With an unlinked list it would take two. Returns `None` if the one
-    /// transaction would reserve more of the log than any other operation, because a valid log may
-    /// be too small for it.
+    /// Begins a transaction that removes the last name of an inode and frees the inode. This saves
+    /// the second transaction that a removal through the unlinked list takes. Returns `None` if the
+    /// transaction would reserve more log space than any other: a valid log may be too small for
+    /// it.
     ///
     /// # Errors
     ///
@@ -333,8 +334,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// Returns the error because of which committed changes could not be written. The volume is
-    /// shut down nevertheless.
+    /// Returns the error if committed changes could not be written. The volume is shut down even
+    /// then.
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         self.log.shut_down(how)
     }
@@ -371,8 +372,8 @@ impl Journal {
         self.counters.grow(free_blocks, pool);
     }
 
-    /// Adds `delta` free blocks outside a transaction, or removes them if `delta` is negative. For
-    /// blocks that a group keeps for its own btrees.
+    /// Adds `delta` to the number of free blocks outside a transaction. Called when an allocation
+    /// group keeps more or fewer blocks back for its own btrees.
     ///
     /// # Errors
     ///
@@ -419,14 +420,14 @@ impl Journal {
         self.find_extension().unwrap_or_else(|| unreachable!("more extensions than {EXTENSIONS}"))
     }
 
-    /// Makes every transaction from now on count usage in the dquots of `ledger`. Panics if the
-    /// ledger is set already.
+    /// Sets the quota ledger. From then on, every transaction counts usage in the dquots of
+    /// `ledger`. Panics if a ledger is set already.
     pub fn set_ledger(&self, ledger: Arc<dyn QuotaLedger>) {
         let set = self.ledger.set(ledger);
         assert!(set.is_ok(), "the ledger of a volume is set once");
     }
 
-    /// Returns the ledger of a volume that counts usage, or `None` if the volume counts nothing.
+    /// Returns the quota ledger, or `None` if the volume does not count usage.
     #[inline]
     #[must_use]
     pub fn ledger(&self) -> Option<&Arc<dyn QuotaLedger>> {
@@ -474,8 +475,8 @@ impl core::fmt::Debug for Journal {
     }
 }
 
-/// Returns the reservation for removing a name and its inode together. Returns `None` if this
-/// reservation would be larger than that of every kind of transaction.
+/// Returns the log reservation for removing a name and its inode in one transaction. Returns `None`
+/// if it would be larger than that of every kind of transaction.
 fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     let total = |reservation: &Reservation| reservation.bytes * u64::from(reservation.steps);
     let (name, inode) = (table.of(TransactionKind::Remove), table.of(TransactionKind::FreeInode));
@@ -485,7 +486,7 @@ fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     largest.is_some_and(|largest| total(&both) <= largest).then_some(both)
 }
 
-/// Returns the error for a value that the disk format cannot hold.
+/// Returns the error for a changed inode that has a value the disk format cannot hold.
 pub(crate) const fn unencodable() -> Error {
     Error::Posix(PosixError::OutOfRange)
 }

@@ -22,8 +22,7 @@ use crate::{InodeRecord, Journal, OpenIntent, SpaceCounts, Transaction};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const CACHE_BYTES: usize = 8 << 20;
-/// The greatest number of bytes that may be written to a copy that `crashed` has made of a device:
-/// more than any test writes.
+/// Limit on the bytes that may be written to a copy made by [`crashed`]. No test writes as much.
 const OVERLAY_BYTES: u64 = 256 << 20;
 
 /// Creates a volume of 300 MiB in four groups, with the defaults of mkfs and a log of 16 MiB.

@@ -138,8 +138,8 @@ impl<'journal> Transaction<'journal> {
         Ok(this)
     }
 
-    /// Begins a transaction for the thread that has suspended the log, while all other threads wait
-    /// to begin one.
+    /// Begins a transaction for the thread that has suspended the log. All other threads wait until
+    /// the log is resumed before they can begin one.
     pub(crate) fn begin_while_suspended(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -249,7 +249,7 @@ impl<'journal> Transaction<'journal> {
     /// # Errors
     ///
     /// Returns the error of deferred work, or the error that stopped the log. The transaction is
-    /// then cancelled, and the volume is shut down if the transaction was dirty.
+    /// then cancelled. If it was dirty, the volume is shut down.
     pub fn commit(mut self) -> Result<CommittedChain> {
         let _span = tracing::trace_span!("commit").entered();
         let committed = self.finish_deferred().and_then(|()| self.commit_step(StepEnd::Last));

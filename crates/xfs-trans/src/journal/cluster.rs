@@ -11,8 +11,7 @@ use super::Journal;
 use crate::buffer_item::BufferItem;
 use crate::inode_item::{InodeImage, InodeRecord};
 
-/// The message of the panic that occurs if an inode is not in the cluster that the caller names for
-/// it.
+/// The panic message for an inode that is not in the cluster that the caller named.
 const IN_CLUSTER: &str = "the inode lies in this cluster";
 
 /// A cluster of inodes, for callers that need several of its inodes.
@@ -127,10 +126,10 @@ impl InodeCluster {
         Ok(self.item.records().find_or_add(index, make)?)
     }
 
-    /// Checks that the cluster is not freed. The caller has found or added a record of the cluster
-    /// before. Freeing a cluster marks the cluster first, and then the records that exist. So this
-    /// check catches a record that was created too late to be marked, from the bytes of an inode
-    /// that no longer exists.
+    /// Returns an error if the cluster is freed. Called after a record of the cluster was found or
+    /// added. Freeing marks the cluster first, and then the records in memory. So this check
+    /// catches a record that was created too late to be marked, from an inode that no longer
+    /// exists.
     fn check_in_use(&self) -> Result<()> {
         if self.item.is_stale() { Err(PosixError::NotFound.into()) } else { Ok(()) }
     }
@@ -153,8 +152,8 @@ impl InodeCluster {
     /// was not in memory is passed with its image, which its record does not keep. Damaged inodes
     /// are left out.
     ///
-    /// Returns `false` if the cluster has been freed. The records that `show` got then stand for no
-    /// inode.
+    /// Returns `false` if the cluster has been freed. The records that `show` got then belong to
+    /// inodes that no longer exist.
     ///
     /// `show` must not wait for anything: the lock on the cluster's list of inodes is held.
     ///

@@ -1,4 +1,4 @@
-//! The counts in the superblock, covering an idle log, and unmounting.
+//! Writes the superblock's counts, covers an idle log, and unmounts.
 //!
 //! The counts are not logged with each change. They are written when the log is covered, and at
 //! unmount. A covered log records that recovery need not replay anything in it.

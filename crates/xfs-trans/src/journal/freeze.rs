@@ -1,4 +1,5 @@
-//! Freezing: a journal with no transaction in progress.
+//! Freezing: stops all transactions and brings everything to disk, so that the device can be
+//! copied.
 //!
 //! Owns: the order of the steps. Does **not** own the right to freeze, or the threads that wait
 //! before they begin a transaction (`ferroxfs`).

@@ -1,4 +1,4 @@
-//! Looking at the inodes of a cluster without creating records for them.
+//! Reads the inodes of a cluster without creating records for them in memory.
 
 use std::sync::Arc;
 

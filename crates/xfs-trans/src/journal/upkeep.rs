@@ -16,7 +16,7 @@ use xfs_sync::{Condvar, Mutex, Volume};
 
 use super::Journal;
 
-/// The intervals at which a thread works on the log.
+/// The intervals at which the upkeep thread forces and covers the log.
 #[doc(alias = "xfssyncd_centisecs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upkeep {
@@ -70,7 +70,7 @@ struct StopSignal {
 }
 
 impl StopSignal {
-    /// Waits until the signal is given or `time` has passed. Returns whether the signal was given.
+    /// Waits for the signal, but at most for `time`. Returns whether the signal was given.
     fn within(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut asked = self.asked.lock();

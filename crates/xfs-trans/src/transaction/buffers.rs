@@ -53,8 +53,8 @@ impl JoinedBuffer {
         self.buffer.unlatch();
     }
 
-    /// Records that the blocks of the buffer are freed: in this entry of the transaction's list,
-    /// and in the log item of the buffer, by a call of `invalidate`.
+    /// Records that the blocks of the buffer are freed, in this entry of the transaction's list.
+    /// Calls `invalidate`, which records the same in the buffer's log item.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
         invalidate(&self.item, &self.buffer);
         (self.dirty, self.claimed, self.freed) = (true, false, true);
@@ -250,7 +250,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Returns whether the transaction holds a buffer whose first extent starts at `at`.
+    /// Returns whether the transaction has joined a buffer whose first extent starts at `at`.
     #[must_use]
     pub fn holds(&self, at: DiskAddr) -> bool {
         self.buffers.places().any(|(place, _)| place == at)
@@ -415,7 +415,8 @@ impl Transaction<'_> {
         self.buffers.find(buffer).end(BufferItem::invalidate);
     }
 
-    /// Records that the blocks of an inode cluster are freed, which ends all inodes in the cluster.
+    /// Records that the blocks of an inode cluster are freed, so that no inode of the cluster
+    /// exists any more.
     ///
     /// # Panics
     ///

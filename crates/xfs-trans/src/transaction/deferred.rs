@@ -52,7 +52,7 @@ pub trait Deferred: Send {
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish>;
 }
 
-/// Whether a unit of deferred work is done, or a part of it is left.
+/// The outcome of a step of deferred work: all of it is done, or a part of it is left.
 pub enum Finish {
     /// The work is done.
     Done,
@@ -122,7 +122,7 @@ fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Inten
 pub struct Captured {
     pending: VecDeque<IntentBatch>,
     reservation: Reservation,
-    /// Number of blocks that the first step reserved but did not use. These blocks stay reserved
+    /// Number of blocks that the intent's first step reserved but did not use. They stay reserved
     /// for the captured work.
     blocks: u64,
 }
@@ -142,7 +142,7 @@ impl Captured {
 }
 
 impl Transaction<'_> {
-    /// Does `works`, which is the first step of an intent that a crash has left open. Returns the
+    /// Does `works`, the work of an intent that a crash has left open, as one step. Returns the
     /// work that this step defers.
     pub(crate) fn resume(
         mut self,

@@ -1,4 +1,5 @@
-//! The order in which a step latches the headers of groups.
+//! The order in which a step of a transaction chain latches the headers of allocation groups (AGI
+//! and AGF).
 //!
 //! Owns: the order, and the highest header that the step keeps. Does **not** own the latches
 //! ([`buffers`](super::buffers)). A step only tries to latch a header that is lower than one that
@@ -73,8 +74,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Returns the group in which a sector lies, or `None` if the sector lies past all groups that a
-/// number of 32 bits can name.
+/// Returns the number of the allocation group in which a sector lies, or `None` if the number does
+/// not fit in 32 bits.
 fn group_of(geometry: &Geometry, at: DiskAddr) -> Option<AgNumber> {
     let sectors = geometry.ag_block_disk_addr(AgNumber(1), AgBlock(0)).0;
     u32::try_from(at.0.checked_div(sectors)?).ok().map(AgNumber)

@@ -17,8 +17,8 @@ struct JoinedInode {
     dirty: bool,
     /// Whether the inode is unlatched at the end of the current transaction of the chain.
     leaving: bool,
-    /// The charge of the inode before its first change in the current step. `None` before that
-    /// change, and if the volume does not count usage.
+    /// The quota charge of the inode before its first change in the current step. `None` if there
+    /// was no such change, or if the volume does not count usage.
     charge: Option<Charge>,
     /// Its blocks in the realtime section, as far as the current step has changed or moved them.
     realtime: RealtimeBlocks,
@@ -62,7 +62,8 @@ impl JoinedInodes {
         self.0.iter().filter(|joined| joined.dirty).all(|joined| joined.record.encode())
     }
 
-    /// Remembers the charge of an inode, unless it was remembered in this step before.
+    /// Stores the quota charge of an inode for the comparison at the commit, unless it is already
+    /// stored for this step.
     ///
     /// # Panics
     ///
@@ -211,8 +212,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Unlatches an inode that the current transaction of the chain has joined and not changed. The
-    /// latch of the inode protects something else.
+    /// Unlatches an inode that the current transaction of the chain has joined and not changed: the
+    /// transaction needed the latch for something else that it protects.
     ///
     /// # Panics
     ///

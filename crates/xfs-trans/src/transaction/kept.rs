@@ -1,4 +1,5 @@
-//! The memory of a transaction's lists, kept by the thread for its next transaction.
+//! A per-thread cache of the memory of a transaction's lists, so that the thread's next transaction
+//! need not allocate it.
 //!
 //! Owns: the empty lists. Does **not** own what a transaction puts into them.
 
@@ -15,7 +16,7 @@ use super::quota::QuotaLists;
 /// need more, and every thread has lists of its own.
 const MAX_KEPT: usize = 64;
 
-/// The lists of objects that a transaction holds.
+/// The lists of a transaction: the buffers, inodes and other objects that it holds.
 #[derive(Default)]
 pub(super) struct TransactionLists {
     pub(super) buffers: JoinedBuffers,

@@ -44,7 +44,7 @@ pub trait QuotaLedger: Send + Sync {
     /// Returns whether the usage of a type of owner is counted.
     fn counts(&self, kind: QuotaKind) -> bool;
 
-    /// Returns whether an inode is charged to no owner, because it is a quota inode.
+    /// Returns whether an inode is a quota inode, which is charged to no owner.
     fn is_exempt(&self, inode: InodeNumber) -> bool;
 
     /// Returns the dquot of an owner. Reads the dquot from disk if it is not in memory. Returns
@@ -81,11 +81,12 @@ pub trait QuotaLedger: Send + Sync {
     /// Updates the limits and timers in `disk` after a change of the usage in it.
     fn adjust(&self, kind: QuotaKind, disk: &mut DquotDisk);
 
-    /// Checks that an owner may get `wanted` in addition to what it uses and has reserved.
+    /// Checks that the limits of an owner permit `wanted` in addition to the space that it uses and
+    /// has reserved.
     ///
     /// # Errors
     ///
-    /// If the owner may not, returns [`PosixError::QuotaExceeded`] for a user or group, and
+    /// If a limit would be exceeded, returns [`PosixError::QuotaExceeded`] for a user or group, and
     /// [`PosixError::NoSpace`] for a project.
     fn check(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> Result<()>;
 
@@ -117,7 +118,7 @@ impl QuotaOwners {
         Self { uid: core.uid, gid: core.gid, project_id: core.project_id }
     }
 
-    /// Returns the ID of the owner of a type.
+    /// Returns the ID of the inode's owner of this kind: user, group or project.
     #[must_use]
     pub const fn id(&self, kind: QuotaKind) -> u32 {
         match kind {
@@ -128,7 +129,7 @@ impl QuotaOwners {
     }
 }
 
-/// The charge of an inode.
+/// The usage that quota counts for one inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Charge {
     /// The inode is free, or belongs to the filesystem itself.
@@ -185,8 +186,8 @@ impl DquotDelta {
         self.blocks == 0 && self.rt_blocks == 0 && self.inodes == 0
     }
 
-    /// Returns the usage that the owner gains, which is taken out of its reservation; 0 for a count
-    /// that decreases. A gain that does not fit in 64 bits is returned as the largest number.
+    /// Returns the increase of the owner's usage, which is taken out of its reservation. A count
+    /// that decreases gives 0; an increase that does not fit in 64 bits gives the largest number.
     fn gained(&self) -> QuotaAmount {
         QuotaAmount {
             blocks: self.blocks.clamp(0, u64::MAX.into()) as u64,
@@ -201,8 +202,8 @@ impl DquotDelta {
 pub(super) struct DquotDeltas(Vec<DquotDelta>);
 
 impl DquotDeltas {
-    /// Adds a charge, or subtracts it if `sign` is -1. `rt_blocks` of its blocks are in the
-    /// realtime section.
+    /// Adds the charge of an inode to the changes of its owners, or subtracts it if `sign` is -1.
+    /// `rt_blocks` of its blocks are in the realtime section.
     fn add(&mut self, ledger: &dyn QuotaLedger, charge: Charge, rt_blocks: i128, sign: i64) {
         let Charge::Inode(owners, blocks) = charge else { return };
         for kind in QuotaKind::ALL.into_iter().filter(|kind| ledger.counts(*kind)) {
@@ -249,7 +250,8 @@ impl QuotaLists {
 #[derive(Default)]
 pub(super) struct TransactionQuota {
     lists: QuotaLists,
-    /// Whether a step has changed an inode and could not count the change.
+    /// Whether some step has changed an inode whose usage could not be counted, because an owner
+    /// has no valid dquot.
     has_lost: bool,
     /// Whether the chain belongs to recovery, which must not wait for log space.
     is_recovery: bool,
@@ -346,8 +348,8 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// If an owner may not have the space, returns [`PosixError::QuotaExceeded`] or, for a project,
-    /// [`PosixError::NoSpace`].
+    /// If the space would exceed an owner's limit, returns [`PosixError::QuotaExceeded`] or, for a
+    /// project, [`PosixError::NoSpace`].
     #[doc(alias = "xfs_trans_reserve_quota")]
     pub fn reserve_quota(&mut self, owners: QuotaOwners, wanted: QuotaAmount) -> Result<()> {
         if !self.counts_quota() {
@@ -427,9 +429,10 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Clears the checked bits of the types in which this chain could not count a change (Q1). The
-    /// caller's chain has ended and holds no latch, because clearing the bits takes a transaction
-    /// of its own. Recovery clears the bits itself when it has finished all intents.
+    /// Clears the "checked" bit of each quota type for which this chain could not count a change
+    /// (Q1), so that a later mount counts all usage again. Called when the chain has ended and
+    /// holds no latch, because clearing the bits takes a transaction of its own. Recovery clears
+    /// the bits itself when it has finished all intents.
     pub(super) fn give_up_lost(&self) -> Result<()> {
         match self.journal.ledger.value() {
             // Q1: a change that was not counted takes the checked bit.
@@ -450,8 +453,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Adds a change to the counts of a dquot. Returns `false` if a count would leave its range: the
-/// dquot was damaged before. The count is then set to the end of the range.
+/// Adds a change to the counts of a dquot. A count that would leave its range is set to the end of
+/// the range. The result is then `false`: the dquot was damaged before.
 fn count(disk: &mut DquotDisk, delta: &DquotDelta) -> bool {
     let clamped = |sum: i128| sum.clamp(0, u64::MAX.into());
     let blocks = i128::from(disk.blocks.get()) + delta.blocks;
@@ -489,8 +492,8 @@ impl QuotaReservation {
         self.parts.drain(..).for_each(|part| release(&part.dquot, part.left));
     }
 
-    /// Reserves `amount` for each of the owners. If one of them may not have it, returns the error,
-    /// and `self` keeps the reservations for the owners before that one.
+    /// Reserves `amount` for each of the owners, one after the other. If a limit of one of them
+    /// forbids it, returns the error; `self` keeps the reservations for the owners before that one.
     fn reserve_all(
         &mut self,
         journal: &Journal,
@@ -501,8 +504,8 @@ impl QuotaReservation {
         kinds.try_for_each(|kind| self.reserve(journal, kind, owners.id(kind), amount))
     }
 
-    /// Reserves `amount` for each of the owners, on a volume that counts usage. If one of them may
-    /// not have it, reserves nothing.
+    /// Reserves `amount` for each of the owners, on a volume that counts usage. If a limit of one
+    /// of them forbids it, reserves nothing.
     ///
     /// # Errors
     ///
@@ -585,9 +588,9 @@ impl QuotaReservation {
         self.parts.iter().find(is_it).map(|part| &part.dquot)
     }
 
-    /// Takes `amount` for one owner out of the reservation, or as much as the reservation has. The
-    /// reserved space is not released, because the count of the dquot includes it from now on.
-    /// Returns the amount taken.
+    /// Takes up to `amount` for one owner out of the reservation, because the owner's dquot now
+    /// counts this space as used. Returns the amount taken, which the reservation no longer
+    /// releases.
     fn use_up(&mut self, dquot: &Arc<Dquot>, amount: QuotaAmount) -> QuotaAmount {
         let part = self.parts.iter_mut().find(|part| Arc::ptr_eq(&part.dquot, dquot));
         let Some(part) = part else { return QuotaAmount::default() };

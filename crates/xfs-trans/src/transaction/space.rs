@@ -34,8 +34,8 @@ impl CounterChanges {
         }
     }
 
-    /// Returns an error if the transaction has used more blocks than it had reserved: the counters
-    /// would be wrong.
+    /// Returns an error if the transaction has used more blocks than it had reserved. Its commit
+    /// would make the counters of the volume wrong.
     pub(super) const fn check(&self) -> Result<()> {
         if self.overdrawn { Err(Error::Shutdown) } else { Ok(()) }
     }
@@ -83,8 +83,8 @@ impl Transaction<'_> {
         reservation.add(BlockReservation::of(blocks));
     }
 
-    /// Adds blocks that a reserve of the volume holds to the blocks that the transaction has
-    /// reserved. The caller has taken them from that reserve.
+    /// Adds `blocks` blocks to those that the transaction has reserved. The caller has taken them
+    /// from blocks that the volume keeps back, such as those for a group's btrees.
     pub const fn add_reserve(&mut self, blocks: u64) {
         self.space.add_reserved(blocks);
     }

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use crate::testing::{change_core, crashed, is_clean, make, open, recover};
 use crate::{InodeRecord, Journal, Transaction, TransactionCounts};
 
-/// The bytes of the label in the superblock, on which nothing else depends.
+/// The byte range of the label in the superblock. The tests change the label, because nothing else
+/// depends on it.
 const LABEL: std::ops::Range<usize> = 108..120;
 
 /// Begins a transaction whose reservation is large enough for the tests.

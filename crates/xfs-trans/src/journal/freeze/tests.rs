@@ -10,8 +10,8 @@ use xfs_log::Shutdown;
 use crate::Journal;
 use crate::testing::{change_core, crashed, make, make_with, open, recovered_parts};
 
-/// A time that is long enough for a thread to finish, unless the thread has to wait for another
-/// one.
+/// The time for which a test waits before it concludes that a thread is blocked. A thread that is
+/// not blocked finishes much sooner.
 const A_WHILE: Duration = Duration::from_millis(30);
 
 /// Changes the owner of the root directory. Returns the sequence number of the checkpoint that has
@@ -40,7 +40,8 @@ fn copy_of_a_frozen_volume_has_everything_in_place() {
     }
 }
 
-/// Freezes a volume that has not changed since it was opened. Checks that the log stays as it was.
+/// Checks that freezing a volume that has not changed since it was opened does not write to the
+/// log.
 #[test]
 fn freeze_of_an_idle_volume_writes_nothing() {
     let device = make();

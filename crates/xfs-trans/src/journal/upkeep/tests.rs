@@ -11,8 +11,7 @@ use crate::testing::{change_core, crashed, log_device, make, open, recovered_par
 
 const NEVER: Duration = Upkeep::LONGEST;
 const SOON: Duration = Upkeep::SHORTEST;
-/// Time after which a test gives up waiting for a condition. It is far longer than any condition
-/// takes.
+/// Longest time for which a test waits for a condition before it fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Waits until the condition `is_so` holds. Fails the test if that takes longer than `LIMIT`, with

@@ -149,9 +149,8 @@ fn recovery_returns_forced_changes_only() {
     assert_eq!(read_target(&recovered, 1), [b'b'; TARGET_BYTES], "the last change was not forced");
 }
 
-/// Checks that the newest log entry of a buffer holds all changes since the buffer was last written
-/// to disk, also those that older checkpoints hold. The first log entry after a write to disk holds
-/// only later changes. Recovery at any time restores all changes.
+/// Checks that each log entry of a buffer holds all changes since the buffer was last written to
+/// disk, and no older ones. Also checks that recovery at any time restores all changes.
 #[test]
 fn changes_accumulate_until_they_are_in_place() {
     let device = testing::make();
@@ -463,8 +462,8 @@ fn failed_write_in_place_shuts_down_and_loses_nothing() {
     assert_eq!(read_target(&recovered, 0), expected);
 }
 
-/// Changes a buffer so that it is not valid. Checks that the buffer is not written to disk, so that
-/// a bug in ferroxfs does not damage the volume.
+/// Checks that a buffer with invalid contents is not written to disk, so that a bug in ferroxfs
+/// does not damage the volume.
 #[test]
 fn buffer_that_fails_verification_is_not_written() {
     let device = testing::make();
@@ -481,8 +480,8 @@ fn buffer_that_fails_verification_is_not_written() {
     assert_eq!(on_device(&device, 0), before);
 }
 
-/// Shuts a volume down and closes it. Checks that no log item stays in memory, neither of the open
-/// checkpoint nor of the AIL.
+/// Checks that no log item stays in memory after a volume was shut down and closed: neither an item
+/// of the open checkpoint nor an item in the AIL.
 #[test]
 fn no_item_outlives_a_volume_that_is_shut_down() {
     let device = testing::make();
@@ -501,8 +500,8 @@ fn no_item_outlives_a_volume_that_is_shut_down() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// Drops a journal that is not shut down. Checks that no log item stays in memory, neither of the
-/// open checkpoint nor of the AIL.
+/// Checks that no log item stays in memory after a journal was dropped without a shutdown: neither
+/// an item of the open checkpoint nor an item in the AIL.
 #[test]
 fn no_item_outlives_a_volume_that_is_dropped() {
     let device = testing::make();
@@ -519,9 +518,9 @@ fn no_item_outlives_a_volume_that_is_dropped() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// Lets threads change, free and reuse the same few blocks while the log's thread writes them to
-/// disk. Each block counts its changes. A lost change shows as a wrong count in memory, on disk or
-/// after a crash. Checks that none is lost.
+/// Checks that no change is lost while threads change, free and reuse the same few blocks and the
+/// log's thread writes them to disk. Each block counts its changes. A lost change shows as a wrong
+/// count in memory, on disk or after a crash. Checks that none is lost.
 #[test]
 fn threads_lose_no_change() {
     const BLOCKS: u64 = 6;
@@ -571,15 +570,15 @@ fn threads_lose_no_change() {
     assert_eq!(in_place % 256, THREADS * ROUNDS % 256);
 }
 
-/// Counts the writes to memory while one buffer is changed many times. Checks that few go to memory
-/// that operations on other objects write too. Writes to the memory of the buffer itself have a
-/// limit of their own.
+/// Checks that changing one buffer many times rarely writes memory that operations on other objects
+/// also write. Such writes would slow down unrelated threads. The writes to the buffer's own memory
+/// have a separate limit.
 #[cfg(feature = "count")]
 #[test]
 fn buffer_change_rarely_writes_volume_shared_memory() {
     const COMMITS: u64 = 4096;
-    /// The greatest number of writes of one commit to the memory of the buffer: reading, latching,
-    /// joining, changing, logging, pinning and releasing.
+    /// The greatest number of memory writes that one commit may make to a buffer's own data: for
+    /// reading, latching, joining, changing, logging, pinning and releasing.
     const OBJECT_WRITES: u64 = 12;
     // On a smaller log the slots keep no log space of their own.
     let device = testing::make_sized(1 << 30, "-l size=128m");

@@ -19,9 +19,9 @@ fn decrease_gains_nothing() {
     assert_eq!(delta(3, 1).gained(), QuotaAmount { inodes: 1, ..QuotaAmount::of_blocks(3) });
 }
 
-/// Checks counts that would leave the range of a dquot: they are reported, and stay at the end of
-/// the range. The block count of a damaged inode may be any number, and two such inodes may belong
-/// to one owner.
+/// Checks that a change of a dquot's count past its range is reported, and that the count stays at
+/// the end of the range. The block count of a damaged inode may be any number, and two such inodes
+/// may belong to one owner.
 #[test]
 fn counts_past_the_range_of_a_dquot_are_reported() {
     let two_inodes = 2 * i128::from(u64::MAX);

@@ -119,7 +119,7 @@ fn intent_completed_in_its_checkpoint_is_not_written() {
     assert!(logged(&journal).concat().is_empty());
 }
 
-/// A unit of work that forces the log before it does the work of its task.
+/// Deferred work that forces the log, and then does the work of a [`Task`].
 struct Forced(Task);
 
 impl Deferred for Forced {

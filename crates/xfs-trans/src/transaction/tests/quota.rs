@@ -63,9 +63,9 @@ fn open_without_dquots() -> (Arc<Journal>, Arc<EmptyLedger>) {
     (journal, ledger)
 }
 
-/// Gives the root directory 8 more blocks in a transaction that rolls. No dquot exists that could
-/// count these blocks. The chain ends by a commit or, if `is_cancelled`, by a cancelled last step
-/// without changes.
+/// Adds 8 blocks to the root directory in a transaction that rolls. No dquot exists to count these
+/// blocks. Ends the chain by a commit or, if `is_cancelled`, by cancelling its last step, which has
+/// no changes.
 fn lose_a_change(journal: &Arc<Journal>, is_cancelled: bool) {
     let record = root(journal);
     let mut tx = begin(journal);

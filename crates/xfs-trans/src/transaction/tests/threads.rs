@@ -13,7 +13,8 @@ const THREADS: u64 = 4;
 const INODES: u64 = 16;
 /// The number of commits that a thread makes between two forces of the log.
 const COMMITS: u32 = 3;
-/// The number of times that the threads write through the whole log.
+/// The number of times that the log wraps during the test: the threads write until its head has
+/// passed the end of the log this often.
 const WRAPS: u32 = 20;
 
 /// Returns the mkfs options for a volume with the smallest valid log. The volume lacks the btrees
