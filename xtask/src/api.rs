@@ -61,8 +61,8 @@ pub(crate) fn listing(metadata: &Value, files: Vec<(String, String)>) -> Result<
     Ok(lines.into_iter().map(|line| line + "\n").collect())
 }
 
-/// Returns the lines that only one of two listings has: `- line` of the old one, `+ line` of the
-/// new one.
+/// Returns the lines that only one of two listings has: those of the old one after `- `, and those
+/// of the new one after `+ `.
 pub(crate) fn changes(old: &str, new: &str) -> Vec<String> {
     let missing = |line: &&str, from: &str| !from.lines().any(|other| other == *line);
     let removed = old.lines().filter(|line| missing(line, new)).map(|line| format!("- {line}"));

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::Error;
 
-/// The start of the names of the folders with the incremental state of `xfs-format`, the lowest
-/// crate. If there is no such folder, no crate of the library has incremental state. xtask does not
-/// depend on this crate, so building xtask creates no such folder.
+/// Prefix of the names of the folders in which the compiler keeps incremental state of
+/// `xfs-format`, the lowest crate of the library. If there is no such folder, no crate of the
+/// library has incremental state. Building xtask creates none, because xtask does not depend on
+/// this crate.
 const LOWEST_CRATE: &str = "xfs_format-";
 
 /// Whether later cargo commands keep no incremental state: results that a compiler stores for the
@@ -24,7 +25,7 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// Disables incremental state for a cargo command in CI, which builds only once, and after
+/// Disables incremental state for a cargo command if this is CI, which builds only once, or if
 /// [`keep_no_state_in_a_fresh_clone`] has found a fresh clone.
 pub(crate) fn set_incremental(cargo: &mut Command) {
     if std::env::var_os("CI").is_some() || KEEPS_NO_STATE.load(Ordering::Relaxed) {
@@ -60,7 +61,8 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     run_unannounced(command)
 }
 
-/// Runs a command to its end without printing its line. A status other than 0 is an error.
+/// Runs a command to its end without printing its command line first. A status other than 0 is an
+/// error.
 pub(crate) fn run_unannounced(command: &mut Command) -> Result<(), Error> {
     let status = command.status().map_err(|source| not_started(command, source))?;
     succeeded(command, status)
@@ -92,7 +94,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     quiet_output(command)
 }
 
-/// Runs a command without printing its line, and returns its standard output.
+/// Runs a command without printing its command line first, and returns its standard output.
 pub(crate) fn quiet_output(command: &mut Command) -> Result<String, Error> {
     let output =
         command.stderr(Stdio::inherit()).output().map_err(|source| not_started(command, source))?;

@@ -1,4 +1,5 @@
-//! `cargo xtask conformance`: the results in docs/conformance.md, from recorded runs.
+//! `cargo xtask conformance`: writes the test results in docs/conformance.md, from records of
+//! earlier test runs.
 //!
 //! Owns: the kinds of runs, and the tables of the page. Each kind has a file of records in
 //! docs/internals/conformance. `--run KIND` runs one kind here and adds a record; without it only
@@ -22,8 +23,8 @@ use record::Record;
 const PAGE: &str = "docs/conformance.md";
 /// The folder with the files of records, one file for each kind of run.
 const RECORDS: &str = "docs/internals/conformance";
-/// The line of the page before the tables. `END` is the line after them. Each run replaces the text
-/// between these lines.
+/// The line of the page before the tables, as `END` is the line after them. Writing the page
+/// replaces the text between these lines.
 const BEGIN: &str = "<!-- begin of the results: `cargo xtask conformance` writes them -->";
 const END: &str = "<!-- end of the results -->";
 
@@ -44,7 +45,7 @@ pub(crate) struct Options {
     program: Option<PathBuf>,
 }
 
-/// A kind of run.
+/// A kind of test run that has results on the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// pjdfstest on a mount; needs root

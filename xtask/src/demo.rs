@@ -1,9 +1,9 @@
 //! `cargo xtask demo`: the main job of ferroxfs, as an ordinary user, on volumes that it makes.
 //!
 //! Owns: the scenes, and checking the result of each scene. The demo makes everything that it
-//! shows, asks nothing, needs no network, and prints each command before a shell runs it. Only
-//! `xfs_repair`, the judge of the recovered volume, is not ours: where it is missing, the demo says
-//! so. On a terminal it has colours and shows progress.
+//! shows, asks nothing, needs no network, and prints each command before a shell runs it. One
+//! program is not part of ferroxfs: `xfs_repair`, which checks the recovered volume. If it is
+//! missing, the demo says so. On a terminal it has colours and shows progress.
 //!
 //! - **I1** The summary and the verdict, which come last, fit on a screen of [`SCREEN_LINES`] lines
 //!   and [`SCREEN_COLUMNS`] columns.
@@ -57,7 +57,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
     demo.verdict()
 }
 
-/// Plays the demo as an ordinary user, in a folder that this user may enter, with copies of
+/// Plays the demo as the user `nobody`, in a folder that this user may enter, with copies of
 /// `program` and of xtask. The caller must be root.
 pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
     const USER: u32 = 65534;
@@ -142,7 +142,8 @@ impl Ended {
         String::from_utf8_lossy(&self.output.stdout).trim().to_owned()
     }
 
-    /// Returns what the command printed on standard output, then what it printed on standard error.
+    /// Returns the text that the command printed on standard output, followed by that on standard
+    /// error.
     fn text(&self) -> String {
         let both = [self.output.stdout.as_slice(), &self.output.stderr].concat();
         String::from_utf8_lossy(&both).trim_end().to_owned()
@@ -168,8 +169,8 @@ impl Demo {
         }
     }
 
-    /// Prints the commands that prepare the reader's shell: they enter the folder of the demo, and
-    /// make the program callable by its name.
+    /// Prints the commands with which a reader can prepare a shell to repeat the demo: they enter
+    /// its folder, and make the program callable by its name.
     fn set_out(&mut self, root: &Path, program: &Path) {
         let programs = program.parent().unwrap_or(program);
         let shown = |path: &Path| match path.strip_prefix(root) {

@@ -1,4 +1,5 @@
-//! Licences, sources and advisories of dependencies, checked by cargo-deny with deny.toml.
+//! Checks the licences, sources and security advisories of dependencies, by cargo-deny with
+//! deny.toml.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,7 @@
-//! Disk space for the first run of the tests in a clone.
+//! Checks that the disk has enough space for the first run of the tests in a clone.
 //!
-//! A full disk fails some fifty tests, none of which says why. So the run measures first.
+//! On a full disk, some fifty tests would fail without a clear reason. So the space is checked
+//! first.
 
 use std::path::Path;
 use std::process::Command;

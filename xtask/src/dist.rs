@@ -41,7 +41,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the cargo profile that compiles the binary.
+    /// Returns the name of the cargo profile with which the binary is compiled.
     fn profile(self) -> &'static str {
         if self.quick { "quick" } else { "dist" }
     }

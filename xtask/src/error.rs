@@ -50,14 +50,15 @@ pub(crate) enum Error {
     /// The chore needs root.
     #[error("run this as root: {0}")]
     NotRoot(&'static str),
-    /// A mistake in the list of `cargo xtask mutants` cannot be put into the sources, or the
-    /// checker does not find it.
+    /// One of the deliberate mistakes of `cargo xtask mutants` cannot be put into the sources, or
+    /// the checker does not find it.
     #[error("mutants: {0}")]
     Mutants(String),
     /// The sources of the public API could not be read.
     #[error("api: {0}")]
     Api(String),
-    /// Some links of the site lead nowhere: this many, which have been printed.
+    /// Some links of the site lead nowhere. The number is that of these links, which have been
+    /// printed.
     #[error("site: {0} broken link(s)")]
     BrokenLinks(usize),
     /// Some rule of `tidy` does not hold. The number is that of the findings, which have been

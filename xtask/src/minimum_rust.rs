@@ -1,6 +1,6 @@
-//! The oldest Rust version that Cargo.toml promises. It must build the workspace. The format and
-//! the lints are checked with the rustfmt and the clippy of this version, because newer versions
-//! may format differently or warn of more.
+//! Checks with the minimum Rust version, the oldest that Cargo.toml promises. It must build the
+//! workspace. The format and the lints are checked with the rustfmt and the clippy of this version,
+//! because newer versions may format differently or warn of more.
 
 use std::process::Command;
 
@@ -14,8 +14,8 @@ const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")]
 
 /// A toolchain of the minimum version that has all components that the checks need.
 pub(crate) struct MinimumRust {
-    /// Whether this toolchain is the one that runs xtask, which has built most of the workspace
-    /// already.
+    /// Whether xtask itself runs with this toolchain, whose build of the workspace then already
+    /// exists for the most part.
     runs_us: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: mistakes in the allocator, the btrees and the extent maps, each of which
-//! the checker must find.
+//! `cargo xtask mutants`: puts deliberate mistakes into the allocator, the btrees and the extent
+//! maps. The checker must find each of them.
 //!
 //! Owns: the list of mistakes, building them, and docs/internals/check-mutants.md. Does **not**
 //! own: the operations that each run performs (`crates/xfs-oracle/tests/work`).
@@ -189,7 +189,7 @@ fn outcome(lines: &[String], is_success: bool) -> RunOutcome {
     }
 }
 
-/// Returns the reason why a mistake does no harm to the volume, or `None` if it does harm.
+/// Returns the reason why a mistake does not damage the volume, or `None` if it does.
 fn harmless(mutant: &Mutant) -> Option<&'static str> {
     HARMLESS.iter().find(|(mistake, _)| *mistake == mutant.mistake).map(|(_, reason)| *reason)
 }
@@ -228,7 +228,8 @@ fn page(results: &[(&Mutant, RunOutcome)]) -> String {
     text
 }
 
-/// Returns the start of a message, without the characters that have a meaning in a Markdown table.
+/// Returns the start of an error message for a cell of a Markdown table, without characters that
+/// have a meaning there.
 fn plain(message: &str) -> String {
     message.chars().filter(|c| !"|`\n".contains(*c)).take(80).collect()
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask oracles`: programs and kernels to compare with, unpacked under `target/`.
+//! `cargo xtask oracles`: unpacks programs and kernels under `target/`, with which the tests
+//! compare ferroxfs.
 //!
 //! | folder | contents |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Debian packages that the tests run against.
+//! Installs the Debian packages that the tests need.
 
 use std::process::Command;
 

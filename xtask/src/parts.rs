@@ -1,4 +1,4 @@
-//! Parts of `cargo xtask test`, and the parts that run beside the tests.
+//! The parts of `cargo xtask test`. Most of them run at the same time as the tests.
 //!
 //! Owns: the list of parts, running parts as processes of their own, and their output. Does **not**
 //! own: the work of a part, which is in `test.rs`.
@@ -49,7 +49,7 @@ pub(crate) const BESIDE_TESTS: [Part; 5] =
 /// as JSON.
 const REPORT: &str = "report: ";
 
-/// How much lower the priority of the parts beside the tests is, for nice(1).
+/// The niceness, as for nice(1), of the parts that run at the same time as the tests.
 const NICENESS: &str = "10";
 
 impl Part {
@@ -137,7 +137,7 @@ fn output(mut command: Command, log: &Path) -> Result<(String, Result<(), Error>
     Ok((String::from_utf8_lossy(&bytes).into_owned(), ended))
 }
 
-/// Splits the report from the output of a part.
+/// Splits the output of a part into the text before its report, and the report.
 fn split(output: &str) -> (&str, Option<Report>) {
     let lines = output.trim_end();
     let (text, last) = lines.rsplit_once('\n').unwrap_or(("", lines));

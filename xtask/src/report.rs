@@ -54,7 +54,7 @@ impl Report {
         }
     }
 
-    /// Records the duration of a part of the run.
+    /// Records how long a part of the run of all tests took.
     pub(crate) fn took(&mut self, part: &str, time: Duration) {
         self.times.push((part.to_owned(), time));
     }

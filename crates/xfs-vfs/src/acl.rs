@@ -61,7 +61,7 @@ impl Acl {
     ///
     /// # Errors
     ///
-    /// Returns the check that the entries do not pass.
+    /// Returns the check that failed for the entries.
     pub fn new(entries: Vec<AclEntry>) -> Result<Self, AclCheck> {
         acl::verify(&entries)?;
         Ok(Self(entries))
@@ -97,8 +97,7 @@ impl Acl {
         self.classes().fold(0, |mode, (entry, shift)| mode | entry.permissions << shift)
     }
 
-    /// Returns this list, changed to agree with the permission bits of `mode`, for a chmod of its
-    /// file.
+    /// Returns this list with the permissions that a chmod of its file to `mode` gives it.
     #[must_use]
     #[doc(alias = "posix_acl_chmod")]
     pub fn with_mode(&self, mode: u16) -> Self {
@@ -115,8 +114,8 @@ impl Acl {
         (list, mode)
     }
 
-    /// Returns the entries that have permission bits in the mode. Each entry comes with the number
-    /// of bits by which its permissions are shifted left in the mode.
+    /// Returns the entries whose permissions also appear in the mode. Each comes with the number of
+    /// bits by which they are shifted left there.
     fn classes(&self) -> impl Iterator<Item = (AclEntry, u16)> {
         let has_mask = self.0.iter().any(|entry| entry.tag == AclTag::Mask);
         self.0.iter().filter_map(move |entry| Some((*entry, place(entry.tag, has_mask)?)))
@@ -186,8 +185,8 @@ pub fn read_acl(
     value.map(|value| Acl::decode(&value, inode.number())).transpose()
 }
 
-/// Returns by how many bits the permissions of an entry are shifted left in the mode. Returns
-/// `None` for an entry that has no permission bits there.
+/// Returns the number of bits by which the permissions of an entry are shifted left in the mode.
+/// Returns `None` for an entry whose permissions do not appear in the mode.
 const fn place(tag: AclTag, has_mask: bool) -> Option<u16> {
     match tag {
         AclTag::Owner => Some(6),

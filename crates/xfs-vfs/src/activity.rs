@@ -3,7 +3,7 @@
 
 use xfs_sync::SlotCounters;
 
-/// An operation that is counted when it ends.
+/// A kind of operation that is counted. Each operation is counted when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// A directory was searched for a name.
@@ -26,7 +26,7 @@ pub enum Activity {
 
 const KINDS: usize = Activity::AttributeListing as usize + 1;
 
-/// Counters of operations, one for each kind.
+/// Counters of operations on names and attributes, one for each kind.
 #[derive(Default)]
 pub struct ActivityCounts(SlotCounters<KINDS>);
 

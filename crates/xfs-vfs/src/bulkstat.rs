@@ -1,8 +1,8 @@
 //! Bulkstat: metadata of all inodes of a mounted volume, group by group, in the order of their
 //! numbers.
 //!
-//! Owns: the order of the inodes, and the state that is shown of each inode: the state that an
-//! operation on the inode would find. The inode btree says which inodes exist. The state of a
+//! Owns: the order of the inodes, and where the metadata of each inode come from. They are as an
+//! operation on the inode would find them. The inode btree says which inodes exist. The state of a
 //! cached inode comes from the inode cache, and that of any other from its cluster on disk. This
 //! module also reads the metadata of all entries of a directory. Does **not** own walks over cached
 //! inodes (`xfs-icache`).
@@ -51,7 +51,7 @@ pub enum BulkPath {
     ThroughCache,
 }
 
-/// The inodes of a chunk that exist, and those that are in use.
+/// Which inodes of a chunk exist on disk, and which of them are in use.
 #[doc(alias = "xfs_inumbers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -65,9 +65,9 @@ pub struct InodeChunkUse {
 }
 
 /// Returns the metadata of each of these inodes, whose numbers the caller has just read from
-/// directory entries. An element is `None` if the inode is gone or damaged. A lookup of the inode
-/// tells which of the two is the case. Inodes of one cluster are read together into `scratch`, and
-/// nothing is inserted into the cache.
+/// directory entries. An element is `None` if the inode is gone or damaged. To find out which, the
+/// caller looks the inode up. Inodes of one cluster are read together into `scratch`, and nothing
+/// is inserted into the cache.
 pub fn metadata_of(
     mount: &Mount,
     numbers: &[InodeNumber],
@@ -96,8 +96,8 @@ pub fn metadata_of(
     numbers.iter().map(of).collect()
 }
 
-/// Rounds an inode number down to a multiple of 64. The inode cache keeps the tags (the marks that
-/// a walk looks for) of 64 consecutive inodes in one word; the result is the first of these inodes.
+/// Rounds an inode number down to a multiple of 64. The result is the first of the 64 inodes whose
+/// tags (the marks that a walk looks for) share one machine word in the inode cache.
 pub fn word_of(number: InodeNumber) -> InodeNumber {
     InodeNumber(number.0 - number.0 % u64::from(u64::BITS))
 }
@@ -158,9 +158,9 @@ impl Mount {
     }
 }
 
-/// Returns the groups, beginning with that of inode `from`. Each comes with the number, within the
-/// group, of the first inode to show: that of `from` in the first group, and the lowest number in
-/// any other group.
+/// Returns the numbers of the allocation groups, beginning with that of inode `from`. Each comes
+/// with the number, within the group, of the first inode to show: that of `from` in the first
+/// group, and the lowest number in any other group.
 pub fn groups_from(
     geometry: &Geometry,
     from: InodeNumber,
@@ -172,7 +172,8 @@ pub fn groups_from(
     groups.map(move |group| (group, if u64::from(group.0) == first { inside } else { AgInode(0) }))
 }
 
-/// Returns the inode number that follows the last inode of a chunk, or `None` if no number follows.
+/// Returns the inode number that follows the last inode of a chunk, or `None` if that number would
+/// not fit in 32 bits.
 fn after(chunk: &InodeChunk) -> Option<AgInode> {
     chunk.start.0.checked_add(u64::BITS).map(AgInode)
 }
@@ -262,9 +263,9 @@ impl GroupBulkstat<'_> {
         Ok(())
     }
 
-    /// Reads the inodes of a chunk into the cache together, and evicts them again. Returns the
-    /// inodes that were left out because they are cached already or latched. In `wanted` and in the
-    /// result, bit n stands for inode `first` + n.
+    /// Reads inodes of a chunk into the cache together, adds their metadata to `found`, and evicts
+    /// them again. Returns those that were left out because they are cached already or latched. In
+    /// `wanted` and in the result, bit n stands for inode `first` + n.
     fn visit(&self, first: InodeNumber, wanted: u64, freed: u64, found: &mut ChunkInodes) -> u64 {
         let start = word_of(first);
         let skipped = (first.0 - start.0) as u32;
@@ -340,7 +341,7 @@ impl GroupBulkstat<'_> {
         Ok(chunks.iter().filter_map(of).fold(0, |all, bits| all | bits))
     }
 
-    /// Reads the metadata of an inode as an operation would, through the inode cache.
+    /// Reads the metadata of an inode through the inode cache, as an operation does.
     fn through(&self, number: InodeNumber) -> Result<Metadata> {
         let inode = self.mount.inode_cache.take_as(number, Keep::Once)?;
         let inode = InodeRef::new(self.mount, inode);

@@ -1,10 +1,10 @@
-//! The source of the times that operations store.
+//! The source of the timestamps that operations store in inodes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xfs_format::timestamp::Timestamp;
 
-/// The source of the times that operations store.
+/// The source of the timestamps that operations store in inodes.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
     /// The clock of the host.

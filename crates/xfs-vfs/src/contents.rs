@@ -57,7 +57,7 @@ pub use state::{Contents, ContentsState, Shown};
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
 
-/// The kind of access with which a change of contents breaks layout leases: writing.
+/// The operation for which a change of contents breaks layout leases: a write.
 const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
 
 /// When the bytes of a write reach the device, and which checks they pass.
@@ -116,7 +116,7 @@ pub struct OpenContents<'a> {
 struct DirectWrite<'a> {
     offset: u64,
     bytes: &'a [u8],
-    /// Whether the next write is expected to continue where this one ends. If so, blocks are
+    /// Whether the next write probably continues where this one ends. If so, blocks are
     /// preallocated after this write.
     continues: bool,
     now: Timestamp,
@@ -171,8 +171,8 @@ impl<'a> OpenContents<'a> {
         Reading::Shared { _guard: self.contents().state.read() }
     }
 
-    /// Returns whether a program has a layout lease on the file, and so knows where the contents
-    /// lie on disk.
+    /// Returns whether a program has a layout lease on the file. Such a program may access the
+    /// contents on the device directly.
     pub fn is_given_away(&self) -> bool {
         self.entry.locks().is_leased_against(TO_CHANGE)
     }

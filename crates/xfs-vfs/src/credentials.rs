@@ -34,7 +34,8 @@ bitflags! {
     }
 }
 
-/// The user, groups and capabilities whose permissions are checked, as `Volume::as_user` sets them.
+/// The user, groups and capabilities against which permissions are checked. `Volume::as_user` sets
+/// them.
 ///
 /// A user ID alone gives no power: user 0 without [`Capabilities`] is an ordinary owner of files.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The schedule by which the flusher thread writes buffered bytes without a request.
+//! The schedule by which the flusher thread writes buffered bytes in the background.
 //!
 //! Owns: how often the flusher thread looks for old buffers, when the thread may sleep, how much
 //! memory all buffers may use, and errors that could be returned to no caller. Does **not** own the
@@ -50,9 +50,9 @@ const PASSES: u32 = 5;
 /// The number of the pass that flushes a buffer. Passes are counted for each buffer: the first pass
 /// after the buffer's first byte has number 1.
 pub(crate) const FLUSH_PASSES: u64 = 2;
-/// Number of the pass that waits for a file's contents lock if the pass before it found the lock
-/// held. Counted as `FLUSH_PASSES` is. After this pass, enough time is left for the device to make
-/// the bytes durable.
+/// The number of the pass that waits for a file's contents lock, if the pass before it found the
+/// lock held. Passes are counted as for `FLUSH_PASSES`. After this pass, enough time is left for
+/// the device to make the bytes durable.
 pub(crate) const WAIT_PASSES: u64 = FLUSH_PASSES + 1;
 const _: () = assert!(WAIT_PASSES < PASSES as u64);
 /// The time without a write after which a file loses its preallocated blocks.
@@ -60,10 +60,10 @@ const _: () = assert!(WAIT_PASSES < PASSES as u64);
 const PREALLOCATION_IDLE: Duration = Duration::from_secs(300);
 /// The most bytes of memory that all buffers together may claim.
 const MAX_BYTES: u64 = 64 << 20;
-/// A buffer claims memory in multiples of this many bytes.
+/// The unit, in bytes, in which a buffer claims memory.
 const CLAIM_BYTES: u64 = 64 << 10;
-/// A buffer of at most this many bytes claims no memory, so that writers of small files do not all
-/// write the counter that all buffers share. An open file takes about as much memory in any case.
+/// Size in bytes up to which a buffer claims no memory. So writers of small files do not contend
+/// for the counter that all buffers share. An open file takes about as much memory in any case.
 const UNCLAIMED_BYTES: u64 = 4 << 10;
 
 /// Phase of the flusher: its thread sleeps until some file begins to buffer bytes.
@@ -79,7 +79,7 @@ pub struct Flusher {
     /// Number of passes that have begun so far.
     passes: AtomicU64<Volume>,
     phase: AtomicU32<Volume>,
-    /// Held while a pass runs, so that `hold_passes` can wait for the end of the pass.
+    /// The lock that a pass holds while it runs, so that `hold_passes` can wait for its end.
     passing: Mutex<(), Volume>,
     between: Duration,
     /// Number of passes without a write to a file after which its preallocated blocks are freed.
@@ -87,7 +87,8 @@ pub struct Flusher {
     /// Bytes of memory that buffers have claimed.
     claimed_bytes: AtomicU64<Volume>,
     closed: Mutex<bool, Volume>,
-    /// Notified when the volume is closed, or when the flusher thread must wake.
+    /// The condition on which the flusher thread sleeps. Notified when the volume is closed, and
+    /// when a file begins to buffer bytes.
     changed: Condvar<Volume>,
     /// The first error of a background write, kept because no caller waited for that write.
     failure: Mutex<Option<Error>, Volume>,
@@ -98,8 +99,8 @@ pub struct Flusher {
 /// A function that is called with a file after a background write has changed its blocks or size.
 pub type Listener = Box<dyn Fn(InodeNumber) + Send + Sync>;
 
-/// One pass of the flusher over all files with a tag, which marks buffered bytes or preallocated
-/// blocks.
+/// One pass of the flusher over all files that are tagged in the inode cache. The tag means that
+/// the file has buffered bytes or preallocated blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlushPass {
     /// The number of the pass, counted from 1.
@@ -234,8 +235,8 @@ impl Flusher {
         }
     }
 
-    /// Keeps an error of a write that no caller waited for. The next sync of the volume returns it.
-    /// Only the first error is kept.
+    /// Stores the error of a background write, which no caller waited for. The next sync of the
+    /// volume returns it. Only the first error is kept.
     pub(crate) fn fail(&self, error: Error) {
         self.failure.lock().get_or_insert(error);
     }

@@ -72,7 +72,7 @@ impl Mount {
         self.come_to_rest(FreezePhase::Frozen)
     }
 
-    /// Thaws the volume.
+    /// Thaws the volume: waiting operations proceed.
     ///
     /// # Errors
     ///
@@ -94,8 +94,8 @@ impl Mount {
         })?
     }
 
-    /// Freezes the volume, runs `work`, and thaws the volume. `phase` is the phase of the freeze
-    /// while `work` runs. Calls of [`thaw`](Self::thaw) do not end such a freeze.
+    /// Freezes the volume, runs `work`, and thaws the volume. `phase` says for which purpose the
+    /// volume is frozen. Calls of [`thaw`](Self::thaw) do not end such a freeze.
     pub(crate) fn at_rest<T>(
         &self,
         phase: FreezePhase,
@@ -153,7 +153,8 @@ impl Mount {
         }
     }
 
-    /// After a thaw, frees the preallocated blocks whose freeing was put off until then.
+    /// Frees, after a thaw, the preallocated blocks that were to be freed while the volume was
+    /// frozen.
     fn end_put_off(&self) {
         let put_off = std::mem::take(&mut *self.freezer.put_off.lock());
         for stored in put_off.into_values() {

@@ -40,8 +40,8 @@ pub struct InodeRef<H: MountHandle> {
 enum HeldRef {
     /// The reference is counted in the inode.
     Direct(StoredRef),
-    /// The reference is counted by a processor slot. One count stands for all references to the
-    /// inode that handles of that slot have.
+    /// The reference is counted by a processor slot: all handles of the slot share one reference to
+    /// the inode.
     Sharded(Arc<PerCpuRef>),
 }
 
@@ -97,8 +97,8 @@ impl<H: MountHandle> InodeRef<H> {
         self.handle.mount()
     }
 
-    /// Returns the tally of opens of a sharded reference. Returns `None` for a direct reference,
-    /// whose opens are counted in the inode.
+    /// Returns the counter of opens in the processor slot of a sharded reference. Returns `None`
+    /// for a direct reference, whose opens are counted in the inode.
     #[inline]
     pub fn tally(&self) -> Option<&SlotTally> {
         match self.held() {
@@ -150,8 +150,8 @@ impl<H: MountHandle> InodeRef<H> {
         }
     }
 
-    /// If this reference is direct and the only one, gives up the reference in order to free the
-    /// inode. Returns whether the reference was given up. If so, the owner of this `InodeRef` calls
+    /// Gives up the reference in order to free the inode, if the reference is direct and the only
+    /// one. Returns whether it was given up. If so, the owner of this `InodeRef` calls
     /// [`take_out_claimed`](Self::take_out_claimed) next.
     fn claim(&self) -> bool {
         match self.held() {
@@ -169,9 +169,9 @@ impl<H: MountHandle> InodeRef<H> {
     }
 }
 
-/// The reference of an operation to an inode that loses a name by the operation. On drop the
-/// reference is [finished](InodeRef::finish), on error paths too: if the inode then has no name and
-/// no other reference, the inode is freed before the operation ends.
+/// A reference to an inode from which the current operation removes a name. The reference is
+/// [finished](InodeRef::finish) on drop, on error paths too: if the inode then has no name and no
+/// other reference, the inode is freed before the operation ends.
 pub(crate) struct OperandRef<'c> {
     /// The reference. `None` once it is finished or returned.
     inode: Option<InodeRef<&'c Mount>>,
@@ -195,9 +195,9 @@ impl<'c> OperandRef<'c> {
         self.inode.take().expect("an operand is held until it is dropped")
     }
 
-    /// If this reference is the only one, gives up the reference in order to free the inode.
-    /// Returns whether the reference was given up. If so, no thread gets a reference to the inode
-    /// any more, even if the operation fails.
+    /// Gives up the reference in order to free the inode, if no other reference exists. Returns
+    /// whether it was given up. If so, no thread can get a reference to the inode any more, even if
+    /// the operation fails.
     pub(crate) fn claim(&self) -> bool {
         let is_claimed = self.inode_ref().claim();
         self.is_claimed.set(is_claimed);

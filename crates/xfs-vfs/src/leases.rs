@@ -17,9 +17,9 @@ pub(crate) fn break_and_wait<K: InodeKind>(
     broken.map_err(lock_error)
 }
 
-/// Checks that a file which is about to change has no delegations. The function does not break
-/// delegations: the holder may have to use the volume before it can return a delegation, and would
-/// then wait for latches that the caller holds. See `OpContext::undelegated`.
+/// Checks that a file which is about to change has no delegations. Does not break delegations: a
+/// holder may have to use the volume before it can return one, and would wait for latches that the
+/// caller holds. `OpContext::undelegated` breaks them when no latch is held.
 pub(crate) fn check_undelegated<K: InodeKind>(file: &CachedInode<K>) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),

@@ -1,4 +1,4 @@
-//! Looks a name up in a directory, and takes a reference to the inode that the name means.
+//! Looks a name up in a directory, and takes a reference to the inode that has this name.
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
@@ -34,9 +34,9 @@ impl Mount {
         }
     }
 
-    /// Takes a reference to inode `number`, which the name meant when the directory had the change
-    /// count `changes`. Returns `None` if the name no longer means that inode. The check is needed
-    /// because inode `number` may have been freed since and reused for another file.
+    /// Takes a reference to inode `number`, to which the name led when the directory had the change
+    /// count `changes`. Returns `None` if the name no longer leads to it: the inode may have been
+    /// freed since then, and its number reused for another file.
     pub(crate) fn take_named(
         &self,
         directory: &CachedInode,

@@ -50,7 +50,7 @@ pub struct Mount {
     /// The schedule by which the flusher thread writes buffered bytes that no caller has asked to
     /// write.
     pub flusher: Flusher,
-    /// Whether small writes are buffered, so that they reach the device as large ones.
+    /// Whether small writes are buffered and joined into large ones before they go to the device.
     pub joins_writes: bool,
     /// References to inodes, grouped by the processor on which the references were made. All
     /// handles that were made on one processor share one reference to an inode.
@@ -59,7 +59,7 @@ pub struct Mount {
     pub dentries: DentryCache,
     /// The time within which the holder of a broken lease must return the lease.
     pub lease_grace: Duration,
-    /// How an open learns whether a file has locks.
+    /// The function with which an open finds out whether a file has locks.
     pub lock_check: LockCheck,
     /// Number of watches on inodes of the volume.
     pub watches: Watches,
@@ -168,8 +168,8 @@ impl Mount {
         }
     }
 
-    /// If the inode has lost its last name, makes all processor slots release their references to
-    /// the inode. Otherwise these references would keep the inode from being freed.
+    /// Makes all processor slots release their references to the inode if it has lost its last
+    /// name, because these references would keep the inode from being freed.
     pub(crate) fn collapse_refs(&self, entry: &CachedInode) {
         if entry.live().inode().core().nlink == 0 {
             self.refs.collapse(entry, &self.inode_cache);
@@ -203,8 +203,8 @@ pub(crate) struct OperationBlocks {
     /// Number of blocks that a change of one parent pointer with a name of any length reserves; 0
     /// on a volume without parent pointers.
     pub(crate) parent: u64,
-    /// Number of blocks that an owner must have left in its quota for a change of one parent
-    /// pointer; 0 on a volume without parent pointers.
+    /// Number of blocks that the quota of an inode's owner must still permit for a change of one
+    /// parent pointer; 0 on a volume without parent pointers.
     pub(crate) parent_quota: u64,
 }
 

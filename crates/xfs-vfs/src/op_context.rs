@@ -64,9 +64,10 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Releases the guard against freezing, runs `wait`, and acquires the guard again. The guard is
-    /// released because the program for which `wait` waits may have to change the volume first. The
-    /// volume can be frozen during the wait, but is not frozen on return.
+    /// Runs `wait` without the guard that keeps the volume from being frozen, and then acquires the
+    /// guard again. The program for which `wait` waits may have to change the volume first, which
+    /// needs a guard of its own. The volume can be frozen during the wait, but is not frozen on
+    /// return.
     fn outside<T>(&self, wait: impl FnOnce() -> T) -> T {
         let Some(guard) = self.guard.take() else { return wait() };
         drop(guard);

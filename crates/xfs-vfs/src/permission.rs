@@ -1,4 +1,4 @@
-//! The permission rules of Linux.
+//! The rules of Linux that decide which access to a file a caller has.
 //!
 //! Owns: the rules, as functions of the caller and the file. Does **not** own: when the rules are
 //! checked and under which latch (`ops`, `Node`), or operations that the flags of an inode forbid
@@ -96,7 +96,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Checks the access of a user to a file. An immutable file cannot be written by any caller.
+/// Checks the access of the user `me` to a file. An immutable file cannot be written by any caller.
 pub fn check_access(
     me: &Credentials,
     cache: &BufferCache,
@@ -140,8 +140,8 @@ impl Credentials {
     }
 
     /// Returns whether the permission bits or the access control list grant access. Capabilities
-    /// are not considered. A list with an empty mask is ignored, and the permission bits decide, as
-    /// in Linux. acl(5) says otherwise.
+    /// are not considered. As in Linux, but unlike acl(5), a list with an empty mask is ignored,
+    /// and the permission bits decide.
     fn is_granted<E>(
         &self,
         file: Rights,
@@ -198,8 +198,8 @@ impl Credentials {
         self.uid() == core.uid || self.has(Capabilities::FOWNER)
     }
 
-    /// Returns whether the user may set the set-group-ID bit on a file of group `gid`, or keep it
-    /// there.
+    /// Returns whether the user may set the set-group-ID bit on a file of group `gid`, and may
+    /// change such a file without clearing the bit.
     #[doc(alias = "in_group_or_capable")]
     fn may_lend_group(&self, gid: u32) -> bool {
         self.is_in_group(gid) || self.has(Capabilities::FSETID)

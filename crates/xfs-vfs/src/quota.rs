@@ -1,8 +1,8 @@
-//! Quota in operations: the dquots of new owners, and refusals.
+//! How operations use quota: they allocate the dquots of new owners, and try again after a refusal.
 //!
-//! Owns: which owners an operation may give to an inode, and the second try after a refusal. Does
-//! **not** own: counting, which every transaction does by itself (`xfs-trans`), or limits
-//! (`xfs-quota`).
+//! Owns: the dquots of the owners that an operation gives to an inode, and the second try after a
+//! refusal. Does **not** own: counting, which every transaction does by itself (`xfs-trans`), or
+//! limits (`xfs-quota`).
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
@@ -22,9 +22,10 @@ impl Mount {
         }
     }
 
-    /// Allocates the dquots of owners that an operation gives to an inode (Q3 in
-    /// docs/internals/quota.md). The caller holds no latch. Pass `None` for an owner that does not
-    /// change, or that a new inode gets from its directory: such an owner has a dquot already.
+    /// Allocates the dquots (quota records) of the owners that an operation gives to an inode, so
+    /// that every owner has one (Q3 in docs/internals/quota.md). The caller holds no latch. Pass
+    /// `None` for an owner that does not change, or that a new inode gets from its directory: such
+    /// an owner has a dquot already.
     pub(crate) fn ensure_owners(
         &self,
         uid: Option<u32>,

@@ -236,8 +236,9 @@ impl SetAttributes {
         self.xflags.is_some() || self.project_id.is_some() || has_hints
     }
 
-    /// Returns whether only flags, project or hints are set. If anything else is set, the operation
-    /// is refused if the present flags of the file forbid it, even if the new flags would allow it.
+    /// Returns whether the changes set only flags, the project or extent size hints. All other
+    /// changes are refused if the present flags of the file forbid them, even if the new flags
+    /// would not.
     pub(crate) fn are_settings_alone(&self) -> bool {
         let Self { mode, uid, gid, accessed, modified, changed, created, .. } = self;
         let has_times = [accessed, modified, changed, created].iter().any(|time| time.is_some());
@@ -276,7 +277,7 @@ pub enum Removal {
 }
 
 impl Removal {
-    /// Returns how many links the file or directory loses.
+    /// Returns the number of links that the removed file or directory loses.
     pub(crate) const fn links(self) -> u32 {
         match self {
             Self::File => 1,

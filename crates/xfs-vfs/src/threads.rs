@@ -87,10 +87,10 @@ impl MountThreads {
     }
 
     /// Frees the inodes that wait to be freed, writes everything to its home location on disk, and
-    /// marks the log clean. The caller must be the last user of the volume. If an inode could not
-    /// be freed at any time since the volume was opened, returns an error and leaves the log dirty,
-    /// because only a recovery looks for inodes without a name. Lost bytes of a file are reported
-    /// after the log is clean, because no recovery brings them back.
+    /// marks the log clean. The caller must be the last user of the volume. If the freeing of any
+    /// inode has failed since the volume was opened, returns an error and leaves the log dirty:
+    /// only a recovery looks for inodes without a name. Lost bytes of a file are reported after the
+    /// log is clean, because no recovery brings them back.
     ///
     /// A frozen volume is thawed first.
     pub fn close(mut self) -> Result<()> {

@@ -24,7 +24,7 @@ pub enum UuidChange {
 }
 
 impl UuidChange {
-    /// Returns the UUID that the volume of `geometry` gets.
+    /// Returns the UUID that this change gives to the volume with this geometry.
     #[must_use]
     pub const fn new_uuid(self, geometry: &Geometry) -> Uuid {
         match self {

@@ -133,7 +133,7 @@ impl Mount {
         }
     }
 
-    /// Sends an event to the subtree watches of all directories above `entry`.
+    /// Sends an event to the subtree watches on all directories above `entry`.
     fn tell_above(&self, entry: &CachedInode, event: &WatchEvent) {
         let mut seen = HashSet::from([entry.number()]);
         let mut open = self.directories_of(entry);

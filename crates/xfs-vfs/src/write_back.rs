@@ -1,4 +1,4 @@
-//! Writing buffered bytes of all files to the device: on request, and by passes of the flusher.
+//! Writes buffered bytes of all files to the device: on request, and by passes of the flusher.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ impl Mount {
         self.inode_cache.for_each_inode(WalkFilter::NeedsFlush, f);
     }
 
-    /// Runs one pass of the flusher over all files, and forces the log if bytes may have been
-    /// written that are not durable yet. `before` is the work that the previous pass left. Returns
-    /// the work that this pass leaves.
+    /// Runs one pass of the flusher over all files. Forces the log if written bytes may not be
+    /// durable yet. `before` is the work that the previous pass left. Returns the work that this
+    /// pass leaves.
     pub fn flush_pass(&self, before: Remaining) -> Remaining {
         let _passing = self.flusher.hold_passes();
         let pass = self.flusher.begin_pass();

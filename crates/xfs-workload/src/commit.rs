@@ -31,7 +31,7 @@ use object::LoggedObject;
 /// inode's attributes reserves.
 const RESERVED_BYTES: u64 = 64 << 10;
 
-/// One in this many commits of a thread logs a shared object.
+/// The interval, in commits of a thread, at which a commit also logs a shared object.
 const SHARED_EVERY: u64 = 8;
 
 /// The unit in which the log is addressed, in bytes.
@@ -41,7 +41,7 @@ const BLOCK_BYTES: u64 = 512;
 /// largest is the largest that mkfs creates.
 pub const LOG_BYTES: RangeInclusive<u64> = 8 << 20..=2038 << 20;
 
-/// The parameters of the benchmark, in which many threads commit to one log.
+/// The parameters of the commit benchmark, in which many threads commit to one log.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitLoad {
     /// Number of threads.

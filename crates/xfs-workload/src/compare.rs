@@ -1,11 +1,11 @@
-//! Collects measurements. Keeps the best run of each measurement, and checks that all variants do
-//! the same work.
+//! Collects measurements: keeps the best run of each one, and checks that all variants (ferroxfs,
+//! the kernel, and others) do the same work.
 
 use crate::error::WorkloadError;
 use crate::report::{Measurement, NotMeasured};
 use crate::variant::Variant;
 
-/// The measurements that a run of the plan has collected so far.
+/// The measurements collected so far, while a plan of workloads runs.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) measurements: Vec<Measurement>,

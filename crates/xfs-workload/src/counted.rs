@@ -114,8 +114,8 @@ impl Counted {
 #[cfg(feature = "count")]
 #[must_use]
 pub fn shared_writes() -> Option<SharedWrites> {
-    /// The largest number of times that the counters are read. One reading is used as soon as the
-    /// counters by scope and those by place have the same sum.
+    /// The largest number of attempts to read the counters. An attempt succeeds if the counters by
+    /// scope and those by place have the same sum, so that no thread counted in between.
     const MOST_READS: usize = 100;
     let mut read = read_counters();
     for _ in 1..MOST_READS {

@@ -12,8 +12,8 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds one file: `place` has the components of its path. The other arguments are the inode
-    /// attributes that workloads change.
+    /// Adds one file. `place` has the components of its path; the other arguments are its
+    /// attributes.
     pub fn add(&mut self, place: &[&[u8]], mode: u32, nlink: u64, size: u64) {
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
         let mut hash = BASIS;

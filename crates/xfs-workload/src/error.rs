@@ -33,8 +33,8 @@ pub enum WorkloadError {
         /// The reason why the measurement is not possible.
         why: String,
     },
-    /// Two variants did different work where they must do the same. The text says how the work
-    /// differs.
+    /// Two variants of the measured step did different work. They must do the same. The text says
+    /// how the work differs.
     #[error("{0}")]
     Disagreement(String),
     /// The requested volume cannot be created.

@@ -1,4 +1,5 @@
-//! The conditions of a run (build, machine, plan) that readers of its figures need to know.
+//! The conditions of a benchmark run (build, machine, plan) that readers of its figures need to
+//! know.
 
 use crate::report::{Report, VolumeShape};
 use crate::variant::Variant;

@@ -1,4 +1,5 @@
-//! A report as one HTML page: charts, and tables for readers who want the numbers.
+//! Formats a benchmark report as one HTML page: charts, and tables for readers who want the
+//! numbers.
 //!
 //! Owns: the layout of the page. Does **not** own: charts ([`chart`]), tables ([`crate::tables`]).
 //! The page is self-contained: it loads nothing and runs no scripts. It follows the reader's light

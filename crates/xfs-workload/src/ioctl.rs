@@ -1,4 +1,4 @@
-//! Two calls of the kernel: bulkstat, and the geometry of a volume.
+//! Two ioctls of the kernel's XFS: bulkstat, and the geometry of a volume.
 //!
 //! This module has all `unsafe` of the crate. Each call passes the kernel a buffer whose layout is
 //! fixed by the user-space interface. The kernel writes only plain integers into the buffer.

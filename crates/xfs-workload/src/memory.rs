@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the removal of a group is repeated while the kernel reports the group as busy, after
-/// the last process in it has ended.
+/// Time for which the removal of a group is repeated. The kernel may report the group as busy for a
+/// moment after its last process has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A memory cgroup: a group of processes with a common memory limit. Dropping it removes the group
@@ -79,11 +79,12 @@ impl MemoryGroup {
     /// Limits the memory of all processes in the group.
     ///
     /// No process is killed for exceeding the limit. The kernel frees evicted objects with a delay,
-    /// during which it finds nothing to free in the group. With version 1 of cgroups, killing is
-    /// therefore turned off. With version 2, the limit is set that only slows processes down. With
-    /// version 1 a system call over the limit fails with ENOMEM. A process that needs a page for
-    /// itself sleeps until memory is free, which may never happen. So a thread that waits for such
-    /// a process needs a timeout.
+    /// during which it finds nothing to free in the group. So with version 1 of cgroups, killing is
+    /// turned off. With version 2, the limit that only slows processes down is set.
+    ///
+    /// With version 1, a system call over the limit fails with ENOMEM, and a process that needs a
+    /// page for itself sleeps until memory is free, which may never happen. A thread that waits for
+    /// such a process needs a timeout.
     ///
     /// # Errors
     ///

@@ -19,8 +19,8 @@ pub fn in_parallel<T: Send, E: Send>(
     })
 }
 
-/// Waits for threads and returns their results. Panics if a thread has panicked: the scope of the
-/// threads does not panic for a thread that was joined explicitly.
+/// Waits for threads and returns their results. Panics if a thread has panicked, because
+/// `std::thread::scope` does not do so for threads that were joined explicitly.
 pub(crate) fn join<T, E>(handles: Vec<ScopedJoinHandle<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
     let outcomes = handles.into_iter().map(|handle| match handle.join() {
         Ok(outcome) => outcome,

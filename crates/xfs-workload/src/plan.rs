@@ -1,4 +1,4 @@
-//! The plan of a run: which workloads run, and with which parameters.
+//! The plan of a benchmark run: which workloads run, and with which parameters.
 
 use std::path::PathBuf;
 
@@ -98,7 +98,8 @@ impl Workload {
         Self::ALL.into_iter().find(|workload| workload.name() == name)
     }
 
-    /// Returns whether this workload includes `step` of the sequence of steps over files.
+    /// Returns whether this workload includes `step`, one of the steps that run in sequence over
+    /// the same files.
     pub(crate) fn has(self, step: WorkStep) -> bool {
         match self {
             Self::Create => step == WorkStep::Create,
@@ -122,10 +123,10 @@ pub struct Plan {
     /// get as many files as one thread per processor would get. The workload `fsync` ignores this
     /// number and creates as many files as its log needs.
     pub files: u64,
-    /// Number of repetitions of every measurement. The report has the shortest time.
+    /// Number of times that every measurement is made. The report has the shortest time.
     pub runs: u32,
-    /// Whether each workload also runs on variants of the library with one design decision
-    /// reverted.
+    /// Whether each workload also runs on older variants of the library, in each of which one
+    /// design decision is reverted.
     pub before: bool,
     /// Number of subdirectories per thread, over which the thread's files are distributed in turn.
     /// With 0 there are no subdirectories, except that `fsmark` then has one per ten files.
@@ -188,7 +189,7 @@ impl Plan {
     }
 }
 
-/// The usual plan also runs with this many threads, if it is more than twice the number of
-/// processors. The machines of the publications whose benchmarks these workloads repeat have this
-/// many processors.
+/// Lower limit of the largest number of threads in the usual plan, which is otherwise twice the
+/// number of processors. The published benchmarks that these workloads repeat ran on machines with
+/// 64 processors.
 const MANY_THREADS: usize = 64;

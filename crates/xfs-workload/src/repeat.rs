@@ -7,7 +7,7 @@ use crate::error::WorkloadError;
 use crate::parallel::in_parallel;
 use crate::target::Performed;
 
-/// Number of measured repetitions for each repetition of the warm-up.
+/// The ratio of measured repetitions to repetitions of the warm-up.
 const WARM_UP: u64 = 10;
 
 /// Performs an action `times` times in each of `threads` threads. Before that, a warm-up performs

@@ -1,4 +1,4 @@
-//! The results of a run, from which text, JSON and HTML are made.
+//! The results of a benchmark run, from which text, JSON and HTML are made.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub struct Report {
     pub not_measured: Vec<NotMeasured>,
 }
 
-/// The properties of a volume that affect rates.
+/// The properties of a volume that affect how many operations per second it permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeShape {
     /// Whether the volume has parent pointers.
@@ -77,8 +77,8 @@ pub struct Measurement {
     pub counted: Counted,
     /// Times of single operations, if the measurement is about them.
     pub latency: Option<Latency>,
-    /// The changes of other files that waited in the log during the operation. `None` unless the
-    /// measurement is about such changes.
+    /// The changes of other files that waited to be logged while the measured change was made
+    /// durable. `None` unless the measurement is about such changes.
     pub pending: Option<PendingChanges>,
     /// Number of bytes of memory that the inodes took. If their memory was limited, the number of
     /// bytes that the limit left for inodes. `None` if the measurement is not about memory.
@@ -117,8 +117,8 @@ impl Measurement {
         self.is_beside(other) && self.variant == other.variant
     }
 
-    /// Returns whether `other` is a run of the same step with the same number of threads, whatever
-    /// its variant. Two such runs must do the same work.
+    /// Returns whether `other` is a run of the same step with the same number of threads, possibly
+    /// by another variant. Two such runs must do the same work.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.section == other.section && self.step == other.step && self.threads == other.threads
     }

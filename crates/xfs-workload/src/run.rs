@@ -26,13 +26,13 @@ use crate::work::{Work, WorkStep};
 use crate::{NewVolume, Store};
 use sequence::{FILES, MARKS};
 
-/// Observes a run, and can end it.
+/// Observes the run of a plan, and can end it.
 pub trait Watcher {
     /// Called when a part of the run, such as the measurement of one variant, begins. `what`
     /// describes this part.
     fn begin(&mut self, what: &str);
 
-    /// Returns whether the run must end. The run then fails with [`WorkloadError::Interrupted`].
+    /// Returns whether the run must end early. If so, it fails with [`WorkloadError::Interrupted`].
     fn is_over(&self) -> bool;
 
     /// Returns the command that starts a process which calls [`serve`](crate::serve) with its
@@ -151,7 +151,7 @@ impl Session<'_> {
         Work { directories: self.plan.directories, ..Work::new(threads, files) }
     }
 
-    /// Creates the device of a volume with room for `files` files.
+    /// Creates a volume with room for `files` files, and returns its device.
     fn store(&self, variant: Variant, files: u64) -> Result<Store, WorkloadError> {
         let Plan { groups, log_bytes, .. } = *self.plan;
         let volume = NewVolume { files, groups, log_bytes, parents: variant.has_parents() };

@@ -1,7 +1,7 @@
 //! The volumes on which workloads run. ferroxfs's own mkfs creates them in memory or in an unnamed
 //! file.
 //!
-//! A file loses its name as soon as it is open, so no file is left, however the run ends.
+//! The file has no name, so it disappears when the process ends, in whatever way.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,5 @@
-//! The tables of a report: threads as rows, steps as columns, as in the original publications.
+//! The tables of a benchmark report: numbers of threads as rows, steps as columns, as in the
+//! publications whose benchmarks are repeated.
 //!
 //! Owns: the selection of figures per table, and the format of numbers. Does **not** own: drawing a
 //! table ([`mod@crate::text`], [`mod@crate::html`]).
@@ -146,8 +147,8 @@ fn microseconds(seconds: f64) -> String {
 /// Number of microseconds per second.
 pub(crate) const MICROSECONDS: f64 = 1e6;
 
-/// Returns the table of how much faster several threads are than one. More threads than processors
-/// are compared with as many threads as processors.
+/// Returns the table of speedups: how much faster several threads are than one. A number of threads
+/// above that of the processors is compared with one thread per processor instead.
 fn scaling(report: &Report, section: &str) -> Table {
     let steps = report.steps(section);
     let mut rows = Vec::new();

@@ -14,7 +14,7 @@ use crate::work::{Work, WorkStep};
 /// The number of operations that a step has done, and its times.
 #[derive(Clone, Copy, Debug)]
 pub struct Performed {
-    /// Number of operations.
+    /// Number of operations of all threads.
     pub operations: u64,
     /// Time from the common start of all threads until the last one had finished.
     pub worked: Duration,
@@ -49,7 +49,7 @@ impl Performed {
     }
 }
 
-/// Whether the caches are cold at the start of a step.
+/// Whether the caches of a target are cold at the start of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cold {
     /// The caches are cold.
@@ -83,7 +83,7 @@ pub trait WorkTarget {
     /// error.
     fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError>;
 
-    /// Returns the counters of the target.
+    /// Returns the counters of the target, such as the number of its transactions.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! A report as text: tables that are readable in a terminal and valid in Markdown.
+//! Formats a benchmark report as text: tables that are readable in a terminal and valid in
+//! Markdown.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! The variants that are compared: ferroxfs, ferroxfs with one design decision reverted, and the
-//! kernel.
+//! The implementations that a benchmark compares (variants): ferroxfs, ferroxfs with one design
+//! decision reverted, and the kernel.
 
 use ferroxfs::OpenOptions;
 use ferroxfs::bench::{InodeIndex, LockCheck, ParentPath};
@@ -13,9 +13,11 @@ pub enum Variant {
     Ours,
     /// The library with an additional list of all cached inodes, under one lock.
     OneList,
-    /// The library with one list of commits that all threads share, in place of one per slot.
+    /// The library with a log whose threads all share one list of commits, in place of one list per
+    /// slot.
     OneSlot,
-    /// The library with parent pointers updated by intents and separate transactions.
+    /// The library with updates of parent pointers by intents in separate transactions, and not
+    /// directly.
     Intents,
     /// The library on a volume without parent pointers.
     NoParents,

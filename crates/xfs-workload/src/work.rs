@@ -18,7 +18,8 @@ pub enum WorkStep {
     WalkThrough,
     /// Looks each file up and changes its permissions.
     Change,
-    /// Looks each file up twice and reads its stat data, in an order other than that of creation.
+    /// Looks each file up twice and reads its stat data. The order of the files differs from that
+    /// of their creation.
     Visit,
     /// Lists all inodes, bypassing the inode cache.
     BulkstatPast,
@@ -84,8 +85,8 @@ impl Work {
         self.files * self.threads as u64
     }
 
-    /// Returns the indexes of a thread's files in the order of `WorkStep::Visit`. Each index
-    /// occurs twice. Successive indexes are far apart.
+    /// Returns the indexes of a thread's files in the order in which `WorkStep::Visit` looks them
+    /// up. Each index occurs twice. Successive indexes are far apart.
     pub(crate) fn visits(&self) -> impl Iterator<Item = u64> + use<> {
         // Primes: one that does not divide the number of files reaches all of them.
         const STRIDES: [u64; 2] = [7919, 104_729];

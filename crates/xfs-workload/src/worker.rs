@@ -39,10 +39,10 @@ use crate::work::{Work, WorkStep};
 /// ready.
 const FIRST_FILES: u64 = 8;
 
-/// Interval at which the parent checks whether the run must end.
+/// Interval at which the parent process checks whether the run must end early.
 const TICK: Duration = Duration::from_millis(100);
-/// The shortest time limit of a worker. The limit is this time plus, for each lookup, many times
-/// its usual duration. A limit is needed because a worker that gets no memory may wait for ever.
+/// The fixed part of a worker's time limit. For each lookup, many times its usual duration is
+/// added. A limit is needed because a worker that gets no memory may wait for ever.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_EACH: Duration = Duration::from_millis(1);
 
@@ -140,7 +140,8 @@ pub(crate) struct VisitOutcome {
     pub(crate) footprint: MemoryFootprint,
 }
 
-/// The memory of a worker: that of the inodes that its lookups read, and all its other memory.
+/// The memory that is charged to a worker: that of the inodes that its lookups read, and all other
+/// memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryFootprint {
     /// Number of bytes of the inodes, with all objects that belong to them.
@@ -321,7 +322,7 @@ impl Drop for Worker {
     }
 }
 
-/// Returns the error for a worker that ended with this status without an answer.
+/// Returns the error for a worker process that ended with this status and sent no answer.
 fn ended(status: ExitStatus) -> WorkloadError {
     match status.signal() {
         Some(signal) if signal == Signal::KILL.as_raw() => unavailable(

@@ -113,7 +113,8 @@ impl Listing<'_> {
         self.item_as(item, definition, &format!("{shown}::{}", definition.name))
     }
 
-    /// Lists an item as `path`, its whole path for users, if it is public.
+    /// Adds an item to the listing if it is public. `path` is the whole path under which users name
+    /// it.
     fn item_as(&mut self, item: &Item, definition: &Definition, path: &str) -> Result<(), Error> {
         if is_hidden(attributes(item)) || !is_visible(item) {
             return Ok(());
@@ -354,7 +355,8 @@ impl Listing<'_> {
     }
 }
 
-/// Returns the names that an item defines in its module: at most one.
+/// Returns the name that an item defines in its module, as a list. The list is empty if the item
+/// defines no name.
 fn names(item: &Item) -> Vec<String> {
     match item {
         Item::Macro(call) if call.ident.is_none() => {

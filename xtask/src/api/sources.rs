@@ -14,8 +14,8 @@ use syn::{Attribute, Ident, Item, UseTree, Visibility};
 
 use crate::error::Error;
 
-/// The most `use` declarations that the search for an item follows. A search that needs more is
-/// assumed to run in a circle of declarations.
+/// Limit on the number of `use` declarations that the search for an item follows. A search that
+/// needs more is assumed to run in a circle.
 const MOST_USES: usize = 32;
 
 /// The place where an item is defined: its crate, its module and its name.
@@ -67,7 +67,7 @@ pub(super) struct Import {
     /// names of the path.
     pub(super) name: Option<String>,
     pub(super) is_public: bool,
-    /// Whether only the module itself and the modules in it see the name.
+    /// Whether the name is private: visible only in the module itself and in the modules inside it.
     is_private: bool,
 }
 

@@ -76,8 +76,8 @@ fn without_last_comma(inside: &str) -> &str {
     shorter.filter(|shorter| shorter.contains([',', ':'])).unwrap_or(inside)
 }
 
-/// Returns whether `operator` and the character `next` after it are parts of one operator, as the
-/// characters of `->` are.
+/// Returns whether `operator`, followed by the character `next`, is the start of a longer operator,
+/// as `-` followed by `>` is.
 fn is_one(operator: &str, next: char) -> bool {
     ["->", "=>", "::", "..", "..=", "<<", "==", "&&", "||"].contains(&&*format!("{operator}{next}"))
 }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::oracles;
 use crate::report::Report;
 
-/// The seeds of a run of `crash_states` without `--seeds`.
+/// The seeds for the test of `crash_states` if the option `--seeds` is not given.
 const CRASH_SEEDS: &str = "0..30";
 const DAMAGE_SEEDS: &str = "0..1";
 

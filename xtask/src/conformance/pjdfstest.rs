@@ -15,8 +15,8 @@ const VERSION: &str = "0.2.2";
 /// The user id that runs the suite as an ordinary user.
 const USER: &str = "65534";
 
-/// The settings of the suite. They name the features that XFS has and that the suite does not test
-/// by default, and two users with their groups.
+/// The settings file of the suite. It names two users with their groups, and the features of XFS
+/// that the suite does not test by default.
 const SETTINGS: &str = r#"[features]
 posix_fallocate = {}
 rename_ctime = {}

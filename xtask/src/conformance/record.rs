@@ -35,7 +35,7 @@ pub(super) struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunResult {
-    /// The tests that were run: a suite with its version and user, or a command.
+    /// The tests that were run: the name of a suite with its version and user, or a command.
     pub(super) run: String,
     pub(super) passed: u64,
     pub(super) skipped: u64,

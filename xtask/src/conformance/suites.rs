@@ -11,7 +11,7 @@ use crate::oracles;
 use crate::report::Report;
 
 /// The fuzz targets that read whole images. One execution takes about a hundred times as long as
-/// one of another target.
+/// one of the other targets.
 const WHOLE_IMAGES: [&str; 6] = ["volume", "check", "evidence", "repair", "salvage", "kinds"];
 const WHOLE_IMAGES_SHARE: u64 = 100;
 

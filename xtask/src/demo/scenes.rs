@@ -23,16 +23,17 @@ const INODES: u64 = 1_001_001;
 const PROTOTYPE: &str = r#"awk 'BEGIN { print "x\n0 0\nd--755 0 0"; while (d++ < 1000) {
   print "d" d " d--755 0 0"; for (n = 1; n <= 1000; n++) print "n" n " l--777 0 0 target"
   print "$" } print "$" }' > million.proto"#;
-/// Number of inodes that must be durable before the copying program is killed: a directory, and the
-/// links in it.
+/// Number of inodes that must be durable before the scene `recover` kills the copying program: a
+/// directory, and the links in it.
 const DURABLE: u64 = 1001;
 /// Exit status of a shell whose command was ended by SIGKILL.
 const KILLED: i32 = 128 + 9;
 /// Exit status with which `ferroxfs` reports a corrupt image.
 const CORRUPT: i32 = 5;
 
-/// Fills one volume from a tree and another from a copy of that tree, which differs in inode
-/// numbers and order of names. Lists one of the volumes.
+/// Makes one volume from a file tree and another from a copy of the tree, and lists one of them.
+/// Checks that both are the same, although the copy has other inode numbers and another order of
+/// names.
 fn build(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("1. Build an image from a directory. The same files give the same bytes.");
     demo.shell("mkdir -p tree/etc tree/home/ada tree/srv/www; ln -s ../srv/www tree/etc/web")?;

@@ -12,7 +12,7 @@ const DIM: &str = "2";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
-/// How often the line of progress is drawn.
+/// Interval at which the line of progress is drawn again.
 const TICK: Duration = Duration::from_millis(100);
 /// The signs of progress, one after another.
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];

@@ -1,4 +1,4 @@
-//! Compiling the static binary, and checking that the result is static and small.
+//! Compiles the static binary, and checks that it is static and not too large.
 
 use std::fs;
 use std::path::{Path, PathBuf};

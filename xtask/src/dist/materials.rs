@@ -25,7 +25,7 @@ pub(super) struct Material {
     checksum: Option<String>,
     /// The folder of the crate's sources.
     pub(super) folder: PathBuf,
-    /// Identities of the crates on which this crate depends.
+    /// Package IDs of the crates on which this crate depends.
     uses: BTreeSet<String>,
 }
 

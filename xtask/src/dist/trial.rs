@@ -1,5 +1,5 @@
-//! A trial of the Debian package in a root directory that holds nothing else: no shell, no library,
-//! no /proc.
+//! Tries the Debian package in a root directory that holds nothing else: no shell, no library, no
+//! /proc.
 //!
 //! dpkg installs the package there, each command runs with that directory as its root, and dpkg
 //! removes the package again. For an ordinary user, the commands run in a user namespace in which

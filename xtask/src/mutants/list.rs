@@ -1,7 +1,7 @@
 //! The mistakes that `cargo xtask mutants` puts into the library. Each is a piece of source text,
 //! and the wrong text that replaces it.
 
-/// A mistake in the allocator, the btrees or the extent maps.
+/// A deliberate mistake in the allocator, the btrees or the extent maps.
 pub(super) struct Mutant {
     /// The path of the source file, relative to the folder `crates`.
     pub(super) file: &'static str,

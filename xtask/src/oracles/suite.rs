@@ -1,4 +1,5 @@
-//! A Debian suite: apt-get reads it in a folder of our own.
+//! A Debian suite (a release such as `sid`), from which apt-get fetches packages without installing
+//! them.
 //!
 //! apt-get knows the machine's mirror, checks the signature of the suite's index, and checks the
 //! digest of every package against that index. Nothing is installed, and no root is needed.

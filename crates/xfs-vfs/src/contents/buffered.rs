@@ -18,8 +18,7 @@ pub(crate) struct Buffered {
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) now: Timestamp,
-    /// The first block of the file, from the start of the buffer on, that `needed_blocks` does not
-    /// count yet.
+    /// The first block of the buffer's range that `needed_blocks` does not count yet.
     pub(crate) counted: FileBlock,
     pub(crate) needed_blocks: u64,
     pub(crate) reservation: BlockReservation,

@@ -1,5 +1,5 @@
-//! Flushing of buffered bytes, and trimming (freeing of preallocated blocks), that no caller waits
-//! for.
+//! Flushes buffered bytes in the background, and frees preallocated blocks that are no longer
+//! needed (trimming).
 //!
 //! Owns: which buffered bytes a pass of the flusher writes, and when preallocated blocks are given
 //! back. Does **not** own: how often passes run (`flusher`).
@@ -47,7 +47,8 @@ impl OpenContents<'_> {
         self.has(AHEAD)
     }
 
-    /// Tags the file in the inode cache, so that the next pass of the flusher finds it.
+    /// Marks the file in the inode cache as one with work for the flusher, whose next pass looks
+    /// for such marks.
     pub(super) fn note_needs_flush(&self) {
         self.entry.set_needs_flush(true);
         self.mount.flusher.begin();
@@ -127,8 +128,8 @@ impl OpenContents<'_> {
         Ok(self.blocks() < before)
     }
 
-    /// Ends an open for writing. If it was the last open for writing, frees preallocated blocks. On
-    /// a frozen volume, the blocks are freed after the thaw.
+    /// Called when an open of the file for writing ends. If no other one is left, frees
+    /// preallocated blocks. On a frozen volume, the blocks are freed after the thaw.
     pub fn end_writing(&self) {
         if !self.has(AHEAD) || self.entry.locks().opens().writes > 0 {
             return;
@@ -139,8 +140,8 @@ impl OpenContents<'_> {
         self.settle_and_trim(&mut self.contents().state.write());
     }
 
-    /// Flushes buffered bytes, and frees preallocated blocks past the end of the file. No caller
-    /// waits for the result, so if a step fails, the volume keeps the error for its next sync.
+    /// Flushes buffered bytes, and frees preallocated blocks past the end of the file. If a step
+    /// fails, the volume keeps the error for its next sync, because no caller waits for this work.
     fn settle_and_trim(&self, state: &mut ContentsState) {
         let trimmed = self.flush(state, 0).and_then(|_| self.trim());
         trimmed.unwrap_or_else(|error| self.mount.flusher.fail(error));

@@ -1,4 +1,4 @@
-//! Joining the slices of a vectored write into pieces that go to the device.
+//! Joins the slices of a vectored write into larger pieces, which go to the device.
 //!
 //! Owns: where pieces begin and end. Does **not** own: what happens to a piece.
 //!

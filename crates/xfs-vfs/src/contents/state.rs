@@ -13,7 +13,7 @@ use crate::metadata::Metadata;
 pub(crate) const BUFFERED: u32 = 1;
 /// Flag of a file: it may have preallocated blocks past its end.
 pub(crate) const AHEAD: u32 = 2;
-/// Flag of a file: a flush has failed, and no caller has got its error yet.
+/// Flag of a file: a flush has failed, and its error has not been returned to any caller yet.
 pub(crate) const FAILED: u32 = 4;
 /// Flag of a file: the error of the failed flush (`FAILED`) is also kept by the volume, because a
 /// dropped handle made that flush and could not return its error.

@@ -3,7 +3,7 @@ use std::thread;
 
 use super::*;
 
-/// Time after which a test assumes that a wakeup was lost.
+/// Time after which the test concludes that a wakeup was lost, and fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a flusher thread with the shortest interval. An atomic variable stands for the tag that

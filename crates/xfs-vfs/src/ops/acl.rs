@@ -90,8 +90,8 @@ impl NewLists {
         self.access.is_none() && self.default.is_none()
     }
 
-    /// Returns the sizes of these lists if they are larger than `room`, the sizes for which a
-    /// transaction has reserved space. Returns `None` if `room` suffices.
+    /// Returns the sizes of these lists if they exceed `room`, the sizes for which the transaction
+    /// has reserved space. Returns `None` if `room` suffices.
     pub(crate) fn lacks_room(&self, room: ListRoom) -> Option<ListRoom> {
         let length = |list: &Option<Vec<u8>>| list.as_ref().map_or(0, Vec::len);
         let needed = ListRoom { access: length(&self.access), default: length(&self.default) };
@@ -99,8 +99,8 @@ impl NewLists {
         (!fits).then_some(needed)
     }
 
-    /// Changes the inode and, if the file gets an access list, sets the list in the same atomic
-    /// step: after a crash both changes are present or both are absent.
+    /// Changes the inode with `change`. If these lists include an access list, sets it in the same
+    /// atomic step: after a crash both changes are present or both are absent.
     pub(crate) fn set_along(
         &self,
         tx: &mut Transaction<'_>,

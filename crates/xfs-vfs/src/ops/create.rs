@@ -235,8 +235,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Returns the number of blocks for the target of a new symbolic link that count in the quota
-    /// of the owners; 0 for other files.
+    /// Returns the number of blocks for the target of a new symbolic link, which are charged to the
+    /// quota of its owners; 0 for other files.
     fn target_quota_blocks(&self, kind: &NewKind<'_>) -> u64 {
         match kind {
             NewKind::Symlink(target) => LiveInode::target_quota_blocks(
@@ -266,8 +266,9 @@ impl<'a> OpContext<'a> {
         xfs_dir::first_parent(directory.number(), generation, name, room)
     }
 
-    /// Returns the number of blocks that the owners of a new inode must have left. As in the
-    /// kernel, a file that needs no block is refused too if its owner may have no more blocks.
+    /// Returns the number of blocks that the quotas of a new inode's owners must still permit. This
+    /// is the most that the operation may take. So, as in the kernel, a file that needs no block is
+    /// also refused if the quota of an owner is used up.
     fn quota_blocks(&self, tx: &Transaction<'_>, new_inode: &NewInode<'_>) -> u64 {
         let NewInode { kind, is_named, .. } = new_inode;
         let OperationBlocks { parent, parent_quota, .. } = self.mount.reserves;

@@ -73,9 +73,9 @@ fn check_linkable(file: &CachedInode, core: &InodeCore) -> Result<()> {
     check_gains_link(core)
 }
 
-/// Checks that a directory may get an entry for this file. If new files inherit the project of the
-/// directory, the file must have the same project. A special file without a project may be in any
-/// directory.
+/// Checks that the projects of a directory and a file permit an entry for the file. If new files
+/// inherit the project of the directory, the file must have the same project. A special file
+/// without a project may be in any directory.
 pub(crate) fn check_project(directory: &InodeCore, file: &InodeCore) -> Result<()> {
     let hands_down = directory.flags.contains(InodeFlags::PROJINHERIT);
     let has_one = matches!(

@@ -178,8 +178,8 @@ impl<'c> OpContext<'c> {
         self.mount.with_quota_room(|| self.mount.transact(TransactionKind::Rename, blocks, operate))
     }
 
-    /// Returns the number of blocks that the owners of the target directory must have left in their
-    /// quota for a rename, as in the kernel.
+    /// Returns the number of blocks that the quotas of the target directory's owners must still
+    /// permit for a rename. The number is that of the kernel.
     #[doc(alias = "xfs_rename_space_res")]
     fn rename_quota_blocks(&self, rename: &KnownRename<'_>) -> u64 {
         let geometry = self.mount.geometry();

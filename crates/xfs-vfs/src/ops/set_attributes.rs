@@ -50,7 +50,7 @@ impl OpContext<'_> {
         })
     }
 
-    /// Removes the capabilities of a file if `changes` give the file another owner or group.
+    /// Removes the file's capabilities attribute if `changes` give the file another owner or group.
     fn drop_capabilities_of_given(
         &self,
         file: &CachedInode,
@@ -124,8 +124,8 @@ impl OpContext<'_> {
         Ok(())
     }
 
-    /// Reserves quota of the owners that an inode gets. A caller with the capability to change any
-    /// owner is never refused.
+    /// Reserves quota for the new owners of an inode, to which its space will be charged. A caller
+    /// that may change the owner of any file is never refused.
     #[doc(alias = "xfs_trans_alloc_ichange")]
     fn reserve_given(
         &self,
@@ -187,8 +187,8 @@ impl OpContext<'_> {
     }
 }
 
-/// Checks user and group IDs. `u32::MAX` is refused, because chown(2) uses this number to leave an
-/// owner unchanged.
+/// Checks that user and group IDs are valid. `u32::MAX` is not, because it means "leave unchanged"
+/// in chown(2).
 pub(crate) fn check_ids(ids: impl IntoIterator<Item = Option<u32>>) -> Result<()> {
     match ids.into_iter().flatten().any(|id| id == u32::MAX) {
         true => Err(PosixError::InvalidArgument.into()),
@@ -327,7 +327,7 @@ impl ExtentSizeHints {
     }
 }
 
-/// Returns the mode of a file after these changes.
+/// Returns the mode that a file gets by these changes.
 fn changed_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> u16 {
     let mut after = core.clone();
     if let Some(mode) = changes.mode {
@@ -353,7 +353,7 @@ fn apply(core: &mut InodeCore, changes: &SetAttributes) {
     }
 }
 
-/// Flags that a program can set. For each flag: its `FS_XFLAG` bit, and its bit in the inode.
+/// Flags that a program can set, each as its `FS_XFLAG` bit and its bit in the inode.
 const SETTABLE: [(ExtendedFlags, InodeFlags); 10] = [
     (ExtendedFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
     (ExtendedFlags::APPEND, InodeFlags::APPEND),

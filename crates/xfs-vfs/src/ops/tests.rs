@@ -26,7 +26,8 @@ use crate::requests::{CreateOptions, NewKind, Removal, RenameMode};
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
-/// Calls `act` as [`on_volume`] does. Then checks that the volume was not shut down.
+/// Calls `act` on a new volume, as [`on_volume`] does, and then checks that the volume was not shut
+/// down.
 fn check(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
     on_volume(|context, root| {
         act(context, root);
@@ -55,8 +56,8 @@ fn on_volume(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
     act(&OpContext::within_operation(&mount, Caller::new(None)), &root);
 }
 
-/// Shuts the volume down while a transaction makes an inode, so that the commit fails after the
-/// inode was inserted into the cache. Checks that no reference to the inode is left.
+/// Checks that no reference to a new inode is left if the commit of its transaction fails, because
+/// the volume was shut down after the inode was inserted into the cache.
 #[test]
 fn inode_of_a_failed_commit_keeps_no_reference() {
     on_volume(|context, root| {
@@ -367,9 +368,8 @@ fn references_stay_sharded_until_the_last_name_is_gone() {
     });
 }
 
-/// Holds the rename lock and exchanges names in two directories. Checks that an exchange of files
-/// does not wait for the lock, and that an exchange that moves a directory does. Two concurrent
-/// moves could make a directory its own ancestor.
+/// Checks that an exchange of names waits for the rename lock only if it moves a directory to
+/// another parent. Without the lock, two concurrent moves could make a directory its own ancestor.
 #[test]
 fn exchange_that_moves_a_directory_waits_for_other_moves() {
     check(|context, root| {
@@ -398,8 +398,8 @@ fn exchange_that_moves_a_directory_waits_for_other_moves() {
     });
 }
 
-/// Exchanges names, and checks which files get a new modification time: only directories that get
-/// another parent, since their `..` changes.
+/// Checks that an exchange of names changes the modification time only of directories that get
+/// another parent, because their `..` entry changes.
 #[test]
 fn exchange_modifies_only_directories_that_get_another_parent() {
     check(|context, root| {

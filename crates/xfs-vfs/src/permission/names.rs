@@ -14,8 +14,8 @@ use crate::requests::{CreateOptions, NewKind};
 const NEW_DIRECTORY_BITS: u16 = STICKY | CLASSES;
 
 impl Caller<'_> {
-    /// Checks that the caller may remove or replace a name of this file, as far as the sticky bit
-    /// of the directory is concerned.
+    /// Checks that the sticky bit of the directory does not forbid the caller to remove or replace
+    /// a name of this file. Does not check other permissions.
     pub(crate) fn check_sticky(self, directory: &InodeCore, file: &InodeCore) -> Result<()> {
         let Some(me) = self.credentials() else { return Ok(()) };
         let may = directory.mode & STICKY == 0 || directory.uid == me.uid() || me.is_as_owner(file);
@@ -35,9 +35,10 @@ impl Caller<'_> {
         }
     }
 
-    /// Returns `wanted`, changed to the owner and mode that the new file really gets. The file
-    /// belongs to the caller. In a set-group-ID directory, a group-executable file gets no
-    /// set-group-ID bit, unless the caller is in the directory's group or has `CAP_FSETID`.
+    /// Returns the owner and the mode that a new file gets if the caller requests those in
+    /// `wanted`. The file belongs to the caller. In a set-group-ID directory, a group-executable
+    /// file gets no set-group-ID bit, unless the caller is in the directory's group or has
+    /// `CAP_FSETID`.
     #[doc(alias = "vfs_prepare_mode")]
     pub(crate) fn creation(
         self,

@@ -9,7 +9,7 @@ use xfs_format::InodeNumber;
 use xfs_icache::InodeWatch;
 use xfs_sync::{AtomicU64, Condvar, Mutex, Object, Ordering, Volume};
 
-/// The most events that wait for a program. Later events are lost. One waiting
+/// The most events that wait in the queue of a watch. Later events are lost; one waiting
 /// [`WatchEvents::OVERFLOW`] stands for all of them, until the program takes it.
 pub const MAX_WAITING_EVENTS: usize = 16_384;
 

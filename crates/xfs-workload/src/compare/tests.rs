@@ -15,8 +15,8 @@ fn best_run_is_kept() {
     assert_eq!((best.drained_seconds, best.runs), (1.0, 6));
 }
 
-/// Adds runs of one step that did different work. Checks I1 of the crate: that is an error, so
-/// figures for different work are never shown together.
+/// Checks I1 of the crate: it is an error if runs of one step did different work. So figures for
+/// different work are never shown together.
 #[test]
 fn different_work_is_a_disagreement() {
     let mut collected = Collected::default();

@@ -1,5 +1,5 @@
-//! One line chart as SVG: a measurement over the positions of the horizontal axis, mostly numbers
-//! of threads, with one line per variant.
+//! Draws a line chart as SVG. The horizontal axis mostly has numbers of threads. Each variant of
+//! the benchmark has one line.
 //!
 //! Owns: the layout. Does **not** own: colours. The style sheet of the page defines a class for
 //! each colour, so that colours follow the light or dark scheme.
@@ -79,7 +79,7 @@ struct Point {
     y: f64,
 }
 
-/// The part of a text that is placed at the given x coordinate: the text's start, middle or end.
+/// The point of a text that lies at its x coordinate: the start, the middle or the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextAnchor {
     Start,
@@ -234,9 +234,9 @@ fn end(line: &ChartLine<'_>, scale: &AxisScale) -> f64 {
     scale.y_of(line.values.iter().rev().find_map(|value| *value).unwrap_or(0.0))
 }
 
-/// Returns the y coordinates `wanted` of some texts, changed so that neighbours are at least `gap`
-/// apart and keep their order. They move no further than needed, and stay between `top` and
-/// `bottom`.
+/// Moves the y coordinates `wanted` of some texts apart, so that neighbours have a distance of at
+/// least `gap`. Keeps their order, moves them no further than needed, and keeps them between `top`
+/// and `bottom`.
 fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     let at = |index: &usize| wanted.get(*index).copied().unwrap_or_default();

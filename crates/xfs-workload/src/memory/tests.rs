@@ -59,8 +59,8 @@ fn missing_cgroups_yield_no_places() {
     check_places("", &[TWO], &[]);
 }
 
-/// Tries to create a group in a directory that is not a cgroup, with either version, and with and
-/// without a memory limit for children. Checks that this fails and leaves no directory.
+/// Checks that creating a group in a directory that is not a cgroup fails and leaves no directory:
+/// for both versions, and with and without a memory limit for children.
 #[test]
 fn directory_that_is_not_a_cgroup_is_refused() {
     let folder = tempfile::tempdir().unwrap();

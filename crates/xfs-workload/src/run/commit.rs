@@ -7,8 +7,8 @@ use crate::error::WorkloadError;
 use crate::variant::Variant;
 
 const SECTION: &str = "commit";
-/// A thread makes this many commits for each file that it would create in other workloads. A commit
-/// takes less time than creating a file.
+/// Number of commits that replace the creation of one file: a commit is that much shorter. A thread
+/// makes this many commits for each file that the plan gives it.
 const COMMITS: u64 = 20;
 /// Number of pairs of an inode and a buffer, for all threads together.
 const OBJECTS: u64 = 1 << 16;

@@ -45,12 +45,12 @@ const SOME: u64 = 5000;
 /// Number of files that are changed to measure how much space one change takes in the list.
 const PROBES: u64 = 500;
 
-/// The limit of the list of commits is the size of the log divided by this number, and at most
+/// The ratio of the log size to the limit of the list of commits. The limit is at most
 /// [`MOST_LIST_BYTES`]. At the limit the log writes the list (docs/internals/log.md).
 const LIST_OF_LOG: u64 = 8;
 const MOST_LIST_BYTES: u64 = 32 << 20;
 
-/// In the case of a full list, the list is filled to this many tenths of its limit.
+/// How far the list of commits is filled for the nearly full case, in tenths of its limit.
 const FULL_TENTHS: u64 = 9;
 
 impl FsyncLoad {

@@ -36,8 +36,8 @@ const SECTION: &str = "open";
 /// address modulo this size.
 const SPAN_BYTES: usize = 256;
 
-/// The measured addresses of inodes modulo `SPAN_BYTES`, each with the name of its figure in the
-/// report.
+/// The addresses of inodes, modulo `SPAN_BYTES`, for which opens are measured. Each has the name of
+/// its figure in the report.
 const PLACES: [(usize, &str); 3] =
     [(0, "inode at 0 of 256 bytes"), (64, "at 64 of 256"), (128, "at 128 of 256")];
 
@@ -49,8 +49,8 @@ const INODE_BYTES: usize = 192;
 /// Number of files that are created: enough for each measured address to occur among their inodes.
 const CANDIDATES: u64 = 256;
 
-/// A thread opens the file this many times for each file that it would create in other workloads.
-/// An open takes less time than creating a file.
+/// Number of opens that replace the creation of one file: an open is that much shorter. A thread
+/// makes this many opens for each file that the plan gives it.
 const OPENS: u64 = 20;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
@@ -151,7 +151,7 @@ fn path_of(above: &Path, work: &Work, number: u64) -> PathBuf {
     above.join(work.folder(0)).join(work.name(number))
 }
 
-/// Measures how fast `threads` threads open one file `opens` times each, and records the result.
+/// Measures how fast several threads open the file at `path`, and records the result.
 fn each(
     session: &mut Session<'_>,
     Opening { variant, threads, opens }: Opening,

@@ -19,7 +19,7 @@ use crate::worker::{self, MemoryFootprint};
 
 const SECTION: &str = "pressure";
 
-/// In the second pass, one in this many inodes fits in memory.
+/// The ratio of all inodes to those that fit in memory in the second pass.
 const SHARE: u64 = 10;
 
 /// The smallest limit of the inode cache, in inodes, for the pass in which all inodes must fit.
@@ -89,8 +89,8 @@ fn by_library(
 }
 
 /// Measures lookups through the kernel: first without a memory limit, and then, if `bounds` is set,
-/// with a limit. Returns whether the limit works. If not, the caller does not set `bounds` again,
-/// because each attempt may last for the whole time limit of a worker.
+/// with one. Returns whether the limit works. If it does not, later calls must not set `bounds`:
+/// each attempt may take as long as the time limit of a worker.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,

@@ -1,4 +1,5 @@
-//! Runs sequences of steps over the same files, as the original benchmarks do.
+//! Runs sequences of steps over the same files, as the published benchmarks do that these workloads
+//! repeat.
 
 use super::{MeasurementId, RunDetails, Session};
 use crate::error::WorkloadError;
@@ -126,8 +127,7 @@ impl Sequence {
     }
 }
 
-/// Returns whether a step is affected by the design decision in which `variant` differs from the
-/// library.
+/// Returns whether the design decision that `variant` reverts affects a step.
 fn concerns(variant: Variant, step: WorkStep) -> bool {
     match variant {
         Variant::OneList => !matches!(step, WorkStep::Walk | WorkStep::BulkstatPast),

@@ -11,8 +11,8 @@ use crate::work::{Work, WorkStep};
 
 const SECTION: &str = "stream";
 
-/// Number of files per directory. The number is moderate, because the workload is about inodes and
-/// not about long directories.
+/// Number of files per directory. Directories stay short, because the workload measures inodes and
+/// not long directories.
 const DIRECTORY_FILES: u64 = 1000;
 
 const STEPS: [WorkStep; 2] = [WorkStep::BulkstatPast, WorkStep::Bulkstat];

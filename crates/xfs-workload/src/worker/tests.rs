@@ -70,7 +70,7 @@ fn interrupted_run_does_not_wait_for_its_worker() {
     assert!(matches!(prepared, Err(WorkloadError::Interrupted)));
 }
 
-/// Asks a worker that never answers. Checks that the time limit ends the wait. A real worker that
+/// Checks that the time limit ends the wait for a worker that never answers. A real worker that
 /// gets no memory for a page of its own sleeps for ever.
 #[test]
 fn worker_that_never_answers_times_out() {
@@ -85,8 +85,8 @@ fn worker_that_never_answers_times_out() {
     assert!(patience(&Work::new(1, 6_000_000)) > Duration::from_secs(600));
 }
 
-/// Passes a request for a directory that is not on XFS to [`serve`](super::serve). Checks that
-/// `serve` understands the request and answers with the reason for the failure.
+/// Checks that [`serve`](super::serve) understands a request and answers it. The directory of the
+/// request is not on XFS, so the answer is the reason for the failure.
 #[test]
 fn request_is_served() {
     let request = super::WorkerRequest { path: "/proc".into(), work: Work::new(1, 3) };

@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use xfs_workload::{Measurement, Plan, Report, Variant, Watcher, Workload, run, text};
 
-/// At most one write of volume-wide memory is permitted in this many operations.
+/// The number of operations for each of which one write of volume-wide memory is permitted on
+/// average.
 const BUDGET: u64 = 64;
 
 /// Number of files per thread. It is so large that the fixed cost per volume does not matter, and

@@ -140,8 +140,8 @@ fn little_memory_evicts_inodes() {
     assert!(went("visit, room for a tenth") > 1000);
 }
 
-/// Fills the list of commits before an fsync. Checks that no part of the list was written before
-/// the fsync, and that the list reached nine tenths of its limit (an eighth of the log).
+/// Checks that the measurement of fsync fills the log's list of commits to nine tenths of its limit
+/// (an eighth of the log), and that no part of the list is written before the fsync.
 #[test]
 fn full_list_is_nearly_full() {
     let report = report_of(&small(&[Workload::Fsync]));

@@ -1,8 +1,7 @@
 use super::NewLists;
 
-/// Checks that the access control lists of a new file count as empty only if there is neither an
-/// access list nor a default list. A new file with either list needs room for attributes from the
-/// start.
+/// Checks that `NewLists` counts as empty only if it has neither an access list nor a default list.
+/// With either list, a new inode needs room for attributes from the start.
 #[test]
 fn lists_are_empty_only_without_both() {
     let lists = |access: bool, default: bool| NewLists {

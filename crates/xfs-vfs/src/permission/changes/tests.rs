@@ -26,7 +26,8 @@ fn owner(uid: Option<u32>, gid: Option<u32>) -> SetAttributes {
     SetAttributes { uid, gid, ..SetAttributes::default() }
 }
 
-/// Compares the result of `check_change` for a caller with `is_allowed`: success, or EPERM.
+/// Checks that `check_change` succeeds for the caller `me` if `is_allowed`, and fails with EPERM
+/// otherwise.
 fn check(me: &Credentials, mode: u16, changes: &SetAttributes, is_allowed: bool) {
     let outcome = Caller::new(Some(me)).check_change(&inode(mode), changes);
     match outcome {
@@ -104,9 +105,9 @@ fn new_owner_of_a_set_id_file_takes_the_power_of_the_old_one() {
     check(&Credentials::new(OTHER, OTHER), FILE | 0o755, &nothing, true);
 }
 
-/// Compares the bits that callers inside and outside of the file's group must not set. For a caller
-/// outside of the group, a chmod and a chown of a file withhold the set-group-ID bit. A chown of a
-/// directory leaves its mode unchanged.
+/// Checks that `check_change` withholds the set-group-ID bit of a file from a caller outside of the
+/// file's group, for chmod and chown, unless the caller has `CAP_FSETID`. A chown of a directory
+/// leaves its mode unchanged.
 #[test]
 fn set_group_id_is_withheld_outside_of_the_group() {
     let withheld = |me: &Credentials, mode: u16, changes: &SetAttributes| {
