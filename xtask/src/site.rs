@@ -61,7 +61,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
 /// Files to which pages link, but that are not pages of the site.
 const ATTACHMENTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// The page before all chapters. The pages in `LAST` come after all chapters.
+/// The page that comes before all chapters. The pages in `LAST` come after them.
 const FIRST: &str = "README.md";
 const LAST: [&str; 1] = ["CHANGELOG.md"];
 
@@ -74,7 +74,7 @@ src = \"src\"
 no-section-label = true
 ";
 
-/// A page of the site.
+/// A page of the site: a Markdown file of the project.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
     /// The path of the file, relative to the project.

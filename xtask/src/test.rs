@@ -24,8 +24,8 @@ use crate::publish;
 use crate::report::Report;
 use crate::tidy;
 
-/// Arguments of `cargo test` for the tests, of single crates and of whole operations, that count
-/// atomic writes and lock acquisitions by scope. One call for all these tests compiles the crates
+/// Arguments of `cargo test` that run all tests which count atomic writes and lock acquisitions:
+/// tests of single crates and of whole operations. One call for all of them compiles the crates
 /// that they use only once.
 const COUNTING: [&str; 19] = [
     "--lib",
@@ -50,7 +50,8 @@ const COUNTING: [&str; 19] = [
      ferroxfs/count,xfs-workload/count",
 ];
 
-/// Arguments of `cargo test` for the tests that run under a schedule explorer.
+/// Arguments of `cargo test` for the model tests, in which the schedule explorer shuttle tries many
+/// schedules of the threads.
 const MODELS: [&str; 10] =
     ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "xfs-icache", "model::"];
 
@@ -63,7 +64,7 @@ enum Cases {
     Many,
 }
 
-/// The extent of a run.
+/// The options of `cargo xtask test`: which tests run, and how many cases they try.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     /// Run many more cases of the tests that take long

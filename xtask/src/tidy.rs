@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: the rules of this project that a machine can check and no other tool does.
 //!
-//! Each rule is a pure function from a file (or from the dependency graph) to findings; this module
-//! collects the files, runs the rules and prints the findings. The rules that rustfmt, rustc and
-//! clippy check are in `rustfmt.toml`, `clippy.toml` and the lint table.
+//! Each rule is a function that gets a file (or the dependency graph) and returns findings. This
+//! module collects the files, runs the rules and prints the findings. The rules that rustfmt, rustc
+//! and clippy check are in `rustfmt.toml`, `clippy.toml` and the lint table.
 
 mod circles;
 mod doctests;
@@ -154,7 +154,7 @@ fn listed(root: &Path) -> impl Fn(&str) -> bool {
     move |path| root.join(path).exists()
 }
 
-/// Returns the paths of this machine that must not appear in the project.
+/// Returns the paths of this machine, such as the home folder, that must not appear in the project.
 fn private_paths(root: &Path) -> Vec<String> {
     let home = std::env::var("HOME").unwrap_or_default();
     [home, root.to_string_lossy().into_owned()]
@@ -188,7 +188,7 @@ fn collect(root: &Path) -> Result<Vec<File>, Error> {
     Ok(files)
 }
 
-/// Returns whether a folder holds generated or fetched files, to which no rule applies.
+/// Returns whether a folder holds generated or downloaded files, to which no rule applies.
 fn is_foreign(folder: &Path) -> bool {
     let names = [".git", "target", "fuzz/corpus", "fuzz/artifacts"];
     names.iter().any(|name| folder.ends_with(name))

@@ -32,8 +32,8 @@ const KILLED: i32 = 128 + 9;
 const CORRUPT: i32 = 5;
 
 /// Makes one volume from a file tree and another from a copy of the tree, and lists one of them.
-/// Checks that both are the same, although the copy has other inode numbers and another order of
-/// names.
+/// Checks that both are equal byte for byte, although the inode numbers and the order of names
+/// differ between the trees.
 fn build(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("1. Build an image from a directory. The same files give the same bytes.");
     demo.shell("mkdir -p tree/etc tree/home/ada tree/srv/www; ln -s ../srv/www tree/etc/web")?;

@@ -1,4 +1,4 @@
-//! The links inside the built site.
+//! Checks the links inside the built site.
 //!
 //! Owns: finding each `href` and `src` of the HTML pages, and following it to a file and an
 //! `id`. Does **not** own: links to other sites, which are not followed.

@@ -71,8 +71,8 @@ impl Crate {
         known
     }
 
-    /// Returns the path, from the root of the crate, that `module` re-exports as `path`. Returns
-    /// `None` for names of other crates.
+    /// Returns the path, from the root of the crate, of the item that `module` re-exports as
+    /// `path`. Returns `None` for names of other crates.
     fn re_export(&self, module: &[String], path: &[&str]) -> Option<Vec<String>> {
         match *path.first()? {
             "crate" | "super" => resolve(module, path),
@@ -104,8 +104,8 @@ impl Crate {
         found
     }
 
-    /// Returns the longest beginning of `path` that is the module of a file. Returns `None` if no
-    /// beginning is.
+    /// Returns the longest prefix of `path` that is the module of a file, or `None` if there is
+    /// none.
     fn nearest_file(&self, mut path: Vec<String>) -> Option<Vec<String>> {
         while !self.modules.contains(&path) {
             path.pop()?;

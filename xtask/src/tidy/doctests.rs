@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{File, Finding};
 
-/// The words after an opening fence with which rustdoc runs or compiles the block.
+/// The words after the opening fence of a code block for which rustdoc runs or compiles the block.
 const RUST: [&str; 7] =
     ["", "rust", "no_run", "should_panic", "compile_fail", "edition2021", "edition2024"];
 

@@ -83,7 +83,8 @@ fn without_modules<'a>(page: &Module<'a>, modules: &[Module<'_>]) -> Module<'a> 
     }
 }
 
-/// Returns whether a citation names no page, or one that defines the invariant.
+/// Returns whether a citation is right about the page: it names none, or one that defines the
+/// invariant.
 fn names_no_other_page(pages: &[Module<'_>], citation: &Citation) -> bool {
     let page = citation.module.as_deref().filter(|module| module.starts_with(PAGES));
     let defines =
@@ -181,7 +182,8 @@ fn bold_name(text: &str) -> Option<String> {
     is_invariant(name).then(|| name.to_owned())
 }
 
-/// Returns whether `word` is a capital letter and a number of one or two digits.
+/// Returns whether `word` has the form of an invariant's name: a capital letter and a number of one
+/// or two digits.
 fn is_invariant(word: &str) -> bool {
     let mut chars = word.chars();
     let is_letter = chars.next().is_some_and(|first| first.is_ascii_uppercase());

@@ -1,5 +1,5 @@
 //! The rule that every Rust file is part of some crate. A file that no `mod` names is never
-//! compiled and rots.
+//! compiled, so mistakes in it go unnoticed.
 
 use std::collections::HashSet;
 use std::path::Path;

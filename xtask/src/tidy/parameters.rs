@@ -1,7 +1,8 @@
-//! Parameters: no function takes a tuple, which would hide how many parameters it has.
+//! The rule about parameters: no function takes a tuple, which would hide how many parameters it
+//! has.
 //!
-//! Closures may take tuples, since their caller decides what they get. So may functions of tests.
-//! Clippy counts the parameters.
+//! Closures may take tuples, since their caller decides what they get. Functions of tests may, too.
+//! Clippy limits the number of parameters.
 
 use super::source::Masked;
 use super::{File, Finding};

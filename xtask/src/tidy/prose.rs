@@ -1,4 +1,4 @@
-//! Splitting of comments and documents into paragraphs and sentences.
+//! Splits comments and documents into paragraphs and sentences, for the rules about voice.
 //!
 //! A paragraph is a run of lines of text. Code, tables, headings and diagrams are no prose. An item
 //! of a list is a paragraph of its own.

@@ -1,5 +1,5 @@
-//! Names of tests: subject, condition, result. No name begins with an article or a pronoun, since
-//! such a name hides its subject in a sorted list.
+//! The rule about names of tests: no name begins with an article or a pronoun. A name has the order
+//! subject, condition, result, so that a sorted list shows the subjects.
 
 use super::source::Masked;
 use super::{File, Finding};

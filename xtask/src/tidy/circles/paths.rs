@@ -56,7 +56,8 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns the paths that the `use`-like tree at the start of `code` stands for.
+/// Returns the paths in the tree at the start of `code`, which has the form of a `use` declaration:
+/// `a::{b, c}` has the paths `a::b` and `a::c`.
 fn expand(code: &str) -> Vec<Vec<&str>> {
     let mut tree = Tree { rest: code, follows_colons: true, ..Tree::default() };
     while tree.step().is_some() {}

@@ -3,8 +3,8 @@ use serde_json::json;
 use super::check;
 use crate::tidy::File;
 
-/// Checks a library with the manifest entry `doctest` and with `text` as one of its files, and
-/// compares the number of findings.
+/// Checks that the rule gives `expected` findings for a library that has the manifest entry
+/// `doctest`, and `text` as one of its files.
 fn check_findings(doctest: bool, text: &str, expected: usize) {
     let files = [
         File { path: "crates/a/src/log.rs".to_owned(), text: text.to_owned() },

@@ -50,8 +50,8 @@ fn end_of_a_path_names_a_module_of_the_same_crate() {
     assert_eq!(findings(&[module, other]).len(), 2);
 }
 
-/// Adds a header that defines I1 to `code`. Checks that the rule finds a citation of I1 in the code
-/// exactly if `is_cited` is true.
+/// Checks that the rule finds a citation of I1 in `code` exactly if `is_cited` is true. The file
+/// that is checked has `code` below a header that defines I1.
 #[track_caller]
 fn check_cites(code: &str, is_cited: bool) {
     let text = format!("//! A log.\n//!\n//! - **I1** Pinned once.\n\n{code}");

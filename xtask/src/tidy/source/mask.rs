@@ -1,4 +1,4 @@
-//! Separation of the code, comments and literals of a Rust file.
+//! Separates the code, the comments and the literals of a Rust file.
 //!
 //! The module knows just enough of Rust's lexical rules for this separation: nested comments, raw
 //! strings, and the difference between a character and a lifetime. The module does not know macros
