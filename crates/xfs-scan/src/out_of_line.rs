@@ -43,7 +43,7 @@ const MOST_ITEM_BYTES: usize = 64 << 20;
 /// An inode whose directory blocks, attributes or target lie outside of the inode and wait to be
 /// read.
 struct PendingInode {
-    /// Index of the inode's row in the unit.
+    /// Index of the inode's row among the rows of the unit of work.
     row: usize,
     inode: Inode,
     /// Disk address of the first block of the out-of-line data.

@@ -32,7 +32,7 @@ use crate::{Fields, Finding, Format, ScanError};
 /// misunderstand the new one.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// The facts at the start of an output.
+/// The data at the start of an output, about the scan as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Start of the scan, in nanoseconds since 1970.
@@ -75,7 +75,7 @@ pub(crate) trait RowEncoder: Send {
     fn inode(&mut self, view: &RowView<'_>) -> Result<(), ScanError>;
     /// Adds a finding.
     fn finding(&mut self, finding: &Finding) -> Result<(), ScanError>;
-    /// Adds a row of accounting.
+    /// Adds the row of an account: the space that one owner, project or directory uses.
     fn account(&mut self, account: &Account) -> Result<(), ScanError>;
     /// Returns the number of bytes that are encoded or wait to be encoded.
     fn size_bytes(&self) -> usize;

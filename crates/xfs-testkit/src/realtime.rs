@@ -1,5 +1,5 @@
-//! Small volumes with a realtime section. mkfs.xfs made them and a guest's kernel filled them;
-//! `testdata/realtime.sh` is the recipe.
+//! Small volumes with a realtime section. mkfs.xfs made them, and the kernel of a virtual machine
+//! filled them; `testdata/realtime.sh` is the recipe.
 
 use crate::image::Image;
 use crate::pack::unpack;

@@ -40,8 +40,8 @@ pub struct SpaceCounts {
 #[derive(Debug, Default)]
 struct SlotCounts {
     blocks: Mutex<u64, Slot>,
-    /// Sum of the changes of the number of inodes that were made through this slot, as a signed
-    /// number. Only the sum over all slots is meaningful.
+    /// Net change of the number of inodes that was counted in this slot, as a signed number. Only
+    /// the sum over all slots is meaningful.
     inodes: AtomicU64<Slot>,
     free_inodes: AtomicU64<Slot>,
 }

@@ -55,9 +55,9 @@ struct Extension {
     value: Box<dyn Any + Send + Sync>,
 }
 
-/// Numbers of transaction chains that ended in an unusual way: chains that logged nothing, and
-/// chains whose commit forced the log. Most chains log something, and become durable after their
-/// commit has returned.
+/// Numbers of the two unusual kinds of transaction chains: those that logged nothing, and those
+/// whose commit forced the log. Most chains log something, and become durable after their commit
+/// has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
     /// Number of chains whose commit forced the log, so that the changes were durable when the
@@ -346,7 +346,8 @@ impl Journal {
         self.log.is_shut_down()
     }
 
-    /// Returns the numbers of chains that ended in an unusual way since the volume was opened.
+    /// Returns how many transaction chains logged nothing, and how many forced the log, since the
+    /// volume was opened.
     #[must_use]
     pub fn transactions(&self) -> TransactionCounts {
         let sum = |kind| self.transactions.sum(kind);

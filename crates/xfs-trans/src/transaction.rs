@@ -305,8 +305,8 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
-    /// Does `work`, which only looks, under the latches that it takes, and cancels the transaction.
-    /// The volume is shut down if the work has made the transaction dirty.
+    /// Does `work`, which only reads, under latches that it acquires in this transaction. Then
+    /// cancels the transaction. If the work has made it dirty, the volume is shut down.
     ///
     /// # Errors
     ///
@@ -317,7 +317,8 @@ impl<'journal> Transaction<'journal> {
         result
     }
 
-    /// Counts a chain that ended in an unusual way, and forces the log if the chain is synchronous.
+    /// Counts a chain that logged nothing. If the chain is synchronous and logged something, counts
+    /// it too, and forces the log.
     fn note_end(&self, committed: CommittedChain) -> Result<()> {
         if committed.sequence == 0 {
             self.journal.transactions.add(EMPTY, 1);

@@ -22,8 +22,8 @@ impl Mount {
         taken.map_or_else(|| self.look_up(directory, name), Ok)
     }
 
-    /// Returns a reference to the inode that `name` means now. If the directory changes meanwhile
-    /// so that the name means another inode, looks the name up again.
+    /// Returns a reference to the inode to which `name` leads. If the directory changes during the
+    /// lookup so that the name leads to another inode, looks the name up again.
     pub fn look_up(&self, directory: &CachedInode, name: &[u8]) -> Result<InodeRef<&Self>> {
         loop {
             let changes = directory.change_count();

@@ -43,7 +43,7 @@ pub struct Mount {
     pub journal: Arc<Journal>,
     /// The cache of the volume's inodes.
     pub inode_cache: InodeCache,
-    /// The source of the times that operations store.
+    /// The source of the timestamps that operations store in inodes.
     pub clock: Clock,
     /// How operations write parent pointers.
     pub(crate) parents: ParentPath,
@@ -55,7 +55,7 @@ pub struct Mount {
     /// References to inodes, grouped by the processor on which the references were made. All
     /// handles that were made on one processor share one reference to an inode.
     pub refs: PerCpuRefs,
-    /// Results of lookups: the inode that a name means.
+    /// Results of lookups: for a directory and a name, the inode to which the name leads.
     pub dentries: DentryCache,
     /// The time within which the holder of a broken lease must return the lease.
     pub lease_grace: Duration,

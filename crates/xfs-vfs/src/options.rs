@@ -14,7 +14,7 @@ pub struct MountOptions {
     pub clock: Clock,
     /// How operations write parent pointers.
     pub parents: ParentPath,
-    /// Whether small writes are buffered, so that they reach the device as large ones.
+    /// Whether small writes are buffered and joined into large ones before they go to the device.
     pub joins_writes: bool,
     /// The time within which the holder of a broken lease must return the lease.
     pub lease_grace: Duration,

@@ -14,8 +14,8 @@ pub(super) struct Mutant {
     pub(super) wrong: &'static str,
 }
 
-/// Mistakes that leave the volume right, each with the reason. For these, the checker must have no
-/// finding.
+/// Mistakes that do not damage the volume, each with the reason. For these, the checker must have
+/// no finding.
 pub(super) const HARMLESS: [(&str, &str); 5] = [
     (
         "mappings are joined although their offsets differ",

@@ -242,8 +242,8 @@ pub(super) fn compare<'a>(old: EntryView<'a>, new: EntryView<'a>) -> Compared<'a
 }
 
 impl<'a> Compared<'a> {
-    /// Sets whether contents and attributes differ from `answer`, the result of comparing them byte
-    /// by byte. Until then, only the evidence of the rows says so.
+    /// Records `answer`, the result of comparing contents and attributes byte by byte. It replaces
+    /// the evidence that the rows gave.
     pub(super) fn settle(&mut self, answer: ContentsAnswer) {
         let has_other_size = self.aspects.contains(Aspect::Size);
         self.aspects.set(Aspect::Contents, has_other_size || !answer.has_same_bytes);

@@ -8,7 +8,7 @@ use super::entries::{EntryBatch, EntryView};
 use super::live::LiveScan;
 use super::{DiffError, DiffFinding, State};
 
-/// The position of the merge in the rows of one state.
+/// The position of the diff in the rows of one of the two compared states.
 pub(super) struct Cursor<'a> {
     state: State,
     scan: LiveScan<'a>,

@@ -17,8 +17,8 @@ pub(crate) type RecursiveRwLock<T> = RwLock<T>;
 pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
-/// Number of times that a waiter retries before it sleeps: none. Retries would only add points at
-/// which shuttle can switch tasks. Without these points, shuttle tries the same orders of steps.
+/// Number of times that a waiter retries before it sleeps: none. A retry would only add a point at
+/// which shuttle can switch tasks, and so more schedules with the same effect.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 0;
 
 /// Returns the number of the current shuttle task, in place of a thread number. All tasks share one

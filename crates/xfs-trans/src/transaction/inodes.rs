@@ -87,8 +87,8 @@ impl JoinedInodes {
         &mut joined.realtime
     }
 
-    /// Returns the inodes whose charge was remembered in this step, each with its remembered
-    /// charge and its realtime blocks. Forgets both.
+    /// Takes the quota charges and the realtime blocks that were stored in this step. Returns them
+    /// with their inodes.
     pub(super) fn charges(
         &mut self,
     ) -> impl Iterator<Item = (&InodeRecord, Charge, RealtimeBlocks)> {

@@ -246,7 +246,8 @@ impl QuotaLists {
     }
 }
 
-/// The quota of a transaction.
+/// The quota state of a transaction: its reservations, the changes to count, and the dquots that it
+/// holds latched.
 #[derive(Default)]
 pub(super) struct TransactionQuota {
     lists: QuotaLists,
@@ -313,8 +314,9 @@ impl Transaction<'_> {
         self.journal.ledger.value().is_some()
     }
 
-    /// Remembers the charge of a joined inode before its first change in this step of the chain.
-    /// `core` is the core before the change. Does nothing if the volume counts nothing.
+    /// Stores the quota charge of a joined inode before its first change in this step of the chain,
+    /// so that the commit can count the difference. `core` is the core before the change. Does
+    /// nothing if the volume counts nothing.
     #[inline]
     pub fn remember_charge(&mut self, record: &InodeRecord, core: &InodeCore) {
         if self.counts_quota() {

@@ -16,7 +16,7 @@ use crate::op_context::OpContext;
 use crate::requests::Removal;
 use crate::watch::WatchEvents;
 
-/// The removal of a name, after a lookup has found the inode that the name means.
+/// The removal of a name, after a lookup has found the inode to which the name leads.
 #[derive(Clone, Copy)]
 struct RemovalRequest<'a> {
     directory: &'a CachedInode,
@@ -90,8 +90,8 @@ impl<'c> OpContext<'c> {
 
     /// Removes the only name of an inode that has no other reference and no contents, and frees the
     /// inode in the same transaction, without the unlinked list. Returns `true` if that was done,
-    /// `false` if the name no longer means the inode that the lookup found, and `None` if the inode
-    /// must go to the unlinked list.
+    /// `false` if the name no longer leads to the inode that the lookup found, and `None` if the
+    /// inode must go to the unlinked list.
     fn remove_with_inode(&self, request: &RemovalRequest<'_>) -> Result<Option<bool>> {
         let RemovalRequest { child, .. } = *request;
         if !request.is_last() || !child.is_alone() {
@@ -115,7 +115,8 @@ impl<'c> OpContext<'c> {
         })
     }
 
-    /// Removes a name. Returns `false` if the name no longer means the inode that the lookup found.
+    /// Removes a name. Returns `false` if the name no longer leads to the inode that the lookup
+    /// found.
     fn remove_child(&self, request: &RemovalRequest<'_>) -> Result<bool> {
         let RemovalRequest { directory, name, child, removal } = *request;
         let blocks = self.mount.reserves.remove + self.mount.reserves.parent;
@@ -129,7 +130,7 @@ impl<'c> OpContext<'c> {
     }
 
     /// Latches the directory and the file, and checks that the name may be removed. Returns its
-    /// location, or `None` if the name no longer means the inode that the lookup found.
+    /// location, or `None` if the name no longer leads to the inode that the lookup found.
     fn check_request<'a>(
         &self,
         tx: &mut Transaction<'_>,

@@ -27,7 +27,7 @@ use crate::permission::Access;
 use crate::requests::{CreateOptions, NewKind, RenameMode};
 use crate::watch::WatchEvents;
 
-/// A rename, after a lookup has found the inodes that the old name and the new name mean.
+/// A rename, after a lookup has found the inodes to which the old name and the new name lead.
 #[derive(Clone, Copy)]
 struct KnownRename<'a> {
     from: EntryName<'a>,
@@ -89,7 +89,7 @@ impl<'c> OpContext<'c> {
     }
 
     /// Counts the names that were added and removed. As in the kernel's counters, a name that
-    /// exists before and after the rename counts as neither, even if it means another file
+    /// exists before and after the rename counts as neither, even if it leads to another file
     /// afterwards.
     fn count_renamed(&self, rename: &KnownRename<'_>) {
         let KnownRename { child, target, mode, .. } = *rename;
@@ -121,7 +121,7 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Performs a rename. Returns `false` if a name no longer means the inode that the lookup
+    /// Performs a rename. Returns `false` if a name no longer leads to the inode that the lookup
     /// found.
     fn rename_known(&self, rename: &KnownRename<'_>) -> Result<bool> {
         let KnownRename { from, to, child, target, mode, .. } = *rename;
@@ -431,7 +431,7 @@ fn join_known(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) {
     }
 }
 
-/// Returns whether the names of a rename still mean the inodes that the lookup found.
+/// Returns whether the names of a rename still lead to the inodes that the lookup found.
 fn still_named(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) -> Result<bool> {
     let KnownRename { from, to, child, target, .. } = *rename;
     check_is_directory(from.directory)?;

@@ -17,8 +17,8 @@ const COMMITS: u32 = 3;
 /// passed the end of the log this often.
 const WRAPS: u32 = 20;
 
-/// Returns the mkfs options for a volume with the smallest valid log. The volume lacks the btrees
-/// that make transactions, and so the smallest log, larger.
+/// Returns the mkfs options for a volume with the smallest valid log. The volume has none of the
+/// optional btrees, because with them larger transactions would require a larger log.
 fn smallest_log() -> String {
     let features = "-m rmapbt=0,reflink=0,finobt=0 -i nrext64=0";
     let superblock = superblock(&make_with(features));
