@@ -25,7 +25,7 @@ const VALID_SECONDS: u64 = 365 * 24 * 3600;
 const NAME_BYTES: u32 = 255;
 /// Number of directory positions (cookies) that the entries `.` and `..` take.
 const DOTS: u64 = 2;
-/// Alignment of entries, in bytes.
+/// Alignment of the directory entries in an answer to READDIR, in bytes.
 const ALIGNMENT: usize = 8;
 /// Number of the lowest type bit in a mode. The type in an entry is the mode shifted down by this
 /// number.

@@ -167,8 +167,8 @@ pub fn agi(input: &[u8]) {
     });
 }
 
-/// Fuzzes the free list of a group (AGFL). The list is read with ranges of entries that an AGF may
-/// state, valid and invalid ones.
+/// Fuzzes the free list of a group (AGFL). The list is read with several entry ranges, valid and
+/// invalid, because a forged AGF can give any range.
 pub fn agfl(input: &[u8]) {
     block(input, BlockKind::Agfl, |bytes, at, geometry| {
         let Ok(list) = agfl::Agfl::decode(bytes, at, geometry.version) else { return };

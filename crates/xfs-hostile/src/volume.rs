@@ -97,7 +97,7 @@ pub fn survey(image: Image) -> Result<Survey, OpenError> {
     survey_devices(options.with_devices(Arc::new(image), None), GOLDEN_PATHS)
 }
 
-/// Opens a volume and reads everything in it. Looks `paths` up.
+/// Opens a volume, reads everything in it, and looks up `paths`.
 ///
 /// # Errors
 ///
@@ -198,8 +198,8 @@ fn tree(volume: &Volume, survey: &mut Survey) {
     drop(black_box(volume.lookup("/../../no such name")));
 }
 
-/// Reads everything below the metadata directory, where the volume has one. An entry may lead to a
-/// directory above it, so that each inode is read only once.
+/// Reads everything below the metadata directory, if the volume has one. Reads each inode only
+/// once, because the entries of a hostile directory may form a cycle.
 fn metadata_directory(volume: &Volume, survey: &mut Survey) {
     let root = match volume.metadata_root() {
         Err(Error::Posix(_)) => return,

@@ -164,9 +164,10 @@ impl<K: InodeKind> fmt::Debug for StoredRef<K> {
     }
 }
 
-/// A reference that keeps an inode cached as a mark (a watch or a keeper) does, released on drop.
-/// Such a reference does not keep the inode from being freed once nothing but marks can reach it.
-/// The record locks of processes together hold one such reference to their file.
+/// A reference that keeps an inode cached, but does not delay its deletion: an inode without a name
+/// is freed when only such references are left. Marks (watches and keepers) hold references of this
+/// kind, and the record locks of a file together hold one. Dropping this value releases the
+/// reference.
 pub struct MarkRef<'a, W: InodeWalk> {
     cache: &'a W,
     /// The inode. `None` once the reference was [left](MarkRef::leave) with the locks, or became an

@@ -185,8 +185,8 @@ impl<K: InodeKind> ChunkSlot<K> {
         }
     }
 
-    /// Sets whether the inode has the tag of files with something to write. The caller holds the
-    /// contents lock of the file.
+    /// Sets or clears the tag [`Tag::NeedsFlush`] of the inode. The caller holds the contents lock
+    /// of the file.
     pub(crate) fn set_needs_flush(&self, needs_flush: bool) {
         if needs_flush {
             self.chunk.needs_flush.fetch_or(self.bit, Ordering::AcqRel);

@@ -1,4 +1,5 @@
-//! Counting, evicting and taking down cached inodes, by walks over all of them.
+//! Counts and evicts cached inodes, by walks over all of them. Also evicts all inodes of a volume
+//! that is being unmounted.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ pub enum SmallContents {
     Directory(Mutex<SmallNames, Object>),
     /// The target of a symbolic link.
     Symlink(Box<[u8]>),
-    /// Nothing: a special file of this type.
+    /// No contents: a special file of this type.
     Special(FileType),
 }
 

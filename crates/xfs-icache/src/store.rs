@@ -205,8 +205,8 @@ fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeN
 struct Shared(Vec<Arc<LiveInode>>);
 
 impl Shared {
-    /// Adds the inode of `record`, if it has a name. The latch of the inode is held in shared mode.
-    /// If the inode has no name, the latch is unlocked.
+    /// Adds the inode of `record`, whose latch the caller has acquired in shared mode. If the inode
+    /// has no name, releases the latch instead.
     fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
         let live = match image {
             None if !record.is_live() => Err(PosixError::NotFound.into()),
@@ -251,8 +251,8 @@ fn load<R>(
     })?
 }
 
-/// Returns the in-core inode of a record. The latch of the record is held in shared mode. `image`
-/// is the inode's image if the inode was not in memory before.
+/// Returns the in-core inode of a record, whose latch the caller holds in shared mode. `image` is
+/// the inode's image if the inode was not in memory before.
 fn live_inode(
     record: &Arc<InodeRecord>,
     image: Option<InodeImage>,

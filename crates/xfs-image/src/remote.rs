@@ -1,6 +1,6 @@
 //! Addresses of remote disks.
 //!
-//! Owns: which words are addresses, and of which kind. Does **not** own their grammar.
+//! Owns: which paths are addresses, and of which kind. Does **not** own the grammar of an address.
 
 use std::borrow::Cow;
 use std::path::Path;

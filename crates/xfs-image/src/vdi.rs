@@ -23,7 +23,7 @@ const HEADER_BYTES: usize = 512;
 const VERSION_1_1: u32 = 0x0001_0001;
 const DYNAMIC: u64 = 1;
 const FIXED: u64 = 2;
-/// A block map entry with this value or a higher one has no block in the file.
+/// The lowest value of a block map entry that stands for a block without a place in the file.
 const FIRST_ABSENT: u64 = 0xffff_fffe;
 
 /// The block map of a VDI image.

@@ -136,13 +136,14 @@ pub(crate) enum RecordEdit {
 /// although the numbers of the blocks on both sides may be adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupStarts {
-    /// The bits of a block number that are the block in its group. `None`: extents may meet
-    /// anywhere.
+    /// Mask of the bits of a block number that count blocks within a group. `None` if extents may
+    /// cross any block.
     block_mask: Option<u64>,
 }
 
 impl GroupStarts {
-    /// The blocks of the data device. Its groups start with headers, which no file has.
+    /// No starts, for the data device. There each group starts with headers, which belong to no
+    /// file, so no extent can reach a group start.
     pub(crate) const NONE: Self = Self { block_mask: None };
 
     /// Returns the starts of the groups of the realtime section.

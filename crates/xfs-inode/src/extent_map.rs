@@ -20,7 +20,7 @@ use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 /// Number of extents in a full chunk. A search in a chunk reads as many extents as the binary
 /// logarithm of this number. A change moves half of this number on average.
 const CHUNK_EXTENTS: usize = 256;
-/// Two adjacent chunks are joined if they have at most this many extents together.
+/// The largest number of extents that two adjacent chunks may have together to be joined into one.
 const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;
 
 /// The panic message for a violated invariant: a change uses only positions inside the map.

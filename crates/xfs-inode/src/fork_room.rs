@@ -27,8 +27,8 @@ const ATTR_ROOT_CHILDREN: usize = 2;
 /// The default size of the data fork in an inode that has an attribute fork. It is given as the
 /// number of children for which a btree root of this size has room.
 const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
-/// In inodes shorter than this number of bytes, a new attribute fork is as small as possible: a
-/// root of two children.
+/// The inode size in bytes from which on a new attribute fork gets its default size. In smaller
+/// inodes the fork is as small as possible: a root of two children.
 const SMALL_INODE_BYTES: u32 = 512;
 /// The offset, in units of 8 bytes, of the attribute fork of a device file. Its data fork is only a
 /// device number.
@@ -67,8 +67,8 @@ const fn offset_bytes(offset: u8) -> usize {
     offset as usize * FORK_OFFSET_BYTES
 }
 
-/// Returns the offset, in units of 8 bytes, that a new attribute fork gets while nothing is known
-/// about the attributes.
+/// Returns the offset, in units of 8 bytes, that a new attribute fork gets if the size of its
+/// attributes is not known yet.
 #[doc(alias = "xfs_default_attroffset")]
 pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
     let bytes = if format == ForkFormat::Device {

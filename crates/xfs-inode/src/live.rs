@@ -457,8 +457,8 @@ impl LiveInode {
     }
 }
 
-/// Decodes the readers' view of an inode from its log record. If the inode is up to date at its
-/// home location on disk, the record may drop its own copy.
+/// Decodes the readers' view of an inode from its log record. The record may then drop its own copy
+/// of an inode that is up to date at its home location on disk.
 #[inline]
 fn view_of(record: &InodeRecord, geometry: &Geometry) -> Result<Inode> {
     view_of_image(record.take_image()?, geometry)

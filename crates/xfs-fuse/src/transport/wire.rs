@@ -124,9 +124,10 @@ bitflags! {
         const CACHE_SYMLINKS = 1 << 23;
         /// The server may answer OPENDIR with ENOSYS, after which the kernel sends no more OPENDIR.
         const NO_OPENDIR_SUPPORT = 1 << 24;
-        /// The server removes set-ID bits and capabilities.
+        /// The server removes set-ID bits and file capabilities on a write, a truncation or a
+        /// change of owner.
         const HANDLE_KILLPRIV_V2 = 1 << 28;
-        /// SETXATTR has the longer of its two forms.
+        /// The body of SETXATTR has the longer of its two forms, which includes flags.
         const SETXATTR_EXT = 1 << 29;
         /// The field `flags2` of the handshake is valid.
         const INIT_EXT = 1 << 30;

@@ -25,7 +25,8 @@ fn short(forge: &Forge, path: &str) -> [u8; 4] {
     (forge.number(path).0 as u32).to_be_bytes()
 }
 
-/// Encodes the file block number of an index block in four bytes, as nodes and siblings store it.
+/// Encodes the number of an index block, a file block, in four bytes: the form of child and sibling
+/// pointers.
 fn index(block: u32) -> [u8; 4] {
     block.to_be_bytes()
 }

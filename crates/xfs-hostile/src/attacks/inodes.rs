@@ -26,7 +26,8 @@ fn extent_leaf(forge: &mut Forge, offset: usize, value: &[u8]) {
     forge.set(leaf.expect("the golden image has an extent leaf").at, kind, offset, value);
 }
 
-/// Returns the volume's block number of the first leaf of an extent btree, in 8 bytes.
+/// Returns the block number, within the volume, of the leaf that [`extent_leaf`] changes, as 8
+/// bytes big-endian.
 fn leaf_number() -> [u8; 8] {
     let kind = BlockKind::Btree(BtreeKind::Extent);
     let leaf = seeds::of(kind).find(|seed| seed.bytes.get(4..6) == Some(&[0, 0]));

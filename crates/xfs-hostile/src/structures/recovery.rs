@@ -119,9 +119,9 @@ pub(super) fn inputs() -> Vec<Vec<u8>> {
     inputs
 }
 
-/// Returns transactions that add a block of dquots to a quota inode and change a dquot in it. The
-/// last one also ends the accounting. The block lies in the golden image's own log, which this
-/// target does not use.
+/// Returns two inputs with quota items. Both add a block of dquots to a quota inode and change a
+/// dquot in the block. The second input also turns quota accounting off. The block lies in the
+/// golden image's own log, which this target does not use.
 fn quota_inputs() -> Vec<Vec<u8>> {
     let geometry = seeds::geometry();
     let block = build_block(QuotaKind::User);

@@ -40,10 +40,10 @@ const MAX_REPLY_BYTES: u64 = 64 << 10;
 const MAX_REPLIES: usize = 64;
 /// Number of zero bytes after the reply to EXPORT_NAME, if the server does not omit them.
 const EXPORT_PADDING: usize = 124;
-/// The largest payload in bytes of a request to a server that does not state one.
+/// The largest payload of a request in bytes. A server can only lower this limit.
 const DEFAULT_PAYLOAD: u64 = 32 << 20;
 
-/// The sizes and the flags of an export, as the server states them.
+/// The sizes and the flags of an export, from the server's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Export {
     pub(super) size_bytes: u64,

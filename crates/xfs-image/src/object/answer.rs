@@ -1,4 +1,4 @@
-//! Heads of responses: the version of the object, the range, and errors.
+//! Reads the heads of HTTP responses: the version of the object, the range, and errors.
 //!
 //! Nothing here is trusted. A number is only compared with the number that was asked for (I2).
 

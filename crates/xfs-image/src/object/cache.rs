@@ -15,7 +15,7 @@ use xfs_sync::{Condvar, Mutex, Volume};
 
 use super::read_ahead::{BLOCK_BYTES, ReadAhead};
 
-/// The bytes of a block.
+/// The contents of a block, which the cache and its readers share.
 pub(super) type Block = Arc<[u8]>;
 
 pub(super) struct BlockCache {
@@ -30,7 +30,7 @@ pub(super) struct BlockCache {
 
 struct State {
     slots: HashMap<u64, Slot>,
-    /// The ready blocks by their last use.
+    /// The numbers of the ready blocks, by the time of their last use.
     by_use: BTreeMap<u64, u64>,
     clock: u64,
     read_ahead: ReadAhead,

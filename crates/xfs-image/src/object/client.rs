@@ -40,7 +40,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// The longest part of an error document that is read, in bytes.
 const MAX_ERROR_BYTES: u64 = 4096;
-/// The time for a whole body, as a multiple of the time for one step.
+/// The time limit for a whole body, as a multiple of the time limit for one step of a request.
 const BODY_STEPS: u32 = 10;
 
 /// A range of an object: its first byte, and its length in bytes.

@@ -68,7 +68,7 @@ pub enum RequestFailure {
     WrongAnswer(&'static str),
 }
 
-/// The text about the number of attempts, which is empty for one attempt.
+/// The end of an error message: the number of attempts, or nothing if there was only one.
 struct Attempts(u32);
 
 impl fmt::Display for Attempts {

@@ -17,7 +17,8 @@ use super::options::ObjectObserver;
 const MAX_ADDRESSES: usize = 16;
 
 /// A resolver that keeps the addresses of every server, so that a later connection to the server
-/// needs no look-up. It starts no thread: a process with one thread can enter more namespaces.
+/// needs no look-up. It resolves names in the calling thread, because Linux lets only a process
+/// with one thread enter a new user namespace.
 pub(super) struct KeepingResolver {
     known: Mutex<HashMap<String, Vec<SocketAddr>>, Volume>,
     observer: Option<Arc<dyn ObjectObserver>>,

@@ -19,7 +19,7 @@ use super::options::ObjectOptions;
 
 /// SHA-256 of an empty body: a GET has no body.
 const EMPTY_HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-/// The bytes of a key, in addition to letters and digits, that are not escaped.
+/// The bytes of an object's key, in addition to letters and digits, that are not escaped.
 const UNRESERVED: &[u8] = b"-_.~/";
 
 /// The credentials of a user of S3, and the region of the bucket.

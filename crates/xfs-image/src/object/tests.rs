@@ -1,4 +1,5 @@
-//! Tests of devices over a web server in the test, which can be slow, wrong or replaced.
+//! Tests of objects as devices. Each test runs its own web server, which can be slow, wrong, or
+//! replace the object.
 
 mod tls;
 

@@ -124,8 +124,8 @@ impl Log {
         best
     }
 
-    /// Returns the entries from the tail that the entry `last` states up to `last`. Returns `None`
-    /// if one of them does not continue the one before it.
+    /// Returns the entries from the tail, whose position `last` contains, up to `last` itself.
+    /// Returns `None` if one of them does not continue the one before it.
     fn chain(&self, valid: &BTreeMap<u64, Entry>, last: &Entry) -> Option<Vec<Entry>> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut at = last.tail;

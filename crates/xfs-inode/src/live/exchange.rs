@@ -155,8 +155,8 @@ impl ExchangeWork {
         Ok(2 * splits * map_blocks(journal.geometry(), self.fork))
     }
 
-    /// Reserves quota for the blocks that each file gains. Between files of the same owners the
-    /// usage stays.
+    /// Reserves quota for the blocks that each file gains. Reserves nothing if both files have the
+    /// same owners, because the usage of the owners does not change then.
     #[doc(alias = "xfs_exchmaps_reserve_quota")]
     fn reserve_quota(&self, tx: &mut Transaction<'_>) -> Result<()> {
         let owners = self.files.each_ref().map(|live| QuotaOwners::of(live.inode().core()));

@@ -29,8 +29,8 @@ pub(super) enum RangeEdges {
 pub(super) struct FileRange {
     /// The byte offsets of the range.
     pub(super) bytes: Range<u64>,
-    /// The blocks that lie completely in the range; for a realtime file those of the realtime
-    /// extents that do.
+    /// The blocks that lie completely in the range. In a realtime file, the blocks of the realtime
+    /// extents that lie completely in the range.
     pub(super) whole: BlockRange,
     /// The blocks that contain at least one byte of the range.
     pub(super) touched: BlockRange,

@@ -11,16 +11,16 @@ use xfs_trans::{Journal, QuotaAmount, QuotaOwners, QuotaReservation, Transaction
 
 use super::LiveInode;
 
-/// The quota of one allocation: the part that was reserved when the bytes were accepted, and the
-/// amount that the transaction must reserve.
+/// The quota of one allocation: the part that was reserved when a write was accepted into memory,
+/// and the amount that the transaction must still reserve.
 pub(super) struct QuotaShare {
     pub(super) accepted: QuotaReservation,
     pub(super) missing: QuotaAmount,
 }
 
 impl LiveInode {
-    /// Reserves quota for an allocation of this transaction. Joins the inode, so that its owners
-    /// stay.
+    /// Reserves quota for an allocation of this transaction. Joins the inode to the transaction, so
+    /// that its owners stay the same until the commit.
     pub(super) fn reserve_quota(&self, tx: &mut Transaction<'_>, share: QuotaShare) -> Result<()> {
         if !tx.counts_quota() {
             return Ok(());
@@ -57,8 +57,8 @@ impl LiveInode {
         Ok(QuotaAmount { blocks: core.blocks.saturating_sub(rt_blocks), rt_blocks, inodes: 1 })
     }
 
-    /// Returns how many of `wanted` blocks the file may get ahead of its need. Near a limit of
-    /// quota they are fewer.
+    /// Returns how many of `wanted` blocks the file may get in advance of its need (preallocation).
+    /// Fewer blocks are allowed near a quota limit.
     #[must_use]
     pub fn blocks_ahead(&self, journal: &Journal, wanted: u64) -> u64 {
         if wanted == 0 || journal.ledger().is_none() {

@@ -155,9 +155,9 @@ impl LiveInode {
         Ok(self.last_in(tx.cache(), ForkKind::Data, rest)?.map(|_| rest))
     }
 
-    /// Makes the last unit of `extent` unwritten, so that one record covers all of it. Several
-    /// contiguous records covered it before. The map gets no record more, except where the unit
-    /// lies inside two records.
+    /// Makes the last unit of `extent` unwritten, so that one record of the map covers the whole
+    /// unit, in place of several contiguous ones. The number of records grows only if the unit lies
+    /// inside two records, of which it cuts off parts.
     fn join_unit(&self, tx: &mut Transaction<'_>, extent: &Extent, unit: u64) -> Result<()> {
         let end = extent.end();
         let start = FileBlock((end.0 - 1) / unit * unit);
@@ -181,7 +181,7 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Reports that the mapping of a range does not consist of whole realtime extents.
+    /// Returns the error for a range whose mapping does not consist of whole realtime extents.
     #[cold]
     fn unaligned(&self, range: BlockRange) -> Error {
         let check = RealtimeSpaceCheck::Unaligned { start: range.start.0, end: range.end().0 };
@@ -274,7 +274,8 @@ pub struct RealtimeGroupInodes {
 ///
 /// # Errors
 ///
-/// The device's error; a corruption if an inode is not the file of this group that it is named as.
+/// The device's error; a corruption if one of the inodes is not the file of this group for which
+/// `inodes` names it.
 pub fn realtime_group_files(
     journal: &Journal,
     superblock: &Superblock,

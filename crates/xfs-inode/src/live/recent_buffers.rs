@@ -16,10 +16,10 @@ use xfs_sync::{Mutex, Object};
 /// The largest number of remembered blocks of one directory; a power of two.
 const SLOTS: usize = 16;
 
-/// A block's slot in the table depends on the block number, and on the block number shifted right
-/// by this number of bits. The leaf index of a directory starts at block 2^23 of 4 KiB, and the
-/// free-space index at twice that number. Their first blocks are used as often as the first data
-/// block, and must get different slots.
+/// Number of the lowest block-number bit that tells the three parts of a directory apart: data,
+/// leaf index and free-space index. The leaf index starts at block 2^23 of 4 KiB, and the
+/// free-space index at twice that number. The slot of a block depends on the part too, so that the
+/// first blocks of the parts, which are used most, get different slots.
 const PART_BITS: u32 = 23;
 
 type RecentSlots = [Option<(FileBlock, WeakBuffer)>; SLOTS];

@@ -1,9 +1,9 @@
 //! Explores thread schedules of the real inode cache with shuttle.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-icache --lib --target-dir target/model
-//! model::`. `cargo xtask test` runs this command too. The cache is the one that a volume has. Its
-//! store holds fake inodes, each with a latch, and no volume. With a planted bug, some schedule
-//! must fail.
+//! model::`. `cargo xtask test` runs this command too. The cache is the production code. Its store
+//! is a fake: it holds inodes, each with a latch, and reads no volume. Some tests plant a bug and
+//! check that at least one schedule fails.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -339,7 +339,8 @@ fn volume_taken_down_during_a_walk_is_empty() {
 }
 
 /// Lets threads drop the last references to unlinked files, while a background thread frees the
-/// inodes. If a wakeup were lost, the model would report a deadlock.
+/// inodes. Checks that all inodes are freed: if a wakeup were lost, the model would report a
+/// deadlock.
 fn free_in_background() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     let serving = Arc::clone(&cache);

@@ -1,4 +1,5 @@
-//! Runs all walks over cached inodes, and all changes of the set of inodes, in parallel threads.
+//! Runs all kinds of walks over the inode cache in parallel with lookups, removals and evictions.
+//! Checks that no walk misses an inode that stays referenced.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -81,7 +81,7 @@ fn backing_file_outside_of_the_directory_is_refused() {
     assert!(refused.to_string().contains("external data file"), "{refused}");
 }
 
-/// Writes the header of an image that names `backing`, without any cluster.
+/// Writes the header of an image with the backing file `backing` and no clusters.
 fn write_backed(images: &Images, name: &str, backing: &str) {
     let mut bytes = vec![0; 1024];
     bytes[..8].copy_from_slice(b"QFI\xfb\0\0\0\x02");
