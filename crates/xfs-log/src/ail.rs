@@ -43,10 +43,9 @@ use crate::state::LogState;
 /// The greatest number of items that a walk takes from the list at once.
 const BATCH_ITEMS: usize = 1024;
 
-/// A push of the AIL frees the log space that is needed, and in addition the size of the log
-/// divided by this number. The additional items cost little: a walk takes items from the list in
-/// batches, so a walk that writes many items hardly locks the list more often than a walk that
-/// writes a few.
+/// The log size is divided by this number. The result is the space that a push of the AIL frees in
+/// addition to the needed space. The additional items cost little: a walk takes items from the list
+/// in batches, so it hardly locks the list more often if it writes many items.
 const AHEAD_SHARE: u64 = 16;
 
 /// The position of an item in the AIL: its LSN, and its index among the items at that LSN.

@@ -1,7 +1,7 @@
 //! The shutdown state of the log.
 //!
-//! Owns: the flag that the log is shut down. The flag is set once and never cleared. After a failed
-//! write the contents of the device are unknown, so nothing more is written to it.
+//! Owns: the shutdown flag, which is set once and never cleared. After a failed write the contents
+//! of the device are unknown, so nothing more is written to it.
 
 use xfs_buffer::{Error, Result};
 use xfs_sync::{AtomicBool, Ordering, Volume};

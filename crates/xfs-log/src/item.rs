@@ -105,9 +105,9 @@ pub trait LogItem: Send + Sync + 'static {
 
 /// The state that the log keeps in each item.
 ///
-/// All fields except the vector, which has a lock, are plain words. A commit, which has the item
-/// locked, writes these words. The position in the AIL is an exception: it is written under the
-/// lock of the AIL, or without that lock by a thread that removes the item (`leave_from`).
+/// All fields except the vector, which has a lock, are atomic integers. A commit, which has the
+/// item locked, writes them. The position in the AIL is an exception: it is written under the lock
+/// of the AIL, or without that lock by a thread that removes the item (`leave_from`).
 #[derive(Default)]
 pub struct ItemState {
     /// The sequence number of the last checkpoint to which the item was committed; 0 before the

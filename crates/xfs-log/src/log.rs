@@ -17,10 +17,9 @@
 //!
 //! # Shutdown
 //!
-//! One word says that the log is shut down. The thread that sets the word empties the CIL and the
-//! AIL and wakes all waiters. So does each thread whose call has failed with the error because of
-//! which the word was set. A checkpoint that is being written is aborted by the thread that writes
-//! it.
+//! A flag says that the log is shut down. The thread that sets the flag empties the CIL and the AIL
+//! and wakes all waiters. Each thread whose call fails with the error that caused the shutdown does
+//! the same. A checkpoint that is being written is aborted by the thread that writes it.
 
 mod change_uuid;
 mod config;

@@ -425,8 +425,8 @@ pub fn replay_before_damage(
 #[derive(Clone, Copy)]
 struct Job {
     state: LogState,
-    /// The LSN of the newest record, which lies after the part. `None` if the part does not end
-    /// before damage.
+    /// The LSN of the newest record, if damage ends the replay before that record. `None` if the
+    /// whole log is replayed.
     later: Option<Lsn>,
     leftovers: Leftovers,
     targets: Targets,
@@ -516,9 +516,9 @@ fn note_later_cancellations(
     Ok(())
 }
 
-/// Notes the buffers that are cancelled by transactions whose COMMIT was not read. The COMMIT may
-/// be lost, and then the blocks may hold file data by now. A cancellation that never happened only
-/// skips changes.
+/// Notes the buffers that are cancelled by transactions whose COMMIT was not read. If the COMMIT is
+/// lost, the blocks may hold file data by now. If it was never written, the note does no harm: only
+/// changes of these buffers are skipped.
 fn note_open_cancellations(reader: &LogReader<'_>, cancelled: &mut CancelTable) {
     reader.open_transactions().for_each(|transaction| note_cancellations(transaction, cancelled));
 }

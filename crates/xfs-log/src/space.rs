@@ -1,8 +1,8 @@
 //! Log space: used bytes, granted bytes, and the queue of waiters.
 //!
-//! Owns: the word with the used and granted bytes, the wait queue, and the grant that slots cache.
-//! Does **not** own the positions of head and tail ([`ail`](crate::ail) moves them), or the size of
-//! a reservation ([`unit`](crate::unit)).
+//! Owns: the atomic integer with the used and granted bytes, the wait queue, and the grant that
+//! slots cache. Does **not** own the positions of head and tail ([`ail`](crate::ail) moves them),
+//! or the size of a reservation ([`unit`](crate::unit)).
 //!
 //! ```text
 //!  |<------------------------------ size ------------------------------->|
@@ -11,10 +11,10 @@
 //!
 //! # Invariants
 //!
-//! - **I1** `used + granted <= size`, always. Both are in one word. The check and the addition of a
-//!   request are one compare-and-swap, and the head moves in the same step as the grant is given
-//!   back. With two words a request could combine the old value of one with the new value of the
-//!   other.
+//! - **I1** `used + granted <= size`, always. Both are in one atomic integer. The check and the
+//!   addition of a request are one compare-and-swap, and the head moves in the same step as the
+//!   grant is given back. With two integers a request could combine the old value of one with the
+//!   new value of the other.
 //! - **I2** Bytes in a cache are granted.
 //! - **I3** While a thread waits, or the space is closed, `contended` is set and all caches are
 //!   empty. A thread that puts bytes into a cache checks the flag afterwards. A thread that begins

@@ -59,8 +59,8 @@ pub struct WriteOptions {
     /// Number of blocks to allocate past the written range, because more data will be written there
     /// soon. They are allocated only at the end of the file, and only if there is room.
     pub ahead_blocks: u64,
-    /// Quota that was reserved when the bytes were accepted. `None`: the bytes were not accepted
-    /// yet, so the write may be refused.
+    /// Quota that was reserved when the bytes were buffered in memory. `None` if no quota was
+    /// reserved: the write may then be refused for lack of quota.
     pub quota: Option<QuotaReservation>,
 }
 
@@ -275,15 +275,15 @@ impl<'a> ContentsWriter<'a> {
         Ok(piece.bytes.len())
     }
 
-    /// Makes the writer use quota that was reserved for everything that it allocates. From now on
-    /// it is not refused by quota.
+    /// Gives the writer a quota reservation for everything that it allocates. From now on the write
+    /// is never refused for lack of quota.
     pub(super) fn accept(&mut self, quota: QuotaReservation) {
         self.quota = Some(quota);
     }
 
-    /// Takes the quota of an allocation of `blocks` blocks from that which was reserved when the
-    /// bytes were accepted. Bytes that were accepted are not refused any more, even if more blocks
-    /// are allocated than were expected.
+    /// Returns the quota for an allocation of `blocks` blocks. If quota was reserved when the bytes
+    /// were buffered, takes it from that reservation, and never asks for more. Buffered bytes must
+    /// not be refused, even if more blocks are allocated than were expected.
     pub(super) fn quota_share(&mut self, blocks: u64) -> QuotaShare {
         let amount = self.live.contents_amount(self.journal.geometry(), blocks);
         match &mut self.quota {

@@ -8,8 +8,8 @@ use xfs_sync::Ordering;
 use super::FileLocks;
 use crate::opens::LockWord;
 
-/// The opens of a file are counted per slot after the per-CPU slot has changed this many times from
-/// one open of the file to the next.
+/// Number of opens of a file from another per-CPU slot than the open before, after which the opens
+/// are counted per slot.
 const SHARD_AFTER: u32 = 16;
 /// The bits of `LockState::opener` that hold the per-CPU slot. The other bits hold how often the
 /// slot changed from one open to the next.

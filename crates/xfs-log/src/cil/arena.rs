@@ -121,8 +121,8 @@ pub(super) struct ArenaPool {
 }
 
 impl ArenaPool {
-    /// Creates a pool that keeps at most as many chunks as the vectors of `kept_bytes` bytes of
-    /// checkpoints take, if these vectors are spread over `slots` slots.
+    /// Creates a pool. It keeps at most as many chunks as checkpoints of `kept_bytes` bytes in
+    /// total need if their vectors are spread over `slots` slots.
     pub(super) fn new(kept_bytes: u64, slots: usize) -> Self {
         let share = kept_bytes / slots.max(1) as u64;
         let chunk_bytes = share.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);

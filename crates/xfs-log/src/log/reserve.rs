@@ -14,9 +14,9 @@ use super::{BACKOFF, Log, LogInner};
 use crate::space::Urgency;
 use crate::ticket::{LogUnits, Ticket};
 
-/// A new chain of transactions reserves at most the log's size divided by this number. So the log
-/// has room for three of the largest chains: a running chain, a chain that is being written to the
-/// log, and a chain whose items are not yet written to their home locations.
+/// The log size divided by this number is the most that a new chain of transactions reserves. So
+/// the log has room for three of the largest chains: a running chain, a chain that is being written
+/// to the log, and a chain whose items are not yet written to their home locations.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LARGEST_SHARE: u64 = 3;
 

@@ -1,5 +1,5 @@
 //! Copies of shared blocks on a volume whose free space is scarce or fragmented, bytes past the end
-//! of a file, and intents in the log that are not about the file as it is.
+//! of a file, and intents in the log that contradict the file.
 
 use std::sync::Arc;
 
@@ -99,8 +99,8 @@ fn copy_of_shared_blocks_without_room_changes_nothing() {
     full.volume.unmount();
 }
 
-/// Blocks past the end of a file may hold old bytes, for example if another writer crashed after it
-/// had written data and before it had set the size. A file that grows must show zeros for them.
+/// Checks that a file that grows shows zeros where old bytes lie past its end. Such bytes exist,
+/// for example, if another writer crashed after it had written data and before it had set the size.
 #[test]
 fn growing_file_shows_zeros_where_bytes_lay_past_its_end() {
     let volume = Volume::new("");

@@ -1,5 +1,6 @@
-//! A device whose n-th request fails, for rising n. The operation must report an error or succeed
-//! without the request. After a crash and recovery the volume must be consistent.
+//! Runs operations on a device whose n-th request fails, for increasing n. Checks that the
+//! operations report an error, unless the device was never asked for that request. Checks also that
+//! the volume is consistent after a crash and recovery.
 
 use std::sync::Arc;
 

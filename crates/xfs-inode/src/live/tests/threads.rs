@@ -1,4 +1,5 @@
-//! Several threads on one volume. Each thread changes its own files.
+//! Changes files from several threads on one volume, each thread its own files. Checks that no
+//! operation fails and that the volume is consistent afterwards.
 
 use std::sync::Arc;
 use std::thread;

@@ -13,7 +13,8 @@ use crate::testing::item::TestItem;
 
 const THREADS: usize = 4;
 
-/// Checks I3 in docs/internals/log.md with threads of the host.
+/// Checks I3 in docs/internals/log.md with threads of the operating system: the log keeps the order
+/// of the commits.
 #[test]
 fn log_keeps_the_order_that_threads_observed() {
     for slots in [1, 8] {
@@ -129,9 +130,9 @@ fn pieces_of_a_region_lie_in_consecutive_records() {
     check_pieces(8);
 }
 
-/// Checks a region that takes more records than the log has buffers. The thread that writes the
-/// region first writes the records that it has filled, and then waits for the records of other
-/// threads.
+/// Checks that a region is written whole if it takes more records than the log has buffers. The
+/// thread that writes the region first writes the records that it has filled, and then waits for
+/// the records of other threads.
 #[test]
 fn region_longer_than_all_buffers_is_written() {
     check_pieces(2);

@@ -1,5 +1,5 @@
-//! Counts how often a commit, and all the work that the commit causes, writes a word that the whole
-//! volume shares.
+//! Checks that a commit, with all the work that it causes, rarely writes to memory that all threads
+//! of the volume share.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::item::LogItem;
 use crate::log::LogConfig;
 use crate::testing::item::TestItem;
 
-/// The least number of commits, on average, for each write to a word that the whole volume shares:
-/// a commit may write such words only rarely.
+/// The least number of commits, on average, for each write to memory that all threads of the volume
+/// share.
 const BUDGET: u64 = 64;
 
 /// The length of an item in bytes: a little more than an inode logs.

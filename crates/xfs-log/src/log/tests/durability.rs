@@ -78,7 +78,7 @@ fn power_cuts(mutant: ActiveMutant) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks I6 in docs/internals/log.md after each power cut.
+/// Checks I6 in docs/internals/log.md: after each power cut, recovery finds every forced commit.
 #[test]
 fn forced_commits_survive_a_power_cut() {
     power_cuts(ActiveMutant::default()).unwrap();

@@ -37,9 +37,9 @@ fn reservation_that_the_log_cannot_hold_is_refused() {
     check_settled(&log);
 }
 
-/// Checks a log of 512 KiB with a stripe unit of 256 KiB. The padding of a transaction alone, two
-/// stripe units, is more than the half of the log that a transaction may take, so no transaction
-/// can reserve space.
+/// Checks that no transaction can reserve space in a log of 512 KiB with a stripe unit of 256 KiB,
+/// and that the refusal comes at once. A transaction may take half of the log, and its padding
+/// alone, two stripe units, is more.
 #[test]
 fn stripe_unit_as_large_as_the_log_is_refused_without_waiting() {
     let log = Rig::with_stripe_unit(1024, 256 << 10);

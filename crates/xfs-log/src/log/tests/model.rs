@@ -168,7 +168,8 @@ fn commit_push_abort() {
     check(&rig.transactions()).unwrap();
 }
 
-/// Checks I3 in docs/internals/log.md.
+/// Checks I3 in docs/internals/log.md: a commit numbers and inserts all its items in one step, so
+/// the log keeps the order of the commits.
 #[test]
 fn commits_pushes_and_relogs_keep_the_order() {
     explore(SCHEDULES, || commit_push_relog(ActiveMutant::default()));
@@ -179,7 +180,8 @@ fn commits_and_pushes_with_a_shutdown_keep_forced_commits() {
     explore(SCHEDULES, commit_push_abort);
 }
 
-/// Checks I2 in docs/internals/log.md.
+/// Checks I2 in docs/internals/log.md: after the switch to the next checkpoint, the log vectors of
+/// a checkpoint belong to that checkpoint alone.
 #[test]
 fn commits_through_several_slots_during_switches_keep_the_order() {
     explore(SCHEDULES, || share_through_switches(ActiveMutant::default()));

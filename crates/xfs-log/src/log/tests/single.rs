@@ -340,9 +340,8 @@ fn commit_after_the_cover_is_not_covered() {
     assert!(log.needs_cover());
 }
 
-/// Checks that each checkpoint pins and writes an item once, even if several threads with different
-/// slots commit the item one after another. Checks
-/// I1 in docs/internals/log.md.
+/// Checks I1 in docs/internals/log.md: each checkpoint pins and writes an item once, even if
+/// several threads with different slots commit the item one after another.
 #[test]
 fn item_committed_through_several_slots_is_written_once() {
     let rig = Rig::new(4000);

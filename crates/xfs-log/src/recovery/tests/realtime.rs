@@ -6,9 +6,9 @@ use xfs_format::log_item::BufferType;
 
 use super::{Bench, buffer, read};
 
-/// Logs the start of a bitmap block and of a summary block. Its first word is the magic number of
-/// the header that such blocks have in realtime groups. Checks that only the logged bytes change:
-/// blocks of a classic section have no header.
+/// Checks that replay writes only the logged bytes of a bitmap block or a summary block of a
+/// classic section, where blocks have no header. The logged bytes start with the magic number of
+/// the header that such blocks have in realtime groups.
 #[test]
 fn block_of_a_classic_section_that_looks_like_a_header_keeps_its_other_words() {
     for (kind, magic) in
