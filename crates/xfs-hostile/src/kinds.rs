@@ -86,8 +86,8 @@ pub struct KindVolume {
 }
 
 impl KindVolume {
-    /// Opens the volume and reads everything in it. `replays_log` states whether a dirty log is
-    /// replayed in memory.
+    /// Opens the volume and reads everything in it. If `replays_log` is `true`, first replays a
+    /// dirty log in memory.
     ///
     /// # Errors
     ///

@@ -6,8 +6,7 @@
 //! disk.
 //!
 //! Nothing in an image or from a server is trusted. Tables are read entry by entry through a
-//! bounded cache. If a number in an image states how much memory to allocate, a limit applies to
-//! it.
+//! bounded cache. An allocation whose size comes from an image has a limit.
 
 mod bytes;
 mod device;

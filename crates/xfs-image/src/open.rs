@@ -156,8 +156,8 @@ pub fn open_image(
     })
 }
 
-/// Opens the disk below an image, which the image calls `name`. `format` is the format that the
-/// image states: "raw" means that no format is detected from the bytes.
+/// Opens the disk below an image, which the image calls `name`. `format` is the format of that disk
+/// according to the image. With "raw", no format is detected from the bytes.
 pub(crate) fn open_below(
     surroundings: Option<&Surroundings>,
     name: &str,

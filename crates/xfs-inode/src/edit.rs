@@ -162,9 +162,9 @@ impl GroupStarts {
     }
 }
 
-/// Plans the change that gives `range` the mapping `target`. If a neighbouring extent is contiguous
-/// with the range after the change, the two become one extent, unless it would cross one of
-/// `starts`.
+/// Plans the change that gives `range` the mapping `target`. An extent before or after the range
+/// that is then contiguous with it becomes one extent with it, unless the joined extent would cross
+/// one of `starts`.
 pub(crate) fn plan(
     map: &ExtentMap,
     range: BlockRange,

@@ -122,7 +122,7 @@ impl ExtentMap {
         first.iter().chain(rest.iter().flatten())
     }
 
-    /// Returns the number of mapped blocks.
+    /// Returns the number of blocks that the map's extents cover.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.iter().map(|extent| u64::from(extent.length_blocks)).sum()

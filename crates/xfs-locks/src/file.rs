@@ -188,8 +188,8 @@ fn take(
     }
 }
 
-/// The locks, leases and opens of one file: the word, which every thread reads, and the state,
-/// which few threads use. The word and the state are separate so that they can lie on different
+/// The locks, leases and opens of one file: the [`LockWord`], which every thread reads, and the
+/// [`LockState`], which few threads use. The two are separate so that they can lie on different
 /// cache lines.
 #[derive(Clone, Copy, Debug)]
 pub struct FileLocks<'a> {

@@ -33,7 +33,7 @@ pub enum LeaseKind {
 
 /// The mode of a lease: the guarantee that the lease gives to its holder.
 ///
-/// Closed: fcntl(2) has no other.
+/// Not `#[non_exhaustive]`, because fcntl(2) has no other modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseMode {
     /// A read lease. As long as it is held, no program has the file open for writing.
@@ -49,7 +49,8 @@ pub enum Breaker {
     Open(OpenMode),
     /// The operation changes the names, owner, mode or attributes of the file.
     Change,
-    /// The operation reads or changes data of blocks whose location a layout lease has given away.
+    /// The operation reads or changes data of blocks whose location the holder of a layout lease
+    /// knows.
     Layout(OpenMode),
 }
 

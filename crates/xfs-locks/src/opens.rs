@@ -28,7 +28,7 @@ use crate::sync::{AtomicU32, AtomicU64, Object, Ordering, fence};
 
 /// The mode in which a file is open.
 ///
-/// Closed: locks and leases distinguish no other.
+/// Not `#[non_exhaustive]`, because locks and leases distinguish no other modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpenMode {
     /// Open for reading.
@@ -38,7 +38,7 @@ pub enum OpenMode {
 }
 
 impl OpenMode {
-    /// Returns the number that one open of this mode adds to the word of a tally.
+    /// Returns the number that one open of this mode adds to `OpenTally::word`.
     const fn unit(self) -> u64 {
         match self {
             Self::Read => 1,

@@ -23,7 +23,7 @@ pub enum Owner {
 
 /// The mode of a lock.
 ///
-/// Closed: POSIX has no other.
+/// Not `#[non_exhaustive]`, because POSIX has no other modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockMode {
     /// The lock can be held together with other shared locks.

@@ -218,8 +218,8 @@ impl LogDevice {
         Ok(header)
     }
 
-    /// Reads and checks a whole record, without restoring the words that cycle numbers replaced. A
-    /// record has at most 260 KiB.
+    /// Reads and checks a whole record. The first four bytes of each block stay the cycle number
+    /// with which the writer replaced them. A record has at most 260 KiB.
     ///
     /// The checksum is checked first: if it fails, nothing else in the header is reliable. Any
     /// other error is about bytes that a writer meant to write.

@@ -68,7 +68,8 @@ struct RecordOrigin {
 /// A record whose operations are being read.
 struct ReadRecord {
     source: RecordOrigin,
-    /// Headers and payload. The words that cycle numbers had replaced are restored.
+    /// Headers and payload. The writer replaced the first four bytes of each block by the cycle
+    /// number; these bytes are restored.
     bytes: Vec<u8>,
     /// The offset in `bytes` of the next operation.
     at: usize,

@@ -44,11 +44,11 @@ use crate::health::Health;
 use crate::mutant::{ActiveMutant, mutate};
 use wait_queue::{SpaceWaiter, WaitQueue};
 
-/// The size of the largest log in bytes. One word holds the used and the granted bytes, each in 32
-/// bits.
+/// The size of the largest log in bytes. One integer of 64 bits holds the used and the granted
+/// bytes, each in 32 bits.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
 
-/// Flag in the word of used and granted bytes: new transactions get no bytes. The flag is the
+/// Flag in the integer of used and granted bytes: new transactions get no bytes. The flag is the
 /// lowest bit of the number of used bytes. This bit is otherwise 0, because the used bytes are
 /// whole basic blocks.
 const CLOSED: u64 = 1 << 32;
@@ -182,9 +182,9 @@ impl LogSpace {
     }
 
     /// Stops granting bytes to new transactions: they wait until the space is [opened](Self::open)
-    /// again, but chains continue. The flag is part of the word of used and granted bytes, so no
-    /// later request of a new transaction takes free bytes. Bytes in a cache count as granted (I2).
-    /// So no transaction is running once no bytes are granted.
+    /// again, but chains continue. The flag `CLOSED` is in the same integer as the used and granted
+    /// bytes, so no later request of a new transaction takes free bytes. Bytes in a cache count as
+    /// granted (I2). So no transaction is running once no bytes are granted.
     pub(crate) fn close(&self) {
         let mut queue = self.queue.lock();
         queue.is_closed = true;

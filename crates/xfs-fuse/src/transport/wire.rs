@@ -107,7 +107,8 @@ bitflags! {
         const DO_READDIRPLUS = 1 << 13;
         /// The kernel chooses between READDIRPLUS and READDIR.
         const READDIRPLUS_AUTO = 1 << 14;
-        /// Direct reads and writes of one file may run in parallel.
+        /// The change time is valid. Sent only by a kernel that maintains change times itself, as
+        /// with `WRITEBACK_CACHE`.
         const ASYNC_DIO = 1 << 15;
         /// Written data waits in the page cache. The kernel then maintains the size and times of
         /// the file.

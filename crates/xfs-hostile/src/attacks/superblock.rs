@@ -7,8 +7,8 @@ use super::Outcome::{Failed, Harmless, Refused};
 use crate::forge::{Forge, put};
 
 const MAX: [u8; 8] = [0xff; 8];
-/// The bit of the incompatible feature METADIR, in the third byte of the word of these features.
-/// The next constant is the bit of the feature ZONED in the same byte.
+/// The bit of the feature METADIR, in the third byte of the superblock's incompatible features. The
+/// next constant is the bit of the feature ZONED in the same byte.
 const METADIR: u8 = 1;
 const ZONED: u8 = 2;
 

@@ -62,8 +62,8 @@ fn idle_inode_taken_again_is_the_same_one() {
     });
 }
 
-/// Checks I1 of `xfs_icache::chunk`: the answer of `present` has a bit for each cached inode,
-/// whatever number it starts from.
+/// Checks I1 of `xfs_icache::chunk`: the result of `present` has a bit for each cached inode,
+/// whatever the first inode number is.
 #[test]
 fn present_from_any_first_number_has_a_bit_for_each_inode() {
     check(|cache, numbers| {

@@ -148,7 +148,7 @@ fn export_name(stream: &Stream, name: &[u8], flags: u64) -> Result<Export, NbdEr
     })
 }
 
-/// Checks that the sizes that the server states for an export are possible. Returns the export with
+/// Checks that the sizes that the server sent for an export are possible. Returns the export with
 /// its size and its largest payload rounded down to whole blocks.
 fn check(export: Export) -> Result<Export, NbdError> {
     let is_unit = export.block_bytes.is_power_of_two() && export.block_bytes <= 64 << 10;

@@ -225,7 +225,7 @@ fn server_without_flush_is_read_only() {
 }
 
 /// Connects to servers that do not follow the protocol. Checks that the client gets an error from
-/// each, without a long wait and without allocating a size that the server states.
+/// each, without a long wait, and without allocating as much memory as a server claims.
 #[test]
 fn wrong_servers_give_errors() {
     let hello = b"NBDMAGICIHAVEOPT\0\x03".to_vec();

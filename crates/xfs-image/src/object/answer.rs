@@ -30,8 +30,9 @@ pub(super) struct ContentRange {
 }
 
 impl Version {
-    /// Returns the version that a response states, or `None` if it states none. A weak ETag is not
-    /// used, because it says only that two versions mean the same.
+    /// Returns the version of the object from the headers of a response, or `None` if they contain
+    /// no version. A weak ETag is not used: two versions with different bytes may have the same
+    /// weak ETag.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let text = |name| {
             let text = headers.get(name)?.to_str().ok()?.trim();
@@ -91,8 +92,9 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), RequestFailure> 
 }
 
 /// Returns the details of an error: the code in the document of S3, or the region of the bucket in
-/// the headers. Returns `None` if the response has neither. The details are only words, so that a
-/// server cannot send control characters to the terminal.
+/// the headers. Returns `None` if the response has neither. A code or a region with other
+/// characters than letters, digits, `-`, `_` and `.` is dropped, so that a server cannot send
+/// control characters to the terminal.
 pub(super) fn error_detail(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     let is_word = |text: &str| {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);

@@ -41,7 +41,7 @@ enum Slot {
     Ready { block: Block, used: u64 },
 }
 
-/// The answer to the search for a block.
+/// The result of a search for a block.
 pub(super) enum CacheAnswer<'a> {
     Ready(Block),
     /// The block is absent. The caller must fetch it, together with the blocks after it.

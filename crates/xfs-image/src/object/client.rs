@@ -115,9 +115,9 @@ impl RangeClient {
         Ok(Self { agent, address, options, permits, returned: Condvar::new() })
     }
 
-    /// Sends the first request, which asks for the first `length` bytes. Its response states the
-    /// version and the length of the object. A HEAD request is not used: presigned addresses do not
-    /// allow it, and the first bytes are needed next. Only this request follows redirections.
+    /// Sends the first request, which asks for the first `length` bytes. The response also contains
+    /// the version and the length of the object. A HEAD request is not used: presigned addresses do
+    /// not allow it, and the first bytes are needed next. Only this request follows redirections.
     pub(super) fn open(&mut self, length: u64) -> Result<Opened, ObjectError> {
         let range = ByteRange { start: 0, length };
         let (opened, moved_to) = self.with_retries(range, |progress| {

@@ -60,7 +60,7 @@ pub enum RequestFailure {
     NoRanges,
     /// The object was replaced after it had been opened.
     Changed,
-    /// The server states no version of the object: neither a strong ETag nor Last-Modified.
+    /// The server sends no version of the object: neither a strong ETag nor Last-Modified.
     NoVersion,
     /// The user name, the password or the key has a character that no HTTP header can hold.
     BadCredentials,

@@ -251,8 +251,8 @@ fn failures_that_stay_are_reported_with_their_reason() {
     }
 }
 
-/// Starts a server that states an object length of 2^64 - 1 bytes. Checks that reads past the real
-/// end give errors, and that the client allocates no memory according to the stated length.
+/// Starts a server that claims an object length of 2^64 - 1 bytes. Checks that reads past the real
+/// end give errors, and that the client allocates no memory according to the claimed length.
 #[test]
 fn lengths_of_the_server_are_not_trusted() {
     let huge = "bytes 0-65535/18446744073709551615".to_owned();

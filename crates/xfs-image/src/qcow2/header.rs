@@ -141,7 +141,7 @@ fn backing(
 }
 
 /// Returns the format of the backing file from the header extensions, which lie between the bytes
-/// `start` and `end` of the file. Returns `None` if no extension states the format.
+/// `start` and `end` of the file. Returns `None` if no extension contains the format.
 fn backing_format(
     file: &dyn BlockDevice,
     start: u64,

@@ -31,8 +31,8 @@ use crate::edit::BlockRange;
 /// Number of bytes that are moved at once.
 const MOVE_BYTES: u64 = 1 << 20;
 
-/// Access to the inodes in the cache of the mounted volume. The collector finds the files whose
-/// blocks it moves through it.
+/// Access to the inode cache of the mounted volume. Through it, the collector finds the files whose
+/// blocks it moves.
 pub trait CachedInodes: Send + Sync {
     /// Calls `work` with an inode, which stays in the cache meanwhile. Returns `false`, without a
     /// call, if the inode is free, or waits to be freed.
@@ -58,8 +58,8 @@ pub fn set_collector_inodes(journal: &Journal, inodes: Box<dyn CachedInodes>) {
     }
 }
 
-/// Makes an empty zone, or zones, if users have none to write to. Returns whether users have a zone
-/// to write to now. The caller has no open transaction, and no latched inode (Z6).
+/// Collects garbage until writers have a zone to write to. Returns `false` if no such zone can be
+/// made. The caller has no open transaction, and no latched inode (Z6).
 pub(super) fn collect(journal: &Arc<Journal>) -> Result<bool> {
     let collection = ZoneCollection::of(journal)?;
     let guard = collection.begin()?;
@@ -81,7 +81,8 @@ pub(super) fn collect(journal: &Arc<Journal>) -> Result<bool> {
     Ok(true)
 }
 
-/// Moves all blocks of a zone that belong to inodes which can be reached.
+/// Moves the blocks of a zone to another zone, except blocks of damaged inodes and of inodes that
+/// are being freed.
 fn empty_zone(journal: &Arc<Journal>, collection: &ZoneCollection<'_>, zone: u32) -> Result<()> {
     let inodes: Option<&Arc<CollectorInodes>> = journal.find_extension();
     let Some(inodes) = inodes else { return Ok(()) };

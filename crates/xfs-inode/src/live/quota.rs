@@ -32,8 +32,8 @@ impl LiveInode {
         tx.reserve_quota(owners, missing)
     }
 
-    /// Returns the amount of `blocks` blocks of contents: the section that has the contents has the
-    /// blocks.
+    /// Returns the quota amount of `blocks` blocks of contents. They count as blocks of the section
+    /// that holds the file's contents: data or realtime.
     pub(super) fn contents_amount(&self, geometry: &Geometry, blocks: u64) -> QuotaAmount {
         match self.section(geometry, ForkKind::Data) {
             Section::Data => QuotaAmount::of_blocks(blocks),

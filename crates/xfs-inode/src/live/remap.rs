@@ -133,9 +133,9 @@ impl Deferred for MapWork {
     }
 }
 
-/// Checks a change that comes from the log. The extent must obey the rules of the fork. Its range
-/// of the file must be a hole if the extent is to be mapped, and this very extent, or a part of a
-/// longer one, if it is to be unmapped.
+/// Checks a change that comes from the log. The extent must obey the rules of the fork. If it is to
+/// be mapped, its range of the file must be a hole. If it is to be unmapped, the file must map
+/// exactly this extent, or a longer one that contains it.
 fn check_logged(
     live: &LiveInode,
     tx: &Transaction<'_>,

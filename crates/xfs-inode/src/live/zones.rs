@@ -35,9 +35,9 @@ impl LiveInode {
             && RealtimeSpace::of(journal).is_some_and(|space| space.has_zones())
     }
 
-    /// Maps the start of `new`, whose data has been written, in place of the blocks that the file
-    /// has there: as many blocks as one extent or hole of the map covers. Returns the mapped part.
-    /// With `only`, maps it only where the file has these blocks, and returns `None` elsewhere.
+    /// Maps the start of `new`, whose data has been written, in place of the file's old blocks. The
+    /// mapped part ends where an extent or a hole of the old map ends. Returns the mapped part.
+    /// With `only`, maps nothing and returns `None` unless the file still has these blocks there.
     #[doc(alias = "xfs_zoned_map_extent")]
     pub(super) fn replace_in_zones(
         &self,

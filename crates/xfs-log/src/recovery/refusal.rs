@@ -5,8 +5,8 @@ use xfs_buffer::{Error, IoError};
 use xfs_format::log_item::ItemKind;
 use xfs_format::{AgNumber, Corruption, DiskAddr, InodeNumber, Lsn};
 
-/// Something in the log, or left by it on the volume, that this recovery does not handle. Nothing
-/// was changed.
+/// The reason why recovery refuses a volume: something in the log, or on the volume after the
+/// replay, that this recovery does not handle. Nothing on the volume was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {

@@ -149,8 +149,8 @@ fn apply(
     }
 }
 
-/// Returns the records from tail to head, each with its header and its payload. The words of the
-/// payload that cycle numbers had replaced are restored.
+/// Returns the records from tail to head, each with its header and its payload. The first four
+/// bytes of each block, which the writer replaced by the cycle number, are restored.
 pub(crate) fn records(log: &LogDevice, state: &LogState) -> Vec<(LogRecordHeader, Vec<u8>)> {
     let mut records = Vec::new();
     let (mut block, end) = (state.tail.block(), state.head.block());

@@ -71,7 +71,7 @@ impl WriterState {
 impl Writer {
     /// Closes a record: fixes its length, and with it the LSN of the next record. `more` is the
     /// number of bytes of the record that are still missing. The calling thread must fill them in
-    /// before it writes the record. `has_commit` states whether the record contains a COMMIT.
+    /// before it writes the record. `has_commit` is `true` if the record contains a COMMIT.
     pub(super) fn close(
         &self,
         state: &mut WriterState,

@@ -31,8 +31,8 @@ const LONG_BYTES: usize = 64 << 10;
 /// The share of items that are long: one in this number.
 const LONG_EVERY: u64 = 8;
 
-/// The distance in bytes from the start of the items' home locations to the end of the volume. The
-/// home locations lie in free space.
+/// Length in bytes of the free space at the end of the volume in which the items' home locations
+/// lie.
 const ROOM_BYTES: u64 = 4 << 20;
 
 const ITEMS: u64 = 64;
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     run(layouts.map(trial).collect())
 }
 
-/// A log item whose buffer repeats the same number in every word.
+/// A log item whose buffer repeats the same number in every 8 bytes.
 struct Page {
     state: ItemState,
     at: DiskAddr,
