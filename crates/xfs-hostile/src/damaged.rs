@@ -31,7 +31,7 @@ const MAX_LINKS: u32 = 50;
 /// Limit on the changes that a planned repair keeps in memory, in bytes.
 const OVERLAY_BYTES: u64 = 64 << 20;
 
-/// The most inodes that are read of one image.
+/// The most inodes that are read from one image.
 const MAX_INODES: usize = 4000;
 
 /// Returns the golden image with some fields changed.

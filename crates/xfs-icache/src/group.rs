@@ -280,8 +280,8 @@ impl<K: InodeKind> CachedGroup<K> {
         WalkStep::Next(after(key))
     }
 
-    /// Keeps the chunk of an inode in the index of the group, even while the chunk is empty. For a
-    /// caller that inserts and removes many inodes of the chunk.
+    /// Keeps the chunk of an inode in the index of the group, even while the chunk is empty. Called
+    /// before many inodes of the chunk are inserted and removed.
     pub(crate) fn hold(&self, inode: u32) -> HeldChunk<'_, K> {
         let key = inode / CHUNK_INODES;
         loop {

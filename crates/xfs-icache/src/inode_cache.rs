@@ -209,8 +209,8 @@ impl<S: InodeStore> InodeCache<S> {
         self.groups.get(group as usize).map_or(0, |group| group.present(inode))
     }
 
-    /// Keeps the chunk of an inode in the index of its group, even while the chunk is empty. For a
-    /// caller that inserts and removes many inodes of the chunk. Returns `None` if the volume
+    /// Keeps the chunk of an inode in the index of its group, even while the chunk is empty. Called
+    /// before many inodes of the chunk are inserted and removed. Returns `None` if the volume
     /// cannot have an inode of this number.
     pub fn hold(&self, number: InodeNumber) -> Option<HeldChunk<'_, S::Kind>> {
         self.place(number).ok().map(|(group, inode)| group.hold(inode))

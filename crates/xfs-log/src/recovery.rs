@@ -1,9 +1,9 @@
 //! Replaying the log after a crash.
 //!
-//! Owns: the changes that the log makes to the volume, the intents that were left open, the
-//! counters of the superblock, and marking the log clean or preparing it to be written on. Does
-//! **not** own finishing intents or freeing unlinked inodes: that takes transactions, and the layer
-//! that has them implements [`IntentRecovery`].
+//! Owns: the changes that the log makes to the volume, the intents that were left open, and the
+//! counters of the superblock. Also owns marking the log clean, or preparing it for new records.
+//! Does **not** own finishing intents or freeing unlinked inodes: that takes transactions, and the
+//! layer that has them implements [`IntentRecovery`].
 //!
 //! ```text
 //!  pass 1   every committed transaction: which buffers were cancelled ─→ CancelTable
@@ -261,8 +261,8 @@ impl Replayed {
     }
 
     /// Writes the replayed changes to their home locations on disk, and marks the log clean. Open
-    /// intents, unlinked inodes and blocks reserved for copy-on-write are dropped. For a repair,
-    /// which then finds and corrects the inconsistencies that the dropped work leaves.
+    /// intents, unlinked inodes and blocks reserved for copy-on-write are dropped. A repair calls
+    /// this, and then corrects the inconsistencies that the dropped work leaves.
     ///
     /// # Errors
     ///
@@ -276,7 +276,7 @@ impl Replayed {
     }
 
     /// Writes the replayed changes to their home locations on disk, and makes the log empty in the
-    /// cycle `cycle`, as [`format_log`] does. For a repair of a damaged log, after
+    /// cycle `cycle`, as [`format_log`] does. A repair of a damaged log calls this after
     /// [`replay_before_damage`].
     ///
     /// # Errors
@@ -421,7 +421,7 @@ pub fn replay_before_damage(
     Ok(Some(CutReplay { replayed, newest }))
 }
 
-/// The part of the log that is replayed, and the rules of the replay.
+/// The part of the log to replay, and the treatment of open work and of damaged structures.
 #[derive(Clone, Copy)]
 struct Job {
     state: LogState,

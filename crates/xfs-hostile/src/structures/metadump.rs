@@ -27,7 +27,7 @@ pub fn metadump(input: &[u8]) {
 }
 
 /// Returns one metadata image for each version of the format. Each image contains a superblock, and
-/// two blocks that follow each other.
+/// two adjacent blocks.
 pub(super) fn inputs() -> Vec<Vec<u8>> {
     let mut superblock = b"XFSB".to_vec();
     superblock.extend(512_u32.to_be_bytes());

@@ -28,7 +28,7 @@ pub(super) struct ObjectAddress {
 pub(super) enum Authentication {
     /// The request has no credentials, or they are in the query of the address.
     None,
-    /// The header `Authorization` with this value: a name and a password.
+    /// The header `Authorization` with this value, which contains a user name and a password.
     Basic(String),
     /// A signature of S3, version 4.
     S3(S3Credentials),

@@ -14,7 +14,7 @@ const STREAMS: usize = 8;
 /// ahead for each of them.
 pub(super) struct ReadAhead {
     streams: Vec<Stream>,
-    /// The largest window, in blocks.
+    /// The most blocks that are fetched at a time for one reader.
     limit: u64,
     clock: u64,
 }

@@ -28,7 +28,7 @@ const SECTOR: u64 = 4096;
 const DESCRIPTOR_BYTES: usize = 32;
 /// Offset in bytes of the first descriptor of an entry.
 const FIRST_DESCRIPTOR: usize = 64;
-/// The longest log that is replayed, in bytes. Images have logs of 1 MiB.
+/// The longest log that is replayed, in bytes. The log of most images has 1 MiB.
 const MAX_LOG_BYTES: u64 = 64 << 20;
 /// The most bytes that a replay writes into memory.
 const MAX_REPLAY_BYTES: u64 = 256 << 20;

@@ -182,8 +182,8 @@ impl LiveInode {
         self.allocate_range(journal, &range, keep_size, now)
     }
 
-    /// Sets the size and the times of a file in zones, after a range was zeroed. Its whole blocks
-    /// are a hole now.
+    /// Sets the size and the times of a file in zones, after a range was zeroed. The whole blocks
+    /// of the range are a hole now.
     fn end_zeroing(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -295,7 +295,8 @@ impl LiveInode {
         self.free_range(journal, whole)
     }
 
-    /// Changes the inode core in a transaction of its own, and updates the times of the contents.
+    /// Changes the inode core in a separate transaction, and sets the modification and change
+    /// times.
     pub(super) fn change_alone(
         &self,
         journal: &Arc<Journal>,

@@ -44,8 +44,8 @@ impl RecentBuffers {
         *known.expect("a slot is below SLOTS") = Some((at, buffer.downgrade()));
     }
 
-    /// Drops all remembered buffers, because a fork has changed (I1: they agree with the extent
-    /// map).
+    /// Drops all remembered buffers. Called when a fork changes, because the buffers may then no
+    /// longer agree with the extent map (I1).
     pub(super) fn forget(&self) {
         *self.0.lock() = None;
     }

@@ -11,12 +11,12 @@
 //! that moves serves the waiters for log space. To save such work, the positions of
 //! [`SWEEP_WRITES`] writes are swept together.
 //!
-//! The writer compares the item's LSN with the LSN that it saw. If they are equal, nothing of the
-//! item was logged later, because an item never returns to an LSN that it has left. A change that
-//! is logged after the item was inserted comes after the COMMIT of the checkpoint that inserted it,
-//! so it begins in a later record. An item that keeps an older position for a later checkpoint (an
-//! ordered buffer) is pinned from the time when that position is read until it is kept: no thread
-//! writes it meanwhile.
+//! The thread that has written the item compares the item's LSN with the LSN that it read before
+//! the write. If they are equal, nothing of the item was logged since, because an item never
+//! returns to an LSN that it has left. A change that is logged after the item was inserted comes
+//! after the COMMIT of the checkpoint that inserted it, so it begins in a later record. An item
+//! that keeps an older position for a later checkpoint (an ordered buffer) is pinned from the time
+//! when that position is read until it is kept: no thread writes it meanwhile.
 //!
 //! If the item has been moved, another thread may already have swept its old position. The position
 //! may then be empty or hold another item. The state of the item found there shows whether it is at

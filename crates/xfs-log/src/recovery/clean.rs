@@ -61,8 +61,8 @@ pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
 }
 
 /// Overwrites a whole log with an empty log that begins in cycle `cycle`. All changes in the old
-/// log are lost. For a repair, if the log cannot be replayed, or if metadata has LSNs beyond the
-/// head of the log. Every LSN of the volume must be of an earlier cycle than `cycle`.
+/// log are lost. A repair calls this if the log cannot be replayed, or if metadata has LSNs beyond
+/// the head of the log. Every LSN of the volume must be of an earlier cycle than `cycle`.
 ///
 /// # Errors
 ///

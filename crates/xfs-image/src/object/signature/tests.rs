@@ -37,7 +37,8 @@ fn signature_of_the_example_of_aws_is_made() {
     );
 }
 
-/// Compares signatures with those that botocore 1.43 (`S3SigV4Auth`) made of the same requests.
+/// Checks that the signatures equal those that botocore 1.43 (`S3SigV4Auth`) made of the same
+/// requests.
 #[test]
 fn signatures_of_botocore_are_made() {
     let secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
