@@ -1,8 +1,9 @@
 //! Hand-made hostile images. Each image is wrong in one way that has broken, or might break, a
 //! reader.
 //!
-//! Each attack states what a reader of the image must find. The test that runs an attack checks,
-//! with limits on the process, that nothing panics, hangs or exhausts memory.
+//! Each attack has a required outcome: the result that reading the image must have. The test that
+//! runs an attack checks, with limits on the process, that nothing panics, hangs or exhausts
+//! memory.
 
 mod attributes;
 mod directories;

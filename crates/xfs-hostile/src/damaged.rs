@@ -126,12 +126,12 @@ impl LogReplay for Recovery {
     }
 }
 
-/// Plans the repair of an image. `allow_loss` permits the rules that discard something. Returns the
-/// plan as text, or the reason for the refusal.
+/// Plans the repair of an image, and returns the plan as text. With `allow_loss`, the planned
+/// repair may discard data or metadata that cannot be repaired.
 ///
 /// # Errors
 ///
-/// The reason in words, if there is no plan.
+/// Returns the reason as text, if the repair is refused.
 pub fn plan(image: Image, allow_loss: bool) -> Result<String, String> {
     let options = PlanOptions::new(&Recovery);
     let options = PlanOptions { allow_loss, memory_bytes: OVERLAY_BYTES, ..options };

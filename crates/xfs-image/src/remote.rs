@@ -81,7 +81,7 @@ pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The refusal of a build without the feature `object_store`.
+/// The error for the address of an object in a build without the feature `object_store`.
 #[cfg(not(feature = "object_store"))]
 #[derive(Debug, thiserror::Error)]
 #[error("is the address of an object, which this build of ferroxfs does not read")]

@@ -26,8 +26,8 @@ impl Inode {
     /// # Errors
     ///
     /// [`PosixError::IsDirectory`] or [`PosixError::InvalidArgument`] if this is not a regular
-    /// file; [`Unsupported::RealtimeData`] for a file on a realtime device that was not given; the
-    /// device's error; the check that failed.
+    /// file; [`Unsupported::RealtimeData`] if the file is on a realtime device, and the volume was
+    /// opened without this device; the device's error; the check that failed.
     pub fn read_at(&self, cache: &BufferCache, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let map = self.contents_map(cache)?;
         let device = self.contents_device(cache)?;

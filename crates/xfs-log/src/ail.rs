@@ -446,9 +446,9 @@ impl Ail {
     }
 }
 
-/// The panic message for an [`ItemState`] that names a position at which the list has no item. Such
-/// an item would be in the list at another position, never leave it, and keep the tail of the log
-/// from moving.
+/// The panic message for an item that the list does not hold at the position in its [`ItemState`].
+/// The list would hold this item at another position for ever, and the tail of the log could not
+/// move past it.
 const HOLDS_ITEM: &str = "the AIL holds an item at its position";
 
 /// The items at one LSN, in the order of their arrival.

@@ -15,9 +15,9 @@ const VERSION_4: HostileKind = HostileKind::Version4;
 
 /// The greatest value of a field of eight bytes.
 const MAX: [u8; 8] = [0xff; 8];
-/// Offset of the number of the root directory in a superblock.
+/// Offset in a superblock of the root directory's inode number, in bytes.
 const ROOT_NUMBER: usize = 56;
-/// Offset of the number of the metadata directory in a superblock.
+/// Offset in a superblock of the metadata directory's inode number, in bytes.
 const METADATA_NUMBER: usize = 264;
 
 const fn attack(

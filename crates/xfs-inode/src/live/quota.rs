@@ -41,7 +41,7 @@ impl LiveInode {
         }
     }
 
-    /// Returns what the owners are charged for the file: one inode and its blocks.
+    /// Returns the quota that the owners of the file are charged for it: one inode, and its blocks.
     ///
     /// # Errors
     ///

@@ -304,8 +304,8 @@ pub fn realtime_group_files(
     })
 }
 
-/// Returns the log record of the inode with the reverse map of a zone, after a check that it is
-/// that of zone `zone`.
+/// Checks that inode `number` holds the reverse map of zone `zone`, and returns the log record of
+/// the inode.
 ///
 /// # Errors
 ///

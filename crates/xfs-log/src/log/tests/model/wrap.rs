@@ -14,8 +14,8 @@ use crate::testing::item::TestItem;
 
 const LOG_BLOCKS: u32 = 512;
 
-/// A device that checks the order of writes to the log at its start. The explorer may run other
-/// threads while a request is in progress, so no lock is held then.
+/// A device that starts with a log, and that checks the order of the writes to this log. It holds
+/// no lock during a request, because the explorer may run other threads then.
 struct CheckedDevice {
     inner: SharedDevice,
     cycle: Mutex<FirstCycle>,
