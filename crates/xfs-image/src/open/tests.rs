@@ -127,8 +127,8 @@ fn images_of_every_form_are_read_as_the_raw_disk() {
     }
 }
 
-/// Checks that writes to a disk inside an image of a fixed form change the image in place. Compares
-/// the result with the same writes to a raw disk, as qemu-img reads both.
+/// Writes to a disk inside an image of a fixed form. Checks that the disk then equals a raw disk
+/// after the same writes, as qemu-img reads both.
 #[test]
 fn images_of_fixed_forms_are_written_in_place() {
     for form in [

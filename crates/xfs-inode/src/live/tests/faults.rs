@@ -1,6 +1,6 @@
 //! Runs operations on a device whose n-th request fails, for increasing n. Checks that the
-//! operations report an error, unless the device was never asked for that request. Checks also that
-//! the volume is consistent after a crash and recovery.
+//! operations fail only if the device has failed a request, and that the volume is consistent after
+//! a crash and recovery.
 
 use std::sync::Arc;
 

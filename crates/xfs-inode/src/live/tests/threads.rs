@@ -35,7 +35,7 @@ fn work(volume: &Volume, files: [&Arc<LiveInode>; 2], seed: u64) {
 }
 
 #[test]
-fn files_changed_by_four_threads_equal_their_models() {
+fn files_changed_by_four_threads_leave_a_consistent_volume() {
     for options in ["-b size=1024 -l size=16m", "-d agcount=2 -l size=16m"] {
         let volume = Volume::new(options);
         thread::scope(|scope| {
