@@ -25,8 +25,8 @@ use crate::volume::{MAX_CHANGES, MAX_GROUPS, apply};
 
 /// The most files that are salvaged from one image.
 const MAX_FILES: usize = 1000;
-/// The number of names from which on the attributes of a file are not read. Salvage visits a file
-/// once for each of its names, and would read the attributes each time.
+/// The lowest number of names of a file whose attributes are not read. Salvage visits a file once
+/// for each of its names, and would read the attributes each time.
 const MAX_LINKS: u32 = 50;
 /// Limit on the changes that a planned repair keeps in memory, in bytes.
 const OVERLAY_BYTES: u64 = 64 << 20;

@@ -27,8 +27,8 @@ const ATTR_ROOT_CHILDREN: usize = 2;
 /// The default size of the data fork in an inode that has an attribute fork. It is given as the
 /// number of children for which a btree root of this size has room.
 const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
-/// The inode size in bytes from which on a new attribute fork gets its default size. In smaller
-/// inodes the fork is as small as possible: a root of two children.
+/// The smallest inode size, in bytes, at which a new attribute fork gets its default size. In
+/// smaller inodes the fork is as small as possible: a root of two children.
 const SMALL_INODE_BYTES: u32 = 512;
 /// The offset, in units of 8 bytes, of the attribute fork of a device file. Its data fork is only a
 /// device number.

@@ -314,8 +314,8 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// Returns the error because of which committed changes could not be written; the log is shut
-    /// down anyway.
+    /// Returns the error that stopped the writing of committed changes. The log is shut down
+    /// anyway.
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         let flushed = if how == Shutdown::Flush { self.force_all() } else { Ok(()) };
         self.inner.shut_down();

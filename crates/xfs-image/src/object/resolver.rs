@@ -1,4 +1,4 @@
-//! Names of servers, looked up once (I4).
+//! Looks up the name of each server once, before the first connection to the server (I4).
 
 use std::collections::HashMap;
 use std::fmt;
