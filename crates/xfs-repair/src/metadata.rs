@@ -56,11 +56,11 @@ pub(crate) enum MetadirKind {
 }
 
 /// The files of each realtime group, each with the part of its name after the group number.
-const OF_GROUPS: [(MetadataKind, &str); 4] = [
-    (MetadataKind::Bitmap, "bitmap"),
-    (MetadataKind::Summary, "summary"),
-    (MetadataKind::ReverseMap, "rmap"),
-    (MetadataKind::Refcounts, "refcount"),
+const OF_GROUPS: [(MetadirKind, &str); 4] = [
+    (MetadirKind::Bitmap, "bitmap"),
+    (MetadirKind::Summary, "summary"),
+    (MetadirKind::ReverseMap, "rmap"),
+    (MetadirKind::Refcounts, "refcount"),
 ];
 
 /// The files of quota, with their names.
@@ -86,9 +86,9 @@ pub(crate) struct MetadirFile {
     pub(crate) kind: MetadirKind,
 }
 
-impl MetadataFile {
+impl MetadirFile {
     /// Stands for any directory of the metadata directory.
-    pub(crate) const DIRECTORY: Self = Self { group: 0, kind: MetadataKind::Directory };
+    pub(crate) const DIRECTORY: Self = Self { group: 0, kind: MetadirKind::Directory };
 
     /// Returns whether the file holds the root of a btree of records.
     pub(crate) const fn is_tree(self) -> bool {
@@ -188,7 +188,7 @@ impl MetadirFiles {
 
     /// Returns the inodes of the metadata directory in the order of their numbers, each with the
     /// file that it is according to its path. Leaves out an inode to which two paths lead.
-    pub(crate) fn by_inode(&self) -> BTreeMap<InodeNumber, MetadataFile> {
+    pub(crate) fn by_inode(&self) -> BTreeMap<InodeNumber, MetadirFile> {
         let Some(root) = self.root else { return BTreeMap::new() };
         let directories = self.directories.values().copied().chain([root]);
         let directories = directories.map(|inode| (inode, MetadirFile::DIRECTORY));

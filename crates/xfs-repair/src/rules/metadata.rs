@@ -78,7 +78,7 @@ pub(super) fn run(patient: &mut Patient) -> Result<(), RepairError> {
 }
 
 /// Returns the inodes to which entries of directories outside of the metadata directory lead.
-fn named_outside(model: &Model, files: &MetadataFiles) -> BTreeSet<InodeNumber> {
+fn named_outside(model: &Model, files: &MetadirFiles) -> BTreeSet<InodeNumber> {
     let own: BTreeSet<InodeNumber> =
         files.directories.values().copied().chain(files.root).collect();
     let names = model.names.iter().filter(|name| !own.contains(&name.directory));
