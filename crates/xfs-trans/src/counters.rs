@@ -96,8 +96,8 @@ impl Counters {
 
     /// Adds the blocks that a volume has gained by growing. `free_blocks` may be negative, because
     /// each group may keep more blocks back. A decrease can exceed the free blocks, because
-    /// transactions may hold some. The pool then pays the rest, as far as it can. What is still
-    /// missing is taken later, from blocks that transactions return. So the sum of all counts
+    /// transactions may hold some. The pool then pays the rest, as far as it can. Blocks that are
+    /// still missing are taken later, from those that transactions return. So the sum of all counts
     /// changes by exactly the growth.
     pub(crate) fn grow(&self, free_blocks: i64, pool: i64) {
         let mut shared = self.blocks.lock();
