@@ -73,7 +73,8 @@ impl Node {
     ///
     /// - EEXIST, ENOTDIR, ENAMETOOLONG and EINVAL as [`create`](Self::create).
     /// - ENOENT for an empty name, if this directory was removed, and for a file that was removed.
-    ///   A file [made without a name](Self::create_unnamed) gets its first one.
+    ///   A file [made without a name](Self::create_unnamed) is not one of these: it can be linked
+    ///   once.
     /// - EACCES if the caller may not search and write this directory.
     /// - EPERM for a directory; if the file is immutable or append-only, or this directory
     ///   immutable; if the caller is refused further names

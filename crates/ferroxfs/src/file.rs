@@ -223,7 +223,8 @@ impl File {
         }
     }
 
-    /// Reads from byte `offset` on. The bytes fill the first buffer, then the next one, and so on.
+    /// Reads from byte `offset` on, and returns the number of bytes read. The bytes fill the first
+    /// buffer, then the next one, and so on.
     ///
     /// # Errors
     ///
@@ -287,7 +288,8 @@ impl File {
     /// - EPERM for an immutable file, and before the end of an append-only one.
     /// - EINVAL for a direct write that is not aligned.
     /// - EFBIG past the largest file, in bytes or in extents.
-    /// - ENOSPC, unless bytes were written before the error.
+    /// - ENOSPC if not even the first byte could be written. If some bytes were written, returns
+    ///   their number instead.
     /// - The errors of writing [buffered bytes](Self#buffered-bytes), and of [every
     ///   change](crate#errors).
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize> {

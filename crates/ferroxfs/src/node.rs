@@ -126,7 +126,7 @@ impl Node {
         }
     }
 
-    /// Returns the caller whose permissions are checked.
+    /// Returns the caller of operations on this node, whose permissions are checked.
     pub(crate) fn caller(&self) -> Caller<'_> {
         self.volume_ref().caller()
     }

@@ -70,7 +70,8 @@ pub struct OpenOptions {
     no_recovery: bool,
     log_device: Option<PathBuf>,
     realtime_device: Option<PathBuf>,
-    /// Whether a damaged superblock of the realtime device is reported, and not refused.
+    /// Whether a volume is opened although the superblock of its realtime device is damaged. The
+    /// damage is then one of the volume's findings. Otherwise opening fails with it.
     keeps_realtime_damage: bool,
     members: Vec<PathBuf>,
     cache_bytes: usize,

@@ -66,7 +66,8 @@ pub(crate) struct VolumeInner {
 pub(crate) enum RealtimeReplay {
     /// Everything about the section is up to date.
     Complete,
-    /// The free extents of realtime groups were not counted since.
+    /// The log was replayed, but the free extents of realtime groups were not counted afterwards.
+    /// Their counts may be out of date.
     Uncounted,
     /// The log has open work on the section, which was not finished.
     Unfinished,

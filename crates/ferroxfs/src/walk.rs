@@ -21,7 +21,7 @@ use crate::directory::{DirEntry, ReadDir};
 use crate::node::Node;
 use crate::{Error, FileType};
 
-/// One file of a walk.
+/// A file, directory or link that a walk has visited.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WalkEntry {

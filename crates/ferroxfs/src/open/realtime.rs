@@ -109,8 +109,8 @@ impl Devices {
         Ok(())
     }
 
-    /// Returns the device that the log flushes before it writes a record, and for a sync, in
-    /// addition to the device of the log. `None`: the log is on the only device of the volume.
+    /// Returns the device that the log flushes in addition to its own device. The log does so for a
+    /// sync, and before it writes a record. `None`: the log is on the only device of the volume.
     pub(super) fn flushed_device(&self, superblock: &Superblock) -> Option<SharedDevice> {
         let data = self.data.clone();
         let realtime = self.realtime.clone().filter(|_| superblock.has_writable_realtime());

@@ -33,7 +33,7 @@ pub(super) struct Tree {
     changing: Mutex<(), Volume>,
 }
 
-/// A name in a directory.
+/// A directory, and a name in it.
 #[derive(Clone, Copy)]
 pub(super) struct ScratchName<'a> {
     pub(super) directory: &'a Node,

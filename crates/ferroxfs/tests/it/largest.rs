@@ -96,8 +96,8 @@ fn check_heirs(top: &Node, list: &Acl) {
     unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
 }
 
-/// Sets enough attributes for a btree of attributes, replaces them by attributes of the same
-/// length, and removes them.
+/// Sets enough attributes for a btree of attributes. Then sets, replaces and removes the largest
+/// attribute. None of these operations may be refused.
 fn check_attributes(file: &Node) {
     for number in 0..100 {
         let name = format!("user.{number}{}", "n".repeat(240));
@@ -112,7 +112,8 @@ fn check_attributes(file: &Node) {
     file.set_attribute(&name, &[3; VALUE_BYTES], SetMode::Create).unwrap();
 }
 
-/// Creates, renames, exchanges and removes names of the greatest length.
+/// Creates, renames, exchanges and removes names of the greatest length. None of these operations
+/// may be refused.
 fn check_names(volume: &Volume, top: &Node) {
     let other = top.create(long('o'), &NewKind::Directory, &PLAIN).unwrap();
     let file = top.lookup(long('f').as_ref()).unwrap();
@@ -134,7 +135,7 @@ fn check_names(volume: &Volume, top: &Node) {
 }
 
 /// Writes, moves and frees blocks of files. Also shares and exchanges blocks, if the volume was
-/// made with these features.
+/// made with these features. None of these operations may be refused.
 fn check_contents(volume: &Volume, features: &str) {
     let block = u64::from(volume.geometry().block_size);
     let (one, two) = (volume.create_file("/one").unwrap(), volume.create_file("/two").unwrap());

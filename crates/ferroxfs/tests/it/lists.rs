@@ -188,9 +188,10 @@ fn short_inherited_list_is_created_with_its_file() {
     assert_eq!(check_heirs(3)[1], 0);
 }
 
-/// A long list is set in a later transaction than the one that creates the file, so a power cut can
-/// leave the file without the list. Another thread forces the log at random times, so a single run
-/// may have no such cut. Checks that the file then has no list or the whole list.
+/// Checks that a list that is too long for the inode is set in a later transaction than the one
+/// that creates the file: a power cut between them leaves the file without the list, and never with
+/// a part of it. Another thread forces the log at random times, so the test repeats the run until
+/// one has such a cut.
 #[test]
 fn long_inherited_list_is_created_after_its_file() {
     const HISTORIES: usize = 20;

@@ -32,8 +32,8 @@ fn recover(device: &SharedDevice) {
     assert!(devices.recover().unwrap().is_some(), "the log is dirty");
 }
 
-/// Reads the dquots of a volume. Returns the usage that the dquots of this kind state for each ID
-/// that owns anything.
+/// Reads the dquots of one kind from a volume. Returns the usage in each dquot that has any, by the
+/// ID of its owner.
 fn usage(device: &SharedDevice, kind: QuotaKind) -> BTreeMap<u32, Usage> {
     let superblock = superblock(device);
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();

@@ -85,7 +85,7 @@ fn shown_users(volume: &Volume) -> BTreeMap<u32, Usage> {
 pub(crate) struct RandomWork {
     random: Prng,
     directory: Node,
-    /// The names that may exist.
+    /// The names that the operations use. Each of them may exist in the directory or not.
     names: Vec<String>,
 }
 
@@ -107,7 +107,8 @@ impl RandomWork {
         self.random.choose(&names).unwrap().clone()
     }
 
-    /// Does one operation. Refusals are part of the work: only counts are checked.
+    /// Performs one random operation. The volume may refuse it, which is no failure: the test
+    /// checks only the counts.
     pub(crate) fn step(&mut self) {
         let (name, other) = (self.name(), self.name());
         let (uid, gid, project) = (self.owner(), self.owner(), self.owner());
@@ -296,8 +297,8 @@ fn clear_user_counts(device: &SharedDevice, id: usize) {
     device.write_at(&block, at, Durability::Cached).unwrap();
 }
 
-/// The counts of a user on disk are made too low, and then a file of the user is removed. The
-/// counts cannot become negative, so the next open must count all inodes again (Q1 of
+/// Sets the counts of a user on disk to 0, and then removes a file of the user. The counts cannot
+/// become negative. Checks that the next open therefore counts all inodes again (Q1 of
 /// `xfs_trans::transaction::quota`).
 #[test]
 fn count_that_would_fall_below_0_makes_the_next_open_count_again() {
@@ -339,7 +340,9 @@ fn damaged_dquots_are_written_again_by_quotacheck() {
     check(&device, "after quotacheck of damaged dquots");
 }
 
-/// Checks Q1 of `xfs_trans::transaction::quota`, and Q3 of `xfs_quota::engine`.
+/// Damages the dquot of a user, and changes the volume without quota, so that its counts are no
+/// longer checked. Checks that the next open with quota writes right counts for all users (Q1 of
+/// `xfs_trans::transaction::quota`, and Q3 of `xfs_quota::engine`).
 #[test]
 fn missing_dquot_of_a_checked_volume_makes_the_next_open_count_again() {
     let device = make();

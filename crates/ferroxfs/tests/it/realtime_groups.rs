@@ -141,9 +141,9 @@ fn full_groups_refuse_a_write_and_get_their_space_back() {
     assert_eq!(superblock(&disks.data).free_realtime_extents, free);
 }
 
-/// Frees every second block of a file, so that each of the others has a record of its own and the
-/// btree of the reverse map of each group gets several levels. Then frees the others. Checks the
-/// volume after each step.
+/// Frees every second block of a file. Each remaining block then has a record of its own, and the
+/// btree of each group's reverse map gets several levels. Then frees the remaining blocks. Checks
+/// the volume after each step.
 #[test]
 fn reverse_map_of_a_group_grows_out_of_its_inode_and_back() {
     let disks = make(ALL, 4);
@@ -260,10 +260,10 @@ fn exchanged_realtime_contents_agree_with_a_model() {
     }
 }
 
-/// Does with recorded devices what leaves intents about realtime groups in the log, and cuts the
-/// power at random points. Checks each state after its recovery, and with xfs_repair: bitmap,
-/// summary and count of a group belong together (I1 of `xfs_alloc::realtime`), and so do the blocks
-/// of each btree (I1 of `xfs_alloc::realtime::tree`).
+/// Performs operations that log intents about realtime groups, while the devices record all
+/// requests. Cuts the power at random points. Checks each state after its recovery, and with
+/// xfs_repair: bitmap, summary and count of a group agree (I1 of `xfs_alloc::realtime`), and so do
+/// the blocks of each btree (I1 of `xfs_alloc::realtime::tree`).
 #[test]
 fn power_cuts_of_realtime_groups_lose_no_synced_file() {
     let Disks { data, realtime } = make(ALL, 4);
@@ -379,7 +379,9 @@ fn power_cut_during_a_change_of_the_uuid_leaves_one_identity() {
     assert!(seen > 10, "{seen} cuts during the change");
 }
 
-/// Changes bytes of the inode of a metadata file of group 0, in its core or its fork.
+/// Returns the devices of a volume on which the inode of a metadata file of group 0 was damaged:
+/// `bytes` replace those at byte `offset` of the inode. `name` is the name of the file in
+/// `rtgroups`.
 fn damaged(name: &str, offset: usize, bytes: &[u8]) -> Disks {
     let section = RealtimeSection::Groups;
     let (mut data, realtime) = (section.data(), section.device().unwrap());
@@ -397,7 +399,8 @@ fn damaged(name: &str, offset: usize, bytes: &[u8]) -> Disks {
     Disks { data: in_memory(&data), realtime: in_memory(&realtime) }
 }
 
-/// Checks that damage of the structures of a group gives an error when they are needed.
+/// Damages the inode of a realtime group's btree or bitmap. Checks that changes of realtime files
+/// then fail, or else closing the volume does.
 #[test]
 fn damaged_structures_of_a_group_are_errors() {
     const FORK: usize = 176;

@@ -83,8 +83,8 @@ fn extent_next_to_the_longest_record_is_freed() {
     close_empty(&disks, volume);
 }
 
-/// Writes every second block of a file, so that each block gets a record of its own, and frees the
-/// records by a truncation or a removal.
+/// Writes every second block of a file, so that each block gets a record of its own. Then frees
+/// these blocks by a truncation, a hole or the removal of the file. Each operation must succeed.
 fn change_fragments(volume: &Volume, thread: usize, random: &mut Prng) {
     let name = format!("file{thread}-{}", random.within(0..3));
     let file = match volume.open_file(format!("/{name}")) {

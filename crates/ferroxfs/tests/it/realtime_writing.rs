@@ -346,7 +346,7 @@ fn writing_without_the_device_is_refused() {
     disks.check();
 }
 
-/// The bytes of file number `number`.
+/// Returns the value that all written bytes of file number `number` have.
 pub(crate) fn pattern(number: usize) -> u8 {
     number as u8 + 1
 }
@@ -370,7 +370,8 @@ pub(crate) fn check_after_cut(volume: &Volume, synced: &Range<usize>, cut: &str)
 
 /// Writes, syncs and removes files while the requests to both devices are recorded in one common
 /// order. All other extents are in use, so each file takes the extents that the removal of the
-/// preceding one has freed. Cuts the power at random points. Checks each state after its recovery.
+/// preceding file has freed. Cuts the power at random points. Checks that after each recovery no
+/// synced file is lost and no file shows bytes of another one.
 #[test]
 fn power_cuts_of_both_devices_lose_no_synced_file() {
     let Disks { data, realtime } = Disks::make(16);

@@ -115,7 +115,8 @@ fn check_same(one: &[u8], other: &[u8]) {
     assert_eq!(differing, 0, "bytes differ");
 }
 
-/// Checks I1 in docs/internals/reproducible.md: the device decides nothing.
+/// Checks I1 in docs/internals/reproducible.md: the time that the device takes for its requests has
+/// no influence on the bytes that are written.
 #[test]
 fn same_operations_give_the_same_bytes_on_a_slow_device() {
     check_same(&bytes_after(&options(), None), &bytes_after(&options(), Some(1)));

@@ -79,8 +79,8 @@ fn bulkstat_agrees_with_stat() {
     }
 }
 
-/// Removes all but the first files of `fill`, and fills the volume with file data. The data then
-/// also lies in the blocks of the freed inode chunks.
+/// Removes all files that `fill` has made except the first one, and writes one file until the
+/// volume is full. Its data then also lies in the blocks of the freed inode chunks.
 fn replace_chunks_by_data(volume: &Volume) {
     let root = volume.root().unwrap();
     (1..FILES).for_each(|number| root.remove_file(format!("file{number}")).unwrap());
