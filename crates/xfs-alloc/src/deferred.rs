@@ -297,8 +297,8 @@ fn defer_map_work(tx: &mut Transaction<'_>, section: Section, work: RmapWork) {
     }
 }
 
-/// Whether the structures of realtime groups are kept. A recovery in memory does not keep them: no
-/// reader needs them.
+/// Returns whether changes of the reverse map and the reference counts of realtime groups must be
+/// made. A recovery in memory does not make them, because its readers do not need these structures.
 fn has_realtime_groups(tx: &Transaction<'_>) -> bool {
     RealtimeSpace::of(tx.journal()).is_some_and(|space| space.has_groups())
 }

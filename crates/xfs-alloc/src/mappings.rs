@@ -47,8 +47,8 @@ fn has_offset(record: &Rmap) -> bool {
     matches!(record.owner, RmapOwner::Inode(_)) && !record.flags.contains(RmapFlags::FORK_BTREE)
 }
 
-/// The flags that distinguish two uses of blocks by one owner. The flag for unwritten blocks is a
-/// state, not a use.
+/// The flags that distinguish two uses of blocks by one owner. The flag for unwritten blocks is not
+/// among them, because it is a state of the blocks.
 const USE: RmapFlags = RmapFlags::ATTR.union(RmapFlags::FORK_BTREE);
 
 fn same_use(one: &Rmap, other: &Rmap) -> bool {

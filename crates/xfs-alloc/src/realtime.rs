@@ -81,7 +81,7 @@ pub struct RealtimeFiles {
 /// The files of a realtime group.
 #[derive(Debug)]
 pub struct RealtimeGroupFiles {
-    /// The files with the free space.
+    /// The bitmap and the summary, which record the free space.
     pub space: RealtimeFiles,
     /// The log record of the inode with the root of the reverse map; `None` if the volume has no
     /// reverse map.
@@ -91,12 +91,13 @@ pub struct RealtimeGroupFiles {
     pub refcounts: Option<Arc<InodeRecord>>,
 }
 
-/// Whether the count of free realtime extents in the superblock is up to date.
+/// Whether the superblock's count of free realtime extents is used or replaced, when the volume is
+/// opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeExtentCount {
     /// The volume was unmounted: the count is up to date.
     Stored,
-    /// A crash came: the free extents are counted.
+    /// There was a crash, so the count may be wrong: the free extents are counted again.
     Recounted,
 }
 
@@ -326,7 +327,8 @@ impl RealtimeSpace {
         ((u128::from(self.group(0).sizes.extents) * odd) >> (log + 1)) as u64
     }
 
-    /// Returns the group and the extent in it near which a request is served.
+    /// Returns the group, and the extent in the group, near which a request for blocks near `near`
+    /// is served.
     fn target(&self, geometry: &Geometry, near: Option<FsBlock>) -> (usize, u64) {
         let split = near.and_then(|near| geometry.realtime.split_block(near));
         match split {
@@ -414,8 +416,8 @@ impl RealtimeSpace {
         });
     }
 
-    /// Logs the number of free extents of a classic section. The superblock gets that of a section
-    /// with groups when the log is covered or unmounted.
+    /// Logs the number of free extents of a classic section. In a section with groups, the
+    /// superblock gets this number later: when the log is covered, or at unmount.
     fn log_count(&self, tx: &mut Transaction<'_>) -> Result<()> {
         if self.has_groups { Ok(()) } else { log_free_extents(tx, self.free_extents()) }
     }
@@ -533,7 +535,7 @@ fn log_free_extents(tx: &mut Transaction<'_>, free: u64) -> Result<()> {
     Ok(())
 }
 
-/// Reports that the bitmap or the summary has no such block.
+/// Returns the error for a block that the file of the bitmap or of the summary does not have.
 #[cold]
 fn outside(block: u64) -> Error {
     corrupt(RealtimeSpaceCheck::Hole { block, needed: block + 1 })

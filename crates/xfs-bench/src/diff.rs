@@ -1,8 +1,8 @@
-//! Measures how fast ferroxfs finds the differences of two volumes, beside `rsync -n` and `diff
-//! -rq` on the kernel's mounts.
+//! Measures how fast ferroxfs finds the differences of two volumes, compared with `rsync -n` and
+//! `diff -rq` on the kernel's mounts.
 //!
-//! The second volume is a copy of the first, which the kernel has changed: a fourth of the changes
-//! each appends to a file, changes its mode, renames it, or removes it.
+//! The second volume is a copy of the first that the kernel has changed. There are four kinds of
+//! changes, equally many of each: appending to a file, changing its mode, renaming it, removing it.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions, Permissions};

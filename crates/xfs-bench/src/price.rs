@@ -3,8 +3,8 @@
 //!
 //! Times are processor times of this process. For the kernel's XFS, these times include the
 //! kernel's work inside system calls, but not the later work of its own threads. valgrind counts
-//! the instructions of all user-space code of a run, including the log's threads. The count of a
-//! step is that of a run that ends with this step, minus that of a run that ends before it.
+//! the instructions of all user-space code of a run, including the log's threads. The instructions
+//! of a step are the difference of two runs: one ends with this step, and the other one before it.
 //!
 //! With `--operations`, it counts the instructions of each operation of the library instead
 //! (`account`).

@@ -54,8 +54,8 @@ pub enum Root<'a> {
     Tree(TreeRoot),
 }
 
-/// The block number of a root that lies in an inode, in the form of a whole block. No block of a
-/// volume has this number.
+/// The block number by which an editor names a root in an inode, which the editor handles as a
+/// whole block. No block of a volume has this number.
 pub const INODE_ROOT: u64 = u64::MAX - 1;
 
 /// The root of a btree of a realtime group.

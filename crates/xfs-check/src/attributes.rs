@@ -128,7 +128,7 @@ fn blocks<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &ForkMap) {
     }
 }
 
-/// A value outside of the leaves.
+/// An attribute value in blocks of its own, outside of the leaves.
 struct RemoteValue<'e, 'v> {
     length_bytes: u32,
     entry: &'e AttrEntry<'e>,

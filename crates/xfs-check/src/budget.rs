@@ -71,7 +71,8 @@ impl ReadBudget {
 mod tests {
     use super::ReadBudget;
 
-    /// Checks C5 of the crate.
+    /// Checks C5 of the crate (every loop over pointers has a budget): no block can be taken from a
+    /// used-up budget, and the finding about it is made once.
     #[test]
     fn budget_ends_with_its_last_block_is_reported_once_and_can_be_refilled() {
         let budget = ReadBudget::with_blocks(5);

@@ -155,8 +155,9 @@ fn raw_fields(volume: Volume<'_>, copy: &[u8]) -> Vec<(&'static str, bool)> {
     fields
 }
 
-/// Returns whether a copy may have this state of quota. mkfs writes the state into the copies of a
-/// volume with a metadata directory, and kernels change it in the first superblock only.
+/// Returns whether the quota flags `copy` are allowed in a copy of a superblock with the flags
+/// `first`. mkfs writes flags into the copies of a volume with a metadata directory, and kernels
+/// change them in the first superblock only.
 fn is_quota_state(volume: Volume<'_>, first: U16, copy: U16) -> bool {
     let known = QuotaFlags::known(volume.geometry().version).bits();
     let is_of_mkfs =

@@ -118,7 +118,7 @@ impl IndexSum {
     }
 }
 
-/// A directory that has blocks.
+/// A directory whose entries are in blocks, and the state of its check.
 struct Directory<'a> {
     inode: &'a Inode<'a>,
     map: &'a ForkMap,

@@ -38,7 +38,8 @@ pub(crate) struct Differing {
     pub(crate) links: HashSet<usize>,
     pub(crate) directories: HashSet<usize>,
     pub(crate) parents: HashSet<usize>,
-    /// The buckets of owners.
+    /// The buckets of owners (users, groups and projects) whose usage does not agree with the
+    /// dquots.
     pub(crate) usage: HashSet<usize>,
 }
 

@@ -89,7 +89,7 @@ impl Claim {
 pub(crate) struct Name<'a> {
     /// The directory that holds the name.
     pub(crate) directory: InodeNumber,
-    /// The directory's generation.
+    /// The generation number of that directory, which a parent pointer repeats.
     pub(crate) generation: u32,
     /// The named inode.
     pub(crate) child: InodeNumber,

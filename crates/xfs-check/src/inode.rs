@@ -147,9 +147,9 @@ impl<T: Facts> Pass<'_, T> {
         attributes::check(self, inode, attr.as_ref());
     }
 
-    /// Reports the flag of shared blocks on an inode without such blocks. The flag stays when the
-    /// other owners give the blocks up, so it does no harm. The inode may share a block if the
-    /// shared blocks of a group are not all known.
+    /// Reports an inode with the flag of shared blocks but without such blocks. This is harmless:
+    /// the flag stays when the other owners give the blocks up. Reports nothing if the shared
+    /// blocks of a group are not all known, because the inode may have one of them.
     fn needless_flag(&mut self, inode: &Inode<'_>, data: Option<&ForkMap>) {
         let is_whole = data.is_some_and(|data| data.is_whole);
         let knows_shared = match inode.core.is_realtime() {

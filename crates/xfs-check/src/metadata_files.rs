@@ -63,12 +63,12 @@ pub(crate) struct MetadataFiles {
     /// The files of each realtime group that has any.
     pub(crate) groups: BTreeMap<u32, GroupFiles>,
     files: BTreeMap<InodeNumber, MetadataFile>,
-    /// Whether the whole tree could be read.
+    /// Whether all names in the metadata directory could be read.
     pub(crate) is_whole: bool,
 }
 
 impl MetadataFiles {
-    /// No files, of a tree that could be read.
+    /// An empty set of files. `is_whole` is `true`: nothing was left unread.
     pub(crate) const NONE: Self =
         Self { quota: [None; 3], groups: BTreeMap::new(), files: BTreeMap::new(), is_whole: true };
 

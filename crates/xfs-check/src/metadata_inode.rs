@@ -12,7 +12,7 @@ use crate::finding::Finding;
 use crate::metadata_files::MetadataKind;
 use crate::used_inode::Inode;
 
-/// The flags that every inode of the tree has.
+/// The flags that every inode of the metadata directory has.
 const FLAGS: InodeFlags = InodeFlags::IMMUTABLE
     .union(InodeFlags::SYNC)
     .union(InodeFlags::NOATIME)

@@ -156,7 +156,8 @@ impl Search<'_, '_> {
     }
 }
 
-/// Returns a pass over one inode outside of the pass over all inodes.
+/// Returns the state for reading a single inode during the search, before the pass over all inodes
+/// has begun.
 fn silent_pass<'a>(
     volume: Volume<'a>,
     realtime: &'a RealtimeSummaries,
@@ -166,7 +167,7 @@ fn silent_pass<'a>(
     Pass { volume, groups: &[], realtime, facts, findings, has_shared: false }
 }
 
-/// Reads the map of the data fork of an inode, without any finding or fact.
+/// Reads the map of the data fork of an inode. Reports neither findings nor facts.
 pub(crate) fn read_map(volume: Volume<'_>, inode: &Inode<'_>) -> Option<ForkMap> {
     let (mut names, mut silent) = (MetadirNames::default(), Findings::silent());
     let none = RealtimeSummaries::new();
@@ -176,7 +177,7 @@ pub(crate) fn read_map(volume: Volume<'_>, inode: &Inode<'_>) -> Option<ForkMap>
         .flatten()
 }
 
-/// Returns the names of a directory, without any finding.
+/// Returns the names of a directory. Reports no findings.
 fn names_of(volume: Volume<'_>, number: InodeNumber) -> MetadirNames {
     let mut names = MetadirNames::default();
     let lost = || MetadirNames { is_whole: false, ..MetadirNames::default() };

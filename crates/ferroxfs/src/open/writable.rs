@@ -154,14 +154,15 @@ impl Devices {
     }
 }
 
-/// The result of opening a journal.
+/// The result of finishing the open work of a log: a summary, and the started quota.
 pub(super) struct OpenedJournal {
     pub(super) summary: Summary,
     /// Quota whose start has begun and is not complete. `None` if the options request no quota.
     quota: Option<Attachment>,
 }
 
-/// How quota starts on a volume.
+/// The settings with which quota starts when a volume is opened: the types to count and enforce,
+/// and the clock for times.
 #[derive(Clone, Copy)]
 pub(super) struct QuotaStart {
     pub(super) options: QuotaOptions,

@@ -21,7 +21,7 @@ use xfs_trans::testing::{make_sized, superblock};
 
 pub(crate) const VOLUME_BYTES: u64 = 64 << 20;
 
-/// The blocks and inodes of an owner.
+/// The usage of a user: number of blocks, and number of inodes.
 type Usage = (u64, u64);
 
 fn make() -> SharedDevice {

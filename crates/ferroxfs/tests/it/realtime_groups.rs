@@ -399,8 +399,8 @@ fn damaged(name: &str, offset: usize, bytes: &[u8]) -> Disks {
     Disks { data: in_memory(&data), realtime: in_memory(&realtime) }
 }
 
-/// Damages the inode of a realtime group's btree or bitmap. Checks that changes of realtime files
-/// then fail, or else closing the volume does.
+/// Damages the inode of a realtime group's btree or bitmap. Checks that opening the volume for
+/// writing, a change of a realtime file, or closing the volume then fails.
 #[test]
 fn damaged_structures_of_a_group_are_errors() {
     const FORK: usize = 176;

@@ -198,9 +198,9 @@ impl GroupSpace {
     ///
     /// # Errors
     ///
-    /// Returns a corruption if the counters of the AGF contradict each other: there are free
-    /// blocks, but no free extent. A transaction step may rely on the free blocks that such a
-    /// header counts.
+    /// Returns a corruption if the counters of the AGF contradict each other: they count free
+    /// blocks, but no free extent. This must not be taken for a full group, because the transaction
+    /// step may have relied on the counted blocks.
     pub(super) fn nothing(&self) -> Result<SearchResult> {
         let (free, longest) = (self.agf.free_blocks, self.agf.longest_free_blocks);
         if free > 0 && longest == 0 {

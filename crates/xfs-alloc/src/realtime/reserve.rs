@@ -12,8 +12,8 @@ use xfs_format::btree::BtreeKind;
 use xfs_sync::{Mutex, Volume};
 use xfs_trans::{Journal, Transaction};
 
-/// The part of a group for whose blocks the reserve has room in the reverse map, at least: one in
-/// `RESERVED_PART`.
+/// The smallest reserve for the reverse map of a group: one block for each `RESERVED_PART` blocks
+/// of the group.
 const RESERVED_PART: u64 = 100;
 
 /// The reserve for the btrees of all realtime groups of a volume.
@@ -79,14 +79,16 @@ fn largest_btree(geometry: &Geometry, kind: BtreeKind, records: u64) -> u64 {
     total
 }
 
-/// Returns the number of blocks that the reverse map of a group should be able to have.
+/// Returns the number of blocks to reserve for the reverse map of a group with `group_blocks`
+/// blocks.
 #[doc(alias = "xfs_rtrmapbt_calc_reserves")]
 pub(super) fn reverse_map_blocks(geometry: &Geometry, group_blocks: u64) -> u64 {
     let all = largest_btree(geometry, BtreeKind::RealtimeReverseMap, group_blocks);
     all.max(group_blocks / RESERVED_PART)
 }
 
-/// Returns the number of blocks that the reference counts of a group should be able to have.
+/// Returns the number of blocks to reserve for the reference counts of a group with `group_blocks`
+/// blocks.
 #[doc(alias = "xfs_rtrefcountbt_calc_reserves")]
 pub(super) fn refcount_blocks(geometry: &Geometry, group_blocks: u64) -> u64 {
     largest_btree(geometry, BtreeKind::RealtimeRefcount, group_blocks)

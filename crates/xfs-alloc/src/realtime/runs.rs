@@ -28,7 +28,7 @@ pub(super) trait ReadWords {
     fn counter(&mut self, index: u64) -> Result<u32>;
 }
 
-/// Words and counters that can be changed.
+/// The words of a bitmap and the counters of its summary, for reading and changing.
 pub(super) trait SpaceWords: ReadWords {
     /// Replaces a word of the bitmap.
     fn set_bitmap_word(&mut self, index: u64, word: u32) -> Result<()>;
@@ -54,7 +54,8 @@ impl SpaceSizes {
     }
 }
 
-/// The free runs of a section.
+/// The runs of free extents of a section or of a group, found and changed in its bitmap and
+/// summary.
 pub(super) struct FreeRuns<'a, W> {
     words: &'a mut W,
     sizes: SpaceSizes,
@@ -291,7 +292,8 @@ const fn counter_check(level: u32, block: u64) -> RealtimeSpaceCheck {
     RealtimeSpaceCheck::Counter { level, block }
 }
 
-/// Reports damage of the bitmap or the summary. The superblock stands for both: it names them.
+/// Returns the error for damage of the bitmap or the summary. The error has the address of the
+/// superblock, which names both files.
 #[cold]
 pub(super) fn corrupt(check: RealtimeSpaceCheck) -> Error {
     let at = StructureAddress::Disk(DiskAddr(0));

@@ -138,7 +138,7 @@ impl<'a> WordFile<'a> {
     }
 }
 
-/// Both files, for reading.
+/// The bitmap and the summary, for reading.
 pub(super) struct CachedWords<'a> {
     cache: &'a BufferCache,
     bitmap: WordFile<'a>,
@@ -161,8 +161,8 @@ impl ReadWords for CachedWords<'_> {
     }
 }
 
-/// Both files, for a transaction that holds their lock. Blocks are read without latching them; a
-/// block is joined when it is changed.
+/// The bitmap and the summary, for a transaction that holds their lock. Blocks are read without
+/// latching them; a block is joined when it is changed.
 pub(super) struct JoinedWords<'a, 'journal> {
     tx: &'a mut Transaction<'journal>,
     bitmap: WordFile<'a>,

@@ -37,7 +37,8 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// Creates the account of btrees that can grow to `asked` blocks and have `used` of them.
+    /// Creates the account of some btrees. Together they can grow to `asked` blocks, and now have
+    /// `used` blocks.
     pub(crate) const fn new(asked: u32, used: u32) -> Self {
         Self { asked, left: asked.saturating_sub(used) }
     }

@@ -75,8 +75,9 @@ impl Holes {
         extent
     }
 
-    /// Requests up to `most` blocks near block `target`, and compares the extent found with
-    /// `expected`: its first block and its length. Blocks are counted from the start of the holes.
+    /// Requests up to `most` blocks near block `target`. Checks that the extent found is
+    /// `expected`: its first block and its length. Blocks are counted from the start of the area
+    /// with the [`HOLES`].
     fn check_near(target: u32, most: u32, expected: (u32, u32)) {
         let holes = Self::new();
         let near = AllocationTarget::Near(holes.at(target));

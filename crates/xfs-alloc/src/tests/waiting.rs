@@ -69,7 +69,7 @@ fn is_free(header: &Buffer) -> bool {
     is_free
 }
 
-/// Waits until a thread sleeps on the latch of a header.
+/// Waits until some thread sleeps on the latch of this header.
 fn until_awaited(header: &Buffer) {
     let start = Instant::now();
     while !header.has_waiters() {
@@ -82,8 +82,7 @@ fn take(tx: &mut Transaction<'_>, target: AllocationTarget) -> Option<BlockExten
     allocate_extent(tx, &SpaceRequest::new(target, 1, 1)).unwrap()
 }
 
-/// Takes the blocks that files may have in each group, except for the number of blocks that
-/// `blocks` states for the group.
+/// Allocates blocks in each group until files can get only `blocks[n]` more blocks of group n.
 fn leave_each(journal: &Arc<Journal>, blocks: &[usize]) {
     (0..).zip(blocks).for_each(|(group, left)| leave(journal, group, *left));
 }

@@ -14,7 +14,8 @@ use crate::facts::{Gap, QuotaOwner, Usage};
 use crate::finding::{Finding, Place};
 use crate::quota;
 
-/// The usage of an owner. The sums of very many inodes fit, whatever the inodes state.
+/// The usage of an owner. The fields are so wide that the sum over any number of inodes fits, even
+/// if damaged inodes have the largest counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct UsageTotal {
     inodes: u128,

@@ -1,4 +1,4 @@
-//! The walk over a btree of a realtime group, past what cannot be read.
+//! The walk over a btree of a realtime group. The walk continues after blocks that cannot be read.
 //!
 //! Owns: the checks across blocks: levels, owners, siblings, keys of parents, order from leaf to
 //! leaf. Does **not** own: the meaning of records, which is the visitor's.
