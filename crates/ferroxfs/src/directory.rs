@@ -22,9 +22,9 @@ use crate::{Error, Result};
 /// A damaged block is an error among the entries; the iterator continues with the next block. The
 /// iterator keeps the entries of one block of the directory in memory.
 ///
-/// On a volume that does not change, [`Node::entries`] also finds duplicate names, of which it
-/// returns the first, and an index that differs from the entries. Each is an error among the
-/// entries.
+/// On a volume that does not change, [`Node::entries`] also reports duplicate names, and an index
+/// that differs from the entries. Each of these is an error among the entries. Only the first of
+/// several entries with one name is returned.
 pub struct ReadDir {
     node: Node,
     position: Option<Position>,

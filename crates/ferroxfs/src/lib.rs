@@ -101,10 +101,10 @@
 //!
 //! # Errors in short
 //!
-//! An [`Error`] has arms to match on, an [`errno`](Error::errno), and becomes a [`std::io::Error`]
-//! by `?`. The arms are an error of the device, damage, a kind of volume that is refused, a POSIX
-//! case, and the shutdown of the volume. Nothing in an image is trusted: damage names the
-//! structure, the address, the check and the values.
+//! An [`Error`] has variants to match on and an [`errno`](Error::errno), and `?` turns it into a
+//! [`std::io::Error`]. The variants are an error of the device, damage, a kind of volume that is
+//! refused, a POSIX case, and the shutdown of the volume. Nothing in an image is trusted: damage
+//! names the structure, the address, the check and the values.
 //!
 //! ```
 //! # let volume = ferroxfs::OpenOptions::new().open_device(xfs_trans::testing::make())?;

@@ -23,8 +23,8 @@ use crate::{Error, Result};
 /// A handle on one inode, similar to a descriptor opened with `O_PATH`: it returns metadata, looks
 /// up names, and opens files.
 ///
-/// Cloning is cheap. The handle keeps the volume open. On a volume that is open for writing it also
-/// keeps the file, even after that has lost its last name.
+/// Cloning is cheap. The handle keeps the volume open. On a volume that is open for writing, it
+/// also keeps the file, even after the file has lost its last name.
 ///
 /// Each operation that changes something is one change. The [crate](crate#changes) says what a
 /// crash leaves of it, when it is durable, and how it fails on a volume that is open for reading or

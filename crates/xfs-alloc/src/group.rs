@@ -290,8 +290,8 @@ impl GroupSpace {
         }
     }
 
-    /// Subtracts blocks from the volume's count of free blocks. No transaction has reserved these
-    /// blocks, but the group has them free. If the count is too small, because other transactions
+    /// Subtracts blocks from the volume's count of free blocks. The blocks are free in the group,
+    /// but no transaction has reserved them. If the count is too small, because other transactions
     /// have reserved too much, records the debt in `unpaid_blocks`.
     fn count_unreserved(&self, tx: &Transaction<'_>, blocks: u64) {
         if blocks != 0 && tx.journal().count_free_blocks(-blocks.cast_signed()).is_err() {

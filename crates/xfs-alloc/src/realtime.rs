@@ -108,7 +108,8 @@ pub struct RealtimeSpace {
     groups: Vec<RealtimeGroup>,
     has_groups: bool,
     extent_blocks: u64,
-    /// Number of files that got their first extent since the volume was opened.
+    /// Number of files that got their first extent since the volume was opened. It decides where
+    /// the next file gets its first extent.
     sequence: AtomicU64<Volume>,
     /// Blocks for the btrees of the groups.
     reserve: BtreeReserve,

@@ -1,4 +1,5 @@
-//! The evidence of findings whose code says which two structures disagree.
+//! Adds evidence to findings: which two structures disagree. For many findings, the code alone
+//! determines this.
 //!
 //! Owns: the two structures of each such code. Does **not** own: the evidence of differences that
 //! the second pass finds, which names the structures itself.

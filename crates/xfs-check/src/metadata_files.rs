@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use xfs_format::InodeNumber;
 
-/// The kind of an inode of the metadata directory, with its number on disk.
+/// The kind of an inode of the metadata directory. The value of a variant is the number that stands
+/// for the kind on disk.
 #[doc(alias = "di_metatype")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]

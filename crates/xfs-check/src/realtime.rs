@@ -88,9 +88,9 @@ pub(crate) fn check_device(volume: Volume<'_>, findings: &mut Findings) -> Optio
     None
 }
 
-/// The largest number of regions without groups for each block of the data device. A block of the
-/// bitmap has bits for at most four regions, and the bitmap of a sound volume is a part of the data
-/// device.
+/// The limit on the number of regions of a section without groups: this number, times the number of
+/// blocks of the data device. A block of the bitmap has bits for at most four regions, and the
+/// bitmap of a sound volume is a part of the data device.
 const REGIONS_PER_BLOCK: u64 = 4;
 
 /// Returns the regions of a realtime group: one, or all regions of a section without groups. If the

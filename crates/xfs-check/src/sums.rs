@@ -282,8 +282,9 @@ impl Sums {
         sums.links = sums.links.wrapping_add(hash);
     }
 
-    /// Returns the amount that a usage adds to the balance of its owner: the hash of the owner's
-    /// inodes for each inode, and so on.
+    /// Returns the amount that a usage adds to the balance of its owner. There are three hashes for
+    /// an owner: for inodes, blocks and realtime blocks. Each is added as often as the usage
+    /// counts.
     fn usage_weight(&self, owner: QuotaOwner, usage: &Usage) -> u128 {
         let counts = [usage.inodes, usage.blocks, usage.realtime_blocks];
         let weight = |(resource, count): (u64, u64)| match count {

@@ -1,4 +1,5 @@
-//! The layout of a volume: addresses, features and sizes, with which a [`Geometry`] computes.
+//! The layout of a volume: its addresses, features and sizes. A [`Geometry`] has the features and
+//! sizes, and converts addresses.
 //!
 //! ```
 //! # let device = xfs_trans::testing::make();

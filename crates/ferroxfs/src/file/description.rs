@@ -64,7 +64,7 @@ impl FileDescription {
     }
 }
 
-/// Registers an open of a file in `mode` with the lock state of the file, and breaks conflicting
+/// Counts an open of a file in the file's lock state, as an open in `mode`, and breaks conflicting
 /// leases. `wait` says whether to wait until these leases have ended.
 fn count(inode_ref: &InodeRef, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     let mount = inode_ref.mount();

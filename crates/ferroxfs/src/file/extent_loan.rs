@@ -12,7 +12,7 @@ use super::File;
 use crate::Result;
 
 /// Bytes of a file that are contiguous on the device, as a range of the device. While the loan
-/// exists, the file cannot be written, and its blocks cannot become those of another file.
+/// exists, the file cannot be written, and its blocks are not given to another file.
 pub struct ExtentLoan<'a> {
     device: &'a dyn BlockDevice,
     offset: u64,

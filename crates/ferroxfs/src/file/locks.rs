@@ -86,8 +86,8 @@ impl File {
     }
 
     /// Returns the first conflicting lock in the file. If the owner of the lock is another open
-    /// file, the result names it as [`Owner::Description`], with a number that only distinguishes
-    /// open files.
+    /// file, the result is [`Owner::Description`] with a number. The number has no other meaning
+    /// than to tell open files apart.
     ///
     /// # Errors
     ///

@@ -235,7 +235,7 @@ fn fill_to_the_last_block(volume: &Volume) {
 
 /// Removes the second name of each file. Stops the journal, as a crash would, when each removal has
 /// logged the intent to remove a parent pointer, but has not removed the pointer.
-fn cut_with_promises(device: &Arc<CowDevice>, folder: InodeNumber, files: &[InodeNumber]) {
+fn cut_with_open_intents(device: &Arc<CowDevice>, folder: InodeNumber, files: &[InodeNumber]) {
     let shared: SharedDevice = Arc::clone(device) as _;
     let JournalParts { cache, log, superblock } = parts(&shared, 0);
     let journal = xfs_alloc::open_journal(cache, log, &superblock).unwrap();
@@ -273,7 +273,7 @@ fn full_volume_is_recovered() {
     fill_to_the_last_block(&volume);
     volume.close().unwrap();
 
-    cut_with_promises(&device, folder, &files);
+    cut_with_open_intents(&device, folder, &files);
     let read_only = OpenOptions::new().open_device(Arc::clone(&shared)).unwrap();
     assert_eq!(read_only.node(files[0]).unwrap().parents().unwrap().len(), 1);
     drop(read_only);

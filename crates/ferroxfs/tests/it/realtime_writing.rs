@@ -351,8 +351,9 @@ pub(crate) fn pattern(number: usize) -> u8 {
     number as u8 + 1
 }
 
-/// Returns what a file may have after a power cut: its own bytes, or zeros where nothing was
-/// written, and never bytes that were on the device before.
+/// Checks the files after a power cut and a recovery. The files with numbers in `synced` must have
+/// all of their bytes. Every other file may be absent, or may have zeros in place of its bytes. No
+/// file may show bytes that were on the device before. `cut` is the name of the cut, for messages.
 pub(crate) fn check_after_cut(volume: &Volume, synced: &Range<usize>, cut: &str) {
     for number in 0..12 {
         let Ok(file) = volume.open_file(format!("/g{number}")) else {

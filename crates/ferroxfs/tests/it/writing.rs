@@ -551,8 +551,8 @@ fn listed_number_of_a_freed_chunk_is_not_found() {
     }
 }
 
-/// Sets the flag when this value is dropped, also because of a panic. The other threads of the test
-/// end when the flag is set.
+/// A guard that sets a flag when it is dropped, also because of a panic. The other threads of the
+/// test end when the flag is set.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {

@@ -32,7 +32,8 @@ pub(super) struct RealtimeGroup {
     busy: Mutex<BusyRuns, Group>,
 }
 
-/// The runs that may not be used again yet.
+/// The runs of extents that were freed and may not be used again yet, because their freeing is not
+/// durable.
 #[derive(Debug, Default)]
 struct BusyRuns {
     runs: Vec<BusyRun>,
