@@ -211,9 +211,11 @@ impl OpenOptions {
 
     /// Counts the usage of users, groups and projects, and enforces their limits, on a volume that
     /// is opened for writing. The first such open makes the quota inodes. Types of quota that the
-    /// last open did not count are counted now, by reading every inode. Without this option nothing
-    /// is counted, and the next open with quota counts all inodes again, as with the kernel. On a
-    /// volume with a metadata directory, the superblock then decides which types are counted.
+    /// last open did not count are counted now, by reading every inode.
+    ///
+    /// Without this option nothing is counted, and the next open with quota counts all inodes
+    /// again, as with the kernel. A volume with a metadata directory is an exception: without this
+    /// option, flags of its superblock decide which types are counted.
     ///
     /// ```
     /// # let device = xfs_trans::testing::make();

@@ -42,9 +42,9 @@ pub struct Space {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RealtimeBlocks {
-    /// All blocks.
+    /// Number of all blocks.
     pub total: u64,
-    /// Free blocks.
+    /// Number of free blocks.
     #[doc(alias = "sb_frextents")]
     pub free: u64,
 }
@@ -57,8 +57,8 @@ impl Space {
         self.files.saturating_sub(self.inodes.saturating_sub(self.free_inodes))
     }
 
-    /// Returns this space with the blocks of the realtime section in place of those of the data
-    /// device. Returns it unchanged if there are none.
+    /// Returns this space with the blocks of the realtime section in place of the blocks of the
+    /// data device. Returns it unchanged if `realtime` is `None`.
     #[doc(alias = "xfs_statfs_rt")]
     fn of_realtime(self) -> Self {
         let Some(RealtimeBlocks { total, free }) = self.realtime else { return self };
@@ -66,8 +66,8 @@ impl Space {
     }
 
     /// Returns this space, reduced to the limits of a project where they are smaller. If the
-    /// project has a soft limit, that limit counts instead of the hard one. `of_blocks` is the
-    /// usage of the blocks that this space counts.
+    /// project has a soft limit, that limit counts instead of the hard one. `of_blocks` has the
+    /// project's usage and limits of the blocks that this space counts: data or realtime blocks.
     fn within(mut self, quota: &Quota, of_blocks: &Usage) -> Self {
         let limit = |usage: &Usage| if usage.soft != 0 { usage.soft } else { usage.hard };
         let blocks = limit(of_blocks);

@@ -113,7 +113,8 @@ pub struct RealtimeSpace {
     sequence: AtomicU64<Volume>,
     /// Blocks for the btrees of the groups.
     reserve: BtreeReserve,
-    /// The zones, if the section has any: each group is a zone.
+    /// The zones of a zoned section, in which each realtime group is a zone. `None` for any other
+    /// section.
     zones: Option<Zones>,
 }
 
@@ -226,7 +227,7 @@ impl RealtimeSpace {
         Ok(())
     }
 
-    /// Gives the space to the journal, which keeps it from now on.
+    /// Attaches this state to the journal, where [`of`](Self::of) finds it.
     fn attach(self, journal: &Journal) -> &Arc<Self> {
         assert!(journal.find_extension::<Self>().is_none(), "the realtime space is opened once");
         journal.extension(|| self)
@@ -276,8 +277,8 @@ impl RealtimeSpace {
         self.has_groups
     }
 
-    /// Returns the number of free realtime extents. In zones, these are the ones that users may
-    /// still fill.
+    /// Returns the number of free realtime extents. In a zoned section, returns the number of
+    /// blocks that files may still take.
     #[must_use]
     pub fn free_extents(&self) -> u64 {
         if let Some(zones) = &self.zones {
@@ -368,7 +369,7 @@ impl RealtimeSpace {
         BlockExtent { start, length_blocks }
     }
 
-    /// Discards the freed extents of a group that the step has locked.
+    /// Discards on the device the freed extents of a group that the step has locked.
     fn discard_expired(&self, tx: &Transaction<'_>, number: usize) {
         let geometry = tx.geometry();
         let first = FsBlock((number as u64) << geometry.realtime.group_blocks_log);

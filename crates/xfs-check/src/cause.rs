@@ -171,7 +171,8 @@ impl Causes {
     }
 }
 
-/// The most unchecked parts whose cause is looked up. Each look-up reads the list of findings.
+/// The largest number of unchecked parts for which the cause is searched. Each search reads the
+/// list of findings.
 const MOST_EXPLAINED: usize = 1 << 10;
 
 /// Finds the cause of each part that was not checked: the first finding whose damage can be the

@@ -581,12 +581,13 @@ fn sort(list: &mut Vec<Finding>) {
     list.iter_mut().for_each(evidence::complete);
 }
 
-/// Returns whether a finding with this code about the superblock makes its counts doubtful.
+/// Returns whether a finding with this code means that the counts of the superblock may be wrong.
 fn is_of_counts(code: Code) -> bool {
     code.area() == Area::Superblock && code != Code::SbNeedsRepair
 }
 
-/// Returns the part of the log that was not replayed, as the caller has named it.
+/// Returns the part of the log that was not replayed as an unchecked part, in the words of the
+/// caller. Its cause is the finding that the log is unreadable.
 fn unreplayed(options: &CheckOptions, findings: &[Finding]) -> Option<Unchecked> {
     let cause = findings.iter().position(|finding| finding.code == Code::LogUnreadable);
     options.unreplayed.clone().map(|what| Unchecked { what, cause })
@@ -623,7 +624,7 @@ fn unchecked(gaps: &Gaps, findings: &[Finding]) -> Vec<Unchecked> {
     cause::attribute_gaps(what, findings)
 }
 
-/// Describes what was not checked because of a gap of a group or a section.
+/// Returns in words what was not checked because of `gap`, a gap of a group or a section.
 fn describe_gap(gap: Gap) -> String {
     match gap {
         Gap::GroupClaims(region) => format!("leaked space in {region}"),

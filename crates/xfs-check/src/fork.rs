@@ -211,7 +211,7 @@ struct Collected<'p, 'a, 'i, T> {
     map: ForkMap,
     count: u64,
     end: FileBlock,
-    /// The extent before the next one.
+    /// The extent that was visited last.
     last: Option<Extent>,
 }
 

@@ -11,8 +11,8 @@
 //!
 //! 1. The last record is replaced by one without a UUID, which every reader accepts for any volume.
 //! 2. The superblock of the first group is changed, in one sector.
-//! 3. The copies of the superblock are changed. Only a repair or growing the volume reads them. So
-//!    is the superblock of the realtime device, if the volume has one.
+//! 3. The copies of the superblock are changed, which only a repair or growing the volume reads.
+//!    The superblock of the realtime device, if the volume has one, is changed too.
 //! 4. The last record is replaced by one with the new UUID.
 //!
 //! So at every point the volume has the old UUID or the new UUID, and a log that fits it. After a
@@ -78,7 +78,8 @@ impl Devices {
         Ok(log.read_header(state.last_record)?.uuid.is_nil())
     }
 
-    /// Completes a change of the UUID or the label that a crash has ended, on the realtime device.
+    /// Completes a change of the UUID or the label that a crash has interrupted: changes the
+    /// superblock of the realtime device too, and puts the UUID into the log again.
     pub(super) fn complete_identity(&self, superblock: &Superblock) -> Result<(), OpenError> {
         let device = self.realtime.as_ref().filter(|_| superblock.has_realtime_superblock());
         let Some(device) = device else { return Ok(()) };

@@ -103,8 +103,9 @@ impl Devices {
         Ok(Volume::new(inner.with_realtime(realtime), findings))
     }
 
-    /// Recovers a copy of the volume in memory. The work on realtime groups is finished, except on
-    /// zoned volumes, and except where damage of a group prevents it: files do not depend on it.
+    /// Recovers the volume, with writes into memory only. Work on realtime groups that the crash
+    /// left open is finished, except on zoned volumes, and except where damage of a group prevents
+    /// it. Files can be read without this work.
     fn recover_in_memory(
         &self,
         superblock: &Superblock,
@@ -127,7 +128,7 @@ impl Devices {
         Ok((recovered, realtime))
     }
 
-    /// Returns devices that read from these, and write into memory.
+    /// Returns devices that read from these devices, and keep all writes in memory.
     fn overlaid(&self) -> Self {
         let over = |device: &SharedDevice| -> SharedDevice {
             Arc::new(OverlayDevice::new(Arc::clone(device), xfs_log::MAX_REPLAY_BYTES))

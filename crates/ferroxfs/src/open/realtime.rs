@@ -172,7 +172,8 @@ fn open_groups(journal: &Arc<Journal>, superblock: &Superblock) -> BufferResult<
     RealtimeSpace::open_groups(journal, superblock, files)
 }
 
-/// Opens the zones. The directory `rtgroups` has one file of each zone: its reverse map.
+/// Opens the zones of a zoned realtime section. The directory `rtgroups` of the metadata directory
+/// has one file for each zone: its reverse map.
 fn open_zones(journal: &Arc<Journal>, superblock: &Superblock) -> BufferResult<()> {
     let directory = groups_directory(journal, superblock)?;
     let records = (0..superblock.geometry.realtime.group_count).map(|zone| {
@@ -182,7 +183,7 @@ fn open_zones(journal: &Arc<Journal>, superblock: &Superblock) -> BufferResult<(
     RealtimeSpace::open_zones(journal, superblock, records.collect::<BufferResult<_>>()?)
 }
 
-/// Returns the inode of the directory `rtgroups`.
+/// Returns the inode of the directory `rtgroups` of the metadata directory.
 fn groups_directory(journal: &Journal, superblock: &Superblock) -> BufferResult<InodeNumber> {
     let root = superblock.metadata_directory_inode;
     let root = root.expect("a verified volume with METADIR has a metadata directory");

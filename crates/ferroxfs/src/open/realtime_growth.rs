@@ -1,7 +1,7 @@
 //! Growing the realtime section of a volume that is not open.
 //!
-//! Owns: which sizes are refused, and the copies of the superblock. Does **not** own the changes of
-//! the section (`xfs-inode`).
+//! Owns: which sizes are refused, and updating the copies of the superblock. Does **not** own the
+//! changes of the section (`xfs-inode`).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::volume::GrowError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RealtimeGrowthError {
-    /// The volume was not opened.
+    /// The volume could not be opened, or its realtime section cannot grow.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The size is refused, or growing failed.
@@ -28,10 +28,10 @@ pub enum RealtimeGrowthError {
 }
 
 impl Devices {
-    /// Grows the classic realtime section to `blocks`, or to the size of the realtime device.
-    /// Returns the number of blocks that the section then has. The devices must have been opened
-    /// [to write](super::OpenOptions::write). A dirty log is recovered first. The new size is
-    /// durable on return; a crash leaves the old size, or a size between both.
+    /// Grows the classic realtime section to `blocks` blocks, or to the size of the realtime
+    /// device. Returns the number of blocks that the section then has. The devices must have been
+    /// opened [to write](super::OpenOptions::write). A dirty log is recovered first. The new size
+    /// is durable on return. A crash leaves the old size, the new size, or a size between them.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Devices {
     }
 }
 
-/// Copies the sizes of the section to the copies of the superblock. Only repair tools read them.
+/// Writes the superblock with the new sizes into its copies. Only repair tools read the copies.
 fn update_copies(journal: &Arc<Journal>) -> BufferResult<()> {
     let geometry = journal.geometry();
     let primary = {

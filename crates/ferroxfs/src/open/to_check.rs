@@ -1,4 +1,5 @@
-//! Opening a volume to check it, also if its log cannot be replayed or it is marked as damaged.
+//! Opening a volume so that it can be checked, even if its log cannot be replayed, or the volume is
+//! marked as damaged.
 //!
 //! Owns: the replay of as much of the log as can be replayed, in memory, and the findings about the
 //! log. Does **not** own: the check of the volume.
@@ -31,13 +32,15 @@ pub struct VolumeToCheck {
 }
 
 impl VolumeToCheck {
-    /// Returns the volume. If its log was not replayed whole, it may look more damaged than it is.
+    /// Returns the volume. If only a part of its log was replayed, the volume may seem more damaged
+    /// than it is.
     #[must_use]
     pub fn volume(&self) -> &Volume {
         &self.volume
     }
 
-    /// Returns whether the whole log was replayed, or was clean.
+    /// Returns whether no part of the log is missing: the log was clean, or was replayed
+    /// completely.
     #[must_use]
     pub fn has_whole_log(&self) -> bool {
         self.unreplayed.is_none()
@@ -100,7 +103,7 @@ impl Devices {
         Ok(VolumeToCheck { volume, findings, unreplayed: Some(part) })
     }
 
-    /// Returns the same devices with another data device.
+    /// Returns these devices with `data` in place of the data device.
     fn over(&self, data: SharedDevice) -> Self {
         Self {
             data,
@@ -139,8 +142,8 @@ impl Devices {
     }
 }
 
-/// Returns whether opening failed because of the volume's own log. A log of another volume is the
-/// caller's mistake.
+/// Returns whether opening failed because of the volume's own log. An error about a log of another
+/// volume returns `false`: the caller has given the wrong device.
 fn is_about_own_log(error: &OpenError) -> bool {
     let source = match error {
         OpenError::DirtyLog(_) => return true,

@@ -61,8 +61,9 @@ impl Devices {
         self.recover_for(VolumeAccess::Recover)
     }
 
-    /// Replays a dirty log as [`recover`](Self::recover) does. With [`VolumeAccess::Replay`], which
-    /// more kinds of volumes allow, work on realtime groups stays open.
+    /// Replays a dirty log as [`recover`](Self::recover) does. `access` decides which volumes are
+    /// refused. [`VolumeAccess::Replay`] allows more kinds of volumes, but does not finish open
+    /// work on realtime groups.
     pub(super) fn recover_for(&self, access: VolumeAccess) -> Result<Option<Summary>, OpenError> {
         if self.log_is_clean(access)? {
             return Ok(None);

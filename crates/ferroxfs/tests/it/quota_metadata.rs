@@ -15,7 +15,8 @@ use super::quota_counts::{RandomWork, VOLUME_BYTES, check};
 const COUNTED: &str = "-l size=8m -m metadir=1,uquota,gqnoenforce,pquota";
 const NOT_COUNTED: &str = "-l size=8m -m metadir=1";
 
-/// Opens a volume for writing. Without a mode, the superblock decides about quota.
+/// Opens a volume for writing, with quota of all types in this mode. Without a mode, flags of the
+/// superblock decide which types are counted and enforced.
 fn open(device: &SharedDevice, mode: Option<QuotaMode>) -> Volume {
     let options = OpenOptions::new().write(true);
     let options = match mode {

@@ -46,7 +46,8 @@ fn walked(volume: &Volume, uid: u32) -> u64 {
     extents.filter(|extent| extent.realtime).map(|extent| extent.length_bytes / 4096).sum()
 }
 
-/// Changes realtime files of several owners at random. Checks the counts at the end.
+/// Changes realtime files of several owners at random. Checks at the end that quota counts the
+/// realtime blocks of each owner.
 fn check_counts(disks: &Disks, extent_kib: u64, seed: u64) {
     let mut volume = open(disks);
     let (mut random, mut models) = (Prng::new(seed), vec![Vec::new(); 4]);

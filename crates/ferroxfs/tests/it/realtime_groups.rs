@@ -340,8 +340,8 @@ fn realtime_superblock_follows_the_label_and_the_uuid() {
     assert!(matches!(error, OpenError::RealtimeDeviceMissing), "{error}");
 }
 
-/// Cuts the power while label and UUID change. The volume opens for reading, and opening it for
-/// writing completes the change on the realtime device.
+/// Cuts the power while label and UUID change. Checks that the volume then opens for reading, and
+/// that opening it for writing completes the change on the realtime device.
 #[test]
 fn power_cut_during_a_change_of_the_uuid_leaves_one_identity() {
     let Disks { data, realtime } = make(ALL, 4);

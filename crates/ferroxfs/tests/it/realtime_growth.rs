@@ -11,8 +11,9 @@ use xfs_trans::testing::superblock;
 
 use super::realtime_writing::{DATA_BYTES, Disks, contents, create};
 
-/// The section before it grows, and its device.
+/// Length of the realtime section before it grows, in bytes.
 const SMALL_BYTES: u64 = 100 << 20;
+/// Length of the realtime device in bytes, to which the section can grow.
 const LARGE_BYTES: u64 = 200 << 20;
 
 /// Makes a volume whose realtime section is shorter than its device.
@@ -74,8 +75,9 @@ fn sizes_that_do_not_fit_are_refused() {
     disks.check();
 }
 
-/// Cuts the power while the section grows over several blocks of its bitmap. After the recovery,
-/// the section has the size of a step, and growing it again completes the growth.
+/// Cuts the power while the section grows over several blocks of its bitmap. Checks that after the
+/// recovery the section has at least its old size and all of its extents are free, and that growing
+/// it again completes the growth.
 #[test]
 fn power_cut_during_growth_leaves_the_size_of_a_step() {
     let Disks { data, realtime } = make(4);

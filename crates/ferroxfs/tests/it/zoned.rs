@@ -19,7 +19,7 @@ use xfs_trans::testing::superblock;
 use super::realtime_writing::{DATA_BYTES, PLAIN, contents, create, in_memory};
 
 const BLOCK: u64 = 4096;
-/// Offset of the count of used blocks in the inode of a zone.
+/// Offset of the count of used blocks in the inode of a zone, in bytes.
 const USED_OFFSET: u64 = 128;
 
 /// The devices of a zoned volume. `realtime` is `None` for a section on the data device.
@@ -30,8 +30,8 @@ struct Zoned {
 }
 
 impl Zoned {
-    /// Makes an empty volume with zones of 1 MiB: `zones` of them, on the data device or on a
-    /// device of their own.
+    /// Makes an empty volume with `zones` zones of 1 MiB: on the data device if `is_internal` is
+    /// true, and otherwise on a device of their own.
     fn make(zones: u64, is_internal: bool) -> Self {
         let mut options = Options::default();
         options.allow_small = true;
@@ -150,7 +150,8 @@ impl Zoned {
     }
 }
 
-/// Does one random change of a file and of the bytes that it must have.
+/// Makes one random change of a file, and the same change of `model`, the bytes that the file must
+/// have.
 fn change(file: &File, model: &mut Vec<u8>, random: &mut Prng) {
     let start = random.within(0..300_000);
     let length = random.within(1..120_000);
@@ -251,8 +252,9 @@ fn random_changes_in_zones_of_their_own_device_agree_with_a_model() {
     check_changes(&Zoned::make(8, false), "/", 3);
 }
 
-/// Fills the section, and overwrites the files several times: each zone is collected again and
-/// again. Checks that only the first write that needs new room is refused.
+/// Fills the section, and overwrites the files several times, so that each zone is collected again
+/// and again. Checks that all of these writes succeed, and only a write of additional bytes is
+/// refused for lack of space.
 #[test]
 fn full_section_is_overwritten_for_long() {
     let disks = Zoned::make(8, false);
@@ -376,7 +378,8 @@ fn check_cuts(is_internal: bool) {
     }
 }
 
-/// Returns the volume on a recorder: its first bytes are the data device, if there are two.
+/// Returns the devices of a volume that a recorder records. If `parts` is given, the first `parts`
+/// bytes of the recorder are the data device, and the rest is the realtime device.
 fn of_recorder(recorder: &Arc<RecordingDevice>, parts: Option<u64>) -> Zoned {
     match parts {
         None => Zoned { data: Arc::clone(recorder) as SharedDevice, realtime: None },
@@ -415,7 +418,9 @@ fn preallocation_in_zones_is_refused() {
     disks.close(volume);
 }
 
-/// Zones follow the data section, so a growth of the data section would overwrite them.
+/// The zones of this volume follow its data section, so a growth of the data section would
+/// overwrite them. Checks that such a growth is refused, and so is a layout lease of a file in
+/// zones.
 #[test]
 fn data_section_does_not_grow_into_the_zones() {
     let disks = Zoned::golden();
@@ -431,8 +436,9 @@ fn data_section_does_not_grow_into_the_zones() {
     disks.close(volume);
 }
 
-/// Writes a wrong count of used blocks into each zone. A count that its zone cannot have is an
-/// error when the volume is opened, and one that is too small when the blocks are freed.
+/// Checks two errors for wrong counts of used blocks. A count that is impossible for its zone fails
+/// the opening of the volume. A count that is too small fails the removal of the zone's files, or
+/// the close of the volume.
 #[test]
 fn wrong_counts_of_used_blocks_are_errors() {
     let zones = |disks: &Zoned| {

@@ -3,7 +3,8 @@ use xfs_format::inode_chunk::InodeChunk;
 
 use super::{InodeState, state_in};
 
-/// Inodes 64 to 127, of which 64 to 67 are not on disk and 68 is free.
+/// A chunk of inodes 64 to 127. Inodes 64 to 67 are not on disk, inode 68 is free, and the others
+/// are in use.
 const CHUNK: InodeChunk =
     InodeChunk { start: AgInode(64), holes: 1, count: 60, free_count: 1, free: 0b1_1111 };
 

@@ -37,8 +37,8 @@ pub(super) struct RealtimeGroup {
 #[derive(Debug, Default)]
 struct BusyRuns {
     runs: Vec<BusyRun>,
-    /// Runs that are durable since, and that wait to be discarded. Empty unless the volume
-    /// discards.
+    /// Runs whose freeing has become durable, and that wait to be discarded. Empty unless the
+    /// volume discards freed space.
     expired: Vec<Range<u64>>,
     next_ticket: u64,
 }
@@ -74,17 +74,17 @@ pub(super) struct GroupTrees {
     pub(super) refcounts: Option<Arc<InodeRecord>>,
 }
 
-/// Where the extents of a group lie on the realtime device, in bytes.
+/// The place of a group's extents on the realtime device, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExtentBytes {
-    /// Offset of the group.
+    /// Offset of the group's first extent on the device.
     pub(super) start: u64,
     /// Length of an extent.
     pub(super) extent: u64,
 }
 
 impl ExtentBytes {
-    /// Returns the offset and the length of a run of extents.
+    /// Returns the offset on the device and the length of a run of extents, in bytes.
     fn of(&self, extents: &Range<u64>) -> (u64, u64) {
         let length = (extents.end - extents.start) * self.extent;
         (self.start + extents.start * self.extent, length)
@@ -177,9 +177,9 @@ impl RealtimeGroup {
         ticket
     }
 
-    /// Discards the extents that are free, and that a durable step has freed since the last call.
-    /// The group is locked, so that no thread takes them meanwhile. Errors are ignored: a discard
-    /// is only a hint.
+    /// Discards the extents whose freeing has become durable since the last call, as far as they
+    /// are still free. The group is locked, so that no thread takes them meanwhile. Errors are
+    /// ignored: a discard is only a hint.
     pub(super) fn discard_expired(&self, journal: &Journal, bytes: &ExtentBytes) {
         if !discards(journal) {
             return;

@@ -1,15 +1,15 @@
 //! Growing a classic realtime section.
 //!
-//! Owns: one step, which makes the extents of at most one more block of the bitmap part of the
-//! section. Does **not** own: the blocks of the bitmap and the summary, which the caller has added
-//! to both files before, or the choice of the new size.
+//! Owns: one step of the growth. A step adds at most the extents for which one more block of the
+//! bitmap has bits. Does **not** own: the blocks of the bitmap and the summary, which the caller
+//! has added to both files before, or the choice of the new size.
 //!
 //! # Crash argument
 //!
 //! A step is one transaction: it moves the counters of the summary to the places that they have
 //! with the new number of bitmap blocks, frees the new extents, and sets the sizes in the
-//! superblock. So after a crash the section has the size of a step, and bitmap, summary and count
-//! fit it. Blocks of the two files past that size are not used.
+//! superblock. So after a crash the section has its size before or after some step, and bitmap,
+//! summary and count fit this size. Blocks of the two files past that size are not used.
 
 use core::mem::offset_of;
 
@@ -26,15 +26,16 @@ use super::{RealtimeFiles, block_bytes, sizes};
 const MOST_SUMMARY_BLOCKS: u64 = 48;
 
 impl RealtimeFiles {
-    /// Returns whether one transaction can move the counters of a summary of `blocks` blocks.
+    /// Returns whether a section whose summary will have `blocks` blocks can grow: one transaction
+    /// must be able to move all counters.
     #[must_use]
     pub const fn can_grow_to(blocks: u64) -> bool {
         blocks <= MOST_SUMMARY_BLOCKS
     }
 }
 
-/// Returns the superblock of the next step towards a section of `blocks` blocks: the extents of at
-/// most one more block of the bitmap.
+/// Returns the superblock after the next step of growing a section to `blocks` blocks. The step
+/// adds at most the extents of one more block of the bitmap.
 #[must_use]
 pub fn next_realtime_size(before: &Superblock, blocks: u64) -> Superblock {
     let unit = u64::from(before.geometry.realtime_extent_blocks).max(1);

@@ -1,5 +1,6 @@
-//! The structures of a zone: its used blocks, its records, and the write pointer that follows from
-//! them. Files use zones through this module.
+//! The on-disk state of each zone of a zoned realtime section: the count of its used blocks, and
+//! its reverse map, from which the write pointer follows. Also the functions by which files take
+//! and free blocks of zones.
 //!
 //! Owns: the count of used blocks in the inode of the reverse map, reading the records of a zone,
 //! and the collection of one zone after the other. Does **not** own: the choice of zones
@@ -31,15 +32,16 @@ use crate::extent::BlockExtent;
 /// Number of records of a zone that are read at once.
 const RECORDS_AT_ONCE: usize = 64;
 
-/// The answer to a request for blocks of a zone.
+/// The result of [`take_zone_blocks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneSpace {
     /// These blocks were taken. The caller writes to them, and then maps them
     /// ([`use_zone_blocks`]) or gives them up ([`give_up_zone_blocks`]).
     Taken(BlockExtent),
-    /// There is room, but zones must be collected first.
+    /// Users have not filled the section, but no zone has free blocks for them. Zones must be
+    /// collected (garbage collection) before the request is repeated.
     NeedsCollection,
-    /// The section is full.
+    /// Users have filled the section: the request fails with ENOSPC.
     Full,
 }
 
@@ -50,7 +52,7 @@ pub struct ZoneRecord {
     pub inode: InodeNumber,
     /// The first file block of the extent.
     pub file_block: FileBlock,
-    /// The blocks.
+    /// The blocks of the realtime section that the extent covers.
     pub extent: BlockExtent,
 }
 
@@ -134,7 +136,8 @@ impl RealtimeSpace {
         Ok(last.map_or(0, |record| record.end().0))
     }
 
-    /// Calls `read` with a function that returns records of a zone, from the one that it seeks on.
+    /// Calls `read` with a function that seeks a record of zone `number` and returns the records
+    /// from there on, at most `RECORDS_AT_ONCE`.
     fn with_records<R>(
         &self,
         journal: &Arc<Journal>,
@@ -162,7 +165,8 @@ impl RealtimeSpace {
     }
 }
 
-/// Returns a group whose space the reverse map alone describes.
+/// Returns the realtime group of a zone. It has no bitmap and no summary: only the reverse map in
+/// `record` shows which blocks are used.
 fn zone_group(record: Arc<InodeRecord>, length: u64) -> RealtimeGroup {
     let sizes = SpaceSizes { extents: length, bitmap_blocks: 0, block_extents: length };
     let files = SpaceFiles { bitmap: Vec::new(), summary: Vec::new(), owners: None };
@@ -175,7 +179,8 @@ fn zone_blocks(journal: &Journal, extent: BlockExtent) -> Result<ZoneBlocks> {
     Ok(ZoneBlocks { zone: number, start: blocks.start, count: extent.length_blocks })
 }
 
-/// Takes up to `wanted` blocks of a zone. `near` is a block of the zone that the file used last.
+/// Takes up to `wanted` blocks of one zone. `near` is the block that the file used last: its zone
+/// is preferred.
 ///
 /// # Errors
 ///
@@ -199,7 +204,8 @@ pub fn take_zone_blocks(
     })
 }
 
-/// Gives up blocks that were taken and that no file gets.
+/// Gives up blocks that were taken but will not be mapped into a file, for example after a failed
+/// write.
 ///
 /// # Errors
 ///
@@ -209,8 +215,8 @@ pub fn give_up_zone_blocks(journal: &Journal, extent: BlockExtent) -> Result<()>
     Ok(())
 }
 
-/// Counts blocks that were taken as used blocks of their zone, in the step that maps them. Latches
-/// the inode of the zone, before any header of a group.
+/// Adds blocks that were taken to the used blocks of their zone. The caller maps them into a file
+/// in the same transaction step. Latches the inode of the zone, before any header of a group.
 ///
 /// # Errors
 ///
@@ -224,7 +230,8 @@ pub fn use_zone_blocks(tx: &mut Transaction<'_>, extent: BlockExtent) -> Result<
     Ok(())
 }
 
-/// Counts blocks of a zone as freed. The step has latched nothing else of the section.
+/// Subtracts freed blocks from the used blocks of their zone. The transaction step must not have
+/// latched another inode of the realtime section.
 #[doc(alias = "xfs_zone_free_blocks")]
 pub(super) fn free_zone_blocks(
     tx: &mut Transaction<'_>,
@@ -261,19 +268,20 @@ fn change_used(
     Ok(())
 }
 
-/// A collection of zones. One thread at a time collects.
+/// The garbage collection of zones: it makes zones empty, so that they can be written again. One
+/// thread at a time collects.
 pub struct ZoneCollection<'a> {
     journal: &'a Arc<Journal>,
     space: Arc<RealtimeSpace>,
 }
 
-/// The guard of a thread that collects.
+/// The right to collect zones, which one thread at a time has, until the guard is dropped.
 pub struct CollectionGuard<'a> {
     _lock: MutexGuard<'a, ()>,
 }
 
 impl<'a> ZoneCollection<'a> {
-    /// Returns the collection of a volume with zones.
+    /// Returns the garbage collection of a volume with zones. Nothing is collected yet.
     ///
     /// # Errors
     ///
@@ -284,7 +292,8 @@ impl<'a> ZoneCollection<'a> {
         Ok(Self { journal, space })
     }
 
-    /// Waits until no other thread collects.
+    /// Waits until no other thread collects zones, and keeps other threads from it until the guard
+    /// is dropped.
     ///
     /// # Errors
     ///
@@ -293,7 +302,7 @@ impl<'a> ZoneCollection<'a> {
         Ok(CollectionGuard { _lock: self.space.zones()?.begin_collection() })
     }
 
-    /// Returns whether a user can take a block without a collection.
+    /// Returns whether a write can take a block without a further collection.
     ///
     /// # Errors
     ///
@@ -302,8 +311,9 @@ impl<'a> ZoneCollection<'a> {
         Ok(self.space.zones()?.has_zone_for_users())
     }
 
-    /// Resets the full zones without used blocks. If there is none, returns the zone whose blocks
-    /// the caller moves, but none of `kept`: `Some(None)` means that no zone can be emptied.
+    /// Resets all full zones without used blocks, and returns `None`. If there is no such zone,
+    /// returns the zone whose blocks the caller must move next, never one of `kept`. `Some(None)`
+    /// means that no zone can be emptied.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! The zones of a zoned realtime section: their states, and the room for users.
+//! The zones of a zoned realtime section: their states, and the number of blocks that users (files,
+//! as opposed to the garbage collector) may still take.
 //!
 //! Owns: the write pointers, the choice of the zone for new blocks, the count of blocks that users
 //! may still take, and the choice of the victim of a collection. Does **not** own: the records of a
@@ -13,26 +14,29 @@ use xfs_sync::{Mutex, MutexGuard, Volume};
 
 use super::runs::corrupt;
 
-/// Number of zones that users cannot fill: they are left for the collector.
+/// Number of zones that users cannot fill. They are kept for the garbage collector.
 #[doc(alias = "XFS_RESERVED_ZONES")]
 const RESERVED_ZONES: u64 = 4;
-/// The smallest number of zones that may be open.
+/// The lower limit for the number of zones that may be open at once, including the zone of the
+/// collector.
 const MIN_OPEN_ZONES: u64 = 2;
-/// Number of empty zones that stay for the collector while it has no zone with room.
+/// Number of empty zones that users must leave to the collector, while the zone to which it writes
+/// has no room or it has none.
 const KEPT_ZONES: usize = 2;
 
-/// The taker of blocks, which decides how many blocks it may take.
+/// The reason why blocks are taken. It decides how many blocks may be taken (Z4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneUse {
-    /// A write to a hole.
+    /// A write to a hole of a file. It needs additional blocks.
     New,
-    /// A write that replaces as many blocks as it takes.
+    /// A write that replaces blocks of a file. It later frees as many blocks as it takes.
     Replace,
-    /// The collector, which moves blocks.
+    /// The garbage collector, which moves used blocks to another zone.
     Collect,
 }
 
-/// Blocks of one zone.
+/// A range of blocks of one zone: the number of the zone, the first block, and the number of
+/// blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ZoneBlocks {
     pub(super) zone: u32,
@@ -40,22 +44,23 @@ pub(super) struct ZoneBlocks {
     pub(super) count: u32,
 }
 
-/// The answer to a request for blocks.
+/// The result of [`Zones::take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakenBlocks {
     Blocks(ZoneBlocks),
-    /// There is room, but no zone to write to: a collection is needed.
+    /// Users have not filled the section, but no zone has free blocks for them: zones must be
+    /// collected first.
     NeedsCollection,
     /// Users have filled the section.
     Full,
 }
 
-/// The next work of a collection.
+/// The next thing to do in a garbage collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CollectionStep {
-    /// These zones have no used block.
+    /// Reset these zones, which are full and have no used block.
     Reset(Vec<u32>),
-    /// The blocks of this zone are moved.
+    /// Move the used blocks of this zone to another zone.
     Move(u32),
     /// No zone can be emptied.
     Stuck,
@@ -64,9 +69,10 @@ pub(super) enum CollectionStep {
 /// The state of a zone.
 #[derive(Clone, Copy, Debug, Default)]
 struct Zone {
-    /// The write pointer: the next block to take.
+    /// The write pointer: the index of the next block to take. The blocks before it have been taken
+    /// since the last reset.
     written: u32,
-    /// Number of blocks that files have.
+    /// Number of blocks that belong to files.
     used: u32,
     /// Number of blocks that were taken and are not mapped yet.
     pending: u32,
@@ -78,7 +84,7 @@ struct ZoneTable {
     zones: Vec<Zone>,
     /// The zone to which the collector writes.
     collector: Option<usize>,
-    /// The zone after the one that a new file got last.
+    /// The zone at which the search for an open zone for a new file starts.
     next: usize,
     used: u64,
     pending: u64,
@@ -88,18 +94,20 @@ struct ZoneTable {
 #[derive(Debug)]
 pub(super) struct Zones {
     zone_blocks: u32,
-    /// Number of blocks that users may fill (Z4).
+    /// Number of blocks that files may use in total (Z4).
     capacity: u64,
-    /// Number of open zones for users above which new files use open zones.
+    /// From this number of open zones on, new files share the open zones, and no empty zone is
+    /// opened for them.
     most_open: usize,
     table: Mutex<ZoneTable, Volume>,
-    /// Held by the thread that collects.
+    /// The lock that a thread holds while it collects zones.
     collecting: Mutex<(), Volume>,
 }
 
 impl Zones {
-    /// Returns the zones of a section. `used` has the used blocks of each zone. The zones count as
-    /// full until [`start`](Self::start) is called.
+    /// Returns the zones of a section. `used` has the number of used blocks of each zone. No blocks
+    /// can be taken until [`start`](Self::start) is called, because all zones count as full until
+    /// then.
     pub(super) fn new(superblock: &Superblock, used: &[u32]) -> Self {
         let geometry = &superblock.geometry.realtime;
         let count = u64::from(geometry.group_count);
@@ -123,8 +131,9 @@ impl Zones {
         }
     }
 
-    /// Sets the write pointers of all zones, once no work of the log is open. If fewer empty zones
-    /// are left than the collector needs, it gets the open zone with the most room (Z5).
+    /// Sets the write pointers of all zones, after the open intents of the log were finished. If
+    /// there are fewer empty zones than the collector needs, gives it the open zone with the most
+    /// room (Z5).
     pub(super) fn start(&self, written: &[u32]) -> Result<()> {
         let mut table = self.table.lock();
         for (zone, end) in table.zones.iter_mut().zip(written) {
@@ -142,24 +151,25 @@ impl Zones {
         Ok(())
     }
 
-    /// Returns the number of blocks that users may still fill.
+    /// Returns the number of blocks that users may still take for new contents.
     pub(super) fn room(&self) -> u64 {
         let table = self.table.lock();
         self.capacity.saturating_sub(table.used + table.pending)
     }
 
-    /// Returns the number of blocks that users may fill in all.
+    /// Returns the number of blocks that files may use in total.
     pub(super) const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Waits until this thread is the only collector. The guard ends the collection.
+    /// Waits until no other thread collects zones. The collection of this thread ends when the
+    /// guard is dropped.
     pub(super) fn begin_collection(&self) -> MutexGuard<'_, ()> {
         self.collecting.lock()
     }
 
-    /// Takes up to `wanted` blocks at a write pointer (Z1). They are pending from now on. `near` is
-    /// the zone of the preceding blocks of the file.
+    /// Takes up to `wanted` blocks at the write pointer of one zone (Z1). The blocks are pending
+    /// until they are mapped or given up. `near` is the zone of the preceding blocks of the file.
     pub(super) fn take(&self, near: Option<u32>, wanted: u32, purpose: ZoneUse) -> TakenBlocks {
         let mut table = self.table.lock();
         let taken = table.used + table.pending;
@@ -189,7 +199,8 @@ impl Zones {
         TakenBlocks::Blocks(ZoneBlocks { zone: number as u32, start, count })
     }
 
-    /// Returns the zone to which the collector writes next: its zone, or an empty one.
+    /// Returns the zone to which the collector writes next: its present zone, or an empty zone if
+    /// that one is full. `None` if there is no empty zone.
     fn collector_zone(&self, table: &mut ZoneTable) -> Option<usize> {
         if self.collector_room(table) == 0 {
             let empty = table.empty().next();
@@ -203,8 +214,9 @@ impl Zones {
         table.collector.map_or(0, |number| self.zone_blocks - table.zone(number).written)
     }
 
-    /// Returns the zone for blocks of a user: that of the preceding blocks of the file, if it is
-    /// open. Else an empty zone is opened, or an open one is used.
+    /// Returns the zone from which a write takes blocks. It is the zone `near` of the preceding
+    /// blocks of the file, if that zone is open. Otherwise an empty zone is opened, or another open
+    /// zone is used. `None` if zones must be collected first.
     fn user_zone(&self, table: &mut ZoneTable, near: Option<usize>) -> Option<usize> {
         if let Some(near) = near.filter(|near| self.is_open(table, *near)) {
             return Some(near);
@@ -225,7 +237,7 @@ impl Zones {
         chosen
     }
 
-    /// Returns whether users may take blocks of a zone that has been written in part.
+    /// Returns whether a zone is open: it is written in part, and is not the zone of the collector.
     fn is_open(&self, table: &ZoneTable, number: usize) -> bool {
         let is_partly_written = table
             .zones
@@ -234,13 +246,15 @@ impl Zones {
         is_partly_written && table.collector != Some(number)
     }
 
-    /// Gives up pending blocks that no file gets. They are garbage until their zone is reset.
+    /// Gives up pending blocks that will not be mapped into a file. They stay unused until their
+    /// zone is reset.
     pub(super) fn give_up(&self, blocks: ZoneBlocks) {
         let mut table = self.table.lock();
         table.end_pending(blocks);
     }
 
-    /// Makes pending blocks used blocks (Z2).
+    /// Counts pending blocks as used blocks of their zone, because they are mapped into a file now
+    /// (Z2).
     pub(super) fn use_pending(&self, blocks: ZoneBlocks) {
         let mut table = self.table.lock();
         table.end_pending(blocks);
@@ -248,7 +262,7 @@ impl Zones {
         table.used += u64::from(blocks.count);
     }
 
-    /// Counts used blocks of a zone as freed (Z2).
+    /// Subtracts freed blocks from the used blocks of a zone (Z2).
     ///
     /// # Errors
     ///
@@ -264,7 +278,7 @@ impl Zones {
         Ok(())
     }
 
-    /// Returns whether users can take a block without a collection.
+    /// Returns whether a write can take a block without a collection.
     pub(super) fn has_zone_for_users(&self) -> bool {
         let mut table = self.table.lock();
         let next = table.next;
@@ -273,7 +287,8 @@ impl Zones {
         has_zone
     }
 
-    /// Returns the next work of a collection, which moves no blocks of the zones `kept`.
+    /// Returns the next thing to do in a garbage collection. The blocks of the zones `kept` are
+    /// never moved.
     pub(super) fn next_step(&self, kept: &[u32]) -> CollectionStep {
         let table = self.table.lock();
         // A copy of the collector may be garbage, so its own zone may be a victim once it is full.

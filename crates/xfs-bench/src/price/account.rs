@@ -1,5 +1,5 @@
-//! The account of each operation: its instructions, by kind of work and by layer, and of several
-//! builds of this program beside each other.
+//! Counts the instructions of each operation of the library, by kind of work and by layer, and
+//! compares several builds of this program.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use xfs_workload::{OperationAccount, account, kind, layer};
 
 use crate::error::BenchError;
 
-/// Arguments of the account.
+/// Arguments for counting the instructions of each operation.
 #[derive(clap::Args)]
 pub(crate) struct AccountArguments {
     /// Count the instructions of each operation instead, with this many files
@@ -30,7 +30,8 @@ pub(crate) struct OperationsArguments {
     files: u64,
 }
 
-/// Prints the account if the arguments ask for it. Returns whether they do.
+/// Counts the instructions of each operation and prints them in tables, if the arguments ask for
+/// it. Returns whether they do.
 pub(super) fn run(arguments: &AccountArguments) -> Result<bool, BenchError> {
     let Some(files) = arguments.operations else { return Ok(false) };
     let programs = match arguments.program.is_empty() {
@@ -78,7 +79,8 @@ fn totals(columns: &[Vec<OperationAccount>]) {
     }
 }
 
-/// Prints the instructions of each operation by group, one column for each group.
+/// Prints a table of the instructions of each operation. `group` returns the group of a function's
+/// name, and each group is a column.
 fn table(accounts: &[OperationAccount], group: fn(&str) -> &str) {
     let groups: BTreeSet<String> =
         accounts.iter().flat_map(|account| account.by(group).into_keys()).collect();

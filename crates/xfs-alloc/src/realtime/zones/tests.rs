@@ -7,7 +7,7 @@ use super::{CollectionStep, TakenBlocks, Zone, ZoneBlocks, ZoneTable, ZoneUse, Z
 
 const ZONE: u32 = 100;
 
-/// Returns empty zones. Users can fill all but four of them.
+/// Returns `count` empty zones. Users can fill all but four of them.
 fn zones(count: usize) -> Zones {
     let table = ZoneTable {
         zones: vec![Zone { written: ZONE, ..Zone::default() }; count],
@@ -68,9 +68,9 @@ fn users_fill_no_more_than_the_capacity() {
     assert!(zones.free(5, ZONE + 1).is_err());
 }
 
-/// Replaces used blocks at random, and collects as the files do. Checks two invariants: a
-/// collection makes room (Z5 in docs/internals/zoned.md), and only zones without blocks are reset
-/// (Z3 in docs/internals/zoned.md).
+/// Replaces used blocks at random, and collects zones as files do when they find no free block.
+/// Checks two invariants: a collection makes room (Z5 in docs/internals/zoned.md), and only zones
+/// without blocks are reset (Z3 in docs/internals/zoned.md).
 fn check_collection(count: usize, seed: u64) {
     let (zones, mut random) = (zones(count), Prng::new(seed));
     let mut used: Vec<ZoneBlocks> = Vec::new();
