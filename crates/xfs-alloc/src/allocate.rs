@@ -196,7 +196,7 @@ enum GroupOutcome {
 ///
 /// # Errors
 ///
-/// Errors of reading the btrees of a group, or the error that stopped the log.
+/// The device's error, a corrupt header or btree of a group, or the error that stopped the log.
 ///
 /// # Panics
 ///

@@ -23,8 +23,7 @@ use crate::space::AllocatorState;
 ///
 /// # Errors
 ///
-/// The device's error for a discard, the error that stopped the log, or errors of reading the
-/// btrees.
+/// The device's error, the error that stopped the log, or a corrupt header or btree.
 #[doc(alias = "xfs_ioc_trim")]
 pub fn discard_free_space(
     journal: &Arc<Journal>,
@@ -65,7 +64,7 @@ pub fn enable_discard(journal: &Journal) {
 ///
 /// # Errors
 ///
-/// The error that stopped the log, or errors of reading the headers.
+/// The error that stopped the log, the device's error, or a corrupt header.
 pub fn discard_remaining(journal: &Arc<Journal>) -> Result<()> {
     if !AllocatorState::of(journal).discards() {
         return Ok(());

@@ -22,7 +22,7 @@ use crate::realtime::recover_realtime_leftovers;
 ///
 /// # Errors
 ///
-/// Errors of reading the btrees, or the error that stopped the log.
+/// The device's error, a corrupt header or btree, or the error that stopped the log.
 #[doc(alias = "xfs_refcount_recover_cow_leftovers")]
 pub fn recover_leftovers(journal: &Arc<Journal>) -> Result<u64> {
     let mut freed = recover_realtime_leftovers(journal)?;

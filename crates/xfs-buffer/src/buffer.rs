@@ -240,8 +240,8 @@ impl Buffer {
         self.0.latch.is_locked_exclusive()
     }
 
-    /// Returns whether a thread sleeps until the latch is released. The answer may be outdated when
-    /// the caller gets it. For diagnostics and tests.
+    /// Returns whether a thread sleeps until the latch is released. The result may be outdated when
+    /// the caller gets it, so only diagnostics and tests use it.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
         self.0.latch.has_waiters()

@@ -270,7 +270,7 @@ impl BufferCache {
     }
 
     /// Reads and verifies a buffer from the device even if the cache has it, and does not cache the
-    /// result. For a caller whose own check of the cached buffer has failed.
+    /// result. A caller needs this if its own check of the cached buffer has failed.
     ///
     /// # Errors
     ///

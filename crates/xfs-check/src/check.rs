@@ -118,7 +118,8 @@ impl CheckOptions {
     }
 
     /// States that a part of the log was not replayed, and names that part. The report lists it as
-    /// unchecked. No structure is then judged by the end of the log.
+    /// unchecked. The LSNs in structures are then not compared with the end of the log, which is
+    /// not known.
     #[must_use]
     pub fn without_log(mut self, part: String) -> Self {
         self.unreplayed = Some(part);

@@ -26,8 +26,8 @@ impl Volume {
         self.volume_ref().superblock()
     }
 
-    /// Returns the buffer cache, which finds blocks of metadata by their disk address. For tools
-    /// that look below files.
+    /// Returns the buffer cache, which finds blocks of metadata by their disk address. Tools that
+    /// read structures below files use it.
     #[must_use]
     pub fn cache(&self) -> &Arc<BufferCache> {
         self.volume_ref().cache()

@@ -44,8 +44,8 @@ pub enum OpenError {
     /// The text says which section it has instead: none, or an internal one.
     #[error("a realtime device was named, but the volume has {0}")]
     RealtimeDevice(&'static str),
-    /// The volume is to be opened for changes and has a realtime section on a device of its own,
-    /// which was not named.
+    /// No realtime device was named, but the volume has a realtime section on a device of its own,
+    /// and opening it for writing needs this device.
     #[error("the volume has a realtime device, and none was given")]
     RealtimeDeviceMissing,
     /// The system cannot start the threads of a volume that is open for writing.

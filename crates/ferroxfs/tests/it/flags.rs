@@ -40,8 +40,8 @@ fn check_refused<T: std::fmt::Debug>(result: Result<T>, expected: PosixError) {
     }
 }
 
-/// Checks the operations that the kernel refuses on an append-only file of `size` bytes, and those
-/// that it allows.
+/// Checks that an append-only file of `size` bytes refuses the operations that the kernel refuses,
+/// and allows those that the kernel allows.
 fn check_append_only(volume: &Volume, size: u64) {
     let other = file(volume, 2 * BLOCK, ExtendedFlags::empty());
     let fixed = file(volume, size, ExtendedFlags::APPEND);

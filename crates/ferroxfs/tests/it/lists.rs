@@ -189,7 +189,7 @@ fn short_inherited_list_is_created_with_its_file() {
 }
 
 /// Checks that a list that is too long for the inode is set in a later transaction than the one
-/// that creates the file: a power cut between them leaves the file without the list, and never with
+/// that creates the file. A power cut between them leaves the file without the list, and never with
 /// a part of it. Another thread forces the log at random times, so the test repeats the run until
 /// one has such a cut.
 #[test]

@@ -223,7 +223,8 @@ fn shared_realtime_blocks_are_copied_before_they_are_overwritten() {
     assert_eq!(superblock(&disks.data).free_realtime_extents, free);
 }
 
-/// Exchanges ranges of realtime files at random, and compares their contents with a model.
+/// Exchanges ranges of realtime files at random. Checks that the files then have the same contents
+/// as a model.
 #[test]
 fn exchanged_realtime_contents_agree_with_a_model() {
     let disks = make(ALL, 4);

@@ -71,7 +71,7 @@ enum InodeOutcome {
 ///
 /// `NoSpace` if no group has a free inode or room for another chunk. Then the free lists of groups
 /// may have been filled, but nothing else has changed. `Shutdown` if an inode btree has to grow and
-/// cannot. Errors of reading.
+/// cannot. The device's error; a corrupt header or btree.
 #[doc(alias = "xfs_dialloc")]
 pub fn allocate_inode(
     tx: &mut Transaction<'_>,
@@ -205,7 +205,7 @@ impl<'journal> GroupInodes<'journal> {
     }
 
     /// Searches the btree of all chunks for a chunk with a free inode: from `near` to the last
-    /// chunk, then from the first chunk. For volumes without a free-inode btree.
+    /// chunk, then from the first chunk. Used on volumes without a free-inode btree.
     fn search_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,

@@ -43,7 +43,8 @@ pub enum LinkState {
 ///
 /// # Errors
 ///
-/// Errors of reading; btrees or an unlinked list that do not contain the inode.
+/// The device's error; a corrupt structure, such as a btree or an unlinked list that does not
+/// contain the inode.
 ///
 /// # Panics
 ///

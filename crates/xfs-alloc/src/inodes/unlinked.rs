@@ -49,7 +49,8 @@ pub struct UnlinkedList {
 ///
 /// # Errors
 ///
-/// Errors of reading, or an unlinked list whose first inode is the inode to add.
+/// The device's error, a corrupt header or inode, or an unlinked list whose first inode is the
+/// inode to add.
 #[doc(alias = "xfs_iunlink")]
 pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<()> {
     let (group, inode) = GroupInodes::of_inode(tx, record.number())?;
@@ -71,7 +72,8 @@ pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Resu
 ///
 /// # Errors
 ///
-/// Errors of reading, or an unlinked list that does not contain the inode.
+/// The device's error, a corrupt header or inode, or an unlinked list that does not contain the
+/// inode.
 #[doc(alias = "xfs_iunlink_remove")]
 pub fn remove_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<()> {
     let (group, inode) = GroupInodes::of_inode(tx, record.number())?;
@@ -118,7 +120,7 @@ fn follow(
 ///
 /// # Errors
 ///
-/// Errors of reading.
+/// The device's error, or a corrupt header.
 #[doc(alias = "xlog_recover_clear_agi_bucket")]
 pub fn clear_unlinked_list(tx: &mut Transaction<'_>, group: AgNumber, bucket: usize) -> Result<()> {
     assert!(bucket < UNLINKED_BUCKETS, "a group has 64 unlinked lists");

@@ -91,7 +91,7 @@ fn is_shared(record: &Refcount) -> bool {
 ///
 /// # Errors
 ///
-/// Errors of reading the btrees, or the error that stopped the log.
+/// The device's error, a corrupt btree, or the error that stopped the log.
 pub(crate) fn recover_realtime_leftovers(journal: &Arc<Journal>) -> Result<u64> {
     let Ok(space) = space_of(journal) else { return Ok(0) };
     let (mut freed, log) = (0, journal.geometry().realtime.group_blocks_log);
