@@ -297,9 +297,9 @@ fn clear_user_counts(device: &SharedDevice, id: usize) {
     device.write_at(&block, at, Durability::Cached).unwrap();
 }
 
-/// Sets the counts of a user on disk to 0, and then removes a file of the user. The counts cannot
-/// become negative. Checks that the next open therefore counts all inodes again (Q1 of
-/// `xfs_trans::transaction::quota`).
+/// Checks Q1 of `xfs_trans::transaction::quota` with a user whose counts on disk were set to 0, and
+/// a removal of one of the user's files. The counts cannot become negative, so the next open must
+/// count all inodes again.
 #[test]
 fn count_that_would_fall_below_0_makes_the_next_open_count_again() {
     let device = make();
@@ -340,9 +340,9 @@ fn damaged_dquots_are_written_again_by_quotacheck() {
     check(&device, "after quotacheck of damaged dquots");
 }
 
-/// Damages the dquot of a user, and changes the volume without quota, so that its counts are no
-/// longer checked. Checks that the next open with quota writes right counts for all users (Q1 of
-/// `xfs_trans::transaction::quota`, and Q3 of `xfs_quota::engine`).
+/// Checks Q1 of `xfs_trans::transaction::quota`, and Q3 of `xfs_quota::engine`. Damages the dquot
+/// of a user, and changes the volume without quota, so that its counts are no longer trusted. The
+/// next open with quota must write right counts for all users.
 #[test]
 fn missing_dquot_of_a_checked_volume_makes_the_next_open_count_again() {
     let device = make();

@@ -294,9 +294,8 @@ fn full_section_is_overwritten_for_long() {
     disks.close(volume);
 }
 
-/// Overwrites files in several threads while zones are collected and other threads read. Checks
-/// that all threads end: none waits for a latch that a collecting thread holds (Z6 in
-/// docs/internals/zoned.md).
+/// Checks Z6 in docs/internals/zoned.md: no thread waits for a latch that a collecting thread
+/// holds. Threads overwrite and read files while zones are collected, and all of them must end.
 #[test]
 fn threads_overwrite_and_read_while_zones_are_collected() {
     let disks = Zoned::make(8, true);
