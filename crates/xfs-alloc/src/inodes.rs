@@ -25,8 +25,9 @@
 //!
 //! # What is shared
 //!
-//! No state of the whole volume. New directories go to the groups in turn, by a counter in each
-//! per-CPU slot; files go to the group of their directory. Each group has its own state in memory.
+//! There is no state that all groups share. New directories go to the groups in turn, by a counter
+//! in each per-CPU slot; files go to the group of their directory. Each group has its own state in
+//! memory.
 //!
 //! # Lock order
 //!

@@ -6,8 +6,8 @@
 //!
 //! # What is shared
 //!
-//! No state of the whole volume. Each group has a state of its own, in scope [`Group`], which only
-//! the holder of the latch of its AGF changes.
+//! There is no state that all groups share. Each group has a state of its own, in scope [`Group`],
+//! which only the holder of the latch of its AGF changes.
 //!
 //! # Lock order
 //!

@@ -1,4 +1,4 @@
-//! The cache: from an address to a verified buffer.
+//! The buffer cache: finds the buffer of a disk address, or reads and verifies it.
 //!
 //! A read that finds its buffer writes three things: the hold count of the buffer, the buffer's
 //! reference bit if it is clear, and the thread's own part of a counter. Operations on other

@@ -1,4 +1,5 @@
-//! Tests of what opening a volume reports, and of what it refuses.
+//! Tests of opening volumes: the state that an opened volume reports, and the volumes that are
+//! refused.
 
 use std::sync::Arc;
 

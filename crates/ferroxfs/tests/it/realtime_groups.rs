@@ -263,8 +263,8 @@ fn exchanged_realtime_contents_agree_with_a_model() {
 
 /// Performs operations that log intents about realtime groups, while the devices record all
 /// requests. Cuts the power at random points. Checks each state after its recovery, and with
-/// xfs_repair: bitmap, summary and count of a group agree (I1 of `xfs_alloc::realtime`), and so do
-/// the blocks of each btree (I1 of `xfs_alloc::realtime::tree`).
+/// xfs_repair. Bitmap, summary and count of a group must agree (I1 of `xfs_alloc::realtime`), and
+/// so must the blocks of each btree (I1 of `xfs_alloc::realtime::tree`).
 #[test]
 fn power_cuts_of_realtime_groups_lose_no_synced_file() {
     let Disks { data, realtime } = make(ALL, 4);

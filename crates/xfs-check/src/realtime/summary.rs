@@ -1,7 +1,8 @@
 //! The facts of realtime groups that the passes over inodes need.
 //!
-//! Owns: the summaries alone, so that the pass over inodes does not depend on the check of realtime
-//! groups, which reads inodes itself.
+//! Owns: the types of the summaries alone. The check of realtime groups makes the summaries, and
+//! itself uses the code that reads inodes. Without this module, each of the two would import the
+//! other.
 
 use std::collections::BTreeMap;
 
