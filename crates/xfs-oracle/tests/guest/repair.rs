@@ -96,8 +96,11 @@ impl Volume {
             ..RehearsalOptions::default()
         };
         let rehearsed = rehearse(&self.device, &self.superblock, &options).map_err(text)?;
-        if rehearsed.actions.is_empty() || !rehearsed.report.is_clean() {
-            return Err(format!("{:?}", rehearsed.report.findings).into());
+        let report = &rehearsed.report;
+        if rehearsed.actions.is_empty() || !report.is_clean() {
+            let count = rehearsed.actions.len();
+            let (findings, unchecked) = (&report.findings, &report.unchecked);
+            return Err(format!("{count} actions: {findings:?}, not checked: {unchecked:?}").into());
         }
         Ok(())
     }

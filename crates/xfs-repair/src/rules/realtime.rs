@@ -27,7 +27,7 @@ use crate::action::Action;
 use crate::claims;
 use crate::damage::Damage;
 use crate::error::RepairError;
-use crate::metadata::{MetadirFiles, MetadirKind};
+use crate::metadata::{self, MetadirFiles, MetadirKind};
 use crate::model::Model;
 use crate::patient::Patient;
 use crate::section::{self, SectionClaims};
@@ -63,7 +63,7 @@ pub(super) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     let files = MetadirFiles::find(&patient.evidence());
     let model = patient.model()?;
     let claims = section::of_volume(patient, &model, &files);
-    for group in section::groups(patient.geometry()) {
+    for group in metadata::groups(patient.geometry()) {
         patient.poll()?;
         let is_blind = claims.has_unknown_owner && !patient.mapped().knows_realtime;
         if is_blind && !patient.allows_loss() {

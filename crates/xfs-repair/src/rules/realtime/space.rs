@@ -24,7 +24,7 @@ use xfs_format::{
 use super::GroupRebuild;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
-use crate::metadata::{MetadirFiles, MetadirKind};
+use crate::metadata::{self, MetadirFiles, MetadirKind};
 use crate::patient::Patient;
 use crate::section::{self, SectionClaim};
 
@@ -153,7 +153,7 @@ pub(in crate::rules) fn free_extents(patient: &Patient) -> Option<u64> {
     }
     let files = MetadirFiles::find(&patient.evidence());
     let mut free = 0;
-    for group in section::groups(patient.geometry()) {
+    for group in metadata::groups(patient.geometry()) {
         let sizes = SpaceSizes::of(superblock, group);
         if sizes.bitmap_blocks * sizes.words > MOST_WORDS {
             return None;
