@@ -169,8 +169,8 @@ fn superblocks_that_are_all_lost_are_written_again() {
         place.check(&["check", "-q", "image"]);
         // Sizes, UUID, log and inodes.
         let mut made = fs::read(place.path("image")).unwrap();
-        // No inode of a new volume without reverse map shows the flag ATTR. The first attribute sets
-        // it again.
+        // No inode of a new volume without reverse map shows the flag ATTR. The first attribute
+        // sets it again.
         made[101] |= sector[101] & 0x10;
         assert_eq!(made[..108], sector[..108], "{reverse_map}");
         if !is_new {

@@ -26,7 +26,7 @@ use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::metadata::{self, MetadirFiles, MetadirKind};
 use crate::patient::Patient;
-use crate::section::{self, SectionClaim};
+use crate::section::SectionClaim;
 
 /// The bytes of a block's header that hold the address of the block.
 const ADDRESS_BYTES: std::ops::Range<usize> = 16..24;
