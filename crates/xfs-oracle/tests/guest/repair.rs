@@ -53,7 +53,8 @@ impl Volume {
         Ok(Self { device, data_bytes, has_device, superblock: superblock.map_err(text)? })
     }
 
-    /// Returns the inodes of the bitmap and of the btrees, and of the directory that names them.
+    /// Returns the inodes of the bitmap and of the btrees, and of the directory that names them. If
+    /// there are none, the second list has the root of the metadata directory.
     fn targets(&self) -> (Vec<InodeNumber>, Vec<InodeNumber>) {
         let evidence = Evidence::new(&*self.device, &self.superblock);
         let Some(root) = self.superblock.metadata_directory_inode else {
@@ -63,7 +64,7 @@ impl Volume {
         let directories: Vec<InodeNumber> = names(root).iter().map(|name| name.child).collect();
         let files = directories.iter().flat_map(|directory| names(*directory));
         let lost = files.filter(|file| !file.name.ends_with(b"bitmap")).map(|file| file.child);
-        (lost.collect(), directories)
+        (lost.collect(), if directories.is_empty() { vec![root] } else { directories })
     }
 
     /// Destroys inodes of the metadata directory, and the first block of the bitmap of a section

@@ -65,7 +65,7 @@ impl OpenVolume {
     }
 
     fn is_counted(&self, kind: QuotaKind) -> bool {
-        self.quota.mode(kind) != QuotaMode::Off
+        !matches!(self.quota.mode(kind), QuotaMode::Off | QuotaMode::Unset)
     }
 }
 
