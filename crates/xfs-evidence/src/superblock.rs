@@ -3,13 +3,11 @@
 //! Owns: finding the copies, and building one superblock from all of them. Does **not** own: the
 //! checks of one superblock, or the comparison of superblocks with the headers of groups.
 //!
-//! ```text
-//! primary sound ─→ a copy agrees, none can be read, or more groups agree than with any copy
-//!     │ no             │ no                 └─→ the primary
-//!     └────────────────┴─→ copies where the primary puts them, else by a search
-//!                              ├─→ the sizes that most groups state, then those of most copies
-//!                              └─ no group agrees ─→ headers of groups, inodes, reverse map, log
-//! ```
+//! 1. The primary superblock, if it is sound, and a copy agrees with it, no copy can be read,
+//!    or more groups agree with it than with any copy.
+//! 2. Else a copy, where the primary puts the copies, or found by a search: the copy whose
+//!    sizes most groups confirm; if several copies are equal in this, the sizes in most copies.
+//! 3. If no group agrees with a copy: the headers of groups, inodes, the reverse map, the log.
 
 mod complete;
 mod features;

@@ -295,8 +295,8 @@ impl Ail {
         self.space.move_head(used, returned);
     }
 
-    /// Restarts a log that an unmount record ended at `end` while every item was at its home
-    /// location on disk. The tail moves past that record, as if the log had just been opened.
+    /// Restarts a log after an unmount record, with every item at its home location on disk. `end`
+    /// is the LSN just after the record. The tail moves there, as if the log had just been opened.
     ///
     /// # Panics
     ///

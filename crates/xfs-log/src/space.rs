@@ -15,7 +15,7 @@
 //!   addition of a request are one compare-and-swap, and the head moves in the same step as the
 //!   grant is given back. With two integers a request could combine the old value of one with the
 //!   new value of the other.
-//! - **I2** Bytes in a cache are granted.
+//! - **I2** Bytes in the cache of a slot count as granted.
 //! - **I3** While a thread waits, or the space is closed, `contended` is set and all caches are
 //!   empty. A thread that puts bytes into a cache checks the flag afterwards. A thread that begins
 //!   to wait sets the flag before it drains the caches.

@@ -32,8 +32,9 @@ struct Module<'a> {
     invariants: Vec<(usize, String)>,
 }
 
-/// Checks that each invariant in the headers of the Rust files and in the pages is cited, and that
-/// only the letter `I` is used by several modules.
+/// Checks that each invariant in the headers of the Rust files and in the pages is cited. An
+/// invariant is a letter and a number, such as `I2`. Checks also that no two modules have the same
+/// letter, except for `I`.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let rust: Vec<&File> = files.iter().filter(|file| file.is_rust()).collect();
     let headers = rust.iter().map(|file| Module { file, invariants: defined(&file.text) });

@@ -146,8 +146,8 @@ pub(crate) struct StatsArguments {
     /// Print the text format of Prometheus, with all buckets of durations
     #[arg(long, conflicts_with = "watch")]
     pub(crate) prometheus: bool,
-    /// Serve the figures in that format by HTTP on a loopback address, such as 127.0.0.1:9187,
-    /// until interrupted; every user of this machine can read them
+    /// Serve the figures in the format of Prometheus by HTTP on a loopback address, such as
+    /// 127.0.0.1:9187, until interrupted; every user of this machine can read them
     #[arg(long, value_name = "ADDRESS", requires = "prometheus", conflicts_with = "watch")]
     pub(crate) listen: Option<SocketAddr>,
     /// Show the totals since the mount, and then every second the requests of that second: in place

@@ -205,7 +205,8 @@ impl Model {
         }
     }
 
-    /// Returns a random path in a directory of the tree, or of the layer.
+    /// Returns the path of a random name in a random directory of the tree or of the layer. It may
+    /// exist already.
     fn path(&self, prng: &mut Prng, layer: &Layer) -> String {
         let all = self.tree.iter().chain(&layer.entries);
         let directories = all.filter(|(_, entry)| matches!(entry, Entry::Directory { .. }));

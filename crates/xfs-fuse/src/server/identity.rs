@@ -42,8 +42,8 @@ impl ShownOwner {
         Self { image, ..self }
     }
 
-    /// Returns the value of the attribute `name`, which identifies the serving process or the file.
-    /// Returns `None` for any other attribute.
+    /// Returns the value of the attribute `name`, if it is one of those that identify the serving
+    /// process, its namespace or the image. Returns `None` for any other attribute.
     pub(crate) fn attribute(self, name: &str) -> Option<Vec<u8>> {
         let Self { namespace, image } = self;
         let value = match name {

@@ -86,7 +86,8 @@ fn only_the_head_waiter_requests_a_tail_push() {
     assert!(wakeups(&space) <= 2 * THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
-/// Checks I2 of `xfs_log::space`: bytes in a cache are granted.
+/// Checks I2 of `xfs_log::space`: log space that a slot keeps in its cache counts as granted until
+/// the caches are drained.
 #[test]
 fn cached_bytes_count_as_granted_until_they_are_drained() {
     let space = LogSpace::new(1 << 20, 1, 1, ActiveMutant::default());
