@@ -135,8 +135,8 @@ impl OpenRecord {
         (!left.is_empty()).then_some(left)
     }
 
-    /// Fixes the length of the record, which closes it: the bytes that it has, and `more` bytes with
-    /// which the caller must then [fill](Self::fill) it. Returns the LSN of the next record.
+    /// Fixes the length of the record, which closes it: the bytes that it has, and `more` bytes
+    /// with which the caller must then [fill](Self::fill) it. Returns the LSN of the next record.
     pub(super) fn close(&mut self, more: usize, layout: &RecordLayout, log_blocks: u32) -> Lsn {
         let length = self.bytes.len() + more;
         self.length = length.next_multiple_of(layout.roundoff_bytes as usize);
