@@ -22,7 +22,8 @@ pub(super) struct TransactionLists {
     pub(super) buffers: JoinedBuffers,
     pub(super) inodes: JoinedInodes,
     pub(super) items: Vec<Arc<dyn LogItem>>,
-    pub(super) quota: QuotaLists,
+    /// The lists of quota. `None` if no transaction of the thread has counted any usage.
+    pub(super) quota: Option<Box<QuotaLists>>,
 }
 
 thread_local! {
@@ -33,16 +34,19 @@ impl TransactionLists {
     /// Returns empty lists, with the memory that this thread has kept. A transaction that begins
     /// while another one of this thread runs gets lists without memory. So does a transaction in
     /// the destructor of a thread-local variable.
+    #[inline]
     pub(super) fn take() -> Self {
         KEPT.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
     /// Keeps the memory of these lists, which are empty, for the thread's next transaction.
+    #[inline]
     pub(super) fn keep(self) {
         debug_assert!(self.buffers.len() + self.inodes.len() + self.items.len() == 0);
-        debug_assert!(self.quota.is_empty());
+        debug_assert!(self.quota.as_ref().is_none_or(|quota| quota.is_empty()));
         let longest = self.buffers.capacity().max(self.inodes.capacity());
-        if longest.max(self.items.capacity()).max(self.quota.capacity()) <= MAX_KEPT {
+        let of_quota = self.quota.as_ref().map_or(0, |quota| quota.capacity());
+        if longest.max(self.items.capacity()).max(of_quota) <= MAX_KEPT {
             let _ = KEPT.try_with(|kept| kept.set(Some(self)));
         }
     }

@@ -239,6 +239,11 @@ impl QuotaLists {
         self.reserved.parts.is_empty() && self.deltas.0.is_empty() && self.latched.is_empty()
     }
 
+    /// Unlatches the dquots of a step that is committed.
+    fn end_step(&mut self) {
+        self.latched.drain(..).for_each(|dquot| dquot.unlock());
+    }
+
     /// Returns the number of elements that fit into the allocated memory of the longest list.
     pub(super) fn capacity(&self) -> usize {
         let others = self.deltas.0.capacity().max(self.latched.capacity());
@@ -250,7 +255,9 @@ impl QuotaLists {
 /// holds latched.
 #[derive(Default)]
 pub(super) struct TransactionQuota {
-    lists: QuotaLists,
+    /// The lists. A transaction of a volume that counts nothing has none, so that its end has one
+    /// pointer to look at.
+    lists: Option<Box<QuotaLists>>,
     /// Whether some step has changed an inode whose usage could not be counted, because an owner
     /// has no valid dquot.
     has_lost: bool,
@@ -259,15 +266,22 @@ pub(super) struct TransactionQuota {
 }
 
 impl TransactionQuota {
-    /// Creates the quota of a new transaction, with the memory of these empty lists.
-    pub(super) const fn new(lists: QuotaLists) -> Self {
+    /// Creates the quota of a new transaction, with the memory of these empty lists, if there are
+    /// any.
+    #[inline]
+    pub(super) const fn new(lists: Option<Box<QuotaLists>>) -> Self {
         Self { lists, has_lost: false, is_recovery: false }
     }
 
     /// Takes the empty lists out of a transaction that has ended, so that the next transaction can
     /// use their memory.
-    pub(super) fn take_lists(&mut self) -> QuotaLists {
-        std::mem::take(&mut self.lists)
+    #[inline]
+    pub(super) const fn take_lists(&mut self) -> Option<Box<QuotaLists>> {
+        self.lists.take()
+    }
+
+    fn lists(&mut self) -> &mut QuotaLists {
+        self.lists.get_or_insert_default()
     }
 
     /// Marks the chain as one of recovery. At the end of such a chain, changes that could not be
@@ -277,21 +291,28 @@ impl TransactionQuota {
     }
 
     /// Unlatches the dquots of a step that is committed.
+    #[inline]
     pub(super) fn end_step(&mut self) {
-        self.lists.latched.drain(..).for_each(|dquot| dquot.unlock());
+        if let Some(lists) = &mut self.lists {
+            lists.end_step();
+        }
     }
 
     /// Ends the transaction: unlatches its dquots and releases the rest of its reservations.
+    #[inline]
     pub(super) fn end(&mut self) {
-        self.end_step();
-        self.lists.deltas.0.clear();
-        self.lists.reserved.release();
+        if let Some(lists) = &mut self.lists {
+            lists.end_step();
+            lists.deltas.0.clear();
+            lists.reserved.release();
+        }
     }
 
     /// Excludes the latched dquots from write-back. Called if the step is not committed, because
     /// its changes must not reach the disk.
     pub(super) fn abandon(&self) {
-        self.lists.latched.iter().for_each(|dquot| dquot.abandon());
+        let lists = self.lists.iter();
+        lists.flat_map(|lists| &lists.latched).for_each(|dquot| dquot.abandon());
     }
 }
 
@@ -357,9 +378,9 @@ impl Transaction<'_> {
         if !self.counts_quota() {
             return Ok(());
         }
-        if self.quota.lists.reserved.parts.is_empty() {
+        let reserved = &mut self.quota.lists().reserved;
+        if reserved.parts.is_empty() {
             // The usual case, without a list of its own. A refusal releases all of it.
-            let reserved = &mut self.quota.lists.reserved;
             return reserved
                 .reserve_all(self.journal, owners, wanted)
                 .inspect_err(|_| reserved.release());
@@ -388,15 +409,17 @@ impl Transaction<'_> {
 
     /// Makes a reservation of quota part of this transaction, whose commits use it.
     pub fn use_reservation(&mut self, reservation: QuotaReservation) {
-        self.quota.lists.reserved.add(reservation);
+        if !reservation.parts.is_empty() {
+            self.quota.lists().reserved.add(reservation);
+        }
     }
 
     /// Counts the changes of the inodes of this step in their dquots. Latches these dquots and adds
     /// them to `items` (Q2). The latches are released once the step is committed.
     pub(super) fn count_quota(&mut self, items: &mut Vec<Arc<dyn LogItem>>) -> Result<()> {
         let Some(ledger) = self.journal.ledger.value() else { return Ok(()) };
-        let TransactionQuota { lists: QuotaLists { reserved, deltas, latched }, has_lost, .. } =
-            &mut self.quota;
+        let TransactionQuota { lists, has_lost, .. } = &mut self.quota;
+        let QuotaLists { reserved, deltas, latched } = &mut **lists.get_or_insert_default();
         for (record, before, realtime) in self.inodes.charges() {
             let after = record.with_known_core(|core| core.map_or(before, Charge::of));
             // Q2: this commit holds the inode and its dquots.
@@ -449,7 +472,7 @@ impl Transaction<'_> {
     /// dquots must call it in the order of type and ID, and must not change any inode.
     pub fn change_dquot(&mut self, dquot: &Arc<Dquot>, change: impl FnOnce(&mut DquotDisk)) {
         dquot.lock();
-        self.quota.lists.latched.push(Arc::clone(dquot));
+        self.quota.lists().latched.push(Arc::clone(dquot));
         dquot.change(|fields| change(&mut fields.disk));
         self.items.push(Arc::clone(dquot) as Arc<dyn LogItem>);
     }
