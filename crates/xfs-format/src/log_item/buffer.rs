@@ -252,19 +252,20 @@ impl BufferFormat {
     /// formats many items, and need not allocate memory for each.
     #[inline]
     pub fn encode_into(&self, order: HostOrder, bytes: &mut Vec<u8>) {
-        let mut fixed = [0; Self::FIXED_BYTES];
-        let mut fields = FieldsMut::within(&mut fixed, order);
+        let start = bytes.len();
+        bytes.resize(start + self.encoded_bytes(), 0);
+        let (_, region) = bytes.split_at_mut(start);
+        let (fixed, words) = region
+            .split_first_chunk_mut::<{ Self::FIXED_BYTES }>()
+            .expect("the region has room for its fixed part");
+        let mut fields = FieldsMut::within(fixed, order);
         ItemHeader { kind: ItemKind::Buffer, regions: self.regions }.write(&mut fields);
         fields.u16(self.flags.bits());
         fields.u16(self.blocks);
         fields.u64(self.at.0);
         fields.u32(self.bitmap.len() as u32);
-        bytes.reserve(self.encoded_bytes());
-        bytes.extend_from_slice(&fixed);
-        for word in &self.bitmap {
-            let mut field = [0; 4];
-            FieldsMut::within(&mut field, order).u32(*word);
-            bytes.extend_from_slice(&field);
+        for (field, word) in words.chunks_exact_mut(size_of::<u32>()).zip(&self.bitmap) {
+            FieldsMut::within(field, order).u32(*word);
         }
     }
 

@@ -78,24 +78,25 @@ impl<'a> Fields<'a> {
 /// A destination to which fields are written.
 pub(super) trait Sink {
     /// Appends these bytes to the destination.
-    fn put(&mut self, bytes: &[u8]);
+    fn put<const N: usize>(&mut self, bytes: &[u8; N]);
 }
 
 impl Sink for Vec<u8> {
     #[inline]
-    fn put(&mut self, bytes: &[u8]) {
+    fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.extend_from_slice(bytes);
     }
 }
 
 /// Writes into a slice of exactly the length that is written. If that length is a constant, the
-/// compiler removes the check for remaining space from every write.
+/// compiler removes the check for remaining space from every write. A field is an array, so it is
+/// one store and not a call that copies bytes.
 impl Sink for &mut [u8] {
     #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        let room = core::mem::take(self);
-        let (field, rest) = room.split_at_mut(bytes.len());
-        field.copy_from_slice(bytes);
+    fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
+        let field = core::mem::take(self).split_first_chunk_mut::<N>();
+        let (field, rest) = field.expect("the destination has room for each field");
+        *field = *bytes;
         *self = rest;
     }
 }
@@ -127,7 +128,7 @@ impl<'a> FieldsMut<&'a mut [u8]> {
 
 impl<S: Sink> FieldsMut<S> {
     #[inline]
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn bytes<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.sink.put(bytes);
     }
 
