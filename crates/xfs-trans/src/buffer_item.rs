@@ -214,14 +214,16 @@ impl BufferItem {
     ) -> bool {
         let mut changes = self.changes.lock();
         let mut is_changed = false;
-        for range in ranges.filter(|range| !range.is_empty()) {
-            assert!(range.end <= buffer.length_bytes() as usize, "{range:?} of {buffer:?}");
+        let length_bytes = buffer.length_bytes() as usize;
+        // Not `for`: the ranges may be a chain of lists, whose `next` has to find the list.
+        ranges.filter(|range| !range.is_empty()).for_each(|range| {
+            assert!(range.end <= length_bytes, "{range:?} of {buffer:?}");
             if !is_changed {
                 changes.revive(buffer);
             }
             changes.mark(&range);
             is_changed = true;
-        }
+        });
         is_changed
     }
 

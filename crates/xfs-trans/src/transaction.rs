@@ -150,6 +150,7 @@ impl<'journal> Transaction<'journal> {
 
     /// Begins a transaction with `blocks` blocks that the caller has already taken from the
     /// counters. Gives them back if the log refuses the transaction.
+    #[inline]
     pub(crate) fn start(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -162,6 +163,7 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, blocks))
     }
 
+    #[inline]
     fn new(journal: &'journal Arc<Journal>, ticket: Ticket, blocks: u64) -> Self {
         let TransactionLists { buffers, inodes, items, quota } = TransactionLists::take();
         debug_assert!(buffers.len() + inodes.len() == 0, "log space comes before latches (I1)");
@@ -190,12 +192,14 @@ impl<'journal> Transaction<'journal> {
 
     /// Returns the buffer cache of the volume. Its buffers hold the newest bytes, including those
     /// that this transaction has changed.
+    #[inline]
     #[must_use]
     pub fn cache(&self) -> &'journal BufferCache {
         self.journal.cache()
     }
 
     /// Returns the geometry of the volume.
+    #[inline]
     #[must_use]
     pub fn geometry(&self) -> &'journal Geometry {
         self.journal.geometry()
@@ -251,6 +255,12 @@ impl<'journal> Transaction<'journal> {
     /// Returns the error of deferred work, or the error that stopped the log. The transaction is
     /// then cancelled. If it was dirty, the volume is shut down.
     pub fn commit(mut self) -> Result<CommittedChain> {
+        self.commit_chain()
+    }
+
+    /// Commits as [`commit`](Self::commit) does, without moving the transaction, which is large.
+    /// The transaction has ended afterwards.
+    fn commit_chain(&mut self) -> Result<CommittedChain> {
         let _span = tracing::trace_span!("commit").entered();
         let committed = self.finish_deferred().and_then(|()| self.commit_step(StepEnd::Last));
         match committed {
@@ -261,7 +271,7 @@ impl<'journal> Transaction<'journal> {
                 Ok(committed)
             }
             Err(error) => {
-                self.cancel();
+                self.cancel_chain();
                 Err(error)
             }
         }
@@ -276,9 +286,9 @@ impl<'journal> Transaction<'journal> {
     /// Returns the error of the work, or that of [`commit`](Self::commit).
     pub fn commit_or_cancel<R>(mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         match work(&mut self) {
-            Ok(result) => self.commit().map(|_| result),
+            Ok(result) => self.commit_chain().map(|_| result),
             Err(error) => {
-                self.cancel();
+                self.cancel_chain();
                 Err(error)
             }
         }
@@ -296,10 +306,10 @@ impl<'journal> Transaction<'journal> {
     ) -> Result<ControlFlow<B, R>> {
         match work(&mut self) {
             Ok(ControlFlow::Continue(result)) => {
-                self.commit().map(|_| ControlFlow::Continue(result))
+                self.commit_chain().map(|_| ControlFlow::Continue(result))
             }
             ended => {
-                self.cancel();
+                self.cancel_chain();
                 ended
             }
         }
@@ -313,7 +323,7 @@ impl<'journal> Transaction<'journal> {
     /// Returns the error of the work.
     pub fn cancel_after<R>(mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let result = work(&mut self);
-        self.cancel();
+        self.cancel_chain();
         result
     }
 
@@ -332,6 +342,11 @@ impl<'journal> Transaction<'journal> {
     /// Ends the transaction without committing its changes. The changes of a dirty transaction
     /// cannot be undone, so the volume is shut down if the transaction is dirty.
     pub fn cancel(mut self) {
+        self.cancel_chain();
+    }
+
+    /// Cancels as [`cancel`](Self::cancel) does, without moving the transaction.
+    fn cancel_chain(&mut self) {
         if self.is_dirty() {
             // An error could only come from a flush, and `Shutdown::Now` does not flush.
             let _ = self.journal.shut_down(Shutdown::Now);
@@ -374,8 +389,9 @@ impl<'journal> Transaction<'journal> {
         }
         self.quota.end_step();
         let committed = self.committed;
-        for call in std::mem::take(&mut self.on_commit) {
-            call(&committed);
+        if !self.on_commit.is_empty() {
+            let calls = std::mem::take(&mut self.on_commit);
+            calls.into_iter().for_each(|call| call(&committed));
         }
         self.space.settle(&self.journal.counters);
         self.highest_header = None;

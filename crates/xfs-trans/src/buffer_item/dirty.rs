@@ -35,6 +35,10 @@ pub(super) struct DirtyState {
 impl DirtyState {
     /// Marks the chunks that a range of the buffer touches as dirty, in each extent.
     pub(super) fn mark(&mut self, range: &Range<usize>) {
+        // Nearly all buffers have one extent, which the caller has checked to hold the range.
+        if let [piece] = &mut *self.pieces {
+            return mark(&mut piece.bitmap, range.clone());
+        }
         let mut start = 0;
         for piece in &mut self.pieces {
             let length = usize::from(piece.blocks) * xfs_format::BASIC_BLOCK_BYTES as usize;
@@ -79,6 +83,7 @@ impl DirtyState {
 
 /// Sets the bits in `bitmap` of the chunks that the range `bytes` touches. The range must not be
 /// empty.
+#[inline]
 pub(super) fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
     let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
     let (from_first, to_last) = (u32::MAX << (first % 32), u32::MAX >> (31 - last % 32));

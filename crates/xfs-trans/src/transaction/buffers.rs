@@ -90,8 +90,10 @@ impl JoinedBuffers {
     /// Appends to `items` the log items of the buffers that the current transaction of the chain
     /// has changed.
     pub(super) fn collect(&self, items: &mut Vec<Arc<dyn LogItem>>) {
-        let dirty = self.0.iter().filter(|joined| joined.dirty);
-        items.extend(dirty.map(|joined| Arc::clone(&joined.item) as Arc<dyn LogItem>));
+        // Not `extend`: the caller has reserved memory, and the number of dirty buffers is unknown.
+        for joined in self.0.iter().filter(|joined| joined.dirty) {
+            items.push(Arc::clone(&joined.item) as Arc<dyn LogItem>);
+        }
     }
 
     /// Ends a committed transaction of the chain: releases the buffers that are not held for the

@@ -29,6 +29,7 @@ struct JoinedInode {
 pub(super) struct JoinedInodes(Vec<JoinedInode>);
 
 impl JoinedInodes {
+    #[inline]
     fn find(&mut self, record: &InodeRecord) -> Option<&mut JoinedInode> {
         self.0.iter_mut().find(|joined| std::ptr::eq(Arc::as_ptr(&joined.record), record))
     }
@@ -99,8 +100,10 @@ impl JoinedInodes {
     }
 
     pub(super) fn collect(&self, items: &mut Vec<Arc<dyn LogItem>>) {
-        let dirty = self.0.iter().filter(|joined| joined.dirty);
-        items.extend(dirty.map(|joined| Arc::clone(&joined.record) as Arc<dyn LogItem>));
+        // Not `extend`: the caller has reserved memory, and the number of dirty inodes is unknown.
+        for joined in self.0.iter().filter(|joined| joined.dirty) {
+            items.push(Arc::clone(&joined.record) as Arc<dyn LogItem>);
+        }
     }
 
     /// Ends a committed transaction of the chain: unlatches the inodes marked as leaving, and marks
