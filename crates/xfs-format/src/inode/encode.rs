@@ -60,13 +60,10 @@ impl InodeCore {
     /// replacement is the nearest time of that range.
     #[doc(alias = "timestamp_truncate")]
     pub fn clamp_times(&mut self) {
-        let clamp = match self.flags2.contains(InodeFlags2::BIGTIME) {
-            true => Timestamp::clamp_bigtime,
-            false => Timestamp::clamp_legacy,
-        };
+        let is_bigtime = self.flags2.contains(InodeFlags2::BIGTIME);
         let Self { access_time, modify_time, change_time, birth_time, .. } = self;
         for time in [access_time, modify_time, change_time, birth_time] {
-            *time = clamp(*time);
+            *time = if is_bigtime { time.clamp_bigtime() } else { time.clamp_legacy() };
         }
     }
 }

@@ -42,7 +42,9 @@ impl OpContext<'_> {
         }
         self.undelegated(&[file], || {
             // A write that has allocated its blocks must not find the file on another device.
-            let _contents = match self.mount.moves_contents(&file.core(), changes) {
+            let moves =
+                changes.xflags.is_some() && self.mount.moves_contents(&file.core(), changes);
+            let _contents = match moves {
                 true => Some(self.mount.contents(file).settle_to_change()?),
                 false => None,
             };
@@ -198,6 +200,9 @@ pub(crate) fn check_ids(ids: impl IntoIterator<Item = Option<u32>>) -> Result<()
 
 impl Mount {
     fn hints(&self, core: &InodeCore, changes: &SetAttributes) -> Result<ExtentSizeHints> {
+        if !changes.has_settings() {
+            return Ok(ExtentSizeHints { extent: None, copy: None });
+        }
         let geometry = self.geometry();
         let to_blocks = |bytes: u64| {
             if bytes & (u64::from(geometry.block_size) - 1) != 0 {
@@ -236,7 +241,7 @@ impl Mount {
             return Err(PosixError::InvalidArgument.into());
         }
         let hints = ExtentSizeHints { extent, copy };
-        if changes.has_settings() && hints.misfit(core, changes, geometry) {
+        if hints.misfit(core, changes, geometry) {
             return Err(PosixError::InvalidArgument.into());
         }
         Ok(hints)
@@ -329,15 +334,15 @@ impl ExtentSizeHints {
 
 /// Returns the mode that a file gets by these changes.
 fn changed_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> u16 {
-    let mut after = core.clone();
-    if let Some(mode) = changes.mode {
-        after.mode = core.mode & !mode_bits::ALL | mode & mode_bits::ALL;
-    }
+    let mode = match changes.mode {
+        Some(mode) => core.mode & !mode_bits::ALL | mode & mode_bits::ALL,
+        None => core.mode,
+    };
     let is_directory = core.file_type() == Some(FileType::Directory);
-    if (changes.uid.is_some() || changes.gid.is_some()) && !is_directory {
-        after.mode &= !caller.lost_set_ids(&after);
+    if (changes.uid.is_none() && changes.gid.is_none()) || is_directory {
+        return mode;
     }
-    after.mode
+    mode & !caller.lost_set_ids(&InodeCore { mode, ..core.clone() })
 }
 
 /// Applies all changes except those of the mode, the change time and the hints.
