@@ -148,7 +148,18 @@ impl ExtentMap {
     #[inline]
     #[must_use]
     pub fn extent_over(&self, block: FileBlock) -> Option<&Extent> {
-        self.extent_at(self.position(block)).filter(|extent| extent.file_block <= block)
+        // It is the last extent that does not start after the block (I2).
+        let is_started = |extent: &Extent| extent.file_block <= block;
+        let chunk = match &*self.chunks {
+            // Most maps are short.
+            [only] => only,
+            all => {
+                let after = all.partition_point(|chunk| chunk.first().is_some_and(is_started));
+                all.get(after.checked_sub(1)?)?
+            }
+        };
+        let extent = chunk.get(chunk.partition_point(is_started).checked_sub(1)?)?;
+        (block < extent.end()).then_some(extent)
     }
 
     /// Returns the mapping of file block `block`.

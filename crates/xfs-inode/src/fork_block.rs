@@ -86,31 +86,40 @@ fn map_blocks(
     geometry: &Geometry,
 ) -> core::result::Result<BlockExtents, ExtentCheck> {
     let mut left = u64::from(length_blocks);
-    let mut file_block = first;
-    let mut next = || {
-        let not_mapped = ExtentCheck::NotMapped { file_block };
-        let extent = map.extent_over(file_block).ok_or(not_mapped)?;
-        let skipped = file_block.0 - extent.file_block.0;
-        let blocks = (u64::from(extent.length_blocks) - skipped).min(left);
-        let start = extent.start.checked_add(skipped).ok_or(not_mapped)?;
-        let at = geometry.block_disk_addr(start).ok_or(not_mapped)?;
-        let bytes = geometry.blocks_to_bytes(blocks).and_then(|bytes| u32::try_from(bytes).ok());
-        let length_bytes = bytes.ok_or(not_mapped)?;
-        left -= blocks;
-        file_block = file_block.checked_add(blocks).ok_or(not_mapped)?;
-        Ok((BufferExtent { at, length_bytes }, left == 0))
-    };
-    let (first, mut is_last) = next()?;
-    if is_last {
-        return Ok(BlockExtents::One([first]));
+    let (piece, mut blocks) = map_piece(map, first, left, geometry)?;
+    if blocks == left {
+        return Ok(BlockExtents::One([piece]));
     }
-    let mut pieces = vec![first];
-    while !is_last {
+    let (mut pieces, mut file_block) = (vec![piece], first);
+    while blocks < left {
+        let not_mapped = ExtentCheck::NotMapped { file_block };
+        file_block = file_block.checked_add(blocks).ok_or(not_mapped)?;
+        left -= blocks;
         let piece;
-        (piece, is_last) = next()?;
+        (piece, blocks) = map_piece(map, file_block, left, geometry)?;
         pieces.push(piece);
     }
     Ok(BlockExtents::Several(pieces))
+}
+
+/// Finds the disk addresses of the file blocks from `file_block` on that are contiguous on disk, at
+/// most `limit_blocks`. Returns them as one extent, with the number of blocks.
+#[inline]
+fn map_piece(
+    map: &ExtentMap,
+    file_block: FileBlock,
+    limit_blocks: u64,
+    geometry: &Geometry,
+) -> core::result::Result<(BufferExtent, u64), ExtentCheck> {
+    let not_mapped = ExtentCheck::NotMapped { file_block };
+    let extent = map.extent_over(file_block).ok_or(not_mapped)?;
+    let skipped = file_block.0 - extent.file_block.0;
+    let blocks = (u64::from(extent.length_blocks) - skipped).min(limit_blocks);
+    let start = extent.start.checked_add(skipped).ok_or(not_mapped)?;
+    let at = geometry.block_disk_addr(start).ok_or(not_mapped)?;
+    let bytes = geometry.blocks_to_bytes(blocks).and_then(|bytes| u32::try_from(bytes).ok());
+    let length_bytes = bytes.ok_or(not_mapped)?;
+    Ok((BufferExtent { at, length_bytes }, blocks))
 }
 
 #[cfg(test)]
