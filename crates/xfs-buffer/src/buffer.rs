@@ -73,10 +73,12 @@ impl BufferCore {
         }
     }
 
+    #[inline]
     pub(crate) fn map(&self) -> &BufferMap {
         &self.map
     }
 
+    #[inline]
     pub(crate) fn kind(&self) -> BlockKind {
         self.kind.value()
     }
@@ -148,6 +150,7 @@ impl Buffer {
         Self(core)
     }
 
+    #[inline]
     pub(crate) fn core(&self) -> &Arc<BufferCore> {
         &self.0
     }
@@ -159,6 +162,7 @@ impl Buffer {
     }
 
     /// Returns the address on the device of the buffer's first extent.
+    #[inline]
     #[must_use]
     pub fn at(&self) -> DiskAddr {
         self.0.map.at()
@@ -166,12 +170,14 @@ impl Buffer {
 
     /// Returns the kind of the block. The bytes were verified as a block of this kind, or the
     /// buffer was claimed for a new block of this kind.
+    #[inline]
     #[must_use]
     pub fn kind(&self) -> BlockKind {
         self.0.kind()
     }
 
     /// Returns the total length of all extents in bytes.
+    #[inline]
     #[must_use]
     pub fn length_bytes(&self) -> u32 {
         self.0.map.length_bytes()
@@ -184,6 +190,7 @@ impl Buffer {
 
     /// Locks the bytes for reading until the guard is dropped. A thread may hold several read
     /// guards of one buffer, but must not request one while it holds the bytes for writing.
+    #[inline]
     #[must_use]
     pub fn bytes(&self) -> BufferBytes<'_> {
         BufferBytes(self.0.content.read())
@@ -195,6 +202,7 @@ impl Buffer {
     /// # Panics
     ///
     /// Panics if the latch is not held (I4: bytes change only under the latch).
+    #[inline]
     #[must_use]
     pub fn bytes_mut(&self) -> BufferBytesMut<'_> {
         assert!(self.is_latched(), "a buffer changed without its latch (I4)");
@@ -230,11 +238,13 @@ impl Buffer {
     /// # Panics
     ///
     /// Panics if the latch is not held.
+    #[inline]
     pub fn unlatch(&self) {
         self.0.latch.unlock_exclusive();
     }
 
     /// Returns whether the latch is held.
+    #[inline]
     #[must_use]
     pub fn is_latched(&self) -> bool {
         self.0.latch.is_locked_exclusive()

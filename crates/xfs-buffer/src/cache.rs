@@ -197,6 +197,7 @@ impl BufferCache {
 
     /// Returns the context against which structures of this volume are verified: the geometry and
     /// the end of the log.
+    #[inline]
     #[must_use]
     pub fn verify_context(&self) -> VerifyContext<'_> {
         let log_head = Lsn(self.log_head.load(Ordering::Acquire));

@@ -29,6 +29,7 @@ pub(crate) struct TouchedRanges {
 const FEW: usize = 6;
 
 impl TouchedRanges {
+    #[inline]
     fn add(&mut self, start: usize, end: usize) {
         let (start, end) = (start as u32, end as u32);
         let last = match self.more.last_mut() {
@@ -79,6 +80,7 @@ impl<'b> BlockEdit<'b> {
         self.touched
     }
 
+    #[inline]
     fn slice(&mut self, range: Range<usize>) -> &mut [u8] {
         self.touched.add(range.start, range.end);
         self.bytes.get_mut(range).expect("an edit lies inside its block")
@@ -89,24 +91,35 @@ impl<'b> BlockEdit<'b> {
         self.slice(at..at + source.len()).copy_from_slice(source);
     }
 
+    /// Writes `field` at offset `at`: one store, and not a call that copies bytes.
+    #[inline]
+    fn put_field<const N: usize>(&mut self, at: usize, field: [u8; N]) {
+        let place = self.slice(at..at + N).first_chunk_mut();
+        *place.expect("the range has the length of the field") = field;
+    }
+
     /// Writes one byte at offset `at`.
+    #[inline]
     pub(crate) fn put_u8(&mut self, at: usize, value: u8) {
-        self.put(at, &[value]);
+        self.put_field(at, [value]);
     }
 
     /// Writes a big-endian number of 16 bits at offset `at`.
+    #[inline]
     pub(crate) fn put_u16(&mut self, at: usize, value: u16) {
-        self.put(at, &value.to_be_bytes());
+        self.put_field(at, value.to_be_bytes());
     }
 
     /// Writes a big-endian number of 32 bits at offset `at`.
+    #[inline]
     pub(crate) fn put_u32(&mut self, at: usize, value: u32) {
-        self.put(at, &value.to_be_bytes());
+        self.put_field(at, value.to_be_bytes());
     }
 
     /// Writes a big-endian number of 64 bits at offset `at`.
+    #[inline]
     pub(crate) fn put_u64(&mut self, at: usize, value: u64) {
-        self.put(at, &value.to_be_bytes());
+        self.put_field(at, value.to_be_bytes());
     }
 
     /// Moves the bytes of the range `source` to offset `to`. Source and target may overlap.
@@ -130,23 +143,27 @@ impl<'b> BlockEdit<'b> {
     }
 
     /// Returns the big-endian number of 16 bits at offset `at`.
+    #[inline]
     pub(crate) fn u16_at(&self, at: usize) -> u16 {
         u16_at(self.bytes, at)
     }
 
     /// Returns the big-endian number of 32 bits at offset `at`.
+    #[inline]
     pub(crate) fn u32_at(&self, at: usize) -> u32 {
         u32_at(self.bytes, at)
     }
 }
 
 /// Returns the byte at offset `at` of a decoded block. Panics if the offset is outside the block.
+#[inline]
 pub(crate) fn u8_at(bytes: &[u8], at: usize) -> u8 {
     *bytes.get(at).expect("the field lies inside its block")
 }
 
 /// Returns the big-endian number of 16 bits at offset `at` of a decoded block. Panics if the number
 /// is not inside the block.
+#[inline]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u16::from_be_bytes(*field.expect("the field lies inside its block"))
@@ -154,6 +171,7 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
 
 /// Returns the big-endian number of 32 bits at offset `at` of a decoded block. Panics if the number
 /// is not inside the block.
+#[inline]
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u32::from_be_bytes(*field.expect("the field lies inside its block"))

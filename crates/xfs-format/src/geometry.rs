@@ -203,6 +203,7 @@ impl Geometry {
     }
 
     /// Returns whether this block of this group exists.
+    #[inline]
     #[must_use]
     pub const fn contains_ag_block(&self, group: AgNumber, block: AgBlock) -> bool {
         block.0 < self.ag_length(group)
@@ -211,6 +212,7 @@ impl Geometry {
     /// Splits a block number of the volume into the group and the block number inside the group.
     /// Returns `None` if there is no such block.
     #[doc(alias = "XFS_FSB_TO_AGNO")]
+    #[inline]
     #[must_use]
     pub fn split_block(&self, block: FsBlock) -> Option<(AgNumber, AgBlock)> {
         let group = AgNumber(u32::try_from(block.0 >> self.ag_blocks_log).ok()?);
@@ -243,6 +245,7 @@ impl Geometry {
 
     /// Returns the disk address of a block of the volume, or `None` if there is no such block.
     #[doc(alias = "XFS_FSB_TO_DADDR")]
+    #[inline]
     #[must_use]
     pub fn block_disk_addr(&self, block: FsBlock) -> Option<DiskAddr> {
         let (group, block) = self.split_block(block)?;
@@ -275,6 +278,7 @@ impl Geometry {
     }
 
     /// Returns the number of blocks at the start of each group that the four header sectors take.
+    #[inline]
     #[must_use]
     pub const fn header_blocks(&self) -> u32 {
         (4 * self.sector_size).div_ceil(self.block_size)
@@ -283,6 +287,7 @@ impl Geometry {
     /// Splits an inode number of the volume into the group and the inode number inside the group.
     /// Returns `None` if the number is outside the volume.
     #[doc(alias = "XFS_INO_TO_AGINO")]
+    #[inline]
     #[must_use]
     pub fn split_inode(&self, inode: InodeNumber) -> Option<(AgNumber, AgInode)> {
         let (group, in_group) = self.split_inode_number(inode)?;
@@ -294,6 +299,7 @@ impl Geometry {
     /// Splits an inode number as [`split_inode`](Self::split_inode) does, but also accepts numbers
     /// that no inode can have, such as those of the blocks with a group's headers. Ranges of inode
     /// numbers may begin with such a number. Returns `None` if the group does not exist.
+    #[inline]
     #[must_use]
     pub fn split_inode_number(&self, number: InodeNumber) -> Option<(AgNumber, AgInode)> {
         let bits = self.ag_inode_log();
@@ -304,6 +310,7 @@ impl Geometry {
 
     /// Returns the number in the volume of inode `inode` of a group.
     #[doc(alias = "XFS_AGINO_TO_INO")]
+    #[inline]
     #[must_use]
     pub const fn join_inode(&self, group: AgNumber, inode: AgInode) -> InodeNumber {
         InodeNumber(((group.0 as u64) << self.ag_inode_log()) | inode.0 as u64)
@@ -311,6 +318,7 @@ impl Geometry {
 
     /// Returns the block, counted inside the group, that holds an inode of the group.
     #[doc(alias = "XFS_AGINO_TO_AGBNO")]
+    #[inline]
     #[must_use]
     pub const fn ag_inode_block(&self, inode: AgInode) -> AgBlock {
         AgBlock(inode.0 >> self.inodes_per_block_log)
@@ -324,6 +332,7 @@ impl Geometry {
 
     /// Returns the number of bits of an inode number inside an allocation group: the bits of a
     /// block number inside the group, and the bits of an inode's index in its block.
+    #[inline]
     #[must_use]
     pub const fn ag_inode_log(&self) -> u32 {
         self.ag_blocks_log as u32 + self.inodes_per_block_log as u32
@@ -388,6 +397,7 @@ impl Geometry {
 
     /// Returns the number of bytes in `blocks` filesystem blocks, or `None` if it does not fit 64
     /// bits.
+    #[inline]
     #[must_use]
     pub fn blocks_to_bytes(&self, blocks: u64) -> Option<u64> {
         blocks.checked_mul(u64::from(self.block_size))

@@ -46,6 +46,7 @@ impl<'a> Group<'a> {
 
     /// Returns whether this block exists and is not part of the group's headers.
     #[doc(alias = "xfs_verify_agbno")]
+    #[inline]
     #[must_use]
     pub const fn contains_block(&self, block: AgBlock) -> bool {
         self.geometry.header_blocks() <= block.0 && block.0 < self.length_blocks
@@ -54,6 +55,7 @@ impl<'a> Group<'a> {
     /// Returns whether `count` is at least 1 and [`contains_block`](Self::contains_block) holds for
     /// all `count` blocks from `start` on.
     #[doc(alias = "xfs_verify_agbext")]
+    #[inline]
     #[must_use]
     pub const fn contains_extent(&self, start: AgBlock, count: u32) -> bool {
         count != 0 && self.contains_block(start) && count <= self.length_blocks - start.0
@@ -61,12 +63,14 @@ impl<'a> Group<'a> {
 
     /// Returns whether an inode of this group may have this number.
     #[doc(alias = "xfs_verify_agino")]
+    #[inline]
     #[must_use]
     pub const fn contains_inode(&self, inode: AgInode) -> bool {
         self.contains_block(self.geometry.ag_inode_block(inode))
     }
 
     /// Returns the number in the volume of inode `inode` of this group.
+    #[inline]
     #[must_use]
     pub const fn join_inode(&self, inode: AgInode) -> InodeNumber {
         self.geometry.join_inode(self.number, inode)

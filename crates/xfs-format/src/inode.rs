@@ -293,6 +293,7 @@ impl InodeCore {
     }
 
     /// Returns whether the inode is free.
+    #[inline]
     #[must_use]
     pub const fn is_free(&self) -> bool {
         self.mode == 0

@@ -50,6 +50,7 @@ impl Timestamp {
     }
 
     /// Returns the nearest moment that the kernel sets in the bigtime form.
+    #[inline]
     #[must_use]
     pub fn clamp_bigtime(self) -> Self {
         let first = -BIGTIME_EPOCH_SECONDS;
@@ -58,6 +59,7 @@ impl Timestamp {
 
     /// Returns the moment if its second lies between `first` and `last`, or else the start of the
     /// nearer one of these two seconds.
+    #[inline]
     fn clamp_by(self, first: i64, last: i64) -> Self {
         if (first..=last).contains(&self.seconds) {
             return self;

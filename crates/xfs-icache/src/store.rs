@@ -253,6 +253,7 @@ fn load<R>(
 
 /// Returns the in-core inode of a record, whose latch the caller holds in shared mode. `image` is
 /// the inode's image if the inode was not in memory before.
+#[inline]
 fn live_inode(
     record: &Arc<InodeRecord>,
     image: Option<InodeImage>,

@@ -142,6 +142,7 @@ impl Inode {
     }
 
     /// Creates the inode from `image`, the copy of the inode that its log item holds.
+    #[inline]
     pub(crate) fn from_image(image: InodeImage, geometry: &Geometry) -> Result<Self> {
         let InodeImage { core, data, attr } = image;
         let file_type = core.file_type().ok_or(PosixError::NotFound)?;
@@ -198,6 +199,7 @@ impl Inode {
     }
 
     /// Returns a fork of the inode.
+    #[inline]
     #[must_use]
     pub const fn fork(&self, kind: ForkKind) -> &Fork {
         match kind {
@@ -212,6 +214,7 @@ impl Inode {
     /// # Errors
     ///
     /// The device's error, or the check that failed.
+    #[inline]
     pub fn extent_map(&self, cache: &BufferCache, kind: ForkKind) -> Result<&ExtentMap> {
         match self.fork(kind) {
             Fork::Extents(map) => Ok(map),

@@ -231,6 +231,7 @@ impl InitialInode {
 }
 
 impl LiveInode {
+    #[inline]
     fn new(record: Arc<InodeRecord>, view: Inode, needed_sequence: u64) -> Self {
         let needed_sequence = AtomicU64::new(needed_sequence);
         Self {
@@ -243,6 +244,7 @@ impl LiveInode {
 
     /// Creates a `LiveInode` from its log record and the view for readers. No transaction may be
     /// changing the record.
+    #[inline]
     fn loaded(record: Arc<InodeRecord>, view: Inode) -> Self {
         let sequence = record.sequence();
         Self::new(record, view, sequence)
@@ -276,6 +278,7 @@ impl LiveInode {
     /// # Errors
     ///
     /// The errors of [`of_record`](Self::of_record).
+    #[inline]
     pub fn of_image(
         record: Arc<InodeRecord>,
         image: InodeImage,
@@ -319,12 +322,14 @@ impl LiveInode {
     }
 
     /// Returns the log record of the inode: its latch, and the contents as they are logged.
+    #[inline]
     #[must_use]
     pub fn log_item(&self) -> &Arc<InodeRecord> {
         &self.log_item
     }
 
     /// Returns the inode number.
+    #[inline]
     #[must_use]
     pub fn number(&self) -> InodeNumber {
         self.log_item.number()
@@ -334,6 +339,7 @@ impl LiveInode {
     /// consistent answers must hold the record's latch.
     ///
     /// A thread that holds the guard must neither request a second one nor change the inode.
+    #[inline]
     #[must_use]
     pub fn inode(&self) -> InodeGuard<'_> {
         InodeGuard(self.view.read())
@@ -464,6 +470,7 @@ fn view_of(record: &InodeRecord, geometry: &Geometry) -> Result<Inode> {
     view_of_image(record.take_image()?, geometry)
 }
 
+#[inline]
 fn view_of_image(image: InodeImage, geometry: &Geometry) -> Result<Inode> {
     if image.core.is_free() {
         return Err(PosixError::NotFound.into());

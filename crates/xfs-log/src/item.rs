@@ -176,6 +176,7 @@ impl ItemState {
     /// Returns the sequence number of the last checkpoint to which the item was committed; 0 before
     /// the first commit. Forcing the log up to that checkpoint makes the item's changes durable.
     #[doc(alias = "li_seq")]
+    #[inline]
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Acquire)
@@ -184,28 +185,33 @@ impl ItemState {
     /// Returns the item's LSN in the AIL, which is usually the LSN of the START of the item's
     /// checkpoint. Returns `None` if the item is not in the AIL.
     #[doc(alias = "li_lsn")]
+    #[inline]
     #[must_use]
     pub fn lsn(&self) -> Option<Lsn> {
         let lsn = self.lsn.load(Ordering::Acquire);
         (lsn != 0).then_some(Lsn(lsn))
     }
 
+    #[inline]
     pub(crate) fn order(&self) -> u64 {
         self.order.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(crate) fn set_order(&self, order: u64) {
         self.order.store(order, Ordering::Relaxed);
     }
 
     /// Returns the reference to the item's member in the last checkpoint to which the item was
     /// committed.
+    #[inline]
     pub(crate) fn member_ref(&self) -> MemberRef {
         MemberRef::unpack(self.member_ref.load(Ordering::Relaxed))
     }
 
     /// Records the sequence number of the checkpoint to which the item is committed, and the place
     /// of the item in the member lists of that checkpoint.
+    #[inline]
     pub(crate) fn assign(&self, sequence: u64, member_ref: MemberRef) {
         self.member_ref.store(member_ref.pack(), Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Release);
@@ -215,10 +221,12 @@ impl ItemState {
         self.shared.lock()
     }
 
+    #[inline]
     pub(crate) fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(crate) fn set_length_bytes(&self, length: u64) {
         self.length_bytes.store(length, Ordering::Relaxed);
     }

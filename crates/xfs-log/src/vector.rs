@@ -94,6 +94,7 @@ pub fn regions_of(item: &dyn LogItem) -> Vec<Vec<u8>> {
 
 /// Returns the first region of a vector, and the offset in bytes of the next region. Returns `None`
 /// at the end of the vector.
+#[inline]
 pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
     let Some(header) = vector.first_chunk::<HEADER>() else {
         assert!(vector.is_empty(), "a vector ends in a header");

@@ -136,6 +136,7 @@ impl InodeRecord {
     /// mode before any other thread can find the record. Returns the record and the image. The
     /// record itself keeps no image (I5). The returned image is current until the caller releases
     /// the latch.
+    #[inline]
     pub(crate) fn read_shared(
         number: InodeNumber,
         place: InodeLocation,
@@ -152,6 +153,7 @@ impl InodeRecord {
         Ok((Arc::new(record), image))
     }
 
+    #[inline]
     fn new(
         number: InodeNumber,
         place: InodeLocation,

@@ -134,6 +134,7 @@ impl Journal {
     }
 
     /// Returns the geometry of the volume.
+    #[inline]
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.cache.geometry()

@@ -56,6 +56,7 @@ impl<'journal> GroupInodes<'journal> {
         header.map(|header| Self::latched(tx, number, header)).transpose()
     }
 
+    #[inline]
     fn latched(tx: &mut Transaction<'journal>, number: AgNumber, header: Buffer) -> Result<Self> {
         tx.keep_header(GroupHeader::Inodes(number));
         let agi = AgiFields::decode(&header.bytes(), header.at(), tx.geometry())?;
@@ -103,6 +104,7 @@ impl<'journal> GroupInodes<'journal> {
 
     /// Writes the changed fields back to the buffer of the AGI. The caller can continue to work on
     /// the group.
+    #[inline]
     pub(super) fn store(&mut self, tx: &mut Transaction<'_>) {
         for (range, new) in self.agi.changes_since(&self.stored) {
             tx.change(&self.header, range, |bytes| bytes.copy_from_slice(&new));
@@ -113,6 +115,7 @@ impl<'journal> GroupInodes<'journal> {
 
     /// Writes the changed fields back to the buffer of the AGI, and saves the editors' paths in
     /// both inode btrees for the next operation. The transaction keeps the latch.
+    #[inline]
     pub(super) fn close(mut self, tx: &mut Transaction<'_>) {
         self.store(tx);
         self.state.keep_paths(self.paths);

@@ -90,6 +90,7 @@ impl InodeGroups {
     }
 
     /// Returns the state of a group; `None` if the group does not exist.
+    #[inline]
     pub(super) fn group(&self, group: AgNumber) -> Option<&InodeGroupState> {
         self.groups.get(group.0 as usize).map(|state| &**state)
     }
@@ -144,12 +145,14 @@ impl InodeGroupState {
 
     /// Takes the saved paths in the inode btrees out of the state. The caller holds the latch of
     /// the AGI.
+    #[inline]
     pub(super) fn take_paths(&self) -> SavedPaths {
         std::mem::take(&mut *self.paths.lock())
     }
 
     /// Stores the saved paths for the next operation (I5: they are those of the last editors). The
     /// caller still holds the latch of the AGI.
+    #[inline]
     pub(super) fn keep_paths(&self, paths: SavedPaths) {
         if self.keeps_buffers {
             *self.paths.lock() = paths;
@@ -165,6 +168,7 @@ impl InodeGroupState {
     /// Updates `free_count` from the AGI, for threads that choose a group. These threads need only
     /// know whether the count is zero, so `free_count` is written only if it changes from or to
     /// zero.
+    #[inline]
     pub(super) fn publish(&self, agi: &AgiFields) {
         let known = self.free_count.load(Ordering::Relaxed);
         if known == UNKNOWN || (known == 0) != (agi.free_count == 0) {

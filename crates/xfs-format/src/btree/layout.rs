@@ -225,6 +225,7 @@ impl BtreeLayout {
     }
 
     /// Returns the largest number of entries (records or children) in a block of `level`.
+    #[inline]
     #[must_use]
     pub const fn max_entries(&self, level: u32, block_size: u32) -> usize {
         if level == 0 { self.max_records(block_size) } else { self.max_pointers(block_size) }

@@ -25,12 +25,14 @@ thread_local! {
 
 /// Returns the calling thread's number. Threads are numbered from 0 in the order in which they
 /// first call this function.
+#[inline]
 pub(crate) fn thread_number() -> usize {
-    THREAD.with(|number| {
-        number.get().unwrap_or_else(|| {
-            let next = NEXT_THREAD.fetch_add(1, atomic::Ordering::Relaxed);
-            number.set(Some(next));
-            next
-        })
-    })
+    THREAD.with(|number| number.get().unwrap_or_else(|| take_number(number)))
+}
+
+#[cold]
+fn take_number(number: &Cell<Option<usize>>) -> usize {
+    let next = NEXT_THREAD.fetch_add(1, atomic::Ordering::Relaxed);
+    number.set(Some(next));
+    next
 }

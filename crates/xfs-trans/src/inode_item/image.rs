@@ -26,12 +26,14 @@ pub(super) struct CachedImage {
 }
 
 impl CachedImage {
+    #[inline]
     pub(super) fn of(image: InodeImage) -> Box<Self> {
         Box::new(Self { image, core: None })
     }
 }
 
 /// Decodes and verifies the inode in `bytes`.
+#[inline]
 pub(super) fn decode(
     bytes: &[u8],
     number: InodeNumber,
