@@ -279,9 +279,9 @@ impl Job<'_> {
         interrupt::check()?;
         let lossy = rehearsal.as_ref().ok().map(Rehearsal::plan);
         Ok(Some(match lossy {
-            Some(lossy) if lossy.leaves_clean() => WithLoss::RepairsAll,
-            Some(lossy) if lossy.left.len() < plan.left.len() => WithLoss::RepairsMore,
-            _ => WithLoss::RepairsNoMore,
+            Some(lossy) if lossy.leaves_clean() => WithLoss::All,
+            Some(lossy) if lossy.left.len() < plan.left.len() => WithLoss::More,
+            _ => WithLoss::NoMore,
         }))
     }
 

@@ -304,7 +304,7 @@ impl Trials {
             let text = format!("{kind:?} {what}: names or contents differ, {losses} losses");
             self.failures.push(text);
         }
-        if self.count % judged == 0 {
+        if self.count.is_multiple_of(judged) {
             volume.judge(&device, what);
         }
     }

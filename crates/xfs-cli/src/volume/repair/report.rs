@@ -99,7 +99,7 @@ fn print_no_rule(
 ) -> io::Result<()> {
     let salvage = wording.salvage();
     match with_loss {
-        Some(WithLoss::RepairsAll | WithLoss::RepairsMore) => {
+        Some(WithLoss::All | WithLoss::More) => {
             writeln!(out, "nothing was written; no rule repairs this damage without a loss")?;
             print_with_loss(wording, with_loss, out)
         }
@@ -107,7 +107,7 @@ fn print_no_rule(
             out,
             "nothing was written; copy the device with ddrescue first, and repair the copy"
         ),
-        Some(WithLoss::RepairsNoMore) | None => writeln!(
+        Some(WithLoss::NoMore) | None => writeln!(
             out,
             "nothing was written; no rule repairs this damage: {salvage} copies what can be read"
         ),
@@ -122,9 +122,9 @@ fn print_with_loss(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let what = match with_loss {
-        Some(WithLoss::RepairsAll) => "it",
-        Some(WithLoss::RepairsMore) => "more of it",
-        Some(WithLoss::RepairsNoMore) | None => return Ok(()),
+        Some(WithLoss::All) => "it",
+        Some(WithLoss::More) => "more of it",
+        Some(WithLoss::NoMore) | None => return Ok(()),
     };
     let (plan, salvage) = (wording.lossy_plan(), wording.salvage());
     writeln!(

@@ -12,10 +12,11 @@ use crate::terminal::names;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WithLoss {
     /// Rules that lose something would repair all of it.
-    RepairsAll,
+    All,
     /// Rules that lose something would repair more of it.
-    RepairsMore,
-    RepairsNoMore,
+    More,
+    /// Rules that lose something would repair no more.
+    NoMore,
 }
 
 /// The image and the options of a run, as words of a command line.
