@@ -114,7 +114,9 @@ fn opened(library: &Library, work: &Work, index: usize) -> Result<u64, WorkloadE
     Ok(performed.operations + performed.operations / 10)
 }
 
-/// Commits, and the log and the objects that this needs.
+/// Commits small transactions to a new log: 16 for each of `files`. `index` is the number of the
+/// operation, for the boundaries that the counting program looks for. Returns the number of
+/// commits.
 fn committed(files: u64, index: usize) -> Result<u64, WorkloadError> {
     const COMMITS_OF_A_FILE: u64 = 16;
     let load = CommitLoad {

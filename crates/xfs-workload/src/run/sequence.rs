@@ -51,7 +51,8 @@ struct MeasuredStep {
 }
 
 impl Sequence {
-    /// Runs the sequence with each number of threads in the plan, as often as the plan says.
+    /// Runs the sequence with each number of threads in the plan, as often as the plan says. `work`
+    /// adapts the plan's amount of work to this sequence.
     pub(super) fn run(
         &self,
         session: &mut Session<'_>,
