@@ -18,8 +18,9 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Error, Result};
-use xfs_format::FormatVersion;
 use xfs_format::dquot::{QuotaFlags, QuotaKind};
+use xfs_format::superblock::Unsupported;
+use xfs_format::{FormatVersion, IncompatFeatures};
 use xfs_inode::LiveInode;
 use xfs_trans::{Journal, QuotaLedger};
 
@@ -153,13 +154,19 @@ impl QuotaOptions {
 }
 
 /// Replaces the modes that depend on the volume by the modes that the superblock of the volume
-/// gives. The caller has replayed the log before.
+/// gives. The flags of a zoned volume count as absent, because writes to zones are not counted. The
+/// caller has replayed the log before.
 ///
 /// # Errors
 ///
-/// Returns the device's error.
+/// Returns [`Unsupported::ZonedQuota`] if a mode is chosen for a zoned volume; the device's error.
 pub fn resolve_modes(options: QuotaOptions, journal: &Journal) -> Result<QuotaOptions> {
-    let has_directory = journal.superblock().metadata_directory_inode.is_some();
+    let superblock = journal.superblock();
+    let is_zoned = superblock.has_incompat(IncompatFeatures::ZONED);
+    if is_zoned && options.is_on() {
+        return Err(Unsupported::ZonedQuota.into());
+    }
+    let has_directory = superblock.metadata_directory_inode.is_some() && !is_zoned;
     let options = match has_directory && options == QuotaOptions::default() {
         true => QuotaOptions::all(QuotaMode::Keep),
         false => options,

@@ -9,6 +9,7 @@ use ferroxfs::check::CheckOptions;
 use ferroxfs::contents::{AllocateMode, ForkKind, RangeMode};
 use ferroxfs::device::{BlockDevice, MemoryDevice, SharedDevice};
 use ferroxfs::lock::{LeaseKind, LeaseMode};
+use ferroxfs::quota::{QuotaMode, QuotaOptions};
 use ferroxfs::{Error, File, NewKind, OpenError, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_format::superblock::Unsupported;
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
@@ -434,6 +435,19 @@ fn data_section_does_not_grow_into_the_zones() {
     assert!(matches!(refused, Err(Error::Unsupported(Unsupported::ZonedLayout))), "{refused:?}");
     drop(file);
     disks.close(volume);
+}
+
+/// Checks that a zoned volume is not opened with quota, and stays unchanged.
+#[test]
+fn zones_with_quota_are_refused() {
+    let disks = Zoned::golden();
+    let modes = QuotaOptions::all(QuotaMode::NoEnforce);
+    let options = OpenOptions::new().write(true).quota(modes);
+    let refused = options.with_devices(Arc::clone(&disks.data), None).open();
+    let error = refused.err().expect("quota is refused");
+    assert!(matches!(error, OpenError::Quota(Error::Unsupported(Unsupported::ZonedQuota))));
+    disks.check();
+    disks.close(disks.open());
 }
 
 /// Checks two errors for wrong counts of used blocks. A count that is impossible for its zone fails

@@ -99,6 +99,9 @@ pub enum Unsupported {
     /// blocks of such a file at any time, so no lease is possible.
     #[error("the blocks of files in realtime zones may move, so their layout cannot be leased")]
     ZonedLayout,
+    /// Quota was requested for a zoned volume. Writes to zones are not counted.
+    #[error("quota is not supported on volumes with realtime zones")]
+    ZonedQuota,
     /// An operation would change, as a file, an inode that holds the root of a btree of a realtime
     /// group.
     #[error("an inode that holds a btree of a realtime group cannot be changed as a file")]

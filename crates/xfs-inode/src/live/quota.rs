@@ -66,9 +66,12 @@ impl LiveInode {
         }
         let owners = QuotaOwners::of(self.inode().core());
         let wanted = self.contents_amount(journal.geometry(), wanted);
-        // The allocation reports the error.
-        let ahead = QuotaReservation::blocks_ahead(journal, owners, wanted).unwrap_or_default();
-        ahead.blocks + ahead.rt_blocks
+        match QuotaReservation::blocks_ahead(journal, owners, wanted) {
+            Ok(ahead) => ahead.blocks + ahead.rt_blocks,
+            // No block ahead of its need. The allocation asks for the same dquots, and reports the
+            // error.
+            Err(_) => 0,
+        }
     }
 
     /// Reserves quota for `blocks` blocks of contents of this file, on a volume that counts usage.
