@@ -444,7 +444,7 @@ fn zones_with_quota_are_refused() {
     let modes = QuotaOptions::all(QuotaMode::NoEnforce);
     let options = OpenOptions::new().write(true).quota(modes);
     let refused = options.with_devices(Arc::clone(&disks.data), None).open();
-    let error = refused.err().expect("quota is refused");
+    let Err(error) = refused else { panic!("quota is accepted") };
     assert!(matches!(error, OpenError::Quota(Error::Unsupported(Unsupported::ZonedQuota))));
     disks.check();
     disks.close(disks.open());
