@@ -31,7 +31,7 @@
 //! # Model tests
 //!
 //! A build with `--cfg shuttle` puts a schedule explorer under these types (module `raw`), so that
-//! a test can explore the schedules of production code.
+//! a test can explore the schedules of production code (module `schedules`).
 //!
 //! Without `count` and `shuttle` the types wrap those of `parking_lot` and `core` at no cost.
 
@@ -45,6 +45,8 @@ mod latch;
 mod lock;
 mod raw;
 mod recursive;
+#[cfg(shuttle)]
+pub mod schedules;
 mod scope;
 mod slots;
 

@@ -6,8 +6,11 @@
 //! check that at least one schedule fails.
 
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use shuttle::thread;
+use xfs_format::InodeNumber;
+use xfs_sync::schedules::{check_found, explore};
 
 use crate::cache_ref::CacheRef;
 use crate::cached_inode::{CachedInode, Keep};
@@ -20,29 +23,10 @@ use crate::kind::CacheableInode;
 use crate::store::BulkRequest;
 use crate::testing::{FakeInode, FakeKind, FakeStore, Mutant};
 use crate::walk_step::WalkStep;
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, Runner, thread};
-use xfs_format::InodeNumber;
 
-/// Number of schedules that each scheduler explores.
-const SCHEDULES: usize = 1500;
-/// The most schedules that each scheduler tries until one of them shows a planted bug.
-const PLANTED_SCHEDULES: usize = 3000;
-/// Number of preemptions in a schedule of the PCT scheduler.
-const DEPTH: usize = 3;
 /// Inode numbers of the files: three in one chunk, and one in the next.
 const NUMBERS: [InodeNumber; 4] =
     [InodeNumber(5), InodeNumber(6), InodeNumber(63), InodeNumber(64)];
-
-fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
-    let config = || {
-        let mut config = Config::new();
-        config.stack_size = 1 << 19;
-        config
-    };
-    Runner::new(PctScheduler::new(DEPTH, schedules), config()).run(model.clone());
-    Runner::new(RandomScheduler::new(schedules), config()).run(model);
-}
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
@@ -111,7 +95,7 @@ fn close(cache: &FakeCache) {
     cache.deactivate();
     cache.drain();
     evict_all(cache);
-    assert_eq!(count_inodes(cache).total(), 0);
+    assert_eq!(count_inodes(cache).total(), 0, "an inode is left");
     assert!(cache.groups.iter().all(|group| group.is_empty()));
     let [missed, made, evicted, freed] = [Count::Missed, Count::Made, Count::Evicted, Count::Freed]
         .map(|count| cache.counts().sum(count));
@@ -142,17 +126,14 @@ fn look_and_replace(mutant: Mutant) {
 /// Checks I2 of `xfs_icache::cached_inode`: no thread takes an inode that is being reclaimed.
 #[test]
 fn lookups_during_eviction_and_replacement_are_consistent() {
-    explore(SCHEDULES, || look_and_replace(Mutant::None));
+    explore(|| look_and_replace(Mutant::None));
 }
 
 /// Checks that a planted bug is found: a thread reads an inode without its latch, which violates
 /// I1 of `xfs_icache::inode_cache`.
 #[test]
 fn planted_read_without_the_latch_is_found() {
-    let explored = catch_unwind(AssertUnwindSafe(|| {
-        explore(PLANTED_SCHEDULES, || look_and_replace(Mutant::Unlatched));
-    }));
-    assert!(explored.is_err(), "no schedule has shown the planted bug");
+    check_found("nobody else has this number", || look_and_replace(Mutant::Unlatched));
 }
 
 /// Visits the inodes of a chunk in bulk during lookups, a walk, and the replacement of a file.
@@ -190,17 +171,14 @@ fn pass_beside(mutant: Mutant) {
 
 #[test]
 fn bulk_visit_during_lookups_and_replacement_is_consistent() {
-    explore(SCHEDULES, || pass_beside(Mutant::None));
+    explore(|| pass_beside(Mutant::None));
 }
 
 /// Checks that a planted bug is found: a bulk visit inserts inodes after it has unlocked their
 /// latches, which violates I1 of `xfs_icache::inode_cache::bulk_visit`.
 #[test]
 fn planted_bulk_visit_without_latches_is_found() {
-    let explored = catch_unwind(AssertUnwindSafe(|| {
-        explore(PLANTED_SCHEDULES, || pass_beside(Mutant::PassedLate));
-    }));
-    assert!(explored.is_err(), "no schedule has shown the planted bug");
+    check_found("in use, and freed", || pass_beside(Mutant::PassedLate));
 }
 
 /// Walks during eviction and replacement. Checks that each walk shows the inode that stays
@@ -231,12 +209,12 @@ fn walk_beside(index: InodeIndex) {
 
 #[test]
 fn walks_during_eviction_and_replacement_miss_no_held_inode() {
-    explore(SCHEDULES, || walk_beside(InodeIndex::ByGroup));
+    explore(|| walk_beside(InodeIndex::ByGroup));
 }
 
 #[test]
 fn walks_over_one_list_miss_no_held_inode() {
-    explore(SCHEDULES, || walk_beside(InodeIndex::OneList));
+    explore(|| walk_beside(InodeIndex::OneList));
 }
 
 /// How an evicting thread treats the idle tag of an inode.
@@ -281,15 +259,12 @@ fn evict_beside_replacement(how: Evicts) {
 
 #[test]
 fn eviction_during_replacement_keeps_the_new_tag() {
-    explore(SCHEDULES, || evict_beside_replacement(Evicts::Checks));
+    explore(|| evict_beside_replacement(Evicts::Checks));
 }
 
 #[test]
 fn planted_eviction_that_clears_the_new_tag_is_found() {
-    let explored = catch_unwind(AssertUnwindSafe(|| {
-        explore(PLANTED_SCHEDULES, || evict_beside_replacement(Evicts::Blindly));
-    }));
-    assert!(explored.is_err(), "no schedule has shown the planted bug");
+    check_found("an inode is left", || evict_beside_replacement(Evicts::Blindly));
 }
 
 /// Evicts the last inode of a chunk while another inode is inserted into the chunk. Checks that
@@ -312,7 +287,7 @@ fn chunk_turns_over() {
 /// Checks I3 of `xfs_icache::chunk`: a chunk that has left the index gets no inode.
 #[test]
 fn inode_entering_an_emptied_chunk_is_walked() {
-    explore(SCHEDULES, chunk_turns_over);
+    explore(chunk_turns_over);
 }
 
 /// Takes the volume down while one thread holds an inode and another thread walks. Checks that no
@@ -335,7 +310,7 @@ fn take_down() {
 
 #[test]
 fn volume_taken_down_during_a_walk_is_empty() {
-    explore(SCHEDULES, take_down);
+    explore(take_down);
 }
 
 /// Lets threads drop the last references to unlinked files, while a background thread frees the
@@ -367,5 +342,5 @@ fn free_in_background() {
 
 #[test]
 fn inactivation_in_the_background_misses_no_wakeup() {
-    explore(SCHEDULES, free_in_background);
+    explore(free_in_background);
 }

@@ -3,22 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, Runner, thread};
+use shuttle::thread;
+use xfs_sync::schedules::explore;
 
 use crate::{
     FileLocks, HeldLock, LeaseKind, LeaseMode, LeaseRequest, LockError, LockMode, LockRange,
     LockState, LockWord, OpenMode, Owner, SlotTally, Wait, WaitGraph, Waiter,
 };
 
-/// Number of schedules that each test tries.
-const SCHEDULES: usize = 1000;
 const GRACE: Duration = Duration::from_secs(45);
-
-fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
-    Runner::new(PctScheduler::new(3, SCHEDULES), Config::new()).run(model.clone());
-    Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
-}
 
 #[derive(Default)]
 struct File {

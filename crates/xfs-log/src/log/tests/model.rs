@@ -3,21 +3,18 @@
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-log --target-dir target/model model::`, as
 //! `cargo xtask test` does.
 //!
-//! Each model runs under random schedules and under schedules with few, well-placed preemptions,
-//! which find bugs that need a certain order of few events. Each mutant (deliberate bug) must be
-//! found.
+//! Each mutant (deliberate bug) must be found.
 
 mod in_place;
 mod wait_queue;
 mod wrap;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, Runner, thread};
+use shuttle::thread;
 use xfs_buffer::Error;
 use xfs_device::{MemoryDevice, SharedDevice};
+use xfs_sync::schedules::{check_found, explore};
 
 use super::history::{History, check};
 use super::rig::{Rig, UNIT_BYTES, commit_number};
@@ -28,36 +25,6 @@ use crate::mutant::{ActiveMutant, Mutant};
 use crate::space::{LogSpace, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
-
-/// Number of schedules that each of two schedulers explores for a model: one chooses at random, and
-/// the other makes few preemptions.
-const SCHEDULES: usize = 2000;
-
-/// Number of schedules that are tried to expose a mutant. At least one of them must expose it.
-const MUTANT_SCHEDULES: usize = 3000;
-
-/// Number of preemptions in a schedule with few preemptions.
-const DEPTH: usize = 3;
-
-fn config() -> Config {
-    let mut config = Config::new();
-    config.stack_size = 1 << 19;
-    config
-}
-
-fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
-    Runner::new(PctScheduler::new(DEPTH, schedules), config()).run(model.clone());
-    Runner::new(RandomScheduler::new(schedules), config()).run(model);
-}
-
-/// Checks that some schedule of `model` fails with a message that contains `symptom`.
-fn check_found(symptom: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
-    let explored = catch_unwind(AssertUnwindSafe(|| explore(MUTANT_SCHEDULES, model)));
-    let failure = explored.expect_err("no schedule has exposed the mutant");
-    let plain = failure.downcast_ref::<&str>().copied().unwrap_or_default();
-    let message = failure.downcast_ref::<String>().map_or(plain, String::as_str);
-    assert!(message.contains(symptom), "{message}");
-}
 
 fn open(mutant: ActiveMutant) -> (Rig, Log) {
     let rig = Rig::new(512);
@@ -172,19 +139,19 @@ fn commit_push_abort() {
 /// the log keeps the order of the commits.
 #[test]
 fn commits_pushes_and_relogs_keep_the_order() {
-    explore(SCHEDULES, || commit_push_relog(ActiveMutant::default()));
+    explore(|| commit_push_relog(ActiveMutant::default()));
 }
 
 #[test]
 fn commits_and_pushes_with_a_shutdown_keep_forced_commits() {
-    explore(SCHEDULES, commit_push_abort);
+    explore(commit_push_abort);
 }
 
 /// Checks I2 in docs/internals/log.md: after the switch to the next checkpoint, the log vectors of
 /// a checkpoint belong to that checkpoint alone.
 #[test]
 fn commits_through_several_slots_during_switches_keep_the_order() {
-    explore(SCHEDULES, || share_through_switches(ActiveMutant::default()));
+    explore(|| share_through_switches(ActiveMutant::default()));
 }
 
 #[test]
@@ -230,7 +197,7 @@ fn commit_push_in_place(mutant: ActiveMutant) {
 
 #[test]
 fn tail_stays_at_start_while_items_are_written_in_place() {
-    explore(SCHEDULES, || commit_push_in_place(ActiveMutant::default()));
+    explore(|| commit_push_in_place(ActiveMutant::default()));
 }
 
 #[test]
@@ -279,7 +246,7 @@ fn fill_at_once(mutant: ActiveMutant) {
 
 #[test]
 fn checkpoints_filling_records_at_once_are_durable_when_forced() {
-    explore(SCHEDULES, || fill_at_once(ActiveMutant::default()));
+    explore(|| fill_at_once(ActiveMutant::default()));
 }
 
 #[test]
@@ -334,12 +301,12 @@ fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
 
 #[test]
 fn requests_never_exceed_the_log() {
-    explore(SCHEDULES, || grant(ActiveMutant::default(), 2, u64::MAX));
+    explore(|| grant(ActiveMutant::default(), 2, u64::MAX));
 }
 
 #[test]
 fn requests_with_caches_never_exceed_the_log() {
-    explore(SCHEDULES, || grant(ActiveMutant::default(), 2, 1));
+    explore(|| grant(ActiveMutant::default(), 2, 1));
 }
 
 #[test]
@@ -398,7 +365,7 @@ fn roll(mutant: ActiveMutant) {
 
 #[test]
 fn chains_that_use_up_the_log_all_end() {
-    explore(SCHEDULES, || roll(ActiveMutant::default()));
+    explore(|| roll(ActiveMutant::default()));
 }
 
 #[test]

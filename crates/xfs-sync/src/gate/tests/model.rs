@@ -2,22 +2,15 @@
 
 use std::sync::Arc;
 
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, Runner, thread};
+use shuttle::thread;
 
+use crate::schedules::explore;
 use crate::{AtomicU64, Object, Ordering};
 
 use super::super::Gate;
 
-/// Number of orders of the tasks that each scheduler of shuttle tries.
-const SCHEDULES: usize = 2000;
 const WRITERS: usize = 3;
 const ROUNDS: u64 = 2;
-
-fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
-    Runner::new(PctScheduler::new(3, SCHEDULES), Config::new()).run(model.clone());
-    Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
-}
 
 /// Increments the count twice. While the count is odd, a thread is between the two increments.
 fn change(count: &AtomicU64<Object>) {

@@ -2,18 +2,10 @@
 
 use std::sync::Arc;
 
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, Runner, thread};
+use shuttle::thread;
 
+use crate::schedules::explore;
 use crate::{AtomicU64, Latch, Object, Ordering};
-
-/// Number of orders of the tasks that each scheduler of shuttle tries.
-const SCHEDULES: usize = 2000;
-
-fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
-    Runner::new(PctScheduler::new(3, SCHEDULES), Config::new()).run(model.clone());
-    Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
-}
 
 fn take_a_turn(task: usize, latch: &Latch<Object>, count: &AtomicU64<Object>) {
     if task.is_multiple_of(2) {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use xfs_format::Lsn;
 
-use super::{SCHEDULES, check_found, explore, open, run};
+use xfs_sync::schedules::{check_found, explore};
+
+use super::{open, run};
 use crate::ail::DurableItems;
 use crate::item::LogItem;
 use crate::log::Log;
@@ -43,7 +45,7 @@ fn walks_against_moves(mutant: ActiveMutant) {
 
 #[test]
 fn walks_and_moves_leave_the_list_empty() {
-    explore(SCHEDULES, || walks_against_moves(ActiveMutant::default()));
+    explore(|| walks_against_moves(ActiveMutant::default()));
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use xfs_buffer::Error;
 
-use super::{SCHEDULES, check_found, explore, run};
+use xfs_sync::schedules::{check_found, explore};
+
+use super::run;
 use crate::health::Health;
 use crate::mutant::{ActiveMutant, Mutant};
 use crate::space::{LogSpace, Urgency};
@@ -51,12 +53,12 @@ fn wait(mutant: ActiveMutant, shuts_down: bool) {
 
 #[test]
 fn waiters_are_served_in_turn() {
-    explore(SCHEDULES, || wait(ActiveMutant::default(), false));
+    explore(|| wait(ActiveMutant::default(), false));
 }
 
 #[test]
 fn waiters_give_up_after_a_shutdown() {
-    explore(SCHEDULES, || wait(ActiveMutant::default(), true));
+    explore(|| wait(ActiveMutant::default(), true));
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_sync::schedules::{check_found, explore};
 use xfs_testkit::delegate_device;
 
-use super::{LONG_BYTES, SCHEDULES, check_found, commit_long, explore, push, run};
+use super::{LONG_BYTES, commit_long, push, run};
 use crate::log::tests::first_cycle::FirstCycle;
 use crate::log::tests::rig::Rig;
 use crate::mutant::{ActiveMutant, Mutant};
@@ -72,7 +73,7 @@ fn wrap_at_once(mutant: ActiveMutant) {
 
 #[test]
 fn first_cycle_is_durable_before_another_thread_begins_the_second() {
-    explore(SCHEDULES, || wrap_at_once(ActiveMutant::default()));
+    explore(|| wrap_at_once(ActiveMutant::default()));
 }
 
 #[test]
