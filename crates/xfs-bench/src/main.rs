@@ -16,6 +16,7 @@ mod diff;
 mod error;
 mod files;
 mod inodes;
+mod instructions;
 mod mount;
 mod opening;
 mod populate;

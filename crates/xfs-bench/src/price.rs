@@ -11,8 +11,8 @@
 
 pub(crate) mod account;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::ValueEnum;
 use ferroxfs::OpenOptions;
@@ -22,6 +22,7 @@ use xfs_workload::{Library, Store, USUAL_NAME_BYTES, Work, WorkStep, WorkTarget,
 
 use crate::error::BenchError;
 use crate::files::{self, Mounted, Open, shown};
+use crate::instructions;
 use account::AccountArguments;
 
 /// Arguments of the price benchmark.
@@ -136,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     println!("|---|---|---|---|---|---|---|");
     for way in WAYS {
         let counts = match arguments.instructions {
-            Some(files) => instructions(arguments, way, files)?,
+            Some(files) => instructions_of_steps(arguments, way, files)?,
             None => Vec::new(),
         };
         let open =
@@ -198,7 +199,7 @@ pub(crate) fn processor_seconds() -> f64 {
 }
 
 /// Returns the number of instructions per file of each step.
-fn instructions(
+fn instructions_of_steps(
     arguments: &Arguments,
     way: ParentStorage,
     files: u64,
@@ -222,28 +223,21 @@ fn counted_by_valgrind(
     way: ParentStorage,
     steps: usize,
 ) -> Result<u64, BenchError> {
-    let program = std::env::current_exe().map_err(BenchError::file(Path::new("xfs-bench")))?;
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
-    valgrind.args(["price-run", "--path", way.name(), "--image"]).arg(image);
+    let mut run: Vec<OsString> =
+        ["price-run", "--path", way.name(), "--image"].map(Into::into).into();
+    run.push(image.into());
     for (option, value) in [
         ("--threads", amount.threads as u64),
         ("--files", amount.files),
         ("--name-bytes", amount.name_bytes),
         ("--steps", steps as u64),
     ] {
-        valgrind.arg(option).arg(value.to_string());
+        run.extend([option.into(), value.to_string().into()]);
     }
     if amount.link {
-        valgrind.arg("--link");
+        run.push("--link".into());
     }
-    let output = valgrind.output().map_err(BenchError::file(Path::new("valgrind")))?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let count = text.lines().find_map(|line| line.split("Collected : ").nth(1));
-    match count.and_then(|count| count.trim().parse().ok()) {
-        Some(count) if output.status.success() => Ok(count),
-        _ => Err(BenchError::Failed { name: "valgrind".to_owned(), status: output.status }),
-    }
+    instructions::count(&run)
 }
 
 /// Runs the first `steps` steps of the benchmark without measuring them, for valgrind.

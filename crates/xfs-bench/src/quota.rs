@@ -9,8 +9,7 @@
 //! cost of opening the volume does not count. The files belong to a user, a group and a project
 //! that have limits, because root is exempt from limits.
 
-use std::path::Path;
-use std::process::Command;
+use std::ffi::OsString;
 
 use clap::ValueEnum;
 use ferroxfs::attr::ExtendedFlags;
@@ -19,6 +18,7 @@ use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume}
 use xfs_workload::{Library, NewVolume, Store, WorkTarget};
 
 use crate::error::BenchError;
+use crate::instructions;
 
 const UID: u32 = 1001;
 const GID: u32 = 1002;
@@ -113,20 +113,12 @@ fn cost(mode: Mode, files: u64) -> Result<Cost, BenchError> {
 
 /// Returns the number of instructions of a run in a process of its own.
 fn instructions(mode: Mode, files: u64, remove: bool) -> Result<u64, BenchError> {
-    let program = std::env::current_exe().map_err(BenchError::file(Path::new("xfs-bench")))?;
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
-    valgrind.args(["quota-run", "--mode", mode.name(), "--files", &files.to_string()]);
+    let files = files.to_string();
+    let mut arguments = vec!["quota-run", "--mode", mode.name(), "--files", &files];
     if remove {
-        valgrind.arg("--remove");
+        arguments.push("--remove");
     }
-    let output = valgrind.output().map_err(BenchError::file(Path::new("valgrind")))?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let count = text.lines().find_map(|line| line.split("Collected : ").nth(1));
-    match count.and_then(|count| count.trim().parse().ok()) {
-        Some(count) if output.status.success() => Ok(count),
-        _ => Err(BenchError::Failed { name: "valgrind".to_owned(), status: output.status }),
-    }
+    instructions::count(&arguments.into_iter().map(OsString::from).collect::<Vec<_>>())
 }
 
 /// Creates files, and removes them if the arguments say so, without measuring, for valgrind.
