@@ -600,6 +600,12 @@ fn space(place: &VolumeDir, image: &str) -> (u64, u64) {
     (fs::metadata(place.path(image)).unwrap().len(), number("free_blocks") * 4096)
 }
 
+/// Returns contents of `length` bytes, a multiple of 1,000,000, without a block of zeros.
+fn no_holes(length: usize) -> Vec<u8> {
+    let million: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+    million.repeat(length / million.len())
+}
+
 #[test]
 fn automatic_size_holds_the_files_and_leaves_the_free_space() {
     let place = VolumeDir::new();
@@ -617,8 +623,7 @@ fn automatic_size_holds_the_files_and_leaves_the_free_space() {
     let (small, _) = auto("small", &[]);
     assert_eq!(small, 300 << 20, "the smallest volume holds this tree");
     // Most of it is no zeros: a hole takes no space.
-    let large: Vec<u8> = (0..400_000_000_u32).map(|at| (at % 251) as u8).collect();
-    fs::write(place.path("tree/large"), large).unwrap();
+    fs::write(place.path("tree/large"), no_holes(400_000_000)).unwrap();
     let (size, free) = auto("fits", &[]);
     assert!(size > 400 << 20 && free < size / 12, "{size} bytes, {free} free");
     let (_, free) = auto("roomy", &["--free", "100m"]);
@@ -642,8 +647,7 @@ fn automatic_size_holds_the_files_and_leaves_the_free_space() {
 #[test]
 fn automatic_size_reads_archives_and_standard_input() {
     let place = VolumeDir::new();
-    let contents: Vec<u8> = (0..310_000_000_u32).map(|at| (at % 251) as u8).collect();
-    let bytes = archive(|to| to.file("large", &contents));
+    let bytes = archive(|to| to.file("large", &no_holes(310_000_000)));
     fs::write(place.path("a.tar"), &bytes).unwrap();
     layout(&place, "l", &[(Packing::Gzip, bytes)]);
     let auto = |source: &str, out: &str| {
