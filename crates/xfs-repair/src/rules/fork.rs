@@ -76,8 +76,8 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 /// is right.
 ///
 /// The reverse map is right if it agrees with the inode's count of blocks and the fork does not. It
-/// is also right if blocks of the fork belong to another owner or are free, and no block of the map
-/// does.
+/// is also right if blocks of the fork belong to another owner, are free, or are mapped twice by the
+/// inode, and no block of the map is.
 ///
 /// Finally, it is right if it has all extents of the fork, and its further blocks have no other
 /// owner and are not free. Then the inode is an older state: the reverse map and the free space
@@ -115,12 +115,13 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
             // The third case needs the free blocks, which are not known of a realtime section.
             let is_older =
                 (kind == ForkKind::Attr || !is_directory) && !in_section && adds_to(&by_map, &own);
+            let is_contradicted = |extents: &[Extent]| {
+                owned.contradicts(inode, extents, in_section)
+                    || (!in_section && maps_a_block_twice(extents, &other.extents))
+            };
             let map_is_right = match (is_right(&own), is_right(&by_map)) {
                 (false, true) => true,
-                _ => {
-                    (is_older || owned.contradicts(inode, &own, in_section))
-                        && !owned.contradicts(inode, &by_map, in_section)
-                }
+                _ => (is_older || is_contradicted(&own)) && !is_contradicted(&by_map),
             };
             if !map_is_right || !fits_count(&core, kind, by_map.len()) {
                 continue;
@@ -148,6 +149,15 @@ fn adds_to(map: &[Extent], fork: &[Extent]) -> bool {
         })
     };
     fork.iter().all(holds) && blocks_of(map) > blocks_of(fork)
+}
+
+/// Returns whether the extents of both forks of an inode together have a block more than once.
+fn maps_a_block_twice(fork: &[Extent], other: &[Extent]) -> bool {
+    let range =
+        |extent: &Extent| (extent.start.0, extent.start.0 + u64::from(extent.length_blocks));
+    let mut ranges: Vec<(u64, u64)> = fork.iter().chain(other).map(range).collect();
+    ranges.sort_unstable();
+    ranges.iter().zip(ranges.iter().skip(1)).any(|(first, second)| second.0 < first.1)
 }
 
 fn blocks_of(extents: &[Extent]) -> u64 {

@@ -54,9 +54,11 @@ struct Loser {
 /// The error of the overlay. If there is no room for the copies of an owner, that owner is left as
 /// it is.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    // The checker takes blocks that several forks map for shared ones, whoever the owners are.
+    let is_conflict = |code| matches!(code, Code::SpaceCrosslinked | Code::RefcCount);
     let has_damage = |group: &AgNumber| {
         let findings = damage.groups.get(group).into_iter().flatten();
-        findings.into_iter().any(|finding| finding.code == Code::SpaceCrosslinked)
+        findings.into_iter().any(|finding| is_conflict(finding.code))
     };
     let groups: Vec<AgNumber> = patient.geometry().groups().filter(has_damage).collect();
     if groups.is_empty() {

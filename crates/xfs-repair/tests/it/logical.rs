@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use xfs_evidence::{Evidence, InodeState};
+use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::{BlockKind, DiskAddr, FileBlock, InodeNumber};
 use xfs_testkit::Prng;
@@ -65,6 +66,28 @@ fn bit_of_an_index_entry_flipped_in_a_block_directory_keeps_all_names() {
     BlockKind::DirectoryData.seal(&mut bytes, xfs_format::Lsn(0));
     trial.volume.put(at, &bytes);
     trial.assert_whole();
+}
+
+/// The map of a directory leads to one block twice: the extent of its first data block has the
+/// address of its index, or the index that of the data block.
+#[test]
+fn directory_that_maps_a_block_twice_keeps_all_names() {
+    let trial = Trial::new();
+    let directory = trial.inode("/leaf");
+    let index = trial.volume.geometry.file_block(INDEX);
+    let found = trial.extents(directory, ForkKind::Data);
+    let first = found.iter().find(|extent| extent.file_block == FileBlock(0)).unwrap();
+    let index = found.iter().find(|extent| extent.file_block == index).unwrap();
+    for (from, to) in [(first, index), (index, first)] {
+        let trial = Trial::new();
+        let moved = Extent { start: to.start, ..*from };
+        trial.edit_inline(directory, &encoded(from), &encoded(&moved));
+        trial.assert_whole();
+    }
+}
+
+fn encoded(extent: &Extent) -> Vec<u8> {
+    zerocopy::IntoBytes::as_bytes(&extent.encode().expect("the image has it")).to_vec()
 }
 
 #[test]
