@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, SeekFrom, Statx, StatxFlags, StatxTimestamp};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 
+use crate::data_ranges::next_data_range;
 use crate::digest::{Digest, SparseDigest};
 use crate::error::{Context, OracleError};
 use crate::ioctl::{self, FileExtent, FileFlags};
@@ -262,14 +264,11 @@ fn contents(file: &File, size: u64) -> std::io::Result<Contents> {
 fn ranges(file: &File, size: u64) -> std::io::Result<Vec<(u64, u64)>> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     let mut at = 0;
-    while at < size {
-        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-            Err(Errno::NXIO) => break,
-            // If a file ends within a block, the kernel may find data at its end.
-            Ok(start) if start >= size => break,
-            other => other?,
-        };
-        let end = rustix::fs::seek(file, SeekFrom::Hole(start))?.min(size);
+    // If a file ends within a block, the kernel may find data at its end.
+    while let Some(Range { start, end }) =
+        next_data_range(file, at)?.filter(|range| range.start < size)
+    {
+        let end = end.min(size);
         match ranges.last_mut() {
             Some((offset, length)) if *offset + *length == start => *length += end - start,
             _ => ranges.push((start, end - start)),

@@ -2,12 +2,13 @@
 //! marker in their names and values.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use xfs_metadump::RestoreTarget;
+use xfs_oracle::next_data_range;
 
 /// A new file, as the target of a restore.
 pub(crate) struct Target(File);
@@ -34,47 +35,54 @@ impl RestoreTarget for Target {
 
 const CHUNK: usize = 1 << 20;
 
-/// Reads a file in chunks, and calls `visit` with the offset and the bytes of each chunk. Stops at
-/// the first chunk for which `visit` returns an offset, and returns that offset. Returns `None` if
-/// `visit` returned none.
+/// Reads a file in chunks, without its holes, and calls `visit` with the offset and the bytes of
+/// each chunk. Stops at the first chunk for which `visit` returns an offset, and returns that
+/// offset. Returns `None` if `visit` returned none.
 fn each_chunk(
-    path: &Path,
+    file: &File,
     mut visit: impl FnMut(u64, &[u8]) -> Option<u64>,
 ) -> io::Result<Option<u64>> {
-    let mut file = BufReader::with_capacity(CHUNK, File::open(path)?);
+    let mut bytes = vec![0; CHUNK];
     let mut at = 0;
-    loop {
-        let mut chunk = Vec::with_capacity(CHUNK);
-        file.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)?;
-        if chunk.is_empty() {
-            return Ok(None);
+    while let Some(range) = next_data_range(file, at)? {
+        at = range.start;
+        while at < range.end {
+            let wanted = CHUNK.min(usize::try_from(range.end - at).unwrap_or(CHUNK));
+            let chunk = bytes.get_mut(..wanted).expect("at most a chunk");
+            file.read_exact_at(chunk, at)?;
+            if let Some(found) = visit(at, chunk) {
+                return Ok(Some(found));
+            }
+            at += wanted as u64;
         }
-        if let Some(found) = visit(at, &chunk) {
-            return Ok(Some(found));
-        }
-        at += chunk.len() as u64;
     }
+    Ok(None)
 }
 
 /// Returns the offset of the first chunk in which the files differ, or the shorter length if their
 /// lengths differ. `None` if they are equal.
 pub(crate) fn first_difference(one: &Path, other: &Path) -> io::Result<Option<u64>> {
-    let (length, compared) = (File::open(one)?.metadata()?.len(), File::open(other)?);
-    if length != compared.metadata()?.len() {
-        return Ok(Some(length.min(compared.metadata()?.len())));
+    let (one, other) = (File::open(one)?, File::open(other)?);
+    let lengths = (one.metadata()?.len(), other.metadata()?.len());
+    if lengths.0 != lengths.1 {
+        return Ok(Some(lengths.0.min(lengths.1)));
     }
-    each_chunk(one, |at, bytes| {
-        let mut against = vec![0; bytes.len()];
-        let read = compared.read_exact_at(&mut against, at);
-        (read.is_err() || bytes != against).then_some(at)
-    })
+    let differs = |from: &File, against: &File| {
+        each_chunk(from, |at, bytes| {
+            let mut compared = vec![0; bytes.len()];
+            let read = against.read_exact_at(&mut compared, at);
+            (read.is_err() || bytes != compared).then_some(at)
+        })
+    };
+    // A byte in a hole of both files is 0 in both.
+    Ok(differs(&one, &other)?.or(differs(&other, &one)?))
 }
 
 /// Returns the offset of the first unit of 512 bytes that is not all zeros in the file `of` and is
 /// different in the file `against`. `None` if there is no such unit.
 pub(crate) fn first_loss(of: &Path, against: &Path) -> io::Result<Option<u64>> {
     let compared = File::open(against)?;
-    each_chunk(of, |at, bytes| {
+    each_chunk(&File::open(of)?, |at, bytes| {
         let mut other = vec![0; bytes.len()];
         if compared.read_exact_at(&mut other, at).is_err() {
             return Some(at);

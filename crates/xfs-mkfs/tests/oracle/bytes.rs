@@ -4,12 +4,10 @@
 //! mkfs.xfs leaves remains of deleted records in these bytes, and ferroxfs leaves zeros.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::SeekFrom;
-use rustix::io::Errno;
+use xfs_oracle::next_data_range;
 
 const CHUNK_BYTES: u64 = 64 << 10;
 
@@ -20,23 +18,12 @@ pub(crate) fn compare(ours: &Path, theirs: &Path) -> Result<(), String> {
     // A byte in a hole of both files is 0 in both.
     for file in [&ours, &theirs] {
         let mut at = 0;
-        while let Some((start, end)) = data_from(file, at).map_err(|error| error.to_string())? {
-            compare_range(&ours, &theirs, (start, end))?;
-            at = end;
+        while let Some(range) = next_data_range(file, at).map_err(|error| error.to_string())? {
+            at = range.end;
+            compare_range(&ours, &theirs, (range.start, range.end))?;
         }
     }
     Ok(())
-}
-
-/// Returns the next range of the file, from offset `at` on, that is not a hole. `None` if there is
-/// none.
-fn data_from(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
-    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-        Ok(start) => start,
-        Err(Errno::NXIO) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Some((start, rustix::fs::seek(file, SeekFrom::Hole(start))?)))
 }
 
 fn compare_range(ours: &File, theirs: &File, (start, end): (u64, u64)) -> Result<(), String> {
