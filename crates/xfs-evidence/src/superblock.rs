@@ -407,7 +407,7 @@ fn build(
             disk.free_inodes = raw.free_inodes;
             disk.free_blocks = raw.free_blocks;
             disk.lsn = raw.lsn;
-            take_quota(device, copy, &raw, &mut disk);
+            take_quota(device, &copy.superblock, &raw, &mut disk);
         }
     }
     finish(disk, source).or_else(|| {
@@ -419,20 +419,20 @@ fn build(
     })
 }
 
-/// Takes the quota inodes and the state of quota from the damaged first sector `raw`, because no
-/// copy has them. An inode number is left out if the inode can be read and is not a quota inode of
-/// that type. The flags that say that the counts are right are not copied.
+/// Takes the quota inodes and the state of quota from `raw`: the damaged first sector or a logged
+/// superblock. No copy has them. An inode number is left out if the inode can be read and is not a
+/// quota inode of that type. The flags that say that the counts are right are not copied.
 fn take_quota(
     device: &dyn BlockDevice,
-    copy: &Copy,
+    superblock: &Superblock,
     raw: &SuperblockDisk,
     disk: &mut SuperblockDisk,
 ) {
-    let evidence = Evidence::new(device, &copy.superblock);
+    let evidence = Evidence::new(device, superblock);
     let usable = |number: U64, kind: QuotaKind| {
         let inode = InodeNumber(number.get());
         let is_set = inode.0 != 0 && !inode.is_null();
-        if !is_set || copy.superblock.geometry.split_inode(inode).is_none() {
+        if !is_set || superblock.geometry.split_inode(inode).is_none() {
             return None;
         }
         let found = evidence.inode(inode);

@@ -282,6 +282,17 @@ impl Evidence<'_> {
     }
 }
 
+impl Evidence<'_> {
+    /// Returns whether a block is a sound block of metadata that states its own address and owner,
+    /// such as a block of a btree or of a directory.
+    #[must_use]
+    pub fn names_itself(&self, block: FsBlock) -> bool {
+        let read = self.read_block(block).ok();
+        let found = read.and_then(|(bytes, at)| identify(self, &bytes, at));
+        found.is_some_and(|found| found.trust == Trust::Sound)
+    }
+}
+
 fn identify(evidence: &Evidence<'_>, block: &[u8], at: DiskAddr) -> Option<Sighting> {
     let identity = BlockIdentity::of(block)?;
     let geometry = evidence.geometry();

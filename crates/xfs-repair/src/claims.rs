@@ -68,7 +68,7 @@ pub(crate) fn has_unknown_owner(model: &Model) -> bool {
 }
 
 /// Returns whether all blocks of an inode are known.
-fn is_known(inode: &ModelInode) -> bool {
+pub(crate) fn is_known(inode: &ModelInode) -> bool {
     inode.state == InodeState::Sound && inode.data.is_whole && inode.attr.is_whole
 }
 

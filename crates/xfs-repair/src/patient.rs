@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 
-use xfs_check::Progress;
+use xfs_check::{Finding, Progress};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_evidence::Evidence;
 use xfs_format::inode::{self, InodeCore};
@@ -79,6 +79,8 @@ pub(crate) struct Patient<'p> {
     /// The groups in `blind` from which blocks were taken although these blocks may belong to an
     /// unreadable inode. Such blocks are taken only if losses are allowed.
     taken_blindly: BTreeSet<AgNumber>,
+    /// Findings about damage that stays, and that a check of the repaired volume does not report.
+    withheld: Vec<Finding>,
 }
 
 impl<'p> Patient<'p> {
@@ -110,6 +112,7 @@ impl<'p> Patient<'p> {
             reserved: BTreeMap::new(),
             blind: BTreeSet::new(),
             taken_blindly: BTreeSet::new(),
+            withheld: Vec::new(),
         }
     }
 
@@ -579,6 +582,18 @@ impl<'p> Patient<'p> {
     /// Returns the number of actions so far.
     pub(crate) const fn count_actions(&self) -> usize {
         self.actions.len()
+    }
+
+    /// Returns the findings about damage that stays, and that a check of the repaired volume does
+    /// not report.
+    pub(crate) fn withheld(&self) -> &[Finding] {
+        &self.withheld
+    }
+
+    /// Replaces the findings about damage that stays, and that a check of the repaired volume does
+    /// not report. The plan lists them as left.
+    pub(crate) fn withhold(&mut self, withheld: Vec<Finding>) {
+        self.withheld = withheld;
     }
 
     /// Returns all actions, in order.

@@ -93,6 +93,7 @@ pub(crate) fn run(
             break;
         }
     }
+    report.findings.extend_from_slice(patient.withheld());
     let superblock = patient.superblock().clone();
     Ok(Rehearsed { superblock, actions: patient.into_actions(), report, findings, rounds, best })
 }

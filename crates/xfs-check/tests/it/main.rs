@@ -4,4 +4,5 @@ mod causes;
 mod damage;
 mod golden;
 mod promises;
+mod reads;
 mod realtime;

@@ -17,6 +17,7 @@ use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags2};
 use xfs_format::rmap::{Rmap, RmapOwner};
 use xfs_format::{AgNumber, FileBlock, FsBlock, Geometry, InodeNumber};
 
+use super::quota;
 use crate::action::Action;
 use crate::claims;
 use crate::damage::Damage;
@@ -29,6 +30,9 @@ use crate::trees;
 
 /// The name of this rule in plans and messages.
 const RULE: &str = "fork";
+
+/// The loss of a fork whose map is lost, and of which the reverse map lacks parts.
+const LOST_PARTS: &str = "the parts of the file whose map is lost and that the reverse map lacks";
 
 /// Rewrites the forks that have findings. Also rewrites the forks that the reverse map contradicts,
 /// if the reverse map is right.
@@ -269,24 +273,34 @@ pub(super) fn rebuild(
         return Ok(true);
     }
     let mut impossible = Vec::new();
+    let mut what = LOST_PARTS.to_owned();
     let (extents, is_complete) = if fork.missing.is_empty() && fork.doubtful.is_empty() {
         (fork.extents, true)
     } else {
         let mapped = patient.mapped();
+        let dquots = quota::kind_of(patient, inode).filter(|_| kind == ForkKind::Data);
+        let (from_map, knows_all) = match dquots {
+            Some(dquots) => {
+                let found = quota::find(patient, inode, dquots)?;
+                if !found.is_whole {
+                    what = found.loss();
+                }
+                (found.extents, found.is_whole)
+            }
+            None => (mapped.fork(inode, kind), mapped.is_whole_for(core, kind)),
+        };
         let rules = ExtentRules::of(core, kind, patient.geometry());
-        let from_map = mapped.fork(inode, kind);
         let extents = filled(&fork, &from_map, may_be_unwritten(core, kind));
         let (extents, others): (Vec<Extent>, Vec<Extent>) =
             extents.into_iter().partition(|extent| extent.verify(&rules).is_ok());
         impossible = others;
-        (extents, mapped.is_whole_for(core, kind) && impossible.is_empty())
+        (extents, knows_all && impossible.is_empty())
     };
     if (!is_complete && !patient.allows_loss()) || !fits_count(core, kind, extents.len()) {
         return Ok(false);
     }
     if !is_complete {
         let place = Place::of_inode(inode, patient.geometry());
-        let what = "the parts of the file whose map is lost and that the reverse map lacks";
         let action = Action::new(RULE, place, Vec::new(), "all extents that are known");
         let action = action.losing(Some(inode), what);
         patient.act(action.losing_extents(patient.geometry(), &impossible));

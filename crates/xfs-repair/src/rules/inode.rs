@@ -27,17 +27,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use xfs_check::{Area, Code, Place};
 use xfs_evidence::{InodeEvidence, InodeState, LoggedInode};
 use xfs_format::directory::EntryType;
+use xfs_format::dquot::QuotaKind;
 use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgInode, InodeNumber};
 
-use super::fork;
+use super::{fork, quota, superblock};
 use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::model::{InodeState as ModelState, Model, ModelName, holds_something};
 use crate::patient::Patient;
+
+pub(super) use recreate::new_core;
 
 /// The name of this rule in plans and messages.
 const RULE: &str = "inode";
@@ -86,6 +89,9 @@ struct Known {
     newest: Timestamp,
     /// The copies in the log of damaged inodes, by inode number.
     logged: BTreeMap<InodeNumber, LoggedInode>,
+    /// The types of the dquots in blocks without an owner. Empty unless a destroyed inode without a
+    /// name may be their quota inode.
+    loose_dquots: BTreeSet<QuotaKind>,
 }
 
 impl Known {
@@ -114,7 +120,16 @@ impl Known {
             let mapped = patient.mapped();
             gone.any(|number| !mapped.fork(number, ForkKind::Data).is_empty())
         };
-        Ok(Self { names, directories, has_lost_directory, newest: newest_time(&model), logged })
+        let may_be_quota =
+            model.inodes.iter().any(|(number, inode)| {
+                inode.state == ModelState::Gone && !names.contains_key(number)
+            }) && superblock::lacks_quota_inode(patient.superblock());
+        let loose_dquots = match may_be_quota {
+            true => quota::loose_kinds(patient)?,
+            false => BTreeSet::new(),
+        };
+        let newest = newest_time(&model);
+        Ok(Self { names, directories, has_lost_directory, newest, logged, loose_dquots })
     }
 
     fn names(&self, inode: InodeNumber) -> &[ModelName] {

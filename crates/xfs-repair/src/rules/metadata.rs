@@ -7,13 +7,14 @@
 //!
 //! All inodes of the tree have the same owner, permissions and flags. So nothing that a user could
 //! miss is lost with such an inode, and the rule makes it again also if losses are not allowed. An
-//! exception is a file of quota whose blocks are not known: its limits would be lost.
+//! exception is a file of quota some of whose blocks may be lost with their limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_check::Place;
 use xfs_evidence::InodeState;
 use xfs_format::directory::EntryType;
+use xfs_format::dquot::QuotaKind;
 use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::{ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::realtime::{RealtimeBlockKind, SPACE_OWNER_BYTES};
@@ -22,6 +23,7 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgInode, IncompatFeatures, InodeNumber};
 
 use super::orphans::mark_used;
+use super::quota;
 use crate::action::Action;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
@@ -111,13 +113,9 @@ fn set_fields(
     Ok(())
 }
 
-/// Makes the destroyed inode of a file again. Its blocks come from the reverse map.
+/// Makes the destroyed inode of a file again. Its blocks come from the reverse map, and those of a
+/// quota file also from its dquots.
 fn remake(patient: &mut Patient, inode: InodeNumber, file: MetadirFile) -> Result<(), RepairError> {
-    let mapped = patient.mapped();
-    let is_quota = file.path().is_some_and(|(directory, _)| directory == "quota");
-    if is_quota && !mapped.is_whole && !patient.allows_loss() {
-        return Ok(());
-    }
     let is_in_chunk = patient.geometry().split_inode(inode).is_some_and(|(group, in_group)| {
         let chunk = patient.chunk_of(group, in_group);
         chunk.is_some_and(|chunk| {
@@ -128,11 +126,24 @@ fn remake(patient: &mut Patient, inode: InodeNumber, file: MetadirFile) -> Resul
     if !is_in_chunk {
         return Ok(());
     }
-    let data = super::fork::in_order(mapped.fork(inode, ForkKind::Data));
+    let mapped = patient.mapped();
+    let dquots = match QuotaKind::ALL.into_iter().find(|kind| quota::file_of(*kind) == file.kind) {
+        Some(kind) => Some(quota::find(patient, inode, kind)?),
+        None => None,
+    };
+    let is_whole = dquots.as_ref().is_none_or(|dquots| dquots.is_whole);
+    if !is_whole && !patient.allows_loss() {
+        return Ok(());
+    }
+    let data = match &dquots {
+        Some(dquots) => dquots.extents.clone(),
+        None => super::fork::in_order(mapped.fork(inode, ForkKind::Data)),
+    };
     let attr = super::fork::in_order(mapped.fork(inode, ForkKind::Attr));
     let mut core = new_core(patient, inode, file);
     let end = data.iter().map(|extent| extent.end().0).max().unwrap_or(0);
-    core.size = if file.is_tree() { 0 } else { end << patient.geometry().block_log };
+    let has_size = !file.is_tree() && dquots.is_none();
+    core.size = if has_size { end << patient.geometry().block_log } else { 0 };
     patient.make_inode(&core)?;
     if !file.is_tree() && !data.is_empty() {
         patient.set_fork(inode, ForkKind::Data, ForkContents::Extents(data))?;
@@ -143,15 +154,20 @@ fn remake(patient: &mut Patient, inode: InodeNumber, file: MetadirFile) -> Resul
     mark_used(patient, inode);
     patient.mark_group_of_inode(inode);
     let place = Place::of_inode(inode, patient.geometry());
-    let keeps = match is_quota {
-        true => "the dquots, by the reverse map",
-        false => "nothing: the contents are written from the maps of realtime files",
+    let keeps = match dquots {
+        Some(_) => "the dquots, by the reverse map and by their types and IDs",
+        None => "nothing: the contents are written from the maps of realtime files",
     };
     let action = Action::new(RULE, place, Vec::new(), keeps);
-    patient.act(match is_quota && !mapped.is_whole {
-        true => action.losing(Some(inode), "the dquots that no reverse map has, with their limits"),
-        false => action,
-    });
+    let action = match dquots.filter(|_| !is_whole) {
+        Some(dquots) => {
+            dquots.unexplained.iter().for_each(|extent| patient.mark_group_of(extent.start));
+            let action = action.losing(Some(inode), dquots.loss());
+            action.losing_extents(patient.geometry(), &dquots.unexplained)
+        }
+        None => action,
+    };
+    patient.act(action);
     Ok(())
 }
 

@@ -179,6 +179,13 @@ fn add_quota_inode(patient: &Patient, number: InodeNumber, superblock: &mut Supe
     true
 }
 
+/// Returns whether the superblock of a volume without a metadata directory has no quota inode of
+/// some type.
+pub(super) fn lacks_quota_inode(superblock: &Superblock) -> bool {
+    !superblock.has_incompat(IncompatFeatures::METADIR)
+        && superblock.quota_inodes.iter().any(Option::is_none)
+}
+
 /// Adds to the superblock the quota inodes among `nameless`, the inodes without a name. Otherwise
 /// they would go to `lost+found`. This step is needed if the root directory is lost: the check then
 /// does not report their link counts. Returns whether any was added.

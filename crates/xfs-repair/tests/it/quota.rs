@@ -1,14 +1,19 @@
 //! Checks and repairs of a volume with quota: `testdata/quota.image`, after its log was replayed.
 
+mod lost;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xfs_check::{CheckOptions, Code, Report, check};
 use xfs_device::{Durability, SharedDevice};
 use xfs_evidence::{Evidence, find_superblock};
-use xfs_format::dquot::{DQUOT_BLOCK_BYTES, QuotaFlags, seal_block};
+use xfs_format::dquot::{
+    DQUOT_BLOCK_BYTES, DquotDisk, QuotaFlags, QuotaKind, dquot_at, dquots_per_block, seal_block,
+};
 use xfs_format::inode::ForkKind;
 use xfs_format::superblock::seal;
-use xfs_format::{DiskAddr, Superblock};
+use xfs_format::{DiskAddr, FsBlock, InodeNumber, Superblock};
 use xfs_log::{LogDevice, replay};
 use xfs_repair::{RehearsalOptions, rehearse};
 use xfs_testkit::{CowDevice, golden_quota};
@@ -61,6 +66,59 @@ fn repair(device: &SharedDevice) -> Vec<&'static str> {
     rehearsed.actions.iter().map(|action| action.rule).collect()
 }
 
+/// The limits and grace periods of all owners that have any, by type and ID.
+type Limits = BTreeMap<(QuotaKind, u32), Vec<u64>>;
+
+/// Returns the limits of all owners.
+fn limits(device: &SharedDevice) -> Limits {
+    let superblock = superblock(device);
+    let mut limits = Limits::new();
+    for (kind, inode) in QuotaKind::ALL.into_iter().zip(superblock.quota_inodes) {
+        let Some(inode) = inode else { continue };
+        for (block, _) in blocks(device, inode) {
+            let mut bytes = vec![0; superblock.geometry.block_size as usize];
+            device.read_at(&mut bytes, block.byte_offset().unwrap()).unwrap();
+            for index in 0..dquots_per_block(&superblock.geometry) {
+                let dquot = dquot_at(&bytes, index).unwrap();
+                let own = limits_of(dquot);
+                if dquot.quota_kind() == Some(kind) && own.iter().any(|limit| *limit != 0) {
+                    limits.insert((kind, dquot.id.get()), own);
+                }
+            }
+        }
+    }
+    limits
+}
+
+fn limits_of(dquot: &DquotDisk) -> Vec<u64> {
+    let limits = [
+        dquot.block_hard_limit,
+        dquot.block_soft_limit,
+        dquot.inode_hard_limit,
+        dquot.inode_soft_limit,
+        dquot.realtime_hard_limit,
+        dquot.realtime_soft_limit,
+    ];
+    let timers = [dquot.inode_timer, dquot.block_timer, dquot.realtime_timer];
+    // The timers of ID 0 are the grace periods of its type.
+    let periods = timers.iter().map(|timer| if dquot.id.get() == 0 { timer.get() } else { 0 });
+    limits.iter().map(|limit| limit.get()).chain(periods.map(u64::from)).collect()
+}
+
+/// Returns the blocks of a quota inode: the address of each, and its place in the file.
+fn blocks(device: &SharedDevice, inode: InodeNumber) -> Vec<(DiskAddr, u64)> {
+    let superblock = superblock(device);
+    let evidence = Evidence::new(&**device, &superblock);
+    let extents = evidence.extents(&evidence.inode(inode), ForkKind::Data).extents;
+    let blocks = extents.into_iter().flat_map(|extent| {
+        (0..u64::from(extent.length_blocks))
+            .map(move |index| (FsBlock(extent.start.0 + index), extent.file_block.0 + index))
+    });
+    let addresses =
+        blocks.map(|(block, place)| (superblock.geometry.block_disk_addr(block).unwrap(), place));
+    addresses.collect()
+}
+
 fn flags(device: &SharedDevice) -> QuotaFlags {
     QuotaFlags::from_bits_retain(superblock(device).quota_flags)
 }
@@ -75,10 +133,11 @@ fn sound_volume_with_quota_has_no_findings() {
     assert!(flags(&device).contains(QuotaFlags::CHECKED_V5));
 }
 
-/// Damages a dquot in four ways, and repairs the volume. The check must report each damage. After
-/// the repair, the flags for checked counts must be clear, so that the next mount counts again.
+/// Damages a dquot in four ways, and repairs the volume. The check must report each damage. The
+/// repair must bring all limits back. The flags for checked counts must then be clear, so that the
+/// next mount counts again.
 #[test]
-fn damaged_dquot_is_reported_and_counted_again_after_a_repair() {
+fn damaged_dquot_gets_its_limits_back_and_is_counted_again() {
     let changes: [fn(&mut [u8]); 4] = [
         |block| block[0] = 0,
         |block| block[DQUOT_BLOCK_BYTES + 3] = 4,
@@ -87,10 +146,12 @@ fn damaged_dquot_is_reported_and_counted_again_after_a_repair() {
     ];
     for (number, change) in changes.into_iter().enumerate() {
         let device = recovered();
+        let limits = limits(&device);
         damage(&device, change);
         assert_eq!(codes(&device), [Code::QuotaDquot], "change {number}");
-        assert_eq!(repair(&device), ["quota"], "change {number}");
-        assert_eq!(codes(&device), [Code::QuotaStale], "change {number}");
+        assert_eq!(repair(&device), ["quota", "quota"], "change {number}");
+        assert_eq!(codes(&device), [], "change {number}");
+        assert_eq!(self::limits(&device), limits, "change {number}");
         assert!(!flags(&device).is_empty() && !flags(&device).intersects(QuotaFlags::CHECKED));
         assert_eq!(repair(&device), Vec::<&str>::new(), "change {number}");
     }

@@ -6,6 +6,7 @@
 //!
 //! | left of the inode | the new inode |
 //! |---|---|
+//! | its number in the superblock, or blocks of dquots | a quota inode (`quota`) |
 //! | a first block of a target or of entries, with this owner | a symbolic link or a directory |
 //! | an entry | the type of the entry |
 //! | other blocks in the reverse map | a regular file |
@@ -27,6 +28,7 @@ use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
 use crate::rules::metadata;
+use crate::rules::quota::{self, LostInode};
 use crate::rules::symlink::{self, LinkTarget};
 
 /// The fields that are lost with an inode, as the plan names them. No other structure has a copy.
@@ -52,6 +54,11 @@ pub(super) fn recreate(
         let keeps = "nothing: a new inode gets the file, which is written from the maps of files";
         patient.act(Action::new(RULE, place, codes, keeps));
         return Ok(());
+    }
+    let is_nameless = known.names(number).is_empty() && !known.has_lost_directory;
+    let lost = LostInode { number, is_nameless, loose: &known.loose_dquots };
+    if let Some(kind) = quota::lost_kind(patient, &lost) {
+        return quota::remake(patient, number, kind, codes);
     }
     if !patient.allows_loss() {
         return Ok(());
@@ -252,7 +259,12 @@ fn has_whole_maps(patient: &Patient) -> bool {
 /// Returns the core of an inode of which only contents and names are known. The owner of the inode
 /// is root, and no other user can read the file. A symbolic link gets all permission bits, as from
 /// the kernel, because its permissions have no effect.
-fn new_core(patient: &Patient, number: InodeNumber, links: u32, file_type: FileType) -> InodeCore {
+pub(in crate::rules) fn new_core(
+    patient: &Patient,
+    number: InodeNumber,
+    links: u32,
+    file_type: FileType,
+) -> InodeCore {
     let mut flags2 = InodeFlags2::empty();
     let mut flags = InodeFlags::empty();
     let is_realtime = file_type == FileType::Regular && patient.mapped().is_realtime(number);
