@@ -1,7 +1,8 @@
 //! Checking the inodes of one leaf of an inode btree, which is one unit of work of the pass over
 //! inodes.
 //!
-//! Owns: reading the inodes of the leaf's chunks in disk order, in long reads.
+//! Owns: reading the inodes of the leaf's chunks in disk order, in long reads. Does **not** own: the
+//! blocks outside of inodes, which `announce` announces to the device in disk order.
 
 use xfs_format::btree::BtreeBlock;
 use xfs_format::geometry::INODES_PER_CHUNK;
@@ -10,6 +11,7 @@ use xfs_format::{
     AgBlock, AgInode, AgNumber, BlockKind, DiskAddr, Group, Structure, btree::BtreeKind,
 };
 
+use crate::announce;
 use crate::blocks::Findings;
 use crate::code::Code;
 use crate::facts::{Facts, Gap};
@@ -80,6 +82,12 @@ fn read_run<T: Facts>(pass: &mut Pass<'_, T>, group: &Group<'_>, run: &Run, byte
     bytes.resize(run.free.len() * inode_bytes, 0);
     let at = address_of(group, run.first);
     let is_read = pass.volume.read(at, bytes).is_ok();
+    if is_read {
+        let inodes = (run.first.0..).map(AgInode).zip(bytes.chunks_exact(inode_bytes));
+        let used = inodes.zip(&run.free).filter(|(_, is_free)| !**is_free);
+        let used = used.map(|((number, inode), _)| (group.join_inode(number), inode));
+        announce::blocks_of(pass.volume, used);
+    }
     let inodes = (run.first.0..).map(AgInode).zip(bytes.chunks_exact(inode_bytes));
     for ((number, inode), is_free) in inodes.zip(&run.free) {
         if is_read {

@@ -15,6 +15,7 @@ use xfs_format::{
     StructureAddress,
 };
 
+use crate::announce;
 use crate::blocks::{Evidence, Findings};
 use crate::code::Code;
 use crate::facts::{Claim, Facts, Gap};
@@ -139,8 +140,8 @@ pub(crate) fn walk<T: Facts>(
     }
     let rules = ExtentRules::of(&inode.core, kind, geometry);
     // The files of quota and of the realtime section are read by the checker.
-    let is_read = quota::kind_of(pass.volume, inode.number()).is_some()
-        || pass.volume.metadata.file(inode.number()).is_some();
+    let has_dquots = quota::kind_of(pass.volume, inode.number()).is_some();
+    let is_read = has_dquots || pass.volume.metadata.file(inode.number()).is_some();
     let keeps = kind == ForkKind::Attr || inode.file_type != FileType::Regular || is_read;
     let mut collected = Collected {
         rules,
@@ -178,6 +179,11 @@ pub(crate) fn walk<T: Facts>(
     }
     if !map.is_whole {
         pass.facts.gap(Gap::Claims);
+    }
+    // Other extents were announced with their run of inodes.
+    let is_late = has_dquots || inode.core.fork_format(kind) == Some(ForkFormat::Btree);
+    if is_late && keeps && !is_realtime {
+        announce::extents(pass.volume, &map.extents);
     }
     Some(map)
 }

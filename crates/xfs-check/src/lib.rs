@@ -23,6 +23,7 @@
 //!   number of inodes.
 //! - **C5** Every loop over pointers has a budget.
 
+mod announce;
 mod attributes;
 mod blocks;
 mod budget;

@@ -20,6 +20,7 @@ use std::rc::Rc;
 use xfs_check::{Finding, Progress};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_evidence::Evidence;
+use xfs_format::extent::Extent;
 use xfs_format::inode::{self, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::rmap::{ReverseMap, Rmap, RmapOwner};
@@ -387,6 +388,30 @@ impl<'p> Patient<'p> {
         self.free = Some(free);
         assert_eq!(taken.len(), count as usize, "the free blocks were counted");
         Ok(taken)
+    }
+
+    /// Takes extents out of the free blocks of this round. The caller calls this before it writes an
+    /// inode that could not be read, and to which the extents belong: once the inode can be read,
+    /// nothing reserves its blocks until its fork maps them.
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::Stopped`] if the caller stops the repair.
+    pub(crate) fn keep_extents(&mut self, extents: &[Extent]) -> Result<(), RepairError> {
+        let mut free = match self.free.take() {
+            Some(free) => free,
+            None => self.find_free()?,
+        };
+        for extent in extents {
+            let Some((group, start)) = self.geometry().split_block(extent.start) else { continue };
+            let (first, end) = (start.0, start.0.saturating_add(extent.length_blocks));
+            let runs = free.entry(group).or_default();
+            let parts =
+                runs.iter().flat_map(|run| [(run.0, run.1.min(first)), (run.0.max(end), run.1)]);
+            *runs = parts.filter(|(start, end)| start < end).collect();
+        }
+        self.free = Some(free);
+        Ok(())
     }
 
     /// Returns the blocks of some groups that no owner claims, as ranges in order: the first block,

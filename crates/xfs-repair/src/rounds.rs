@@ -78,7 +78,9 @@ pub(crate) fn run(
     let mut earlier: Vec<Vec<Finding>> = Vec::new();
     while rounds < most && !report.is_stopped {
         let damage = rules::group_findings(&mut patient, &report)?;
-        if damage.is_empty() || !rules::run(&mut patient, &damage)? {
+        // Damage that a check does not report may have waited for other rules.
+        let is_waiting = patient.allows_loss() && !patient.withheld().is_empty();
+        if (damage.is_empty() && !is_waiting) || !rules::run(&mut patient, &damage)? {
             break;
         }
         rounds += 1;

@@ -305,6 +305,9 @@ pub(super) fn rebuild(
         let action = action.losing(Some(inode), what);
         patient.act(action.losing_extents(patient.geometry(), &impossible));
     }
+    if quota::kind_of(patient, inode).is_some() {
+        patient.keep_extents(&extents)?;
+    }
     patient.set_fork(inode, kind, ForkContents::Extents(extents))?;
     Ok(true)
 }

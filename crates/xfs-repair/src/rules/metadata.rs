@@ -140,6 +140,9 @@ fn remake(patient: &mut Patient, inode: InodeNumber, file: MetadirFile) -> Resul
         None => super::fork::in_order(mapped.fork(inode, ForkKind::Data)),
     };
     let attr = super::fork::in_order(mapped.fork(inode, ForkKind::Attr));
+    if !file.is_tree() {
+        patient.keep_extents(&data)?;
+    }
     let mut core = new_core(patient, inode, file);
     let end = data.iter().map(|extent| extent.end().0).max().unwrap_or(0);
     let has_size = !file.is_tree() && dquots.is_none();

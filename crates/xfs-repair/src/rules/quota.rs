@@ -34,7 +34,8 @@ const RULE: &str = "quota";
 const INODE_RULE: &str = "quota-inode";
 
 /// Repairs damaged dquots, and clears the flags for checked quota counts. Does nothing unless a
-/// dquot is damaged or the rules of this round have changed anything (`is_changed`).
+/// dquot is damaged or the rules of this round have changed anything (`is_changed`). A block in
+/// which all dquots are lost may have to wait until the owners of all other blocks are known.
 ///
 /// # Errors
 ///
@@ -46,13 +47,14 @@ pub(crate) fn run(
 ) -> Result<(), RepairError> {
     let findings = damage.inodes.values().flatten();
     let codes: BTreeSet<Code> = findings.map(|finding| finding.code).filter(is_quota).collect();
-    if !is_changed && codes.is_empty() {
+    let is_waiting = patient.allows_loss() && !patient.withheld().is_empty();
+    if !is_changed && !is_waiting && codes.is_empty() {
         return Ok(());
     }
     let settled = blocks::run(patient, damage)?;
     // A dquot that stays damaged is reported only while its type counts as checked.
     let is_wrong = codes.iter().any(|code| *code != Code::QuotaDquot);
-    if !is_changed && !is_wrong && !settled.is_changed {
+    if !is_changed && !is_wrong && !settled.is_changed && !is_waiting {
         return Ok(());
     }
     let mut superblock = patient.superblock().clone();

@@ -3,6 +3,7 @@
 //! The base volume has 4,000 files with parent pointers, which mkfs.xfs copies from a folder.
 
 mod matrix;
+mod quota;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
             vec![(root.cluster, u64::from(geometry.inode_size) * 64)]
         }),
     ];
-    run(trials.into_iter().chain(matrix::trials()).collect())
+    run(trials.into_iter().chain(quota::trials()).chain(matrix::trials()).collect())
 }
 
 /// The root inode: mkfs.xfs gives it this number on a volume with blocks of 4 KiB.

@@ -18,8 +18,7 @@
 use xfs_check::{Code, Finding, Place};
 use xfs_evidence::InodeEvidence;
 use xfs_format::dquot::{
-    DQUOT_BLOCK_BYTES, DquotCheck, DquotDisk, QuotaKind, dquot_at, dquots_per_block,
-    may_have_been_dquots, seal_block,
+    DQUOT_BLOCK_BYTES, DquotCheck, DquotDisk, QuotaKind, dquot_at, dquots_per_block, seal_block,
 };
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::rmap::RmapOwner;
@@ -115,8 +114,9 @@ fn repair(
     let mut place = place.at_file_block(placed.file_block, false);
     place.disk_addr = Some(placed.at);
     let is_lossy = !repaired.lost.is_empty();
-    let is_foreign = !may_have_been_dquots(&bytes, placed.kind, placed.first);
-    if (is_lossy && !patient.allows_loss()) || (is_foreign && !is_only_owner(patient, placed)?) {
+    // No dquot shows that the block belongs to the inode.
+    let is_unproven = repaired.lost.len() == dquots_per_block(patient.geometry()) as usize;
+    if (is_lossy && !patient.allows_loss()) || (is_unproven && !is_only_owner(patient, placed)?) {
         let found = format!("the limits of {owners} {lost} cannot be read");
         settled.left.push((placed.kind, Finding::new(Code::QuotaDquot, place, found)));
         return Ok(());
@@ -139,8 +139,8 @@ fn repair(
     Ok(())
 }
 
-/// Returns whether no other owner can claim a block. A block that holds no dquots is written only
-/// then: the map that leads to it may be damaged.
+/// Returns whether no other owner can claim a block. A block in which no dquot is left is written
+/// only then: the map that leads to it may be damaged.
 fn is_only_owner(patient: &mut Patient, placed: BlockOfDquots) -> Result<bool, RepairError> {
     let model = patient.model()?;
     if claims::has_unknown_owner(&model) {

@@ -80,6 +80,7 @@ pub(in crate::rules) fn remake(
     if !fork::fits_count(&core, ForkKind::Data, found.extents.len()) {
         return Ok(());
     }
+    patient.keep_extents(&found.extents)?;
     patient.make_inode(&core)?;
     patient.set_fork(number, ForkKind::Data, ForkContents::Extents(found.extents.clone()))?;
     for extent in &found.unexplained {

@@ -274,10 +274,13 @@ impl LooseDquots {
     /// Gives a place without a block to an unexplained block that a record of a damaged reverse map
     /// puts there. Its dquots are destroyed.
     fn take_mapped(&mut self, kind: QuotaKind, extent: &Extent) {
-        for index in 0..u64::from(extent.length_blocks) {
+        let end = FsBlock(extent.start.0.saturating_add(extent.length_blocks.into()));
+        let inside: Vec<FsBlock> = self.unexplained.range(extent.start..end).copied().collect();
+        for block in inside {
+            let index = block.0 - extent.start.0;
             let place = (kind, FileBlock(extent.file_block.0 + index));
-            let block = FsBlock(extent.start.0 + index);
-            if !self.blocks.contains_key(&place) && self.unexplained.remove(&block) {
+            if !self.blocks.contains_key(&place) {
+                self.unexplained.remove(&block);
                 self.blocks.insert(place, (Lsn(0), block));
             }
         }

@@ -50,6 +50,14 @@ fn destroy_reverse_maps(device: &SharedDevice) {
     destroy_roots(device, |agf| vec![agf.reverse_map.unwrap().block]);
 }
 
+/// Empties the log, which has the newest states of the quota inodes.
+fn clear_log(device: &SharedDevice) {
+    let superblock = superblock(device);
+    let (group, block) = superblock.log_first_block().unwrap();
+    let at = superblock.geometry.ag_block_disk_addr(group, block);
+    zero(device, at, superblock.log_blocks * superblock.geometry.block_size);
+}
+
 fn repaired(device: &SharedDevice, allow_loss: bool) -> Rehearsed {
     let options = RehearsalOptions { allow_loss, ..RehearsalOptions::default() };
     rehearse(device, &superblock(device), &options).unwrap()
@@ -71,6 +79,7 @@ fn check_kept(change: impl Fn(&SharedDevice, QuotaKind)) {
         let device = recovered();
         let (limits, inodes) = (limits(&device), superblock(&device).quota_inodes);
         assert!(limits.keys().any(|(of, _)| *of == kind), "{kind:?} has limits");
+        clear_log(&device);
         change(&device, kind);
         let rehearsed = repaired(&device, false);
         let rules = rules(&rehearsed);
@@ -186,6 +195,7 @@ fn newer_dquots_win_if_the_free_space_is_not_known() {
     for kind in QuotaKind::ALL {
         let device = recovered();
         let limits = limits(&device);
+        clear_log(&device);
         add_stale_copies(&device, kind);
         destroy_inode(&device, kind);
         destroy_reverse_maps(&device);
@@ -253,6 +263,7 @@ fn lost_block_of_a_destroyed_inode_needs_permission() {
     let device = recovered();
     let before = limits(&device);
     let superblock = superblock(&device);
+    clear_log(&device);
     zero(&device, first_block(&device), superblock.geometry.block_size);
     destroy_inode(&device, QuotaKind::User);
     destroy_reverse_maps(&device);
