@@ -46,7 +46,7 @@ pub use group_tree::{TreeBlock, TreePointer, TreeVisitor};
 pub use inode::{Absence, InodeEvidence, InodeState};
 pub use logged::LoggedInode;
 pub use logged_blocks::{BlockProof, LoggedBlock};
-pub use quota::DquotBlock;
+pub use quota::RecognisedDquots;
 pub use realtime::{RealtimeTreeBlocks, RealtimeTreeEvidence};
 pub use records::GroupRecords;
 pub use restored::{MappedForks, RestoredInode};

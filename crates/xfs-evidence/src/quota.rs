@@ -15,7 +15,7 @@ const MOST_EXTENTS: usize = 16;
 /// A block of dquots that was recognised by its contents. Type and IDs of its dquots give the quota
 /// inode and the block of that inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DquotBlock {
+pub struct RecognisedDquots {
     /// The type of owner whose usage the dquots count.
     pub kind: QuotaKind,
     /// The block of the quota inode in which these dquots lie.
@@ -24,7 +24,7 @@ pub struct DquotBlock {
     pub lsn: Lsn,
 }
 
-impl DquotBlock {
+impl RecognisedDquots {
     /// Recognises a block of dquots. At least one dquot must pass its checks. All dquots that pass
     /// must have the type and the IDs of the same place. The others may be damaged.
     #[must_use]
@@ -57,9 +57,9 @@ impl DquotBlock {
 impl Evidence<'_> {
     /// Reads a block, and returns its place in a quota inode if it holds dquots of this volume.
     #[must_use]
-    pub fn dquot_block(&self, block: FsBlock) -> Option<DquotBlock> {
+    pub fn dquot_block(&self, block: FsBlock) -> Option<RecognisedDquots> {
         let (bytes, _) = self.read_block(block).ok()?;
-        DquotBlock::of(&bytes, &self.context())
+        RecognisedDquots::of(&bytes, &self.context())
     }
 
     /// Returns the type of owner (user, group or project) whose quota a sound inode holds. A quota
@@ -76,7 +76,7 @@ impl Evidence<'_> {
         extents.iter().take(MOST_EXTENTS).find_map(|extent| {
             let (bytes, _) = self.read_block(extent.start).ok()?;
             let first = || dquot_at(&bytes, 0)?.verify_fields(self.geometry()).ok();
-            DquotBlock::of(&bytes, &self.context()).map(|block| block.kind).or_else(first)
+            RecognisedDquots::of(&bytes, &self.context()).map(|block| block.kind).or_else(first)
         })
     }
 }

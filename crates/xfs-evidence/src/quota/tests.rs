@@ -21,7 +21,7 @@ fn check_recognised(first: u32, change: impl FnOnce(&mut [u8])) -> Option<(Quota
     fill_block(&mut block, QuotaKind::Group, first, geometry);
     change(&mut block);
     let context = VerifyContext { geometry, log_head: None };
-    DquotBlock::of(&block, &context).map(|block| (block.kind, block.file_block.0))
+    RecognisedDquots::of(&block, &context).map(|block| (block.kind, block.file_block.0))
 }
 
 /// Blocks of 1 KiB have seven dquots.

@@ -15,14 +15,14 @@
 //!
 //! # Invariants
 //!
-//! - **S1** If two blocks have the same place, the one with the newer LSN is taken.
-//! - **S2** The map is whole only if every block of a group that has no owner and is not free is
+//! - **I1** If two blocks have the same place, the one with the newer LSN is taken.
+//! - **I2** The map is whole only if every block of a group that has no owner and is not free is
 //!   explained: it has dquots of its own place, it is a block of metadata that names its owner, or
 //!   the reverse map of the group points to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use xfs_evidence::DquotBlock;
+use xfs_evidence::RecognisedDquots;
 use xfs_format::dquot::{QuotaKind, dquots_per_block};
 use xfs_format::extent::Extent;
 use xfs_format::free_space::FreeSpaceByBlock;
@@ -47,7 +47,7 @@ const READ_BYTES: u32 = 1 << 20;
 pub(in crate::rules) struct FoundDquots {
     /// The map of the data fork, in the order of the file.
     pub(in crate::rules) extents: Vec<Extent>,
-    /// Whether no block of the inode can be missing (S2).
+    /// Whether no block of the inode can be missing (I2).
     pub(in crate::rules) is_whole: bool,
     /// Blocks without an owner that may have held dquots of the inode, and hold none now. Empty if
     /// they may belong to another inode that cannot be read.
@@ -115,6 +115,7 @@ pub(in crate::rules) fn find(
     // Only an inode in use has blocks that the free space does not list.
     let is_used = model.inodes.get(&inode).is_some_and(|lost| !claims::is_known(lost));
     let has_all_maps = whole.len() == geometry.ag_count as usize;
+    // I2: an unexplained block may be one of the inode.
     let is_known = loose.is_whole && loose.unexplained.is_empty();
     let is_whole = is_known && (is_used || has_all_maps);
     let unexplained = match is_alone {
@@ -174,7 +175,7 @@ struct LooseDquots {
     /// The newest block of each place, with the newest LSN of its dquots.
     blocks: BTreeMap<(QuotaKind, FileBlock), (Lsn, FsBlock)>,
     /// The blocks without an owner that hold neither dquots nor metadata that names its owner, and
-    /// the older blocks of a place (S1).
+    /// the older blocks of a place (I1).
     unexplained: BTreeSet<FsBlock>,
     /// Whether the free blocks of all groups are known.
     is_whole: bool,
@@ -258,10 +259,10 @@ impl LooseDquots {
     }
 
     fn take(&mut self, patient: &Patient, block: FsBlock, bytes: &[u8]) {
-        if let Some(found) = DquotBlock::of(bytes, &patient.context()) {
+        if let Some(found) = RecognisedDquots::of(bytes, &patient.context()) {
             let new = (found.lsn, block);
             let known = self.blocks.entry((found.kind, found.file_block)).or_insert(new);
-            // Of two equally old blocks, the first one is taken (S1).
+            // Of two equally old blocks, the first one is taken (I1).
             if known.1 != block {
                 let older = if new.0 > known.0 { std::mem::replace(known, new) } else { new };
                 self.unexplained.insert(older.1);
