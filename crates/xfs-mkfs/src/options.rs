@@ -43,6 +43,10 @@ pub struct Options {
     pub label: Label,
     /// Whether volumes and logs that are too small for use are allowed, for tests: `--unsupported`.
     pub allow_small: bool,
+    /// Whether the volume has as little overhead as the kernel mounts and grows: `--minimize`. The
+    /// default is then two groups, the smallest log and no limit on inodes, and volumes and logs of
+    /// less than the usual size are allowed.
+    pub minimize: bool,
     /// The suboptions parsed up to now, by option letter. Each suboption may be given once.
     seen: Vec<(char, String)>,
 }

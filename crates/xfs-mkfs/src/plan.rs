@@ -322,6 +322,8 @@ fn inode_max_percent(options: &Options, geometry: &Geometry) -> Result<u8, Geome
         };
     }
     Ok(match geometry.data_blocks << geometry.block_log {
+        // No limit: many small files need more of a volume that has no other space.
+        _ if options.minimize => 0,
         bytes if bytes < 1 << 40 => 25,
         bytes if bytes < 50 << 40 => 5,
         _ => 1,

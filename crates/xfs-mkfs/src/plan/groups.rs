@@ -116,6 +116,9 @@ impl Groups {
                 }
                 value / block
             }
+            (None, None) if options.minimize && options.data.concurrency.is_none() => {
+                two_groups(data_blocks, min, max, stripe.unit)
+            }
             (None, None) => {
                 let has_stripe = stripe != Stripe::default();
                 let blocks = default_blocks(data_blocks * block, has_stripe, block);
@@ -226,7 +229,7 @@ fn data_blocks(
     if bytes < MIN_GROUP_BYTES {
         return Err(GeometryError::NoGroup { bytes });
     }
-    if bytes < MIN_VOLUME_BYTES && !options.allow_small {
+    if bytes < MIN_VOLUME_BYTES && !options.allow_small && !options.minimize {
         return Err(GeometryError::TooSmall { bytes });
     }
     Ok(bytes / block)
@@ -242,6 +245,15 @@ fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default
         true => data_blocks / count,
         false => default,
     }
+}
+
+/// Returns the group size in blocks of a volume with as few groups as possible: a first group as
+/// long as possible, and a last one of `min` blocks. `xfs_repair` needs two. A volume that grows
+/// keeps its group size, so a long group leaves it with fewer groups.
+fn two_groups(data_blocks: u64, min: u64, max: u64, stripe_unit: u64) -> u64 {
+    let longest = data_blocks.saturating_sub(min);
+    let unit = stripe_unit.max(1);
+    (longest / unit * unit).max(min).min(max)
 }
 
 /// Returns the default group size in blocks. A volume without a stripe has 4 groups, but fewer if

@@ -68,7 +68,7 @@ impl LogPlan {
                 Some(whole_blocks(bytes, sizes.block.into(), warnings)?)
             }
         };
-        let bounds = LogBounds { geometry, unit, min };
+        let bounds = LogBounds { geometry, unit, min, is_smallest: options.minimize };
         let (start, blocks) = match is_external {
             true => (None, bounds.external(blocks, target.log_bytes.unwrap_or(0))?),
             false => {
@@ -78,7 +78,7 @@ impl LogPlan {
             }
         };
         let bytes = blocks << geometry.block_log;
-        if bytes < MIN_USEFUL_BYTES && !options.allow_small {
+        if bytes < MIN_USEFUL_BYTES && !options.allow_small && !options.minimize {
             // Requested groups may be too small for a larger log; the kernel mounts such a volume.
             let is_all_there_is = options.log.size.is_none() && !is_external && has_groups(options);
             if !is_all_there_is {
@@ -186,7 +186,11 @@ fn whole_blocks(bytes: u64, block: u64, warnings: &mut Vec<Warning>) -> Result<u
 }
 
 fn log_group(options: &Options, geometry: &Geometry) -> Result<AgNumber, GeometryError> {
-    let Some(asked) = options.log.agnum else { return Ok(AgNumber(geometry.ag_count / 2)) };
+    let Some(asked) = options.log.agnum else {
+        // The last of two groups may be too short for the log.
+        let group = if options.minimize { 0 } else { geometry.ag_count / 2 };
+        return Ok(AgNumber(group));
+    };
     match u32::try_from(asked.number) {
         Ok(group) if group < geometry.ag_count => Ok(AgNumber(group)),
         _ => {
@@ -201,6 +205,8 @@ struct LogBounds<'a> {
     geometry: &'a Geometry,
     unit: u64,
     min: u64,
+    /// Whether the default is the smallest log.
+    is_smallest: bool,
 }
 
 impl LogBounds<'_> {
@@ -286,7 +292,7 @@ impl LogBounds<'_> {
     fn default_blocks(&self) -> u64 {
         let geometry = self.geometry;
         let volume_bytes = geometry.data_blocks << geometry.block_log;
-        if volume_bytes < USEFUL_LOG_FROM_BYTES {
+        if self.is_smallest || volume_bytes < USEFUL_LOG_FROM_BYTES {
             return self.min;
         }
         (volume_bytes / VOLUME_PER_LOG).max(MIN_USEFUL_BYTES) >> geometry.block_log

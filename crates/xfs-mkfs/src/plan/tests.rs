@@ -12,12 +12,25 @@ pub(crate) fn plan(data_bytes: u64, text: &str) -> Result<Plan, GeometryError> {
     plan_with_realtime(data_bytes, None, text)
 }
 
+/// Plans the smallest volume of this size.
+fn smallest(data_bytes: u64, text: &str) -> Result<Plan, GeometryError> {
+    let mut options = parsed(text);
+    options.minimize = true;
+    plan_of(&options, data_bytes, None)
+}
+
 /// Plans a volume with a realtime device of `realtime_bytes` bytes, if that is given.
 pub(crate) fn plan_with_realtime(
     data_bytes: u64,
     realtime_bytes: Option<u64>,
     text: &str,
 ) -> Result<Plan, GeometryError> {
+    let mut options = parsed(text);
+    options.realtime.device = realtime_bytes.map(|_| "/realtime".into());
+    plan_of(&options, data_bytes, realtime_bytes)
+}
+
+fn parsed(text: &str) -> Options {
     let mut options = Options::default();
     let mut words = text.split_whitespace();
     while let (Some(letter), Some(argument)) = (words.next(), words.next()) {
@@ -26,9 +39,16 @@ pub(crate) fn plan_with_realtime(
             _ => options.parse(letter.chars().nth(1).unwrap(), argument).unwrap(),
         }
     }
-    options.realtime.device = realtime_bytes.map(|_| "/realtime".into());
+    options
+}
+
+fn plan_of(
+    options: &Options,
+    data_bytes: u64,
+    realtime_bytes: Option<u64>,
+) -> Result<Plan, GeometryError> {
     let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None, realtime_bytes };
-    Plan::new(&options, &target, &Identity::reproducible(Timestamp::default(), b""))
+    Plan::new(options, &target, &Identity::reproducible(Timestamp::default(), b""))
 }
 
 /// Checks the plan for a device of `data_bytes` bytes and the options in `text`. `expected` has the
@@ -196,4 +216,43 @@ fn groups_beyond_one_chunk_of_inodes_are_refused_before_they_are_named() {
     let text = "-m metadir=1 -r rgsize=16k";
     let error = plan_with_realtime(GIB, Some(count << 14), text).unwrap_err();
     assert_eq!(error, GeometryError::RealtimeGroups { count, max: 15 });
+}
+
+/// Checks the smallest volume of `data_bytes` bytes with the options in `text`, as [`check`] does.
+#[track_caller]
+fn check_smallest(data_bytes: u64, text: &str, expected: (u32, u32, u64, u32)) {
+    let plan = smallest(data_bytes, text).unwrap();
+    let superblock = plan.superblock();
+    let geometry = &superblock.geometry;
+    let found =
+        (geometry.ag_count, geometry.ag_blocks, geometry.data_blocks, superblock.log_blocks);
+    assert_eq!(found, expected, "{text} at {data_bytes}");
+    assert!(plan.warnings().is_empty());
+}
+
+#[test]
+fn smallest_volume_has_one_long_group_and_the_smallest_log() {
+    const MIB: u64 = 1 << 20;
+    check_smallest(32 * MIB, "", (2, 4096, 8192, 2001));
+    check_smallest(100 * MIB, "", (2, 84 * 256, 25600, 2001));
+    check_smallest(GIB, "", (2, (1024 - 16) * 256, 262_144, 2001));
+    check_smallest(2 * TIB, "", (2, 268_435_455, 536_870_910, 2004));
+    check_smallest(GIB, "-l size=64m", (2, (1024 - 16) * 256, 262_144, 16384));
+    check_smallest(GIB, "-d agcount=4", (4, 65536, 262_144, 2001));
+    check_smallest(GIB, "-d su=64k,sw=3", (2, (1024 - 16) * 256, 262_144, 2001));
+    let plan = smallest(GIB, "").unwrap();
+    assert_eq!(plan.superblock().inode_max_percent, 0);
+    let (group, _, _) = plan.layout.log.unwrap();
+    assert_eq!(group.0, 0, "the last group is too short");
+    assert_eq!(smallest(GIB, "-i maxpct=5").unwrap().superblock().inode_max_percent, 5);
+}
+
+#[test]
+fn smallest_volume_has_two_groups_of_16_mib() {
+    let short = smallest((32 << 20) - 4096, "");
+    assert!(matches!(short, Err(GeometryError::OneGroup)), "{short:?}");
+    let one = smallest(GIB, "-d agcount=1");
+    assert!(matches!(one, Err(GeometryError::OneGroup)), "{one:?}");
+    let short = smallest(GIB, "-l size=1m");
+    assert!(matches!(short, Err(GeometryError::ShortLog { .. })), "{short:?}");
 }
