@@ -81,6 +81,8 @@ pub struct OpenOptions {
     cached_inodes: u64,
     pub(crate) inode_index: InodeIndex,
     discards: bool,
+    /// Whether blocks are kept for operations that must not fail for lack of space.
+    keeps_pool: bool,
     pub(crate) log_slots: Option<usize>,
     #[cfg(feature = "object_store")]
     objects: xfs_image::ObjectOptions,
@@ -119,6 +121,7 @@ impl OpenOptions {
             cached_inodes: DEFAULT_INODES,
             inode_index: InodeIndex::default(),
             discards: false,
+            keeps_pool: true,
             log_slots: None,
             #[cfg(feature = "object_store")]
             objects: xfs_image::ObjectOptions::new(),
@@ -286,6 +289,29 @@ impl OpenOptions {
     #[must_use]
     pub fn discard(mut self, discards: bool) -> Self {
         self.discards = discards;
+        self
+    }
+
+    /// Sets whether a volume that is open for writing keeps a pool of blocks for operations that must
+    /// not fail for lack of space, such as removing a file: 5% of the volume, at most 8192 blocks.
+    /// That is the default, as with the kernel. With `false` files can take these blocks. Then
+    /// removing a file from a full volume may fail.
+    ///
+    /// ```
+    /// # let device = xfs_trans::testing::make();
+    /// use ferroxfs::OpenOptions;
+    ///
+    /// let usual = OpenOptions::new().write(true).open_device(device.clone())?;
+    /// let usual = { let space = usual.space()?; usual.close()?; space };
+    /// let all = OpenOptions::new().write(true).reserve_pool(false).open_device(device)?;
+    /// assert!(all.space()?.available_blocks > usual.available_blocks);
+    /// all.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "resblks")]
+    #[must_use]
+    pub fn reserve_pool(mut self, keeps: bool) -> Self {
+        self.keeps_pool = keeps;
         self
     }
 

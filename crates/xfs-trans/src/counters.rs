@@ -94,6 +94,17 @@ impl Counters {
         self.is_pool_short.store(false, Ordering::Release);
     }
 
+    /// Turns the pool into free blocks: operations that must not fail for lack of space may then
+    /// fail.
+    pub(crate) fn dissolve_pool(&self) {
+        let mut shared = self.blocks.lock();
+        let mut pool = self.pool.lock();
+        let ReservePool { left, debt, .. } = std::mem::take(&mut *pool);
+        assert_eq!(debt, 0, "a pool is dissolved before the volume changes its size");
+        *shared += left;
+        self.is_pool_short.store(false, Ordering::Release);
+    }
+
     /// Adds the blocks that a volume has gained by growing. `free_blocks` may be negative, because
     /// each group may keep more blocks back. A decrease can exceed the free blocks, because
     /// transactions may hold some. The pool then pays the rest, as far as it can. Blocks that are

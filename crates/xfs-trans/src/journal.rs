@@ -244,6 +244,12 @@ impl Journal {
         self.counters.set_pool(blocks);
     }
 
+    /// Turns the blocks of the pool into free blocks, for a volume that is filled to the last block.
+    /// Operations that must not fail for lack of space may then fail.
+    pub fn dissolve_pool(&self) {
+        self.counters.dissolve_pool();
+    }
+
     /// Begins a transaction that removes the last name of an inode and frees the inode. This saves
     /// the second transaction that a removal through the unlinked list takes. Returns `None` if the
     /// transaction would reserve more log space than any other: a valid log may be too small for

@@ -145,6 +145,9 @@ impl Devices {
         cache.set_log_head(state.head);
         let log = Log::open(open_log()?, self.flushed_device(&superblock), &state, &config);
         let journal = xfs_alloc::open_journal(Arc::new(cache), log, &superblock)?;
+        if !self.options.keeps_pool {
+            journal.dissolve_pool();
+        }
         let options = match access {
             VolumeAccess::Write => self.options.quota,
             _ => QuotaOptions::all(QuotaMode::Off),

@@ -85,6 +85,18 @@ fn pool_is_used_last_and_filled_first() {
 }
 
 #[test]
+fn dissolved_pool_becomes_free_blocks() {
+    let counters = free(10);
+    counters.set_pool(20);
+    counters.take_from_pool(15).unwrap();
+    counters.dissolve_pool();
+    assert_eq!(counters.counts().free_blocks, 15, "10 free blocks and the rest of the pool");
+    counters.give(7);
+    assert_eq!(counters.counts().free_blocks, 22, "nothing fills the pool again");
+    assert!(counters.take_from_pool(23).is_err());
+}
+
+#[test]
 fn blocks_taken_before_growth_are_returned_once() {
     let counters = Counters::new(SpaceCounts { inodes: 0, free_inodes: 0, free_blocks: 1000 });
     counters.set_pool(50);
