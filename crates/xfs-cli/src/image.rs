@@ -52,6 +52,25 @@ pub(crate) struct ImageVolume {
     volume: ferroxfs::Volume,
 }
 
+/// How a new volume is filled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Filling {
+    /// The current time of the volume; `None` for the clock of the host.
+    pub(crate) time: Option<Timestamp>,
+    /// Whether files may take the blocks that are kept for operations that must not fail.
+    pub(crate) takes_pool: bool,
+}
+
+impl Filling {
+    fn open_options(self) -> OpenOptions {
+        let open = OpenOptions::new().write(true).reserve_pool(!self.takes_pool);
+        match self.time {
+            Some(time) => open.fixed_time(time),
+            None => open,
+        }
+    }
+}
+
 impl Image {
     /// Opens the image at `path`.
     pub(crate) fn open(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
@@ -91,18 +110,15 @@ impl Image {
         Self::open_by(open, path, options)
     }
 
-    /// Opens the volume that mkfs has just made in `path`, to fill it. If a time is given, the
-    /// volume uses it as the current time. `shown` is the name of the image in messages.
+    /// Opens the volume that mkfs has just made in `path`, to fill it as `filling` says. `shown` is
+    /// the name of the image in messages.
     pub(crate) fn open_made(
         path: &Path,
         shown: &Path,
         log: Option<&Path>,
-        time: Option<Timestamp>,
+        filling: Filling,
     ) -> Result<Self, Failure> {
-        let mut open = OpenOptions::new().write(true);
-        if let Some(time) = time {
-            open = open.fixed_time(time);
-        }
+        let mut open = filling.open_options();
         if let Some(log) = log {
             open = open.log_device(log);
         }
@@ -111,19 +127,16 @@ impl Image {
     }
 
     /// Returns the image for the open device on which mkfs has just made a volume, to fill that
-    /// volume. `log` is the device of an external log. If a time is given, the volume uses it as
-    /// the current time. `shown` is the name of the image in messages.
+    /// volume as `filling` says. `log` is the device of an external log. `shown` is the name of the
+    /// image in messages.
     pub(crate) fn made_on(
         device: SharedDevice,
         log: Option<SharedDevice>,
         shown: &Path,
-        time: Option<Timestamp>,
+        filling: Filling,
     ) -> Self {
-        let mut open = OpenOptions::new().write(true);
-        if let Some(time) = time {
-            open = open.fixed_time(time);
-        }
-        Self { path: shown.to_owned(), devices: open.with_devices(device, log) }
+        let devices = filling.open_options().with_devices(device, log);
+        Self { path: shown.to_owned(), devices }
     }
 
     fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {

@@ -69,7 +69,14 @@ pub(crate) struct MkfsArguments {
     /// After --from, copy the directory SOURCE into the directory DEST, or the file SOURCE to DEST
     #[arg(long, value_name = "SOURCE:DEST", conflicts_with = "prototype")]
     pub(crate) add: Vec<OsString>,
-    /// With -d size=auto, leave this much space free: bytes, or a percentage of the volume
+    /// Make the smallest volume that holds the files of --from, --add or -p: two groups, the
+    /// smallest log, no limit on inodes, all space used. The kernel mounts it and grows it; until
+    /// then it has no space for new files, unless --free asks for it. It has at least 32 MiB; below
+    /// 300 MiB, mkfs.xfs calls a volume unsupported
+    #[arg(long)]
+    pub(crate) minimize: bool,
+    /// With -d size=auto or --minimize, leave this much space free: bytes, or a percentage of the
+    /// volume
     #[arg(long, value_name = "SIZE|PERCENT%")]
     pub(crate) free: Option<String>,
     #[command(flatten)]

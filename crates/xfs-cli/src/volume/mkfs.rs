@@ -2,9 +2,11 @@
 
 mod configuration;
 mod device;
+mod minimize;
 mod prototype;
 mod sizing;
 
+use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ use crate::cli::{GlobalOptions, MkfsArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::Time;
-use crate::image::Image;
+use crate::image::{Filling, Image};
 use crate::import::container::Platform;
 use crate::import::origin::{PipeReading, SourceReading};
 use crate::import::policy::Policy;
@@ -49,8 +51,6 @@ use sizing::{FreeSpace, Sizing};
 const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
 const DEFAULT_BLOCK_BYTES: u32 = 4096;
 const SECTOR_BYTES: u32 = 512;
-/// How often a volume is made again, a little larger, because its chosen size was too small.
-const MOST_RETRIES: u32 = 8;
 
 struct Mkfs {
     arguments: MkfsArguments,
@@ -72,6 +72,18 @@ struct ChosenSize {
     standard_input: Option<Arc<Spool>>,
     /// How often the size was too small.
     retries: u32,
+    reported: ReportCount,
+}
+
+impl ChosenSize {
+    /// Returns the next size to try after this one was too small; `None` if there were too many.
+    fn larger(self, arguments: &MkfsArguments) -> Option<Self> {
+        let bytes = match arguments.minimize {
+            true => minimize::larger(self.bytes, self.retries)?,
+            false => sizing::larger(self.bytes, self.retries)?,
+        };
+        Some(Self { bytes, retries: self.retries + 1, ..self })
+    }
 }
 
 /// The source of the files with which the new volume is filled.
@@ -79,7 +91,13 @@ struct Fill {
     sources: ImportSources,
     policy: Rc<Policy>,
     writer_options: WriterOptions,
+    filling: Filling,
+    reported: ReportCount,
 }
+
+/// The number of failures of single files that were reported. A volume that was too small is filled
+/// again, with the same failures in the same order, and each is reported once.
+type ReportCount = Rc<Cell<u64>>;
 
 /// The open devices of the new volume.
 struct MadeDevices {
@@ -151,7 +169,10 @@ fn open_sized(
     // A volume that does not exist yet cannot be the input of the pipe.
     let pipes = if is_new { PipeReading::Stream } else { PipeReading::Whole };
     let standard_input = chosen.as_ref().and_then(|chosen| chosen.standard_input.clone());
-    let fill = Fill::open(&arguments, pipes, standard_input)?;
+    let mut fill = Fill::open(&arguments, pipes, standard_input)?;
+    if let (Some(fill), Some(chosen)) = (&mut fill, &chosen) {
+        fill.reported = Rc::clone(&chosen.reported);
+    }
     if fill.is_some() {
         check_fillable(&data_path, &plan)?;
     }
@@ -183,6 +204,11 @@ fn choose_size(
     path: &Path,
     free: FreeSpace,
 ) -> Result<ChosenSize, Failure> {
+    if let Some(pipe) = arguments.from.iter().find(|from| is_named_pipe(from)) {
+        let name = names::in_message(pipe.as_os_str().as_bytes());
+        let message = format!("{name}: a named pipe can be read only once, not also for its size");
+        return Err(Failure::usage(message).hint("give it as standard input: --from -"));
+    }
     let reads_input = arguments.from.iter().any(|from| from.as_os_str() == "-");
     let standard_input = match reads_input {
         true => Some(Arc::new(input::standard_input()?)),
@@ -204,7 +230,11 @@ fn choose_size(
         },
         standard_input: standard_input.clone(),
     };
-    Ok(ChosenSize { bytes: sizing.bytes(free)?, standard_input, retries: 0 })
+    let bytes = match arguments.minimize {
+        true => sizing.smallest_bytes(free)?,
+        false => sizing.bytes(free)?,
+    };
+    Ok(ChosenSize { bytes, standard_input, ..ChosenSize::default() })
 }
 
 /// Checks that data, log and realtime section have devices of their own.
@@ -252,13 +282,10 @@ impl Run for Mkfs {
             let (mut arguments, global, chosen) = again;
             match (made, chosen) {
                 // The estimate was too small. Nothing is in place yet.
-                (Err(failure), Some(mut chosen))
-                    if failure.is_of_room() && chosen.retries < MOST_RETRIES =>
-                {
-                    chosen.retries += 1;
+                (Err(failure), Some(chosen)) if failure.is_of_room() => {
+                    let Some(chosen) = chosen.larger(&arguments) else { return Err(failure) };
                     // The first run has seen that it may overwrite the device.
                     arguments.force = true;
-                    chosen.bytes = (chosen.bytes + chosen.bytes / 16).next_multiple_of(1 << 20);
                     mkfs = open_sized(arguments, &global, Some(chosen))?;
                 }
                 (Err(failure), None) if failure.is_of_room() => {
@@ -277,10 +304,7 @@ fn with_needed_size(
     arguments: &MkfsArguments,
     global: &GlobalOptions,
 ) -> Failure {
-    let is_stream = |from: &PathBuf| {
-        from.as_os_str() == "-"
-            || std::fs::metadata(from).is_ok_and(|from| from.file_type().is_fifo())
-    };
+    let is_stream = |from: &PathBuf| from.as_os_str() == "-" || is_named_pipe(from);
     if arguments.from.iter().any(is_stream) {
         return failure;
     }
@@ -289,12 +313,17 @@ fn with_needed_size(
     });
     match needed {
         Ok(ChosenSize { bytes, .. }) => failure.more(&format!(
-            "; all files need a volume of about {}, which -d size=auto makes",
-            size::human(bytes)
+            "; all files need a volume of about {}, which {} makes",
+            size::human(bytes),
+            if arguments.minimize { "--minimize without -d size=" } else { "-d size=auto" }
         )),
         // The failure itself is what the user needs to know.
         Err(_) => failure,
     }
+}
+
+fn is_named_pipe(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
 impl Mkfs {
@@ -359,8 +388,22 @@ impl Fill {
             Self::check_has_sources(arguments)?;
             return Ok(None);
         }
-        let writer_options = WriterOptions::faithful(arguments.all_root, asked_time(arguments)?);
-        Ok(Some(Self { sources, policy, writer_options }))
+        Ok(Some(Self::new(arguments, sources, policy)?))
+    }
+
+    fn new(
+        arguments: &MkfsArguments,
+        sources: ImportSources,
+        policy: Rc<Policy>,
+    ) -> Result<Self, Failure> {
+        let time = asked_time(arguments)?;
+        Ok(Self {
+            sources,
+            policy,
+            writer_options: WriterOptions::faithful(arguments.all_root, time),
+            filling: Filling { time, takes_pool: arguments.minimize },
+            reported: ReportCount::default(),
+        })
     }
 
     /// Fails if options for files are given without a source of files.
@@ -379,6 +422,15 @@ impl Fill {
         Ok(Rc::new(Policy::parse(&arguments.policy, asked_time(arguments)?.is_some())?))
     }
 
+    /// Opens the sources of the files, to fill a trial volume.
+    fn of_sources(
+        arguments: &MkfsArguments,
+        standard_input: Option<Arc<Spool>>,
+    ) -> Result<Self, Failure> {
+        let sources = Self::sources(arguments, standard_input)?;
+        Self::new(arguments, sources, Self::policy(arguments)?)
+    }
+
     /// Opens the sources of the files, to measure them.
     fn sources(
         arguments: &MkfsArguments,
@@ -387,7 +439,10 @@ impl Fill {
         let policy = Self::policy(arguments)?;
         let sources = Self::open_sources(arguments, PipeReading::Whole, standard_input, &policy)?;
         match sources.is_empty() {
-            true => Err(no_source("-d size=auto")),
+            true => Err(no_source(match arguments.minimize {
+                true => "--minimize",
+                false => "-d size=auto",
+            })),
             false => Ok(sources),
         }
     }
@@ -422,22 +477,25 @@ impl Fill {
         made: Option<MadeDevices>,
         console: &mut Console,
     ) -> Result<(), Failure> {
-        let Self { sources, policy, writer_options } = self;
+        let Self { sources, policy, writer_options, filling, reported } = self;
         let (path, log_path) = (data.place(), log.map(Device::place));
         let written = [Some(path.as_path()), log_path.as_deref(), Some(&data.path)];
         let written = written.into_iter().flatten().chain(log.map(|log| log.path.as_path()));
         let sources = sources.without(&written.collect::<Vec<_>>());
         let image = match made {
-            Some(MadeDevices { data: made, log }) => {
-                Image::made_on(made, log, &data.path, writer_options.latest)
-            }
-            None => {
-                Image::open_made(&path, &data.path, log_path.as_deref(), writer_options.latest)?
-            }
+            Some(MadeDevices { data: made, log }) => Image::made_on(made, log, &data.path, filling),
+            None => Image::open_made(&path, &data.path, log_path.as_deref(), filling)?,
         };
         let volume = image.read()?;
         let tally = console.begin(Work::copy("filling", "imported", sources.measure()));
-        let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
+        let mut failures = 0;
+        let mut report = |failure: Failure| {
+            failures += 1;
+            if failures > reported.get() {
+                reported.set(failures);
+                console.report(&volume.whole_failure(failure));
+            }
+        };
         let mut writer =
             ImageWriter::new(writer_options, &mut report).counted_by(&tally).governed_by(&policy);
         let leaves_garbage = sources.are_layers() && data.is_staged();
@@ -467,6 +525,7 @@ fn read_options(
     let mut options = Options::default();
     configuration::read_defaults(&arguments.configuration, &mut options)?;
     options.allow_small = arguments.unsupported;
+    options.minimize = arguments.minimize;
     let groups = [
         ('b', &arguments.block),
         ('d', &data),
@@ -497,10 +556,17 @@ fn read_options(
         return Err(Failure::usage("-l logdev and --log-device exclude each other"));
     }
     restrict(&mut options, &arguments.readers)?;
-    if free.is_some() && options.data.size.is_some() {
-        return Err(Failure::usage("-d size= is given twice, once as auto"));
+    match (options.data.size, free) {
+        (Some(_), Some(_)) if sizing::is_automatic(arguments) => {
+            Err(Failure::usage("-d size= is given twice, once as auto"))
+        }
+        (Some(_), Some(_)) if arguments.free.is_some() => {
+            Err(Failure::usage("-d size= and --free exclude each other"))
+        }
+        // Without overhead, and of this size.
+        (Some(_), _) => Ok((options, None)),
+        (None, free) => Ok((options, free)),
     }
-    Ok((options, free))
 }
 
 /// Applies the options `--for`: turns features off that a named reader cannot mount.

@@ -33,6 +33,7 @@ mod making;
 mod man_pages;
 mod matrix;
 mod metadump;
+mod minimizing;
 mod mkfs_options;
 #[cfg(feature = "object_store")]
 mod objects;

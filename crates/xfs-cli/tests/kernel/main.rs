@@ -12,6 +12,7 @@
 mod freeze;
 mod layers;
 mod load;
+mod minimize;
 mod prototype;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +51,10 @@ fn main() -> ExitCode {
         #[cfg(feature = "bench")]
         Trial::new("benchmark_bounds_the_kernel", benchmark_bounds_the_kernel),
         Trial::new("flagged_files_keep_their_names", flagged_files_keep_their_names),
+        Trial::new(
+            "smallest_volume_is_written_and_grown_by_the_kernel",
+            minimize::smallest_volume_is_written_and_grown,
+        ),
         Trial::new("prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
         Trial::new(
             "layers_of_a_container_image_match_the_specification",

@@ -27,7 +27,7 @@ use crate::damaged::source::SalvageSource;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::source::{InodeSpace, SourceLocation};
-use crate::image::Image;
+use crate::image::{Filling, Image};
 use crate::import::writer::{ImageWriter, WriterOptions};
 use crate::output::{StagedFile, space};
 use crate::sandbox::Reach;
@@ -115,7 +115,8 @@ impl NewVolume {
             .map_err(|failure| failure.about(&shown))?;
         xfs_mkfs::write(&plan, Devices { data: &*device, log: None, realtime: None }, Discard::No)
             .map_err(failed)?;
-        let volume = Image::made_on(device, None, &self.path, self.latest).read()?;
+        let filling = Filling { time: self.latest, takes_pool: false };
+        let volume = Image::made_on(device, None, &self.path, filling).read()?;
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
         let options = WriterOptions::faithful(false, self.latest);
         let mut writer = ImageWriter::new(options, &mut report).counted_by(tally);

@@ -17,7 +17,7 @@ use super::device::device_failure;
 use super::{Fill, asked_time, geometry_failure, identity};
 use crate::cli::MkfsArguments;
 use crate::failure::Failure;
-use crate::image::Image;
+use crate::image::{Filling, Image, ImageVolume};
 use crate::import::census::{Census, Need};
 use crate::input::Spool;
 use crate::text::size;
@@ -31,6 +31,8 @@ const STEP_BYTES: u64 = 1 << 20;
 /// The largest number of trial volumes.
 const MOST_TRIALS: usize = 40;
 const AUTO: &str = "size=auto";
+/// How often a volume is made again, a little larger, because its chosen size was too small.
+const MOST_RETRIES: u32 = 8;
 
 /// The free space that a volume has after it was filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +52,29 @@ pub(super) struct Sizing<'a> {
     pub(super) standard_input: Option<Arc<Spool>>,
 }
 
+/// Returns whether the size of the volume follows from its files, unless the options give it.
+pub(super) fn chooses_size(arguments: &MkfsArguments) -> bool {
+    arguments.minimize || is_automatic(arguments)
+}
+
+/// Returns whether the options for data contain `size=auto`.
+pub(super) fn is_automatic(arguments: &MkfsArguments) -> bool {
+    arguments.data.iter().any(|text| text.split(',').any(|part| part == AUTO))
+}
+
+/// Returns the size to try after a volume of `bytes` bytes was too small, with `-d size=auto`.
+pub(super) fn larger(bytes: u64, retries: u32) -> Option<u64> {
+    (retries < MOST_RETRIES).then(|| (bytes + bytes / 16).next_multiple_of(STEP_BYTES))
+}
+
 /// Takes `size=auto` out of the options for data. Returns the other options, and the free space
 /// that is asked for; `None` if the size is not chosen here.
 pub(super) fn split_automatic(
     arguments: &MkfsArguments,
 ) -> Result<(Vec<String>, Option<FreeSpace>), Failure> {
-    let is_automatic = |text: &String| text.split(',').any(|part| part == AUTO);
-    if !arguments.data.iter().any(is_automatic) {
+    if !chooses_size(arguments) {
         return match arguments.free {
-            Some(_) => Err(Failure::usage("--free is for -d size=auto")),
+            Some(_) => Err(Failure::usage("--free is for -d size=auto and --minimize")),
             None => Ok((arguments.data.clone(), None)),
         };
     }
@@ -85,7 +101,7 @@ fn parse_free(text: &str) -> Result<FreeSpace, Failure> {
 
 impl FreeSpace {
     /// Returns the blocks that must be free in a volume.
-    fn blocks(self, space: &Space) -> u64 {
+    pub(super) fn blocks(self, space: &Space) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.div_ceil(space.block_size.into()),
             Self::Percent(percent) => {
@@ -134,7 +150,7 @@ impl Sizing<'_> {
         (blocks * block).max(inodes.saturating_mul(per_file.max(1)))
     }
 
-    fn plan(&self, bytes: u64) -> Result<Plan, Failure> {
+    pub(super) fn plan(&self, bytes: u64) -> Result<Plan, Failure> {
         let mut options = self.options.clone();
         options.data.size = Some(Size::bytes(bytes));
         let target = TargetDevice { data_bytes: bytes, ..self.target };
@@ -145,14 +161,25 @@ impl Sizing<'_> {
     /// Makes an empty volume of this size in a temporary file, and returns its space.
     fn empty_space(&self, bytes: u64) -> Result<Space, Failure> {
         let plan = self.plan(bytes)?;
+        let time = asked_time(self.arguments)?;
+        let volume = self.trial_volume(&plan, bytes, Filling { time, takes_pool: false })?;
+        volume.inner().space().map_err(|error| volume.whole_failure(error))
+    }
+
+    /// Makes a volume in a temporary file of `bytes` bytes, and opens it for writing. The file has
+    /// no name, and ends with the volume.
+    pub(super) fn trial_volume(
+        &self,
+        plan: &Plan,
+        bytes: u64,
+        filling: Filling,
+    ) -> Result<ImageVolume, Failure> {
         let data = self.temporary(bytes)?;
         let log = self.target.log_bytes.map(|bytes| self.temporary(bytes)).transpose()?;
         let devices = Devices { data: &*data, log: log.as_deref(), realtime: None };
-        xfs_mkfs::write(&plan, devices, Discard::Yes)
+        xfs_mkfs::write(plan, devices, Discard::Yes)
             .map_err(|error| Failure::host(self.path.as_os_str(), &error))?;
-        let image = Image::made_on(data, log, self.path, asked_time(self.arguments)?);
-        let volume = image.read()?;
-        volume.inner().space().map_err(|error| volume.whole_failure(error))
+        Image::made_on(data, log, self.path, filling).read()
     }
 
     /// Creates an unnamed file of this length, which takes no space until it is written.

@@ -1,0 +1,171 @@
+//! Tests of `mkfs --minimize`: the smallest volume that holds a tree.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, symlink};
+
+use crate::changing::VolumeDir;
+
+const MIB: u64 = 1 << 20;
+const STEP_BYTES: u64 = 64 << 10;
+
+/// Returns `length` bytes that are no zeros.
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at % 251) as u8 + 1).collect()
+}
+
+/// Makes directories with files of many sizes, names of all lengths, and links.
+fn mixed(place: &VolumeDir) {
+    for number in 0..1500_usize {
+        let directory = place.path(&format!("tree/directory-{}", number % 37));
+        fs::create_dir_all(&directory).unwrap();
+        let name = format!("{number}-{}", "n".repeat(number % 150));
+        fs::write(directory.join(&name), bytes(number % 17 * 3000)).unwrap();
+        if number % 10 == 0 {
+            symlink("t".repeat(number % 900 + 1), directory.join(format!("link-{number}")))
+                .unwrap();
+            fs::hard_link(directory.join(&name), directory.join(format!("second-{number}")))
+                .unwrap();
+        }
+    }
+}
+
+/// Makes a few large files, one of them with many holes.
+fn large(place: &VolumeDir) {
+    fs::create_dir_all(place.path("tree")).unwrap();
+    for number in 0..4 {
+        fs::write(place.path(&format!("tree/{number}")), bytes(9_000_000 + number * 777)).unwrap();
+    }
+    let sparse = fs::File::create(place.path("tree/sparse")).unwrap();
+    for island in 0..300_u64 {
+        sparse.write_all_at(&bytes(5000), island * 100_000).unwrap();
+    }
+    sparse.set_len(1 << 33).unwrap();
+}
+
+/// Makes many empty files in one directory.
+fn many(place: &VolumeDir) {
+    fs::create_dir_all(place.path("tree/many")).unwrap();
+    for number in 0..13_000 {
+        fs::write(place.path(&format!("tree/many/a-name-of-some-length-{number}")), "").unwrap();
+    }
+}
+
+/// The command line that makes the smallest volume, with a fixed time.
+const SMALLEST: [&str; 7] = ["mkfs", "-f", "-q", "--minimize", "--time", "1700000000", "--from"];
+
+fn size(place: &VolumeDir, image: &str) -> u64 {
+    fs::metadata(place.path(image)).unwrap().len()
+}
+
+/// Returns the smallest size in bytes, between `low` and `high`, at which `mkfs` with the overhead
+/// of `--minimize` succeeds. It fails at `low` and succeeds at `high`.
+fn bisect(place: &VolumeDir, options: &[&str], (mut low, mut high): (u64, u64)) -> u64 {
+    let fits = |bytes: u64| {
+        let data = format!("size={bytes}");
+        let arguments = [&SMALLEST[..], &["tree", "-d", &data], options, &["trial"]].concat();
+        let output = place.command(&arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() || text.contains("no space left"), "{bytes}: {text}");
+        output.status.success()
+    };
+    assert!(fits(high) && !fits(low), "the bounds {low} and {high}");
+    while high - low > STEP_BYTES {
+        let middle = (low + high) / 2 / STEP_BYTES * STEP_BYTES;
+        match fits(middle) {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    high
+}
+
+/// Checks that `--minimize` makes a volume of at most 3% more than the smallest size that is
+/// possible.
+#[track_caller]
+fn check_smallest(make_tree: impl Fn(&VolumeDir), options: &[&str]) {
+    let place = VolumeDir::new();
+    make_tree(&place);
+    place.check(&[&SMALLEST[..], &["tree"], options, &["made"]].concat());
+    place.check(&["check", "made"]);
+    let made = size(&place, "made");
+    assert!(made > 33 * MIB, "{made} bytes: the smallest volume of all holds this tree");
+    let least = bisect(&place, options, (made / 10 * 9 / STEP_BYTES * STEP_BYTES, made));
+    println!("{made} bytes made, {least} bytes are possible: {} permille", made * 1000 / least);
+    assert!(made * 100 <= least * 103, "{made} bytes made, {least} are possible");
+}
+
+#[test]
+fn smallest_volume_of_files_of_many_sizes_is_within_3_percent_of_the_minimum() {
+    check_smallest(mixed, &[]);
+}
+
+#[test]
+fn smallest_volume_of_large_files_is_within_3_percent_of_the_minimum() {
+    check_smallest(large, &[]);
+}
+
+#[test]
+fn smallest_volume_of_many_empty_files_is_within_3_percent_of_the_minimum() {
+    check_smallest(many, &["-i", "size=2048"]);
+}
+
+#[test]
+fn smallest_volume_depends_only_on_the_tree_and_the_options() {
+    let place = VolumeDir::new();
+    mixed(&place);
+    let made = |from: &str, out: &str| {
+        place.check(&[&SMALLEST[..], &[from, "--all-root", out]].concat());
+        fs::read(place.path(out)).unwrap()
+    };
+    let first = made("tree", "one");
+    assert!(first == made("tree", "one"), "a second run");
+    // Files of zeros take blocks in the copy, and holes in another tree.
+    let dense = bytes(MIB as usize).iter().map(|_| 0).collect::<Vec<u8>>();
+    fs::write(place.path("tree/zeros"), dense).unwrap();
+    let full = made("tree", "full");
+    fs::File::create(place.path("tree/zeros")).unwrap().set_len(MIB).unwrap();
+    assert!(full == made("tree", "full"), "holes in place of zeros");
+}
+
+#[test]
+fn smallest_volume_leaves_the_free_space_that_was_asked_for() {
+    let place = VolumeDir::new();
+    mixed(&place);
+    let smallest = |options: &[&str]| {
+        place.check(&[&SMALLEST[..], &["tree"], options, &["out"]].concat());
+        size(&place, "out")
+    };
+    let plain = smallest(&[]);
+    let roomy = smallest(&["--free", "50m"]);
+    assert!((plain + 50 * MIB..plain + 60 * MIB).contains(&roomy), "{plain}, {roomy}");
+    let half = smallest(&["--free", "50%"]);
+    assert!((plain * 2..plain * 5 / 2).contains(&half), "{plain}, {half}");
+}
+
+#[test]
+fn smallest_volume_of_a_small_tree_has_32_mib() {
+    let place = VolumeDir::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/file"), "contents").unwrap();
+    place.check(&[&SMALLEST[..], &["tree", "out"]].concat());
+    assert_eq!(size(&place, "out"), 32 * MIB);
+    assert_eq!(place.check(&["cat", "out:/file"]), "contents");
+}
+
+#[test]
+fn minimize_refuses_a_size_and_sources_that_it_cannot_use() {
+    let place = VolumeDir::new();
+    large(&place);
+    place.check_failure(&["mkfs", "--minimize", "out"], 2, "--minimize needs a source");
+    let small = [&SMALLEST[..], &["tree", "-d", "size=40m", "out"]].concat();
+    place.check_failure(&small, 1, ", which --minimize without -d size= makes");
+    let both = [&SMALLEST[..], &["tree", "-d", "size=80m", "--free", "1m", "out"]].concat();
+    place.check_failure(&both, 2, "-d size= and --free exclude each other");
+    let one = [&SMALLEST[..], &["tree", "-d", "agcount=1", "out"]].concat();
+    place.check_failure(&one, 2, "at least two allocation groups");
+    assert!(!place.path("out").exists());
+    let pipe = place.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    let once = [&SMALLEST[..], &["pipe", "out"]].concat();
+    place.check_failure(&once, 2, "pipe: a named pipe can be read only once");
+}
