@@ -90,6 +90,8 @@ impl Volume {
     /// Discards the free space in a range of the device, in extents of at least `minimum_bytes`,
     /// and returns how many bytes were discarded. The volume stays in use meanwhile. Earlier
     /// changes are made durable first, so that no block is discarded that a crash would bring back.
+    /// In the range, the realtime section follows the data section, as in the kernel, wherever it
+    /// lies. Zones without blocks of files are reset, and discarded if they lie in the range.
     ///
     /// # Errors
     ///

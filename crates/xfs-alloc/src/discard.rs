@@ -1,7 +1,7 @@
 //! Discarding free blocks of a volume on request.
 //!
-//! Owns: the loop over the groups. Does **not** own which blocks may be discarded
-//! (`group/discard.rs`).
+//! Owns: the loop over the groups, and the place of the realtime section in the range. Does **not**
+//! own which blocks may be discarded (`group/discard.rs`, `realtime/discard.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,9 @@ use crate::realtime::RealtimeSpace;
 use crate::space::AllocatorState;
 
 /// Discards free extents within a range of blocks of the volume, in runs of at least
-/// `minimum_blocks`. Returns the number of blocks discarded.
+/// `minimum_blocks`. Returns the number of blocks discarded. The blocks of the realtime section
+/// follow those of the data section in the range, as in the kernel. A zone counts as free if it is
+/// empty.
 ///
 /// Other threads can allocate meanwhile: the header of a group is latched for a few extents at a
 /// time.
@@ -48,7 +50,10 @@ pub fn discard_free_space(
             start = turn.next;
         }
     }
-    Ok(discarded)
+    let Some(space) = RealtimeSpace::of(journal) else { return Ok(discarded) };
+    let within = |block: u64| block.saturating_sub(geometry.data_blocks);
+    let section = within(blocks.start)..within(blocks.end).min(geometry.realtime.blocks);
+    Ok(discarded + space.discard_free(journal, &section, minimum_blocks.into())?)
 }
 
 /// Turns on discards of freed blocks. From then on, once a free is durable, the blocks are

@@ -59,10 +59,11 @@ pub use leftovers::recover_leftovers;
 pub use open::{available_blocks, open_journal};
 pub use owner::{BlockPurpose, ExtentOwner, Section};
 pub use realtime::{
-    CollectionGuard, FreeExtentCount, RealtimeFileSizes, RealtimeFiles, RealtimeGroupFiles,
-    RealtimeSpace, ZoneCollection, ZoneRecord, ZoneSpace, ZoneUse, allocate_realtime,
-    free_realtime, give_up_zone_blocks, grow_realtime, lock_realtime, next_realtime_size,
-    realtime_sharing_run, take_zone_blocks, use_zone_blocks,
+    CollectionGuard, FreeExtentCount, NewSpaceFile, RealtimeFileSizes, RealtimeFiles,
+    RealtimeGroupFiles, RealtimeSpace, ZoneCollection, ZoneRecord, ZoneSpace, ZoneUse,
+    allocate_realtime, free_realtime, give_up_zone_blocks, grow_realtime, lock_realtime,
+    log_realtime_sizes, next_realtime_size, realtime_sharing_run, take_zone_blocks,
+    use_zone_blocks, write_group_blocks,
 };
 pub use sharing::{SharingRun, overwritable_run, sharing_run};
 pub use space::{AllocatorState, GroupSummary};

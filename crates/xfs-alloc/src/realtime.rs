@@ -22,6 +22,7 @@
 //! - **I3** An extent is used again only after the step that freed it is durable. Otherwise a crash
 //!   could give it back to its old file, with bytes of the new one.
 
+mod discard;
 mod group;
 mod grow;
 mod reserve;
@@ -47,13 +48,15 @@ use xfs_sync::{AtomicU64, Ordering, Volume};
 use xfs_trans::{InodeRecord, Journal, Transaction};
 
 use crate::extent::BlockExtent;
-use group::{ExtentBytes, GroupTrees, RealtimeGroup};
+use group::{GroupTrees, RealtimeGroup};
 use reserve::BtreeReserve;
 use runs::{SpaceSizes, corrupt};
 use words::SpaceFiles;
 use zones::Zones;
 
-pub use grow::{grow_realtime, next_realtime_size};
+pub use grow::{
+    NewSpaceFile, grow_realtime, log_realtime_sizes, next_realtime_size, write_group_blocks,
+};
 pub use sharing::realtime_sharing_run;
 pub(crate) use sharing::recover_realtime_leftovers;
 pub(crate) use work::{RealtimeCountWork, RealtimeFreeWork, RealtimeRmapWork, resume_realtime};
@@ -129,10 +132,13 @@ pub struct RealtimeFileSizes {
 
 impl RealtimeFileSizes {
     /// Returns the sizes of the two files of a classic realtime section, or of each group of a
-    /// section with groups.
+    /// section with groups. A last group that is shorter has files of the same sizes.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Self {
-        let sizes = sizes(superblock, 0);
+        let mut sizes = sizes(superblock, 0);
+        if superblock.has_realtime_groups() {
+            sizes.extents = superblock.realtime_group_extents.into();
+        }
         let counters = u64::from(sizes.levels()) * sizes.bitmap_blocks;
         let per_block = block_bytes(superblock) / SPACE_WORD_BYTES as u64;
         let summary_blocks = counters.div_ceil(per_block);
@@ -312,6 +318,14 @@ impl RealtimeSpace {
         self.groups.iter().map(|group| group.recount(cache)).sum()
     }
 
+    /// Adds free extents by which the section has grown while the volume is not in use. They count
+    /// with the last group, whichever group has them: only the sum is used until the volume is
+    /// opened again.
+    pub fn count_growth(&self, extents: u64) {
+        let last = self.group(self.groups.len() - 1);
+        last.set_free_extents(last.free_extents() + extents);
+    }
+
     fn group(&self, number: usize) -> &RealtimeGroup {
         self.groups
             .get(number)
@@ -371,13 +385,7 @@ impl RealtimeSpace {
 
     /// Discards on the device the freed extents of a group that the step has locked.
     fn discard_expired(&self, tx: &Transaction<'_>, number: usize) {
-        let geometry = tx.geometry();
-        let first = FsBlock((number as u64) << geometry.realtime.group_blocks_log);
-        let Some(start) = geometry.realtime.device_block(first) else { return };
-        let bytes = ExtentBytes {
-            start: start << geometry.block_log,
-            extent: self.extent_blocks << geometry.block_log,
-        };
+        let Some(bytes) = self.bytes_of(tx.geometry(), number) else { return };
         self.group(number).discard_expired(tx.journal(), &bytes);
     }
 

@@ -231,8 +231,7 @@ impl Image {
         self.devices.set_uuid(change).map_err(|error| open_failure(&self.path, &error))
     }
 
-    /// Grows the realtime section of a volume without realtime groups. Returns its new number of
-    /// blocks.
+    /// Grows the realtime section. Returns its new number of blocks.
     pub(crate) fn grow_realtime(&self, blocks: Option<u64>) -> Result<u64, Failure> {
         self.devices.grow_realtime(blocks).map_err(|error| match error {
             RealtimeGrowthError::Open(error) => open_failure(&self.path, &error),

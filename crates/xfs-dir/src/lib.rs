@@ -43,7 +43,10 @@ pub use directory::{
     find_entry, has_room_for_entry, init_directory, remove_entry, remove_entry_at, replace_entry,
     seek_entry,
 };
-pub use metadata_files::{NewMetadataFile, create_metadata_file, find_metadata_file};
+pub use metadata_files::{
+    NewMetadataFile, blocks_to_name, create_metadata_file, find_metadata_file, name_metadata_files,
+    prepare_metadata_file,
+};
 pub use parents::{
     ParentLink, ParentPath, Parents, add_parent, first_parent, parent_blocks, parent_quota_blocks,
     remove_parent, replace_parent,

@@ -5,10 +5,15 @@
 //!
 //! Quota does not count these files. So the first logged change of the inode already has the flag
 //! METADATA, by which such files are recognised.
+//!
+//! Several files can get their names in one step, so that a crash leaves all of them or none. They
+//! are made on the unlinked list as ordinary files, without the flag METADATA: a recovery, also that
+//! of a kernel, frees an unlinked file only without it ([`prepare_metadata_file`],
+//! [`name_metadata_files`]).
 
 use std::sync::Arc;
 
-use xfs_alloc::{InodePurpose, allocate_inode, inode_blocks};
+use xfs_alloc::{InodePurpose, add_unlinked, allocate_inode, inode_blocks, remove_unlinked};
 use xfs_buffer::{BufferCache, Error, PosixError, Result};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeFlags, InodeFlags2, METADATA_FLAGS};
@@ -138,4 +143,100 @@ pub fn create_metadata_file(
         add_parent(tx, &live, &link, ParentPath::Direct)?;
     }
     Ok(live)
+}
+
+/// Creates a file without a name, which [`name_metadata_files`] makes a file of the metadata
+/// directory. A crash before that frees it. The transaction must be one for a file without a name
+/// ([`TransactionKind::CreateUnnamed`]), with the reserved blocks of a new inode.
+///
+/// # Errors
+///
+/// Returns [`PosixError::NoSpace`] if the volume has no space for an inode, or if the name does not
+/// fit into a parent pointer in the inode; the transaction must be committed even then. Else returns
+/// the device's error or the check that failed.
+pub fn prepare_metadata_file(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<LiveInode>,
+    name: &[u8],
+    now: Timestamp,
+) -> Result<Arc<LiveInode>> {
+    tx.join(directory.log_item());
+    let has_parents = tx.geometry().has_incompat(IncompatFeatures::PARENT);
+    let generation = directory.inode().core().generation;
+    let attributes = match has_parents {
+        true => {
+            let room = new_attribute_room(FileType::Regular, tx.geometry());
+            let first = first_parent(directory.number(), generation, name, room);
+            Some(first.ok_or(PosixError::NoSpace)?)
+        }
+        false => None,
+    };
+    let inode = allocate_inode(tx, directory.number(), InodePurpose::File)?;
+    let made = InitialInode {
+        inode,
+        mode: FileType::Regular.mode_bits(),
+        uid: 0,
+        gid: 0,
+        project_id: 0,
+        nlink: 0,
+        now,
+        flags: InodeFlags::empty(),
+        flags2: InodeFlags2::empty(),
+        extent_size_hint_blocks: 0,
+        cow_extent_size_hint_blocks: 0,
+        rdev: None,
+        attr_room: has_parents,
+        attributes,
+    };
+    let live = Arc::new(LiveInode::create(tx, made)?);
+    add_unlinked(tx, live.log_item())?;
+    Ok(live)
+}
+
+/// Returns the number of blocks that a transaction of [`name_metadata_files`] must reserve.
+#[must_use]
+pub fn blocks_to_name(geometry: &Geometry, count: usize) -> u64 {
+    count as u64 * blocks_to_add(geometry)
+}
+
+/// Gives prepared files their names in a directory of the metadata directory, in one step. Each
+/// file becomes the file that stands beside it.
+///
+/// # Errors
+///
+/// Returns [`PosixError::Exists`] if the directory has one of the names. Else returns the device's
+/// error or the check that failed.
+pub fn name_metadata_files(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<LiveInode>,
+    files: &[(Arc<LiveInode>, NewMetadataFile<'_>)],
+    now: Timestamp,
+) -> Result<()> {
+    tx.join(directory.log_item());
+    let mut in_order: Vec<_> = files.iter().map(|(live, _)| live).collect();
+    // The headers of groups are latched in their order, and before anything else is changed.
+    in_order.sort_by_key(|live| live.number());
+    for live in &in_order {
+        tx.join(live.log_item());
+    }
+    for live in in_order {
+        remove_unlinked(tx, live.log_item())?;
+    }
+    for (live, new) in files {
+        let place = seek_entry(tx, directory, new.name)?;
+        if place.meaning().is_some() {
+            return Err(PosixError::Exists.into());
+        }
+        add_entry_at(tx, directory, place, live.number(), EntryType::Regular)?;
+        live.change(tx, |core| {
+            core.nlink = 1;
+            core.flags = METADATA_FLAGS;
+            core.flags2 |= InodeFlags2::METADATA;
+            core.metafile_type = new.metafile_type;
+            core.project_id = new.project_id;
+            core.change_time = now;
+        });
+    }
+    directory.change(tx, |core| (core.modify_time, core.change_time) = (now, now));
+    Ok(())
 }

@@ -53,7 +53,7 @@ mod zones;
 
 pub use collect::{CachedInodes, set_collector_inodes};
 pub use exchange::ExchangedRange;
-pub use grow_realtime::grow_realtime_section;
+pub use grow_realtime::{grow_realtime_group, grow_realtime_section};
 pub use map::{MapRequest, map_blocks, map_blocks_at_worst};
 pub use range::KeepSize;
 pub use realtime::{RealtimeGroupInodes, realtime_files, realtime_group_files, zone_record};

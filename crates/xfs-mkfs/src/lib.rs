@@ -38,4 +38,4 @@ pub use plan::{GeometryError, Plan, TargetDevice, Warning};
 pub use readers::{
     Access, FirstKernels, MissingFeature, Reader, ReaderError, ReaderVersion, Verdict,
 };
-pub use write::{Devices, Discard, encode_empty_group, write};
+pub use write::{Devices, Discard, EmptyGroupBlock, encode_empty_group, write};

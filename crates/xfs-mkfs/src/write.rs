@@ -29,6 +29,8 @@ use crate::layout::{BtreeRoots, VolumeLayout};
 use crate::plan::Plan;
 use bytes::HeaderContext;
 
+pub use files::EmptyGroupBlock;
+
 /// The devices of a volume.
 #[derive(Clone, Copy)]
 pub struct Devices<'a> {

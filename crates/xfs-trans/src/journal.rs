@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, Error, PosixError, Result};
 use xfs_format::reservation::{Reservation, Reservations, TransactionKind};
-use xfs_format::superblock::Superblock;
+use xfs_format::superblock::{Superblock, Unsupported};
 use xfs_format::{Geometry, InodeNumber};
 use xfs_log::{Log, Shutdown};
 use xfs_sync::{Mutex, SetOnce, Slot, SlotCounters, Slots, Volume};
@@ -276,6 +276,28 @@ impl Journal {
     ) -> Result<Transaction<'_>> {
         let (plain, set) = (self.reservation(kind), self.reservation(TransactionKind::SetAttr));
         let (bytes, steps) = (plain.bytes.max(set.bytes), plain.steps.max(set.steps));
+        Transaction::begin(self, Reservation { bytes, steps }, blocks)
+    }
+
+    /// Begins a transaction that adds names to `count` inodes in one step.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`begin`](Self::begin). [`Unsupported::LogTooSmall`] if the
+    /// reservation would be larger than that of every kind of transaction, which the log need not
+    /// hold.
+    pub fn begin_links(self: &Arc<Self>, count: u32, blocks: u64) -> Result<Transaction<'_>> {
+        let link = self.reservation(TransactionKind::Link);
+        let sector = self.reservation(TransactionKind::Superblock);
+        // The other steps are those of the blocks that the directory gets.
+        let (bytes, steps) = (link.bytes * u64::from(count) + sector.bytes, 2);
+        let total = |bytes: u64, steps: u32| bytes * u64::from(steps);
+        let totals = self.reservations.iter().map(|found| total(found.bytes, found.steps));
+        if totals.max().is_none_or(|largest| total(bytes, steps) > largest) {
+            let log_bytes = self.superblock.log_blocks.into();
+            let log_bytes = self.superblock.geometry.blocks_to_bytes(log_bytes).unwrap_or(u64::MAX);
+            return Err(Unsupported::LogTooSmall { bytes, log_bytes }.into());
+        }
         Transaction::begin(self, Reservation { bytes, steps }, blocks)
     }
 

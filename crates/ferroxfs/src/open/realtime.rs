@@ -155,21 +155,31 @@ fn open_groups(journal: &Arc<Journal>, superblock: &Superblock) -> BufferResult<
     let directory = groups_directory(journal, superblock)?;
     let mut files = Vec::new();
     for group in 0..superblock.geometry.realtime.group_count {
-        let find =
-            |name: &str| metadata_entry(journal, directory, format!("{group}.{name}").as_bytes());
-        let find_of = |feature, name| match superblock.ro_compat.contains(feature) {
-            true => find(name).map(Some),
-            false => Ok(None),
-        };
-        let inodes = RealtimeGroupInodes {
-            bitmap: find("bitmap")?,
-            summary: find("summary")?,
-            reverse_map: find_of(RoCompatFeatures::RMAPBT, "rmap")?,
-            refcounts: find_of(RoCompatFeatures::REFLINK, "refcount")?,
-        };
+        let inodes = group_inodes(journal, superblock, directory, group)?;
         files.push(xfs_inode::realtime_group_files(journal, superblock, group, inodes)?);
     }
     RealtimeSpace::open_groups(journal, superblock, files)
+}
+
+/// Finds the inodes of a realtime group in the directory `rtgroups`.
+pub(super) fn group_inodes(
+    journal: &Journal,
+    superblock: &Superblock,
+    directory: InodeNumber,
+    group: u32,
+) -> BufferResult<RealtimeGroupInodes> {
+    let find =
+        |name: &str| metadata_entry(journal, directory, format!("{group}.{name}").as_bytes());
+    let find_of = |feature, name| match superblock.ro_compat.contains(feature) {
+        true => find(name).map(Some),
+        false => Ok(None),
+    };
+    Ok(RealtimeGroupInodes {
+        bitmap: find("bitmap")?,
+        summary: find("summary")?,
+        reverse_map: find_of(RoCompatFeatures::RMAPBT, "rmap")?,
+        refcounts: find_of(RoCompatFeatures::REFLINK, "refcount")?,
+    })
 }
 
 /// Opens the zones of a zoned realtime section. The directory `rtgroups` of the metadata directory
@@ -184,7 +194,10 @@ fn open_zones(journal: &Arc<Journal>, superblock: &Superblock) -> BufferResult<(
 }
 
 /// Returns the inode of the directory `rtgroups` of the metadata directory.
-fn groups_directory(journal: &Journal, superblock: &Superblock) -> BufferResult<InodeNumber> {
+pub(super) fn groups_directory(
+    journal: &Journal,
+    superblock: &Superblock,
+) -> BufferResult<InodeNumber> {
     let root = superblock.metadata_directory_inode;
     let root = root.expect("a verified volume with METADIR has a metadata directory");
     metadata_entry(journal, root, b"rtgroups")

@@ -15,7 +15,7 @@ use xfs_log::{
     FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
     finish_intents,
 };
-use xfs_quota::{Attachment, QuotaMode, QuotaOptions, resolve_modes};
+use xfs_quota::{Attachment, QuotaEngine, QuotaMode, QuotaOptions, resolve_modes};
 use xfs_trans::{AttrPayload, Captured, Deferred, IntentPayload, Journal, OpenIntent};
 use xfs_vfs::{Clock, InodeCache, MountThreads};
 
@@ -28,8 +28,7 @@ impl Devices {
     /// crash left open is finished.
     pub(super) fn open_to_write(&self) -> Result<Volume, OpenError> {
         let (superblock, journal, opened) = self.open_journal(VolumeAccess::Write)?;
-        let quota = opened.quota.map(|quota| quota.finish(&journal)).transpose();
-        let quota = quota.map_err(OpenError::Quota)?;
+        let quota = opened.start_quota(&journal)?;
         let cache = Arc::clone(journal.cache());
         let options = &self.options;
         if let Some(upkeep) = options.options.chosen_upkeep() {
@@ -163,6 +162,20 @@ pub(super) struct OpenedJournal {
     pub(super) summary: Summary,
     /// Quota whose start has begun and is not complete. `None` if the options request no quota.
     quota: Option<Attachment>,
+}
+
+impl OpenedJournal {
+    /// Completes the start of quota, if the options request quota.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Quota`] if quota cannot be started.
+    pub(super) fn start_quota(
+        self,
+        journal: &Arc<Journal>,
+    ) -> Result<Option<Arc<QuotaEngine>>, OpenError> {
+        self.quota.map(|quota| quota.finish(journal)).transpose().map_err(OpenError::Quota)
+    }
 }
 
 /// The settings with which quota starts when a volume is opened: the types to count and enforce,

@@ -38,6 +38,7 @@ mod quota_limits;
 mod quota_metadata;
 mod quota_realtime;
 mod realtime;
+mod realtime_discards;
 mod realtime_groups;
 mod realtime_growth;
 mod realtime_space;

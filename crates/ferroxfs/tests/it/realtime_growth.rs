@@ -1,8 +1,11 @@
-//! Tests of growing a classic realtime section: sizes, contents, xfs_repair, and power cuts.
+//! Tests of growing a realtime section, classic or with groups: sizes, contents, xfs_repair, and
+//! power cuts. The tests of zones (`zoned.rs`) grow zoned sections.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferroxfs::admin::{GrowError, RealtimeGrowthError};
+use ferroxfs::check::CheckOptions;
 use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::device::{Durability, MemoryDevice, SharedDevice};
 use ferroxfs::{OpenError, OpenOptions};
@@ -100,4 +103,120 @@ fn power_cut_during_growth_leaves_the_size_of_a_step() {
         assert_eq!(grow(&disks, None).unwrap(), LARGE_BYTES / 4096, "{cut}");
         disks.check();
     }
+}
+
+/// Length of the realtime section with groups before it grows, in bytes: two groups and a half.
+const GROUPS_BYTES: u64 = 10 << 20;
+/// Length of the device to which the section with groups can grow, in bytes: four groups and a
+/// part of a fifth.
+const MORE_GROUPS_BYTES: u64 = (18 << 20) - 4096;
+
+/// Makes a volume with realtime groups of 4 MiB, whose section is shorter than its device.
+fn make_groups(features: &str, extent_kib: u64) -> Disks {
+    let group = (4 << 20) / (extent_kib << 10) * (extent_kib << 10);
+    let groups = format!("rgsize={group}");
+    let small = Disks::make_with(extent_kib, GROUPS_BYTES, &[('m', features), ('r', &groups)]);
+    let large: SharedDevice = Arc::new(MemoryDevice::new(MORE_GROUPS_BYTES));
+    let mut bytes = vec![0; GROUPS_BYTES as usize];
+    small.realtime.read_at(&mut bytes, 0).unwrap();
+    large.write_at(&bytes, 0, Durability::Cached).unwrap();
+    Disks { data: small.data, realtime: large }
+}
+
+const ALL: &str = "metadir=1,rmapbt=1,reflink=1";
+const NO_MAP: &str = "metadir=1,rmapbt=0,reflink=0";
+
+/// Checks the unmounted volume with `check` and xfs_repair, and that all extents but those of files
+/// and of the realtime superblock are free. Files have `used` extents.
+fn check_groups(disks: &Disks, used: u64) {
+    check_free(disks, used);
+    disks.repair();
+}
+
+/// Checks that no file has extents, and that `check` finds nothing.
+fn check_all_free(disks: &Disks) {
+    check_free(disks, 0);
+}
+
+fn check_free(disks: &Disks, used: u64) {
+    let found = superblock(&disks.data);
+    assert_eq!(found.free_realtime_extents, found.realtime_extents - 1 - used);
+    let volume = disks.options(&OpenOptions::new()).unwrap();
+    let report = volume.check(CheckOptions::default(), &()).unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+}
+
+fn check_growth_of_groups(features: &str, extent_kib: u64, steps: &[Option<u64>]) {
+    let disks = make_groups(features, extent_kib);
+    let volume = disks.open();
+    let bytes = [7; 50_000];
+    create(&volume, "before").write_at(&bytes, 0).unwrap();
+    volume.close().unwrap();
+    let unit = extent_kib / 4;
+    let used = 13_u64.div_ceil(unit);
+    for blocks in steps {
+        let grown = grow(&disks, *blocks).unwrap();
+        assert_eq!(grown, blocks.unwrap_or(MORE_GROUPS_BYTES / 4096));
+        let found = superblock(&disks.data);
+        assert_eq!(found.realtime_blocks, grown);
+        assert_eq!(found.realtime_extents, grown / unit);
+        check_groups(&disks, used);
+    }
+    let volume = disks.open();
+    assert_eq!(contents(&volume.open_file("/before").unwrap()), bytes);
+    let file = create(&volume, "after");
+    let free = superblock(&disks.data).free_realtime_extents;
+    let all = 0..free * unit << 12;
+    file.change_range(all, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
+    drop(file);
+    volume.close().unwrap();
+    check_groups(&disks, used + free);
+    let volume = disks.open();
+    volume.remove_file("/after").unwrap();
+    volume.close().unwrap();
+    check_groups(&disks, used);
+}
+
+#[test]
+fn last_group_grows_and_new_groups_follow() {
+    check_growth_of_groups(ALL, 4, &[Some(2_900), Some(3_073), None]);
+}
+
+#[test]
+fn groups_of_large_extents_grow_without_a_reverse_map() {
+    check_growth_of_groups(NO_MAP, 28, &[Some(3_001), None]);
+}
+
+/// Cuts the power at each request of a growth by a part of a group, two groups and a part of a third
+/// one. Checks that `check` finds nothing on the recovered volume, that all extents of its size are
+/// free, and that growing it again completes the growth. Every eighth volume is checked with
+/// xfs_repair too.
+#[test]
+fn power_cut_at_each_request_of_the_growth_of_groups_leaves_a_whole_volume() {
+    let Disks { data, realtime } = make_groups(ALL, 4);
+    let atomicity = Atomicity::of(&superblock(&data));
+    let joined = Arc::new(JoinedDevice::new(data, realtime));
+    let recorder = Arc::new(RecordingDevice::new(joined));
+    let [data, realtime] = recorder.split(DATA_BYTES);
+    grow(&Disks { data, realtime }, None).unwrap();
+    let recording = recorder.recording();
+    let cuts = PowerCuts::new(&recording, atomicity);
+    let mut sizes = BTreeSet::new();
+    let points = 0..recording.requests().len();
+    for (index, cut) in points.flat_map(|point| cuts.at(point, 2).take(2)).enumerate() {
+        let after = Arc::new(RecordingDevice::of(cuts.after(cut)));
+        let [data, realtime] = after.split(DATA_BYTES);
+        let disks = Disks { data, realtime };
+        disks.open().close().unwrap();
+        let found = superblock(&disks.data);
+        sizes.insert(found.realtime_blocks);
+        check_all_free(&disks);
+        if index % 8 == 0 {
+            disks.repair();
+        }
+        assert_eq!(grow(&disks, None).unwrap(), MORE_GROUPS_BYTES / 4096, "{cut}");
+        check_all_free(&disks);
+    }
+    let expected = [10 << 20, 12 << 20, 16 << 20, MORE_GROUPS_BYTES].map(|bytes| bytes / 4096);
+    assert_eq!(sizes.into_iter().collect::<Vec<u64>>(), expected);
 }

@@ -4,17 +4,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ferroxfs::admin::GrowError;
+use ferroxfs::admin::{GrowError, RealtimeGrowthError};
 use ferroxfs::check::CheckOptions;
 use ferroxfs::contents::{AllocateMode, ForkKind, RangeMode};
-use ferroxfs::device::{BlockDevice, MemoryDevice, SharedDevice};
+use ferroxfs::device::{BlockDevice, Durability, MemoryDevice, SharedDevice};
 use ferroxfs::lock::{LeaseKind, LeaseMode};
 use ferroxfs::quota::{QuotaMode, QuotaOptions};
 use ferroxfs::{Error, File, NewKind, OpenError, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_format::superblock::Unsupported;
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 use xfs_oracle::Xfsprogs;
-use xfs_testkit::{Atomicity, JoinedDevice, PowerCuts, Prng, RealtimeSection, RecordingDevice};
+use xfs_testkit::{
+    Atomicity, JoinedDevice, PowerCuts, Prng, RealtimeSection, RecordingDevice, Request,
+};
 use xfs_trans::testing::superblock;
 
 use super::realtime_writing::{DATA_BYTES, PLAIN, contents, create, in_memory};
@@ -480,4 +482,149 @@ fn wrong_counts_of_used_blocks_are_errors() {
         .try_for_each(|name| volume.remove_file(name));
     let closed = volume.close();
     assert!(changed.is_err() || closed.is_err());
+}
+
+/// Returns the discards that the device has recorded, each with its offset and length in bytes.
+fn discards(device: &RecordingDevice) -> Vec<(u64, u64)> {
+    let discard = |request: &Request| match request {
+        Request::Discard { offset, length } => Some((*offset, *length)),
+        _ => None,
+    };
+    device.recording().requests().iter().filter_map(discard).collect()
+}
+
+/// Fills zones and frees them. Checks that a trim discards whole zones, those that are empty, and
+/// no byte of a file.
+#[test]
+fn trim_resets_and_discards_the_zones_without_blocks_of_files() {
+    for is_internal in [true, false] {
+        let made = Zoned::make(12, is_internal);
+        let section = made.realtime.clone().unwrap_or_else(|| made.data.clone());
+        let recorder = Arc::new(RecordingDevice::new(section));
+        let disks = match is_internal {
+            true => Zoned { data: recorder.clone(), realtime: None },
+            false => Zoned { data: made.data, realtime: Some(recorder.clone()) },
+        };
+        let volume = disks.open();
+        let bytes = vec![5; 3 << 20];
+        create(&volume, "gone").write_at(&bytes, 0).unwrap();
+        create(&volume, "kept").write_at(&bytes[..1 << 19], 0).unwrap();
+        volume.sync().unwrap();
+        volume.remove_file("/gone").unwrap();
+        let start = superblock(&disks.data).geometry.realtime.start * BLOCK;
+        let before = discards(&recorder).len();
+        let trimmed = volume.trim(DATA_BYTES..u64::MAX, 0).unwrap();
+        let all = discards(&recorder).split_off(before);
+        assert!(trimmed >= 9 << 20, "{trimmed} bytes of 12 zones");
+        assert_eq!(trimmed, all.iter().map(|(_, length)| length).sum::<u64>());
+        for (offset, length) in &all {
+            assert!((offset - start).is_multiple_of(1 << 20) && *length == 1 << 20, "{all:?}");
+        }
+        assert_eq!(volume.trim(DATA_BYTES..u64::MAX, 2 << 20).unwrap(), 0);
+        assert!(volume.read("/kept").unwrap() == bytes[..1 << 19]);
+        create(&volume, "new").write_at(&bytes, 0).unwrap();
+        disks.close(volume);
+        let volume = disks.with(&OpenOptions::new());
+        assert!(volume.read("/kept").unwrap() == bytes[..1 << 19]);
+        assert!(volume.read("/new").unwrap() == bytes);
+    }
+}
+
+/// Overwrites a full section, so that zones are collected. Checks that each reset of a zone discards
+/// it, and that files keep their bytes.
+#[test]
+fn reset_discards_a_zone_if_the_volume_discards() {
+    let made = Zoned::make(8, false);
+    let recorder = Arc::new(RecordingDevice::new(made.realtime.unwrap()));
+    let disks = Zoned { data: made.data, realtime: Some(recorder.clone()) };
+    let volume = disks.with(&OpenOptions::new().write(true).discard(true));
+    let file = create(&volume, "file");
+    for round in 0..12_u8 {
+        file.write_at(&vec![round; 2 << 20], 0).unwrap();
+    }
+    assert!(contents(&file) == vec![11; 2 << 20]);
+    let all = discards(&recorder);
+    assert!(!all.is_empty(), "no zone was discarded");
+    for (offset, length) in &all {
+        assert!(offset.is_multiple_of(1 << 20) && *length == 1 << 20, "{all:?}");
+    }
+    drop(file);
+    disks.close(volume);
+    let volume = disks.with(&OpenOptions::new());
+    assert!(volume.read("/file").unwrap() == vec![11; 2 << 20]);
+}
+
+/// Returns a device of this length that starts with the bytes of another one.
+fn lengthened(device: &SharedDevice, bytes: u64) -> SharedDevice {
+    let longer = MemoryDevice::new(bytes);
+    let mut all = vec![0; device.length_bytes() as usize];
+    device.read_at(&mut all, 0).unwrap();
+    longer.write_at(&all, 0, Durability::Cached).unwrap();
+    Arc::new(longer)
+}
+
+fn grow(disks: &Zoned, blocks: Option<u64>) -> Result<u64, RealtimeGrowthError> {
+    let devices = OpenOptions::new().write(true).with_devices(disks.data.clone(), None);
+    match &disks.realtime {
+        Some(device) => devices.with_realtime(device.clone()).grow_realtime(blocks),
+        None => devices.grow_realtime(blocks),
+    }
+}
+
+/// Grows a section by one zone and by the zones that its device has room for. Checks that the new
+/// zones are used.
+#[test]
+fn zoned_section_grows_by_whole_zones() {
+    for is_internal in [true, false] {
+        let mut disks = Zoned::make(8, is_internal);
+        let more = 4 << 20 | 512 << 10;
+        match &disks.realtime {
+            Some(device) => disks.realtime = Some(lengthened(device, (8 << 20) + more)),
+            None => disks.data = lengthened(&disks.data, DATA_BYTES + (8 << 20) + more),
+        }
+        let volume = disks.open();
+        create(&volume, "before").write_at(&vec![1; 3 << 20], 0).unwrap();
+        disks.close(volume);
+        assert_eq!(grow(&disks, Some(9 * 256 + 10)).unwrap(), 9 * 256);
+        disks.close(disks.open());
+        assert_eq!(grow(&disks, None).unwrap(), 12 * 256);
+        assert_eq!(grow(&disks, None).unwrap(), 12 * 256);
+        let found = superblock(&disks.data);
+        assert_eq!((found.realtime_group_count, found.realtime_blocks), (12, 12 * 256));
+        let volume = disks.open();
+        // Four zones are kept for the garbage collector.
+        create(&volume, "after").write_at(&vec![2; 5 << 20], 0).unwrap();
+        disks.close(volume);
+        let volume = disks.with(&OpenOptions::new());
+        assert!(volume.read("/before").unwrap() == vec![1; 3 << 20]);
+        assert!(volume.read("/after").unwrap() == vec![2; 5 << 20]);
+    }
+}
+
+/// Cuts the power at each request while a section grows by two zones.
+#[test]
+fn power_cut_during_growth_of_zones_leaves_whole_zones() {
+    let made = Zoned::make(8, true);
+    let data = lengthened(&made.data, DATA_BYTES + (10 << 20));
+    let atomicity = Atomicity::of(&superblock(&data));
+    let recorder = Arc::new(RecordingDevice::new(data));
+    grow(&of_recorder(&recorder, None), None).unwrap();
+    let recording = recorder.recording();
+    let cuts = PowerCuts::new(&recording, atomicity);
+    let mut sizes = std::collections::BTreeSet::new();
+    for (index, cut) in
+        (0..recording.requests().len()).flat_map(|point| cuts.at(point, 2).take(2)).enumerate()
+    {
+        let disks = of_recorder(&Arc::new(RecordingDevice::of(cuts.after(cut))), None);
+        disks.open().close().unwrap();
+        sizes.insert(superblock(&disks.data).realtime_group_count);
+        if index % 8 == 0 {
+            disks.check();
+        }
+        assert_eq!(grow(&disks, None).unwrap(), 10 * 256, "{cut}");
+        if index % 8 == 0 {
+            disks.check();
+        }
+    }
+    assert_eq!(sizes.into_iter().collect::<Vec<u32>>(), [8, 9, 10]);
 }

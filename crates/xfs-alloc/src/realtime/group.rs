@@ -85,14 +85,14 @@ pub(super) struct ExtentBytes {
 
 impl ExtentBytes {
     /// Returns the offset on the device and the length of a run of extents, in bytes.
-    fn of(&self, extents: &Range<u64>) -> (u64, u64) {
+    pub(super) fn of(&self, extents: &Range<u64>) -> (u64, u64) {
         let length = (extents.end - extents.start) * self.extent;
         (self.start + extents.start * self.extent, length)
     }
 }
 
 /// Returns whether the volume discards freed blocks.
-fn discards(journal: &Journal) -> bool {
+pub(super) fn discards(journal: &Journal) -> bool {
     AllocatorState::of(journal).discards()
 }
 
@@ -203,6 +203,26 @@ impl RealtimeGroup {
                 }
             }
         }
+    }
+
+    /// Returns the parts of a free run whose freeing is durable, in order. The group is locked.
+    pub(super) fn durably_free(&self, journal: &Journal, run: Range<u64>) -> Vec<Range<u64>> {
+        let mut busy = self.busy.lock();
+        busy.expire(journal.durable_sequence(), discards(journal));
+        let mut held: Vec<Range<u64>> = busy.runs.iter().map(|run| run.extents.clone()).collect();
+        drop(busy);
+        held.sort_unstable_by_key(|extents| extents.start);
+        let (mut parts, mut at) = (Vec::new(), run.start);
+        for extents in held {
+            if at < extents.start.min(run.end) {
+                parts.push(at..extents.start.min(run.end));
+            }
+            at = at.max(extents.end);
+        }
+        if at < run.end {
+            parts.push(at..run.end);
+        }
+        parts
     }
 
     /// Records the checkpoint with the step that has got this ticket.

@@ -20,7 +20,7 @@ use xfs_sync::MutexGuard;
 use xfs_trans::{InodeRecord, Journal, Transaction};
 
 use super::RealtimeSpace;
-use super::group::{GroupTrees, RealtimeGroup};
+use super::group::{GroupTrees, RealtimeGroup, discards};
 use super::reserve::{self, BtreeReserve};
 use super::runs::{SpaceSizes, corrupt};
 use super::tree::edit_tree;
@@ -124,7 +124,7 @@ impl RealtimeSpace {
         self.zones.as_ref().map(Zones::capacity)
     }
 
-    fn zones(&self) -> Result<&Zones> {
+    pub(super) fn zones(&self) -> Result<&Zones> {
         self.zones.as_ref().ok_or_else(|| Unsupported::RealtimeData.into())
     }
 
@@ -311,7 +311,8 @@ impl<'a> ZoneCollection<'a> {
         Ok(self.space.zones()?.has_zone_for_users())
     }
 
-    /// Resets all full zones without used blocks, and returns `None`. If there is no such zone,
+    /// Resets all full zones without used blocks, and returns `None`. A volume that discards freed
+    /// space discards them. If there is no such zone,
     /// returns the zone whose blocks the caller must move next, never one of `kept`. `Some(None)`
     /// means that no zone can be emptied.
     ///
@@ -330,6 +331,10 @@ impl<'a> ZoneCollection<'a> {
                 // Z3: a crash after this line gives no block back to a file.
                 self.journal.force_all()?;
                 for zone in zones {
+                    if discards(self.journal) {
+                        // A discard is only a hint: its error is ignored.
+                        drop(self.space.discard_zone(self.journal, zone));
+                    }
                     self.space.zones()?.reset(zone);
                 }
                 Ok(None)

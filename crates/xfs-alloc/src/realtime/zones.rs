@@ -313,6 +313,12 @@ impl Zones {
         self.table.lock().zone(number as usize).used
     }
 
+    /// Calls `act` if a zone is empty. No thread takes blocks of any zone meanwhile.
+    pub(super) fn while_empty<R>(&self, number: u32, act: impl FnOnce() -> R) -> Option<R> {
+        let table = self.table.lock();
+        (table.zone(number as usize).written == 0).then(act)
+    }
+
     /// Makes a zone empty.
     ///
     /// # Panics

@@ -47,7 +47,8 @@ pub(crate) struct LabelArguments {
 pub(crate) struct GrowfsArguments {
     /// The image or device
     pub(crate) image: PathBuf,
-    /// Grow the realtime section, to the end of its device, which --rt-device names
+    /// Grow the realtime section, to the end of its device, which --rt-device names; a zoned one
+    /// grows by whole zones
     #[arg(short = 'r', long)]
     pub(crate) realtime: bool,
     /// The new size of the realtime section in blocks

@@ -87,9 +87,12 @@ pub enum Unsupported {
         "volumes with gaps between realtime zones (ZONE_GAPS), as on zoned disks, can only be read"
     )]
     RealtimeWrite,
-    /// The realtime section cannot grow, because it has groups, is zoned, or would get a summary
-    /// that is too large for one transaction.
-    #[error("only a classic realtime section grows, up to a summary of 48 blocks")]
+    /// The realtime section cannot grow: there is none, or it is a classic one that would get a
+    /// summary that is too large for one transaction.
+    #[error(
+        "the volume has no realtime section that can grow; a section without groups grows up to a \
+             summary of 48 blocks"
+    )]
     RealtimeGrowth,
     /// An operation would allocate blocks in a zone without writing them, such as a preallocation.
     /// Blocks of a zone are allocated when they are written.

@@ -136,8 +136,11 @@ impl Server {
         self.check_root(request)?;
         let geometry = self.volume.geometry();
         let block = u64::from(geometry.block_size);
-        let end = geometry.data_blocks.saturating_mul(block);
-        let group = u64::from(geometry.ag_blocks) * block;
+        // The realtime section follows the data section.
+        let blocks = geometry.data_blocks.saturating_add(geometry.realtime.blocks);
+        let end = blocks.saturating_mul(block);
+        let longest = u64::from(geometry.ag_blocks).max(geometry.realtime.group_length(0));
+        let group = longest.saturating_mul(block);
         if range.start >= end || range.length < block || range.minimum > group {
             return Err(Errno::INVAL);
         }

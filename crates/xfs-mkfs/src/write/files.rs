@@ -49,6 +49,33 @@ struct RealtimeFileForm {
     bitmap_blocks: u64,
 }
 
+/// A block of the bitmap or the summary of a realtime group whose extents are all free.
+#[derive(Clone, Copy, Debug)]
+pub struct EmptyGroupBlock {
+    /// The kind of the file: [`RealtimeBlockKind::Bitmap`] or [`RealtimeBlockKind::Summary`].
+    pub kind: RealtimeBlockKind,
+    /// The inode of the file.
+    pub owner: InodeNumber,
+    /// Number of extents of the group.
+    pub extents: u64,
+    /// Number of blocks of the bitmap.
+    pub bitmap_blocks: u64,
+    /// The number of the block in its file.
+    pub index: u64,
+    /// The address of the block.
+    pub at: DiskAddr,
+}
+
+impl EmptyGroupBlock {
+    /// Encodes the block into `block`, a filesystem block of zeros.
+    pub fn encode(&self, geometry: &Geometry, block: &mut [u8]) {
+        let Self { kind, owner, extents, bitmap_blocks, index, at } = *self;
+        let free = (0, extents);
+        let form = RealtimeFileForm { kind, owner, is_of_group: true, free, bitmap_blocks };
+        form.encode(index, at, geometry, block);
+    }
+}
+
 /// Writes the blocks of all first files of a chunk.
 pub(super) fn write(chunk: &Chunk<'_>, device: &dyn BlockDevice) -> io::Result<()> {
     let geometry = &chunk.plan.superblock.geometry;

@@ -14,6 +14,7 @@ mod inventory;
 mod library;
 
 mod boot;
+mod growth;
 mod quota;
 mod quota_script;
 mod repair;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     }
     let trials = [
         boot::trials(),
+        growth::trials(),
         quota::trials(),
         quota_script::trials(),
         repair::trials(),

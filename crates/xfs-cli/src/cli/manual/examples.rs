@@ -286,7 +286,13 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
     ),
     entry(
         "growfs",
-        &[("ferroxfs growfs --size 400m disk.img", "enlarge image and volume")],
+        &[
+            ("ferroxfs growfs --size 400m disk.img", "enlarge image and volume"),
+            (
+                "ferroxfs growfs -r --rt-device rt.img disk.img",
+                "enlarge the realtime section to the end of its device",
+            ),
+        ],
         &["ferroxfs-info(1)", "xfs_growfs(8)"],
     ),
     entry(
