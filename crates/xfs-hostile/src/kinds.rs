@@ -9,11 +9,12 @@ mod attacks;
 use std::hint::black_box;
 use std::sync::{Arc, LazyLock};
 
-use ferroxfs::{OpenError, OpenOptions};
+use ferroxfs::contents::RangeMode;
+use ferroxfs::{CreateOptions, NewKind, OpenError, OpenOptions, Volume};
 use xfs_device::SharedDevice;
 use xfs_format::{BlockKind, DiskAddr};
 use xfs_testkit::{
-    Image, Prng, RealtimeSection, golden_metadata_directory, golden_version_4, reseal,
+    CowDevice, Image, Prng, RealtimeSection, golden_metadata_directory, golden_version_4, reseal,
 };
 
 use crate::attacks::Outcome;
@@ -102,6 +103,20 @@ impl KindVolume {
         survey_devices(devices, &[])
     }
 
+    /// Opens the volume for writing. All writes stay in memory.
+    fn writable(self) -> Result<Volume, OpenError> {
+        let in_memory = |image: Image| -> SharedDevice {
+            Arc::new(CowDevice::new(Arc::new(image) as SharedDevice))
+        };
+        let options = OpenOptions::new().cache_bytes(CACHE_BYTES).write(true);
+        let devices = options.with_devices(in_memory(self.data), None);
+        let devices = match self.device {
+            Some(device) => devices.with_realtime(in_memory(device)),
+            None => devices,
+        };
+        devices.open()
+    }
+
     /// Changes the sector at `at`, and recomputes the checksum of a superblock or an inode.
     fn edit(&mut self, at: DiskAddr, change: impl FnOnce(&mut [u8])) {
         let geometry = xfs_testkit::RealtimeSection::Classic.data().geometry();
@@ -146,7 +161,46 @@ impl KindAttack {
 /// after it are one change, in the form that [`volume`](crate::volume::volume) describes, except
 /// that the first two bytes choose a sector. Checksums of superblocks and inodes are recomputed.
 pub fn kinds(input: &[u8]) {
-    let Some((first, changes)) = input.split_first() else { return };
+    let Some((volume, replays_log)) = forged(input) else { return };
+    drop(black_box(volume.survey(replays_log)));
+}
+
+/// Fuzzes changes of whole volumes of these kinds: opens the volume for writing, which finishes
+/// the intents of its log and reads the counts of zones, changes files, and closes it. The input is
+/// that of [`kinds`].
+pub fn kinds_written(input: &[u8]) {
+    let Some((volume, _)) = forged(input) else { return };
+    let Ok(volume) = volume.writable() else { return };
+    for (number, path) in WRITTEN.into_iter().enumerate() {
+        drop(black_box(write(&volume, path, number as u64)));
+    }
+    if let Ok(root) = volume.root() {
+        let plain = CreateOptions::new(0o644);
+        drop(black_box(root.create("new", &NewKind::Regular, &plain)));
+        drop(black_box(write(&volume, "/new", 0)));
+    }
+    drop(black_box(volume.sync()));
+    drop(black_box(volume.remove_file("/rt/text")));
+    drop(black_box(volume.close()));
+}
+
+/// Files of the sound volumes that are changed. Not each volume has all of them.
+const WRITTEN: [&str; 4] = ["/rt/text", "/rt/sparse", "/rt/fragments", "/rt/shared"];
+/// Length in bytes of the writes, and of the holes that are punched.
+const WRITTEN_BYTES: u64 = 40_000;
+
+/// Overwrites, punches and truncates a file.
+fn write(volume: &Volume, path: &str, number: u64) -> ferroxfs::Result<()> {
+    let file = volume.open_file(path)?;
+    let start = number * 10_000;
+    file.write_at(&[0x5a; WRITTEN_BYTES as usize], start)?;
+    file.change_range(start..start + WRITTEN_BYTES / 2, RangeMode::Punch)?;
+    file.set_len(start + WRITTEN_BYTES / 3)
+}
+
+/// Returns the volume that an input of [`kinds`] describes, and whether its log is replayed.
+fn forged(input: &[u8]) -> Option<(KindVolume, bool)> {
+    let (first, changes) = input.split_first()?;
     let count = HostileKind::ALL.len();
     let kind = HostileKind::ALL.get(usize::from(*first) % count).copied();
     let kind = kind.expect("the remainder is below the number of kinds");
@@ -162,7 +216,7 @@ pub fn kinds(input: &[u8]) {
         volume.edit(at, |bytes| volume::set(bytes, offset, &value, width));
     }
     let replays_log = first & 0x80 != 0;
-    drop(black_box(volume.survey(replays_log)));
+    Some((volume, replays_log))
 }
 
 /// Returns some inputs of [`kinds`].

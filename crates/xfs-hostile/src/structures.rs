@@ -9,6 +9,7 @@ pub mod dquots;
 pub mod log_item;
 pub mod metadump;
 pub mod partition_table;
+pub mod realtime;
 pub mod recovery;
 
 pub use container::container;
@@ -16,6 +17,7 @@ pub use dquots::dquots;
 pub use log_item::log_item;
 pub use metadump::metadump;
 pub use partition_table::partition_table;
+pub use realtime::{realtime_space, realtime_superblock, realtime_tree};
 pub use recovery::recovery;
 
 use std::fmt::Debug;
@@ -90,6 +92,13 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "container", run: container, seeds: container::inputs },
     FuzzTarget { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
     FuzzTarget { name: "metadump", run: metadump, seeds: metadump::inputs },
+    FuzzTarget {
+        name: "realtime_superblock",
+        run: realtime_superblock,
+        seeds: realtime::superblock_inputs,
+    },
+    FuzzTarget { name: "realtime_space", run: realtime_space, seeds: realtime::space_inputs },
+    FuzzTarget { name: "realtime_tree", run: realtime_tree, seeds: realtime::tree_inputs },
 ];
 
 /// Returns the seeds for one kind of block: enough for every form of that block, and few enough for

@@ -330,6 +330,7 @@ pub const WHOLE_IMAGES: &[FuzzTarget] = &[
     FuzzTarget { name: "repair", run: damaged::repair, seeds: inputs },
     FuzzTarget { name: "salvage", run: damaged::salvage, seeds: inputs },
     FuzzTarget { name: "kinds", run: kinds::kinds, seeds: kinds::inputs },
+    FuzzTarget { name: "kinds_written", run: kinds::kinds_written, seeds: kinds::inputs },
 ];
 
 /// Returns some inputs of the targets for whole images.

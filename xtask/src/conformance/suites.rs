@@ -12,7 +12,8 @@ use crate::report::Report;
 
 /// The fuzz targets that read whole images. One execution takes about a hundred times as long as
 /// one of the other targets.
-const WHOLE_IMAGES: [&str; 6] = ["volume", "check", "evidence", "repair", "salvage", "kinds"];
+const WHOLE_IMAGES: [&str; 7] =
+    ["volume", "check", "evidence", "repair", "salvage", "kinds", "kinds_written"];
 const WHOLE_IMAGES_SHARE: u64 = 100;
 
 /// Runs the tests of a kind against the kernel. `seeds` is the value of `FERROXFS_SEED`, from which

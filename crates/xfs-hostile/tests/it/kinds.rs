@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use xfs_hostile::attacks::Outcome;
-use xfs_hostile::kinds::{ATTACKS, kinds, random_input};
+use xfs_hostile::kinds::{ATTACKS, kinds, kinds_written, random_input};
 use xfs_hostile::{HostileKind, KindAttack};
 use xfs_testkit::{Prng, run_limited};
 
@@ -69,6 +69,16 @@ fn mutated_volumes() {
         for round in 0..ROUNDS {
             println!("seed {:#x}", SEED + round);
             kinds(&random_input(&mut Prng::new(SEED + round), round as u8));
+        }
+    });
+}
+
+#[test]
+fn mutated_volumes_that_are_written() {
+    run_limited("kinds::mutated_volumes_that_are_written", crate::LIMITS, || {
+        for round in 0..ROUNDS {
+            println!("seed {:#x}", SEED + round);
+            kinds_written(&random_input(&mut Prng::new(SEED + round), round as u8));
         }
     });
 }

@@ -72,5 +72,5 @@ smoke_tests! {
     superblock agf agi agfl btree inode directory_data directory_index directory_free
     directory_short attr attr_remote attr_short symlink dquots access_list log_record log_item recovery container
     partition_table
-    metadump
+    metadump realtime_superblock realtime_space realtime_tree
 }
